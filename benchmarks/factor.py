@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pinion.cli.bench_core import GRADIENT, SAMPLES, Case, measured
-from pinion.cli.terminal import show
+from pinion.bench.core.cases import GRADIENT, SAMPLES, Case, measured
+from pinion.bench.core.comparison import measured_table
+from pinion.console.terminal import show
 from pinion.flow.build import make_design
 from pinion.flow.measure import hardware
 from pinion.flow.unit_cost import unit_cost
 from pinion.functions import function
-from pinion.report.comparison import measured_table
 from pinion.request import BuildRequest
 from pinion.robot import load
 

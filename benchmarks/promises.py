@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pinion.cli.bench_core import CASES, Case
+from pinion.bench.core.cases import CASES, Case
 from pinion.cosim.promises import STATES, check_promises
 from pinion.flow.build import build
 from pinion.functions import DISTRIBUTIONS

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pinion.report.comparison import critical_table
+from pinion.bench.core.comparison import critical_table
 from pinion.report.table import cell
 
 from .page import GRADIENT, PAPER, beside, error, grid, times_fewer, whole_range

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pinion.base.installation import version
-from pinion.cli.bench_cpu import processor
+from pinion.bench.machine import processor
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "results"

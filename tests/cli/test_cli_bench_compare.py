@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from pinion.cli import bench_compare
-from pinion.compute.partition_times import PARTS
+from pinion.bench.batches import measure as bench_compare
+from pinion.bench.batches.data import LABELS, NEITHER, read_batches
+from pinion.bench.partitions.times import PARTS
 from pinion.link import Manifest
 from pinion.link.protocol import MAX_COUNT
 from pinion.link.transfer import FIXED_US
 from pinion.native.errors import ComputeError
-from pinion.report.batches import LABELS, NEITHER, read_batches
 from pinion.robot import load
 from tests.cli.conftest import Pinion
 from tests.support.fuzz.manifests import sample
@@ -190,7 +190,7 @@ def test_grid_is_named_with_its_version(monkeypatch: pytest.MonkeyPatch) -> None
     collected = bench_compare.Collected(
         models={"iiwa14": load("iiwa14")}, targets=[("iiwa14", "rnea")], single=()
     )
-    monkeypatch.setattr(bench_compare, "_installed", lambda package: "0.6.0")
+    monkeypatch.setattr(bench_compare, "installed_version", lambda package: "0.6.0")
     collected.grid()
     assert collected.left_out() == {"GRiD": "How grid-rbd 0.6.0 is called was not checked here."}
     assert collected.rows == []

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.bench.link import measure as bench_link
 from pinion.card.instant import InstantCard
 from pinion.card.packets import PacketCard
 from pinion.card.transport import InProcessCard
-from pinion.cli import bench_link
-from pinion.cli.errors import UsageError
+from pinion.console.errors import UsageError
 from pinion.driver import Device
 from pinion.driver.card import layout_of
 from pinion.functions import Function

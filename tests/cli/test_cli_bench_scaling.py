@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pinion.report.scaling import EXPERIMENTS, read_scaling
+from pinion.bench.scaling.data import EXPERIMENTS, read_scaling
 from tests.cli.conftest import Pinion
 
 pytestmark = pytest.mark.skipif(

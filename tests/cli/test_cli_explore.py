@@ -15,13 +15,14 @@ from typing import Any
 
 import pytest
 
-from pinion.cli import bench, bench_core, explore
-from pinion.cli.errors import UsageError
-from pinion.cli.terminal import fits
+from pinion.bench.core import cases as bench_core
+from pinion.bench.core.comparison import compared
+from pinion.bench.published import published_designs
+from pinion.cli import bench, explore
+from pinion.console.errors import UsageError
+from pinion.console.terminal import fits
 from pinion.functions import FUNCTIONS
 from pinion.report import cell
-from pinion.report.comparison import compared
-from pinion.report.published import published_designs
 from pinion.report.sweep import SWEEP, sweep_blocks, sweep_table
 from pinion.robot import load
 from tests.cli.conftest import Done, Pinion

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pinion.cli.terminal import PIPE_WIDTH
+from pinion.console.terminal import PIPE_WIDTH
 from pinion.formats.auto import HEADROOM
 from pinion.formats.planfile import PLAN, read_plan
 from pinion.link import Manifest

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pinion.cli import bench_mpc
+from pinion.bench.mpc import measure as bench_mpc
 from pinion.control import ControlError, film, scenario
 from tests.cli.conftest import Pinion
 from tests.control import small_arm

@@ -16,8 +16,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TimeElapsedColumn
 
-from pinion.cli import bench, main, progress
+from pinion.cli import bench, main
 from pinion.cli.app import SHORT, SPEAKING, app
+from pinion.console import progress
 from pinion.flow.build import BuildError
 from tests.cli.conftest import PROGRESS, Built
 from tests.cli.test_cli_demo import on_a_terminal
@@ -292,21 +293,21 @@ WORK: dict[str, tuple[tuple[str, ...], str]] = {
     "bench core": (("core",), "pinion.cli.bench:row"),
     "bench functions": (("functions",), "pinion.cli.bench:function_row"),
     "bench link": (("link", "BUILT"), "pinion.driver:open"),
-    "bench cpu": (("cpu", "two_link", "rnea"), "pinion.cli.bench_cpu:measured"),
-    "bench cuda": (("cuda", "two_link", "rnea"), "pinion.cli.bench_cuda:measured"),
+    "bench cpu": (("cpu", "two_link", "rnea"), "pinion.bench.cpu.measure:measured"),
+    "bench cuda": (("cuda", "two_link", "rnea"), "pinion.bench.cuda.measure:measured"),
     "bench cuda partitions": (
         ("cuda", "two_link", "--partitions"),
-        "pinion.cli.bench_partitions:partition_times",
+        "pinion.bench.partitions.measure:partition_times",
     ),
     "bench compare": (
         ("compare", "two_link", "rnea", "-o", "NEW"),
-        "pinion.cli.bench_compare:Collected.processor",
+        "pinion.bench.batches.measure:Collected.processor",
     ),
     "bench scaling": (
         ("scaling", "--largest", "10", "-o", "NEW"),
         "pinion.chains.kernels.experiments:measured",
     ),
-    "bench mpc": (("mpc", "cpu64", "-o", "NEW"), "pinion.control.mpc_comparison:compare"),
+    "bench mpc": (("mpc", "cpu64", "-o", "NEW"), "pinion.bench.mpc.comparison:compare"),
     "explore": (("two_link", "rnea", "-o", "NEW"), "pinion.cosim.explore:explore"),
     "campaign": (
         ("BUILT", "--states", "10", "-o", "NEW.sqlite"),
@@ -329,7 +330,7 @@ WORK: dict[str, tuple[tuple[str, ...], str]] = {
         "pinion.compute.cuda.export:export_header",
     ),
     "demo": (("--folder", "NEW", "--json"), "pinion.cli.demo:one"),
-    "demo mpc": (("mpc", "--folder", "NEW", "--json"), "pinion.control.mpc_comparison:compare"),
+    "demo mpc": (("mpc", "--folder", "NEW", "--json"), "pinion.bench.mpc.comparison:compare"),
 }
 
 
@@ -365,8 +366,8 @@ def test_a_verb_speaks_unless_it_is_asked_to_be_quiet(
     holder: Any = import_module(module)
     monkeypatch.setattr(getattr(holder, owner) if owner else holder, attribute, halfway)
     if name == "bench cuda":  # a machine without a GPU ends before
-        monkeypatch.setattr("pinion.cli.bench_cuda.cuda.open_gpu", lambda *given: None)
-        monkeypatch.setattr("pinion.cli.bench_cuda.measured_limits", lambda device: None)
+        monkeypatch.setattr("pinion.bench.cuda.measure.cuda.open_gpu", lambda *given: None)
+        monkeypatch.setattr("pinion.bench.cuda.measure.measured_limits", lambda device: None)
     words = [str(built.folder) if word == "BUILT" else word for word in arguments]
     said = {}
     for quiet in ([], ["--quiet"]):

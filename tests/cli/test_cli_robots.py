@@ -13,7 +13,7 @@ import pytest
 from pinion import dynamics
 from pinion.api import open_build
 from pinion.campaign import read_results
-from pinion.cli.terminal import LEAST_WIDTH
+from pinion.console.terminal import LEAST_WIDTH
 from pinion.functions import function, sample
 from pinion.robot import builtin_names, coupled, load
 from tests.cli.conftest import Pinion

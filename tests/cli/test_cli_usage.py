@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pinion.cli import errors, main
+from pinion.cli import main
 from pinion.cli import robots as robots_verb
+from pinion.console import errors
 from pinion.functions import FUNCTIONS
 from pinion.functions.mistakes import Place, UserError, said
 from pinion.robot import RobotError

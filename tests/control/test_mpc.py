@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from pinion.batch import Closing, Result
+from pinion.bench.mpc.comparison import Comparison, compare, run_case
 from pinion.control import ControlError, Cost, Options, Plant, Weights
 from pinion.control.backward import Quadratic, recursion
 from pinion.control.closed_loop import Tracked, track
 from pinion.control.integers import Compared, IntegerModel
 from pinion.control.motion import Motion
 from pinion.control.mpc import Law, Mpc
-from pinion.control.mpc_comparison import Comparison, compare, run_case
 from pinion.control.plant import Float64, gradient_row
 from pinion.control.scenario import Scenario
 from pinion.control.single import single

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.bench.cuda.rates import sent
 from pinion.compute import cpu, cuda
 from pinion.compute.cuda import kernel as kernels
 from pinion.compute.cuda.device import Device
-from pinion.compute.cuda.rates import sent
 from pinion.functions import SUBJECTS, function, sample
 from pinion.robot import load
 

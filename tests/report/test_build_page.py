@@ -514,7 +514,7 @@ def test_a_page_is_written_whole_or_not_at_all(
 def test_tables_fit_a_terminal(made: Build, width: int) -> None:
     from rich.console import Console
 
-    from pinion.cli.terminal import table
+    from pinion.console.terminal import table
 
     of = dict.fromkeys(("dsp", "lut", "ff", "bram"), 123.456)
     counts: dict[str, Any] = {

@@ -10,7 +10,7 @@ import pinion
 
 from . import messages
 
-# What the command line turns into a sentence (`pinion.cli.errors.sentence`).
+# What the command line turns into a sentence (`pinion.console.errors.sentence`).
 SPOKEN = (ValueError, RuntimeError, OSError)
 
 HEAD = """\

@@ -20,7 +20,7 @@ PACKAGES = (
 )
 """Packages that figures, kernels and cores come from, in the order of the floors, the lowest first.
 
-`report`, `api`, `control` and `cli` show and use what these make.
+`report`, `api`, `control`, `console`, `bench` and `cli` show and use what these make.
 """
 
 

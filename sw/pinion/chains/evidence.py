@@ -1,6 +1,6 @@
 """What the algorithms themselves say of the papers' claims: depth, work, conditions, errors.
 
-Nothing here depends on the machine. The claims stand in :mod:`pinion.report.scaling`.
+Nothing here depends on the machine. The claims stand in :mod:`pinion.bench.scaling.data`.
 """
 
 from __future__ import annotations

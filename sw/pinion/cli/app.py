@@ -12,6 +12,15 @@ import typer
 from typer.core import TyperCommand
 
 from pinion.base import installation
+from pinion.console.errors import (
+    BAD_INPUT,
+    NOTHING_KEPT,
+    InterruptionError,
+    complain,
+    interruptible,
+    sentence,
+)
+from pinion.console.progress import speaking
 
 from . import (
     batch,
@@ -31,16 +40,7 @@ from . import (
     synth,
     verify,
 )
-from .errors import (
-    BAD_INPUT,
-    NOTHING_KEPT,
-    InterruptionError,
-    complain,
-    interruptible,
-    sentence,
-)
 from .options import WithFunctions
-from .progress import speaking
 
 app = typer.Typer(
     name="pinion",

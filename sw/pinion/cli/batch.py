@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pinion.base.installation import require
+from pinion.console.errors import CHECK_FAILED, InterruptionError, complain
+from pinion.console.terminal import out, pairs, put_json, say, steps
 
 from .again import interrupted
 from .campaign import Distribution, Seed, Source, States, check_requests, progress_words
-from .errors import CHECK_FAILED, InterruptionError, complain
 from .options import (
     FRICTION_WIDTH,
     AcceptInertia,
@@ -30,7 +31,6 @@ from .options import (
     names,
 )
 from .run import read_arrays
-from .terminal import out, pairs, put_json, say, steps
 
 if TYPE_CHECKING:
     from pinion.campaign import Progress

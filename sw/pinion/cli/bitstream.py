@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from pinion.base.installation import require
+from pinion.console.errors import CHECK_FAILED
+from pinion.console.terminal import out, pairs, put_json, steps
 
-from .errors import CHECK_FAILED
 from .options import Folder, Json
-from .terminal import out, pairs, put_json, steps
 
 
 def command(

@@ -11,8 +11,10 @@ import typer
 
 from pinion.base.amounts import amount
 from pinion.base.installation import require
+from pinion.console.errors import CHECK_FAILED, complain
+from pinion.console.progress import notice
+from pinion.console.terminal import out, pairs, put_json, say, steps
 
-from .errors import CHECK_FAILED, complain
 from .options import (
     FRICTION_WIDTH,
     AcceptInertia,
@@ -29,9 +31,7 @@ from .options import (
     names,
     three_numbers,
 )
-from .progress import notice
 from .task import task_goal, task_sentence
-from .terminal import out, pairs, put_json, say, steps
 
 if TYPE_CHECKING:
     from pinion.link import Manifest

@@ -10,13 +10,13 @@ import typer
 
 from pinion.base.amounts import amount
 from pinion.base.installation import require
+from pinion.console.errors import CHECK_FAILED, InterruptionError, UsageError, complain
+from pinion.console.terminal import out, pairs, put_json, say, show, steps
 from pinion.report import Table
 
 from .again import interrupted
-from .errors import CHECK_FAILED, InterruptionError, UsageError, complain
 from .options import Folder, Json, Scheduler, Workers
 from .run import read_arrays
-from .terminal import out, pairs, put_json, say, show, steps
 
 if TYPE_CHECKING:
     from pinion.campaign import Progress

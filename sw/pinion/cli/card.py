@@ -13,10 +13,10 @@ from typing import Annotated
 import typer
 
 from pinion.base.installation import require
+from pinion.console.errors import UsageError
+from pinion.console.terminal import out, put_json, steps
 
-from .errors import UsageError
 from .options import Folder, Json
-from .terminal import out, put_json, steps
 
 
 def command(

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pinion.base.installation import require
+from pinion.console.errors import CHECK_FAILED, UsageError
+from pinion.console.terminal import Report, margin_words, out, put_json, say, steps, table
 from pinion.report import cell
 
-from .errors import CHECK_FAILED, UsageError
 from .options import Json, names
-from .terminal import Report, margin_words, out, put_json, say, steps, table
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -8,10 +8,9 @@ from typing import Any
 
 import typer
 
-from pinion.report.tracking import finding, solve_times_table, tracking_table
-
-from .errors import CHECK_FAILED
-from .terminal import out, put_json, say, show, steps
+from pinion.bench.mpc.tracking import finding, solve_times_table, tracking_table
+from pinion.console.errors import CHECK_FAILED
+from pinion.console.terminal import out, put_json, say, show, steps
 
 ROWS = ("cpu64", "cpu32")
 PICTURE, MOVING, STILL = "tracking.png", "motion.gif", "motion.png"
@@ -24,12 +23,12 @@ def run(*, folder: Path, json: bool) -> None:
     ----------
     folder : where the pictures go.
     """
+    from pinion.bench.mpc.comparison import compare
+    from pinion.bench.mpc.picture import draw_tracking
     from pinion.control import ControlError
     from pinion.control.film import film
-    from pinion.control.mpc_comparison import compare
     from pinion.control.mujoco_robot import library
     from pinion.control.scenario import Scenario
-    from pinion.report.tracking_picture import draw_tracking
 
     scenario = Scenario()
     library()  # refuses before the work

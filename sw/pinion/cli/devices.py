@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .errors import UsageError
+from pinion.console.errors import UsageError
+from pinion.console.terminal import out, put_json, say, table
+
 from .options import Json
-from .terminal import out, put_json, say, table
 
 if TYPE_CHECKING:
     from pinion.driver.discover import CardInfo

@@ -12,6 +12,8 @@ import typer
 
 from pinion.base.escaping import identifier
 from pinion.base.installation import require
+from pinion.console.errors import CHECK_FAILED, InterruptionError, UsageError, complain
+from pinion.console.terminal import counted, fits, out, put_json, say, show
 from pinion.report.sweep import (
     kept_sentence,
     option_word,
@@ -22,7 +24,6 @@ from pinion.report.sweep import (
 )
 
 from .again import again
-from .errors import CHECK_FAILED, InterruptionError, UsageError, complain
 from .options import (
     FRICTION_WIDTH,
     AcceptInertia,
@@ -39,7 +40,6 @@ from .options import (
     load_both,
     names,
 )
-from .terminal import counted, fits, out, put_json, say, show
 
 if TYPE_CHECKING:
     from pinion.cosim.explore import Runner

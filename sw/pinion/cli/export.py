@@ -9,8 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from pinion.base.installation import require
+from pinion.console.errors import UsageError
+from pinion.console.terminal import out as console
+from pinion.console.terminal import pairs, put_json, say, steps
 
-from .errors import UsageError
 from .options import (
     FRICTION_WIDTH,
     AcceptInertia,
@@ -23,8 +25,6 @@ from .options import (
     load_robot,
     names,
 )
-from .terminal import out as console
-from .terminal import pairs, put_json, say, steps
 
 
 def command(

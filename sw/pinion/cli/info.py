@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .errors import UsageError
+from pinion.console.errors import UsageError
+from pinion.console.terminal import out, pairs, put_json, say, table
+
 from .options import (
     FRICTION_WIDTH,
     AcceptInertia,
@@ -23,7 +25,6 @@ from .options import (
     load_both,
     names,
 )
-from .terminal import out, pairs, put_json, say, table
 
 if TYPE_CHECKING:
     from pinion.functions import Block, Function, Saving, State

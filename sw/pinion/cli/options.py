@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from .errors import UsageError, complain
+from pinion.console.errors import UsageError, complain
 
 if TYPE_CHECKING:
     from pinion.robot import Model, Vec3

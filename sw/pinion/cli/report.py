@@ -10,13 +10,13 @@ import typer
 
 from pinion.api import pages
 from pinion.base.installation import require
+from pinion.console.errors import UsageError, complain
+from pinion.console.terminal import out, put_json, say, show, steps
 from pinion.report import build_figures, builds_table
 from pinion.report.builds import builds_columns, uncounted
 from pinion.report.page import escaped_table
 
-from .errors import UsageError, complain
 from .options import Json
-from .terminal import out, put_json, say, show, steps
 
 Folders = Annotated[
     list[Path], typer.Argument(metavar="DIR...", help="Build folders, made by `pinion build`.")

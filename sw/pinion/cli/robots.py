@@ -6,10 +6,10 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from pinion.console.terminal import fits, out, put_json, show
 from pinion.report.table import Table
 
 from .options import Json
-from .terminal import fits, out, put_json, show
 
 _GENERATED = {
     "pendulum": "one slender rod of 1 kg and 0.5 m",

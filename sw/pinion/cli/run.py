@@ -15,11 +15,11 @@ import typer
 from pinion.base.amounts import amount
 from pinion.base.installation import require
 from pinion.base.places import check_place
+from pinion.console.errors import UsageError
+from pinion.console.progress import about, notice
+from pinion.console.terminal import out, put_json, steps
 
-from .errors import UsageError
 from .options import Folder, Json
-from .progress import about, notice
-from .terminal import out, put_json, steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

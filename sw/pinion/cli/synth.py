@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pinion.base.installation import require
+from pinion.console.terminal import out, pairs, put_json, say, show, steps
 from pinion.report import resource_tables, resource_totals
 from pinion.report.timing import timing_blocks, timing_totals
 
 from .options import Folder, Json
-from .terminal import out, pairs, put_json, say, show, steps
 
 WIDE = 110
 """Columns that the table of paths takes before it cuts its figures."""

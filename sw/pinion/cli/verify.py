@@ -10,14 +10,14 @@ import typer
 
 from pinion.base.amounts import amount
 from pinion.base.installation import require
+from pinion.console.errors import CHECK_FAILED, UsageError
+from pinion.console.terminal import out, pairs, put_json, say, show, steps
 from pinion.link import ManifestError
 from pinion.link.accuracy import ErrorDistribution
 from pinion.report import bound_table, budget_table, promise_table, relative_error_table
 
-from .errors import CHECK_FAILED, UsageError
 from .options import Folder, Json
 from .run import read_arrays
-from .terminal import out, pairs, put_json, say, show, steps
 
 
 def command(

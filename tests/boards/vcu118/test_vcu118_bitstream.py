@@ -18,7 +18,7 @@ import typer
 from pinion.boards.xilinx.run import VivadoError, run_vivado
 from pinion.boards.xilinx.script import BUILD_TCL
 from pinion.cli import bitstream
-from pinion.cli.errors import CHECK_FAILED, sentence
+from pinion.console.errors import CHECK_FAILED, sentence
 from pinion.flow.build import BuildError
 from pinion.link import Manifest, ManifestError
 from pinion.link.digests import write_digests

@@ -13,7 +13,7 @@ import typer
 
 from pinion.card.stand_in import FaultPlanError, StandIn, StandInError, why_no_fuse
 from pinion.cli import card as verb
-from pinion.cli.errors import UsageError
+from pinion.console.errors import UsageError
 
 ECHO = f"{Path(__file__).with_name('conftest.py')}:echo"
 

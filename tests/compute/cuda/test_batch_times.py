@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.compute import batch_times, cpu
-from pinion.compute.batch_times import cpu_times, cuda_times, summary
+from pinion.bench.batches import times as batch_times
+from pinion.bench.batches.times import cpu_times, cuda_times, summary
+from pinion.bench.cuda.rates import device_case, host_case
+from pinion.compute import cpu
 from pinion.compute.cuda.kernel import CudaKernel
-from pinion.compute.cuda.rates import device_case, host_case
 from pinion.compute.cuda.threads import thread_source
 from pinion.compute.rates import states_of
 from pinion.functions import function

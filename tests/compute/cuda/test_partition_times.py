@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from pinion.batch import InputError
-from pinion.cli import bench_partitions
-from pinion.cli.errors import UsageError
-from pinion.compute import partition_times as times
-from pinion.compute.cuda.rates import OnDevice
+from pinion.bench.cuda.rates import OnDevice
+from pinion.bench.partitions import measure as bench_partitions
+from pinion.bench.partitions import times as times
+from pinion.console.errors import UsageError
 from pinion.functions import FUNCTIONS
 from pinion.functions.partitions import PARTITIONS
 from pinion.robot import load

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pinion.cli import bench_cuda
+from pinion.bench.cuda import measure as bench_cuda
+from pinion.bench.cuda.rates import Limits, OnDevice, measured_limits
 from pinion.compute import cuda
-from pinion.compute.cuda.rates import Limits, OnDevice, measured_limits
 from pinion.compute.rates import Case, states_of
 from pinion.functions import function
 from pinion.native.errors import ComputeError

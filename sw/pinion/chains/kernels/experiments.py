@@ -1,6 +1,6 @@
 """The papers' experiments on long chains and many robots, as times on this machine.
 
-Sources, and what they claim: :mod:`pinion.report.scaling`. Random chains with turns and shifts
+Sources, and what they claim: :mod:`pinion.bench.scaling.data`. Random chains with turns and shifts
 about axes in any direction, random states, double precision.
 """
 
@@ -123,7 +123,7 @@ def measured(shape: Shape, *, seconds: float, seed: int = 1) -> Iterator[Row]:
 
     Yields
     ------
-    Rows as :mod:`pinion.report.scaling` takes them.
+    Rows as :mod:`pinion.bench.scaling.data` takes them.
 
     Raises
     ------

@@ -1,0 +1,1 @@
+"""Batches on every backend, and in publications."""

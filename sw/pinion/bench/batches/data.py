@@ -1,0 +1,306 @@
+"""Times of batches by whoever computes them (``pinion bench compare``): the data, as tables.
+
+The data is one JSON object, and nothing here measures. Every row says what it is worth: measured in
+this run, published by others on a machine of theirs, or a model.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pinion.bench.partitions.table import check_partitions
+from pinion.report.pictures import ReportError
+from pinion.report.table import Table
+
+LABELS = ("measured", "model", "published")
+
+COMPUTED, GIVEN, NEITHER = "M^-1 computed", "M^-1 given", "no M^-1"
+WORK: Mapping[str, str] = {"fd_derivatives": COMPUTED, "fd_derivatives_from_minv": GIVEN}
+"""What a function does about M^-1; `NEITHER` for all others."""
+
+KINDS = ("published", "figure", "derived")
+"""In the source in digits; measured off a plot of it; computed from what it says."""
+
+OWN = "Pinion"
+"""How the names of Pinion's own rows begin."""
+
+Row = Mapping[str, Any]
+
+_TEXTS = ("robot", "function", "by", "label", "machine", "source", "work", "note")
+
+
+def published_batches(path: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The times that others published, one row for each size of batch.
+
+    Parameters
+    ----------
+    path : the data file, ``benchmarks/published.json`` of a clone.
+
+    Returns
+    -------
+    Rows, and the sources' texts by key.
+
+    Raises
+    ------
+    ReportError : the file is not one, or a figure lacks what a reader needs; one sentence.
+    """
+    data = _json(path)
+    rows: list[dict[str, Any]] = []
+    try:
+        sources = {
+            key: (str(one["text"]), int(one["year"])) for key, one in data["sources"].items()
+        }
+        for one in data["rows"]:
+            if one["kind"] not in KINDS:
+                raise ValueError(f"the kind {one['kind']!r} is none of {', '.join(KINDS)}")
+            year = sources[one["source"]][1]
+            for samples, us in one["us_per_batch"].items():
+                rows.append(
+                    {
+                        **{key: one[key] for key in ("robot", "function", "by", "machine", "work")},
+                        **batch(int(samples), us=us),
+                        "label": "published",
+                        "kind": one["kind"],
+                        "source": one["source"],
+                        "where": one["where"],
+                        "year": year,
+                        "note": f"{one['note']}; {_KIND_WORDS[one['kind']]}: {one['where']}",
+                    }
+                )
+        _check_rows(rows)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ReportError(_damaged(path, error)) from None
+    return rows, {key: text for key, (text, _) in sources.items()}
+
+
+_KIND_WORDS = {"published": "published", "figure": "read off a plot", "derived": "derived"}
+
+
+def batch(samples: int, *, us: float, least_us: float | None = None) -> dict[str, Any]:
+    """The figures of a row: a batch of so many samples takes so long.
+
+    Parameters
+    ----------
+    least_us : where a model gives a range, its lower end; ``us`` is the upper.
+    """
+    return {
+        "samples": samples,
+        "us_per_batch": us,
+        "us_least": least_us,
+        "ns_per_sample": 1e3 * us / samples,
+    }
+
+
+def read_batches(path: Path) -> dict[str, Any]:
+    """The data of an earlier run.
+
+    Raises
+    ------
+    ReportError : the file is not one, or damaged; one sentence.
+    """
+    data = _json(path)
+    try:
+        check_batches(data)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ReportError(_damaged(path, error)) from None
+    return data
+
+
+def check_batches(data: Mapping[str, Any]) -> None:
+    """Whether the data has what the page shows.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError, AttributeError : it has not.
+    """
+    if data["bench"] != "compare":
+        raise ValueError(f"it is of the bench {data['bench']!r}")
+    _check_rows(data["rows"])
+    check_partitions(data.get("partitions", []))
+    for key in ("machine", "sources", "left_out"):
+        dict(data[key].items())
+    for target in data["targets"]:
+        if not all(isinstance(target[key], str) for key in ("robot", "function")):
+            raise TypeError(f"the target {target!r} is no robot and function")
+    for key in ("command", "date", "version"):
+        if not isinstance(data[key], str):
+            raise TypeError(f"{key!r} is no text")
+    for key in ("rounds", "seconds"):
+        if not isinstance(data[key], int | float):
+            raise TypeError(f"{key!r} is no number")
+
+
+def _check_rows(rows: Sequence[Row]) -> None:
+    for number, row in enumerate(rows):
+        for key in _TEXTS:
+            if not isinstance(row[key], str):
+                raise TypeError(f"{key!r} of the row {number} is no text")
+        if row["label"] not in LABELS:
+            raise ValueError(f"the label {row['label']!r} is none of {', '.join(LABELS)}")
+        if not isinstance(row["samples"], int) or row["samples"] < 1:
+            raise ValueError(f"{row['samples']!r} samples are no batch")
+        least = row["us_least"]
+        for value in (
+            row["us_per_batch"],
+            row["ns_per_sample"],
+            *(() if least is None else (least,)),
+        ):
+            if not isinstance(value, int | float) or not 0 < value < math.inf:
+                raise ValueError(f"{value!r} is no time")
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ReportError(_damaged(path, error)) from None
+    if not isinstance(found, dict):
+        raise ReportError(_damaged(path, "it is no object"))
+    return found
+
+
+def _damaged(path: Path, error: object) -> str:
+    what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+    return f"The file '{path}' is not intact ({what}): take it from where it was made once more."
+
+
+def sections(data: Mapping[str, Any]) -> Iterator[tuple[str, str, list[Row]]]:
+    """Robot, function and rows of each table that has any.
+
+    Published gradients stand in both of a robot's tables of gradients, with M^-1 given and
+    computed; those that do other work say so.
+    """
+    for robot, function in dict.fromkeys((t["robot"], t["function"]) for t in data["targets"]):
+        alike = tuple(WORK) if function in WORK else (function,)
+        rows = [
+            row
+            for row in data["rows"]
+            if row["robot"] == robot
+            and (
+                row["function"] == function
+                or (row["label"] == "published" and row["function"] in alike)
+            )
+        ]
+        if rows:
+            yield robot, function, sorted(rows, key=lambda row: LABELS.index(row["label"]))
+
+
+def work_of(function: str) -> str:
+    """What a function does about M^-1."""
+    return WORK.get(function, NEITHER)
+
+
+def series(rows: Sequence[Row]) -> dict[tuple[str, ...], dict[int, Row]]:
+    """Rows by who computed what on which machine, then by samples."""
+    found: dict[tuple[str, ...], dict[int, Row]] = {}
+    for row in rows:
+        key = tuple(str(row[k]) for k in ("label", "by", "work", "machine", "source"))
+        found.setdefault(key, {})[row["samples"]] = row
+    return found
+
+
+def label_words(row: Row) -> str:
+    """The label, with the year where it was published."""
+    year = row.get("year")
+    return f"published {year}" if row["label"] == "published" and year else str(row["label"])
+
+
+def us_text(us: float) -> str:
+    """Microseconds, or nanoseconds, in three digits or to the whole."""
+    return f"{us:,.0f}" if us >= 1000 else f"{us:.3g}"
+
+
+def times_table(robot: str, function: str, rows: Sequence[Row]) -> Table:
+    """One section: who takes how long for N samples."""
+    sizes = sorted({row["samples"] for row in rows})
+    lines = []
+    for runs in series(rows).values():
+        first, last = next(iter(runs.values())), runs[max(runs)]
+        cells = (_cell(runs[n]) if n in runs else None for n in sizes)
+        lines.append(
+            (first["by"], label_words(first), first["work"], *cells, us_text(last["ns_per_sample"]))
+        )
+    return Table(
+        columns=("by", "label", "work", *(f"N = {n:,}" for n in sizes), "ns a sample, largest N"),
+        rows=lines,
+        title=f"{robot}, {function}: microseconds for a batch of N",
+        left=3,
+    )
+
+
+def _cell(row: Row) -> str:
+    if row["us_least"] is None:
+        return us_text(row["us_per_batch"])
+    return f"{us_text(row['us_least'])} - {us_text(row['us_per_batch'])}"
+
+
+def is_own(row: Row) -> bool:
+    """Whether Pinion computed it."""
+    return str(row["by"]).startswith(OWN)
+
+
+def fastest_table(robot: str, function: str, rows: Sequence[Row]) -> Table | None:
+    """Of each size: who is fastest on equal terms, and of all; None where nothing was measured.
+
+    Equal terms: measured in this run, float64, one processor, the same work.
+    """
+    measured = [row for row in rows if row["label"] == "measured"]
+    lines = []
+    for count in sorted({row["samples"] for row in measured}):
+        here = [row for row in measured if row["samples"] == count]
+        alike = [r for r in here if (r.get("dtype"), r.get("processors")) == ("float64", "one")]
+        own = _least(row for row in alike if is_own(row))
+        other = _least(row for row in alike if not is_own(row))
+        ratio = None
+        if own is not None and other is not None:
+            times = other["us_per_batch"] / own["us_per_batch"]
+            ratio = f"{times:.2f}" + ("" if times >= 1 else ", Pinion is slower")
+        lines.append((f"{count:,}", *map(_who, (own, other)), ratio, _who(_least(here))))
+    if not lines:
+        return None
+    return Table(
+        columns=(
+            *("N", "Pinion, equal terms", "fastest other, equal terms"),
+            *("other over Pinion", "fastest measured of all"),
+        ),
+        rows=lines,
+        title=f"{robot}, {function}: who is fastest",
+        left=5,
+    )
+
+
+def losses(data: Mapping[str, Any]) -> list[str]:
+    """Where somebody is faster: a line for every size and whoever beats Pinion's fastest row.
+
+    Rows of the same work are compared with what Pinion was measured at; on equal terms where the
+    other was measured in this run, and with the fastest of all where it was published.
+    """
+    found = []
+    for robot, function, rows in sections(data):
+        same = [row for row in rows if row["work"] == work_of(function)]
+        measured = [row for row in same if row["label"] == "measured"]
+        for row in (r for r in same if r["label"] != "model" and not is_own(r)):
+            here = [r for r in measured if is_own(r) and r["samples"] == row["samples"]]
+            if row["label"] == "measured":
+                keys = ("dtype", "processors")
+                here = [r for r in here if all(r.get(k) == row.get(k) for k in keys)]
+            best = _least(here)
+            if best is not None and row["us_per_batch"] < best["us_per_batch"]:
+                found.append(
+                    f"{robot} {function}, N = {row['samples']:,}: {row['by']} "
+                    f"({label_words(row)}, {row['machine']}) {us_text(row['us_per_batch'])} us, "
+                    f"{best['by']} {us_text(best['us_per_batch'])} us"
+                )
+    return found
+
+
+def _least(rows: Iterator[Row] | Sequence[Row]) -> Row | None:
+    return min(rows, key=lambda row: float(row["us_per_batch"]), default=None)
+
+
+def _who(row: Row | None) -> str | None:
+    return None if row is None else f"{us_text(row['us_per_batch'])} us, {row['by']}"

@@ -1,0 +1,167 @@
+"""How long whole batches take on this machine, by processor and by GPU.
+
+A time is of one call that is given the arrays of its results, so that nothing large is allocated in
+it. Batches are arrays of structures, (n, ...), what users of NumPy have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from pinion.bench.cuda.rates import device_case, host_case
+from pinion.compute import cpu
+from pinion.compute.cuda.kernel import CudaKernel
+from pinion.compute.rates import Case, kernel_case, record_bytes, rounds_of, states_of
+from pinion.functions import Function
+from pinion.native.errors import ComputeError
+from pinion.robot import Model
+
+SEED = 11
+
+MOST_BYTES = 3 << 29
+"""Arrays of one batch may take this much memory; larger batches are left out."""
+
+Row = dict[str, Any]
+
+
+def cpu_times(
+    model: Model, function: Function, *, sizes: Sequence[int], rounds: int, seconds: float
+) -> tuple[list[Row], dict[str, str]]:
+    """Times of batches on the processor: both dtypes, one thread and as many as processors.
+
+    Parameters
+    ----------
+    sizes : samples of batches; 1 is one request without a batch axis.
+    rounds, seconds : as of :func:`pinion.compute.rates.rounds_of`; all kernels take turns.
+
+    Returns
+    -------
+    Rows with ``by``, ``dtype``, ``processors`` (one, all), ``samples``, ``ns_per_sample``,
+    ``spread`` (of the middle half of the rounds, over their median) and ``note``; and what was left
+    out, with the reason.
+
+    Raises
+    ------
+    ComputeError : there is no compiler, or a kernel does not compile.
+    InputError : the robot has a joint that the function does not take.
+    """
+    states = states_of(model, function, seed=SEED)
+    paths = []
+    for dtype in cpu.DTYPES:
+        for processors, threads in (("one", 1), ("all", 0)):
+            kernel = cpu.compile(model, function, dtype=dtype, layout="aos", threads=threads)
+            words = "one processor" if processors == "one" else "all processors"
+            about = {
+                "by": f"Pinion CPU, {dtype}, {words}",
+                "dtype": dtype,
+                "processors": processors,
+                "note": "called from Python; results go to arrays that are there",
+            }
+            paths.append(
+                _Path(
+                    about=about,
+                    size=sum(record_bytes(kernel)),
+                    case=partial(kernel_case, kernel, states),
+                    # A single request never leaves the caller's thread.
+                    least=1 if processors == "one" else 2,
+                )
+            )
+    return _times(paths, sizes=sizes, rounds=rounds, seconds=seconds)
+
+
+def cuda_times(
+    kernel: CudaKernel, *, sizes: Sequence[int], rounds: int, seconds: float
+) -> tuple[list[Row], dict[str, str]]:
+    """Times of batches on a GPU: from arrays of the host and back, and on arrays of the GPU.
+
+    Returns
+    -------
+    As of :func:`cpu_times`, with ``processors`` always ``gpu``. Where the device fails, the batch
+    is left out, and those that were measured before stay.
+    """
+    states = states_of(kernel.model, kernel.function, seed=SEED)
+    size = kernel.dtype.itemsize * sum(prod(a.shape) for a in (*kernel.inputs, *kernel.results))
+    ways = (
+        ("with copies", "from arrays of the host and back; small batches as a graph", host_case),
+        ("on the GPU", "arrays stay on the GPU, each call waits", device_case),
+    )
+    dtype = kernel.dtype.name
+    paths = [
+        _Path(
+            about={
+                "by": f"Pinion CUDA, {dtype}, {how}",
+                "dtype": dtype,
+                "processors": "gpu",
+                "note": note,
+            },
+            size=size,
+            case=partial(case, kernel, states),
+        )
+        for how, note, case in ways
+    ]
+    return _times(paths, sizes=sizes, rounds=rounds, seconds=seconds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Path:
+    """One way to compute batches.
+
+    Members
+    -------
+    about : what its rows say.
+    size : bytes of a sample's arrays.
+    case : makes one of so many samples.
+    least : samples of its smallest batch.
+    """
+
+    about: Row
+    size: int
+    case: Callable[[int], Case]
+    least: int = 1
+
+
+def _times(
+    paths: Sequence[_Path], *, sizes: Sequence[int], rounds: int, seconds: float
+) -> tuple[list[Row], dict[str, str]]:
+    rows: list[Row] = []
+    left_out: dict[str, str] = {}
+    for count in sizes:
+        cases: dict[str, Case] = {}
+        about: dict[str, Row] = {}
+        for path in paths:
+            what = f"{path.about['by']}, N = {count:,}"
+            if count < path.least:
+                continue
+            if path.size * count > MOST_BYTES:
+                left_out[what] = (
+                    f"its arrays take {path.size * count / 1e9:.1f} GB, more than the "
+                    f"{MOST_BYTES / 1e9:.1f} GB that a batch may have here."
+                )
+                continue
+            try:
+                cases[what] = path.case(count)
+            except (MemoryError, ComputeError) as error:
+                left_out[what] = str(error)
+                continue
+            about[what] = {**path.about, "samples": count}
+        try:
+            times = rounds_of(cases, rounds=rounds, seconds=seconds)
+        except ComputeError as error:
+            left_out |= dict.fromkeys(cases, str(error))
+            continue
+        rows += [{**about[what], **summary(ns)} for what, ns in times.items()]
+    return rows, left_out
+
+
+def summary(rounds: Sequence[float]) -> dict[str, float]:
+    """``ns_per_sample``, the median of rounds, and ``spread``, the width of their middle half over
+    it.
+    """
+    low, middle, high = np.percentile(np.asarray(rounds), [25, 50, 75])
+    return {"ns_per_sample": float(middle), "spread": float((high - low) / middle)}

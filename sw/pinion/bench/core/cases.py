@@ -1,0 +1,178 @@
+"""The cores that ``pinion bench core`` sets beside published designs.
+
+They are measured as the points of a sweep: kept in a folder, and measured again only where the
+sources have changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+from pinion.console.terminal import say, show
+
+from .comparison import (
+    compared_table,
+    critical_table,
+    measured_table,
+    published_table,
+)
+
+if TYPE_CHECKING:
+    from pinion.flow.explore import Measurements, Point
+
+CLOCK_MHZ = 250.0
+"""The clock of our cores: assumed, no tool has confirmed it."""
+
+SAMPLES, SEED = 10_000, 0
+
+FOLDER = Path("build") / "bench"
+
+_FINGERS = tuple(f"{arm}_gripper_{side}_finger_joint" for arm in "rl" for side in "lr")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A core to measure.
+
+    Members
+    -------
+    robot, lock : the robot, and joints that are held still.
+    function, formats, objective : what is built.
+    ii : cycles between results; None for the fewest that the link feeds and the part holds.
+    options : of ``build``, besides: ``ranges``, ``max_error``, ``derivatives``.
+    """
+
+    robot: str
+    function: str
+    formats: str = "auto"
+    objective: str = "area"
+    ii: int | None = 8
+    lock: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def distribution(self) -> str:
+        """The states that the core is made for, with which it is measured."""
+        return str(self.options.get("ranges", "reference"))
+
+    def point(self) -> Point:
+        """The same for :mod:`pinion.cosim.explore`."""
+        from pinion.flow.explore import Point
+        from pinion.request import BuildRequest
+        from pinion.robot import asked_robot, coupled
+
+        return Point(
+            model=coupled(asked_robot(self.robot, lock=self.lock, snap=True)),
+            function=self.function,
+            request=BuildRequest().replaced(
+                ii=self.ii,
+                formats=self.formats,
+                objective=self.objective,
+                clock_mhz=CLOCK_MHZ,
+                **self.options,
+            ),
+        )
+
+
+GRADIENT = "fd_derivatives_from_minv"
+
+CASES = (
+    Case(robot="iiwa14", function=GRADIENT),
+    *(Case(robot="iiwa14", function=GRADIENT, objective=x) for x in ("latency", "throughput")),
+    Case(robot="iiwa14", function=GRADIENT, formats="q16.16"),
+    *(
+        Case(robot="iiwa14", function=name)
+        for name in ("fd_derivatives", "rnea_derivatives", "aba", "minv", "rnea")
+    ),
+    Case(robot="iiwa14", function="aba", objective="latency"),
+    *(Case(robot="hyq", function=name, ii=None) for name in (GRADIENT, "aba")),
+    *(Case(robot="baxter", function=name, ii=None, lock=_FINGERS) for name in (GRADIENT, "aba")),
+)
+
+
+def measurements(distribution: str) -> Measurements:
+    """All that can be measured of a core here, with states of a distribution."""
+    from pinion.flow.explore import Measurements
+
+    return Measurements(
+        samples=SAMPLES, seed=SEED, distribution=distribution, synth=True, verify=True
+    )
+
+
+def measured(
+    cases: Sequence[Case],
+    folder: Path,
+    *,
+    measure: bool,
+    jobs: int,
+    done: Callable[[int], None],
+) -> list[dict[str, Any]]:
+    """A row a case: what this very code gave, None where it was not measured.
+
+    Parameters
+    ----------
+    folder : where the builds are, or go.
+    measure : build, verify and synthesise what is not there yet (many minutes); otherwise only
+        read what is.
+    jobs : processes at the same time.
+    done : called with 1 for each case that is finished.
+    """
+    from pinion.cosim.explore import explore, kept
+
+    points = [case.point() for case in cases]
+    found: dict[int, Mapping[str, Any] | None] = {}
+    for distribution in dict.fromkeys(case.distribution for case in cases):
+        places = [k for k, case in enumerate(cases) if case.distribution == distribution]
+        own, wanted = [points[k] for k in places], measurements(distribution)
+        rows: Sequence[Mapping[str, Any] | None]
+        if measure:
+            rows = explore(own, folder, measure=wanted, jobs=jobs, done=lambda row: done(1))
+        else:
+            rows = kept(own, folder, measure=wanted)
+        found.update(zip(places, rows, strict=True))
+    result = []
+    for k, (case, point) in enumerate(zip(cases, points, strict=True)):
+        figures = found[k] or {}
+        result.append(
+            {
+                **{"robot": case.robot, "joints": point.model.nv, "locked": list(case.lock)},
+                **{"function": case.function, "formats": case.formats},
+                **{"objective": case.objective, "options": dict(case.options)},
+                "distribution": case.distribution,
+                "ii": figures.get("ii") or case.ii,
+                **{key: figures.get(key) for key in _MEASURED},
+            }
+        )
+    return result
+
+
+_MEASURED = (
+    *("multipliers", "schedule_cycles", "latency_cycles", "registers"),
+    *("dsp", "dsp_source", "lut", "memory_lut", "ff"),
+    *("mhz_estimated", "mhz_long_nets", "critical_path"),
+    *("rel_err_max", "rel_err_median", "error_max", "error_median", "flagged", "samples"),
+    *("mismatches", "verified", "failure", "folder"),
+)
+
+
+def show_comparison(data: Mapping[str, Any]) -> None:
+    """The four tables, each with what its figures are worth."""
+    show(published_table(data["published"]))
+    show(measured_table(data["measured"], samples=SAMPLES))
+    show(critical_table(data["measured"]))
+    for row in data["measured"]:
+        sentence = row["failure"]
+        if row["verified"] is False:
+            sentence = f"The check failed; see `pinion verify {quote(row['folder'])}`."
+        if sentence:
+            say(f"{row['robot']} {row['function']} {row['formats']}: {sentence}", style="bold red")
+    if any(row["verified"] is None and not row["failure"] for row in data["measured"]):
+        say(
+            "Rows with dashes were not measured by this version of the sources; "
+            "'pinion bench core --measure' does that, and goes on where it was interrupted."
+        )
+    show(compared_table(data["compared"], clock_mhz=CLOCK_MHZ))

@@ -1,0 +1,348 @@
+"""``pinion bench cpu``: compiled functions beside what bounds them and beside others' code.
+
+Everything is measured in turn, round after round, on one core, so that a busy neighbour slows all
+alike; ratios are of medians of one run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from json import dumps as encode_json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pinion.bench.machine import processor
+from pinion.compute import cpu
+from pinion.compute.layouts import BLOCK
+from pinion.compute.rates import (
+    Case,
+    Probe,
+    copy_cases,
+    floor_ns,
+    kernel_case,
+    record_bytes,
+    rounds_of,
+    states_of,
+)
+from pinion.compute.source import Source
+from pinion.console.errors import UsageError
+from pinion.console.terminal import counted, out, put_json, say, table
+from pinion.functions import FUNCTIONS, SUBJECTS, function
+from pinion.native.cache import Cache, default_folder
+from pinion.native.isa import available, best
+from pinion.native.toolchain import find_compiler
+from pinion.robot import load
+
+ROBOTS = ("iiwa14", "hyq", "atlas")
+SIZES = (1, 16, 256, 4096, 100_000, 1_000_000)
+IN_CACHE = 4096
+SEED = 11
+
+# Arrays of the largest batch may take this much memory; larger batches are left out.
+_MOST_BYTES = 3 << 30
+
+
+def run(
+    target: Sequence[str],
+    *,
+    largest: int,
+    seconds: float,
+    rounds: int,
+    native: bool,
+    json: bool,
+    folder: Path | None = None,
+) -> None:
+    """Measure and print.
+
+    Parameters
+    ----------
+    target : nothing, a robot, or a robot and functions.
+    largest : samples of the largest batch.
+    seconds : for one batch in one round.
+    rounds : in which all take their turn.
+    native : build Pinocchio's C++ too, which takes a compiler minutes a function.
+    folder : gets ``cpu.json``, ``cpu.md`` and ``cpu.svg``; None writes none.
+
+    Raises
+    ------
+    UsageError : a folder that cannot be made.
+    pinion.functions.FunctionError : a function that there is not.
+    """
+    robots = tuple(target[:1]) or ROBOTS
+    names = tuple(target[1:]) or tuple(row.name for row in SUBJECTS["dynamics"])
+    for name in names:
+        function(name)  # refuses a wrong name before the work
+    models = {robot: load(robot) for robot in robots}
+    if folder is not None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"The folder {folder} cannot be made: {error.strerror}.") from None
+    rows: list[dict[str, Any]] = []
+    left_out: dict[str, str] = {}
+    with _one_core(), counted("Measuring", total=len(robots) * len(names)) as advance:
+        for robot, model in models.items():
+            for name in names:
+                made, missing = measured(
+                    robot,
+                    name,
+                    model=model,
+                    largest=largest,
+                    seconds=seconds,
+                    rounds=rounds,
+                    native=native,
+                )
+                rows += made
+                left_out |= missing
+                advance(1)
+    command = ["pinion", "bench", "cpu", *target, "--largest", str(largest)]
+    command += ["--seconds", f"{seconds:g}", "--rounds", str(rounds)]
+    data = {
+        "bench": "cpu",
+        "command": shlex.join([*command, *(() if native else ("--no-native",))]),
+        "machine": machine(),
+        "rounds": rounds,
+        "seconds": seconds,
+        "left_out": left_out,
+        "rows": rows,
+    }
+    if folder is not None:
+        write_page(folder, data)
+    if json:
+        put_json(data)
+    else:
+        _show(data)
+
+
+def write_page(folder: Path, data: dict[str, Any]) -> None:
+    """Write what was measured, a page and a picture of it."""
+    from .page import cpu_page, draw_cpu_times  # Matplotlib takes long to load
+
+    draw_cpu_times(folder / "cpu.svg", data)
+    (folder / "cpu.md").write_text(cpu_page(data, "cpu.svg"), encoding="utf-8")
+    (folder / "cpu.json").write_text(encode_json(data, indent=1) + "\n", encoding="utf-8")
+
+
+def machine() -> dict[str, Any]:
+    """What it was measured on."""
+    compiler = find_compiler()
+    return {
+        "processor": processor(),
+        "processors": len(os.sched_getaffinity(0)),
+        "isa": best().name,
+        "compiler": compiler.version,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }
+
+
+def measured(
+    robot: str, name: str, *, model: Any, largest: int, seconds: float, rounds: int, native: bool
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """One function of one robot: every dtype, layout and size, and the opponents.
+
+    Returns
+    -------
+    Rows with ``ns`` (median), ``spread`` (of the middle half) and what it is compared with; and
+    what was left out, with the reason.
+    """
+    row = function(name)
+    states = states_of(model, row, seed=SEED)
+    compiler, store = find_compiler(), Cache(default_folder(os.environ))
+    probes = {isa.name: Probe.compiled(isa, compiler, store) for isa in available()}
+    cases: dict[str, Case] = {}
+    about: dict[str, dict[str, Any]] = {}
+    graph = cpu.graph_of(model, row)
+
+    def add(kernel: cpu.Kernel, count: int, counts: Source, vector: bool = True) -> None:
+        isa, dtype = kernel.isa, kernel.dtype.name
+        label = isa.name if vector else "one at a time"
+        key = f"{dtype} {kernel.layout} {count} {label}"
+        cases[key] = kernel_case(kernel, states, count)
+        about[key] = {
+            "dtype": dtype,
+            "layout": kernel.layout,
+            "samples": count,
+            "isa": label,
+            "best": isa == best() and vector,
+            "probe": isa.name,
+            "arithmetic": counts.arithmetic,
+            "angles": counts.angles,
+            "lanes": isa.vector_bytes // kernel.dtype.itemsize if vector else 1,
+            "bytes": sum(record_bytes(kernel)),
+        }
+        if count > IN_CACHE and f"copy {dtype} {count} cached" not in cases:
+            copies = copy_cases(probes[isa.name], kernel, count)
+            cases.update({f"copy {dtype} {count} {how}": c for how, c in copies.items()})
+
+    for dtype in cpu.DTYPES:
+        counts = cpu.kernel_of(model, row, graph, dtype=dtype, machine=best())
+        for layout in ("blocks", "aos", "soa"):
+            kernel = cpu.compile(model, row, dtype=dtype, layout=layout, threads=1)
+            size = sum(record_bytes(kernel))
+            for count in SIZES:
+                if count > largest or size * count > _MOST_BYTES:
+                    continue
+                if layout != "aos" and count < BLOCK:
+                    continue
+                add(kernel, count, counts)
+        few = min(IN_CACHE, largest)
+        for isa in available()[1:]:
+            counts = cpu.kernel_of(model, row, graph, dtype=dtype, machine=isa)
+            kernel = cpu.compile(model, row, dtype=dtype, layout="blocks", threads=1, isa=isa.name)
+            add(kernel, few, counts)
+        kernel = cpu.compile(model, row, dtype=dtype, layout="blocks", threads=1, vector=False)
+        add(kernel, few, counts, vector=False)
+    opponents, left_out = opponents_of(robot, name, native=native)
+    times = rounds_of(cases, rounds=rounds, seconds=seconds)
+    fma = {
+        (isa, dtype): min(probe.fma_ns(dtype) for _ in range(20))
+        for isa, probe in probes.items()
+        for dtype in cpu.DTYPES
+    }
+    rivals: dict[str, list[tuple[Any, str]]] = {}
+    for opponent in opponents:
+        found = opponent.time(rounds)
+        rivals.setdefault(opponent.name, []).append((found.cpu, opponent.built))
+    baseline = min(
+        (float(np.median(cpu_ns)) for cpu_ns, _ in rivals.get("casadi-c", [])), default=None
+    )
+    rows = []
+    for key, what in about.items():
+        one = fma[what.pop("probe"), what["dtype"]]
+        floor = floor_ns(what, what["dtype"], what["lanes"], one)
+        copied = [
+            float(np.median(times[f"copy {what['dtype']} {what['samples']} {how}"]))
+            for how in ("cached", "streamed")
+            if what["samples"] > IN_CACHE
+        ]
+        ns = float(np.median(times[key]))
+        rows.append(
+            {
+                "robot": robot,
+                "function": name,
+                "by": "pinion",
+                **what,
+                **_summary(times[key]),
+                "fma_ns": one,
+                "over_floor": ns / floor
+                if what["samples"] >= BLOCK and what["lanes"] > 1
+                else None,
+                "copy_ns": min(copied, default=None),
+                "over_copy": ns / min(copied) if copied else None,
+                "faster_than_baseline": None if baseline is None else baseline / ns,
+            }
+        )
+    for by, runs in rivals.items():
+        for cpu_ns, built in runs:
+            rows.append(
+                {"robot": robot, "function": name, "by": by, "built": built, **_summary(cpu_ns)}
+            )
+    return rows, left_out
+
+
+def _summary(values: Sequence[float]) -> dict[str, float]:
+    low, middle, high = np.percentile(np.asarray(values), [25, 50, 75])
+    return {"ns": float(middle), "spread": float((high - low) / middle)}
+
+
+def opponents_of(
+    robot: str, name: str, *, native: bool, states: int | None = None
+) -> tuple[list[Any], dict[str, str]]:
+    """Others' code for a function, compiled; and why some is missing.
+
+    Parameters
+    ----------
+    native : Pinocchio's C++ too.
+    states : evaluations a round; by default each opponent's own number.
+    """
+    if name not in FUNCTIONS:
+        return [], {"opponents": f"nobody else is known to have '{name}'"}
+    options = {} if states is None else {"states": states}
+    root = Path(__file__).parents[4]
+    if not (root / "benchmarks" / "cpu" / "opponents.py").exists():
+        return [], {"opponents": "they are in a clone of the repository, under benchmarks/cpu"}
+    sys.path.insert(0, str(root))
+    try:
+        module = importlib.import_module("benchmarks.cpu.opponents")
+    except ImportError as error:
+        return [], {"opponents": str(error)}
+    finally:
+        sys.path.remove(str(root))
+    found: list[Any] = []
+    left_out: dict[str, str] = {}
+    for what in ("casadi_c", "pinocchio_native", "pinocchio_python"):
+        if what == "pinocchio_native" and not native:
+            continue
+        try:
+            made = getattr(module, what)(robot, name, **options)
+            found += made if isinstance(made, list) else [made]
+        except module.MissingToolError as error:
+            left_out[what] = str(error)
+    return found, left_out
+
+
+@contextmanager
+def _one_core() -> Iterator[None]:
+    """Keep this process on one of its processors."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def _by(row: dict[str, Any], best_isa: str) -> str:
+    """Who computed a row, and how."""
+    if row["by"] != "pinion":
+        return str(row["by"])
+    how = f"{row['dtype']} {row['layout']}"
+    return how if row["isa"] == best_isa else f"{how}, {row['isa']}"
+
+
+def _show(data: dict[str, Any]) -> None:
+    console, about = out(), data["machine"]
+    keys = dict.fromkeys((r["robot"], r["function"]) for r in data["rows"])
+    for robot in dict.fromkeys(robot for robot, _ in keys):
+        rows = [r for r in data["rows"] if r["robot"] == robot]
+        console.print(
+            table(
+                "function",
+                *("by", "samples", "ns", "spread", "x floor", "x copy", "x baseline"),
+                rows=[
+                    (
+                        r["function"],
+                        _by(r, about["isa"]),
+                        r.get("samples"),
+                        f"{r['ns']:.1f}",
+                        f"{r['spread']:.0%}",
+                        *(
+                            "" if r.get(key) is None else f"{r[key]:.2f}"
+                            for key in ("over_floor", "over_copy", "faster_than_baseline")
+                        ),
+                    )
+                    for r in rows
+                ],
+                title=f"{robot}: nanoseconds an evaluation",
+                left=2,
+            )
+        )
+    say(
+        f"{about['processor']}, one core, {about['isa']}, {about['compiler']}. Medians of "
+        f"{data['rounds']} rounds; spread is of the middle half. x floor: over the kernel's vector "
+        "instructions, each for the time of one fused multiply-add of this run (below 1 where "
+        "additions have units of their own). x copy: over a copy of the bytes, the faster of two "
+        "ways. x baseline: how many times faster than Pinocchio's algorithm as C that CasADi "
+        "wrote, the faster of the compilers here."
+    )
+    for what, why in data["left_out"].items():
+        say(f"Left out: {what}: {why}")

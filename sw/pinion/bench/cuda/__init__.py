@@ -1,0 +1,1 @@
+"""Compiled functions on a GPU, and what bounds them."""

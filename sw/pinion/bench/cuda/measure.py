@@ -1,0 +1,213 @@
+"""``pinion bench cuda``: kernels on a GPU beside what bounds them, with arrays there and here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.compute import cuda
+from pinion.compute.cuda.device import Device
+from pinion.compute.cuda.kernel import GRAPH_SAMPLES, CudaKernel
+from pinion.compute.rates import Case, rounds_of, states_of
+from pinion.console.terminal import counted, out, put_json, say, table
+from pinion.functions import SUBJECTS, function
+from pinion.native.errors import ComputeError
+from pinion.robot import Model, load
+
+from .rates import Limits, OnDevice, host_case, measured_limits
+
+ROBOTS = ("iiwa14", "hyq", "atlas")
+SIZES = (1, 16, 64, 128, 1024, 4096, 100_000, 1_000_000)
+MOST_BLOCKS = 100_000
+"""Larger batches are not computed by a block a sample."""
+PLAIN, GRAPH = "host to host", "host to host, graph"
+"""Arrays of the host and back: queued call by call, and as a CUDA graph."""
+
+SEED = 11
+
+
+def run(
+    target: Sequence[str],
+    *,
+    largest: int,
+    rounds: int,
+    json: bool,
+    device: Device | None = None,
+    cache: Path | None = None,
+) -> None:
+    """Measure and print.
+
+    Parameters
+    ----------
+    target : nothing, a robot, or a robot and functions.
+    largest : samples of the largest batch.
+    rounds : of every measurement; the median counts.
+    device : by default the first GPU.
+    cache : where compiled kernels are kept; by default the user's cache.
+
+    Raises
+    ------
+    pinion.functions.FunctionError : a function that there is not.
+    pinion.batch.InputError : no GPU.
+    """
+    robots = tuple(target[:1]) or ROBOTS
+    names = tuple(target[1:]) or tuple(row.name for row in SUBJECTS["dynamics"])
+    for name in names:
+        function(name)  # refuses a wrong name before the work
+    models = {robot: load(robot) for robot in robots}
+    there = cuda.open_gpu(0, cache) if device is None else device
+    limits = measured_limits(there)
+    rows: list[dict[str, Any]] = []
+    left_out: dict[str, str] = {}
+    with counted("Measuring", total=len(robots) * len(names)) as advance:
+        for robot, model in models.items():
+            for name in names:
+                found, missing = measured(
+                    robot,
+                    name,
+                    model=model,
+                    device=there,
+                    limits=limits,
+                    largest=largest,
+                    rounds=rounds,
+                    cache=cache,
+                )
+                rows += found
+                left_out |= missing
+                advance(1)
+    data = {
+        "bench": "cuda",
+        "device": {
+            "name": there.name,
+            "architecture": there.architecture,
+            "multiprocessors": there.multiprocessors,
+            "clock_ghz": there.clock_ghz,
+            "copy_bytes_ns": limits.copy_bytes_ns,
+            "processors_of_the_host": len(os.sched_getaffinity(0)),
+        },
+        "rounds": rounds,
+        "left_out": left_out,
+        "rows": rows,
+    }
+    if json:
+        put_json(data)
+    else:
+        _show(data)
+
+
+def measured(
+    robot: str,
+    name: str,
+    *,
+    model: Model,
+    device: Device,
+    limits: Limits,
+    largest: int,
+    rounds: int,
+    cache: Path | None,
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """One function of one robot: both dtypes, threads and blocks, arrays there and here.
+
+    Returns
+    -------
+    Rows; and what was left out, with the reason. What was measured before a failure stays.
+    """
+    row = function(name)
+    states = states_of(model, row, seed=SEED)
+    rows: list[dict[str, Any]] = []
+    left_out: dict[str, str] = {}
+    for dtype in ("float32", "float64"):
+        for layout in ("soa", "aos"):
+            what = f"{robot} {name}, {dtype}, {layout}"
+            try:
+                kernel = cuda.compile(
+                    model, row, dtype=dtype, layout=layout, device=device, cache=cache
+                )
+            except ComputeError as error:
+                left_out[what] = str(error)
+                continue
+            about = {"robot": robot, "function": name, "dtype": dtype, "layout": layout}
+            for count in (size for size in SIZES if size <= largest):
+                try:
+                    found = _ways(kernel, states, count, rounds)
+                except (ComputeError, MemoryError) as error:
+                    left_out[f"{what}, N >= {count:,}"] = str(error)
+                    break
+                for way, times in found.items():
+                    ns = float(np.median(times))
+                    low, high = np.percentile(times, [25, 75])
+                    floor = limits.floor_ns(kernel)
+                    rows.append(
+                        {
+                            **{**about, "samples": count, "way": way, "ns": ns},
+                            "us_per_batch": ns * count * 1e-3,
+                            "spread": float((high - low) / ns),
+                            "floor_ns": floor,
+                            "over_floor": None if way in (PLAIN, GRAPH) else ns / floor,
+                        }
+                    )
+            kernel.close()
+    return rows, left_out
+
+
+def _ways(
+    kernel: CudaKernel, states: Mapping[str, NDArray[Any]], count: int, rounds: int
+) -> dict[str, list[float]]:
+    """Nanoseconds a sample, in every round, for each way of computing a batch."""
+    cases: dict[str, Case] = {}
+    there = OnDevice(kernel, states, count)
+    try:
+        runs = max(1, min(100, 200_000 // count))
+        cases["threads"] = there.by_threads(runs)
+        if kernel.source.layout == "aos":
+            if kernel.small is not None and count <= MOST_BLOCKS:
+                cases["blocks"] = there.by_blocks(runs)
+            cases[PLAIN] = host_case(kernel, states, count, graphs=False)
+            if count <= GRAPH_SAMPLES:
+                cases[GRAPH] = host_case(kernel, states, count, graphs=True)
+        return rounds_of(cases, rounds=rounds, seconds=0)
+    finally:
+        there.close()
+
+
+def _show(data: Mapping[str, Any]) -> None:
+    console, about = out(), data["device"]
+    for robot in dict.fromkeys(row["robot"] for row in data["rows"]):
+        console.print(
+            table(
+                "function",
+                *("numbers", "way", "samples", "ns", "us a batch", "spread", "x floor"),
+                rows=[
+                    (
+                        r["function"],
+                        f"{r['dtype']} {r['layout']}",
+                        r["way"],
+                        r["samples"],
+                        f"{r['ns']:.3g}",
+                        f"{r['us_per_batch']:.4g}",
+                        f"{r['spread']:.0%}",
+                        "" if r["over_floor"] is None else f"{r['over_floor']:.2f}",
+                    )
+                    for r in data["rows"]
+                    if r["robot"] == robot
+                ],
+                title=f"{robot}: nanoseconds a sample",
+                left=3,
+            )
+        )
+    say(
+        f"{about['name']} ({about['architecture']}, {about['multiprocessors']} multiprocessors at "
+        f"{about['clock_ghz']:.2f} GHz at most, copies at {about['copy_bytes_ns']:.0f} GB/s read "
+        f"plus written). Medians of {data['rounds']} rounds. threads: a thread a sample; blocks: a "
+        "block a sample; both with arrays on the device, launches queued behind each other. host "
+        "to host: NumPy arrays, copies included; graph: the same, with copies and kernels started "
+        "in one call of the driver. x floor: over the larger of the time of the bytes at the rate "
+        "of a copy and the time to issue the instructions."
+    )
+    for what, why in data["left_out"].items():
+        say(f"Left out: {what}: {why}")

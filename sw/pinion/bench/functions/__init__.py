@@ -1,0 +1,1 @@
+"""Cores: every function of the iiwa14 and its errors."""

@@ -1,0 +1,164 @@
+"""``pinion bench functions``: schedules and errors of every function of the iiwa14."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from pinion.console.errors import CHECK_FAILED, complain
+from pinion.console.terminal import counted, margin_words, out, put_json, say, table
+from pinion.report import cell
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+ROBOT, FORMATS, II = "iiwa14", "q16.16", 8
+STATES, SEED = 2000, 0
+
+
+def run(*, json: bool) -> None:
+    """Print the tables; fail where a budget does not hold."""
+    from pinion.functions import FUNCTIONS
+
+    wanted = [
+        (name, derivatives)
+        for name in FUNCTIONS
+        for derivatives in ("composite", "column")
+        # The others have no gradient to formulate in one way or the other.
+        if derivatives == "composite" or FUNCTIONS[name].variants
+    ]
+    rows = []
+    with counted("Scheduling", total=len(wanted)) as advance:
+        for name, derivatives in wanted:
+            rows.append(function_row(name, derivatives))
+            advance(1)
+    if json:
+        put_json(
+            {
+                "bench": "functions",
+                "robot": ROBOT,
+                "formats": FORMATS,
+                "ii": II,
+                "states": STATES,
+                "seed": SEED,
+                "functions": rows,
+            }
+        )
+        _leave(rows)
+        return
+    console = out()
+    console.print(_operation_table(rows))
+    console.print(_hardware_table(rows))
+    console.print(_error_table(rows))
+    say(
+        f"{ROBOT} in {FORMATS} at ii {II}: schedules, counted without simulation. Operations are "
+        "products (mul), products with constants (const), additions, reciprocals (recip), sines "
+        "and cosines (trig); in and out are words of a record. Hardware is multipliers (mults; "
+        "least is ceil(operations / ii)), adders, units with tables (sines and reciprocals) and "
+        "words of storage. Schedule is its length in cycles, from sine and cosine to the last "
+        "result; the latency, beats included, is longer. Errors "
+        f"are those of the exact integers, on {STATES:,} states of the reference distribution: "
+        "the largest of a block, over the largest value of the block, near zero over 1 % of its "
+        "usual one at least. budget is how many times "
+        "the largest error the derived budgets are, word by word."
+    )
+    _leave(rows)
+
+
+def _leave(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Fail where a budget does not hold, or had nothing to hold for."""
+    wrong: dict[str, list[str]] = {}
+    for row in rows:
+        if not row["budget_held"]:
+            nothing = row["budget_held"] is None
+            what = "no request has a valid result of" if nothing else "budgets do not hold for"
+            wrong.setdefault(what, []).append(_label(row))
+    faults = [f"{what} {', '.join(labels)}" for what, labels in wrong.items()]
+    if faults:
+        complain(f"The check failed: {'; '.join(faults)}.")
+        raise typer.Exit(CHECK_FAILED)
+
+
+def function_row(name: str, derivatives: str) -> dict[str, Any]:
+    """Hardware and errors of one function of the iiwa14."""
+    from pinion.flow.build import make_design
+    from pinion.flow.measure import hardware, measure
+    from pinion.functions import function
+    from pinion.request import BuildRequest
+    from pinion.robot import load
+
+    model, wanted = load(ROBOT), function(name, derivatives=derivatives)
+    made = make_design(model, wanted, BuildRequest(ii=II, formats=FORMATS))
+    figures = hardware(made)
+    return {
+        "function": name,
+        "derivatives": derivatives if wanted.variants else None,
+        **figures,
+        "table_units": sum(figures["units"].get(kind, 0) for kind in ("sincos", "reciprocal")),
+        "words_in": len(made.fixed.inputs),
+        "words_out": len(made.fixed.outputs),
+        **measure(model, wanted, made, states=STATES, seed=SEED),
+    }
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    column = row["derivatives"] == "column"
+    return f"{row['function']}, column" if column else str(row["function"])
+
+
+def _operation_table(rows: list[dict[str, Any]]) -> Table:
+    return table(
+        "function",
+        *("mul", "const", "add", "recip", "trig", "in", "out"),
+        rows=[
+            (
+                _label(r),
+                *(r["ops"][op] for op in ("mul", "mul_const", "add", "reciprocal", "trig")),
+                *(r[key] for key in ("words_in", "words_out")),
+            )
+            for r in rows
+        ],
+        title="Operations and records",
+    )
+
+
+def _hardware_table(rows: list[dict[str, Any]]) -> Table:
+    return table(
+        "function",
+        *("mults", "least", "adders", "tables", "schedule", "words"),
+        rows=[
+            (
+                _label(r),
+                *(r[key] for key in ("multipliers", "multipliers_least", "adders", "table_units")),
+                *(r[key] for key in ("schedule_cycles", "registers")),
+            )
+            for r in rows
+        ],
+        title="Hardware",
+    )
+
+
+def _error_table(rows: list[dict[str, Any]]) -> Table:
+    def by_block(values: Mapping[str, float | None]) -> str:
+        return "\n".join(cell(None if v is None else float(f"{v:.2g}")) for v in values.values())
+
+    return table(
+        "function",
+        *("result", "median", "largest", "held", "budget", "flagged"),
+        rows=[
+            (
+                _label(r),
+                "\n".join(r["rel_err_max"]),
+                by_block(r["rel_err_median"]),
+                by_block(r["rel_err_max"]),
+                r["budget_held"],
+                margin_words(r["budget_over_largest"]),
+                r["flagged"],
+            )
+            for r in rows
+        ],
+        title="Relative errors and budgets",
+        left=2,
+    )

@@ -1,0 +1,1 @@
+"""Batches through a card, the driver alone, and a model of the real link."""

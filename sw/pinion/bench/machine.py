@@ -1,0 +1,55 @@
+"""The machine that figures are of, and the versions of what was measured."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as package_version
+from typing import Any
+
+import numpy as np
+
+from pinion.native.errors import ComputeError
+from pinion.native.isa import best
+from pinion.native.toolchain import find_compiler
+
+
+def machine(gpus: Sequence[str]) -> dict[str, Any]:
+    """What it was measured on, and the versions of what was measured."""
+    try:
+        compiler = find_compiler().version
+    except ComputeError:
+        compiler = "none"
+    return {
+        "processor": processor(),
+        "processors": len(os.sched_getaffinity(0)),
+        "isa": best().name,
+        "gpu": ", ".join(dict.fromkeys(gpus)) or "none",
+        "compiler": compiler,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "pinocchio": installed_version("pin") or "none",
+        "cuda-core": installed_version("cuda-core") or "none",
+    }
+
+
+def processor() -> str:
+    """The name of this machine's processor."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def installed_version(package: str) -> str | None:
+    """The version of an installed package, None where it is not installed."""
+    try:
+        return package_version(package)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,1 @@
+"""A motion tracked in closed loop with gradients from every backend."""

@@ -1,0 +1,332 @@
+"""One motion, tracked with gradients from every backend, in one run.
+
+What differs from row to row is where gradients come from. Rollouts, costs and the backward pass are
+the same compiled and NumPy code in float64, so that tracking shows what gradients are worth, and
+times what they cost. Rows: the float model, this machine's processor, a GPU where there is one, the
+exact integers of a build, and the build's RTL through the driver, where every answer is compared
+with these integers on the way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion import driver
+from pinion.api import CardBackend, backend
+from pinion.base.installation import missing_module
+from pinion.batch import InputError
+from pinion.control.closed_loop import MICRO, MM, Tracked, track
+from pinion.control.errors import ControlError
+from pinion.control.integers import Compared, IntegerModel
+from pinion.control.motion import Motion
+from pinion.control.plant import Float64, gradient_row
+from pinion.control.scenario import Scenario
+from pinion.driver.card import layout_of
+from pinion.link import Manifest
+from pinion.link.manifest import MANIFEST
+from pinion.link.transfer import FIXED_US, LINKS, estimate
+from pinion.native.errors import ComputeError
+
+Floats = NDArray[np.float64]
+Report = Callable[[str], None]
+
+ROWS = ("float64", "cpu64", "cpu32", "cuda", "integers", "card")
+"""Where gradients come from; the first is what the others are measured by."""
+
+ALLOWED = 0.01
+"""Share by which a row's errors may differ from the first row's."""
+
+EVERY = 25
+"""Periods between the points of a picture."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A row of the comparison, and how it went.
+
+    Members
+    -------
+    name : of :data:`ROWS`.
+    tracked : the motion.
+    seconds : all of it, the robot's simulation included.
+    compared, mismatches : gradients of a card that were compared with the integers, or None.
+    first : what the first mismatch is.
+    """
+
+    name: str
+    tracked: Tracked
+    seconds: float
+    compared: int | None = None
+    mismatches: int | None = None
+    first: str = ""
+
+
+def run_case(
+    name: str,
+    scenario: Scenario,
+    motion: Motion,
+    *,
+    folder: Path | None = None,
+    card: str = "sim",
+    report: Report | None = None,
+) -> Case:
+    """Track the motion with gradients from one backend.
+
+    Parameters
+    ----------
+    name : of :data:`ROWS`.
+    folder : the build of ``integers`` and ``card``.
+    card : as of :func:`pinion.driver.open`.
+    report : called with a short line now and then.
+
+    Raises
+    ------
+    ControlError
+        When there is no such row, or it needs a build and there is none.
+    """
+    watched: Compared | None = None
+    model = scenario.model()
+    if name == "float64":
+        plant = scenario.plant_of(Float64(model, gradient_row()))
+    elif name in ("cpu64", "cpu32"):
+        dtype = {"cpu64": "float64", "cpu32": "float32"}[name]
+        # One thread: a horizon is too little work to share.
+        plant = scenario.plant("cpu", dtype=dtype, threads=1)
+    elif name == "cuda":
+        plant = scenario.plant_of(backend(model, gradient_row(), device="cuda", dtype="float32"))
+    elif name not in ROWS:
+        raise ControlError(f"There is no row '{name}'; choose of {', '.join(ROWS)}.")
+    elif folder is None:
+        raise ControlError(f"The row '{name}' is of a build: give its folder.")
+    elif name == "integers":
+        plant = scenario.plant_of(IntegerModel(folder))
+    else:
+        integers = IntegerModel(folder)
+        opened = CardBackend(
+            device=driver.open(folder, device=card), folder=folder, temporary=False
+        )
+        watched = Compared(opened, integers)
+        plant = scenario.plant_of(watched)
+
+    def progress(done: int, total: int) -> None:
+        if report is not None and (done % 50 == 0 or done == total):
+            report(f"{name}: {done:,} of {total:,} periods")
+
+    began = time.perf_counter()
+    with scenario.controller(plant, motion) as controller:
+        tracked = track(controller, scenario.simulated(), report=progress)
+    seconds = time.perf_counter() - began
+    if watched is None:
+        return Case(name, tracked, seconds)
+    return Case(
+        name, tracked, seconds, watched.compared, watched.mismatches, watched.first
+    )  # closing has compared the rest
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Rows that have been run.
+
+    Members
+    -------
+    scenario, folder, card : as given.
+    cases : rows, the first of which the others are measured by.
+    calm : the processor's row with a robot as the controller believes it.
+    left_out : reasons by name.
+    """
+
+    scenario: Scenario
+    folder: Path | None
+    card: str
+    cases: tuple[Case, ...]
+    calm: Case
+    left_out: dict[str, str]
+
+    def figures(self) -> dict[str, Any]:
+        """JSON-able: ``rows`` with the figures of each (:meth:`.closed_loop.Tracked.figures`), and
+        how far its error and its path are from the first row's; ``undisturbed``: those of `calm`;
+        ``card_model`` of what a real card would take; ``series`` for the picture; ``left_out``;
+        ``within``: every error is within :data:`ALLOWED` of the first row's; ``ok``: no mismatch
+        of a card of which some gradient was compared, no restart and, where both ran, one path of
+        card and integers.
+        """
+        first = self.cases[0].tracked
+        rows = [_row(case, first) for case in self.cases]
+        same = _same_path(self.cases)
+        over = [abs(row[key]) for row in rows for key in ("rms_over", "max_over")]
+        clean = all(
+            row["compared"] != 0 and not row["mismatches"] and not row["restarts"] for row in rows
+        )
+        model = None
+        if self.folder is not None and (self.folder / MANIFEST).is_file():
+            host = next((case for case in self.cases if case.name == "cpu64"), self.cases[0])
+            model = card_model(self.folder, self.scenario, host.tracked)
+        return {
+            "rows": rows,
+            "reference": self.cases[0].name,
+            "card": self.card,
+            "card_path_is_the_integers": same,
+            "scenario": _settings(self.scenario),
+            "undisturbed": _row(self.calm, first),
+            "left_out": self.left_out,
+            "series": _series(self.cases),
+            "card_model": model,
+            "allowed": ALLOWED,
+            "within": all(value <= ALLOWED for value in over),  # NaN is not
+            "ok": same is not False and clean,
+        }
+
+
+def compare(
+    scenario: Scenario,
+    *,
+    rows: Sequence[str] = ROWS,
+    folder: Path | None = None,
+    card: str = "sim",
+    report: Report | None = None,
+) -> Comparison:
+    """Track one motion with every backend.
+
+    Parameters
+    ----------
+    scenario : robot, figure, controller and disturbances.
+    rows : of :data:`ROWS`; a GPU that is not there is left out with its reason.
+    folder, card, report : as of :func:`run_case`.
+    """
+    motion = scenario.motion()
+    cases: list[Case] = []
+    left_out: dict[str, str] = {}
+    for name in rows:
+        try:
+            cases.append(run_case(name, scenario, motion, folder=folder, card=card, report=report))
+        except (InputError, ComputeError, ModuleNotFoundError) as error:
+            if name != "cuda":
+                raise
+            reason = str(error)
+            if isinstance(error, ModuleNotFoundError):
+                reason = missing_module(error) or reason
+            left_out[name] = reason
+    if not cases:
+        raise ControlError("No row is left: none of the backends is on this machine.")
+    calm = run_case("cpu64", without_disturbance(scenario), motion, report=report)
+    return Comparison(scenario, folder, card, tuple(cases), calm, left_out)
+
+
+def card_model(folder: Path, scenario: Scenario, host: Tracked) -> dict[str, Any]:
+    """What a card would take for a horizon's gradients, and the rates that would follow: a model.
+
+    The link's least and most time of a batch of one horizon (:mod:`pinion.link.transfer`), and the
+    host's own share as it was measured with gradients from its processor.
+    """
+    manifest = Manifest.read(folder)
+    layout = layout_of(manifest)
+    own = [host.seconds[part] for part in ("backward", "rest")]
+    host_us = MICRO * float(np.median(sum(own)))
+    rows = []
+    for link in LINKS:
+        found = estimate(manifest, layout, link, scenario.knots)
+        batches = scenario.iterations
+        least, most = batches * found["least_us"], batches * found["most_us"]
+        rows.append(
+            {
+                "link": link.name,
+                "least_us": least,
+                "most_us": most,
+                "card_us": batches * found["card_us"],
+                "hz_most": MICRO / (host_us + least),
+                "hz_least": MICRO / (host_us + most),
+                "gradients_hz_most": MICRO / least,
+                "gradients_hz_least": MICRO / most,
+            }
+        )
+    return {
+        "measured": False,
+        "formats": manifest.formats,
+        "ii": manifest.ii,
+        "core_mhz": manifest.clock_mhz,
+        "fixed_us": list(FIXED_US),
+        "requests": scenario.knots,
+        "host_us": host_us,
+        "links": rows,
+    }
+
+
+def _row(case: Case, first: Tracked) -> dict[str, Any]:
+    figures = case.tracked.figures()
+    base = first.figures()
+    apart = np.linalg.norm(case.tracked.tip - first.tip, axis=1)
+    return {
+        "name": case.name,
+        **figures,
+        "rms_over": figures["rms_mm"] / base["rms_mm"] - 1.0,
+        "max_over": figures["max_mm"] / base["max_mm"] - 1.0,
+        "apart_mm": MM * float(apart.max()),
+        "seconds": case.seconds,
+        "compared": case.compared,
+        "mismatches": case.mismatches,
+        "first_mismatch": case.first,
+    }
+
+
+def _same_path(cases: Sequence[Case]) -> bool | None:
+    """Whether the card led the robot through the very states that the integers do."""
+    found = {case.name: case.tracked for case in cases}
+    if "card" not in found or "integers" not in found:
+        return None
+    ours, theirs = found["card"], found["integers"]
+    return bool(np.array_equal(ours.x, theirs.x) and np.array_equal(ours.tau, theirs.tau))
+
+
+def _settings(scenario: Scenario) -> dict[str, Any]:
+    d = scenario.disturbance
+    return {
+        **{key: getattr(scenario, key) for key in ("robot", "duration", "period", "step")},
+        **{key: getattr(scenario, key) for key in ("knots", "iterations", "inner")},
+        **{key: getattr(scenario, key) for key in ("width", "height", "lap")},
+        "horizon": scenario.knots * scenario.step,
+        **{key: getattr(d, key) for key in ("payload", "damping", "friction", "delay")},
+        "offset": list(d.offset),
+    }
+
+
+def _series(cases: Sequence[Case]) -> dict[str, Any]:
+    """Points of a picture: the path in its plane, and errors over time."""
+    first = cases[0].tracked
+    count = len(first.tip)
+    at = np.unique(np.append(np.arange(0, count, EVERY), count - 1))
+    centre = first.wanted.mean(axis=0)
+    # The plane of the figure: the two directions in which it is widest.
+    _, _, axes = np.linalg.svd(first.wanted - centre, full_matrices=False)
+    axes = np.array([axis if axis[np.argmax(np.abs(axis))] > 0 else -axis for axis in axes[:2]])
+
+    def flat(places: Floats) -> list[list[float]]:
+        return [[round(float(x), 7) for x in p] for p in (places[at] - centre) @ axes.T]
+
+    def apart(case: Case) -> list[float]:
+        away = MM * np.linalg.norm(case.tracked.tip - first.tip, axis=1)
+        return [float(f"{x:.3g}") for x in away[at]]
+
+    return {
+        "t": [round(float(k) * first.period, 6) for k in at],
+        "wanted": flat(first.wanted),
+        "rows": {
+            case.name: {
+                "path": flat(case.tracked.tip),
+                "error_mm": [float(f"{MM * x:.5g}") for x in case.tracked.errors[at]],
+                "apart_mm": apart(case),
+            }
+            for case in cases
+        },
+    }
+
+
+def without_disturbance(scenario: Scenario) -> Scenario:
+    """The same with a robot that is just as the controller believes."""
+    return replace(scenario, disturbance=type(scenario.disturbance)())

@@ -1,0 +1,99 @@
+"""The page of ``pinion bench mpc``, from its data alone.
+
+``python -m pinion.bench.mpc.page docs/mpc.md docs/mpc/tracking.json`` puts its tables into
+the page that explains them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pinion.report.page import all_or_nothing, code_line, escaped, escaped_table
+from pinion.report.table import Table
+
+from .tracking import (
+    card_model_table,
+    check_tracking,
+    finding,
+    solve_times_table,
+    tracking_table,
+)
+
+PAGE, PICTURE = "tracking.md", "tracking.svg"
+"""The data is beside them, ``tracking.json``."""
+
+BEGIN, END = "<!-- measured -->", "<!-- end -->"
+"""Between them the tables stand on a page that explains them."""
+
+
+def write_tracking(folder: Path, data: Mapping[str, Any]) -> list[Path]:
+    """Write the data, the page and the picture; all or nothing.
+
+    Returns
+    -------
+    The page, the data, the picture.
+    """
+    from .picture import draw_tracking  # Matplotlib takes half a second to load
+
+    check_tracking(data)
+    drawn = {PICTURE: partial(draw_tracking, data=data)}
+    return all_or_nothing(folder, data, (PAGE, tracking_page(data)), drawn)
+
+
+def tracking_page(data: Mapping[str, Any]) -> str:
+    """The page, in Markdown."""
+    lines = ["# A figure-eight, tracked with gradients from every backend", ""]
+    lines += [escaped(finding(data)), "", f"![Path, errors and times]({PICTURE})", ""]
+    lines += ["Run it again:", "", code_line(data["command"]), ""]
+    for table in tables(data):
+        lines += [f"## {table.title}", "", *escaped_table(table), "", escaped(table.note), ""]
+    about = [("date", data["date"]), ("Pinion", data["version"]), *data["machine"].items()]
+    shares = data["rows"][0]["limit_shares"]
+    about += [(f"largest share of {key} limits", f"{share:.0%}") for key, share in shares.items()]
+    lines += ["## How it was measured", ""]
+    lines += escaped_table(Table(columns=("what", "value"), rows=about, left=2))
+    lines += ["", "## What is missing, and why", ""]
+    lines += [f"- {escaped(k)}: {escaped(v)}" for k, v in data["left_out"].items()] or ["Nothing."]
+    return "\n".join(lines) + "\n"
+
+
+def tables(data: Mapping[str, Any]) -> list[Table]:
+    """All tables that there is something for."""
+    modelled = card_model_table(data)
+    made = [tracking_table(data), solve_times_table(data)]
+    return made if modelled is None else [*made, modelled]
+
+
+def filled(page: str, data: Mapping[str, Any], folder: str) -> str:
+    """A page with finding, picture and tables between its two marks.
+
+    Parameters
+    ----------
+    folder : of the picture, as seen from the page.
+
+    Raises
+    ------
+    ValueError : the page has not both marks.
+    """
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"the page has not '{BEGIN}' and '{END}' behind it")
+    lines = [escaped(finding(data)), "", f"![Path, errors and times]({folder}/{PICTURE})", ""]
+    lines += ["By this command, whose page has the machine and the rest:", ""]
+    lines += [code_line(data["command"]), ""]
+    for table in tables(data):
+        lines += [f"**{table.title}**", "", *escaped_table(table), "", escaped(table.note), ""]
+    return "\n".join([before + begin, "", *lines]) + end + after
+
+
+if __name__ == "__main__":
+    shown, source = (Path(name) for name in sys.argv[1:])
+    kept = json.loads(source.read_text(encoding="utf-8"))
+    text = filled(shown.read_text(encoding="utf-8"), kept, source.parent.name)
+    shown.write_text(text, encoding="utf-8")

@@ -1,0 +1,199 @@
+"""Motions tracked by a controller: the tables of ``pinion bench mpc`` and ``pinion demo mpc``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pinion.report.table import Table, whole
+
+NAMES = {
+    "float64": "float64, NumPy",
+    "cpu64": "this processor, float64",
+    "cpu32": "this processor, float32",
+    "cuda": "GPU, float32",
+    "integers": "exact integers of the build",
+    "card": "RTL, through the driver",
+}
+"""Where gradients come from, in words."""
+
+
+def simulated(data: Mapping[str, Any], name: str) -> bool:
+    """Whether a row's time is that of a model or of a simulation, and says nothing of a device."""
+    return name == "integers" or (name == "card" and str(data.get("card", "sim")).startswith("sim"))
+
+
+def label(data: Mapping[str, Any], name: str) -> str:
+    """Where a row's gradients come from, in words."""
+    real = name == "card" and not simulated(data, name)
+    return f"card, {data['card']}" if real else NAMES[name]
+
+
+def check_tracking(data: Mapping[str, Any]) -> None:
+    """Whether the data has what tables, page and picture show.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError : it has not.
+    """
+    if data["bench"] != "mpc":
+        raise ValueError(f"it is of the bench {data['bench']!r}")
+    if not data["rows"]:
+        raise ValueError("it has no rows")
+    for row in (*data["rows"], data["undisturbed"]):
+        if row["name"] not in NAMES:
+            raise ValueError(f"a row's name is {row['name']!r}")
+        for key in ("rms_mm", "max_mm", "us_median", "us_p99", "hz"):
+            # Written so that a NaN is refused too.
+            if not 0.0 < float(row[key]) < np.inf:
+                raise ValueError(f"a row's {key} is {row[key]!r}")
+
+
+def tracking_table(data: Mapping[str, Any]) -> Table:
+    """How well each backend's gradients track."""
+    base = label(data, data["reference"])
+    rows: list[tuple[object, ...]] = [
+        (
+            label(data, row["name"]),
+            *(f"{row[key]:.4f}" for key in ("rms_mm", "max_mm")),
+            *(None if row["name"] == data["reference"] else _share(row["rms_over"]),),
+            *(None if row["name"] == data["reference"] else f"{1e3 * row['apart_mm']:.3g}",),
+            *(row[key] for key in ("gradients", "flagged", "compared", "mismatches")),
+        )
+        for row in data["rows"]
+    ]
+    calm = data["undisturbed"]
+    rows.append(
+        (
+            "nothing unknown, float64",
+            *(f"{calm[key]:.4f}" for key in ("rms_mm", "max_mm")),
+            *(None, None, calm["gradients"], calm["flagged"], None, None),
+        )
+    )
+    about = data["scenario"]
+    return Table(
+        title="Tracking",
+        columns=(
+            *("gradients from", "RMS, mm", "largest, mm", "RMS over the first", "apart, um"),
+            *("gradients", "flagged", "compared", "mismatches"),
+        ),
+        rows=rows,
+        note=(
+            f"Distance of the {about['robot']}'s tip from a figure-eight over "
+            f"{about['duration']:g} s, in MuJoCo with {about['payload']:g} kg at the tip, friction "
+            f"of {about['friction']:g} N m and {about['damping']:g} N m s/rad at every joint and a "
+            f"delay of {1e3 * about['delay']:g} ms that the controller does not know; the last row "
+            f"is without them. A period of {1e3 * about['period']:g} ms, a horizon of "
+            f"{about['knots']} knots of {1e3 * about['step']:g} ms. apart: the tip's largest "
+            f"distance from where it is with gradients of {base}. compared: gradients whose every "
+            "bit was compared with the integer model on the way."
+        ),
+    )
+
+
+def solve_times_table(data: Mapping[str, Any]) -> Table:
+    """Where the time of a period goes, and how many a second there could be."""
+    rows = [
+        (
+            label(data, row["name"]),
+            *(f"{row['us'][part]:.0f}" for part in ("gradients", "backward", "rest")),
+            whole(row["us_median"]),
+            whole(row["us_p99"]),
+            None if simulated(data, row["name"]) else whole(row["hz"]),
+        )
+        for row in data["rows"]
+    ]
+    return Table(
+        title="Time of a period, measured",
+        columns=(
+            *("gradients from", "gradients, us", "backward pass, us", "rest, us"),
+            *("median, us", "99 %, us", "periods a second"),
+        ),
+        rows=rows,
+        note=(
+            "Microseconds, medians of the whole run on one core. gradients: the call of the "
+            "backend; backward pass: NumPy; rest: rollouts, costs, making A and B, all the "
+            "interpreter's work."
+            + (
+                " Rows without a rate have gradients of an integer model and of a simulation of "
+                "the RTL, warm and at its own pace: they say nothing of a card, and no rate "
+                "follows from them."
+                if any(simulated(data, row["name"]) for row in data["rows"])
+                else ""
+            )
+        ),
+    )
+
+
+def card_model_table(data: Mapping[str, Any]) -> Table | None:
+    """What a real card would take, by the model of its link; None without a build."""
+    found = data["card_model"]
+    if found is None:
+        return None
+    rows = [
+        (
+            f"model, {row['link']}",
+            f"{row['card_us']:.2f}",
+            f"{row['least_us']:.0f} - {row['most_us']:.0f}",
+            f"{row['gradients_hz_least']:,.0f} - {row['gradients_hz_most']:,.0f}",
+            f"{row['hz_least']:,.0f} - {row['hz_most']:,.0f}",
+        )
+        for row in found["links"]
+    ]
+    return Table(
+        title="MODEL, not measured: a card on a real link",
+        columns=(
+            *("link", "of it card, us", "gradients of a horizon, us"),
+            *("horizons a second", "periods a second, with this host"),
+        ),
+        rows=rows,
+        note=(
+            f"Model, not measured: no board has run this. {found['requests']} requests of a core "
+            f"in {found['formats']} formats at ii {found['ii']} and an assumed clock of "
+            f"{found['core_mhz']:g} MHz, behind a link with {found['fixed_us'][0]:g} to "
+            f"{found['fixed_us'][1]:g} us for a write and a read (docs/link.md). The last column "
+            f"adds the host's own {found['host_us']:.0f} us of backward pass and rest, measured "
+            "here."
+        ),
+    )
+
+
+def finding(data: Mapping[str, Any]) -> str:
+    """The result in a sentence or two."""
+    rows = data["rows"]
+    base = rows[0]
+    text = (
+        f"The tip stays within {base['max_mm']:.2f} mm of the figure ({base['rms_mm']:.2f} mm RMS) "
+        f"with gradients of {label(data, base['name'])}"
+    )
+    if len(rows) > 1:
+        worst = max(abs(row[key]) for row in rows for key in ("rms_over", "max_over"))
+        text += (
+            f"; with all others the errors differ from that by {_percent(worst)} at most, "
+            f"{'inside' if data['within'] else 'OUTSIDE'} the {data['allowed']:.0%} that is allowed"
+        )
+    card = next((row for row in rows if row["name"] == "card"), None)
+    if card is not None:
+        by = "RTL" if simulated(data, "card") else "the card"
+        text += (
+            f". Of {card['compared']:,} gradients from {by} "
+            f"{card['mismatches'] or 'none'} differ{'s' if card['mismatches'] == 1 else ''} from "
+            "the integers in any bit"
+        )
+    if data["card_path_is_the_integers"] is not None:
+        same = data["card_path_is_the_integers"]
+        text += (
+            f", and the robot went through {'the very' if same else 'OTHER'} states"
+            f"{'' if same else ' than'} that the integers lead it through"
+        )
+    return text + "."
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %"
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:+.1e} %"

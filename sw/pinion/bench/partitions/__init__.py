@@ -1,0 +1,1 @@
+"""The gradient of forward dynamics, shared between host and GPU."""

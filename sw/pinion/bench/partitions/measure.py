@@ -1,0 +1,76 @@
+"""``pinion bench cuda --partitions``: what host and GPU share of a gradient, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pinion.bench.machine import processor
+from pinion.compute.cuda.device import Device
+from pinion.console.errors import UsageError
+from pinion.console.terminal import counted, put_json, say, show
+from pinion.robot import load
+
+from .table import partitions_table
+from .times import partition_times
+
+ROBOT = "iiwa14"
+SIZES = (16, 32, 64, 128, 1024, 10_000, 100_000)
+
+
+def run(
+    target: Sequence[str],
+    *,
+    largest: int,
+    rounds: int,
+    seconds: float,
+    json: bool,
+    device: Device | None = None,
+    cache: Path | None = None,
+) -> None:
+    """Measure and print.
+
+    Parameters
+    ----------
+    target : nothing or a robot.
+    largest : samples of the largest batch.
+    rounds : of every measurement; the median counts.
+    seconds : for one measurement in one round.
+    device : by default the first GPU; without one its part is missing, with the reason.
+    cache : where compiled kernels are kept; by default the user's cache.
+
+    Raises
+    ------
+    UsageError : more than a robot is given, or no batch is as small as ``largest``.
+    """
+    if len(target) > 1:
+        raise UsageError(
+            f"The partitions are of one gradient: give a robot, without '{target[1]}'."
+        )
+    sizes = [size for size in SIZES if size <= largest]
+    if not sizes:
+        raise UsageError(
+            f"The smallest batch has {SIZES[0]} samples, so --largest {largest} is too small."
+        )
+    model = load(target[0] if target else ROBOT)
+    with counted("Measuring", total=1) as advance:
+        rows, left_out, name = partition_times(
+            model, sizes=sizes, rounds=rounds, seconds=seconds, device=device, cache=cache
+        )
+        advance(1)
+    data = {
+        "bench": "cuda",
+        "partitions": rows,
+        "robot": model.name,
+        "processor": processor(),
+        "device": name or None,
+        "rounds": rounds,
+        "left_out": left_out,
+    }
+    if json:
+        put_json(data)
+        return
+    show(partitions_table(rows))
+    say(f"Processor: {data['processor']}. Device: {name or 'none'}. Medians of {rounds} rounds.")
+    for what, why in left_out.items():
+        say(f"Left out: {what}: {why}")

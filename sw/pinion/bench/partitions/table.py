@@ -1,0 +1,76 @@
+"""Times of the 2021 paper's partitions between host and device, as a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pinion.report.table import Table
+
+TIMES: Mapping[str, str] = {
+    "host_before_us": "host: v, a, f",
+    "kernel_us": "kernel",
+    "copies_us": "copies",
+    "host_after_us": "host: product",
+    "total_us": "total",
+}
+"""Heads of a row's times, microseconds a batch, in the order in which they are spent."""
+
+NOTE = (
+    "Microseconds a batch, measured here; - was not measured, for the reason that is given with "
+    "what is missing. Host: the CPU path on all processors, called from Python. Kernel: arrays on "
+    "the device, launches queued behind each other. Copies: a call with the host's arrays less the "
+    "kernel, so calls and waits are in it. Total: measured as a whole, one part behind the other. "
+    "Bytes a sample are counted from the functions' arrays."
+)
+
+
+def partitions_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Who takes how long for N samples, and what travels.
+
+    Parameters
+    ----------
+    rows : of one robot, as :func:`pinion.bench.partitions.times.partition_times` gives them.
+    """
+    robot = rows[0]["robot"] if rows else ""
+    dtype = rows[0]["dtype"] if rows else ""
+    return Table(
+        columns=("partition", "N", "bytes in", "bytes out", *TIMES.values(), "kernel by"),
+        rows=[
+            (
+                row["partition"],
+                row["samples"],
+                row["bytes_to_device"],
+                row["bytes_to_host"],
+                *(None if row[key] is None else float(row[key]) for key in TIMES),
+                row["kernel"],
+            )
+            for row in sorted(rows, key=lambda row: int(row["samples"]))
+        ],
+        title=f"{robot}, gradient of forward dynamics by partition, {dtype}",
+        left=1,
+        note=NOTE,
+    )
+
+
+def check_partitions(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Whether rows have what the table and the picture show.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError : they have not.
+    """
+    for number, row in enumerate(rows):
+        for key in ("robot", "partition", "dtype"):
+            if not isinstance(row[key], str):
+                raise TypeError(f"{key!r} of the partition {number} is no text")
+        if row["kernel"] is not None and not isinstance(row["kernel"], str):
+            raise TypeError(f"'kernel' of the partition {number} is no text")
+        for key in ("samples", "bytes_to_device", "bytes_to_host"):
+            if not isinstance(row[key], int) or row[key] < 1:
+                raise ValueError(f"{row[key]!r} is no {key!r} of the partition {number}")
+        for key in TIMES:
+            us = row[key]
+            if us is not None and not (isinstance(us, int | float) and math.isfinite(us)):
+                raise ValueError(f"{us!r} is no time")

@@ -1,0 +1,30 @@
+"""Figures of accelerators that others published: a data file, with a source for each figure."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.resources import files
+from typing import Any
+
+
+def published_designs() -> dict[str, Any]:
+    """The data file: ``sources`` (texts by key), ``design`` (cores) and ``end_to_end`` (times)."""
+    return tomllib.loads((files("pinion.bench") / "published.toml").read_text())
+
+
+def published_times() -> list[dict[str, Any]]:
+    """End-to-end figures of the 2021 paper.
+
+    Returns
+    -------
+    A row a platform: ``name, robot, function``, ``us`` (by requests of a batch), and of what
+    ``kind`` they are, from which ``source`` and ``where`` in it.
+    """
+    return [
+        {
+            **{key: row[key] for key in ("name", "robot", "function")},
+            "us": {int(count): us for count, us in row["us"]["value"].items()},
+            **{key: row["us"][key] for key in ("kind", "source", "where")},
+        }
+        for row in published_designs()["end_to_end"]
+    ]

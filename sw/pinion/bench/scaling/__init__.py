@@ -1,0 +1,1 @@
+"""The papers' experiments with long chains and many robots."""

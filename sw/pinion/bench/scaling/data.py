@@ -1,0 +1,673 @@
+"""The experiments of the papers on parallel dynamics, redone (``pinion bench scaling``): the data.
+
+The data is one JSON object, and nothing here measures. What the papers claim stands here beside
+what the data says of it.
+
+Sources: Yang, Wu and Pan 2016, "A Novel GPU-based Parallel Implementation Scheme and Performance
+Analysis of Robot Forward Dynamics Algorithms" (*schemes*), and "Parallel Dynamics Computation using
+Prefix Sum Operations" (*prefix sums*); Featherstone and Fijany 1999 (*constraint force algorithm*);
+Fijany 1993 (*closed chains*).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from pinion.report.pictures import ReportError
+from pinion.report.table import Table
+
+Row = Mapping[str, Any]
+
+SCHEMES = "Yang et al. 2016, schemes"
+PREFIX = "Yang et al. 2016, prefix sums"
+CFA = "Featherstone and Fijany 1999"
+CLOSED = "Fijany 1993"
+
+ALGORITHMS: Mapping[str, str] = MappingProxyType(
+    {
+        "id_serial": "ID, recursion",
+        "id_warp": "ID, recursion by a warp",
+        "id_scan": "ID, scans",
+        "jsiia": "JSIIA",
+        "aba": "ABA, recursion",
+        "aba_warp": "ABA, recursion by a warp",
+        "hybrid": "hybrid ABIA",
+        "abia": "ABIA, all on the GPU",
+        "cfa_oee": "CFA, odd-even elimination",
+        "cfa_oer": "CFA, odd-even reduction",
+        "cfa_ldl": "CFA, L D L^T",
+    }
+)
+PLATFORMS: Mapping[str, str] = MappingProxyType(
+    {
+        "one": "C++, one core",
+        "all": "C++, all cores",
+        "thread": "C++, a thread a computation",
+        "numpy": "NumPy, float model",
+        "gpu": "GPU, data there",
+        "gpu_copies": "GPU, with copies",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is varied, what is fixed.
+
+    Members
+    -------
+    title, figures : for people; the papers' figures that it redoes.
+    varied : ``links`` or ``robots``, on the horizontal axis.
+    inverse : inverse dynamics; forward dynamics otherwise.
+    """
+
+    title: str
+    figures: str
+    varied: str
+    inverse: bool
+
+
+EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
+    {
+        "links_id": Experiment(
+            "Inverse dynamics of one robot", f"{PREFIX}, Fig. 1(a)", "links", True
+        ),
+        "links_fd": Experiment(
+            "Forward dynamics of one robot",
+            f"{PREFIX}, Fig. 1(b); {SCHEMES}, Fig. 2",
+            "links",
+            False,
+        ),
+        "groups_id_10": Experiment(
+            "Inverse dynamics of many robots of 10 links", f"{PREFIX}, Fig. 2(a)", "robots", True
+        ),
+        "groups_id_100": Experiment(
+            "Inverse dynamics of many robots of 100 links", f"{PREFIX}, Fig. 2(b)", "robots", True
+        ),
+        "groups_fd_10": Experiment(
+            "Forward dynamics of many robots of 10 links",
+            f"{PREFIX}, Fig. 3(a); {SCHEMES}, Fig. 3(a)",
+            "robots",
+            False,
+        ),
+        "groups_fd_200": Experiment(
+            "Forward dynamics of many robots of 200 links",
+            f"{PREFIX}, Fig. 3(b); {SCHEMES}, Fig. 3(b)",
+            "robots",
+            False,
+        ),
+    }
+)
+
+REPRODUCED, REFUTED, OPEN = "reproduced", "refuted", "not testable here"
+VERDICTS = (REPRODUCED, REFUTED, OPEN)
+
+
+def read_scaling(path: Path) -> dict[str, Any]:
+    """The data of an earlier run.
+
+    Raises
+    ------
+    ReportError : the file is not one, or damaged; one sentence.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        check_scaling(data)
+    except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ReportError(f"'{path}' holds no figures of bench scaling: {error}.") from None
+    return dict(data)
+
+
+def check_scaling(data: Mapping[str, Any]) -> None:
+    """Whether the data has what page and pictures show.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError, AttributeError : it has not.
+    """
+    if data["bench"] != "scaling":
+        raise ValueError(f"it is of the bench {data['bench']!r}")
+    for row in data["rows"]:
+        for key, known in {
+            "experiment": EXPERIMENTS,
+            "algorithm": ALGORITHMS,
+            "platform": PLATFORMS,
+        }.items():
+            if row[key] not in known:
+                raise ValueError(f"a row's {key} is {row[key]!r}")
+        for key in ("links", "robots", "calls"):
+            if not isinstance(row[key], int) or row[key] < 1:
+                raise ValueError(f"a row's {key} is {row[key]!r}")
+        # Written so that a NaN is refused too.
+        if not 0.0 < float(row["ms"]) < np.inf:
+            raise ValueError(f"a row's time is {row['ms']!r}")
+    for count in data["counts"]:
+        for key in ("links", "levels", "combines", "sequential"):
+            if not isinstance(count[key], int):
+                raise ValueError(f"a count's {key} is {count[key]!r}")
+        str(count["algorithm"])
+    for row in data["peers"]:
+        if not 0.0 < float(row["ns_per_robot"]) < np.inf:
+            raise ValueError(f"a peer's time is {row['ns_per_robot']!r}")
+        for key in ("by", "function", "dtype", "threads", "robots", "against_loop"):
+            _ = row[key]
+    for key in ("version", "date", "command", "seconds", "facts"):
+        _ = data[key]
+    dict(data["machine"].items())
+    dict(data["left_out"].items())
+
+
+def of_experiment(data: Mapping[str, Any], name: str) -> Iterator[tuple[str, dict[int, Row]]]:
+    """The curves of an experiment: a name, and rows by what is varied, in the tables' order."""
+    varied = EXPERIMENTS[name].varied
+    for platform, where in PLATFORMS.items():
+        for algorithm, words in ALGORITHMS.items():
+            rows = {
+                row[varied]: row
+                for row in data["rows"]
+                if (row["experiment"], row["algorithm"], row["platform"])
+                == (name, algorithm, platform)
+            }
+            if rows:
+                yield f"{words}; {where}", dict(sorted(rows.items()))
+
+
+def scaling_table(data: Mapping[str, Any], name: str) -> Table:
+    """Milliseconds of an experiment, with the number of calls behind each figure."""
+    curves = list(of_experiment(data, name))
+    sizes = sorted({size for _, rows in curves for size in rows})
+    made = []
+    for words, rows in curves:
+        calls = [row["calls"] for row in rows.values()]
+        times = [float(rows[size]["ms"]) if size in rows else None for size in sizes]
+        made.append((words, *times, f"{min(calls):,} to {max(calls):,}"))
+    experiment = EXPERIMENTS[name]
+    return Table(
+        title=f"{experiment.title}: milliseconds",
+        columns=(experiment.varied, *(f"{size:,}" for size in sizes), "calls"),
+        rows=made,
+        note=f"Redoes {experiment.figures}.",
+    )
+
+
+def peers_table(data: Mapping[str, Any]) -> Table:
+    """Nanoseconds a robot of 10 links, Pinion's kernels beside Pinocchio, in one run."""
+    return Table(
+        title="Chains of 10 links beside Pinocchio: nanoseconds a robot",
+        columns=("function", "by", "threads", "dtype", "robots", "ns", "x Pinocchio's loop"),
+        rows=[
+            (
+                row["function"],
+                row["by"],
+                "all" if row["threads"] == 0 else "one",
+                row["dtype"],
+                row["robots"],
+                float(row["ns_per_robot"]),
+                None if row["against_loop"] is None else float(row["against_loop"]),
+            )
+            for row in data["peers"]
+        ],
+        left=4,
+        note="All took turns in one run; medians of rounds. Pinocchio's loop is one of Python, a "
+        "call a robot, in float64: its `rnea` beside `rnea`, its `aba` beside the others.",
+    )
+
+
+def counts_table(data: Mapping[str, Any]) -> Table:
+    """Counted depth and work, one row for an algorithm and a number of links."""
+    return Table(
+        title="Depth and work, counted while they computed",
+        columns=("algorithm", "links", "levels", "combines", "steps that follow one another"),
+        rows=[
+            (c["algorithm"], c["links"], c["levels"], c["combines"], c["sequential"])
+            for c in data["counts"]
+        ],
+        note="A level is what can be computed at once.",
+    )
+
+
+def claims_table(data: Mapping[str, Any]) -> Table:
+    """What the papers claim, and what this run says of it."""
+    return Table(
+        title="What the papers claim",
+        columns=("source", "claim", "verdict", "what was seen"),
+        rows=[(c.source, c.text, verdict, why) for c, verdict, why in judged(data)],
+        left=4,
+    )
+
+
+# ---- Claims -------------------------------------------------------------------------------------
+
+Verdict = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of a paper in our words, and how it is judged.
+
+    Members
+    -------
+    judge : takes the figures and gives verdict and reason; None when figures are missing.
+    needs : what is missing then.
+    """
+
+    source: str
+    text: str
+    judge: Callable[[Figures], Verdict | None]
+    needs: str
+
+
+class Figures:
+    """Times by experiment, algorithm, platform and size; facts and counts by name."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self.facts: Mapping[str, Any] = data["facts"]
+        self.counts = {(c["algorithm"], c["links"]): c for c in data["counts"]}
+        self._ms: dict[tuple[str, str, str], dict[int, float]] = {}
+        for row in data["rows"]:
+            size = row[EXPERIMENTS[row["experiment"]].varied]
+            key = (row["experiment"], row["algorithm"], row["platform"])
+            self._ms.setdefault(key, {})[size] = float(row["ms"])
+
+    def curve(self, experiment: str, algorithm: str, *platforms: str) -> dict[int, float]:
+        """Milliseconds by size: of the first of the platforms that was measured."""
+        for platform in platforms:
+            found = self._ms.get((experiment, algorithm, platform))
+            if found:
+                return dict(sorted(found.items()))
+        return {}
+
+    def all_at(self, experiment: str, size: int, *platforms: str) -> dict[tuple[str, str], float]:
+        """Milliseconds by algorithm and platform at one size."""
+        return {
+            (algorithm, platform): ms[size]
+            for (name, algorithm, platform), ms in self._ms.items()
+            if name == experiment and platform in platforms and size in ms
+        }
+
+
+def judged(data: Mapping[str, Any]) -> list[tuple[Claim, str, str]]:
+    """Every claim with its verdict and the reason."""
+    figures = Figures(data)
+    found = []
+    for claim in CLAIMS:
+        verdict = claim.judge(figures)
+        found.append((claim, *(verdict or (OPEN, claim.needs))))
+    return found
+
+
+def _verdict(holds: bool, why: str) -> Verdict:
+    return (REPRODUCED if holds else REFUTED), why
+
+
+def _exponent(curve: Mapping[int, float], least: int) -> float | None:
+    """The power of the size with which a curve grows from `least` on."""
+    sizes = [size for size in curve if size >= least]
+    if len(sizes) < 3:
+        return None
+    return float(np.polyfit(np.log(sizes), np.log([curve[size] for size in sizes]), 1)[0])
+
+
+def _speedup(
+    experiment: str, fast: Sequence[str], slow: str, slow_on: str, least: float
+) -> Callable[[Figures], Verdict | None]:
+    """That the fastest of `fast` on the GPU is so many times faster than `slow`."""
+
+    def judge(figures: Figures) -> Verdict | None:
+        base = figures.curve(experiment, slow, slow_on)
+        ratios: dict[int, float] = {}
+        for algorithm in fast:
+            for size, ms in figures.curve(experiment, algorithm, "gpu").items():
+                if size in base:
+                    ratios[size] = max(ratios.get(size, 0.0), base[size] / ms)
+        if not ratios:
+            return None
+        size = max(ratios, key=lambda s: ratios[s])
+        return _verdict(ratios[size] >= least, f"{ratios[size]:.3g} times at most, at {size:,}")
+
+    return judge
+
+
+def _linear(figures: Figures) -> Verdict | None:
+    power = _exponent(figures.curve("links_id", "id_serial", "one"), 50)
+    if power is None:
+        return None
+    return _verdict(0.85 <= power <= 1.15, f"from 50 links on time grows as n^{power:.2f}")
+
+
+def _logarithmic(figures: Figures) -> Verdict | None:
+    power = _exponent(figures.curve("links_id", "id_scan", "gpu"), 50)
+    if power is None:
+        return None
+    return _verdict(power <= 0.5, f"from 50 links on time grows as n^{power:.2f}")
+
+
+def _serial_jsiia_slowest(figures: Figures) -> Verdict | None:
+    own = figures.curve("links_fd", "jsiia", "one")
+    other = figures.curve("links_fd", "aba", "one")
+    both = [n for n in own if n in other]
+    if not both:
+        return None
+    # A tenth is within what one machine says twice.
+    faster = [n for n in both if own[n] < 0.9 * other[n]]
+    if faster:
+        return REFUTED, f"faster than articulated bodies at {', '.join(map(str, faster))} links"
+    ratio = {n: own[n] / other[n] for n in (both[0], both[-1])}
+    words = " and ".join(f"{x:.2g} at {n:,} links" for n, x in ratio.items())
+    return REPRODUCED, f"times the time of articulated bodies: {words}"
+
+
+def _crossings(figures: Figures) -> Verdict | None:
+    own = figures.curve("links_fd", "jsiia", "gpu")
+    hybrid = figures.curve("links_fd", "hybrid", "gpu", "gpu_copies")
+    serial = figures.curve("links_fd", "aba", "one")
+    if not own or not hybrid or not serial:
+        return None
+    first = crossing(own, hybrid)
+    second = crossing(own, serial)
+    near = first is not None and second is not None and 50 <= first <= 200 and 95 <= second <= 380
+    return _verdict(
+        near, f"passed by hybrid ABIA at {_at(first)} links, by serial ABA at {_at(second)}"
+    )
+
+
+def crossing(slower: Mapping[int, float], faster: Mapping[int, float]) -> float | None:
+    """The size from which the second curve stays below the first, between sizes in logarithms.
+
+    None where it is not below at the largest size; the smallest size where it is below at all.
+    """
+    sizes = [n for n in sorted(slower) if n in faster]
+    if not sizes or faster[sizes[-1]] >= slower[sizes[-1]]:
+        return None
+    above = [n for n in sizes if faster[n] >= slower[n]]
+    if not above:
+        return float(sizes[0])
+    low = above[-1]
+    high = sizes[sizes.index(low) + 1]
+    gaps = [float(np.log(faster[n] / slower[n])) for n in (low, high)]
+    share = gaps[0] / (gaps[0] - gaps[1])
+    return float(np.exp((1.0 - share) * np.log(low) + share * np.log(high)))
+
+
+def _at(size: float | None) -> str:
+    return "no" if size is None else f"{size:.0f}"
+
+
+def _at_200_links(figures: Figures) -> Verdict | None:
+    gpu = figures.curve("groups_fd_200", "hybrid", "gpu", "gpu_copies")
+    cores = figures.curve("groups_fd_200", "jsiia", "all")
+    if not gpu or not cores:
+        return None
+    first, last = [], []
+    for size in gpu:
+        times = figures.all_at("groups_fd_200", size, "gpu", "gpu_copies", "all")
+        first.append(gpu[size] <= min(times.values()))
+        last.append(size in cores and cores[size] >= max(times.values()))
+    return _verdict(
+        all(first) and all(last),
+        f"first at {sum(first)} of {len(first)} sizes, multithreaded JSIIA last at {sum(last)}",
+    )
+
+
+def _multithreaded_jsiia_last(figures: Figures) -> Verdict | None:
+    own = figures.curve("groups_fd_200", "jsiia", "all")
+    aba = figures.curve("groups_fd_200", "aba", "all")
+    both = [n for n in own if n in aba]
+    if not both:
+        return None
+    ratio = [own[n] / aba[n] for n in both]
+    return _verdict(
+        min(ratio) > 1.0,
+        f"{min(ratio):.3g} to {max(ratio):.3g} times the time of multithreaded articulated bodies",
+    )
+
+
+def _inversions_fit(figures: Figures) -> Verdict | None:
+    wanted = 1000 * 200 * 200 * 8
+    memory = 11520 << 20
+    return _verdict(
+        wanted > memory,
+        f"1,000 matrices of 200 x 200 doubles are {wanted / 1e6:.0f} MB, their card had "
+        f"{memory / 1e6:,.0f}: memory did not ask for it",
+    )
+
+
+def _parts_of_hybrid(figures: Figures) -> Verdict | None:
+    facts = figures.facts.get("hybrid")
+    if not facts:
+        return None
+    return _verdict(
+        facts["scans"] == 3 and facts["recursions"] == 1,
+        f"counted: {facts['scans']} scans, {facts['recursions']} recursion over the links",
+    )
+
+
+def _cfa_crosses(figures: Figures) -> Verdict | None:
+    own = figures.curve("links_fd", "cfa_oee", "gpu")
+    others = [figures.curve("links_fd", name, "gpu", "gpu_copies") for name in ("jsiia", "hybrid")]
+    if not own or not all(others):
+        return None
+    best = {n: min(o[n] for o in others) for n in own if all(n in o for o in others)}
+    at = crossing(best, own)
+    slower = bool(best) and own[min(best)] > best[min(best)]
+    return _verdict(slower and at is not None, f"first from {_at(at)} links on")
+
+
+def _gpu_order(
+    experiment: str, least: int, first: str | None, last: str
+) -> Callable[[Figures], Verdict | None]:
+    def judge(figures: Figures) -> Verdict | None:
+        names = ("jsiia", "hybrid", "cfa_oee")
+        curves = {n: figures.curve(experiment, n, "gpu", "gpu_copies") for n in names}
+        if not all(curves.values()):
+            return None
+        sizes = [n for n in curves["jsiia"] if n >= least and all(n in c for c in curves.values())]
+        if not sizes:
+            return None
+        right = [
+            n
+            for n in sizes
+            if first in (None, min(names, key=lambda a: curves[a][n]))
+            and max(names, key=lambda a: curves[a][n]) == last
+        ]
+        return _verdict(len(right) == len(sizes), f"so at {len(right)} of {len(sizes)} sizes")
+
+    return judge
+
+
+def _doubling(figures: Figures) -> Verdict | None:
+    found = figures.facts.get("upper_blocks")
+    if not found:
+        return None
+    return _verdict(
+        not found["largest_condition"] < 1e12,
+        f"upper blocks of {found['chains']} chains with joints of one velocity have condition "
+        f"{found['median_condition']:.0f} (median) to {found['largest_condition']:.0e}: regular. "
+        "Joints of different numbers of velocities make blocks that are not square",
+    )
+
+
+def _any_joint(figures: Figures) -> Verdict | None:
+    found = figures.facts.get("any_joint")
+    if not found:
+        return None
+    return _verdict(
+        found["corrected"] < 1e-8,
+        f"joints of 0 to 6 velocities, oblique and helical: largest error {found['corrected']:.1e} "
+        f"of the corrected form, {found['original']:.1e} of the original on helical joints",
+    )
+
+
+def _branches(figures: Figures) -> Verdict | None:
+    found = figures.facts.get("branches")
+    if not found:
+        return None
+    return _verdict(
+        found["with_branches"] < found["without"],
+        f"{found['with_branches']:,.0f} operations a body with side branches, "
+        f"{found['without']:,.0f} without",
+    )
+
+
+def _levels(figures: Figures) -> Verdict | None:
+    found = figures.facts.get("levels_with_branches")
+    if not found:
+        return None
+    return _verdict(
+        found["levels"] <= found["limit"],
+        f"{found['bodies']:,} bodies, {found['links']:,} of them links: {found['levels']} levels",
+    )
+
+
+def _serial_cost(figures: Figures) -> Verdict | None:
+    found = figures.facts.get("serial_cfa")
+    if not found:
+        return None
+    return _verdict(
+        abs(found["ratio"] / 3.4 - 1.0) <= 0.2,
+        f"counted {found['ratio']:.2f} times the articulated-body algorithm's operations, "
+        f"{found['refined']:.2f} with a refinement; how the paper counted it does not say",
+    )
+
+
+def _hidden(figures: Figures) -> Verdict | None:
+    found = figures.facts.get("two_arrays")
+    if not found:
+        return None
+    return _verdict(
+        found["both"] == found["first"],
+        f"for 1,000 links {found['first']:,} operations follow one another in step I alone, "
+        f"{found['both']:,} in both at once",
+    )
+
+
+def _serial_factorisation(figures: Figures) -> Verdict | None:
+    found = {n: c for (name, n), c in figures.counts.items() if name == "CFA, L D L^T"}
+    if not found:
+        return None
+    return _verdict(
+        all(c["sequential"] >= n for n, c in found.items()),
+        "; ".join(f"{c['sequential']:,} steps for {n:,} links" for n, c in found.items()),
+    )
+
+
+_GPU = "needs a GPU"
+_CARD = f"{_GPU}; theirs was a Tesla K40c beside an i7-6700"
+
+CLAIMS: Sequence[Claim] = (
+    Claim(
+        PREFIX,
+        "Inverse dynamics on the GPU are up to 500 times as fast as on the CPU.",
+        _speedup("links_id", ("id_scan",), "id_serial", "one", 500.0),
+        _CARD,
+    ),
+    Claim(
+        PREFIX,
+        "Forward dynamics on the GPU are up to 100 times as fast as on the CPU.",
+        _speedup("links_fd", ("jsiia", "hybrid"), "aba", "one", 100.0),
+        _CARD,
+    ),
+    Claim(
+        PREFIX,
+        "Inverse dynamics of 1,000 robots are about 100 times as fast as with a thread each.",
+        _speedup("groups_id_10", ("id_scan",), "id_serial", "thread", 50.0),
+        _CARD,
+    ),
+    Claim(PREFIX, "The CPU's time for inverse dynamics is linear in n.", _linear, "no CPU figures"),
+    Claim(PREFIX, "The GPU's time for inverse dynamics is like log n.", _logarithmic, _GPU),
+    Claim(
+        PREFIX,
+        "Serial JSIIA is the slowest of the four methods.",
+        _serial_jsiia_slowest,
+        "no CPU figures",
+    ),
+    Claim(
+        PREFIX,
+        "JSIIA on the GPU is the fastest until hybrid ABIA passes it at 100 links and serial "
+        "ABIA at 190.",
+        _crossings,
+        _GPU,
+    ),
+    Claim(PREFIX, "At 200 links hybrid ABIA is always first.", _at_200_links, _GPU),
+    Claim(
+        PREFIX,
+        "At 200 links multithreaded JSIIA is last.",
+        _multithreaded_jsiia_last,
+        "no CPU figures",
+    ),
+    Claim(
+        PREFIX,
+        "The card's memory makes the inversions of many robots of 200 links follow one another.",
+        _inversions_fit,
+        "",
+    ),
+    Claim(PREFIX, "Hybrid ABIA is three scans and one recursion.", _parts_of_hybrid, "no counts"),
+    Claim(
+        SCHEMES,
+        "CFA is slower for few links and first for many.",
+        _cfa_crosses,
+        _GPU,
+    ),
+    Claim(
+        SCHEMES,
+        "At 10 links and more than 100 robots JSIIA and CFA are ahead of hybrid ABIA.",
+        _gpu_order("groups_fd_10", 100, None, "hybrid"),
+        _GPU,
+    ),
+    Claim(
+        SCHEMES,
+        "At 200 links CFA is first and JSIIA last.",
+        _gpu_order("groups_fd_200", 1, "cfa_oee", "jsiia"),
+        _GPU,
+    ),
+    Claim(
+        SCHEMES,
+        "Hybrid ABIA is always behind JSIIA and CFA (prefix sums, Fig. 3(b), says otherwise).",
+        _gpu_order("links_fd", 1, None, "hybrid"),
+        _GPU,
+    ),
+    Claim(
+        SCHEMES,
+        "Recursive doubling is impossible, for the upper blocks are singular.",
+        _doubling,
+        "no chains were looked at",
+    ),
+    Claim(CFA, "The corrected algorithm takes joints of any kind.", _any_joint, "not computed"),
+    Claim(
+        CFA,
+        "Side branches need fewer operations a body.",
+        _branches,
+        "no operations were counted",
+    ),
+    Claim(
+        CFA,
+        "O(N log N) bodies in side branches leave the depth O(log N).",
+        _levels,
+        "no levels were counted",
+    ),
+    Claim(
+        CLOSED,
+        "Serial CFA costs about 3.4 times the best O(N) method.",
+        _serial_cost,
+        "no operations were counted",
+    ),
+    Claim(
+        CLOSED,
+        "With two arrays of processors step II is hidden behind step I.",
+        _hidden,
+        "no levels were counted",
+    ),
+    Claim(
+        CLOSED,
+        "The factorisation of the block tridiagonal matrix is serial.",
+        _serial_factorisation,
+        "no steps were counted",
+    ),
+)

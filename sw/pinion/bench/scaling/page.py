@@ -1,0 +1,91 @@
+"""The page of ``pinion bench scaling``, from its data alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pinion.report.page import all_or_nothing, code_line, escaped, escaped_table
+from pinion.report.table import Table
+
+from .data import (
+    EXPERIMENTS,
+    check_scaling,
+    claims_table,
+    counts_table,
+    of_experiment,
+    peers_table,
+    scaling_table,
+)
+
+PAGE = "scaling.md"
+"""The data is beside it, ``scaling.json``."""
+
+_ABOUT = (
+    "The experiments of the papers on parallel dynamics, on random chains in double precision, "
+    "with random states. *C++* rows compute many robots at once in vectors, so that of one robot "
+    "only one lane is used; *NumPy* rows are the readable float models, whose scans and "
+    "eliminations compute a level in one call, so that their depth shows and their speed says "
+    "nothing. A figure is the mean of as many calls as fit into the time for it, their number "
+    "beside it."
+)
+_NO_GPU = "No GPU was measured in this run: nothing here says how the CUDA kernels perform."
+
+
+def write_scaling(folder: Path, data: Mapping[str, Any]) -> list[Path]:
+    """Write the data, the page and a picture for each experiment; all or nothing.
+
+    Parameters
+    ----------
+    folder : made where it is not there yet.
+
+    Returns
+    -------
+    The page, the data, the pictures.
+    """
+    from .picture import draw_scaling  # Matplotlib takes half a second to load
+
+    check_scaling(data)
+    drawn = {_picture(name): partial(draw_scaling, data=data, name=name) for name in _shown(data)}
+    return all_or_nothing(folder, data, (PAGE, scaling_page(data)), drawn)
+
+
+def scaling_page(data: Mapping[str, Any]) -> str:
+    """The page, in Markdown."""
+    lines = ["# Parallel dynamics of long chains and of many robots", "", _ABOUT, ""]
+    if not any(row["platform"].startswith("gpu") for row in data["rows"]):
+        lines += [_NO_GPU, ""]
+    lines += ["## How it was measured", "", "Run it again:", "", code_line(data["command"]), ""]
+    about = [("date", data["date"]), ("Pinion", data["version"]), *data["machine"].items()]
+    about += [("seconds a figure, at most", data["seconds"])]
+    lines += escaped_table(Table(columns=("what", "value"), rows=about, left=2))
+    lines += ["", "## What the papers claim", "", *escaped_table(claims_table(data))]
+    for name in _shown(data):
+        experiment = EXPERIMENTS[name]
+        lines += [
+            "",
+            f"## {experiment.title}",
+            "",
+            f"Redoes {experiment.figures}. Milliseconds.",
+            "",
+        ]
+        lines += escaped_table(scaling_table(data, name))
+        lines += ["", f"![Time over {experiment.varied}]({_picture(name)})"]
+    peers = peers_table(data)
+    if peers.rows:
+        lines += ["", f"## {peers.title}", "", peers.note, "", *escaped_table(peers)]
+    counts = counts_table(data)
+    lines += ["", f"## {counts.title}", "", counts.note, "", *escaped_table(counts)]
+    lines += ["", "## What is missing, and why", ""]
+    lines += [f"- {escaped(k)}: {escaped(v)}" for k, v in data["left_out"].items()] or ["Nothing."]
+    return "\n".join(lines) + "\n"
+
+
+def _shown(data: Mapping[str, Any]) -> list[str]:
+    return [name for name in EXPERIMENTS if any(of_experiment(data, name))]
+
+
+def _picture(experiment: str) -> str:
+    return f"scaling_{experiment}.svg"
