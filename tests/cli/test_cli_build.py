@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from pinion.cli import bench, options
+from pinion.bench.core import measure as bench_core
+from pinion.bench.functions import measure as bench_functions
+from pinion.cli import options
 from pinion.dynamics.joint_terms import FRICTION_WIDTH
 from pinion.flow.measure import measure
 from pinion.functions import FUNCTIONS, function
@@ -268,8 +270,8 @@ def check_core(done: Done, robot: str) -> dict[str, Any]:
 def test_bench_core_covers_intervals_and_robots(
     pinion: Pinion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench, "ROBOT", "two_link")
-    monkeypatch.setattr(bench, "ROBOTS", ("pendulum", "hyq"))
+    monkeypatch.setattr(bench_core, "ROBOT", "two_link")
+    monkeypatch.setattr(bench_core, "ROBOTS", ("pendulum", "hyq"))
     figures = check_core(pinion("bench", "core", "--json"), "two_link")
     assert [row["robot"] for row in figures["robots"]] == ["pendulum", "hyq"]
 
@@ -287,7 +289,7 @@ def test_bench_functions_has_hardware_and_errors(
     pinion: Pinion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The iiwa14's table takes most of a minute.
-    monkeypatch.setattr(bench, "ROBOT", "two_link")
+    monkeypatch.setattr(bench_functions, "ROBOT", "two_link")
     figures = pinion("bench", "functions", "--json").json
     rows = {(row["function"], row["derivatives"]): row for row in figures["functions"]}
     gradients = [name for name, row in FUNCTIONS.items() if row.variants]

@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from pinion.bench.core import cases as bench_core
+from pinion.bench.core import measure as bench_cores
 from pinion.bench.core.comparison import compared
 from pinion.bench.published import published_designs
-from pinion.cli import bench, explore
+from pinion.cli import explore
 from pinion.console.errors import UsageError
 from pinion.console.terminal import fits
 from pinion.functions import FUNCTIONS
@@ -323,10 +324,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     case = bench_core.Case(robot="two_link", function="rnea", formats="q16.16", ii=4)
     monkeypatch.setattr(bench_core, "CASES", (case,))
     monkeypatch.setattr(bench_core, "SAMPLES", 100)
-    monkeypatch.setattr(bench, "published_designs", lambda: data)
-    monkeypatch.setattr(bench, "ROBOT", "two_link")
-    monkeypatch.setattr(bench, "INTERVALS", (4,))
-    monkeypatch.setattr(bench, "ROBOTS", ("pendulum",))
+    monkeypatch.setattr(bench_cores, "published_designs", lambda: data)
+    monkeypatch.setattr(bench_cores, "ROBOT", "two_link")
+    monkeypatch.setattr(bench_cores, "INTERVALS", (4,))
+    monkeypatch.setattr(bench_cores, "ROBOTS", ("pendulum",))
     return data
 
 

@@ -22,9 +22,11 @@ import numpy as np
 import pytest
 from distributed import Client
 
+from pinion.bench.core import measure as bench_core
+from pinion.bench.functions import measure as bench_functions
 from pinion.campaign import CampaignError, campaign
 from pinion.card import check as demo_check
-from pinion.cli import bench, demo
+from pinion.cli import demo
 from pinion.cosim import netlist
 from pinion.cosim.compiled import CompiledCore
 from pinion.cosim.explore import measure_point, task_of
@@ -533,7 +535,7 @@ def test_a_table_of_functions_fails_with_a_budget(
     held: bool | None, pinion: Pinion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        bench,
+        bench_functions,
         "function_row",
         lambda name, derivatives: {
             **{"function": name, "derivatives": derivatives, "budget_held": True},
@@ -554,6 +556,6 @@ def test_a_table_of_cores_fails_with_a_core(
 ) -> None:
     row = {"verified": True, "failure": None, **wrong}
     against = {"published": [], "measured": [row], "compared": [], "assumed": {}}
-    monkeypatch.setattr(bench, "_against", lambda *_: against)
-    monkeypatch.setattr(bench, "row", lambda robot, ii: {"robot": robot, "ii": ii})
+    monkeypatch.setattr(bench_core, "_against", lambda *_: against)
+    monkeypatch.setattr(bench_core, "row", lambda robot, ii: {"robot": robot, "ii": ii})
     assert pinion("bench", "core", "--json").code == (1 if wrong else 0)

@@ -15,7 +15,9 @@ import pytest
 # What speaks of commands anyway: the command line itself, and files that are written by commands.
 COMMANDS = (
     "sw/pinion/__main__.py",
+    "sw/pinion/bench/",
     "sw/pinion/cli/",
+    "sw/pinion/console/",
     "sw/pinion/compute/export.py",
     "sw/pinion/compute/cuda/export_texts.py",
 )

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 # The command line is a command, not a library; its help pages have tests of their own.
-COMMANDS = {"pinion.cli"}
+COMMANDS = {"pinion.bench", "pinion.cli", "pinion.console"}
 
 
 def _documentation(value: object) -> str:

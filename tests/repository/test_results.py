@@ -15,7 +15,7 @@ from benchmarks.results import __main__ as results
 from benchmarks.results import backends, first_page, page, picture, records
 
 from pinion.bench.core.cases import GRADIENT
-from pinion.cli.bench import FUNCTION, II, ROBOT, row
+from pinion.bench.core.measure import FUNCTION, II, ROBOT, row
 from pinion.flow.measure import hardware
 from pinion.flow.unit_cost import unit_cost
 from pinion.functions import function
