@@ -196,7 +196,7 @@ def test_a_terminal_gets_step_percent_and_time_left(tmp_path: Path) -> None:
     script = tmp_path / "work.py"
     script.write_text(
         "from types import SimpleNamespace\n"
-        "from pinion.cli import progress\n"
+        "from pinion.console import progress\n"
         "now = [0.0]\n"
         "progress.time = SimpleNamespace(monotonic=lambda: now[0])\n"
         "with progress.steps() as report:\n"
