@@ -21,8 +21,8 @@ from benchmarks.control_formats import GOAL, OPTIONS, START, plant_of
 from pinion.api import backend
 from pinion.batch import Backend
 from pinion.control import Problem, solve
-from pinion.control.fixed import Arithmetic, FixedGradients
 from pinion.control.plant import gradient_row
+from pinion.control.solve.fixed import Arithmetic, FixedGradients
 from pinion.report.convergence_picture import draw_convergence
 from pinion.robot import Model, load
 

@@ -27,8 +27,8 @@ from numpy.typing import ArrayLike
 from pinion.api import backend
 from pinion.batch import Backend, Closing, Result, by_name
 from pinion.control import Options, Plant, Problem, Solution, solve
-from pinion.control.fixed import Arithmetic, FixedGradients
 from pinion.control.plant import forward_of, gradient_row
+from pinion.control.solve.fixed import Arithmetic, FixedGradients
 from pinion.robot import Model, load
 
 START = np.pi * np.array([-0.5, 0.25, 0.167, -0.167, 0.125, 0.167, 0.5])

@@ -19,8 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pinion.control.task import read_task
-from pinion.control.tracking_loss import TrackingLoss
+from pinion.control.task.task import read_task
+from pinion.control.task.tracking_loss import TrackingLoss
 from pinion.flow.build import build, make_design
 from pinion.flow.by_task import TaskSearch
 from pinion.flow.candidate import Candidate

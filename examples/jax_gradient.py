@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from pinion.compute.jax import dynamics
+from pinion.compute.frameworks.jax import dynamics
 
 
 def main() -> float:

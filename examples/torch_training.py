@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from pinion.compute.torch import dynamics
+from pinion.compute.frameworks.torch import dynamics
 
 
 def main(steps: int = 60) -> float:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from pinion.bench.mpc import measure as bench_mpc
-from pinion.control import ControlError, film, scenario
+from pinion.control import ControlError
+from pinion.control.track import film, scenario
 from tests.cli.conftest import Pinion
 from tests.control import small_arm
 from tests.report.pictures import is_a_picture

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pinion.compute.allocate import GIVEN_IN_MEMORY, IN_REGISTER, Allocation
-from pinion.compute.instructions import GIVEN, TRIG, Instruction, Kind, Program
+from pinion.compute.program.allocate import GIVEN_IN_MEMORY, IN_REGISTER, Allocation
+from pinion.compute.program.instructions import GIVEN, TRIG, Instruction, Kind, Program
 from pinion.graph import Node, Op
 
 RULES: Mapping[Kind, Any] = {

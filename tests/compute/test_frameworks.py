@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pinion.batch import InputError
-from pinion.compute.gradients import RULES, Differentiable
+from pinion.compute.frameworks.gradients import RULES, Differentiable
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -58,7 +58,7 @@ def test_what_has_no_gradient_is_refused() -> None:
 def test_torch_checks_the_gradient_itself(name: str) -> None:
     import torch
 
-    from pinion.compute.torch import dynamics
+    from pinion.compute.frameworks.torch import dynamics
 
     call = dynamics("two_link", name)
     torch.manual_seed(1)
@@ -95,7 +95,7 @@ def test_jax_gives_the_kernel_and_its_gradient() -> None:
     import jax
     import jax.numpy as jnp
 
-    from pinion.compute.jax import dynamics
+    from pinion.compute.frameworks.jax import dynamics
 
     call = dynamics("two_link", "aba", dtype="float32")
     made = Differentiable("two_link", "aba", dtype="float32")

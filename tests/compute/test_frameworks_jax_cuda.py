@@ -27,7 +27,7 @@ from pinion.compute import cuda
 from pinion.compute.cuda import kernel as kernels
 from pinion.compute.cuda import threads
 from pinion.compute.cuda.parts import Room
-from pinion.compute.gradients import RULES, Differentiable
+from pinion.compute.frameworks.gradients import RULES, Differentiable
 from pinion.compute.native import HEADERS
 from pinion.native import isa as isas
 from pinion.native.toolchain import compile_library, find_compiler
@@ -42,8 +42,8 @@ if not any(shutil.which(name) for name in ("c++", "g++", "clang++")):
 import jax
 import jax.numpy as jnp
 
-from pinion.compute import jax as front
-from pinion.compute.jax import Card, dynamics
+from pinion.compute.frameworks import jax as front
+from pinion.compute.frameworks.jax import Card, dynamics
 
 SUPPORT = Path(__file__).parents[1] / "support"
 STREAM = 0x5EED  # of xla_device.cpp

@@ -22,7 +22,7 @@ from pinion.compute import cuda
 from pinion.compute.cuda import kernel as kernels
 from pinion.compute.cuda import threads
 from pinion.compute.cuda.parts import Room
-from pinion.compute.gradients import RULES, Differentiable
+from pinion.compute.frameworks.gradients import RULES, Differentiable
 from tests.support.cuda_device import HostDevice, HostStream
 from tests.support.cuda_host import HostKernels
 
@@ -33,8 +33,8 @@ if not any(shutil.which(name) for name in ("c++", "g++", "clang++")):
 
 import torch
 
-from pinion.compute import torch as front
-from pinion.compute.torch import Card, dynamics
+from pinion.compute.frameworks import torch as front
+from pinion.compute.frameworks.torch import Card, dynamics
 
 CPU = torch.device("cpu")
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from pinion.compute.allocate import allocate
-from pinion.compute.costs import ProcessorCosts
-from pinion.compute.instructions import Kind, Program, select
-from pinion.compute.order import ORDERS, arrange, live_values
-from pinion.compute.printer import EXPRESSIONS, print_program
+from pinion.compute.program.allocate import allocate
+from pinion.compute.program.costs import ProcessorCosts
+from pinion.compute.program.instructions import Kind, Program, select
+from pinion.compute.program.order import ORDERS, arrange, live_values
+from pinion.compute.program.printer import EXPRESSIONS, print_program
 from pinion.functions import Block, function, reduced_graph
 from pinion.graph import Graph, Node, evaluate_floats
 from pinion.graph.ops import OPS, Family

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pinion.control.disturbance import Disturbance
-from pinion.control.scenario import Scenario
+from pinion.control.track.disturbance import Disturbance
+from pinion.control.track.scenario import Scenario
 
 LINK = """<link name="{name}"><inertial><origin xyz="0.15 0 0"/><mass value="{mass}"/>
 <inertia ixx="0.002" ixy="0" ixz="0" iyy="0.02" iyz="0" izz="0.02"/></inertial></link>"""

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pinion.control import backward
-from pinion.control.backward import PASSES, Quadratic, recursion, scanned
+from pinion.control.solve import backward
+from pinion.control.solve.backward import PASSES, Quadratic, recursion, scanned
 
 COUNT, M, P = 3, 6, 2
 

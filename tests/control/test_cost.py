@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pinion.control import ControlError, Cost, CostModel, Problem, Weights
-from pinion.control.cost import LEAST_MARGIN, barrier
-from pinion.control.kernels import _logarithm
+from pinion.control.solve.cost import LEAST_MARGIN, barrier
+from pinion.control.solve.kernels import _logarithm
 from pinion.robot import load
 
 from .problems import small

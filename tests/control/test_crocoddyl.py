@@ -12,7 +12,7 @@ from .problems import reach, small
 crocoddyl = pytest.importorskip("crocoddyl", reason="Crocoddyl is not installed")
 
 # Only now: the module needs Crocoddyl.
-from pinion.control.crocoddyl import ActionModel, shooting_problem  # noqa: E402
+from pinion.control.solve.crocoddyl import ActionModel, shooting_problem  # noqa: E402
 
 
 @pytest.mark.parametrize("kinds", [{}, {"tip": True, "limits": True}])

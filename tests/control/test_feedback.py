@@ -24,8 +24,8 @@ from pinion.control import (
     solve,
     solve_compiled,
 )
-from pinion.control.backward import PASSES, Quadratic, recursion, regularised
-from pinion.control.engine import ArrayEngine
+from pinion.control.solve.backward import PASSES, Quadratic, recursion, regularised
+from pinion.control.solve.engine import ArrayEngine
 
 from .problems import small
 

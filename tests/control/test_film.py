@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from matplotlib.image import imread
 
-from pinion.control import ControlError, film
+from pinion.control import ControlError
+from pinion.control.track import film
 from tests.control import small_arm
 
 pytest.importorskip("mujoco", reason="the mujoco library is not installed")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pinion.control import Plant, solve
-from pinion.control.fixed import Arithmetic, FixedGradients
 from pinion.control.plant import Float64, forward_of, gradient_row
+from pinion.control.solve.fixed import Arithmetic, FixedGradients
 from pinion.robot import load
 
 from .problems import small

@@ -22,7 +22,7 @@ from pinion.control import (
     solve,
     solve_compiled,
 )
-from pinion.control.compiled import CompiledEngine
+from pinion.control.solve.compiled import CompiledEngine
 from pinion.robot import load
 
 from .problems import GOAL, reach, small

@@ -9,9 +9,9 @@ import pytest
 
 from pinion import dynamics
 from pinion.control import ControlError
-from pinion.control.inverse_kinematics import inverse_kinematics
-from pinion.control.motion import JUMP, figure_eight, follow
-from pinion.control.motion import Path as MotionPath
+from pinion.control.track.inverse_kinematics import inverse_kinematics
+from pinion.control.track.motion import JUMP, figure_eight, follow
+from pinion.control.track.motion import Path as MotionPath
 from pinion.robot import load
 from tests.control import small_arm
 from tests.support.ur5 import like_a_ur5

@@ -14,14 +14,14 @@ import pytest
 from pinion.batch import Closing, Result
 from pinion.bench.mpc.comparison import Comparison, compare, run_case
 from pinion.control import ControlError, Cost, Options, Plant, Weights
-from pinion.control.backward import Quadratic, recursion
-from pinion.control.closed_loop import Tracked, track
-from pinion.control.integers import Compared, IntegerModel
-from pinion.control.motion import Motion
-from pinion.control.mpc import Law, Mpc
 from pinion.control.plant import Float64, gradient_row
-from pinion.control.scenario import Scenario
-from pinion.control.single import single
+from pinion.control.solve.backward import Quadratic, recursion
+from pinion.control.solve.single import single
+from pinion.control.track.closed_loop import Tracked, track
+from pinion.control.track.integers import Compared, IntegerModel
+from pinion.control.track.motion import Motion
+from pinion.control.track.mpc import Law, Mpc
+from pinion.control.track.scenario import Scenario
 from pinion.functions import row_of
 from pinion.robot import load
 from tests.control import small_arm
@@ -380,6 +380,6 @@ def test_the_page_s_lines_run(
     page = (Path(__file__).parents[2] / "docs" / "mpc.md").read_text()
     code = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)[0]
     assert "Scenario(duration=5.0)" in code and len(code.splitlines()) <= 8
-    monkeypatch.setattr("pinion.control.scenario.Scenario", lambda duration: scene)
+    monkeypatch.setattr("pinion.control.track.scenario.Scenario", lambda duration: scene)
     exec(compile(code, "docs/mpc.md", "exec"), {})
     assert re.fullmatch(r"\d\.\d\d mm at most\n", capsys.readouterr().out)

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from pinion import dynamics
-from pinion.control import ControlError, mujoco_robot
-from pinion.control.disturbance import Disturbance
-from pinion.control.float_robot import FloatRobot
-from pinion.control.mujoco_robot import MujocoRobot
+from pinion.control import ControlError
+from pinion.control.track import mujoco_robot
+from pinion.control.track.disturbance import Disturbance
+from pinion.control.track.float_robot import FloatRobot
+from pinion.control.track.mujoco_robot import MujocoRobot
 from pinion.robot import Model, load, payload
 from tests.control import small_arm
 

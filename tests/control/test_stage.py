@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.control import ControlError, CostModel, Expanded, Plant, Problem, Stage, kernels
+from pinion.control import ControlError, CostModel, Expanded, Plant, Problem, Stage
+from pinion.control.solve import kernels
 
 from .problems import small
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from pinion.control import ControlError
-from pinion.control.disturbance import Disturbance
-from pinion.control.float_robot import FloatRobot
-from pinion.control.task import parse_task, read_task
-from pinion.control.task_motion import motion_of, rated
-from pinion.control.tracking_loss import TrackingLoss
+from pinion.control.task.motion import motion_of, rated
+from pinion.control.task.task import parse_task, read_task
+from pinion.control.task.tracking_loss import TrackingLoss
+from pinion.control.track.disturbance import Disturbance
+from pinion.control.track.float_robot import FloatRobot
 from pinion.dynamics import frame_placement
 from pinion.flow.candidate import Candidate
 from pinion.functions import Function, function, row_of
@@ -123,7 +123,7 @@ def test_a_tip_that_moves_on_a_line_draws_no_figure() -> None:
 def test_the_robot_of_a_task_is_the_float_model_and_mujocos(arm: Model) -> None:
     """Without friction it falls as MuJoCo's does; with friction it comes to rest."""
     pytest.importorskip("mujoco", reason="the mujoco library is not installed")
-    from pinion.control.mujoco_robot import MujocoRobot
+    from pinion.control.track.mujoco_robot import MujocoRobot
 
     hidden = Disturbance(payload=0.4, offset=(0.0, 0.1, 0.0), delay=0.002)
     ours, theirs = (

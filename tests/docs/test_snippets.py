@@ -80,7 +80,7 @@ RULES: dict[str, Rule] = {
     "docs/cpu.md": Rule(
         given=ARRAYS,
         put={"random_chain(1000, seed=1)": "random_chain(7, seed=1)"},
-        skip={"pinion.compute.torch": FRAMEWORK},
+        skip={"pinion.compute.frameworks.torch": FRAMEWORK},
     ),
     "docs/cuda.md": Rule(
         skip={
@@ -105,7 +105,10 @@ RULES: dict[str, Rule] = {
         skip={"scenario.controller": "docs/mpc.md has the same lines, and runs them"}
     ),
     "docs/guides/torch-and-jax.md": Rule(
-        skip={"pinion.compute.torch": FRAMEWORK, "pinion.compute.jax": FRAMEWORK}
+        skip={
+            "pinion.compute.frameworks.torch": FRAMEWORK,
+            "pinion.compute.frameworks.jax": FRAMEWORK,
+        }
     ),
     "docs/guides/vcu118.md": Rule(
         put={"xdma:0": "sim", "build/vcu": "build/iiwa14", "64, 7": "64, 2"}, first=(BUILT,)

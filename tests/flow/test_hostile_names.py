@@ -28,7 +28,7 @@ from pinion.boards.xilinx.clocking import core_clock
 from pinion.compute import export as c_export
 from pinion.compute.cpu import graph_of
 from pinion.compute.cuda.export import export_header
-from pinion.compute.source import kernel_source
+from pinion.compute.program.source import kernel_source
 from pinion.cosim.reference import Reference
 from pinion.flow.build import Build, BuildError
 from pinion.flow.export import export

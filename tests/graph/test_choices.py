@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from pinion.compute import cpu, cuda
-from pinion.compute.instructions import select as choose_instructions
+from pinion.compute.program.instructions import select as choose_instructions
 from pinion.cosim import verify
 from pinion.cosim.reference import Reference, request_words
 from pinion.dynamics.scalar import absolute, clamp, less, maximum, minimum, select

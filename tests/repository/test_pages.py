@@ -180,7 +180,7 @@ def test_the_page_of_the_architecture_has_every_package_on_its_floor(
 
 
 def test_files_on_the_page_of_the_architecture_are_there(root: Path, files: list[Path]) -> None:
-    """Files by their package and name, `robot/urdf.py`, or within the link's by name alone."""
+    """Files by their package and name, `robot/read/urdf.py`, or within the link's by name alone."""
     text = (root / "docs/architecture.md").read_text()
     known = [f"/{p.relative_to(root).as_posix()}" for p in files]
     named = re.findall(r"`((?:\w+/)*\w+\.py)`", text)

@@ -14,7 +14,7 @@ import pytest
 
 from pinion import dynamics
 from pinion.robot import Model
-from pinion.robot.mjcf import read_compiled
+from pinion.robot.read.mjcf import read_compiled
 from tests.robot.mujoco_oracle import MujocoRobot
 
 mujoco = pytest.importorskip("mujoco", reason="the mujoco library (extra mjcf) is not installed")

@@ -21,8 +21,8 @@ from pinion.robot import (
     urdf_text,
     v_permutation,
 )
-from pinion.robot.snapping import right_angle
-from pinion.robot.urdf import half_unit
+from pinion.robot.read.snapping import right_angle
+from pinion.robot.read.urdf import half_unit
 from tests.robot.snippets import (
     A,
     B,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pinion.control import Cost, Weights
-from pinion.control.kernels import (
+from pinion.control.solve.kernels import (
     final_function,
     riccati_function,
     roll_function,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from amaranth.hdl import Cat, Module, Value, signed
 
 from pinion.fixedpoint.format import Overflow
-from pinion.gateware.unit import Unit, add_sub, delay, limit
+
+from .unit import Unit, add_sub, delay, limit
 
 
 class AddUnit(Unit):

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from pinion.fixedpoint.atan2 import Atan2
 from pinion.fixedpoint.format import Flags, Ints
-from pinion.gateware.normalise import DIGITS, leading_signs, parts, shift
-from pinion.gateware.unit import Unit, add_sub, delay, look_up
+
+from .normalise import DIGITS, leading_signs, parts, shift
+from .unit import Unit, add_sub, delay, look_up
 
 
 class Atan2Unit(Unit):

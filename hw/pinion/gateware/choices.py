@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
 
-from pinion.gateware.unit import Unit, inverted
+from .unit import Unit, inverted
 
 
 class AbsUnit(Unit):

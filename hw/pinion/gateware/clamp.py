@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amaranth.hdl import C, Module, Mux, Signal, signed
 
-from pinion.gateware.unit import Unit
+from .unit import Unit
 
 
 class ClampUnit(Unit):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from amaranth.hdl import C, Cat, Module, Signal, Value, signed
 
 from pinion.fixedpoint.format import Format, Overflow, Rounding
-from pinion.gateware.mac import WIDTH_A, WIDTH_B, WIDTH_P, Mac
-from pinion.gateware.unit import Unit, add_sub, delay, limit, shift_round
 from pinion.graph.rules import sum_format
+
+from .mac import WIDTH_A, WIDTH_B, WIDTH_P, Mac
+from .unit import Unit, add_sub, delay, limit, shift_round
 
 
 class DotUnit(Unit):

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from pinion.fixedpoint import float32 as model
 from pinion.fixedpoint.format import Flags, Format, Ints, Overflow
-from pinion.gateware.unit import Unit, delay, limit
+
+from .unit import Unit, delay, limit
 
 _FRACTION = model.FRACTION_BITS
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from amaranth.hdl import Module, Signal, signed
 
 from pinion.fixedpoint.format import Overflow, Rounding
-from pinion.gateware.unit import Unit, delay, limit, shift_round
+
+from .unit import Unit, delay, limit, shift_round
 
 
 class Hypot2Unit(Unit):

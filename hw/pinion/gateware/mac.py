@@ -6,7 +6,7 @@ from amaranth.hdl import C, Cat, Module, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from pinion.gateware.unit import delay
+from .unit import delay
 
 # Ports and accumulator of a DSP48E2 (AMD UG579).
 WIDTH_A, WIDTH_B, WIDTH_P = 27, 18, 48

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from pinion.fixedpoint.format import Flags, Ints
 from pinion.fixedpoint.reciprocal import Reciprocal
-from pinion.gateware.normalise import DIGITS, leading_signs, parts, shift
-from pinion.gateware.unit import Unit, delay, inverted
+
+from .normalise import DIGITS, leading_signs, parts, shift
+from .unit import Unit, delay, inverted
 
 
 class ReciprocalUnit(Unit):

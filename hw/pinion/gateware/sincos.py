@@ -11,7 +11,8 @@ from pinion.fixedpoint.format import Flags, Ints
 from pinion.fixedpoint.sincos import SinCos
 from pinion.fixedpoint.sincos_direct import DirectTable
 from pinion.fixedpoint.sincos_turns import PIECE_BITS, Limb, TurnTable
-from pinion.gateware.unit import Unit, delay, inverted
+
+from .unit import Unit, delay, inverted
 
 
 class SinCosUnit(Unit):

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from pinion.fixedpoint.format import Flags, Ints
 from pinion.fixedpoint.sqrt import FIRST_DIGITS, Sqrt
-from pinion.gateware.unit import Unit, add_sub, delay, look_up
+
+from .unit import Unit, add_sub, delay, look_up
 
 
 class SqrtUnit(Unit):

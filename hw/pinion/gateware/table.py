@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from pinion.fixedpoint.format import Ints
 from pinion.fixedpoint.table import Table
-from pinion.gateware.unit import Unit, delay
+
+from .unit import Unit, delay
 
 
 class TableUnit(Unit):

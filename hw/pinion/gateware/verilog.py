@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pinion.gateware.dsp48e2 import with_explicit
-from pinion.gateware.yosys import run_yosys, yosys_path
+from .dsp48e2 import with_explicit
+from .yosys import run_yosys, yosys_path
 
 # Attributes that tools need: registers in copies (see `copies`) and where memories go. All others
 # are Yosys's own.

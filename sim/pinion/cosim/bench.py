@@ -23,8 +23,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
 from numpy.typing import NDArray
 
-from pinion.cosim.runner import COMPLAINTS, DONE, RESULT, SPEC, STIMULI
-from pinion.cosim.stream import Flags, Words, deadlock
+from .runner import COMPLAINTS, DONE, RESULT, SPEC, STIMULI
+from .stream import Flags, Words, deadlock
 
 _PERIOD_NS = 10
 _SHOWN = 5

@@ -18,14 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.base.progress import Advance, unheard, watching
-from pinion.cosim.engines import (
+
+from .engines import (
     CompileError,
     Engine,
     Report,
     choose_engine,
     library_of,
 )
-from pinion.cosim.stream import (
+from .stream import (
     DRAIN,
     LIMIT,
     Cycles,

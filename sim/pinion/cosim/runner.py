@@ -21,7 +21,8 @@ import numpy as np
 
 from pinion.base.installation import install_hint
 from pinion.base.progress import Advance, unheard, watching
-from pinion.cosim.stream import (
+
+from .stream import (
     DRAIN,
     LIMIT,
     Flags,

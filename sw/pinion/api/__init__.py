@@ -41,7 +41,7 @@ from pinion.functions import (
     state,
     uniform,
 )
-from pinion.functions.own import function
+from pinion.functions.own.decorator import function
 from pinion.robot import Model, RobotError, RobotOptions, builtin_names, load, load_text
 
 from .backends import BackendOptions, CardBackend, CardOptions, FloatBackend, backend, open_float

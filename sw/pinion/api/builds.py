@@ -362,7 +362,7 @@ def build(
         it holds what Pinion did not write, such as a bitstream (``notes.replaced``).
     goal : with formats ``auto``, what they are chosen for in place of a largest error, from robot
         and function (:class:`pinion.flow.by_task.Goal`); ``pinion build --task`` makes one of a
-        task's file by ``pinion.control.tracking_loss.TrackingLoss``.
+        task's file by ``pinion.control.task.tracking_loss.TrackingLoss``.
     report : called with a short line at each step.
     advance : called with the share of the step that is done, from 0.0 to 1.0, where it is known.
     options : of the core, ``ii``, ``formats``, ``max_error``, ``ranges``, ``objective``,

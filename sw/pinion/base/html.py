@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-from pinion.base.escaping import one_line
+from .escaping import one_line
 
 __all__ = ["html_table", "html_text"]
 

@@ -26,9 +26,9 @@ def run(*, folder: Path, json: bool) -> None:
     from pinion.bench.mpc.comparison import compare
     from pinion.bench.mpc.picture import draw_tracking
     from pinion.control import ControlError
-    from pinion.control.film import film
-    from pinion.control.mujoco_robot import library
-    from pinion.control.scenario import Scenario
+    from pinion.control.track.film import film
+    from pinion.control.track.mujoco_robot import library
+    from pinion.control.track.scenario import Scenario
 
     scenario = Scenario()
     library()  # refuses before the work

@@ -21,8 +21,8 @@ def task_goal(path: Path, model: Model, row: Function, *, report: Callable[[str]
     ValueError
         Subclasses with a sentence: of the file, of the function, of the robot.
     """
-    from pinion.control.task import read_task
-    from pinion.control.tracking_loss import TrackingLoss
+    from pinion.control.task.task import read_task
+    from pinion.control.task.tracking_loss import TrackingLoss
 
     task = read_task(path)
     measure = TrackingLoss(model, row, task)

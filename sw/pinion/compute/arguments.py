@@ -12,10 +12,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from pinion.batch import InputError
 from pinion.batch.result import SATURATED, Result
+from pinion.compute.program.source import SCALARS
 from pinion.link import Array
 from pinion.native.errors import ComputeError
-
-from .source import SCALARS
 
 
 def dtype_name(dtype: DTypeLike) -> str:

@@ -26,6 +26,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from pinion.base.sources import package_digest, up_to
 from pinion.batch import InputError, Result, by_name, validate_arrays
 from pinion.batch.result import written
+from pinion.compute.program.costs import ProcessorCosts
+from pinion.compute.program.source import SCALARS, Source, kernel_source
 from pinion.functions import Function, RowOptions, arrays_of, reduced_graph, row_of
 from pinion.functions.portable import PortableFunction, in_table, portable
 from pinion.functions.requests import Rotations, check_rotations, rotations_of
@@ -39,11 +41,9 @@ from pinion.native.toolchain import compile_library, find_compiler
 from pinion.robot import Model, load, model_to_dict
 
 from .arguments import check_out, check_threads, dtype_name, flags_for
-from .costs import ProcessorCosts
 from .layouts import LAYOUTS, batch_shape, check_layout, count_of, row_stride
 from .native import HEADERS, ONE, Runtime, View, called_by, load_kernel, load_runtime
 from .native import LAYOUTS as LAYOUT_NUMBERS
-from .source import SCALARS, Source, kernel_source
 
 __all__ = ["DTYPES", "LAYOUTS", "Kernel", "compile", "source"]
 

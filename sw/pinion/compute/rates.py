@@ -196,7 +196,7 @@ def floor_ns(kernel_counts: Mapping[str, int], dtype: str, lanes: int, fma_ns: f
 
     Parameters
     ----------
-    kernel_counts : ``arithmetic`` and ``angles``, as of :class:`pinion.compute.source.Source`.
+    kernel_counts : ``arithmetic`` and ``angles``, as of :class:`.program.source.Source`.
     """
     instructions = (
         kernel_counts["arithmetic"] + kernel_counts["angles"] * SINCOS_INSTRUCTIONS[dtype]

@@ -8,14 +8,15 @@ own.
 
 from __future__ import annotations
 
-from .backward import PASSES
-from .compiled import Kernels, solve_compiled
-from .cost import Cost, CostModel, Target, Weights
+from pinion.control.solve.backward import PASSES
+from pinion.control.solve.compiled import Kernels, solve_compiled
+from pinion.control.solve.cost import Cost, CostModel, Target, Weights
+from pinion.control.solve.ilqr import Options, solve
+from pinion.control.solve.problem import Problem, Solution
+from pinion.control.solve.stage import Expanded, Stage
+
 from .errors import ControlError
-from .ilqr import Options, solve
 from .plant import METHODS, Plant
-from .problem import Problem, Solution
-from .stage import Expanded, Stage
 
 __all__ = [
     "METHODS",

@@ -25,36 +25,6 @@ is coupled (:func:`pinion.robot.coupled`): then q, qd, qdd and tau are those of 
 from __future__ import annotations
 
 from pinion.dynamics import arrays, kinematics, mass_centre
-from pinion.dynamics.aba import aba_scalars
-from pinion.dynamics.arrays import ForwardDerivatives
-from pinion.dynamics.bias import (
-    bias,
-    bias_scalars,
-    coriolis,
-    coriolis_scalars,
-    gravity,
-    gravity_scalars,
-)
-from pinion.dynamics.checks import DynamicsError
-from pinion.dynamics.crba import crba_scalars
-from pinion.dynamics.discrete import (
-    discrete_derivatives,
-    discrete_dynamics,
-    discrete_dynamics_scalars,
-)
-from pinion.dynamics.energy import kinetic_energy_scalars, potential_energy_scalars
-from pinion.dynamics.euler import euler_step_scalars
-from pinion.dynamics.external import forces_on_bodies, forces_on_bodies_scalars
-from pinion.dynamics.fd_derivatives import (
-    ForwardGradient,
-    fd_derivatives_from_minv_scalars,
-    fd_derivatives_scalars,
-    minus_minv_times_scalars,
-)
-from pinion.dynamics.fd_second_derivatives import (
-    ForwardSecondDerivatives,
-    fd_second_derivatives_scalars,
-)
 from pinion.dynamics.general.manifold import (
     difference,
     integrate,
@@ -63,32 +33,63 @@ from pinion.dynamics.general.manifold import (
     random_configuration,
 )
 from pinion.dynamics.general.tangent import integrate_jacobians
-from pinion.dynamics.kinematics import (
+
+from .aba import aba_scalars
+from .arrays import ForwardDerivatives
+from .bias import (
+    bias,
+    bias_scalars,
+    coriolis,
+    coriolis_scalars,
+    gravity,
+    gravity_scalars,
+)
+from .checks import DynamicsError
+from .crba import crba_scalars
+from .discrete import (
+    discrete_derivatives,
+    discrete_dynamics,
+    discrete_dynamics_scalars,
+)
+from .energy import kinetic_energy_scalars, potential_energy_scalars
+from .euler import euler_step_scalars
+from .external import forces_on_bodies, forces_on_bodies_scalars
+from .fd_derivatives import (
+    ForwardGradient,
+    fd_derivatives_from_minv_scalars,
+    fd_derivatives_scalars,
+    minus_minv_times_scalars,
+)
+from .fd_second_derivatives import (
+    ForwardSecondDerivatives,
+    fd_second_derivatives_scalars,
+)
+from .kinematics import (
     frame_jacobian_scalars,
     frame_placement_scalars,
     frame_velocity_scalars,
 )
-from pinion.dynamics.link_states import link_states_scalars
-from pinion.dynamics.mass_centre import centre_of_mass_scalars, com_jacobian_scalars
-from pinion.dynamics.mimic import MimicMap, also_coupled, reduce_mimic
-from pinion.dynamics.minimal import minimal_model
-from pinion.dynamics.minv import minv_scalars
-from pinion.dynamics.operational import (
+from .link_states import link_states_scalars
+from .mass_centre import centre_of_mass_scalars, com_jacobian_scalars
+from .mimic import MimicMap, also_coupled, reduce_mimic
+from .minimal import minimal_model
+from .minv import minv_scalars
+from .operational import (
     inverse_operational_space_inertia,
     inverse_operational_space_inertia_scalars,
     operational_space_inertia,
     operational_space_inertia_scalars,
 )
-from pinion.dynamics.rnea import Region, rnea_scalars
-from pinion.dynamics.rnea_derivatives import (
+from .rnea import Region, rnea_scalars
+from .rnea_derivatives import (
     rnea_derivatives_from_links_scalars,
     rnea_derivatives_scalars,
 )
-from pinion.dynamics.rnea_second_derivatives import (
+from .rnea_second_derivatives import (
     SecondDerivatives,
     rnea_second_derivatives_scalars,
 )
-from pinion.dynamics.scalar import Scalar
+from .scalar import Scalar
 
 aba = also_coupled(arrays.aba)
 crba = also_coupled(arrays.crba)

@@ -25,7 +25,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pinion.dynamics.articulated import (
+from pinion.robot.model import Model
+
+from .articulated import (
     Articulated,
     Pivot,
     articulated_to_parent,
@@ -35,15 +37,14 @@ from pinion.dynamics.articulated import (
     response,
     yielding,
 )
-from pinion.dynamics.axis import axis_effort, numbered_axes
-from pinion.dynamics.coupled import elimination_parents
-from pinion.dynamics.crba import crba_scalars
-from pinion.dynamics.joint_terms import FRICTION_WIDTH, joint_terms_of
-from pinion.dynamics.ltdl import by_velocity, factors, scaled_rows, solve
-from pinion.dynamics.rnea import Region, forward_pass, no_region, rnea_scalars
-from pinion.dynamics.scalar import Scalar, sub
-from pinion.dynamics.spatial import NOTHING, Spatial, plus
-from pinion.robot.model import Model
+from .axis import axis_effort, numbered_axes
+from .coupled import elimination_parents
+from .crba import crba_scalars
+from .joint_terms import FRICTION_WIDTH, joint_terms_of
+from .ltdl import by_velocity, factors, scaled_rows, solve
+from .rnea import Region, forward_pass, no_region, rnea_scalars
+from .scalar import Scalar, sub
+from .spatial import NOTHING, Spatial, plus
 
 
 def aba_scalars(

@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pinion.dynamics.aba import aba_scalars
-from pinion.dynamics.checks import (
+from pinion.robot.model import Model
+
+from .aba import aba_scalars
+from .checks import (
     Array,
     check_choice,
     checked,
@@ -25,19 +27,18 @@ from pinion.dynamics.checks import (
     spread,
     vector_of,
 )
-from pinion.dynamics.crba import crba_scalars
-from pinion.dynamics.energy import kinetic_energy_scalars, potential_energy_scalars
-from pinion.dynamics.fd_derivatives import (
+from .crba import crba_scalars
+from .energy import kinetic_energy_scalars, potential_energy_scalars
+from .fd_derivatives import (
     fd_derivatives_from_minv_scalars,
     fd_derivatives_scalars,
 )
-from pinion.dynamics.general import arrays as general
-from pinion.dynamics.joint_terms import FRICTION_WIDTH
-from pinion.dynamics.link_states import link_states_scalars
-from pinion.dynamics.minv import MINV_METHODS, minv_scalars
-from pinion.dynamics.rnea import rnea_scalars
-from pinion.dynamics.rnea_derivatives import DERIVATIVE_METHODS, rnea_derivatives_scalars
-from pinion.robot.model import Model
+from .general import arrays as general
+from .joint_terms import FRICTION_WIDTH
+from .link_states import link_states_scalars
+from .minv import MINV_METHODS, minv_scalars
+from .rnea import rnea_scalars
+from .rnea_derivatives import DERIVATIVE_METHODS, rnea_derivatives_scalars
 
 
 class ForwardDerivatives(NamedTuple):

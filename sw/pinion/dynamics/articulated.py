@@ -24,9 +24,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pinion.dynamics.axis import Axis, axis_effort, axis_motion, plus_axis, with_axis
-from pinion.dynamics.scalar import Scalar, add, is_zero, mul, reciprocal, sub
-from pinion.dynamics.spatial import (
+from pinion.robot.model import Inertia
+
+from .axis import Axis, axis_effort, axis_motion, plus_axis, with_axis
+from .scalar import Scalar, add, is_zero, mul, reciprocal, sub
+from .spatial import (
     JointTransform,
     Matrix,
     Spatial,
@@ -36,7 +38,7 @@ from pinion.dynamics.spatial import (
     scale,
     vadd,
 )
-from pinion.dynamics.tensor import (
+from .tensor import (
     Symmetric,
     flipped,
     full,
@@ -47,7 +49,6 @@ from pinion.dynamics.tensor import (
     times,
     upper,
 )
-from pinion.robot.model import Inertia
 
 
 @dataclass(frozen=True, kw_only=True)

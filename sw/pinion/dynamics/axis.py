@@ -20,8 +20,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from pinion.dynamics.scalar import Scalar, add, cos, mul, sin, sub
-from pinion.dynamics.spatial import (
+from pinion.robot.model import Joint, JointKind, Model
+
+from .scalar import Scalar, add, cos, mul, sin, sub
+from .spatial import (
     ZERO,
     JointTransform,
     Matrix,
@@ -31,8 +33,7 @@ from pinion.dynamics.spatial import (
     scale,
     vadd,
 )
-from pinion.dynamics.tensor import flipped, times
-from pinion.robot.model import Joint, JointKind, Model
+from .tensor import flipped, times
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.dynamics import arrays
-from pinion.dynamics.checks import Array
-from pinion.dynamics.mimic import also_coupled
-from pinion.dynamics.rnea import Region, no_region, rnea_scalars
-from pinion.dynamics.scalar import Scalar
 from pinion.robot.model import Model
+
+from .checks import Array
+from .mimic import also_coupled
+from .rnea import Region, no_region, rnea_scalars
+from .scalar import Scalar
 
 _rnea = also_coupled(arrays.rnea)
 

@@ -10,9 +10,10 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pinion.dynamics.scalar import Scalar, SingularError
 from pinion.robot.faults import idle_accepted, massless
 from pinion.robot.model import JointKind, Model
+
+from .scalar import Scalar, SingularError
 
 Array = NDArray[np.float64]
 

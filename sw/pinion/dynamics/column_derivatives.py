@@ -22,7 +22,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pinion.dynamics.axis import (
+from pinion.robot.model import Model
+
+from .axis import (
     axes,
     axis_cross_force,
     axis_effort,
@@ -31,13 +33,13 @@ from pinion.dynamics.axis import (
     joint_transform,
     plus_axis,
 )
-from pinion.dynamics.checks import DynamicsError
-from pinion.dynamics.crba import empty_square
-from pinion.dynamics.link_states import Links, spatial
-from pinion.dynamics.ltdl import ancestors
-from pinion.dynamics.rnea import Region, less_external, no_region
-from pinion.dynamics.scalar import Scalar
-from pinion.dynamics.spatial import (
+from .checks import DynamicsError
+from .crba import empty_square
+from .link_states import Links, spatial
+from .ltdl import ancestors
+from .rnea import Region, less_external, no_region
+from .scalar import Scalar
+from .spatial import (
     NOTHING,
     ZERO,
     JointTransform,
@@ -46,7 +48,6 @@ from pinion.dynamics.spatial import (
     inertia_times,
     plus,
 )
-from pinion.robot.model import Model
 
 Rows = list[list[Scalar]]
 

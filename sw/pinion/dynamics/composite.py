@@ -26,8 +26,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pinion.dynamics.scalar import Scalar, add, mul, sub
-from pinion.dynamics.spatial import (
+from pinion.robot.model import Inertia
+
+from .scalar import Scalar, add, mul, sub
+from .spatial import (
     ZERO,
     JointTransform,
     Matrix,
@@ -37,7 +39,7 @@ from pinion.dynamics.spatial import (
     scale,
     vadd,
 )
-from pinion.dynamics.tensor import (
+from .tensor import (
     NO_MATRIX,
     NO_SYMMETRIC,
     Symmetric,
@@ -49,7 +51,6 @@ from pinion.dynamics.tensor import (
     symmetric_to_parent,
     times,
 )
-from pinion.robot.model import Inertia
 
 
 @dataclass(frozen=True, kw_only=True)

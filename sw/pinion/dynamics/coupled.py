@@ -21,9 +21,10 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from pinion.dynamics.scalar import Scalar, add, scaled_sum
-from pinion.robot.coupling import Tie, ties, uncoupled
+from pinion.robot.edit.coupling import Tie, ties, uncoupled
 from pinion.robot.model import Model
+
+from .scalar import Scalar, add, scaled_sum
 
 Rows = list[list[Scalar]]
 

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pinion.dynamics.axis import axis_effort, axis_motion, joint_transform, numbered_axes
-from pinion.dynamics.composite import composite_to_parent, joined, own_composite
-from pinion.dynamics.coupled import coupling_of
-from pinion.dynamics.joint_terms import joint_terms_of
-from pinion.dynamics.rnea import Region, no_region
-from pinion.dynamics.scalar import Scalar, add
-from pinion.dynamics.spatial import JointTransform
 from pinion.robot.model import Model
+
+from .axis import axis_effort, axis_motion, joint_transform, numbered_axes
+from .composite import composite_to_parent, joined, own_composite
+from .coupled import coupling_of
+from .joint_terms import joint_terms_of
+from .rnea import Region, no_region
+from .scalar import Scalar, add
+from .spatial import JointTransform
 
 
 def empty_square(n: int) -> list[list[Scalar]]:

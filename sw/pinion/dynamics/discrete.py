@@ -30,21 +30,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pinion.dynamics.aba import aba_scalars
-from pinion.dynamics.checks import (
-    Array,
-    DynamicsError,
-    check_choice,
-    check_single_dof,
-    checked_forces,
-    columns_of,
-    configurations,
-    matrix_of,
-    vector_of,
-    wrenches,
-)
-from pinion.dynamics.fd_derivatives import fd_derivatives_scalars
-from pinion.dynamics.general import derivatives, recursion
 from pinion.dynamics.general.discrete import (
     RK4_NODES,
     RK4_WEIGHTS,
@@ -57,9 +42,25 @@ from pinion.dynamics.general.discrete import (
     step_derivatives,
 )
 from pinion.dynamics.general.state import pose_of
-from pinion.dynamics.joint_terms import FRICTION_WIDTH, joint_terms_of
-from pinion.dynamics.scalar import Scalar, add, mul
 from pinion.robot.model import Model
+
+from .aba import aba_scalars
+from .checks import (
+    Array,
+    DynamicsError,
+    check_choice,
+    check_single_dof,
+    checked_forces,
+    columns_of,
+    configurations,
+    matrix_of,
+    vector_of,
+    wrenches,
+)
+from .fd_derivatives import fd_derivatives_scalars
+from .general import derivatives, recursion
+from .joint_terms import FRICTION_WIDTH, joint_terms_of
+from .scalar import Scalar, add, mul
 
 __all__ = [
     "STEP_METHODS",

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pinion.dynamics.axis import joint_motion, joint_transform
-from pinion.dynamics.checks import check_mass
-from pinion.dynamics.coupled import coupling_of
-from pinion.dynamics.mass_centre import first_moments_scalars
-from pinion.dynamics.rnea import Region, no_region
-from pinion.dynamics.scalar import Scalar, add, mul
-from pinion.dynamics.spatial import NOTHING, Spatial, dot, inertia_times, plus
 from pinion.robot.model import Model
+
+from .axis import joint_motion, joint_transform
+from .checks import check_mass
+from .coupled import coupling_of
+from .mass_centre import first_moments_scalars
+from .rnea import Region, no_region
+from .scalar import Scalar, add, mul
+from .spatial import NOTHING, Spatial, dot, inertia_times, plus
 
 
 def kinetic_energy_scalars(

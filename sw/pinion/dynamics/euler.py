@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pinion.dynamics.checks import DynamicsError
-from pinion.dynamics.fd_derivatives import fd_derivatives_scalars
-from pinion.dynamics.joint_terms import FRICTION_WIDTH
-from pinion.dynamics.ltdl import by_velocity
-from pinion.dynamics.rnea import Region, no_region
-from pinion.dynamics.scalar import Scalar, add, mul
 from pinion.robot.model import Model
+
+from .checks import DynamicsError
+from .fd_derivatives import fd_derivatives_scalars
+from .joint_terms import FRICTION_WIDTH
+from .ltdl import by_velocity
+from .rnea import Region, no_region
+from .scalar import Scalar, add, mul
 
 Rows = list[list[Scalar]]
 

@@ -1,9 +1,9 @@
 r"""External forces in the links' own frames, as a caller has them, into the bodies' frames.
 
 A body's frame has its joint's axis for z, which the link's frame of the file need not have
-(:mod:`pinion.robot.canonical` turns it). A force is given in the frame of the moving link itself,
-which is that of the joint in Pinocchio's models; the two differ by a constant rotation E and an
-origin r, mostly exchanged axes and none:
+(:mod:`pinion.robot.read.canonical` turns it). A force is given in the frame of the moving link
+itself, which is that of the joint in Pinocchio's models; the two differ by a constant rotation E
+and an origin r, mostly exchanged axes and none:
 
     n_body = E^T n + r x E^T f        f_body = E^T f
 
@@ -18,14 +18,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pinion.dynamics.checks import Array
 from pinion.dynamics.general.spatial import force_to_base, times
-from pinion.dynamics.minimal import slid_model, slides_of, snapped, unit_of_length
-from pinion.dynamics.rnea import Region, no_region
-from pinion.dynamics.scalar import Scalar
-from pinion.dynamics.spatial import Vector, cross, rotate, scale, transpose, vadd
 from pinion.robot.model import Model, Transform
 from pinion.robot.rotation import IDENTITY_TRANSFORM
+
+from .checks import Array
+from .minimal import slid_model, slides_of, snapped, unit_of_length
+from .rnea import Region, no_region
+from .scalar import Scalar
+from .spatial import Vector, cross, rotate, scale, transpose, vadd
 
 
 def link_frames(model: Model) -> list[Transform]:

@@ -29,16 +29,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pinion.dynamics.axis import axes, joint_transform
-from pinion.dynamics.coupled import elimination_parents
-from pinion.dynamics.crba import crba_scalars
-from pinion.dynamics.joint_terms import FRICTION_WIDTH, JointTerms, joint_terms_of
-from pinion.dynamics.ltdl import ancestors, by_velocity, factors, inverse, scaled_rows, solve
-from pinion.dynamics.rnea import Region, base_motion, forward_step, no_region, rnea_scalars
-from pinion.dynamics.rnea_derivatives import Rows, columns, rnea_derivatives_scalars
-from pinion.dynamics.scalar import Scalar, add, is_zero, mul, sub
-from pinion.robot.coupling import uncoupled
+from pinion.robot.edit.coupling import uncoupled
 from pinion.robot.model import Model
+
+from .axis import axes, joint_transform
+from .coupled import elimination_parents
+from .crba import crba_scalars
+from .joint_terms import FRICTION_WIDTH, JointTerms, joint_terms_of
+from .ltdl import ancestors, by_velocity, factors, inverse, scaled_rows, solve
+from .rnea import Region, base_motion, forward_step, no_region, rnea_scalars
+from .rnea_derivatives import Rows, columns, rnea_derivatives_scalars
+from .scalar import Scalar, add, is_zero, mul, sub
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,14 +17,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pinion.dynamics.crba import empty_square
-from pinion.dynamics.fd_derivatives import fd_derivatives_scalars
-from pinion.dynamics.joint_terms import FRICTION_WIDTH
-from pinion.dynamics.ltdl import by_velocity
-from pinion.dynamics.rnea import Region, no_region
-from pinion.dynamics.rnea_second_derivatives import rnea_second_derivatives_scalars
-from pinion.dynamics.scalar import Scalar, add, mul, sub
 from pinion.robot.model import Model
+
+from .crba import empty_square
+from .fd_derivatives import fd_derivatives_scalars
+from .joint_terms import FRICTION_WIDTH
+from .ltdl import by_velocity
+from .rnea import Region, no_region
+from .rnea_second_derivatives import rnea_second_derivatives_scalars
+from .scalar import Scalar, add, mul, sub
 
 Rows = list[list[Scalar]]
 

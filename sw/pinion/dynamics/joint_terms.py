@@ -30,9 +30,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from pinion.dynamics.checks import DynamicsError, check_mass
-from pinion.dynamics.scalar import Scalar, absolute, add, clamp, is_zero, less, mul, select, sub
 from pinion.robot.model import JointKind, Model
+
+from .checks import DynamicsError, check_mass
+from .scalar import Scalar, absolute, add, clamp, is_zero, less, mul, select, sub
 
 JOINT_TERMS = ("damping", "friction", "stiffness")
 """Terms that come when they are asked for, by the members of a joint that hold their figures."""

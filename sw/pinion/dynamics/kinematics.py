@@ -29,14 +29,17 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pinion.dynamics.axis import axis_motion, joint_motion, joint_transform, numbered_axes
-from pinion.dynamics.checks import Array, DynamicsError, check_choice, split, vector_of
-from pinion.dynamics.coupled import coupling_of
-from pinion.dynamics.general import kinematics as general
 from pinion.dynamics.general.arrays import request
-from pinion.dynamics.rnea import Region, no_region
-from pinion.dynamics.scalar import Scalar
-from pinion.dynamics.spatial import (
+from pinion.robot.model import Frame, Model
+from pinion.robot.rotation import IDENTITY_TRANSFORM
+
+from .axis import axis_motion, joint_motion, joint_transform, numbered_axes
+from .checks import Array, DynamicsError, check_choice, split, vector_of
+from .coupled import coupling_of
+from .general import kinematics as general
+from .rnea import Region, no_region
+from .scalar import Scalar
+from .spatial import (
     NOTHING,
     ZERO,
     Matrix,
@@ -50,8 +53,6 @@ from pinion.dynamics.spatial import (
     vadd,
     vsub,
 )
-from pinion.robot.model import Frame, Model
-from pinion.robot.rotation import IDENTITY_TRANSFORM
 
 Reference = Literal["world", "local", "local_world_aligned"]
 

@@ -19,10 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pinion.dynamics.axis import joint_motion, joint_transform
-from pinion.dynamics.checks import check_mass
-from pinion.dynamics.coupled import coupling_of
-from pinion.dynamics.rnea import (
+from pinion.robot.model import Model
+
+from .axis import joint_motion, joint_transform
+from .checks import check_mass
+from .coupled import coupling_of
+from .rnea import (
     BodyMotion,
     BodyState,
     Region,
@@ -33,9 +35,8 @@ from pinion.dynamics.rnea import (
     point_at_the_child,
     turning,
 )
-from pinion.dynamics.scalar import Scalar
-from pinion.dynamics.spatial import ZERO, Spatial, Vector, cross, vadd, vsub
-from pinion.robot.model import Model
+from .scalar import Scalar
+from .spatial import ZERO, Spatial, Vector, cross, vadd, vsub
 
 Links = Sequence[Sequence[Scalar]]
 """Six scalars a link, ``[angular; linear]``."""

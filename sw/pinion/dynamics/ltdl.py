@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pinion.dynamics.coupled import owners
-from pinion.dynamics.rnea import Region, no_region
-from pinion.dynamics.scalar import Scalar, add, mul, reciprocal, sub
 from pinion.robot.model import Model
+
+from .coupled import owners
+from .rnea import Region, no_region
+from .scalar import Scalar, add, mul, reciprocal, sub
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,16 +18,17 @@ from collections.abc import Sequence
 
 from numpy.typing import ArrayLike
 
-from pinion.dynamics.axis import axis_motion, joint_transform, numbered_axes
-from pinion.dynamics.checks import Array, DynamicsError, split
-from pinion.dynamics.coupled import coupling_of
-from pinion.dynamics.general import kinematics as general
 from pinion.dynamics.general.arrays import request
-from pinion.dynamics.kinematics import body_poses_scalars, matrix_rows
-from pinion.dynamics.rnea import Region, no_region
-from pinion.dynamics.scalar import Scalar
-from pinion.dynamics.spatial import Vector, cross, scale, vadd
 from pinion.robot.model import Model
+
+from .axis import axis_motion, joint_transform, numbered_axes
+from .checks import Array, DynamicsError, split
+from .coupled import coupling_of
+from .general import kinematics as general
+from .kinematics import body_poses_scalars, matrix_rows
+from .rnea import Region, no_region
+from .scalar import Scalar
+from .spatial import Vector, cross, scale, vadd
 
 
 def first_moments_scalars(

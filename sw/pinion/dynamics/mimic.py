@@ -22,8 +22,13 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pinion.dynamics.arrays import ForwardDerivatives
-from pinion.dynamics.checks import (
+from pinion.robot.edit.coupling import coupled, ties, uncoupled
+from pinion.robot.errors import RobotError
+from pinion.robot.model import Model
+
+from . import arrays, kinematics, mass_centre
+from .arrays import ForwardDerivatives
+from .checks import (
     Array,
     DynamicsError,
     as_numbers,
@@ -31,11 +36,6 @@ from pinion.dynamics.checks import (
     check_finite,
     checked,
 )
-from pinion.robot.coupling import coupled, ties, uncoupled
-from pinion.robot.errors import RobotError
-from pinion.robot.model import Model
-
-from . import arrays, kinematics, mass_centre
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")

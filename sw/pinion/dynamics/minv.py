@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pinion.dynamics.articulated import (
+from pinion.robot.model import Model
+
+from .articulated import (
     Articulated,
     Pivot,
     articulated_to_parent,
@@ -23,16 +25,15 @@ from pinion.dynamics.articulated import (
     response,
     yielding,
 )
-from pinion.dynamics.axis import axis_effort, joint_transform, numbered_axes
-from pinion.dynamics.checks import DynamicsError
-from pinion.dynamics.coupled import elimination_parents
-from pinion.dynamics.crba import crba_scalars, empty_square
-from pinion.dynamics.joint_terms import joint_terms_of
-from pinion.dynamics.ltdl import ancestors, by_velocity, factors, inverse
-from pinion.dynamics.rnea import Region, no_region
-from pinion.dynamics.scalar import Scalar, sub
-from pinion.dynamics.spatial import NOTHING, JointTransform, Spatial
-from pinion.robot.model import Model
+from .axis import axis_effort, joint_transform, numbered_axes
+from .checks import DynamicsError
+from .coupled import elimination_parents
+from .crba import crba_scalars, empty_square
+from .joint_terms import joint_terms_of
+from .ltdl import ancestors, by_velocity, factors, inverse
+from .rnea import Region, no_region
+from .scalar import Scalar, sub
+from .spatial import NOTHING, JointTransform, Spatial
 
 MINV_METHODS = ("ltdl", "aba")
 

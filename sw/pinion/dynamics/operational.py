@@ -26,17 +26,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.dynamics import arrays, kinematics
-from pinion.dynamics.checks import Array, DynamicsError, as_numbers, needs_inverse
-from pinion.dynamics.coupled import elimination_parents
-from pinion.dynamics.crba import crba_scalars
-from pinion.dynamics.kinematics import Reference, frame_jacobian_scalars, frame_of, path_to
-from pinion.dynamics.ltdl import by_velocity, factors, inverse
-from pinion.dynamics.mimic import also_coupled
-from pinion.dynamics.minimal import minimal_model
-from pinion.dynamics.rnea import Region, no_region
-from pinion.dynamics.scalar import Scalar, add, is_zero, mul
-from pinion.robot.coupling import Tie, ties
+from pinion.robot.edit.coupling import Tie, ties
 from pinion.robot.model import Model
+
+from .checks import Array, DynamicsError, as_numbers, needs_inverse
+from .coupled import elimination_parents
+from .crba import crba_scalars
+from .kinematics import Reference, frame_jacobian_scalars, frame_of, path_to
+from .ltdl import by_velocity, factors, inverse
+from .mimic import also_coupled
+from .minimal import minimal_model
+from .rnea import Region, no_region
+from .scalar import Scalar, add, is_zero, mul
 
 Rows = list[list[Scalar]]
 

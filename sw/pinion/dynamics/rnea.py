@@ -57,17 +57,19 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from pinion.dynamics.axis import (
+from pinion.robot.model import Inertia, Joint, JointKind, Model
+
+from .axis import (
     Axis,
     axes,
     axis_effort,
     joint_motion,
     joint_transform,
 )
-from pinion.dynamics.coupled import coupling_of
-from pinion.dynamics.joint_terms import FRICTION_WIDTH, joint_terms_of
-from pinion.dynamics.scalar import Scalar, add, mul, scaled_sum, sub
-from pinion.dynamics.spatial import (
+from .coupled import coupling_of
+from .joint_terms import FRICTION_WIDTH, joint_terms_of
+from .scalar import Scalar, add, mul, scaled_sum, sub
+from .spatial import (
     ZERO,
     JointTransform,
     Matrix,
@@ -82,8 +84,7 @@ from pinion.dynamics.spatial import (
     vadd,
     vsub,
 )
-from pinion.dynamics.tensor import matrix_to_child, times
-from pinion.robot.model import Inertia, Joint, JointKind, Model
+from .tensor import matrix_to_child, times
 
 Region = Callable[[str, int], AbstractContextManager[object]]
 """What an algorithm calls around each step: with the name of the pass and the number of the body, 1

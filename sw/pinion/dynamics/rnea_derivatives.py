@@ -57,7 +57,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from pinion.dynamics.axis import (
+from pinion.robot.model import Joint, Model
+
+from .axis import (
     Axis,
     axes,
     axis_effort,
@@ -68,12 +70,12 @@ from pinion.dynamics.axis import (
     numbered_axes,
     plus_axis_cross_force,
 )
-from pinion.dynamics.checks import check_mass
-from pinion.dynamics.column_derivatives import (
+from .checks import check_mass
+from .column_derivatives import (
     column_derivatives_from_links_scalars,
     column_derivatives_scalars,
 )
-from pinion.dynamics.composite import (
+from .composite import (
     Composite,
     Coriolis,
     Drift,
@@ -84,13 +86,13 @@ from pinion.dynamics.composite import (
     own_composite,
     own_coriolis,
 )
-from pinion.dynamics.coupled import coupling_of
-from pinion.dynamics.crba import empty_square
-from pinion.dynamics.joint_terms import FRICTION_WIDTH, add_slopes, joint_terms_of
-from pinion.dynamics.link_states import Links, given_body
-from pinion.dynamics.rnea import BodyMotion, BodyState, Region, forward_body, no_region
-from pinion.dynamics.scalar import Scalar, add
-from pinion.dynamics.spatial import (
+from .coupled import coupling_of
+from .crba import empty_square
+from .joint_terms import FRICTION_WIDTH, add_slopes, joint_terms_of
+from .link_states import Links, given_body
+from .rnea import BodyMotion, BodyState, Region, forward_body, no_region
+from .scalar import Scalar, add
+from .spatial import (
     ZERO,
     JointTransform,
     Spatial,
@@ -103,8 +105,7 @@ from pinion.dynamics.spatial import (
     vadd,
     vsub,
 )
-from pinion.dynamics.tensor import full, times
-from pinion.robot.model import Joint, Model
+from .tensor import full, times
 
 Rows = list[list[Scalar]]
 

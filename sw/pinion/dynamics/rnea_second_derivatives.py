@@ -38,7 +38,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pinion.dynamics.axis import (
+from pinion.robot.model import Inertia, Model
+
+from .axis import (
     Axis,
     axes,
     axis_cross_force,
@@ -48,8 +50,8 @@ from pinion.dynamics.axis import (
     plus_axis,
     plus_axis_cross_force,
 )
-from pinion.dynamics.checks import DynamicsError
-from pinion.dynamics.composite import (
+from .checks import DynamicsError
+from .composite import (
     Composite,
     Coriolis,
     Drift,
@@ -61,11 +63,11 @@ from pinion.dynamics.composite import (
     own_coriolis,
     rank_one,
 )
-from pinion.dynamics.coupled import coupling_of
-from pinion.dynamics.crba import empty_square
-from pinion.dynamics.joint_terms import FRICTION_WIDTH, joint_terms_of
-from pinion.dynamics.rnea import BodyState, Region, forward_pass, no_region
-from pinion.dynamics.rnea_derivatives import (
+from .coupled import coupling_of
+from .crba import empty_square
+from .joint_terms import FRICTION_WIDTH, joint_terms_of
+from .rnea import BodyState, Region, forward_pass, no_region
+from .rnea_derivatives import (
     Column,
     Row,
     columns,
@@ -73,8 +75,8 @@ from pinion.dynamics.rnea_derivatives import (
     row_to_parent,
     wrench,
 )
-from pinion.dynamics.scalar import Scalar, add, mul
-from pinion.dynamics.spatial import (
+from .scalar import Scalar, add, mul
+from .spatial import (
     NOTHING,
     ZERO,
     JointTransform,
@@ -87,8 +89,7 @@ from pinion.dynamics.spatial import (
     vadd,
     vsub,
 )
-from pinion.dynamics.tensor import NO_MATRIX, matrix_sum, matrix_to_parent, times
-from pinion.robot.model import Inertia, Model
+from .tensor import NO_MATRIX, matrix_sum, matrix_to_parent, times
 
 Rows = list[list[Scalar]]
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pinion.dynamics.scalar import Scalar, add, mul, scaled_sum, sub
 from pinion.robot.model import Inertia, Mat3, Transform, Vec3
+
+from .scalar import Scalar, add, mul, scaled_sum, sub
 
 Vector = tuple[Scalar, Scalar, Scalar]
 Matrix = tuple[Vector, Vector, Vector]

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pinion.dynamics.scalar import Scalar, add, mul, sub
-from pinion.dynamics.spatial import (
+from .scalar import Scalar, add, mul, sub
+from .spatial import (
     JointTransform,
     Matrix,
     Vector,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from pinion.functions.own.decorator import OwnFunction, idle_sentence
+from pinion.functions.own.described import array, state, uniform
+
 from .blocks import Block, Drawn, Quantity, State, Table, Uniform
 from .box import request_box
 from .built import BuiltFunction
-from .described import array, state, uniform
 from .errors import FunctionError
 from .mistakes import UserError
 from .named import function, installed, row_of
 from .options import RowOptions
-from .own import OwnFunction, idle_sentence
 from .reduced import Saving, independent_states, reduced_graph, savings
 from .requests import arrays_of
 from .row import Function, Variant

@@ -22,12 +22,12 @@ from types import ModuleType
 from typing import Any, Unpack
 
 from pinion.dynamics.joint_terms import FRICTION_WIDTH
+from pinion.functions.own.decorator import OwnFunction
 
 from . import table
 from .errors import FunctionError
 from .mistakes import Place, UserError, place_of, said, shown_path
 from .options import RowOptions
-from .own import OwnFunction
 from .row import Function
 from .table import DERIVATIVES, FUNCTIONS
 

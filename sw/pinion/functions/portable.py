@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pinion.functions.own.decorator import OwnFunction
+
 from . import named, table
 from .errors import FunctionError
 from .options import RowOptions
-from .own import OwnFunction
 from .row import Function
 
 

@@ -2,8 +2,9 @@
 
 A row holds the float rule, the exact-integer rule, the format rule (widths are derived, never
 chosen), the derivative rule (sensitivities, error budgets) and the kind of hardware unit. A
-processor's instructions are chosen from the row's family (:mod:`pinion.compute.instructions`).
-CONTRIBUTING.md lists the steps for a new row; a test asserts that every backend covers every row.
+processor's instructions are chosen from the row's family
+(:mod:`pinion.compute.program.instructions`). CONTRIBUTING.md lists the steps for a new row; a test
+asserts that every backend covers every row.
 """
 
 from __future__ import annotations

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from pinion.robot.asked import RobotOptions, asked_robot
-from pinion.robot.coupling import Tie, coupled, ties, uncoupled
-from pinion.robot.errors import RobotError
-from pinion.robot.faults import accepted_inertias, massless
-from pinion.robot.generated import GENERATED, random_tree
-from pinion.robot.library import NO_ROBOT, builtin_names, load, load_text, urdf_text
-from pinion.robot.locked import Lock, lock, parse_lock
-from pinion.robot.lookup import opportunity
-from pinion.robot.mjcf import from_mjcf
-from pinion.robot.model import (
+from pinion.robot.edit.coupling import Tie, coupled, ties, uncoupled
+from pinion.robot.edit.locked import Lock, lock, parse_lock
+from pinion.robot.edit.payloads import payload
+from pinion.robot.edit.subchain import tip, tip_of, tips_of
+from pinion.robot.read.mjcf import from_mjcf
+from pinion.robot.read.pinocchio import from_pinocchio
+
+from .asked import RobotOptions, asked_robot
+from .errors import RobotError
+from .faults import accepted_inertias, massless
+from .generated import GENERATED, random_tree
+from .library import NO_ROBOT, builtin_names, load, load_text, urdf_text
+from .lookup import opportunity
+from .model import (
     Body,
     Frame,
     Inertia,
@@ -23,13 +27,10 @@ from pinion.robot.model import (
     Transform,
     Vec3,
 )
-from pinion.robot.model_json import model_from_dict, model_to_dict
-from pinion.robot.payloads import payload
-from pinion.robot.pinocchio_import import from_pinocchio
-from pinion.robot.pinocchio_map import q_from_pinocchio, q_to_pinocchio, v_permutation
-from pinion.robot.speeds import placeholder_sentences, stated_velocity
-from pinion.robot.subchain import tip, tip_of, tips_of
-from pinion.robot.summary import Summary, summarise
+from .model_json import model_from_dict, model_to_dict
+from .pinocchio_map import q_from_pinocchio, q_to_pinocchio, v_permutation
+from .speeds import placeholder_sentences, stated_velocity
+from .summary import Summary, summarise
 
 __all__ = [
     "GENERATED",

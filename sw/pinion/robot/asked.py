@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from typing import TypedDict, Unpack
 
-from pinion.robot import locked, subchain
-from pinion.robot.errors import RobotError
-from pinion.robot.library import NO_ROBOT, load, with_gravity
-from pinion.robot.locked import Lock
-from pinion.robot.model import Model, Vec3
+from pinion.robot.edit.locked import Lock
+
+from .edit import locked, subchain
+from .errors import RobotError
+from .library import NO_ROBOT, load, with_gravity
+from .model import Model, Vec3
 
 
 class RobotOptions(TypedDict, total=False):

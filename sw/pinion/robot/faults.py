@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from pinion.robot.errors import RobotError
-from pinion.robot.inertia import LIGHTEST, TRIANGLE, ZERO, Tensor, about_com, physical_problem
-from pinion.robot.loose_ties import loose_ties
-from pinion.robot.model import Body, JointKind, Model
-from pinion.robot.pivots import Idle, idle_joints
+from .errors import RobotError
+from .inertia import LIGHTEST, TRIANGLE, ZERO, Tensor, about_com, physical_problem
+from .loose_ties import loose_ties
+from .model import Body, JointKind, Model
+from .pivots import Idle, idle_joints
 
 _SHOWN = 8
 """Faults and links that a message lists at most."""

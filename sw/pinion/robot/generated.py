@@ -9,7 +9,7 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from pinion.robot.errors import RobotError
+from .errors import RobotError
 
 GENERATED = ("pendulum", "two_link", "chain_N")
 """Names of the generated robots; N stands for any number of joints from 1."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from pinion.robot.model import Inertia, Mat3, Transform, Vec3
-from pinion.robot.rotation import (
+from pinion.robot.read.urdf import UrdfInertial
+
+from .model import Inertia, Mat3, Transform, Vec3
+from .rotation import (
     Residues,
     add,
     from_rpy,
@@ -14,7 +16,6 @@ from pinion.robot.rotation import (
     transpose,
     without_residues,
 )
-from pinion.robot.urdf import UrdfInertial
 
 Tensor = tuple[float, float, float, float, float, float]
 

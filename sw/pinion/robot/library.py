@@ -8,18 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from pinion.robot.canonical import canonicalise
-from pinion.robot.document import read_bytes, root_tag
-from pinion.robot.errors import RobotError
-from pinion.robot.faults import Draft
-from pinion.robot.generated import GENERATED, generated_text, is_generated
-from pinion.robot.locked import Lock
-from pinion.robot.mjcf import read_mjcf
-from pinion.robot.model import Model, Vec3
-from pinion.robot.pinocchio_import import is_pinocchio, read_pinocchio
-from pinion.robot.urdf import parse, read
+from pinion.robot.edit.locked import Lock
+from pinion.robot.read.canonical import canonicalise
+from pinion.robot.read.document import read_bytes, root_tag
+from pinion.robot.read.mjcf import read_mjcf
+from pinion.robot.read.pinocchio import is_pinocchio, read_pinocchio
+from pinion.robot.read.urdf import parse, read
 
-from . import locked, subchain
+from .edit import locked, subchain
+from .errors import RobotError
+from .faults import Draft
+from .generated import GENERATED, generated_text, is_generated
+from .model import Model, Vec3
 
 STANDARD_GRAVITY: Vec3 = (0.0, 0.0, -9.81)
 """Acceleration of gravity unless the caller says otherwise, base coordinates [m/s^2]."""

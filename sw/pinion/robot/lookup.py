@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
-from pinion.robot.errors import RobotError
-from pinion.robot.model import Frame, Model
-from pinion.robot.rotation import IDENTITY_TRANSFORM, NEARLY_RIGHT
+from .errors import RobotError
+from .model import Frame, Model
+from .rotation import IDENTITY_TRANSFORM, NEARLY_RIGHT
 
 _SHOWN = 8
 """Names that a message lists at most."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pinion.robot.lookup import nearest
-from pinion.robot.model import Joint, Model
+from .lookup import nearest
+from .model import Joint, Model
 
 
 def loose_ties(model: Model) -> list[str]:

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from pinion.robot.errors import RobotError
-from pinion.robot.model import (
+from .errors import RobotError
+from .model import (
     Body,
     Frame,
     Inertia,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pinion.base.escaping import control_in
-from pinion.robot.errors import RobotError
-from pinion.robot.model import Model
+
+from .errors import RobotError
+from .model import Model
 
 LONGEST = 200
 """Characters of a name. It becomes a part of names of files, which have 255 bytes."""

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pinion.robot.errors import RobotError
-from pinion.robot.model import Model
+from .errors import RobotError
+from .model import Model
 
 
 def v_permutation(model: Model, pin_model: Any) -> NDArray[np.intp]:

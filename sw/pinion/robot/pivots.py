@@ -21,8 +21,8 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.robot.inertia import about_com
-from pinion.robot.model import Inertia, Joint, JointKind, Model
+from .inertia import about_com
+from .model import Inertia, Joint, JointKind, Model
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from pinion.robot.model import Mat3, Transform, Vec3
+from .model import Mat3, Transform, Vec3
 
 AS_READ = 1e-14
 """What float64 leaves of a zero. Taking such residues away moves no result by 1e-10: the worst

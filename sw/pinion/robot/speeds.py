@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from pinion.robot.coupling import uncoupled
-from pinion.robot.model import JointKind, Model
+from pinion.robot.edit.coupling import uncoupled
+
+from .model import JointKind, Model
 
 DEFAULT_RATED_VELOCITY = 1.0
 """Rated speed [rad/s | m/s] of a joint whose file gives no velocity limit."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import TypedDict
 
-from pinion.robot.coupling import uncoupled
-from pinion.robot.inertia import about_com, com
-from pinion.robot.model import Body, Mimic, Model
-from pinion.robot.subchain import tips_of
+from pinion.robot.edit.coupling import uncoupled
+from pinion.robot.edit.subchain import tips_of
+
+from .inertia import about_com, com
+from .model import Body, Mimic, Model
 
 
 class TreeTransform(TypedDict):

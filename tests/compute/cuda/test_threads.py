@@ -14,8 +14,8 @@ import pytest
 from pinion.compute import cpu
 from pinion.compute.cuda.parts import WORKSPACE, Room, plan, split
 from pinion.compute.cuda.threads import LAYOUTS, SHARED_BYTES, ThreadSource, thread_source
-from pinion.compute.instructions import Kind, select
 from pinion.compute.layouts import to_blocks
+from pinion.compute.program.instructions import Kind, select
 from pinion.functions import SUBJECTS, Block, Function, function, sample
 from pinion.functions.partitions import PARTITIONS
 from pinion.native import isa

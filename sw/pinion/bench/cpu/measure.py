@@ -22,6 +22,7 @@ import numpy as np
 from pinion.bench.machine import processor
 from pinion.compute import cpu
 from pinion.compute.layouts import BLOCK
+from pinion.compute.program.source import Source
 from pinion.compute.rates import (
     Case,
     Probe,
@@ -32,7 +33,6 @@ from pinion.compute.rates import (
     rounds_of,
     states_of,
 )
-from pinion.compute.source import Source
 from pinion.console.errors import UsageError
 from pinion.console.terminal import counted, out, put_json, say, table
 from pinion.functions import FUNCTIONS, SUBJECTS, function

@@ -22,12 +22,12 @@ from pinion import driver
 from pinion.api import CardBackend, backend
 from pinion.base.installation import missing_module
 from pinion.batch import InputError
-from pinion.control.closed_loop import MICRO, MM, Tracked, track
 from pinion.control.errors import ControlError
-from pinion.control.integers import Compared, IntegerModel
-from pinion.control.motion import Motion
 from pinion.control.plant import Float64, gradient_row
-from pinion.control.scenario import Scenario
+from pinion.control.track.closed_loop import MICRO, MM, Tracked, track
+from pinion.control.track.integers import Compared, IntegerModel
+from pinion.control.track.motion import Motion
+from pinion.control.track.scenario import Scenario
 from pinion.driver.card import layout_of
 from pinion.link import Manifest
 from pinion.link.manifest import MANIFEST

@@ -43,7 +43,7 @@ def run(
     ------
     UsageError : there is no such row, or the folder is a file.
     """
-    from pinion.control.scenario import Scenario
+    from pinion.control.track.scenario import Scenario
 
     from .comparison import ROWS, compare
 

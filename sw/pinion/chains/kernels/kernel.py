@@ -42,7 +42,7 @@ from pinion.compute.native import (
     load_kernel,
     load_runtime,
 )
-from pinion.compute.source import SCALARS
+from pinion.compute.program.source import SCALARS
 from pinion.link import Array
 from pinion.native import isa as isas
 from pinion.native.cache import Cache, default_folder

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from pinion.base import installation
 from pinion.base.escaping import comment
 from pinion.batch import InputError
-from pinion.compute.source import SCALARS
+from pinion.compute.program.source import SCALARS
 from pinion.functions import Block, Function, row_of
 from pinion.functions.partitions import RNEA_DERIVATIVES_FROM_LINKS
 from pinion.functions.table import function as named_function

@@ -19,6 +19,7 @@ from typing import Any
 
 from pinion.base import installation
 from pinion.base.escaping import comment, identifier, line_comment
+from pinion.compute.program.source import SCALARS
 from pinion.functions import Block, Function
 from pinion.native.errors import ComputeError, StorageError
 from pinion.robot import Model
@@ -26,7 +27,6 @@ from pinion.robot.c_names import c_names
 
 from .. import cpu
 from ..native import HEADERS
-from ..source import SCALARS
 from . import export_texts as texts
 from .threads import ThreadBody, thread_body
 

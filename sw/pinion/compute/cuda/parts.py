@@ -4,9 +4,9 @@ A thread has 255 registers, and what does not fit goes to *local memory*, which 
 value crosses the cache on its way out and back. Two things are done about it, in this order.
 
 *Shared memory* takes what registers cannot, on purpose: the allocation is that of processors
-(:mod:`pinion.compute.allocate`), with a thread's slots one line of banks apart, so that the threads
-of a warp never meet in a bank. The gradient of a seven-joint arm in float64 has 240 values alive at
-once, of two registers each; 150 of them in shared memory, and nothing is spilled. No arithmetic is
+(:mod:`pinion.compute.program.allocate`), with a thread's slots one line of banks apart, so that the
+threads of a warp never meet in a bank. The gradient of a seven-joint arm in float64 has 240 values
+alive at once, of two registers each; 150 of them in shared memory, and nothing is spilled. No arithmetic is
 done twice.
 
 *Several kernels* share the work when that is not enough: the columns of the result matrices in
@@ -19,11 +19,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from pinion.compute.program.allocate import Allocation, allocate
+from pinion.compute.program.instructions import GIVEN, TRIG, Instruction, Kind, Program
+from pinion.compute.program.order import ORDERS, live_values
 from pinion.graph import Word
-
-from ..allocate import Allocation, allocate
-from ..instructions import GIVEN, TRIG, Instruction, Kind, Program
-from ..order import ORDERS, live_values
 
 WORKSPACE = "workspace"
 """Name of the array between kernels; results of no function are called so."""

@@ -9,13 +9,13 @@ from types import MappingProxyType
 
 from pinion.base import installation
 from pinion.base.escaping import comment
+from pinion.compute.program.instructions import select
+from pinion.compute.program.printer import print_program
+from pinion.compute.program.source import SCALARS
 from pinion.functions import Block
 from pinion.graph import Graph, Word
 from pinion.native.errors import ComputeError
 
-from ..instructions import select
-from ..printer import print_program
-from ..source import SCALARS
 from .parts import WORKSPACE, Part, Room, plan
 
 # A value takes one register of 255 a thread, or two. What stays for addresses and for what the
@@ -154,7 +154,7 @@ class ThreadBody:
 
     Members
     -------
-    text : definitions of ``angles`` and ``kernel`` (:mod:`pinion.compute.printer`).
+    text : definitions of ``angles`` and ``kernel`` (:mod:`pinion.compute.program.printer`).
     threads : of a block at most.
     turns : angles with a place of their own; their sines and cosines stand in registers, or behind
         the slots where there are any.

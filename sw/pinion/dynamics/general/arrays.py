@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.dynamics.checks import Array, DynamicsError, checked, configurations, wrenches
-from pinion.dynamics.general.state import Pose, pose_of
 from pinion.dynamics.joint_terms import FRICTION_WIDTH, JointTerms, joint_terms_of
 from pinion.robot.model import Model
 
 from . import derivatives, energy, recursion
+from .state import Pose, pose_of
 
 Wanted = bool | Sequence[str]
 

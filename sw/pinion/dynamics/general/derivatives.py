@@ -27,9 +27,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from pinion.dynamics.general.recursion import aba, minv
-from pinion.dynamics.general.spatial import Array, cross_motion, crossed_by, times, transposed
-from pinion.dynamics.general.state import (
+from pinion.dynamics.joint_terms import JointTerms
+
+from .recursion import aba, minv
+from .spatial import Array, cross_motion, crossed_by, times, transposed
+from .state import (
     Motion,
     Pose,
     body_forces,
@@ -38,8 +40,7 @@ from pinion.dynamics.general.state import (
     motion_of,
     weight,
 )
-from pinion.dynamics.general.terms import rises, slopes
-from pinion.dynamics.joint_terms import JointTerms
+from .terms import rises, slopes
 
 
 def rnea_derivatives(

@@ -26,14 +26,15 @@ from typing import Literal
 import numpy as np
 
 from pinion.dynamics.checks import DynamicsError
-from pinion.dynamics.general.manifold import integrate
-from pinion.dynamics.general.spatial import Array
-from pinion.dynamics.general.tangent import (
+from pinion.robot.model import Model
+
+from .manifold import integrate
+from .spatial import Array
+from .tangent import (
     integrate_jacobians,
     tangent_rates,
     tangent_rates_jacobians,
 )
-from pinion.robot.model import Model
 
 StepMethod = Literal["semi_implicit", "rk4"]
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from pinion.dynamics.general.spatial import Array, times
-from pinion.dynamics.general.state import Pose, first_moments, placements, velocities
 from pinion.robot.model import Model
+
+from .spatial import Array, times
+from .state import Pose, first_moments, placements, velocities
 
 
 def kinetic_energy(pose: Pose, qd: Array) -> Array:

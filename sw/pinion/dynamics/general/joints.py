@@ -12,8 +12,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from pinion.dynamics.general.spatial import Array
 from pinion.robot.model import Joint, JointKind
+
+from .spatial import Array
 
 # Columns of S, each the number of the unit vector (angular x, y, z, linear x, y, z) it is. The
 # order within a joint is Pinocchio's: a free-flyer's linear velocity comes first.

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from pinion.dynamics.general.joints import subspace
-from pinion.dynamics.general.spatial import Array, blocks, motion_to_base, skew, times, transposed
-from pinion.dynamics.general.state import first_moments, placements
 from pinion.robot.model import Frame, Model
+
+from .joints import subspace
+from .spatial import Array, blocks, motion_to_base, skew, times, transposed
+from .state import first_moments, placements
 
 
 def frame_placement(model: Model, q: Array, frame: Frame) -> tuple[Array, Array]:

@@ -19,9 +19,10 @@ from pinion.dynamics.checks import (
     configurations,
     rotation_slices,
 )
-from pinion.dynamics.general.joints import quaternion_matrix
-from pinion.dynamics.general.spatial import Array, skew, times, transposed
 from pinion.robot.model import JointKind, Model
+
+from .joints import quaternion_matrix
+from .spatial import Array, skew, times, transposed
 
 SMALL_ANGLE = 1e-3
 """Below this angle [rad] series take the place of quotients whose digits would cancel."""

@@ -20,8 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pinion.dynamics.checks import DynamicsError
-from pinion.dynamics.general.spatial import Array, times, transposed
-from pinion.dynamics.general.state import (
+from pinion.dynamics.joint_terms import JointTerms
+
+from .spatial import Array, times, transposed
+from .state import (
     Pose,
     body_forces,
     columns_above,
@@ -33,8 +35,7 @@ from pinion.dynamics.general.state import (
     velocities,
     weight,
 )
-from pinion.dynamics.general.terms import armature_of, efforts
-from pinion.dynamics.joint_terms import JointTerms
+from .terms import armature_of, efforts
 
 
 def rnea(pose: Pose, qd: Array, qdd: Array, f_ext: Array | None, terms: JointTerms) -> Array:

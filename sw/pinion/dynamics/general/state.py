@@ -15,8 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.dynamics.general.joints import displacement, subspace
-from pinion.dynamics.general.spatial import (
+from pinion.robot.model import Model
+
+from .joints import displacement, subspace
+from .spatial import (
     Array,
     cross_force,
     cross_motion,
@@ -26,7 +28,6 @@ from pinion.dynamics.general.spatial import (
     times,
     transposed,
 )
-from pinion.robot.model import Model
 
 
 @dataclass(frozen=True, kw_only=True)

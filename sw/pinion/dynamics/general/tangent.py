@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.dynamics.checks import configurations
-from pinion.dynamics.general.spatial import Array, blocks, skew, times
 from pinion.robot.model import JointKind, Model
+
+from .spatial import Array, blocks, skew, times
 
 SERIES_TERMS = 18
 """Enough for a matrix of norm 1/2: the first term left out is below 1e-20."""

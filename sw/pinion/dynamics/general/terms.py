@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from pinion.dynamics.checks import columns_of, vector_of
-from pinion.dynamics.general.spatial import Array
 from pinion.dynamics.joint_terms import JointTerms
+
+from .spatial import Array
 
 
 def armature_of(terms: JointTerms) -> Array:

@@ -1,0 +1,1 @@
+"""Functions inside PyTorch and JAX, with their gradients."""

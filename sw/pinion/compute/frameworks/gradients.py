@@ -1,0 +1,128 @@
+"""Dynamics with their Jacobians, for programs that differentiate: what PyTorch and JAX call.
+
+Two functions have them, each by all its inputs:
+
+======== ================== =======================================================
+function value              Jacobians
+======== ================== =======================================================
+rnea     tau(q, qd, qdd)    dtau_dq, dtau_dqd, and the inertia matrix M by qdd
+aba      qdd(q, qd, tau)    dqdd_dq, dqdd_dqd, and its inverse by tau
+======== ================== =======================================================
+
+They are the analytic ones of the functions ``rnea_derivatives`` with ``crba`` and
+``fd_derivatives`` with ``minv``, compiled; no automatic differentiation runs through the algorithm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from pinion.batch import InputError
+from pinion.compute import cpu
+from pinion.robot import Model, coupled, load
+
+Run = Callable[[Any, Mapping[str, Any]], Mapping[str, Any]]
+"""Computes a kernel: its results by name, of its inputs by name."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a function is differentiated.
+
+    Members
+    -------
+    inputs : names of its arguments, each (n, nv).
+    value : name of its result.
+    kernels : functions that make the Jacobians, with the optional results they are asked for.
+    jacobians : names of the results that are the Jacobians by the inputs, in their order.
+    """
+
+    inputs: tuple[str, ...]
+    value: str
+    kernels: tuple[tuple[str, tuple[str, ...]], ...]
+    jacobians: tuple[str, ...]
+
+
+RULES: Mapping[str, Rule] = MappingProxyType(
+    {
+        "rnea": Rule(
+            inputs=("q", "qd", "qdd"),
+            value="tau",
+            kernels=(("rnea", ()), ("rnea_derivatives", ()), ("crba", ())),
+            jacobians=("dtau_dq", "dtau_dqd", "M"),
+        ),
+        "aba": Rule(
+            inputs=("q", "qd", "tau"),
+            value="qdd",
+            kernels=(("fd_derivatives", ("minv",)),),
+            jacobians=("dqdd_dq", "dqdd_dqd", "minv"),
+        ),
+    }
+)
+
+
+def _called(kernel: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    result = kernel(**given)
+    return {name: result[name] for name in result.names}
+
+
+class Differentiable:
+    """A function of a robot with its Jacobians.
+
+    Members
+    -------
+    model, function, rule : what it is.
+    plain : the kernel of the function alone.
+    kernels : those that make value and Jacobians.
+    """
+
+    def __init__(
+        self,
+        model: Model | str,
+        function: str,
+        *,
+        dtype: str = "float64",
+        compile: Callable[..., Any] = cpu.compile,
+        **options: Any,
+    ) -> None:
+        """Compile the kernels.
+
+        Parameters
+        ----------
+        compile : makes a kernel, as :func:`pinion.compute.cpu.compile` and
+            :func:`pinion.compute.cuda.compile` do.
+        options : of `compile`.
+        """
+        if function not in RULES:
+            raise InputError(
+                f"'{function}' has no gradient here: choose one of {', '.join(RULES)}."
+            )
+        self.model = coupled(load(model) if isinstance(model, str) else model)
+        self.function = function
+        self.rule = RULES[function]
+        if self.model.nq != self.model.nv:
+            raise InputError(
+                f"The positions of '{self.model.name}' are {self.model.nq} numbers and its "
+                f"velocities {self.model.nv}: gradients are by the joints' coordinates, so give a "
+                "robot whose joints have one each."
+            )
+        self.plain = compile(self.model, function, dtype=dtype, **options)
+        self.kernels = tuple(
+            compile(self.model, name, dtype=dtype, outputs=outputs, **options)
+            for name, outputs in self.rule.kernels
+        )
+
+    def value(self, *inputs: Any, run: Run = _called) -> Any:
+        """The function of arrays (n, nv) or (nv,), or of what else `run` takes."""
+        return run(self.plain, dict(zip(self.rule.inputs, inputs, strict=True)))[self.rule.value]
+
+    def linear(self, *inputs: Any, run: Run = _called) -> tuple[Any, Sequence[Any]]:
+        """The function and its Jacobians, (n, nv) and (n, nv, nv) each."""
+        given = dict(zip(self.rule.inputs, inputs, strict=True))
+        made: dict[str, Any] = {}
+        for kernel in self.kernels:
+            made |= run(kernel, {a.name: given[a.name] for a in kernel.inputs})
+        return made[self.rule.value], [made[name] for name in self.rule.jacobians]

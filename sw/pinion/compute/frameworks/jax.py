@@ -1,0 +1,266 @@
+"""Dynamics in JAX: a function whose value and gradients are custom calls of XLA.
+
+>>> from pinion.compute.frameworks.jax import dynamics  # doctest: +SKIP
+>>> forward = dynamics("iiwa14", "aba", dtype="float32")                  # doctest: +SKIP
+>>> jax.grad(lambda tau: forward(q, qd, tau).sum())(tau)                  # doctest: +SKIP
+>>> on_a_gpu = dynamics("iiwa14", "aba", device="cuda")                   # doctest: +SKIP
+
+It may be jitted, mapped by `jax.vmap`, and differentiated once in reverse mode. What is compiled
+has addresses of this process in it, so it cannot be exported.
+
+On a GPU a call of C++ asks the driver to run the kernels on XLA's stream and in XLA's memory
+(``runtime/jaxcuda.cpp``, by XLA's foreign function interface, jax.ffi): nothing is copied or waited
+for, and no Python runs.
+
+.. note:: On a GPU this has not run yet. In the tests XLA calls that C++ on a processor, with a
+   stream and a driver that are played; kernels run there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pinion.base.sources import package_digest
+from pinion.batch import InputError
+from pinion.compute import cpu, cuda
+from pinion.compute.cuda.device import Device
+from pinion.compute.native import HEADERS
+from pinion.native import isa as isas
+from pinion.native.cache import Cache, default_folder
+from pinion.native.toolchain import compile_library, find_compiler
+from pinion.robot import Model
+
+from .gradients import Differentiable
+
+__all__ = ["Card", "dynamics"]
+
+
+class Place(Protocol):
+    """Where arrays are computed."""
+
+    @property
+    def platform(self) -> str:
+        """JAX's name of it."""
+
+    @property
+    def target(self) -> str:
+        """XLA's name of the custom call."""
+
+    def compile(self, model: Model | str, function: str, **options: Any) -> Any:
+        """A kernel that runs there."""
+
+    def attributes(self, kernel: Any) -> Mapping[str, Any]:
+        """What the custom call is to know of a kernel, which stays loaded."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """A GPU, or what plays one in a test.
+
+    Members
+    -------
+    platform, target : see :class:`Place`.
+    gpu : has loaded the kernels. Others of its architecture run them too.
+    launch : the address of the driver's ``cuLaunchKernel``.
+    """
+
+    platform: str
+    target: str
+    gpu: Device
+    launch: int
+
+    def compile(self, model: Model | str, function: str, **options: Any) -> Any:
+        """A kernel that runs there; options as of :func:`pinion.compute.cuda.compile`."""
+        made = cuda.compile(model, function, device=self.gpu, **options)
+        # Executables keep the numbers alone and outlive whatever asked for them, so that its code
+        # stays loaded until the process ends, as the libraries of the CPU path do.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
+        return made
+
+    def attributes(self, kernel: Any) -> Mapping[str, Any]:
+        """What ``runtime/jaxcuda.cpp`` is to know of a kernel."""
+        parts, small = kernel.loaded
+        numbers = [
+            (int(loaded.handle), part.threads, part.shared_bytes)
+            for loaded, part in zip(parts, kernel.source.kernels, strict=True)
+        ]
+        block = (
+            ()
+            if kernel.small is None
+            else (int(small.handle), kernel.small.threads, kernel.small.shared_bytes)
+        )
+        return {
+            "launch": np.int64(self.launch),
+            "bytes": np.int64(kernel.dtype.itemsize),
+            "workspace": np.int64(kernel.source.workspace),
+            "crossover": np.int64(kernel.crossover if kernel.small is not None else 0),
+            "sizes": np.array([prod(a.shape) for a in (*kernel.inputs, *kernel.results)], np.int64),
+            "small": np.array(block, np.int64),
+            "parts": np.array(numbers, np.int64).reshape(-1),
+        }
+
+
+@dataclass(frozen=True)
+class _Processor:
+    """This machine's processor."""
+
+    target: str
+    threads: int
+    compiler: str | None
+    platform: str = "cpu"
+
+    def compile(self, model: Model | str, function: str, **options: Any) -> Any:
+        return cpu.compile(model, function, threads=self.threads, compiler=self.compiler, **options)
+
+    def attributes(self, kernel: Any) -> Mapping[str, Any]:
+        return {"kernel": np.int64(kernel.address), "threads": np.int64(self.threads)}
+
+
+def dynamics(
+    model: Model | str,
+    function: str,
+    *,
+    dtype: str = "float32",
+    device: str | Card = "cpu",
+    threads: int = 0,
+    compiler: str | None = None,
+    cache: Path | None = None,
+) -> Callable[..., Any]:
+    """A differentiable function of arrays.
+
+    Parameters
+    ----------
+    model : a robot, or the name or path of one.
+    function : ``rnea`` (tau of q, qd, qdd) or ``aba`` (qdd of q, qd, tau).
+    dtype : of the arrays; float64 needs ``jax_enable_x64``.
+    device : of the arrays: ``cpu``, ``cuda`` (the first GPU) or ``cuda:1``. Other GPUs of the same
+        architecture compute too.
+    threads : of the processor, as of :func:`pinion.compute.cpu.compile`.
+    compiler, cache : as there.
+
+    Returns
+    -------
+    A function of three arrays (..., nv) of one shape, which gives an array of that shape.
+
+    Raises
+    ------
+    InputError
+        As `compile`, when there is no such device; by the function when a dtype, a shape or the
+        device of an array does not fit.
+    """
+    place = _placed(device, threads, compiler, cache)
+    made = Differentiable(model, function, dtype=dtype, compile=place.compile, cache=cache)
+    names, nv = made.rule.inputs, made.model.nv
+
+    def run(kernel: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        batch = given[kernel.inputs[0].name].shape[:-1]
+        shapes = [jax.ShapeDtypeStruct((*batch, *a.shape), kernel.dtype) for a in kernel.results]
+        call = jax.ffi.ffi_call(place.target, shapes, vmap_method="broadcast_all")
+        results = call(*(given[a.name] for a in kernel.inputs), **place.attributes(kernel))
+        return {a.name: r for a, r in zip(kernel.results, results, strict=True)}
+
+    def check(arrays: Sequence[Any]) -> None:
+        for name, array in zip(names, arrays, strict=True):
+            if array.dtype != made.plain.dtype:
+                raise InputError(
+                    f"'{name}' has the dtype {array.dtype}: give {made.plain.dtype.name}."
+                )
+            if array.shape != arrays[0].shape or array.shape[-1:] != (nv,):
+                raise InputError(
+                    f"'{name}' has the shape {array.shape}: give (..., {nv}), the same for all."
+                )
+
+    @jax.custom_vjp  # type: ignore[untyped-decorator]
+    def call(*arrays: Any) -> Any:
+        check(arrays)
+        return made.value(*arrays, run=run)
+
+    def forward(*arrays: Any) -> Any:
+        check(arrays)
+        value, jacobians = made.linear(*arrays, run=run)
+        return value, tuple(jacobians)
+
+    def backward(jacobians: Sequence[Any], gradient: Any) -> Any:
+        return tuple(jnp.einsum("...i,...ij->...j", gradient, j) for j in jacobians)
+
+    call.defvjp(forward, backward)
+
+    def checked(*arrays: Any) -> Any:
+        if len(arrays) != len(names):
+            raise InputError(f"'{function}' takes {', '.join(names)}, not {len(arrays)} arrays.")
+        given = [jnp.asarray(array) for array in arrays]
+        for name, array in zip(names, given, strict=True):
+            # What is traced is placed later, by XLA, which then says where there is no such call.
+            if not isinstance(array, jax.core.Tracer):
+                for found in array.devices():
+                    if found.platform != place.platform:
+                        raise InputError(
+                            f"'{name}' is on the device '{found}': give arrays on a "
+                            f"'{place.platform}', or name another device."
+                        )
+        return call(*given)
+
+    return checked
+
+
+def _placed(device: str | Card, threads: int, compiler: str | None, cache: Path | None) -> Place:
+    if isinstance(device, Card):
+        return device
+    if device == "cpu":
+        target = _registered("cpu", "pinion_jax", ("jaxcall.cpp", "runtime.cpp"), compiler, cache)
+        return _Processor(target=target, threads=threads, compiler=compiler)
+    kind, _, number = device.partition(":")
+    if kind != "cuda" or not ((number.isascii() and number.isdigit()) or device == "cuda"):
+        raise InputError(f"There is no device '{device}': give cpu, cuda or cuda:1.")
+    gpu = cuda.open_gpu(int(number or 0), cache)
+    driver = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
+    return Card(
+        platform="gpu",
+        target=_registered("CUDA", "pinion_jax_cuda", ("jaxcuda.cpp",), compiler, cache),
+        gpu=gpu,
+        launch=ctypes.cast(driver, ctypes.c_void_p).value or 0,
+    )
+
+
+def _registered(
+    platform: str,
+    symbol: str,
+    files: Sequence[str],
+    compiler: str | None,
+    cache: Path | None,
+) -> str:
+    """The name under which XLA knows a call; its library is compiled once."""
+    command, machine = find_compiler(compiler), isas.best()
+    store = Cache(default_folder(os.environ) if cache is None else cache)
+    key = {
+        "kind": f"jax {platform}",
+        "package": package_digest(("native", "compute")),
+        "compiler": command.identity,
+        "isa": machine.name,
+        "jax": jax.__version__,
+    }
+    sources = {file: (HEADERS / file).read_text() for file in files}
+    path = store.library(
+        key,
+        lambda out: compile_library(
+            sources,
+            out=out,
+            compiler=command,
+            isa=machine,
+            include=(HEADERS, Path(jax.ffi.include_dir())),
+        ),
+    )
+    name = f"pinion_{path.stem}"
+    function = getattr(ctypes.CDLL(str(path)), symbol)
+    jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(function), platform=platform)
+    return name

@@ -1,0 +1,1 @@
+"""A graph as instructions for processors and GPUs: order, registers, text."""

@@ -1,0 +1,1 @@
+"""Problems of optimal control, and their solvers."""

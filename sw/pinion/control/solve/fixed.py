@@ -1,0 +1,174 @@
+"""Gradients in the integers of a core, without the core: for choosing formats.
+
+Gradients come as the paper's accelerator computes them (Plancher et al. 2021): forward dynamics and
+M^-1 are made in floats, and ``fd_derivatives_from_minv`` turns them into the gradient in fixed
+point. The integers are those of :func:`pinion.formats.lower`, of which a build adds when and where
+each operation happens, and in which order sums are gathered for its interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pinion.api import backend
+from pinion.batch import Backend, Closing, Result, by_name
+from pinion.control.errors import ControlError
+from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
+from pinion.flow.objective import objective_timing, signal_multiplier
+from pinion.formats import FormatPlan, lower
+from pinion.formats.auto import AutoFormats
+from pinion.formats.multiplier import Multiplier
+from pinion.formats.scales import block_scales
+from pinion.formats.signals import TableFormats
+from pinion.functions import Function, function, reduced_graph
+from pinion.graph import Graph, node_integers
+from pinion.graph.evaluate import formats as node_formats
+from pinion.graph.passes import fold
+from pinion.graph.ranges import measure_ranges
+from pinion.hls.costs import DatapathCosts
+from pinion.hls.design import known_words
+from pinion.hls.sums import gather_dots
+from pinion.robot import Model
+
+Floats = NDArray[np.float64]
+Columns = Mapping[str, Floats]
+
+WIDTHS, II = (4, 3, 2), 8
+"""How sums of products are gathered: into dots of so many, for a result every 8 cycles."""
+
+
+class Arithmetic:
+    """The gradient's graph of a robot, before any format.
+
+    Members
+    -------
+    model, row : whose, and which function.
+    real : folded, without words that nothing reads.
+    constants : results that do not depend on the inputs.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.row: Function = function("fd_derivatives_from_minv")
+        traced = reduced_graph(model, self.row, costs=DatapathCosts())
+        matrices = [block for block in self.row.inputs if len(block.shape) > 1]
+        droppable = {word for block in matrices for word in block.words(model)}
+        self.real, self.constants = known_words(fold(traced), droppable)
+
+    def columns(self, q: Floats, qd: Floats, qdd: Floats, minv: Floats) -> dict[str, Floats]:
+        """Input words (n,) of states, in float32 as they travel."""
+        found: dict[str, Floats] = {}
+        for block, values in zip(self.row.inputs, (q, qd, qdd, minv), strict=True):
+            flat = values.reshape(len(values), -1).astype(np.float32).astype(np.float64)
+            found |= {word: flat[:, at] for word, at in block.positions(self.model).items()}
+        return {word: found[word] for word in self.real.inputs}
+
+    def uniform(self, formats: str) -> Graph:
+        """Fixed with one format for all values, such as ``q16.16``."""
+        plan = FormatPlan.parse(formats)
+        timing = objective_timing("area", plan)
+        return lower(gather_dots(self.real, timing, widths=WIDTHS, ii=II), plan)
+
+    def by_signal(self, bits: int, states: Columns, *, margin: float) -> Graph:
+        """Fixed with a format for each value, in words of so many bits.
+
+        Parameters
+        ----------
+        bits : 27 for the DSP48E2 with products of 27 x 18 bits; else products of ``bits`` x
+            ``bits``, one block up to 18 bits.
+        states : whose values the formats hold, (n,) by word; ``margin`` times as large ones, too.
+        """
+        if bits == 27:
+            multiplier = signal_multiplier("auto")
+            assert multiplier is not None
+        else:
+            multiplier = Multiplier(name=f"{bits} x {bits}", wide=bits, narrow=bits, adds=False)
+        tables = TableFormats.of(
+            self.real,
+            measure_ranges(self.real, states),
+            multiplier=multiplier,
+            turn=multiplier.turn,
+        )
+        plan = AutoFormats(
+            states=states,
+            judged=states,
+            scales=block_scales(self.real, states),
+            tables=tables,
+            margin=margin,
+        )
+        timing = objective_timing("area", plan)
+        gathered = gather_dots(self.real, timing, widths=WIDTHS, ii=II, addends=multiplier.adds)
+        return plan.lower(gathered)
+
+
+class FixedGradients(Closing):
+    """Forward dynamics and M^-1 in float64, the gradient in the integers of a fixed graph.
+
+    It computes what :func:`.plant.gradient_row` does, for :class:`.plant.Plant`.
+
+    Members
+    -------
+    arithmetic, fixed : the graph before and after formats were chosen.
+    """
+
+    def __init__(self, arithmetic: Arithmetic, fixed: Graph) -> None:
+        missing = set(fixed.inputs) - set(arithmetic.real.inputs)
+        if missing:
+            raise ControlError(f"The fixed graph reads {sorted(missing)[0]}, which is no input.")
+        self.arithmetic = arithmetic
+        self.fixed = fixed
+        self._formats = node_formats(fixed)
+        self._inputs = [
+            self._formats[i] for i, node in enumerate(fixed.nodes) if node.op == "input"
+        ]
+        self._forward: Backend = backend(arithmetic.model, "aba", device="cpu")
+        self._minv: Backend = backend(arithmetic.model, "minv", device="cpu")
+
+    def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
+        """Compute a batch: q, qd, tau (n, nv) in; qdd, dqdd_dq, dqdd_dqd, minv out."""
+        arrays = by_name(self.arithmetic.row.inputs, values, arrays)
+        q, qd, tau = (np.asarray(arrays[name], np.float64) for name in ("q", "qd", "tau"))
+        qdd = np.asarray(self._forward(q=q, qd=qd, tau=tau).qdd)
+        minv = np.asarray(self._minv(q=q).minv)
+        gradient, flags = self.gradient(self.arithmetic.columns(q, qd, qdd, minv))
+        return Result(arrays={"qdd": qdd, **gradient, "minv": minv}, saturated=flags, cycles=None)
+
+    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
+        """Compute a batch, as `run` does."""
+        return self.run(*values, **arrays)
+
+    def gradient(self, columns: Columns) -> tuple[dict[str, Floats], NDArray[np.bool_]]:
+        """Results by block, (n, nv, nv), of input words (n,), and the flags (n,)."""
+        count = len(next(iter(columns.values())))
+        flags = np.zeros(count, dtype=np.bool_)
+        integers: dict[str, Any] = {}
+        for word, fmt in zip(self.fixed.inputs, self._inputs, strict=True):
+            bits = columns[word].astype(np.float32).view(np.uint32)
+            integers[word], bad = float32_to_fixed(bits, fmt)
+            flags |= bad
+        values = node_integers(self.fixed, integers)
+        flags |= values.any_saturated(count)
+        found: dict[str, Floats] = {}
+        for word, node in self.fixed.outputs:
+            whole = np.broadcast_to(np.asarray(values.nodes[node]), (count,))
+            words = fixed_to_float32(whole, self._formats[node]).astype(np.uint32)
+            found[str(word)] = words.view(np.float32).astype(np.float64)
+        model, arithmetic = self.arithmetic.model, self.arithmetic
+        blocks: dict[str, Floats] = {}
+        for block in arithmetic.row.results:
+            dims = block.dims(model)
+            flat = np.zeros((count, int(np.prod(dims))))
+            for place, at in block.positions(model).items():
+                known = arithmetic.constants.get(str(place), 0.0)
+                flat[:, at] = found.get(str(place), known)
+            blocks[block.name] = flat.reshape(count, *dims)
+        return blocks, flags
+
+    def close(self) -> None:
+        """Close what forward dynamics and M^-1 are made with."""
+        self._forward.close()
+        self._minv.close()

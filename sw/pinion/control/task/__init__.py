@@ -1,0 +1,1 @@
+"""Tasks: what a core's formats are judged by."""

@@ -1,0 +1,314 @@
+"""Tasks as files: what a robot shall follow, with which controller, and how well.
+
+A task says nothing that belongs to one robot: lengths are shares of an arm's reach, joints shares
+of their ranges, rates of the rated ones, loads of its mass and friction of the motion's efforts.
+Postures and targets are drawn by seeds. So one file serves any robot that control takes.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pinion.base.escaping import one_line
+from pinion.control.errors import ControlError
+from pinion.control.solve.cost import Cost, Weights
+
+FIGURE_EIGHT, REACH = "figure_eight", "reach"
+KINDS = (FIGURE_EIGHT, REACH)
+
+VERSION = 1
+
+LARGEST = 1 << 20
+"""Bytes of the largest file that is read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskMotion:
+    """A motion of any robot.
+
+    Members
+    -------
+    kind : ``figure_eight``, drawn by the tip in the plane in which it moves most freely at a
+        posture of the seed's; ``reach``, joints that go to targets of the seed's, one after the
+        other, and rest at each.
+    seed : of postures and targets.
+    duration : of the motion [s].
+    size : of the figure, end to end, as a share of the arm's reach; or of each joint's range that
+        targets are drawn in.
+    laps : of the figure in all that time; or ``targets``.
+    speed : largest rate of any joint as a share of its rated one: figures are drawn smaller and
+        targets nearer until it holds.
+    """
+
+    kind: str
+    seed: int
+    duration: float
+    size: float
+    laps: float = 1.0
+    targets: int = 2
+    speed: float = 0.8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unknown:
+    """What a controller does not know of its robot.
+
+    Members
+    -------
+    payload : load at the tip, as a share of the robot's mass.
+    friction : dry friction of each joint, as a share of the motion's RMS effort.
+    damping : viscous friction, as a share of RMS effort over RMS rate.
+    delay : of efforts [s].
+    """
+
+    payload: float = 0.0
+    friction: float = 0.0
+    damping: float = 0.0
+    delay: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What a core's formats are chosen for.
+
+    Members
+    -------
+    name : of letters, digits, ``-`` and ``_``.
+    text : of the file.
+    loss, held_out_loss : by how much of float64's RMS tracking error the core's may differ from it,
+        in the motion that formats are chosen on and in those that they are not.
+    evaluations : candidates that are tried at most.
+    motion, held_out : the one, and the others.
+    period, inner : of the controller [s], and steps of the simulated robot in it.
+    step, knots, iterations : of the controller's horizon.
+    weights, last : of its cost.
+    unknown : what it is not told.
+    """
+
+    name: str
+    text: str
+    loss: float
+    held_out_loss: float
+    evaluations: int
+    motion: TaskMotion
+    held_out: tuple[TaskMotion, ...]
+    period: float
+    inner: int
+    step: float
+    knots: int
+    iterations: int
+    weights: Weights
+    last: Weights
+    unknown: Unknown
+
+    def cost(self, frame: str) -> Cost:
+        """The controller's cost of the tip at a link."""
+        return Cost(running=self.weights, final=self.last, frame=frame)
+
+
+def read_task(path: str | Path) -> Task:
+    """Read a task's file, TOML.
+
+    Raises
+    ------
+    ControlError
+        With file, key and value where something is missing, unknown or out of range.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise ControlError(f"The task {str(path)!a} has more than {LARGEST} bytes.")
+        text = data.decode()
+        return parse_task(text, where=str(path))
+    except OSError as error:
+        raise ControlError(
+            f"The task {str(path)!a} cannot be read: {error.strerror}; give a file such as those "
+            "in examples/tasks."
+        ) from None
+    except UnicodeDecodeError:
+        raise ControlError(f"The task {str(path)!a} is no text in UTF-8.") from None
+
+
+def parse_task(text: str, *, where: str) -> Task:
+    """A task from its file's text.
+
+    Parameters
+    ----------
+    where : the file, for messages.
+
+    Raises
+    ------
+    ControlError
+        As of `read_task`.
+    """
+    try:
+        data = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        reason = one_line(error) or "nested too deep"
+        raise ControlError(f"The task {where!a} is no TOML: {reason}.") from None
+    top = _Table(where, "", data)
+    if (version := top.whole("version", 1, VERSION)) != VERSION:
+        raise top.wrong("version", version, f"this Pinion reads version {VERSION}")
+    name = top.take("name", None)
+    allowed = isinstance(name, str) and 0 < len(name) <= 40
+    if not allowed or not all(c.isascii() and (c.isalnum() or c in "-_") for c in name):
+        raise top.wrong("name", name, "write up to 40 letters, digits, '-' and '_'")
+    loss = top.number("loss", 1e-9, 10.0)
+    held_out_loss = top.number("held_out_loss", 1e-9, 10.0, 2.0 * loss)
+    if held_out_loss < loss:
+        raise top.wrong("held_out_loss", held_out_loss, f"it is at least the loss, {loss:g}")
+    evaluations = top.whole("evaluations", 1, 64, 16)
+    drawn = top.table("motion")
+    motion = _motion(drawn, {})
+    held_out = tuple(_motion(t, drawn.data) for t in top.tables("held_out"))
+    if not held_out:
+        raise ControlError(
+            f"The task {where!a} has no [[held_out]]: name a motion that formats are not "
+            "chosen on, such as 'seed = 2', so that the choice is judged by what it has not seen."
+        )
+    if motion in held_out:
+        raise ControlError(
+            f"The task {where!a} holds out the very motion that formats are chosen on: give a "
+            "[[held_out]] another seed or another motion."
+        )
+    control = top.table("controller")
+    period = control.number("period", 1e-4, 1.0)
+    step = control.number("step", 1e-4, 1.0)
+    if abs(round(step / period) * period - step) > 1e-9 or round(step / period) < 1:
+        raise control.wrong("step", step, f"it is a multiple of the period, {period:g} s")
+    knots, iterations = control.whole("knots", 2, 200), control.whole("iterations", 1, 20, 1)
+    inner = control.whole("inner", 1, 1000, 10)
+    weights = _weights(control.table("running"))
+    last = _weights(control.table("final"))
+    control.done()
+    if not weights.tau > 0.0:
+        raise ControlError(
+            f"The task {where!a} has controller.running.tau = {weights.tau:g}: efforts must weigh "
+            "something, or there is no optimum."
+        )
+    if last.tau:
+        raise ControlError(
+            f"The task {where!a} has controller.final.tau = {last.tau:g}: the last knot has no "
+            "effort, leave it out."
+        )
+    hidden = top.table("disturbance", {})
+    unknown = Unknown(
+        payload=hidden.number("payload", 0.0, 10.0, 0.0),
+        friction=hidden.number("friction", 0.0, 10.0, 0.0),
+        damping=hidden.number("damping", 0.0, 10.0, 0.0),
+        delay=hidden.number("delay", 0.0, 1.0, 0.0),
+    )
+    hidden.done()
+    top.done()
+    for one in (motion, *held_out):
+        if one.duration < 2 * period:
+            raise drawn.wrong("duration", one.duration, f"a period alone takes {period:g} s")
+    return Task(
+        name=name,
+        text=text,
+        loss=loss,
+        held_out_loss=held_out_loss,
+        evaluations=evaluations,
+        motion=motion,
+        held_out=held_out,
+        period=period,
+        inner=inner,
+        step=step,
+        knots=knots,
+        iterations=iterations,
+        weights=weights,
+        last=last,
+        unknown=unknown,
+    )
+
+
+def _motion(table: _Table, base: Mapping[str, Any]) -> TaskMotion:
+    """A motion of a table, what it leaves out from another one."""
+    table = _Table(table.where, table.path, {**base, **table.data})
+    kind = table.take("kind", None)
+    if kind not in KINDS:
+        raise table.wrong("kind", kind, f"choose one of {', '.join(KINDS)}")
+    found = TaskMotion(
+        kind=kind,
+        seed=table.whole("seed", 0, 2**31),
+        duration=table.number("duration", 1e-3, 60.0),
+        size=table.number("size", 1e-3, 1.0),
+        laps=table.number("laps", 0.01, 100.0, 1.0),
+        targets=table.whole("targets", 1, 100, 2),
+        speed=table.number("speed", 0.01, 1.0, 0.8),
+    )
+    table.done()
+    return found
+
+
+def _weights(table: _Table) -> Weights:
+    keys = ("q", "qd", "tau", "tip", "limits")
+    found = Weights(**{key: table.number(key, 0.0, 1e12, 0.0) for key in keys})
+    table.done()
+    return found
+
+
+_MISSING: Any = object()
+
+
+class _Table:
+    """A table of the file, whose keys are taken one by one; what is left is unknown."""
+
+    def __init__(self, where: str, path: str, data: Mapping[str, Any]) -> None:
+        self.where, self.path, self.data = where, path, data
+        self._taken: set[str] = set()
+
+    def take(self, key: str, default: Any = _MISSING) -> Any:
+        self._taken.add(key)
+        if key not in self.data and default is _MISSING:
+            raise ControlError(f"The task {self.where!a} has no '{self.path}{key}': add it.")
+        return self.data.get(key, default)
+
+    def number(self, key: str, least: float, most: float, default: Any = _MISSING) -> float:
+        value = self.take(key, default)
+        good = type(value) in (int, float) and math.isfinite(value) and least <= value <= most
+        if not good:
+            raise self.wrong(key, value, f"give a number from {least:g} to {most:g}")
+        return float(value)
+
+    def whole(self, key: str, least: int, most: int, default: Any = _MISSING) -> int:
+        value = self.take(key, default)
+        if type(value) is not int or not least <= value <= most:
+            raise self.wrong(key, value, f"give a whole number from {least} to {most}")
+        return value
+
+    def table(self, key: str, default: Any = _MISSING) -> _Table:
+        value = self.take(key, default)
+        if not isinstance(value, dict):
+            raise self.wrong(key, value, f"write it as a table, [{self.path}{key}]")
+        return _Table(self.where, f"{self.path}{key}.", value)
+
+    def tables(self, key: str) -> list[_Table]:
+        value = self.take(key, [])
+        if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+            raise self.wrong(key, value, f"write it as tables, [[{self.path}{key}]]")
+        return [
+            _Table(self.where, f"{self.path}{key}[{number}].", one)
+            for number, one in enumerate(value, start=1)
+        ]
+
+    def wrong(self, key: str, value: Any, what: str) -> ControlError:
+        shown = one_line(repr(value))
+        shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
+        return ControlError(f"The task {self.where!a} has {self.path}{key} = {shown}: {what}.")
+
+    def done(self) -> None:
+        left = sorted(set(self.data) - self._taken)
+        if left:
+            known = ", ".join(sorted(self._taken))
+            raise ControlError(
+                f"The task {self.where!a} has the key {(self.path + left[0])!a}, which means "
+                f"nothing: choose of {known}."
+            )

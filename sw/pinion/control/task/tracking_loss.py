@@ -1,0 +1,218 @@
+"""How much a core's formats cost in tracking: the measure that a task chooses them by.
+
+The controller runs twice, with gradients in float64 and with those that a candidate's integers
+make, which are the very bits of its core. What the candidate does not compute comes from float64.
+The loss is by how much the RMS distance of the tip from its path differs from float64's, as a
+share of it, whichever of the two is larger: gradients that are wrong may bring the tip nearer to
+one path by chance, and not to the next. Gradients that are flagged or not finite are replaced as
+the controller always does (:mod:`.mpc`); a robot that is lost has an infinite loss.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pinion.api import backend
+from pinion.batch import Backend, Closing, Result, by_name
+from pinion.control.errors import ControlError
+from pinion.control.plant import Plant, forward_of, gradient_row
+from pinion.control.task.motion import motion_of
+from pinion.control.task.task import Task, TaskMotion
+from pinion.control.track.closed_loop import Tracked, track
+from pinion.control.track.disturbance import Disturbance
+from pinion.control.track.float_robot import FloatRobot
+from pinion.control.track.motion import Motion
+from pinion.control.track.mpc import Mpc
+from pinion.flow.by_task import Goal, Outcome
+from pinion.flow.candidate import Candidate
+from pinion.functions import Function
+from pinion.robot import Model, coupled, tip_of
+
+GIVEN = ("q", "qd", "tau", "qdd", "minv")
+"""What a controller can hand to a core."""
+
+USED = ("dqdd_dq", "dqdd_dqd", "minv")
+"""What it reads of a core's results; ``qdd`` may be among them."""
+
+MM = 1e3
+
+
+class WithCore(Closing):
+    """Gradients in float64, in which a candidate's results take the place of their namesakes."""
+
+    def __init__(self, candidate: Candidate, floats: Backend) -> None:
+        self.candidate = candidate
+        self.floats = floats
+
+    def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
+        """Compute a batch: q, qd, tau (n, nv) in; qdd, dqdd_dq, dqdd_dqd, minv out."""
+        arrays = by_name(gradient_row().inputs, values, arrays)
+        exact = self.floats(**arrays)
+        every = {name: np.asarray(exact[name], np.float64) for name in exact.names}
+        made, flags = self.candidate.run({**arrays, **every})
+        return Result(arrays=every | made, saturated=flags, cycles=None)
+
+    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
+        """Compute a batch, as `run` does."""
+        return self.run(*values, **arrays)
+
+    def close(self) -> None:
+        """The floats stay open: they serve other candidates."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A motion of a task, and float64's way along it.
+
+    Members
+    -------
+    motion, hidden : what to follow, and what the controller does not know.
+    share : of the size that the task asks for, that the robot can.
+    exact : with gradients of float64.
+    """
+
+    motion: Motion
+    hidden: Disturbance
+    share: float
+    exact: Tracked
+
+
+class TrackingLoss:
+    """A task for a robot and a function, as measures of candidates.
+
+    Parameters
+    ----------
+    model, row : the robot, and the function whose formats are chosen.
+    task : what for.
+
+    Raises
+    ------
+    ControlError
+        When a controller has no use for the function, or the robot cannot do the task.
+    """
+
+    def __init__(self, model: Model, row: Function, task: Task) -> None:
+        given = [block.name for block in row.inputs]
+        made = [block.name for block in row.results]
+        useful = set(made) & set(USED) and set(made) <= {"qdd", *USED}
+        if row.states or not useful or not set(given) <= set(GIVEN):
+            raise ControlError(
+                f"A task's controller has no use for '{row.name}', which makes {', '.join(made)} "
+                f"of {', '.join(given)}: it takes fd_derivatives, fd_derivatives_from_minv or minv."
+            )
+        if row.joint_terms:
+            raise ControlError(
+                f"A task's controller knows no joint terms, and '{row.name}' has "
+                f"{', '.join(row.joint_terms)}: leave them out, or choose formats with "
+                "max_error (--max-error)."
+            )
+        self.model = coupled(model)
+        self.row = row
+        self.task = task
+        if self.model.nq != self.model.nv:
+            raise ControlError(
+                f"{model.name} has {model.nq} positions and {model.nv} velocities: a task's "
+                "controller takes robots whose joints have one of each, on a fixed base."
+            )
+
+    def goal(self) -> Goal:
+        """The task as what a build chooses formats by."""
+        task = self.task
+        assert self._others  # what cannot be judged in the end is refused at the begin
+        return Goal(
+            name=task.name,
+            text=task.text,
+            loss=task.loss,
+            measure=self.measure,
+            held_out=self.held_out,
+            held_out_loss=task.held_out_loss,
+            exact={"rms_mm": _rms(self._searched.exact), "share": self._searched.share},
+            evaluations=task.evaluations,
+        )
+
+    def measure(self, candidate: Candidate) -> Outcome:
+        """The loss in the motion that formats are chosen on."""
+        return self._loss(candidate, (self._searched,))
+
+    def held_out(self, candidate: Candidate) -> Outcome:
+        """The largest loss in the motions that they are not chosen on."""
+        return self._loss(candidate, self._others)
+
+    @cached_property
+    def _searched(self) -> Run:
+        return self._begun(self.task.motion)
+
+    @cached_property
+    def _others(self) -> tuple[Run, ...]:
+        return tuple(self._begun(motion) for motion in self.task.held_out)
+
+    @cached_property
+    def _floats(self) -> Backend:
+        return backend(self.model, gradient_row(), device="cpu", dtype="float64", threads=1)
+
+    def _begun(self, wanted: TaskMotion) -> Run:
+        task = self.task
+        horizon = task.knots * task.step
+        motion, share = motion_of(wanted, self.model, period=task.period, horizon=horizon)
+        hidden = self._disturbance(motion)
+        exact = self._tracked(self._floats, motion, hidden)
+        if exact is None or not _rms(exact) > 0.0:
+            raise ControlError(
+                f"The controller of the task '{task.name}' loses {self.model.name} with gradients "
+                "in float64: choose a shorter period or other weights."
+            )
+        return Run(motion=motion, hidden=hidden, share=share, exact=exact)
+
+    def _disturbance(self, motion: Motion) -> Disturbance:
+        """Shares of the robot's mass and of the motion's efforts in kg and N m."""
+        unknown = self.task.unknown
+        mass = sum(body.inertia.mass for body in self.model.bodies)
+        effort, rate = (float(np.sqrt(np.mean(x**2))) for x in (motion.tau, motion.qd))
+        return Disturbance(
+            payload=unknown.payload * mass,
+            friction=unknown.friction * effort,
+            damping=unknown.damping * effort / rate if rate > 0.0 else 0.0,
+            delay=unknown.delay,
+        )
+
+    def _tracked(self, gradients: Backend, motion: Motion, hidden: Disturbance) -> Tracked | None:
+        """The motion as it was tracked; None where the robot was lost."""
+        task = self.task
+        plant = Plant(self.model, dt=task.step, gradients=gradients, forward=forward_of(self.model))
+        cost = task.cost(tip_of(self.model))
+        controller = Mpc(plant, cost, motion, knots=task.knots, iterations=task.iterations)
+        robot = FloatRobot(self.model, step=task.period / task.inner, disturbance=hidden)
+        try:
+            with robot, np.errstate(all="ignore"):
+                return track(controller, robot)
+        except (ControlError, np.linalg.LinAlgError):
+            return None
+
+    def _loss(self, candidate: Candidate, runs: tuple[Run, ...]) -> Outcome:
+        """The largest loss in some motions."""
+        worst, change, flagged, restarts, apart = 0.0, 0.0, 0, 0, 0.0
+        with WithCore(candidate, self._floats) as gradients:
+            for run in runs:
+                found = self._tracked(gradients, run.motion, run.hidden)
+                if found is None:
+                    return Outcome(loss=math.inf)
+                more = _rms(found) / _rms(run.exact) - 1.0
+                worst = float(np.maximum(worst, abs(more)))  # NaN stays
+                change = more if abs(more) >= abs(change) else change
+                flagged += found.flagged
+                restarts += found.restarts
+                away = np.linalg.norm(found.tip - run.exact.tip, axis=1)
+                apart = float(np.maximum(apart, MM * away.max()))
+        figures = {"change": change, "flagged": float(flagged), "restarts": float(restarts)}
+        figures["apart_mm"] = apart
+        return Outcome(loss=worst, figures=figures)
+
+
+def _rms(tracked: Tracked) -> float:
+    """RMS distance of the tip from its path [mm]."""
+    return float(MM * np.sqrt(np.mean(tracked.errors**2)))

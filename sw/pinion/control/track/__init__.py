@@ -1,0 +1,1 @@
+"""Motions, controllers that track them, and simulated robots."""

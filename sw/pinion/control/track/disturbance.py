@@ -1,0 +1,37 @@
+"""What a controller does not know of its robot: payload, friction and delay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pinion.control.errors import ControlError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disturbance:
+    """What the controller's model leaves out.
+
+    Members
+    -------
+    payload : point mass in the tip's frame [kg].
+    offset : where it is in that frame [m].
+    damping : viscous friction of every joint [N m s/rad | N s/m].
+    friction : dry friction of every joint [N m | N].
+    delay : from the computing of an effort to its coming into force [s].
+    """
+
+    payload: float = 0.0
+    offset: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    damping: float = 0.0
+    friction: float = 0.0
+    delay: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("payload", "damping", "friction", "delay"):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value >= 0.0):
+                raise ControlError(f"The disturbance '{name}' is {value}: it must be 0 or above.")
+        if not np.isfinite(self.offset).all():
+            raise ControlError(f"The payload's offset {self.offset} must be finite.")

@@ -1,0 +1,239 @@
+"""A motion as moving and still pictures, by MuJoCo's off-screen renderer.
+
+Links are drawn as rods between joints, since a model has no shapes; the reference is a row of
+dots, and a line where the tip has been. The renderer is chosen when MuJoCo is loaded and may bring
+a process down with it, so it works in a process of its own:
+``python -m pinion.control.track.film`` of a file that :func:`film` writes.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.control.errors import ControlError
+from pinion.robot import model_from_dict, model_to_dict
+
+from .disturbance import Disturbance
+from .mujoco_robot import MujocoRobot, library
+
+Floats = NDArray[np.float64]
+
+RENDERERS = ("egl", "osmesa")
+"""Ways to draw without a screen, in the order in which they are tried."""
+
+PATIENCE = 300.0
+"""Seconds that a renderer may take."""
+
+FRAMES_A_SECOND = 10
+STILLS = (0.15, 0.27, 0.45, 0.6)
+"""Shares of the motion at which there is a still picture."""
+
+DOTS = 90
+"""Of the reference, at most."""
+
+LINK, JOINT, LOAD = (0.93, 0.55, 0.18, 1.0), (0.32, 0.34, 0.37, 1.0), (0.2, 0.2, 0.22, 1.0)
+PATH, TRAIL = (0.65, 0.67, 0.7, 1.0), (0.76, 0.15, 0.18, 1.0)
+
+
+def film(
+    robot: MujocoRobot,
+    q: Floats,
+    wanted: Floats,
+    *,
+    period: float,
+    moving: Path,
+    still: Path,
+    size: int = 320,
+) -> str:
+    """Draw a motion.
+
+    Parameters
+    ----------
+    robot : which, and its payload.
+    q : (m, nv) positions, a period from each to the next.
+    wanted : (m, 3) places of the reference [m].
+    period : [s].
+    moving, still : where a GIF of all of it and a PNG of some instants go.
+    size : height and width of a frame [pixels].
+
+    Returns
+    -------
+    Which of :data:`RENDERERS` drew it.
+
+    Raises
+    ------
+    ControlError
+        When no renderer works here; the message has the reason of each.
+    """
+    stride = max(1, round(1.0 / (FRAMES_A_SECOND * period)))
+    job = {
+        "model": model_to_dict(robot.model),
+        "frame": robot.frame,
+        "payload": robot.disturbance.payload,
+        "offset": list(robot.disturbance.offset),
+        "q": np.asarray(q)[::stride].tolist(),
+        "wanted": np.asarray(wanted)[:: max(1, len(wanted) // DOTS)].tolist(),
+        "seconds": stride * period,
+        "moving": str(moving),
+        "still": str(still),
+        "size": size,
+    }
+    reasons = []
+    with tempfile.TemporaryDirectory(prefix="pinion-film-") as folder:
+        file = Path(folder) / "film.json"
+        file.write_text(json.dumps(job), encoding="utf-8")
+        for name in RENDERERS:
+            command = [sys.executable, "-m", "pinion.control.track.film", name, str(file)]
+            try:
+                done = subprocess.run(
+                    command, capture_output=True, text=True, check=False, timeout=PATIENCE
+                )
+            except subprocess.TimeoutExpired:
+                reasons.append(f"{name}: it took more than {PATIENCE:g} s")
+                continue
+            if done.returncode == 0:
+                return name
+            last = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
+            reasons.append(f"{name}: {last[:160]}")
+    raise ControlError(f"No off-screen renderer of MuJoCo works here ({'; '.join(reasons)}).")
+
+
+def main(renderer: str, file: str) -> None:
+    """Draw what a file asks for, in this process."""
+    import os
+
+    # MuJoCo reads it when it is loaded, and there is no other way to choose.
+    os.environ["MUJOCO_GL"] = renderer
+    job = json.loads(Path(file).read_text(encoding="utf-8"))
+    robot = MujocoRobot(
+        model_from_dict(job["model"]),
+        disturbance=Disturbance(payload=job["payload"], offset=tuple(job["offset"])),
+        frame=job["frame"],
+    )
+    size, wanted = job["size"], np.array(job["wanted"])
+    spec = robot.spec()
+    reach = _furnish(spec, robot, wanted, size)
+    lib = library()
+    compiled = spec.compile()
+    data = lib.MjData(compiled)
+    camera = lib.MjvCamera()
+    camera.lookat[:] = [*(0.5 * wanted.mean(axis=0))[:2], 0.33 * reach]
+    camera.distance, camera.azimuth, camera.elevation = 1.12 * reach, 145.0, -12.0
+    draw = lib.Renderer(compiled, size, size, max_geom=4000)
+    # Shadows cost more than all else where a processor draws.
+    for flag in (lib.mjtRndFlag.mjRND_SHADOW, lib.mjtRndFlag.mjRND_REFLECTION):
+        draw.scene.flags[flag] = 0
+    site = compiled.site("tip").id
+    frames, trail = [], []
+    for positions in job["q"]:
+        data.qpos[:] = positions
+        lib.mj_forward(compiled, data)
+        trail.append(np.array(data.site_xpos[site]))
+        draw.update_scene(data, camera)
+        for begin, end in pairwise(trail):
+            _stroke(lib, draw.scene, begin, end)
+        frames.append(np.array(draw.render()))
+    draw.close()
+    if float(np.std(frames[0])) < 1.0:
+        raise RuntimeError("the picture is empty")
+    _write(job, frames)
+
+
+def _furnish(spec: Any, robot: MujocoRobot, wanted: Floats, size: int) -> float:
+    """Shapes for links, joints and the reference; returns how far the robot reaches [m]."""
+    lib = library()
+    shape = lib.mjtGeom
+    model, bodies = robot.model, [spec.body(f"body_{k}") for k in range(len(robot.model.bodies))]
+    lengths = [float(np.linalg.norm(body.joint.tree.r)) for body in model.bodies]
+    reach = sum(lengths)
+    thick = 0.035 * reach
+    tip = next(frame for frame in model.frames if frame.name == robot.frame)
+    ends = [(body.parent, np.array(body.joint.tree.r)) for body in model.bodies]
+    ends.append((tip.body, np.array(tip.placement.r)))
+    for parent, end in ends:
+        carrier = spec.worldbody if parent < 0 else bodies[parent]
+        if np.linalg.norm(end) > 1e-6:
+            carrier.add_geom(
+                type=shape.mjGEOM_CAPSULE,
+                fromto=[0.0, 0.0, 0.0, *end],
+                size=[thick, 0.0, 0.0],
+                rgba=LINK,
+                mass=0.0,
+            )
+    for body in bodies:
+        body.add_geom(type=shape.mjGEOM_SPHERE, size=[1.25 * thick, 0.0, 0.0], rgba=JOINT, mass=0.0)
+    if robot.disturbance.payload > 0.0:
+        spec.body("payload").add_geom(
+            type=shape.mjGEOM_SPHERE,
+            size=[0.9 * thick, 0.0, 0.0],
+            pos=list(robot.disturbance.offset),
+            rgba=LOAD,
+            mass=0.0,
+        )
+    for place in wanted:
+        spec.worldbody.add_geom(
+            type=shape.mjGEOM_SPHERE, pos=list(place), size=[0.005 * reach, 0.0, 0.0], rgba=PATH
+        )
+    spec.worldbody.add_geom(
+        type=shape.mjGEOM_PLANE, size=[3.0, 3.0, 0.1], rgba=[0.95, 0.95, 0.96, 1.0]
+    )
+    spec.worldbody.add_light(
+        pos=[0.0, 0.0, 4.0],
+        dir=[-0.4, 0.3, -1.0],
+        type=lib.mjtLightType.mjLIGHT_DIRECTIONAL,
+        diffuse=[0.35, 0.35, 0.35],
+        castshadow=False,
+    )
+    # A sky of one colour; without one the background is black.
+    spec.add_texture(
+        name="sky",
+        type=lib.mjtTexture.mjTEXTURE_SKYBOX,
+        builtin=lib.mjtBuiltin.mjBUILTIN_FLAT,
+        rgb1=[1.0, 1.0, 1.0],
+        rgb2=[1.0, 1.0, 1.0],
+        width=64,
+        height=64 * 6,
+    )
+    spec.visual.global_.offwidth = spec.visual.global_.offheight = max(size, 64)
+    spec.visual.headlight.ambient = [0.5, 0.5, 0.5]
+    spec.visual.quality.offsamples = 4
+    return reach
+
+
+def _stroke(lib: Any, scene: Any, begin: Floats, end: Floats) -> None:
+    if scene.ngeom >= scene.maxgeom:
+        return
+    geom, kind = scene.geoms[scene.ngeom], lib.mjtGeom.mjGEOM_CAPSULE
+    colour = np.array(TRAIL, dtype=np.float32)
+    lib.mjv_initGeom(geom, kind, np.zeros(3), np.zeros(3), np.eye(3).ravel(), colour)
+    lib.mjv_connector(geom, kind, 0.006, begin, end)
+    scene.ngeom += 1
+
+
+def _write(job: dict[str, Any], frames: list[NDArray[np.uint8]]) -> None:
+    image = import_module("PIL.Image")
+    stills = [frames[round(k)] for k in (len(frames) - 1) * np.array(STILLS)]
+    image.fromarray(np.concatenate(stills, axis=1)).quantize(96).save(job["still"], optimize=True)
+    pictures = [image.fromarray(frame).quantize(64) for frame in frames]
+    pictures[0].save(
+        job["moving"],
+        save_all=True,
+        append_images=pictures[1:],
+        duration=round(1000 * job["seconds"]),
+        loop=0,
+        optimize=False,
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,210 @@
+"""A build's exact integers as a backend, and a card whose every answer is compared with them.
+
+Both need what makes and checks builds; it is imported when one of them is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pinion.base.installation import missing_module
+from pinion.batch import Backend, Closing, Result, by_name, check_arrays
+from pinion.control.errors import ControlError
+from pinion.link import Manifest
+
+if TYPE_CHECKING:
+    from pinion.cosim.reference import Reference
+
+Words = NDArray[np.uint32]
+Flags = NDArray[np.bool_]
+
+BLOCK = 2048
+"""Requests that are compared at a time: the integers of one take as long as those of hundreds."""
+
+
+class IntegerModel(Closing):
+    """What the core of a build computes, by its integer model: the same bits, without a simulation.
+
+    Parameters
+    ----------
+    folder : the build folder, of a function without states.
+
+    Members
+    -------
+    folder, model, function : what was built.
+
+    Raises
+    ------
+    ControlError
+        When the function has states, or Pinion's hardware packages are not installed.
+    pinion.link.ManifestError
+        When the folder holds no build.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._reference = _reference(self.folder)
+        build = self._reference.build
+        if build.manifest.states:
+            raise ControlError(
+                f"'{build.function.name}' has states, and a stream of them is no batch: control "
+                "takes functions without."
+            )
+        self.model, self.function = build.model, build.function
+        self._manifest = build.manifest
+
+    def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
+        """Compute a batch (n, ...) in float32, as the card does.
+
+        Raises
+        ------
+        pinion.batch.InputError
+            As from a card.
+        """
+        arrays = by_name(self._manifest.inputs, values, arrays)
+        given, single = _requests(self._manifest, arrays)
+        out, flags = self.words(given)
+        results, start = {}, 0
+        for array in self._manifest.outputs:
+            block = out[:, start : start + array.words].view(np.float32)
+            results[array.name] = array.scatter(block.reshape(len(out), *array.record_shape))
+            start += array.words
+        if single:
+            results = {name: array[0, ...] for name, array in results.items()}
+            return Result(arrays=results, saturated=flags[0, ...], cycles=None)
+        return Result(arrays=results, saturated=flags, cycles=None)
+
+    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
+        """Compute a batch, as `run` does."""
+        return self.run(*values, **arrays)
+
+    def words(self, given: Words) -> tuple[Words, Flags]:
+        """Result words (n, words_out) and flags (n,) of request words (n, words_in)."""
+        return self._reference.expected(given)
+
+
+class Compared(Closing):
+    """A card that is watched: every bit of every answer against the integers of its build.
+
+    Comparisons are made on the way, in blocks of requests, and the rest at :meth:`flush` or when
+    the backend is closed.
+
+    Parameters
+    ----------
+    backend : the card; closed with this.
+    integers : of the build that it holds.
+    block : requests that are compared at a time.
+
+    Members
+    -------
+    backend, integers : as given.
+    model, function : of the build.
+    compared, mismatches : requests; a mismatch has a bit of a result or the flag wrong.
+    first : what the first mismatch is, as a sentence; empty without any.
+    """
+
+    def __init__(self, backend: Backend, integers: IntegerModel, *, block: int = BLOCK) -> None:
+        if block < 1:
+            raise ControlError(f"A block has at least 1 request, not {block}.")
+        self.backend = backend
+        self.integers = integers
+        self.model, self.function = integers.model, integers.function
+        self.compared = 0
+        self.mismatches = 0
+        self.first = ""
+        self._block = block
+        self._manifest = integers._manifest
+        self._waiting: list[tuple[Words, Words, Flags]] = []
+        self._count = 0
+
+    def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
+        """Compute a batch on the card and remember it for comparison."""
+        arrays = by_name(self._manifest.inputs, values, arrays)
+        result = self.backend.run(**arrays)
+        given, _ = _requests(self._manifest, arrays)
+        # Copies: a driver may use the buffers of a result again.
+        got = _answers(self._manifest, result, len(given)).copy()
+        self._waiting.append((given, got, np.array(result.saturated).reshape(-1)))
+        self._count += len(given)
+        if self._count >= self._block:
+            self.flush()
+        return result
+
+    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
+        """Compute a batch, as `run` does."""
+        return self.run(*values, **arrays)
+
+    def flush(self) -> None:
+        """Compare what is left."""
+        if not self._waiting:
+            return
+        columns: tuple[Any, ...] = tuple(zip(*self._waiting, strict=True))
+        given, got, flags = (np.concatenate(parts) for parts in columns)
+        self._waiting, self._count = [], 0
+        expected, expected_flags = self.integers.words(given)
+        wrong = (got != expected).any(axis=1) | (flags != expected_flags)
+        if wrong.any() and not self.first:
+            row = int(np.argmax(wrong))
+            self.first = self._sentence(
+                self.compared + row, got[row], expected[row], bool(flags[row])
+            )
+        self.compared += len(given)
+        self.mismatches += int(wrong.sum())
+
+    def close(self) -> None:
+        """Compare what is left, and close the card."""
+        try:
+            self.flush()
+        finally:
+            self.backend.close()
+
+    def _sentence(self, number: int, got: Words, expected: Words, flag: bool) -> str:
+        words = [name for name, _ in self.integers._reference.graph.outputs]
+        differ = np.flatnonzero(got != expected)
+        if not len(differ):
+            return (
+                f"Request {number} is {'' if flag else 'not '}flagged by the card, and "
+                f"{'not ' if flag else ''}by the integers."
+            )
+        at = int(differ[0])
+        return (
+            f"Request {number} has {words[at]} = {got[at]:#010x} from the card and "
+            f"{expected[at]:#010x} from the integers; {len(differ)} of {len(got)} words differ."
+        )
+
+
+def _reference(folder: Path) -> Reference:
+    # Not at the top: a host that drives a card has neither.
+    try:
+        from pinion.cosim.reference import Reference
+        from pinion.flow.build import Build
+    except ModuleNotFoundError as error:
+        raise ControlError(missing_module(error) or str(error)) from error
+    return Reference(Build.read(folder))
+
+
+def _requests(manifest: Manifest, arrays: Mapping[str, ArrayLike]) -> tuple[Words, bool]:
+    """Request arrays as float32 bits in record order, (n, words_in), and whether it is one alone;
+    refused as by a card.
+    """
+    batch = check_arrays(manifest.inputs, dict(arrays))
+    parts = []
+    for array in manifest.inputs:
+        values = np.broadcast_to(batch.arrays[array.name], (batch.count, *array.shape))
+        parts.append(array.gather(values).reshape(batch.count, -1))
+    words = np.ascontiguousarray(np.concatenate(parts, axis=1), dtype=np.float32)
+    return words.view(np.uint32), batch.single
+
+
+def _answers(manifest: Manifest, result: Result, count: int) -> Words:
+    """Results as float32 bits in record order, (n, words_out)."""
+    parts = [
+        np.asarray(a.gather(np.asarray(result[a.name]).reshape(count, *a.shape))).reshape(count, -1)
+        for a in manifest.outputs
+    ]
+    return np.ascontiguousarray(np.concatenate(parts, axis=1), dtype=np.float32).view(np.uint32)

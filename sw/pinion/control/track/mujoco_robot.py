@@ -1,0 +1,248 @@
+"""The robot in MuJoCo, with what a controller does not know of it: payload, friction and delay.
+
+The bodies are made from the :class:`pinion.robot.Model`, joint by joint, so that without any
+disturbance MuJoCo's accelerations are those of :func:`pinion.dynamics.aba`. Contacts are off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.base.installation import install_hint
+from pinion.control.errors import ControlError
+from pinion.robot import JointKind, Model, tip_of
+from pinion.robot.model import Mat3
+
+from .disturbance import Disturbance
+
+Floats = NDArray[np.float64]
+
+
+class MujocoRobot:
+    """A robot that moves in MuJoCo.
+
+    Parameters
+    ----------
+    model : of revolute and prismatic joints on a fixed base, none following another.
+    step : of MuJoCo's integrator [s].
+    disturbance : none by default.
+    frame : where the payload is; by default the link at the robot's end.
+
+    Members
+    -------
+    model, step, disturbance, frame : as given.
+    compiled : MuJoCo's model, ``data`` its state.
+
+    Raises
+    ------
+    ControlError
+        When MuJoCo is not installed, refuses the robot, or its joints are of another kind.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        step: float = 5e-4,
+        disturbance: Disturbance | None = None,
+        frame: str | None = None,
+    ) -> None:
+        if not (np.isfinite(step) and 0.0 < step <= 0.1):
+            raise ControlError(f"A step of {step} s is none: MuJoCo takes it above 0 and to 0.1.")
+        if any(not body.joint.kind.simple or model.follows(body) for body in model.bodies):
+            raise ControlError(
+                f"{model.name} has joints that are neither revolute nor prismatic, or that follow "
+                "another: the simulated robot takes these two kinds."
+            )
+        self.model = model
+        self.step = step
+        self.disturbance = disturbance or Disturbance()
+        self.frame = tip_of(model) if frame is None else frame
+        self._mujoco = library()
+        self.compiled = self._compiled()
+        self.data: Any = self._mujoco.MjData(self.compiled)
+        self._waiting: deque[Floats] = deque()
+        self._steps_late = round(self.disturbance.delay / step)
+        self.reset(np.zeros(model.nv))
+
+    def reset(self, q: Floats, qd: Floats | None = None) -> None:
+        """Put the robot somewhere, held against gravity by what was computed before."""
+        self._mujoco.mj_resetData(self.compiled, self.data)
+        self.data.qpos[:] = q
+        self.data.qvel[:] = 0.0 if qd is None else qd
+        self._mujoco.mj_forward(self.compiled, self.data)
+        held = np.array(self.data.qfrc_bias)
+        self._waiting = deque([held] * self._steps_late)
+
+    @property
+    def state(self) -> Floats:
+        """Positions and rates now, (2 nv,)."""
+        return np.concatenate([self.data.qpos, self.data.qvel])
+
+    def advance(self, efforts: Floats) -> None:
+        """Go one step on; the efforts (nv,) come into force after the delay.
+
+        Raises
+        ------
+        ControlError
+            When the simulation diverges: positions, rates or accelerations pass MuJoCo's limits.
+        """
+        self._waiting.append(np.array(efforts))
+        self.data.qfrc_applied[:] = self._waiting.popleft()
+        begin = self.data.time
+        self._mujoco.mj_step(self.compiled, self.data)
+        kinds = self._mujoco.mjtWarning
+        bad = (kinds.mjWARN_BADQPOS, kinds.mjWARN_BADQVEL, kinds.mjWARN_BADQACC)
+        if any(self.data.warning[int(kind)].number for kind in bad):
+            raise ControlError(
+                f"The simulated {self.model.name} diverged {begin:.4g} s after its start: a "
+                "position, rate or acceleration is no number below 1e10. Take smaller gains or "
+                "efforts, or a shorter step."
+            )
+
+    def accelerations(self, q: Floats, qd: Floats, tau: Floats) -> Floats:
+        """MuJoCo's forward dynamics of one state, (nv,), dry friction included."""
+        scratch = self._mujoco.MjData(self.compiled)
+        scratch.qpos[:], scratch.qvel[:], scratch.qfrc_applied[:] = q, qd, tau
+        self._mujoco.mj_forward(self.compiled, scratch)
+        return np.array(scratch.qacc)
+
+    def tip(self, q: Floats) -> Floats:
+        """Places (m, 3) [m] of the tip of positions (m, nv), by MuJoCo's kinematics."""
+        scratch = self._mujoco.MjData(self.compiled)
+        site = self.compiled.site("tip").id
+        places = np.empty((len(q), 3))
+        for row, positions in enumerate(q):
+            scratch.qpos[:] = positions
+            self._mujoco.mj_kinematics(self.compiled, scratch)
+            places[row] = scratch.site_xpos[site]
+        return places
+
+    def _compiled(self) -> Any:
+        try:
+            return self.spec().compile()
+        except ValueError as error:
+            reason = " ".join(str(error).split()).rstrip(".")
+            raise ControlError(f"MuJoCo refuses {self.model.name}: {reason}.") from None
+
+    def spec(self) -> Any:
+        """The robot as MuJoCo's specification, for pictures to add to."""
+        lib = self._mujoco
+        spec = lib.MjSpec()
+        spec.modelname = self.model.name
+        spec.option.timestep = self.step
+        spec.option.gravity = list(self.model.gravity)
+        spec.option.integrator = lib.mjtIntegrator.mjINT_IMPLICITFAST
+        spec.option.disableflags = int(lib.mjtDisableBit.mjDSBL_CONTACT) | int(
+            lib.mjtDisableBit.mjDSBL_LIMIT
+        )
+        made: list[Any] = []
+        for number, body in enumerate(self.model.bodies):
+            parent = spec.worldbody if body.parent < 0 else made[body.parent]
+            child = parent.add_body(
+                name=f"body_{number}",
+                pos=list(body.joint.tree.r),
+                quat=quaternion(_transposed(body.joint.tree.E)),
+            )
+            mass, h = body.inertia.mass, np.array(body.inertia.h)
+            child.explicitinertial = True
+            child.mass = mass
+            if mass > 0.0:
+                child.ipos = list(h / mass)
+                child.fullinertia = _about_centre(mass, h, body.inertia.I)
+            self._add_joint(child, number)
+            made.append(child)
+        self._add_tip(spec, made)
+        return spec
+
+    def _add_joint(self, child: Any, number: int) -> None:
+        joint, kind = self.model.bodies[number].joint, self._mujoco.mjtJoint
+        child.add_joint(
+            name=f"joint_{number}",
+            type=kind.mjJNT_HINGE if joint.kind is JointKind.REVOLUTE else kind.mjJNT_SLIDE,
+            axis=[0.0, 0.0, 1.0],
+            armature=joint.armature,
+            damping=self.disturbance.damping,
+            frictionloss=self.disturbance.friction,
+        )
+
+    def _add_tip(self, spec: Any, made: list[Any]) -> None:
+        found = next((frame for frame in self.model.frames if frame.name == self.frame), None)
+        if found is None:
+            raise ControlError(
+                f"{self.model.name} has no link '{self.frame}': it has "
+                f"{', '.join(frame.name for frame in self.model.frames)}."
+            )
+        carrier = spec.worldbody if found.body < 0 else made[found.body]
+        place = {
+            "pos": list(found.placement.r),
+            "quat": quaternion(_transposed(found.placement.E)),
+        }
+        carrier.add_site(name="tip", **place)
+        if self.disturbance.payload > 0.0:
+            load = carrier.add_body(name="payload", **place)
+            load.explicitinertial = True
+            load.mass = self.disturbance.payload
+            load.ipos = list(self.disturbance.offset)
+            # MuJoCo takes no point masses: a ball of a centimetre's radius.
+            inertia = 0.4 * self.disturbance.payload * 0.01**2
+            load.inertia = [inertia, inertia, inertia]
+
+
+def library() -> Any:
+    """MuJoCo.
+
+    Raises
+    ------
+    ControlError
+        When it is not installed.
+    """
+    try:
+        return import_module("mujoco")
+    except ImportError:
+        raise ControlError(
+            f"The robot that a controller moves is simulated by MuJoCo: {install_hint('mjcf')}."
+        ) from None
+
+
+def quaternion(rotation: Mat3) -> list[float]:
+    """(w, x, y, z) of a rotation, own to outer coordinates; the largest part is never divided by
+    a small one (S. W. Shepperd, "Quaternion from rotation matrix", 1978).
+    """
+    (a, b, c), (d, e, f), (g, h, i) = rotation
+    squares = (1 + a + e + i, 1 + a - e - i, 1 - a + e - i, 1 - a - e + i)
+    most = max(range(4), key=squares.__getitem__)
+    rows = (
+        (squares[0], h - f, c - g, d - b),
+        (h - f, squares[1], b + d, c + g),
+        (c - g, b + d, squares[2], f + h),
+        (d - b, c + g, f + h, squares[3]),
+    )
+    row = rows[most]
+    norm = math.sqrt(sum(x * x for x in row))
+    return [x / norm for x in row]
+
+
+def _about_centre(mass: float, h: Floats, about_origin: tuple[float, ...]) -> list[float]:
+    """(xx, yy, zz, xy, xz, yz) about the centre of mass, MuJoCo's order."""
+    xx, xy, xz, yy, yz, zz = about_origin
+    x, y, z = h / mass
+    return [
+        xx - mass * (y * y + z * z),
+        yy - mass * (x * x + z * z),
+        zz - mass * (x * x + y * y),
+        xy + mass * x * y,
+        xz + mass * x * z,
+        yz + mass * y * z,
+    ]
+
+
+def _transposed(E: Mat3) -> Mat3:
+    (a, b, c), (d, e, f), (g, h, i) = E
+    return ((a, d, g), (b, e, h), (c, f, i))

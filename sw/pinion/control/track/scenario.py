@@ -1,0 +1,133 @@
+"""The iiwa14 that draws a figure-eight with a load that its controller does not know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pinion.batch import Backend
+from pinion.control.errors import ControlError
+from pinion.control.plant import Plant, forward_of, gradient_row
+from pinion.control.solve.cost import Cost, Weights
+from pinion.robot import Model, load, tip_of
+
+from .disturbance import Disturbance
+from .motion import Motion, figure_eight, follow
+from .mpc import Mpc
+from .mujoco_robot import MujocoRobot
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """A robot, its figure, its controller and what disturbs it.
+
+    Members
+    -------
+    robot : a built-in name or a URDF path.
+    posture : (nv,) positions to begin with, near which the figure is drawn.
+    width, height, lap, ramp : of the figure, as of :func:`.motion.figure_eight`.
+    axes : of its plane, likewise.
+    duration : of the motion [s].
+    period, inner : of the controller, and steps of the simulated robot in it.
+    step : of the horizon's knots [s], ``knots`` and ``iterations`` of the controller.
+    weights, last : of the running knots and of the last one; ``soft`` as of :class:`.cost.Cost`.
+    disturbance : payload, friction and delay.
+    """
+
+    robot: str = "iiwa14"
+    posture: tuple[float, ...] = (0.0, 0.6, 0.0, -1.4, 0.0, 1.1, 0.0)
+    width: float = 0.36
+    height: float = 0.24
+    lap: float = 2.375
+    ramp: float = 0.5
+    axes: tuple[tuple[float, ...], tuple[float, ...]] = ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+    duration: float = 5.0
+    period: float = 0.002
+    inner: int = 4
+    step: float = 0.01
+    knots: int = 16
+    iterations: int = 1
+    weights: Weights = field(
+        default_factory=lambda: Weights(tip=5e3, q=10.0, qd=0.1, tau=1e-4, limits=1e3)
+    )
+    last: Weights = field(default_factory=lambda: Weights(tip=5e3, q=10.0, qd=0.1, limits=1e3))
+    disturbance: Disturbance = field(
+        default_factory=lambda: Disturbance(
+            payload=1.0, offset=(0.0, 0.0, 0.05), damping=0.5, friction=1.0, delay=0.002
+        )
+    )
+
+    def model(self) -> Model:
+        """The robot."""
+        return load(self.robot)
+
+    def motion(self) -> Motion:
+        """The motion to follow, the last horizon included."""
+        from pinion import dynamics
+
+        model = self.model()
+        posture = np.array(self.posture)
+        tip = tip_of(model)
+        _, centre = dynamics.frame_placement(model, posture, tip)
+        path = figure_eight(
+            centre,
+            width=self.width,
+            height=self.height,
+            lap=self.lap,
+            ramp=self.ramp,
+            axes=self.axes,
+        )
+        length = self.duration + self.knots * self.step
+        return follow(model, path, posture=posture, duration=length, dt=self.period, frame=tip)
+
+    def cost(self) -> Cost:
+        """What the controller weighs."""
+        return Cost(running=self.weights, final=self.last, frame=tip_of(self.model()))
+
+    def plant(self, device: str = "cpu", **options: Any) -> Plant:
+        """The controller's model, gradients from a device; a card's options name its build."""
+        return Plant.open(self.model(), dt=self.step, device=device, **options)
+
+    def plant_of(self, gradients: Backend) -> Plant:
+        """The controller's model, gradients from a backend that is open.
+
+        Raises
+        ------
+        ControlError
+            When the backend computes something else, or that of another robot.
+        """
+        model = self.model()
+        function, own = getattr(gradients, "function", None), getattr(gradients, "model", model)
+        wanted = [block.name for block in gradient_row().results]
+        if function is not None and [block.name for block in function.results] != wanted:
+            given = ", ".join(block.name for block in function.results)
+            raise ControlError(
+                f"The backend's '{function.name}' computes {given}: a controller takes "
+                f"'{gradient_row().name}' with {', '.join(wanted)}, and outputs=('minv',) adds the "
+                "last."
+            )
+        if (own.name, own.nv) != (model.name, model.nv):
+            raise ControlError(
+                f"The backend is of {own.name} with {own.nv} joints, and the scenario of "
+                f"{model.name} with {model.nv}: build it for this robot."
+            )
+        return Plant(model, dt=self.step, gradients=gradients, forward=forward_of(model))
+
+    def controller(self, plant: Plant, motion: Motion, *, compiled: bool = True) -> Mpc:
+        """The controller."""
+        return Mpc(
+            plant,
+            self.cost(),
+            motion,
+            knots=self.knots,
+            iterations=self.iterations,
+            compiled=compiled,
+        )
+
+    def simulated(self) -> MujocoRobot:
+        """The robot that it moves."""
+        return MujocoRobot(
+            self.model(), step=self.period / self.inner, disturbance=self.disturbance
+        )

@@ -1,0 +1,62 @@
+"""Costs of a tip whose place and Jacobian are compiled, for controllers that have no time."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.api import backend
+from pinion.batch import Backend
+from pinion.control.solve.cost import Cost, CostModel
+from pinion.robot import Model, tip_of
+
+Floats = NDArray[np.float64]
+
+
+class CompiledTip(CostModel):
+    """A cost model that asks a compiled function for the tip.
+
+    Parameters
+    ----------
+    model, cost : as of :class:`.cost.CostModel`; the cost's frame is the robot's tip.
+    jacobian : computes ``J`` and ``p`` of ``q``.
+    """
+
+    _jacobian: Backend
+    _last: tuple[Floats, Floats, Floats] | None
+
+    def __init__(self, model: Model, cost: Cost, jacobian: Backend) -> None:
+        super().__init__(model, cost)
+        object.__setattr__(self, "_jacobian", jacobian)
+        object.__setattr__(self, "_last", None)
+
+    def tip(self, q: Floats) -> Floats:
+        """Places of the tip, (..., 3) [m], of positions (..., nq)."""
+        return self._both(q)[0]
+
+    def tip_jacobian(self, q: Floats) -> Floats:
+        """Derivatives of `tip` by positions, (..., 3, nv)."""
+        return self._both(q)[1]
+
+    def _both(self, q: Floats) -> tuple[Floats, Floats]:
+        # An expansion asks for the same positions three times.
+        held = self._last
+        if held is not None and held[0].shape == q.shape and np.array_equal(held[0], q):
+            return held[1], held[2]
+        found = self._jacobian(q=np.ascontiguousarray(q.reshape(-1, q.shape[-1])))
+        place = np.asarray(found.p, dtype=np.float64).reshape(*q.shape[:-1], 3)
+        J = np.asarray(found.J, dtype=np.float64)[:, 3:]
+        J = J.reshape(*q.shape[:-1], 3, q.shape[-1])
+        object.__setattr__(self, "_last", (q.copy(), place, J))
+        return place, J
+
+
+def tip_costs(model: Model, cost: Cost, *, compiled: bool = True) -> CostModel:
+    """The cost model of a controller, compiled where that helps.
+
+    A cost of joints alone needs no tip; one of another link than the robot's tip is computed by
+    NumPy, since the compiled function is of the tip.
+    """
+    if not compiled or not cost.has_tip or cost.frame != tip_of(model):
+        return CostModel(model, cost)
+    return CompiledTip(model, cost, backend(model, "frame_jacobian", outputs=("p",), device="cpu"))

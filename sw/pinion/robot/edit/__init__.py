@@ -1,0 +1,1 @@
+"""Models from models: joints held still, chains cut out, joints coupled, payloads."""

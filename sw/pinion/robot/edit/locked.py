@@ -1,0 +1,267 @@
+"""Locks joints: what they carried becomes part of the body before them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pinion.base.amounts import decimal
+from pinion.robot.errors import RobotError
+from pinion.robot.faults import check_joints
+from pinion.robot.inertia import combine, moved, snap_inertia, snap_vector
+from pinion.robot.lookup import notes_without, unknown
+from pinion.robot.model import Body, Frame, Inertia, Joint, JointKind, Model, Transform
+from pinion.robot.read.snapping import right_position
+from pinion.robot.rotation import (
+    AS_READ,
+    IDENTITY,
+    IDENTITY_TRANSFORM,
+    SNAPPED,
+    Residues,
+    compose,
+    without_residues,
+)
+
+from .coupling import uncoupled
+
+Lock = Mapping[str, float | None] | Sequence[str]
+"""Joints to hold still: positions by name [rad | m], or texts ``NAME`` and ``NAME=VALUE``."""
+
+
+def parse_lock(text: str) -> tuple[str, float | None]:
+    """Read ``NAME`` or ``NAME=VALUE``: a joint and its position [rad | m], None when not given.
+
+    Errors
+    ------
+    RobotError : no name, or a value that is no finite number.
+    """
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not name:
+        raise RobotError(f"The lock {text!r} names no joint; write NAME or NAME=VALUE.")
+    if not equals:
+        return name, None
+    position = decimal(value)
+    if position is None or not math.isfinite(position):
+        point = ", and a point instead of the comma" if "," in value else ""
+        raise RobotError(
+            f"The position {value!r} in the lock {text!r} is not a finite number; "
+            f"write NAME=VALUE with radians or metres{point}."
+        )
+    return name, position
+
+
+def held_positions(lock: Lock) -> dict[str, float | None]:
+    """The positions of joints to hold still, None for a joint's own choice.
+
+    Raises
+    ------
+    RobotError : a text names no joint or no number, or a joint twice, or it is nothing of `Lock`.
+    """
+    if isinstance(lock, Mapping):
+        return dict(lock)
+    if not _are_texts(lock):
+        raise RobotError(
+            f"The joints to lock are given as {lock!r}: give positions by name, such as "
+            '{"elbow": 0.3} or {"elbow": None} where it stands by default, or texts, such as '
+            '["elbow=0.3"].'
+        )
+    positions: dict[str, float | None] = {}
+    for text in [lock] if isinstance(lock, str) else lock:
+        name, position = parse_lock(text)
+        if name in positions:
+            raise RobotError(f"The joint '{name}' is locked twice, again by '{text}'.")
+        positions[name] = position
+    return positions
+
+
+def _are_texts(lock: object) -> bool:
+    return isinstance(lock, Sequence) and all(isinstance(text, str) for text in lock)
+
+
+def lock(model: Model, positions: Lock, *, snap: bool = False) -> Model:
+    """The robot with some of its joints held still.
+
+    Parameters
+    ----------
+    positions : for each joint to lock its position [rad | m], by name or in texts (`Lock`); None
+        stands for 0, or for the limit nearest to 0 where 0 is outside the joint's limits. Joints
+        that mimic a locked joint are locked with it, at the position that the tie gives, unless
+        they have one of their own here.
+    snap : a rounded right angle, such as 1.5708, locks at the right angle, and residues go as
+        ``pinion.robot.load`` takes them away with ``snap``.
+
+    Returns
+    -------
+    A model whose other joints and bodies keep their order, names and frames. Bodies behind locked
+    joints are merged into the body (or the base) before them, as links behind fixed joints are;
+    every link's frame is kept, and the notes say what was locked where.
+
+    Errors
+    ------
+    RobotError : an unknown joint, a position that is not finite or is outside the joint's limits,
+        no joint left to move, or one that moves no inertia where the others are held.
+    """
+    return check_joints(held_still(model, positions, snap=snap), before=model)
+
+
+def held_still(model: Model, positions: Lock, *, snap: bool = False) -> Model:
+    """The same, before its joints are judged."""
+    asked = held_positions(positions)
+    if not asked:
+        return model
+    held, notes = _resolve(model, asked, snap)
+    if len(held) == len(model.bodies):
+        raise RobotError(
+            f"All {len(held)} joints of the robot {model.name!r} are locked; leave one to move."
+        )
+    residues = Residues(tolerance=SNAPPED if snap else AS_READ)
+    homes, bodies = _merge(model, held, residues)
+    base_links = list(model.base_links)
+    links = [list(body.links) for body in bodies]
+    inertias: dict[int, Inertia] = {}
+    for old, (number, place) in zip(model.bodies, homes, strict=True):
+        if old.joint.name not in held:
+            continue
+        (base_links if number < 0 else links[number]).extend(old.links)
+        into = "the base" if number < 0 else repr(bodies[number].name)
+        notes[old.joint.name] += f": {old.name!r} became part of {into}."
+        if number >= 0:
+            own = inertias.get(number, bodies[number].inertia)
+            inertias[number] = combine(own, moved(old.inertia, place))
+    for number, inertia in inertias.items():
+        where = f"the inertia of {bodies[number].name!r}"
+        bodies[number] = replace(bodies[number], inertia=snap_inertia(inertia, residues, where))
+    return replace(
+        model,
+        bodies=tuple(
+            replace(body, links=_in_order(model, links[k])) for k, body in enumerate(bodies)
+        ),
+        base_links=_in_order(model, base_links),
+        frames=tuple(_moved_frame(frame, homes, residues) for frame in model.frames),
+        notes=(*notes_without(model.notes, held), *notes.values(), *residues.notes()),
+        rated_velocity=tuple(
+            rate
+            for body, own in zip(model.bodies, uncoupled(model).v_slices, strict=True)
+            if body.joint.name not in held
+            for rate in model.rated_velocity[own]
+        ),
+    )
+
+
+def _resolve(
+    model: Model, positions: Mapping[str, float | None], snap: bool
+) -> tuple[dict[str, float], dict[str, str]]:
+    """The position of every joint to lock, and the beginning of a note on each."""
+    joints = {body.joint.name: body.joint for body in model.bodies}
+    held: dict[str, float] = {}
+    notes: dict[str, str] = {}
+    for name, asked in positions.items():
+        if name not in joints:
+            raise unknown("moving joint", name, joints, model.name)
+        joint = joints[name]
+        if joint.kind.nq != 1:
+            raise RobotError(
+                f"The {joint.kind.value} joint {name!r} has {joint.kind.nq} position coordinates "
+                "and cannot be locked; lock joints of one."
+            )
+        held[name], why = _default(joint) if asked is None else (_inside(joint, asked), "")
+        if snap and asked is not None and joint.kind is JointKind.REVOLUTE:
+            held[name] = right_position(held[name])
+        notes[name] = f"Locked joint {name!r} at {held[name]:.6g} {joint.kind.unit}{why}"
+    waiting = list(held)
+    while waiting:
+        leader = waiting.pop()
+        for name, joint in joints.items():
+            if joint.mimic is None or joint.mimic.joint != leader or name in held:
+                continue
+            held[name] = joint.mimic.multiplier * held[leader] + joint.mimic.offset
+            notes[name] = (
+                f"Locked joint {name!r} at {held[name]:.6g} {joint.kind.unit} "
+                f"(it mimics {leader!r})"
+            )
+            waiting.append(name)
+    return held, notes
+
+
+def _default(joint: Joint) -> tuple[float, str]:
+    nearest = min(max(0.0, joint.lower), joint.upper)
+    return nearest, "" if nearest == 0.0 else " (the limit nearest to 0)"
+
+
+def _inside(joint: Joint, asked: float) -> float:
+    """Check a position that the caller gave: degrees for radians are the usual mistake."""
+    try:
+        position = float(asked)
+    except (TypeError, ValueError):
+        raise RobotError(
+            f"The position {asked!r} of joint {joint.name!r} is no number; "
+            f"give a number of {joint.kind.unit}, or None."
+        ) from None
+    if not math.isfinite(position):
+        raise RobotError(
+            f"The position {asked!r} of joint {joint.name!r} is not finite; "
+            f"give a number of {joint.kind.unit}."
+        )
+    if not joint.lower <= position <= joint.upper:
+        raise RobotError(
+            f"The position {position!r} {joint.kind.unit} of joint {joint.name!r} is outside its "
+            f"limits, {joint.lower:.6g} to {joint.upper:.6g} {joint.kind.unit}; lock it inside."
+        )
+    return position
+
+
+def _merge(
+    model: Model, held: Mapping[str, float], residues: Residues
+) -> tuple[list[tuple[int, Transform]], list[Body]]:
+    """Each old body's new body and place in it; the new bodies, still without what they gain."""
+    homes: list[tuple[int, Transform]] = []
+    bodies: list[Body] = []
+    for body in model.bodies:
+        joint = body.joint
+        parent, place = (-1, IDENTITY_TRANSFORM) if body.parent < 0 else homes[body.parent]
+        tree = _composed(place, joint.tree, residues, f"the origin of joint {joint.name!r}")
+        if joint.name in held:
+            where = f"the locked joint {joint.name!r}"
+            motion = _motion(joint, held[joint.name], residues, where)
+            homes.append((parent, _composed(tree, motion, residues, where)))
+        else:
+            homes.append((len(bodies), IDENTITY_TRANSFORM))
+            bodies.append(replace(body, parent=parent, joint=replace(joint, tree=tree)))
+    return homes, bodies
+
+
+def _motion(joint: Joint, q: float, residues: Residues, where: str) -> Transform:
+    """The moved child frame in the child frame at ``q = 0``, for a position ``q`` [rad | m]."""
+    if joint.kind is JointKind.PRISMATIC:
+        return Transform(E=IDENTITY, r=(0.0, 0.0, q))
+    c, s = math.cos(q), math.sin(q)
+    turn = ((c, s, 0.0), (-s, c, 0.0), (0.0, 0.0, 1.0))
+    return Transform(E=without_residues(turn, residues, where), r=(0.0, 0.0, joint.pitch * q))
+
+
+def _in_order(model: Model, links: list[str]) -> tuple[str, ...]:
+    """Merged links in the order of the frames, as the reader of a file lists them."""
+    order = {frame.name: k for k, frame in enumerate(model.frames)}
+    return tuple(sorted(links, key=lambda name: order.get(name, -1)))
+
+
+def _moved_frame(frame: Frame, homes: list[tuple[int, Transform]], residues: Residues) -> Frame:
+    if frame.body < 0:
+        return frame
+    number, place = homes[frame.body]
+    where = f"the frame {frame.name!r}"
+    return replace(frame, body=number, placement=_composed(place, frame.placement, residues, where))
+
+
+def _composed(outer: Transform, inner: Transform, residues: Residues, where: str) -> Transform:
+    """Compose and remove residues; frames that stay where they were stay so in every bit."""
+    if outer == IDENTITY_TRANSFORM:
+        return inner
+    if inner == IDENTITY_TRANSFORM:
+        return outer
+    made = compose(outer, inner)
+    return Transform(
+        E=without_residues(made.E, residues, where),
+        r=snap_vector(made.r, residues.tolerance, residues, where),
+    )

@@ -1,0 +1,1 @@
+"""Robots from files and from other libraries: URDF, MJCF, Pinocchio, to one canonical model."""

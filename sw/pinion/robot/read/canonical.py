@@ -1,0 +1,330 @@
+"""Brings a URDF into the form of ``Model``: z axes everywhere, fixed joints merged, no residues."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from pinion.robot.errors import RobotError
+from pinion.robot.faults import Draft, LinkFigures
+from pinion.robot.inertia import (
+    ZERO,
+    combine,
+    place,
+    significant,
+    snap_inertia,
+    snap_vector,
+)
+from pinion.robot.model import (
+    Body,
+    Frame,
+    Inertia,
+    Joint,
+    JointKind,
+    Mat3,
+    Model,
+    Transform,
+    Vec3,
+)
+from pinion.robot.rotation import (
+    AS_READ,
+    IDENTITY,
+    IDENTITY_TRANSFORM,
+    SNAPPED,
+    Residues,
+    add,
+    align_z,
+    from_rpy,
+    multiply,
+    rotate,
+    transpose,
+    unit_axis,
+    without_residues,
+)
+from pinion.robot.speeds import rated_velocity
+
+from .snapping import rounded_angles
+from .tree import children_of, root_of
+from .urdf import Urdf, UrdfJoint
+
+ROOT_JOINT = "root_joint"
+"""Name of the free-flyer that a floating base hangs on; Pinocchio's too."""
+
+KINDS: Mapping[str, JointKind] = MappingProxyType(
+    {
+        "revolute": JointKind.REVOLUTE,
+        "continuous": JointKind.REVOLUTE,
+        "prismatic": JointKind.PRISMATIC,
+        "planar": JointKind.PLANAR,
+        "floating": JointKind.FREE_FLYER,
+    }
+)
+"""What each of URDF's moving joints is."""
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A link in its body's frame: ``rotation`` link to body coordinates, ``offset`` in the body."""
+
+    body: int
+    rotation: Mat3
+    offset: Vec3
+
+
+@dataclass(frozen=True)
+class _Moving:
+    """A joint that moves, its parent body and its child's frame in the parent body."""
+
+    urdf: UrdfJoint
+    parent: int
+    tree: Transform
+
+
+def canonicalise(
+    urdf: Urdf, *, gravity: Vec3, floating_base: bool = False, snap: bool = False
+) -> Draft:
+    """Build the model of a parsed URDF, whose inertias are still to be judged.
+
+    Every motion axis, and a planar joint's normal, becomes the z axis of its body's frame, whose
+    origin is the URDF child link's; links behind fixed joints join the body (or the base) they are
+    fixed to; bodies are numbered depth first in the document order of the joints. With
+    ``floating_base`` the root link is a body behind a free-flyer, and keeps its inertia. With
+    ``snap`` rounded right angles become right ones (:mod:`.snapping`), and larger residues go.
+
+    Errors
+    ------
+    RobotError : not a tree, unknown links, or no moving joint.
+    """
+    rounded = rounded_angles(urdf)
+    notes = [*urdf.notes, *rounded.notes(snap)]
+    residues = Residues(tolerance=SNAPPED if snap else AS_READ, known=rounded.places)
+    if snap:
+        urdf = rounded.exact
+    placed, moving = _place_links(urdf, residues, notes, floating_base)
+    if not moving:
+        raise RobotError(
+            f"The robot {urdf.name!r} has no moving joint; at least one must be revolute, "
+            "continuous, prismatic, planar or floating, unless its base floats."
+        )
+    inertias, figures = _merge(urdf, placed, len(moving), residues)
+    members = _members(placed, len(moving))
+    fixed = {joint.name for joint in urdf.joints if joint.type == "fixed"}
+    bodies = []
+    for number, joint in enumerate(moving):
+        name = joint.urdf.child
+        inertia = snap_inertia(inertias[number], residues, f"the inertia of {name!r}")
+        bodies.append(
+            Body(
+                name=name,
+                parent=joint.parent,
+                joint=_joint(joint, fixed, notes),
+                inertia=inertia,
+                links=members[number],
+            )
+        )
+    rated: list[float] = []
+    for joint, body in zip(moving, bodies, strict=True):
+        own, kind = joint.urdf, body.joint.kind
+        speed = rated_velocity(
+            own.name, kind, limit=own.velocity, rated=own.rated_velocity, notes=notes
+        )
+        rated += [speed] * kind.nv
+    notes += _merge_note(members, moving) + residues.notes()
+    model = Model(
+        name=urdf.name,
+        source=urdf.source,
+        bodies=tuple(bodies),
+        gravity=gravity,
+        base_links=members[-1],
+        frames=tuple(
+            Frame(
+                name=name,
+                body=link.body,
+                placement=Transform(E=transpose(link.rotation), r=link.offset),
+            )
+            for name, link in placed.items()
+        ),
+        notes=tuple(notes),
+        rated_velocity=tuple(rated),
+        tips=_tips(urdf, placed),
+    )
+    return Draft(model=model, figures=figures)
+
+
+def _place_links(
+    urdf: Urdf, residues: Residues, notes: list[str], floating_base: bool
+) -> tuple[dict[str, _Placed], list[_Moving]]:
+    """Walk the tree depth first and give every link its place in a body."""
+    children = children_of(urdf)
+    root = root_of(urdf)
+    moving: list[_Moving] = []
+    if floating_base:
+        moving.append(_Moving(_root_joint(urdf, root), -1, IDENTITY_TRANSFORM))
+        notes.append(f"Put the free-flyer {ROOT_JOINT!r} between the base and {root!r}.")
+    placed = {root: _Placed(len(moving) - 1, IDENTITY, (0.0, 0.0, 0.0))}
+    waiting = list(reversed(children[root]))
+    while waiting:
+        joint = waiting.pop()
+        parent = placed[joint.parent]
+        where = f"the origin of joint {joint.name!r}"
+        # Residues are removed before anything is multiplied, so that right angles stay exact.
+        turn = without_residues(from_rpy(joint.rpy), residues, where)
+        rotation = without_residues(multiply(parent.rotation, turn), residues, where)
+        offset = add(parent.offset, rotate(parent.rotation, joint.xyz))
+        offset = snap_vector(offset, residues.tolerance, residues, where)
+        if joint.type == "fixed":
+            placed[joint.child] = _Placed(parent.body, rotation, offset)
+        else:
+            free = KINDS[joint.type] is JointKind.FREE_FLYER
+            align = IDENTITY if free else _alignment(joint, residues, notes)
+            rotation = without_residues(multiply(rotation, align), residues, where)
+            placed[joint.child] = _Placed(len(moving), transpose(align), (0.0, 0.0, 0.0))
+            tree = Transform(E=transpose(rotation), r=offset)
+            moving.append(_Moving(joint, parent.body, tree))
+        waiting += reversed(children[joint.child])
+    return placed, moving
+
+
+def _root_joint(urdf: Urdf, root: str) -> UrdfJoint:
+    """A floating joint above the root link, as if the file had it."""
+    if any(joint.name == ROOT_JOINT and joint.type != "fixed" for joint in urdf.joints):
+        raise RobotError(
+            f"The robot {urdf.name!r} has a joint {ROOT_JOINT!r} already, which is the name of "
+            "a floating base's joint; give it another name, or leave floating_base out if this is "
+            "what it is."
+        )
+    zero: Vec3 = (0.0, 0.0, 0.0)
+    return UrdfJoint(
+        name=ROOT_JOINT,
+        type="floating",
+        parent="",
+        child=root,
+        xyz=zero,
+        rpy=zero,
+        axis=(0.0, 0.0, 1.0),
+        lower=None,
+        upper=None,
+        velocity=None,
+        effort=None,
+        damping=0.0,
+        friction=0.0,
+        armature=0.0,
+        stiffness=0.0,
+        rest=0.0,
+        mimic=None,
+        rated_velocity=None,
+    )
+
+
+def _alignment(joint: UrdfJoint, residues: Residues, notes: list[str]) -> Mat3:
+    axis = unit_axis(joint.axis, residues, f"the axis of joint {joint.name!r}")
+    if axis != (0.0, 0.0, 1.0):
+        shown = " ".join(f"{value:.6g}" for value in axis)
+        kind = "" if sum(value != 0.0 for value in axis) == 1 else "oblique "
+        notes.append(f"Turned the {kind}axis ({shown}) of joint {joint.name!r} into +z.")
+    align = align_z(axis)
+    if joint.type == "planar" and align != IDENTITY:
+        x, y = (" ".join(f"{row[k] + 0.0:.6g}" for row in align) for k in (0, 1))
+        notes.append(
+            f"Joint {joint.name!r} is planar: it shifts along ({x}) and ({y}) of its own frame "
+            "and turns about its axis."
+        )
+    return align
+
+
+def _merge(
+    urdf: Urdf, placed: dict[str, _Placed], count: int, residues: Residues
+) -> tuple[list[Inertia], tuple[LinkFigures, ...]]:
+    """Sum the inertias of each body's links; also what the file says of each."""
+    inertias = [ZERO] * count
+    figures: list[LinkFigures] = []
+    for link in urdf.links:
+        place_in = placed[link.name]
+        if link.inertial is None or place_in.body < 0:
+            continue
+        given, where = link.inertial, f"the inertial of link {link.name!r}"
+        mass, tensor = significant(given.mass, given.tensor, residues, where)
+        inertial = replace(given, mass=mass, tensor=tensor)
+        figures.append(
+            LinkFigures(
+                link=link.name,
+                mass=given.mass,
+                tensor=tensor,
+                accepted="because the file accepts it" if given.accept else "",
+            )
+        )
+        if inertial.mass != 0.0 or any(inertial.tensor):
+            inertia = place(inertial, place_in.rotation, place_in.offset, residues, where)
+            inertias[place_in.body] = combine(inertias[place_in.body], inertia)
+    return inertias, tuple(figures)
+
+
+def _members(placed: dict[str, _Placed], count: int) -> dict[int, tuple[str, ...]]:
+    """Links of each body in the order of the walk, so the moving link (or the root) comes first."""
+    members: dict[int, list[str]] = {body: [] for body in range(-1, count)}
+    for name, link in placed.items():
+        members[link.body].append(name)
+    return {body: tuple(names) for body, names in members.items()}
+
+
+def _tips(urdf: Urdf, placed: dict[str, _Placed]) -> tuple[str, ...]:
+    """Moving links that no joint leads on from, in the order of the walk."""
+    parents = {joint.parent for joint in urdf.joints}
+    return tuple(name for name, link in placed.items() if name not in parents and link.body >= 0)
+
+
+def _joint(moving: _Moving, fixed: Collection[str], notes: list[str]) -> Joint:
+    joint, mimic = moving.urdf, moving.urdf.mimic
+    kind, continuous = KINDS[joint.type], joint.type == "continuous"
+    lower, upper = joint.lower, joint.upper
+    # One pair of limits says nothing of several coordinates.
+    if continuous or not kind.simple or lower is None or upper is None:
+        if kind.simple and not continuous:
+            notes.append(f"Joint {joint.name!r} gives no position limits: it is unlimited.")
+        lower, upper = -math.inf, math.inf
+    elif lower == upper and mimic is None:
+        notes.append(
+            f"Joint {joint.name!r} has one position within its limits, {lower:g} "
+            f"{kind.unit}: every distribution of states holds it there; correct them if it moves."
+        )
+    if mimic is not None and mimic.joint in fixed:
+        notes.append(
+            f"Joint {joint.name!r} mimics {mimic.joint!r}, which is fixed; it is kept as a joint "
+            "of its own."
+        )
+        mimic = None
+    elif mimic is not None:
+        notes.append(
+            f"Joint {joint.name!r} mimics {mimic.joint!r}: functions are computed with the two "
+            "coupled, in the coordinates of the joints that follow no other."
+        )
+    return Joint(
+        name=joint.name,
+        kind=kind,
+        continuous=continuous,
+        tree=moving.tree,
+        lower=lower,
+        upper=upper,
+        velocity=math.inf if joint.velocity is None else joint.velocity,
+        effort=math.inf if joint.effort is None else joint.effort,
+        damping=joint.damping,
+        friction=joint.friction,
+        armature=joint.armature,
+        stiffness=joint.stiffness,
+        rest=joint.rest,
+        mimic=mimic,
+    )
+
+
+def _merge_note(members: dict[int, tuple[str, ...]], moving: list[_Moving]) -> list[str]:
+    groups = [("the base", members[-1][1:])]
+    groups += [(repr(joint.urdf.child), members[k][1:]) for k, joint in enumerate(moving)]
+    merged = [(into, links) for into, links in groups if links]
+    if not merged:
+        return []
+    count = sum(len(links) for _, links in merged)
+    shown = "; ".join(f"{', '.join(map(repr, links))} into {into}" for into, links in merged)
+    plural = "s" if count > 1 else ""
+    return [f"Merged {count} fixed joint{plural}: {shown}."]

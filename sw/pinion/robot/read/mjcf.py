@@ -1,0 +1,301 @@
+"""Reads a MuJoCo file (MJCF) through the ``mujoco`` library, which compiles its defaults away."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from itertools import count
+from types import MappingProxyType
+from typing import Any
+
+from pinion.base.installation import install_hint
+from pinion.robot.errors import RobotError
+from pinion.robot.faults import Draft
+from pinion.robot.model import JointKind, Mat3, Model, Vec3
+from pinion.robot.rotation import add, multiply, rotate
+
+from .imported import (
+    ImportedFrame,
+    ImportedInertial,
+    ImportedJoint,
+    Pose,
+    assemble,
+)
+from .mjcf_terms import FileTerms, file_terms
+
+# By the values of MuJoCo's mjtJoint.
+_KINDS: Mapping[int, JointKind] = MappingProxyType(
+    {
+        0: JointKind.FREE_FLYER,
+        1: JointKind.SPHERICAL,
+        2: JointKind.PRISMATIC,
+        3: JointKind.REVOLUTE,
+    }
+)
+
+_LONGEST = 190
+"""Characters of the name of a link without mass, so that a number behind it has room."""
+
+
+def from_mjcf(
+    path: str | os.PathLike[str], *, gravity: Vec3 | None = None, snap: bool = False
+) -> Model:
+    """Load the moving bodies of an MJCF file.
+
+    Parameters
+    ----------
+    path : the file; its worldbody becomes the fixed base.
+    gravity : (3,) base coordinates [m/s^2]; the file's own when None.
+    snap : take residues up to 1e-9 for zeros; MuJoCo has read the numbers, so nothing is known of
+        the digits that the file writes.
+
+    Returns
+    -------
+    The model; its positions are MuJoCo's qpos, in MuJoCo's order, but for quaternions, which are
+    (x, y, z, w) here and (w, x, y, z) there; and the linear velocity of a free joint is in the
+    body's axes here and in the world's there. A body with several joints is a chain of links, a
+    joint each, all but the last without mass and called after the body and the joint
+    (``cup_x``). Armature, damping, dry friction and springs of joints are read, with what actuators
+    add to them and what flags of ``<option>`` switch off. Contacts, tendons and equality
+    constraints are not part of a model; the notes say what was left out, ``docs/mjcf.md`` has
+    every field.
+
+    Errors
+    ------
+    RobotError : no ``mujoco`` library, a file that it refuses, or a joint that moves no inertia.
+    """
+    return read_mjcf(path, gravity=gravity, snap=snap).finished()
+
+
+def read_mjcf(
+    path: str | os.PathLike[str], *, gravity: Vec3 | None = None, snap: bool = False
+) -> Draft:
+    """The same, before its inertias are judged."""
+    compiled = _compile(os.fspath(path))
+    return read_compiled(compiled, source=os.fspath(path), gravity=gravity, snap=snap)
+
+
+def _compile(path: str) -> Any:
+    try:
+        mujoco = import_module("mujoco")
+    except ImportError:
+        raise RobotError(
+            f"Reading the MJCF file {path!r} needs the mujoco library: {install_hint('mjcf')}."
+        ) from None
+    if not os.path.isfile(path):
+        raise RobotError(f"There is no file {path!r}; give the path of an MJCF file.")
+    try:
+        return mujoco.MjModel.from_xml_path(path)
+    except ValueError as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise RobotError(f"MuJoCo refuses the file {path!r}: {reason}.") from None
+
+
+def read_compiled(
+    compiled: Any, *, source: str, gravity: Vec3 | None = None, snap: bool = False
+) -> Draft:
+    """The same of an ``mjModel``; ``source`` is what it was compiled from."""
+    # All names in one, each behind the one before it, the model's first.
+    if not _is_utf8(bytes(compiled.names)):
+        raise RobotError(f"The file {source!r} has a name that is not UTF-8; use other characters.")
+    names = _names(compiled.body, int(compiled.nbody), "body")
+    joint_names = _names(compiled.joint, int(compiled.njnt), "joint")
+    terms = file_terms(compiled, joint_names, gravity)
+    links = _massless_links(compiled, names, joint_names)
+    carrier: list[int] = [-1]  # the moving joint that carries each body, -1 for the base
+    poses: list[Pose] = [Pose()]  # the body's frame in that joint's frame
+    joints: list[ImportedJoint] = []
+    inertials: list[ImportedInertial] = []
+    frames = [ImportedFrame(name=names[0], joint=-1, pose=Pose())]
+    for body in range(1, len(names)):  # MuJoCo numbers parents first
+        parent = int(compiled.body_parentid[body])
+        pose, carried = _behind(poses[parent], _own_pose(compiled, body)), carrier[parent]
+        first = int(compiled.body_jntadr[body])
+        for number in range(first, first + int(compiled.body_jntnum[body])):
+            # Each joint moves the body's frame as the joints before it have left it.
+            link = links.get(number, names[body])
+            joint, pose = _joint(compiled, terms, number, joint_names[number], link, carried, pose)
+            carried = len(joints)
+            joints.append(joint)
+            if number in links:
+                frames.append(ImportedFrame(name=link, joint=carried, pose=pose))
+        if carried >= 0 and float(compiled.body_mass[body]) > 0.0:
+            inertials.append(_inertial(compiled, body, carried, pose))
+        carrier.append(carried)
+        poses.append(pose)
+        frames.append(ImportedFrame(name=names[body], joint=carried, pose=pose))
+    return assemble(
+        name=bytes(compiled.names).split(b"\0")[0].decode() or "robot",
+        source=source,
+        joints=joints,
+        inertials=inertials,
+        frames=frames,
+        gravity=terms.gravity,
+        notes=[*_chains(links), *_one_sided(compiled, joint_names), *terms.notes],
+        snap=snap,
+    )
+
+
+def _names(of: Callable[[int], Any], size: int, what: str) -> list[str]:
+    """The names that the file gives, and others in the place of those that it does not give."""
+    given = [str(of(k).name) for k in range(size)]
+    taken = set(given)
+    return [name or _unused(f"{what}_{k}", taken) for k, name in enumerate(given)]
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    """The name, or the first of it with a number that nothing is called by; then it is taken."""
+    candidates = (name if n == 1 else f"{name}_{n}" for n in count(1))
+    chosen = next(one for one in candidates if one not in taken)
+    taken.add(chosen)
+    return chosen
+
+
+def _massless_links(compiled: Any, names: list[str], joint_names: list[str]) -> dict[int, str]:
+    """The link behind each joint that has another one behind it in the same body."""
+    taken, links = set(names), {}
+    for body, name in enumerate(names):
+        first = int(compiled.body_jntadr[body])
+        for number in range(first, first + int(compiled.body_jntnum[body]) - 1):
+            links[number] = _unused(f"{name}_{joint_names[number]}"[:_LONGEST], taken)
+    return links
+
+
+def _chains(links: Mapping[int, str]) -> list[str]:
+    if not links:
+        return []
+    shown = ", ".join(map(repr, links.values()))
+    several = len(links) > 1
+    return [
+        "Bodies with several joints are chains of links, one joint each, and all but the last have "
+        f"no mass of their own in the file: {shown} "
+        f"{'are such links' if several else 'is such a link'}."
+    ]
+
+
+def _one_sided(compiled: Any, joint_names: list[str]) -> list[str]:
+    """A sentence for each joint with effort limits that are not the same both ways."""
+    notes = []
+    for number in (k for k, limited in enumerate(compiled.jnt_actfrclimited) if limited):
+        low, high = (float(value) for value in compiled.jnt_actfrcrange[number])
+        if low != -high:
+            notes.append(
+                f"Joint {joint_names[number]!r} has effort limits from {low:g} to {high:g}; the "
+                "smaller of the two holds both ways in the model."
+            )
+    return notes
+
+
+def _joint(
+    compiled: Any, terms: FileTerms, number: int, name: str, link: str, parent: int, pose: Pose
+) -> tuple[ImportedJoint, Pose]:
+    """A joint, and the body's frame in the joint's; ``pose`` is the body's at its qpos0."""
+    kind = _KINDS[int(compiled.jnt_type[number])]
+    if kind is JointKind.FREE_FLYER:
+        pose = Pose()  # its positions are the body's in the world, wherever the file puts it
+    anchor, axis = _vec3(compiled.jnt_pos[number]), _vec3(compiled.jnt_axis[number])
+    offset = add(pose.offset, rotate(pose.rotation, anchor))
+    rotation = pose.rotation
+    # The file places the body at q = ref; the model's joint frame stands where q = 0 puts it.
+    at = int(compiled.jnt_qposadr[number])
+    ref = float(compiled.qpos0[at]) if kind.nv == 1 else 0.0
+    if ref != 0.0 and kind is JointKind.REVOLUTE:
+        rotation = multiply(rotation, _about(axis, -ref))
+    elif ref != 0.0:
+        offset = add(offset, rotate(rotation, (-ref * axis[0], -ref * axis[1], -ref * axis[2])))
+    limited = bool(terms.limited[number])
+    lower, upper = (float(value) for value in compiled.jnt_range[number])
+    effort = math.inf
+    if bool(compiled.jnt_actfrclimited[number]):
+        effort = min(abs(float(value)) for value in compiled.jnt_actfrcrange[number])
+    dof = int(compiled.jnt_dofadr[number])
+    stiffness, stiffness_poly = float(terms.stiffness[number]), _pair(terms.stiffness_poly[number])
+    joint = ImportedJoint(
+        name=name,
+        link=link,
+        parent=parent,
+        kind=kind,
+        axis=axis if kind.nv == 1 else (0.0, 0.0, 1.0),
+        pose=Pose(rotation=rotation, offset=offset),
+        continuous=kind is JointKind.REVOLUTE and not limited,
+        lower=lower if limited else -math.inf,
+        upper=upper if limited else math.inf,
+        effort=effort,
+        damping=float(terms.damping[dof]),
+        damping_poly=_pair(terms.damping_poly[dof]),
+        friction=float(terms.friction[dof]),
+        armature=float(terms.armature[dof]),
+        armature_in_base=kind is JointKind.FREE_FLYER and bool(terms.armature[dof]),
+        stiffness=stiffness,
+        stiffness_poly=stiffness_poly,
+        rest=float(compiled.qpos_spring[at]) if stiffness or any(stiffness_poly) else 0.0,
+    )
+    x, y, z = anchor
+    return joint, Pose(offset=(-x, -y, -z))
+
+
+def _inertial(compiled: Any, body: int, joint: int, pose: Pose) -> ImportedInertial:
+    xx, yy, zz = _vec3(compiled.body_inertia[body])
+    own = Pose(
+        rotation=_from_quaternion(compiled.body_iquat[body]), offset=_vec3(compiled.body_ipos[body])
+    )
+    placed = _behind(pose, own)
+    return ImportedInertial(
+        joint=joint,
+        mass=float(compiled.body_mass[body]),
+        com=placed.offset,
+        tensor=(xx, 0.0, 0.0, yy, 0.0, zz),
+        axes=placed.rotation,
+    )
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _own_pose(compiled: Any, body: int) -> Pose:
+    return Pose(
+        rotation=_from_quaternion(compiled.body_quat[body]), offset=_vec3(compiled.body_pos[body])
+    )
+
+
+def _behind(outer: Pose, inner: Pose) -> Pose:
+    return Pose(
+        rotation=multiply(outer.rotation, inner.rotation),
+        offset=add(outer.offset, rotate(outer.rotation, inner.offset)),
+    )
+
+
+def _about(axis: Vec3, angle: float) -> Mat3:
+    """The turn by ``angle`` about a unit axis."""
+    x, y, z = axis
+    half = math.sin(angle / 2.0)
+    return _from_quaternion((math.cos(angle / 2.0), half * x, half * y, half * z))
+
+
+def _from_quaternion(quaternion: Iterable[float]) -> Mat3:
+    """Own to outer coordinates; MuJoCo's order is w, x, y, z."""
+    parts = [float(value) for value in quaternion]
+    norm = math.sqrt(math.fsum(value * value for value in parts))
+    w, x, y, z = (value / norm for value in parts)
+    return (
+        (w * w + x * x - y * y - z * z, 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)),
+        (2.0 * (x * y + w * z), w * w - x * x + y * y - z * z, 2.0 * (y * z - w * x)),
+        (2.0 * (x * z - w * y), 2.0 * (y * z + w * x), w * w - x * x - y * y + z * z),
+    )
+
+
+def _vec3(values: Iterable[float]) -> Vec3:
+    x, y, z = (float(value) for value in values)
+    return (x, y, z)
+
+
+def _pair(values: Iterable[float]) -> tuple[float, float]:
+    x, y = (float(value) for value in values)
+    return (x, y)

@@ -1,0 +1,69 @@
+"""Checks that the joints of a URDF make one tree of its links."""
+
+from __future__ import annotations
+
+from pinion.robot.errors import RobotError
+
+from .urdf import Urdf, UrdfJoint
+
+
+def children_of(urdf: Urdf) -> dict[str, list[UrdfJoint]]:
+    """The joints below each link, in document order.
+
+    Errors
+    ------
+    RobotError : a joint names a link that is not there.
+    """
+    children: dict[str, list[UrdfJoint]] = {link.name: [] for link in urdf.links}
+    for joint in urdf.joints:
+        for end, link in (("parent", joint.parent), ("child", joint.child)):
+            if link not in children:
+                raise RobotError(
+                    f"The {end} {link!r} of joint {joint.name!r} is an unknown link; "
+                    "add the link or correct the name."
+                )
+        children[joint.parent].append(joint)
+    return children
+
+
+def root_of(urdf: Urdf) -> str:
+    """The one link that is no joint's child.
+
+    Errors
+    ------
+    RobotError : a link with two parents, a cycle, or two roots.
+    """
+    above: dict[str, UrdfJoint] = {}
+    for joint in urdf.joints:
+        if joint.child in above:
+            raise RobotError(
+                f"The link {joint.child!r} has two parents, through the joints "
+                f"{above[joint.child].name!r} and {joint.name!r}; only trees are supported."
+            )
+        above[joint.child] = joint
+    _check_cycles(urdf, above)
+    roots = [link.name for link in urdf.links if link.name not in above]
+    if len(roots) > 1:
+        shown = ", ".join(map(repr, roots[:4])) + (", ..." if len(roots) > 4 else "")
+        raise RobotError(
+            f"The robot {urdf.name!r} has {len(roots)} roots ({shown}); "
+            "join them with fixed joints so that one link has no parent."
+        )
+    return roots[0]
+
+
+def _check_cycles(urdf: Urdf, above: dict[str, UrdfJoint]) -> None:
+    """Follow every link upwards; a link met twice on one way closes a cycle."""
+    safe: set[str] = set()
+    for link in urdf.links:
+        way: dict[str, None] = {}
+        name = link.name
+        while name not in safe and name in above:
+            if name in way:
+                loop = list(way)[list(way).index(name) :]
+                downwards = [name, *reversed(loop)]  # ends where it starts
+                shown = " -> ".join(map(repr, downwards))
+                raise RobotError(f"The links {shown} form a cycle; only trees are supported.")
+            way[name] = None
+            name = above[name].parent
+        safe.update(way)
