@@ -6,8 +6,8 @@ value crosses the cache on its way out and back. Two things are done about it, i
 *Shared memory* takes what registers cannot, on purpose: the allocation is that of processors
 (:mod:`pinion.compute.program.allocate`), with a thread's slots one line of banks apart, so that the
 threads of a warp never meet in a bank. The gradient of a seven-joint arm in float64 has 240 values
-alive at once, of two registers each; 150 of them in shared memory, and nothing is spilled. No arithmetic is
-done twice.
+alive at once, of two registers each; 150 of them in shared memory, and nothing is spilled. No
+arithmetic is done twice.
 
 *Several kernels* share the work when that is not enough: the columns of the result matrices in
 groups, one kernel a group, and a first kernel with all that more than one group needs, which it
