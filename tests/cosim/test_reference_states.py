@@ -106,7 +106,11 @@ def test_errors_of_a_stream_are_of_each_request_alone(
 ) -> None:
     """The model in floats begins at what the integers hold, which has their rounding."""
     reference = made(DELAY)
-    lsb = reference.input_formats[0].lsb
+    (lsb,) = {
+        fmt.lsb
+        for node, fmt in zip(reference.graph.nodes, reference.formats, strict=True)
+        if node.op == "input"
+    }
     words = bits(INPUTS + 0.3 * lsb).reshape(-1, 1)
     rounded = delayed(INPUTS, [])
     assert reference.float_model(words)[:, 0].tolist() == rounded

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 from pinion.formats.budget import undecided
 from pinion.formats.scales import result_blocks
 from pinion.functions import Block, BuiltFunction, Function, sample
-from pinion.graph import Graph, names, node_integers, sticky, stream_integers
-from pinion.graph.evaluate import formats
+from pinion.graph import Graph, sticky, stream_integers
+from pinion.graph.evaluate import Integers
 from pinion.hls import Design
 from pinion.link.accuracy import margins
 from pinion.link.comparison import Comparison
@@ -60,15 +59,8 @@ def compare(
     """
     states = len(next(iter(arrays.values())))
     sent = _words(function.inputs, model, arrays)
-    fmts = formats(graph)
-    inputs, flags = {}, np.zeros(states, dtype=np.bool_)
-    words = graph.state_nodes()
-    for i, (node, fmt) in enumerate(zip(graph.nodes, fmts, strict=True)):
-        if node.op == names.INPUT and i not in words:
-            name = str(node.params[0])
-            bits = np.ascontiguousarray(sent[name], dtype=np.float32).view(np.uint32)
-            inputs[name], bad = float32_to_fixed(bits, fmt)
-            flags |= bad
+    integers = Integers(graph)
+    inputs, flags = integers.received(sent, states)
     doubles = {name: array.astype(np.float64) for name, array in arrays.items()}
     found: dict[str, Floats] = {}
     if graph.states:
@@ -76,28 +68,22 @@ def compare(
         values, stream = stream_integers(graph, inputs)
         flags = sticky(flags | values.any_saturated(states))
         found = {
-            str(state.word): stream.found[state.word] * fmts[i].lsb
+            str(state.word): stream.found[state.word] * integers.formats[i].lsb
             for i, state in graph.state_nodes().items()
         }
         # A state that no result depends on is in the float graph alone.
         unread = {str(state.word): np.zeros(states) for state in function.graph.states}
         results = function.step(model, doubles, unread | found)
     else:
-        values = node_integers(graph, inputs)
+        values = integers(inputs)
         flags |= values.any_saturated(states)
         results = function.evaluate(model, doubles)
     floats = _words(function.results, model, results)
     columns = {name: np.asarray(sent[name], np.float64) for name in graph.inputs} | found
     bounds = {node: bound * times for node, bound in decisions.items()}
-    shape = (states, len(graph.outputs))
-    words_out, references = np.empty(shape, np.uint32), np.empty(shape)
-    for at, (name, number) in enumerate(graph.outputs):
-        integers = np.broadcast_to(np.asarray(values.nodes[number]), (states,))
-        words_out[:, at] = fixed_to_float32(integers, fmts[number])
-        references[:, at] = floats[name]
     return Comparison.of(
-        words_out.view(np.float32).astype(np.float64),
-        references,
+        integers.sent(values, states).astype(np.float64),
+        np.stack([floats[word] for word, _ in graph.outputs], axis=1),
         blocks=result_blocks(graph),
         scales=scales,
         flagged=flags,

@@ -12,14 +12,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.fixedpoint import Flags, Format, Ints
-from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
+from pinion.fixedpoint import Flags
 from pinion.flow.build import Build, BuildError
 from pinion.formats.budget import undecided
 from pinion.formats.scales import result_blocks
 from pinion.functions import BuiltFunction, Function
-from pinion.graph import Graph, names, node_integers, sticky, stream_integers
-from pinion.graph.evaluate import FixedValues, formats
+from pinion.graph import Graph, sticky, stream_integers
+from pinion.graph.evaluate import FixedValues, Integers
 from pinion.link import Manifest
 from pinion.link.accuracy import BlockErrors, ErrorDistribution, Verdict
 from pinion.link.comparison import Comparison
@@ -57,15 +56,9 @@ class Reference:
             _check_same(build, function)
             self.function = function
         self.graph: Graph = build.graph
-        self.formats = formats(build.graph)
+        self._integers = Integers(build.graph)
+        self.formats = self._integers.formats
         self._last: tuple[Words, Flags | None, Run] | None = None
-        words = self.graph.state_nodes()
-        nodes = [
-            i
-            for i, node in enumerate(self.graph.nodes)
-            if node.op == names.INPUT and i not in words
-        ]
-        self.input_formats: list[Format] = [self.formats[i] for i in nodes]
         self.budget = np.array([build.manifest.budget[name] for name, _ in self.graph.outputs])
 
     def integers(self, words: Words, fresh: Flags | None = None) -> Run:
@@ -80,13 +73,11 @@ class Reference:
         """
         if self._last is not None and self._last[0] is words and self._last[1] is fresh:
             return self._last[2]  # request by request is slow
-        columns: dict[str, Ints] = {}
-        flags = np.zeros(len(words), dtype=np.bool_)
-        for k, name in enumerate(self.graph.inputs):
-            columns[name], bad = float32_to_fixed(words[:, k], self.input_formats[k])
-            flags |= bad
+        floats = np.ascontiguousarray(words).view(np.float32).T
+        sent = dict(zip(self.graph.inputs, floats, strict=True))
+        columns, flags = self._integers.received(sent, len(words))
         if not self.graph.states:
-            values = node_integers(self.graph, columns)
+            values = self._integers(columns)
             return values, flags | values.any_saturated(len(words)), {}
         values, stream = stream_integers(self.graph, columns, fresh=fresh)
         found = {
@@ -100,17 +91,7 @@ class Reference:
     def expected(self, words: Words, fresh: Flags | None = None) -> tuple[Words, Flags]:
         """Result words (n, words_out) as float32 bits, and flags (n,): what the RTL must give."""
         values, flags, _ = self.integers(words, fresh)
-        return self.result_words(values, len(words)), flags
-
-    def result_words(self, values: FixedValues, count: int) -> Words:
-        """Result words (count, words_out) as float32 bits from node values."""
-        columns = [
-            fixed_to_float32(
-                np.broadcast_to(np.asarray(values.nodes[node]), (count,)), self.formats[node]
-            )
-            for _, node in self.graph.outputs
-        ]
-        return np.stack(columns, axis=1).astype(np.uint32)
+        return self._integers.sent(values, len(words)).view(np.uint32), flags
 
     def float_model(self, words: Words, fresh: Flags | None = None) -> Floats:
         """The NumPy float model on the same requests, (n, words_out) float64.
