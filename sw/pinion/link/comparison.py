@@ -75,7 +75,7 @@ class Comparison:
                 f"Blocks of the columns {columns} must have each of {references.shape[1]} words "
                 "once."
             )
-        with np.errstate(invalid="ignore"):  # no number is a figure here
+        with np.errstate(invalid="ignore"):  # NaN is judged, not warned about
             error = np.abs(values - references)
             relative = relative_errors(
                 {name: error[:, block] for name, block in blocks.items()},
@@ -115,9 +115,9 @@ class Comparison:
         return self.valid & ~(self.error <= budget).all(axis=1)
 
     def held(self, broken: Flags) -> bool | None:
-        """Whether no request is `wrong` or `outside`; None where none is valid, so that nothing
-        was compared."""
-        return not broken.any() if self.valid.any() else None
+        """Whether no request is `wrong` or `outside`; None where no request is valid or no word
+        travels, so that nothing was compared."""
+        return not broken.any() if self.valid.any() and self.error.size else None
 
     def quantiles(self) -> dict[str, dict[str, float | None]]:
         """Median, 99 % and largest of valid requests' relative errors by block, under the names
