@@ -25,6 +25,7 @@ from pinion.cosim.reference import Reference
 from pinion.cosim.stream import pack_records
 from pinion.flow.build import Build
 from pinion.link import ManifestError
+from pinion.link.relative import relative_errors
 
 
 def _figures(result: dict[str, Any]) -> dict[str, Any]:
@@ -59,7 +60,7 @@ def test_it_finds_what_all_states_at_once_give(
     bits, flags = reference.expected(words)
     floats = reference.float_model(words)
     error = np.abs(bits.view(np.float32).astype(np.float64) - floats)
-    relative = reference.relative_errors(error, floats)["tau"]
+    relative = relative_errors({"tau": error}, {"tau": floats}, build.manifest.scales)["tau"]
     found = result["relative"]["tau"]
     assert not flags.any()
     assert (found["max"], found["at"]) == (relative.max(), relative.argmax())

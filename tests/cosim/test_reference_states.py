@@ -16,6 +16,7 @@ from pinion.dynamics.scalar import less, select
 from pinion.flow.build import BuildError
 from pinion.functions import Function
 from pinion.link.accuracy import Verdict
+from pinion.link.comparison import Comparison
 from pinion.robot import Model
 from tests.support.builds import build
 from tests.support.filters import DELAY, X, Y, state
@@ -105,7 +106,11 @@ def test_errors_of_a_stream_are_of_each_request_alone(
 ) -> None:
     """The model in floats begins at what the integers hold, which has their rounding."""
     reference = made(DELAY)
-    lsb = reference.input_formats[0].lsb
+    (lsb,) = {
+        fmt.lsb
+        for node, fmt in zip(reference.graph.nodes, reference.formats, strict=True)
+        if node.op == "input"
+    }
     words = bits(INPUTS + 0.3 * lsb).reshape(-1, 1)
     rounded = delayed(INPUTS, [])
     assert reference.float_model(words)[:, 0].tolist() == rounded
@@ -145,15 +150,22 @@ def test_a_distribution_has_the_errors_of_requests_that_count(
 ) -> None:
     reference = made(SWITCH)
     error = np.arange(8.0).reshape(8, 1) * 1e-4
-    flags, undecided = np.arange(8) == 7, np.arange(8) == 6
+    flags = np.arange(8) == 7
+    undecided = Comparison.of(
+        *(error, np.zeros((8, 1))),
+        blocks={"y": [0]},
+        scales={"y": 1.0},
+        flagged=flags,
+        undecided=np.arange(8) == 6,
+    )
     asked = {
         "distribution": "slow",
         "seed": 4,
         "simulator": "icarus",
         "verdict": Verdict(mismatches=2, failed=("bits",)),
     }
-    kept = reference.distribution_of(error, flags, undecided=undecided, **asked)
-    plain = reference.distribution_of(error, flags, **asked)
+    kept = reference.distribution_of(undecided, **asked)
+    plain = reference.distribution_of(replace(undecided, undecided=flags), **asked)
     assert kept.build == f"{reference.build.manifest.hash:016x}"
     assert (kept.distribution, kept.requests, kept.seed) == ("slow", 8, 4)
     assert (kept.flagged, kept.simulator, kept.verdict) == (1, "icarus", asked["verdict"])
@@ -165,16 +177,12 @@ def test_a_distribution_has_the_errors_of_requests_that_count(
     assert tuple(all_decided.largest) == (error[6, 0],)
 
 
-def test_words_are_numbers_by_name_and_results_blocks_by_name(
+def test_words_are_numbers_by_name(
     made: Callable[[Function], Reference],
 ) -> None:
     reference = made(DELAY)
     (columns,) = reference.columns(WORDS).items()
     assert columns[0] == reference.graph.inputs[0] and columns[1].tolist() == INPUTS.tolist()
-    blocks = reference.blocks(np.arange(8).reshape(8, 1))
-    assert {name: block.tolist() for name, block in blocks.items()} == {
-        "y": [[k] for k in range(8)]
-    }
 
 
 def test_another_beginning_is_refused(made: Callable[[Function], Reference]) -> None:

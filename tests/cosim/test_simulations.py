@@ -16,6 +16,7 @@ from pinion.flow.build import RTLIL, VERILOG, Build, BuildError
 from pinion.functions import sample
 from pinion.gateware.dsp48e2 import MACRO, model_path
 from pinion.gateware.emit import TOP
+from pinion.graph import Word
 from pinion.link.relative import floor
 from tests.cosim.test_verdict import sent
 from tests.support.builds import build
@@ -331,15 +332,15 @@ def test_a_stream_strays_by_its_largest_error_of_unflagged_requests() -> None:
     got = np.array([[1.5, 2.0], [4.0, 3.0], [9.0, 9.0]], np.float32).view(np.uint32)
     seen: list[Any] = []
 
-    def relative(error: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
-        assert (values == floats).all()
-        return {"a": error[:, 0] / values[:, 0], "b": error[:, 1] / values[:, 1]}
-
     def stream(words: Words, fresh: Any) -> np.ndarray:
         seen.append((words, fresh))
         return floats
 
-    reference: Any = SimpleNamespace(float_stream=stream, relative_errors=relative)
+    reference: Any = SimpleNamespace(
+        float_stream=stream,
+        graph=SimpleNamespace(outputs=[(Word.of("a"), 0), (Word.of("b"), 1)]),
+        build=SimpleNamespace(manifest=SimpleNamespace(scales={"a": 1.0, "b": 1.0})),
+    )
     words, flags = np.zeros((3, 1), np.uint32), np.array([False, False, True])
     fresh = np.array([True, False, True])
     figures = module._drift(reference, words, got, flags, fresh)

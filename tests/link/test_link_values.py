@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pinion.link import HEADER, Array, Layout, Manifest, ManifestError, transfer
-from pinion.link.accuracy import BINS, ERRORS, BlockErrors, margins, quantiles
+from pinion.link.accuracy import BINS, ERRORS, BlockErrors, margins
 from pinion.link.build_files import BOARD_REPORT, NETLIST_CHECK, RESOURCES, SCHEDULE, Number
 from pinion.link.protocol import field_of
 from tests.driver.cards import manifest
@@ -136,15 +136,6 @@ def test_the_model_names_what_it_assumes() -> None:
     assert assumed["links"]["best"].startswith("a better driver on the same family of parts")
     rows = [(row["link"], row["requests"]) for row in found["estimates"]]
     assert rows == [(name, n) for name in ("stock", "best") for n in (16, 32, 64, 128)]
-
-
-def test_quantiles_are_of_each_block() -> None:
-    many = {"a": np.arange(101.0), "none": np.zeros(0)}
-    assert quantiles(many) == {
-        "rel_err_median": {"a": 50.0, "none": None},
-        "rel_err_p99": {"a": 99.0, "none": None},
-        "rel_err_max": {"a": 100.0, "none": None},
-    }
 
 
 def test_margins_leave_out_what_is_exact() -> None:

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 from pinion.functions import Function
-from pinion.graph import Graph, names
+from pinion.graph import Graph
 from pinion.graph.evaluate import Integers
 from pinion.robot import Model
 
@@ -55,23 +54,13 @@ class Candidate:
             flat = flat.reshape(len(flat), -1)
             sent |= {word: flat[:, at] for word, at in block.positions(self.model).items()}
         count = len(flat)
-        flags = np.zeros(count, dtype=np.bool_)
-        inputs: dict[str, Any] = {}
-        formats = self._integers.formats
-        for node, fmt in zip(self.fixed.nodes, formats, strict=True):
-            if node.op == names.INPUT:
-                word = str(node.params[0])
-                bits = np.ascontiguousarray(sent[word]).view(np.uint32)
-                inputs[word], bad = float32_to_fixed(bits, fmt)
-                flags |= bad
+        inputs, flags = self._integers.received(sent, count)
         values = self._integers(inputs)
         flags |= values.any_saturated(count)
-        found: dict[str, Floats | float] = dict(self.constants)
-        for word, at in self.fixed.outputs:
-            whole = np.broadcast_to(np.asarray(values.nodes[at]), (count,))
-            back = np.ascontiguousarray(fixed_to_float32(whole, formats[at]), dtype=np.uint32)
-            found[word] = back.view(np.float32).astype(np.float64)
-        return {block.name: self._block(block, found, count) for block in self.row.results}, flags
+        results = self._integers.sent(values, count).astype(np.float64).T
+        words: dict[str, Floats | float] = dict(self.constants)
+        words |= {word: x for (word, _), x in zip(self.fixed.outputs, results, strict=True)}
+        return {block.name: self._block(block, words, count) for block in self.row.results}, flags
 
     def _block(self, block: Any, found: Mapping[str, Any], count: int) -> Floats:
         dims = block.dims(self.model)

@@ -10,8 +10,6 @@ import linecache
 import re
 import sys
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,7 @@ from pinion.boards.xilinx import load_board
 from pinion.functions import DISTRIBUTIONS, Function, FunctionError, sample, savings
 from pinion.functions.table import FUNCTIONS
 from pinion.functions.table import function as row_of_table
-from pinion.graph import Graph, op_counts
+from pinion.graph import op_counts
 from pinion.graph.passes import fold
 from pinion.hls.costs import DatapathCosts
 
@@ -52,14 +50,6 @@ _PORT = re.compile(r"((?:.*\.)?([a-z]\w*?)_(\d+))_(\w+)")
 
 # Nodes with values of all requests that are held at the same time: 64 MB of integers.
 _HELD = 1 << 23
-
-
-@dataclass(frozen=True)
-class _Fixed:
-    """A build as a comparison reads it."""
-
-    fixed: Graph
-    decisions: Mapping[int, float]
 
 
 def build_facts(
@@ -215,7 +205,6 @@ def errors(
     first, last = DECADES
     edges = np.linspace(first, last, (last - first) * STEPS + 1)
     bounds = {int(node[1:]): bound for node, bound in build.manifest.decisions.items()}
-    made = _Fixed(build.graph, bounds)
     home = build.manifest.budget_distribution
     found = {}
     for number, name in enumerate(DISTRIBUTIONS):
@@ -227,12 +216,16 @@ def errors(
         judged: dict[str, list[NDArray[np.float64]]] = {}
         for start in range(0, states, step):
             some = {block: array[start : start + step] for block, array in arrays.items()}
-            seen = compare(build.model, build.function, made, some, times=times)
-            flagged += int(seen.flags.sum())
-            undecided += int((seen.undecided & ~seen.flags).sum())
-            blocks, scales = build.function.results, build.manifest.scales
-            for block, error in seen.relative(blocks, build.model, scales).items():
-                judged.setdefault(block, []).append(error)
+            comparison = compare(
+                *(build.model, build.function, build.graph, some),
+                scales=build.manifest.scales,
+                decisions=bounds,
+                times=times,
+            )
+            flagged += int(comparison.flagged.sum())
+            undecided += int((comparison.undecided & ~comparison.flagged).sum())
+            for block, error in comparison.relative.items():
+                judged.setdefault(block, []).append(error[comparison.valid])
         found[name] = {
             "flagged": flagged,
             "undecided": undecided,

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 from pinion.formats.budget import undecided
+from pinion.formats.scales import result_blocks
 from pinion.functions import Block, BuiltFunction, Function, sample
-from pinion.graph import Graph, names, node_integers, sticky, stream_integers
-from pinion.graph.evaluate import formats
+from pinion.graph import Graph, sticky, stream_integers
+from pinion.graph.evaluate import Integers
 from pinion.hls import Design
-from pinion.link.accuracy import margins, quantiles
-from pinion.link.relative import relative_errors
+from pinion.link.accuracy import margins
+from pinion.link.comparison import Comparison
 from pinion.robot import Model
 
 Floats = NDArray[np.float64]
@@ -39,84 +38,29 @@ def hardware(made: Design) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class Compared:
-    """Requests in a design's integers, beside the floats.
-
-    Members
-    -------
-    error, floats : (n,) absolute errors and values by result word, of those that travel.
-    flags, undecided : (n,).
-    """
-
-    error: Mapping[str, Floats]
-    floats: Mapping[str, Floats]
-    flags: NDArray[np.bool_]
-    undecided: NDArray[np.bool_]
-
-    def relative(
-        self, blocks: Sequence[Block], model: Model, scales: Mapping[str, float]
-    ) -> dict[str, Floats]:
-        """Relative errors (n,) by block, of the requests that are judged."""
-        good = ~(self.flags | self.undecided)
-        words = {b.name: [w for w in b.words(model) if w in self.error] for b in blocks}
-
-        def columns(values: Mapping[str, Floats]) -> dict[str, Floats]:
-            return {
-                name: np.stack([values[word][good] for word in own], axis=1)
-                for name, own in words.items()
-                if own
-            }
-
-        return relative_errors(columns(self.error), columns(self.floats), scales)
-
-
-class Integers(Protocol):
-    """What a comparison reads of a design or of a build that was read back.
-
-    Members
-    -------
-    fixed : the fixed graph.
-    decisions : how far what a comparison decides by may be off, by node.
-    """
-
-    @property
-    def fixed(self) -> Graph:
-        """The fixed graph."""
-
-    @property
-    def decisions(self) -> Mapping[int, float]:
-        """Bounds by node."""
-
-
 def compare(
     model: Model,
     function: BuiltFunction,
-    made: Integers,
+    graph: Graph,
     arrays: Mapping[str, NDArray[np.float32]],
     *,
+    scales: Mapping[str, float],
+    decisions: Mapping[int, float],
     times: float = 1.0,
-) -> Compared:
+) -> Comparison:
     """Run the integer model of a design, which is what its RTL does, beside the float model.
 
     Parameters
     ----------
-    function : what was designed, traced for the robot.
+    function, graph : what was designed, traced for the robot and in fixed point.
     arrays : requests by input block; one stream, where the function has states.
-    times : what is compared may be off by so many times what the design states.
+    scales : of the result blocks.
+    decisions : how far what a comparison decides by may be off, by node, ``times`` as much.
     """
     states = len(next(iter(arrays.values())))
     sent = _words(function.inputs, model, arrays)
-    graph = made.fixed
-    fmts = formats(graph)
-    inputs, flags = {}, np.zeros(states, dtype=np.bool_)
-    words = graph.state_nodes()
-    for i, (node, fmt) in enumerate(zip(graph.nodes, fmts, strict=True)):
-        if node.op == names.INPUT and i not in words:
-            name = str(node.params[0])
-            bits = np.ascontiguousarray(sent[name], dtype=np.float32).view(np.uint32)
-            inputs[name], bad = float32_to_fixed(bits, fmt)
-            flags |= bad
+    integers = Integers(graph)
+    inputs, flags = integers.received(sent, states)
     doubles = {name: array.astype(np.float64) for name, array in arrays.items()}
     found: dict[str, Floats] = {}
     if graph.states:
@@ -124,28 +68,25 @@ def compare(
         values, stream = stream_integers(graph, inputs)
         flags = sticky(flags | values.any_saturated(states))
         found = {
-            str(state.word): stream.found[state.word] * fmts[i].lsb
+            str(state.word): stream.found[state.word] * integers.formats[i].lsb
             for i, state in graph.state_nodes().items()
         }
         # A state that no result depends on is in the float graph alone.
         unread = {str(state.word): np.zeros(states) for state in function.graph.states}
         results = function.step(model, doubles, unread | found)
     else:
-        values = node_integers(graph, inputs)
+        values = integers(inputs)
         flags |= values.any_saturated(states)
         results = function.evaluate(model, doubles)
     floats = _words(function.results, model, results)
     columns = {name: np.asarray(sent[name], np.float64) for name in graph.inputs} | found
-    bounds = {node: bound * times for node, bound in made.decisions.items()}
-    error: dict[str, Floats] = {}
-    for name, number in graph.outputs:
-        integers = np.broadcast_to(np.asarray(values.nodes[number]), (states,))
-        bits = np.ascontiguousarray(fixed_to_float32(integers, fmts[number]), dtype=np.uint32)
-        error[name] = np.abs(bits.view(np.float32).astype(np.float64) - floats[name])
-    return Compared(
-        error=error,
-        floats={name: floats[name] for name in error},
-        flags=flags,
+    bounds = {node: bound * times for node, bound in decisions.items()}
+    return Comparison.of(
+        integers.sent(values, states).astype(np.float64),
+        np.stack([floats[word] for word, _ in graph.outputs], axis=1),
+        blocks=result_blocks(graph),
+        scales=scales,
+        flagged=flags,
         undecided=undecided(graph, columns, bounds, states),
     )
 
@@ -164,15 +105,17 @@ def measure(model: Model, row: Function, made: Design, *, states: int, seed: int
     whether they hold, None without any.
     """
     arrays = sample(model, row, states, distribution="reference", seed=seed)
-    seen = compare(model, BuiltFunction.of(row, model), made, arrays)
-    errors = np.stack(list(seen.error.values()), axis=1)[~(seen.flags | seen.undecided)]
-    budget = np.array([made.budget[word] for word in seen.error])
+    function = BuiltFunction.of(row, model)
+    comparison = compare(
+        model, function, made.fixed, arrays, scales=made.scales, decisions=made.decisions
+    )
+    budget = np.array([made.budget[word] for word, _ in made.fixed.outputs])
     return {
-        "flagged": int(seen.flags.sum()),
-        "valid": len(errors),
-        **quantiles(seen.relative(row.results, model, made.scales)),
-        "budget_held": bool((errors <= budget).all()) if len(errors) else None,  # NaN is outside
-        "budget_over_largest": margins(errors, budget),
+        "flagged": int(comparison.flagged.sum()),
+        "valid": int(comparison.valid.sum()),
+        **comparison.quantiles(),
+        "budget_held": comparison.held(comparison.outside(budget)),
+        "budget_over_largest": margins(comparison.error[comparison.valid], budget),
     }
 
 

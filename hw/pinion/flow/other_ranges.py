@@ -18,7 +18,7 @@ from pinion.hls.operations import operations
 from pinion.hls.schedule import unit_counts
 from pinion.robot import Model
 
-from .measure import Integers, compare
+from .measure import compare
 from .objective import finite_ranges, objective_timing
 from .states import REFERENCE, budget_states, judged_states, range_states
 from .unit_cost import unit_cost
@@ -127,7 +127,7 @@ def other_ranges(model: Model, row: Function, made: Design) -> OtherRanges | Non
     multiplier = saved.tables.multiplier
     kind = "multipliers of 18 x 18 bits" if multiplier.square else "DSP48E2"
     blocks_now = unit_cost(made.binding.schedule.units)[0]
-    present = _judged(model, row, made, made.scales)
+    present = _judged(model, row, made)
     states = range_states(model, row, ranges)
     try:
         auto = AutoFormats(
@@ -161,7 +161,7 @@ def other_ranges(model: Model, row: Function, made: Design) -> OtherRanges | Non
         kind=kind,
         blocks=unit_cost(units)[0],
         blocks_now=blocks_now,
-        other=_judged(model, row, alternative, made.scales),
+        other=_judged(model, row, alternative),
         present=present,
     )
 
@@ -198,18 +198,17 @@ def _alike(model: Model, row: Function, one: str, other: str) -> bool:
     return all(np.array_equal(drawn[0][name], drawn[1][name]) for name in drawn[0])
 
 
-def _judged(model: Model, row: Function, made: Integers, scales: Mapping[str, float]) -> Judged:
+def _judged(model: Model, row: Function, made: Design) -> Judged:
     """Flags at the URDF's limits, and errors at rated speeds and at rest."""
     function = BuiltFunction.of(row, model)
     flagged, errors = 0, {}
     for name in (STRESS, REFERENCE, REST):
         arrays = sample(model, function, STATES, distribution=name, seed=SEED)
-        seen = compare(model, function, made, arrays)
+        comparison = compare(
+            model, function, made.fixed, arrays, scales=made.scales, decisions=made.decisions
+        )
         if name == STRESS:
-            flagged = int(seen.flags.sum())
-            continue
-        found = seen.relative(function.results, model, scales)
-        worst = max((float(one.max()) for one in found.values() if one.size), default=0.0)
-        if any(one.size for one in found.values()):
-            errors[name] = worst
+            flagged = int(comparison.flagged.sum())
+        elif largest := comparison.largest:
+            errors[name] = max(largest.values())
     return Judged(flagged=flagged, errors=errors)

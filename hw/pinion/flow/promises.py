@@ -73,16 +73,19 @@ def measured_errors(
     """
     found: dict[str, float | None] = {}
     for number, distribution in enumerate(DISTRIBUTIONS):
-        worst, drawn, valid = [], 0, 0
+        worst, drawn, valid = list[float](), 0, 0
         # What was asked for is what is promised there, and formats were chosen on as many states.
         settled = distribution == home and made.saved is not None and wanted > 0.0
         for arrays in _requests(model, function, made, distribution):
-            times = stray(distribution, home)
-            seen = compare(model, function, made, arrays, times=times)
-            errors = seen.relative(function.results, model, made.scales)
-            worst += [float(error.max()) for error in errors.values() if error.size]
-            drawn += len(seen.flags)
-            valid += int((~(seen.flags | seen.undecided)).sum())
+            comparison = compare(
+                *(model, function, made.fixed, arrays),
+                scales=made.scales,
+                decisions=made.decisions,
+                times=stray(distribution, home),
+            )
+            worst += comparison.largest.values()
+            drawn += len(comparison.valid)
+            valid += int(comparison.valid.sum())
             # The largest error of few says little.
             margin = MARGIN if valid >= STATES else MARGIN**2
             if drawn >= STATES and (settled or not margin * max(worst, default=0.0) > wanted):

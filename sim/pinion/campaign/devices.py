@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pinion import api, driver
 from pinion.batch import Backend
 from pinion.cosim.compiled import CompiledCore
-from pinion.cosim.reference import Reference, Words
+from pinion.cosim.reference import Reference, Words, float_values
 from pinion.cosim.stream import pack_records, unpack_records
 from pinion.driver.transport import split_device, transports
 from pinion.functions import FUNCTIONS, Function, function
@@ -112,7 +112,7 @@ class _Integers:
 
     def run(self, words: Words) -> Answer:
         bits, flags = self._reference.expected(words)
-        return Answer(values=_values(bits), bits=bits, flags=flags, exact=True)
+        return Answer(values=float_values(bits), bits=bits, flags=flags, exact=True)
 
     def close(self) -> None:
         pass
@@ -135,7 +135,7 @@ class _Rtl:
         bits = unpack_records(got.beats, words=m.words_out, beats=m.beats_out, records=len(words))
         lasts = got.last.reshape(-1, m.beats_out)
         return Answer(
-            values=_values(bits),
+            values=float_values(bits),
             bits=bits,
             flags=got.user[m.beats_out - 1 :: m.beats_out],
             broken=~lasts[:, -1] | lasts[:, :-1].any(axis=1),
@@ -160,7 +160,7 @@ class _Card:
         result = self._device.run(**self._reference.arrays(words))
         outputs = self._device.manifest.outputs
         bits = _gathered(outputs, dict(result), len(words)).astype(np.float32).view(np.uint32)
-        return Answer(values=_values(bits), bits=bits, flags=result.saturated)
+        return Answer(values=float_values(bits), bits=bits, flags=result.saturated)
 
     def close(self) -> None:
         self._device.close()
@@ -224,8 +224,3 @@ def _gathered(arrays: Any, results: Mapping[str, Any], count: int) -> NDArray[An
     """Result arrays by name as the record has their words, (n, words_out)."""
     parts = [np.asarray(a.gather(results[a.name])).reshape(count, -1) for a in arrays]
     return np.ascontiguousarray(np.concatenate(parts, axis=1))
-
-
-def _values(bits: Words) -> NDArray[np.float64]:
-    values: NDArray[np.float64] = np.ascontiguousarray(bits).view(np.float32).astype(np.float64)
-    return values

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,7 +19,6 @@ from .tally import Tally
 _HELD = 1 << 23
 
 Flags = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 
 
 class Judged:
@@ -70,36 +71,27 @@ def judge(
     home = manifest.budget_distribution
     drawn = plan.distribution != GIVEN
     times = stray(plan.distribution, home) if drawn else STRAY
-    nobody = np.zeros(len(words), dtype=np.bool_)
-    flags = nobody if answer.flags is None else answer.flags
-    undecided = reference.undecided(words, times) & ~flags
-    floats = reference.float_model(words)
-    error = np.abs(answer.values - floats)
-    good = ~(flags | undecided)
-    tally.count("requests", ~nobody, start)
+    comparison = reference.comparison(words, answer.values, answer.flags, times=times)
+    flags, valid = comparison.flagged, comparison.valid
+    tally.count("requests", np.ones_like(valid), start)
     tally.count("flagged", flags, start)
-    tally.count("undecided", undecided, start)
-    tally.count("valid", good, start)
+    tally.count("undecided", comparison.undecided & ~flags, start)
+    tally.count("valid", valid, start)
     if answer.bits is not None and not answer.exact:
         expected, should = reference.expected(words)
         differ = (answer.bits != expected).any(axis=1) | (flags != should)
         tally.count(
             "mismatches", differ if answer.broken is None else differ | answer.broken, start
         )
-    indices = start + np.flatnonzero(good)
-    relative = reference.relative_errors(error, floats)
+    indices = start + np.flatnonzero(valid)
+    for block, errors in comparison.relative.items():
+        tally.spread(block, errors[valid], indices)
     limit = largest_allowed(plan, reference, fixed=answer.bits is not None)
-    # Written so that NaN is wrong, and whatever is no finite number.
-    wrong = ~np.isfinite(error).all(axis=1)
-    for block, errors in relative.items():
-        tally.spread(block, errors[good], indices)
-        if limit is not None:
-            wrong |= ~(errors <= limit)
-    tally.count("wrong", wrong & good, start)
+    tally.count("wrong", comparison.wrong(math.inf if limit is None else limit), start)
     if has_budget(plan, reference, fixed=answer.bits is not None):
-        outside = ~(error <= reference.budget).all(axis=1)
-        tally.count("outside", outside & good, start)
-    tally.extremes((name for name, _ in reference.graph.outputs), error[good], indices)
+        tally.count("outside", comparison.outside(reference.budget), start)
+    names = (name for name, _ in reference.graph.outputs)
+    tally.extremes(names, comparison.error[valid], indices)
 
 
 def largest_allowed(plan: Plan, reference: Reference, *, fixed: bool) -> float | None:

@@ -15,7 +15,7 @@ from pinion.cosim.reference import Reference, request_words
 from pinion.cosim.verify import FLAGGED_SHARE, verify
 from pinion.flow.build import Build
 from pinion.functions import sample
-from pinion.link.accuracy import Verdict, margins, quantile, quantiles
+from pinion.link.accuracy import Verdict, margins, quantile
 
 CHUNK = 1000
 """Requests between two signs of progress."""
@@ -72,17 +72,12 @@ def check(folder: Path, *, requests: int, seed: int, report: Report) -> dict[str
     words = request_words(manifest, arrays)
     expected, expected_flags = reference.expected(words)
     differs = (got.view(np.uint32) != expected).any(axis=1) | (flags != expected_flags)
-    floats = reference.float_model(words)
-    error = np.abs(got.astype(np.float64) - floats)
-    either = reference.undecided(words)
-    valid = ~(flags | either)
-    judged = error[valid]
-    relative = {n: r[valid] for n, r in reference.relative_errors(error, floats).items()}
+    comparison = reference.comparison(words, got.astype(np.float64), flags)
+    valid = comparison.valid
+    judged = comparison.error[valid]
     promised = manifest.promise("reference")
-    budget_held = accuracy_held = None
-    if valid.any():
-        budget_held = bool((judged <= reference.budget).all())  # NaN is outside
-        accuracy_held = all(bool((r <= promised).all()) for r in relative.values())
+    budget_held = comparison.held(comparison.outside(reference.budget))
+    accuracy_held = comparison.held(comparison.wrong(promised))
     flagged = int(flags.sum())
     flags_held = flagged <= FLAGGED_SHARE * requests
     words_of = [name for name, _ in made.graph.outputs]
@@ -96,8 +91,7 @@ def check(folder: Path, *, requests: int, seed: int, report: Report) -> dict[str
         rate=rate == manifest.ii,
     )
     reference.distribution_of(
-        *(error, flags),
-        undecided=either,
+        comparison,
         distribution="reference",
         seed=seed,
         simulator="card",
@@ -115,7 +109,7 @@ def check(folder: Path, *, requests: int, seed: int, report: Report) -> dict[str
         "mismatches": mismatches,
         "flagged": flagged,
         "valid": int(valid.sum()),
-        **quantiles(relative),
+        **comparison.quantiles(),
         "error": _errors(judged, reference.budget, words_of),
         "accuracy_held": accuracy_held,
         "max_error": promised,

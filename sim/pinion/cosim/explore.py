@@ -37,7 +37,7 @@ from pinion.robot import model_from_dict, model_to_dict
 from pinion.synthesis.estimate import estimate_dsp
 from pinion.synthesis.synth import synth
 
-from .reference import Reference, request_words
+from .reference import Reference, float_values, request_words
 from .verify import FLAGGED_SHARE, verify
 
 POINTS, BUILD, RECORD = "points", "build", "point.json"
@@ -420,15 +420,9 @@ def _errors(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]
         ),
     )
     got, flags = reference.expected(words)
-    floats = reference.float_model(words)
-    error = np.abs(np.ascontiguousarray(got).view(np.float32).astype(np.float64) - floats)
-    good = ~(flags | reference.undecided(words))
-    largest: dict[str, float] = {}
-    median: dict[str, float] = {}
-    for name, relative in reference.relative_errors(error, floats).items():
-        if good.any():
-            largest[name] = float(relative[good].max())
-            median[name] = float(np.median(relative[good]))
+    comparison = reference.comparison(words, float_values(got), flags)
+    valid, largest = comparison.valid, comparison.largest
+    median = {name: float(np.median(comparison.relative[name][valid])) for name in largest}
     worst = max(largest, key=lambda name: largest[name], default=None)
     return {
         "error_max": None if worst is None else largest[worst],
@@ -437,7 +431,7 @@ def _errors(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]
         "rel_err_max": largest,
         "rel_err_median": median,
         "flagged": int(flags.sum()),
-        "valid": int(good.sum()),
+        "valid": int(valid.sum()),
     }
 
 

@@ -12,8 +12,9 @@ from pinion.base.progress import Advance, unheard
 from pinion.flow.build import Build, BuildError
 from pinion.flow.states import stray
 from pinion.functions import DISTRIBUTIONS, sample
+from pinion.link.accuracy import quantile
 
-from .reference import Reference, request_words
+from .reference import Reference, float_values, request_words
 
 STATES = 20_000
 """Requests of each distribution, unless another number is asked for."""
@@ -78,30 +79,23 @@ def _on(
     times = stray(distribution, home)
     arrays = sample(build.model, build.function, samples, distribution=distribution, seed=seed)
     every = request_words(build.manifest, arrays)
-    flagged = undecided = wrong = valid = 0
-    largest = 0.0
+    flagged = wrong = valid = 0
+    largest: list[float] = []
     step = samples if build.graph.states else _CHUNK
     for start in range(0, samples, step):
         words = every[start : start + step]
         got, flags = reference.expected(words)
-        either = reference.undecided(words, times) & ~flags
-        floats = reference.float_model(words)
-        values = np.ascontiguousarray(got).view(np.float32).astype(np.float64)
-        good = ~(flags | either)
-        broken = np.zeros(len(words), dtype=np.bool_)
-        for relative in reference.relative_errors(np.abs(values - floats), floats).values():
-            broken |= ~(relative <= promise)  # NaN breaks it
-            largest = float(np.maximum(largest, relative[good].max(initial=0.0)))
+        comparison = reference.comparison(words, float_values(got), flags, times=times)
+        largest += comparison.largest.values()
         flagged += int(flags.sum())
-        undecided += int(either.sum())
-        valid += int(good.sum())
-        wrong += int((broken & good).sum())
+        valid += int(comparison.valid.sum())
+        wrong += int(comparison.wrong(promise).sum())
         advance(min(1.0, (start + step) / samples))
     return {
         "promise": build.manifest.promises.get(distribution),
-        "largest": largest if valid and np.isfinite(largest) else None,
+        "largest": quantile(np.array(largest), 1.0),
         "flagged": flagged,
-        "undecided": undecided,
+        "undecided": samples - flagged - valid,
         "valid": valid,
         "wrong": wrong,
         "held": wrong == 0 and (valid > 0 or distribution != home),

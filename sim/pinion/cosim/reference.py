@@ -12,16 +12,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.fixedpoint import Flags, Format, Ints
-from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
+from pinion.fixedpoint import Flags
 from pinion.flow.build import Build, BuildError
 from pinion.formats.budget import undecided
+from pinion.formats.scales import result_blocks
 from pinion.functions import BuiltFunction, Function
-from pinion.graph import Graph, names, node_integers, sticky, stream_integers
-from pinion.graph.evaluate import FixedValues, formats
+from pinion.graph import Graph, sticky, stream_integers
+from pinion.graph.evaluate import FixedValues, Integers
 from pinion.link import Manifest
 from pinion.link.accuracy import BlockErrors, ErrorDistribution, Verdict
-from pinion.link.relative import relative_errors
+from pinion.link.comparison import Comparison
 
 Words = NDArray[np.uint32]
 Floats = NDArray[np.float64]
@@ -56,15 +56,9 @@ class Reference:
             _check_same(build, function)
             self.function = function
         self.graph: Graph = build.graph
-        self.formats = formats(build.graph)
+        self._integers = Integers(build.graph)
+        self.formats = self._integers.formats
         self._last: tuple[Words, Flags | None, Run] | None = None
-        words = self.graph.state_nodes()
-        nodes = [
-            i
-            for i, node in enumerate(self.graph.nodes)
-            if node.op == names.INPUT and i not in words
-        ]
-        self.input_formats: list[Format] = [self.formats[i] for i in nodes]
         self.budget = np.array([build.manifest.budget[name] for name, _ in self.graph.outputs])
 
     def integers(self, words: Words, fresh: Flags | None = None) -> Run:
@@ -79,13 +73,11 @@ class Reference:
         """
         if self._last is not None and self._last[0] is words and self._last[1] is fresh:
             return self._last[2]  # request by request is slow
-        columns: dict[str, Ints] = {}
-        flags = np.zeros(len(words), dtype=np.bool_)
-        for k, name in enumerate(self.graph.inputs):
-            columns[name], bad = float32_to_fixed(words[:, k], self.input_formats[k])
-            flags |= bad
+        floats = np.ascontiguousarray(words).view(np.float32).T
+        sent = dict(zip(self.graph.inputs, floats, strict=True))
+        columns, flags = self._integers.received(sent, len(words))
         if not self.graph.states:
-            values = node_integers(self.graph, columns)
+            values = self._integers(columns)
             return values, flags | values.any_saturated(len(words)), {}
         values, stream = stream_integers(self.graph, columns, fresh=fresh)
         found = {
@@ -99,17 +91,7 @@ class Reference:
     def expected(self, words: Words, fresh: Flags | None = None) -> tuple[Words, Flags]:
         """Result words (n, words_out) as float32 bits, and flags (n,): what the RTL must give."""
         values, flags, _ = self.integers(words, fresh)
-        return self.result_words(values, len(words)), flags
-
-    def result_words(self, values: FixedValues, count: int) -> Words:
-        """Result words (count, words_out) as float32 bits from node values."""
-        columns = [
-            fixed_to_float32(
-                np.broadcast_to(np.asarray(values.nodes[node]), (count,)), self.formats[node]
-            )
-            for _, node in self.graph.outputs
-        ]
-        return np.stack(columns, axis=1).astype(np.uint32)
+        return self._integers.sent(values, len(words)).view(np.uint32), flags
 
     def float_model(self, words: Words, fresh: Flags | None = None) -> Floats:
         """The NumPy float model on the same requests, (n, words_out) float64.
@@ -140,7 +122,7 @@ class Reference:
 
     def arrays(self, words: Words) -> dict[str, Floats]:
         """Request words (n, words_in) as float64 arrays by block name."""
-        values = np.ascontiguousarray(words).view(np.float32).astype(np.float64)
+        values = float_values(words)
         arrays, start = {}, 0
         for array in self.build.manifest.inputs:
             block = values[:, start : start + array.words]
@@ -150,7 +132,7 @@ class Reference:
 
     def columns(self, words: Words) -> dict[str, Floats]:
         """Request words as float64 columns (n,) by word name."""
-        values = np.ascontiguousarray(words).view(np.float32).astype(np.float64)
+        values = float_values(words)
         return {name: values[:, k] for k, name in enumerate(self.graph.inputs)}
 
     def undecided(self, words: Words, times: float = 1.0, fresh: Flags | None = None) -> Flags:
@@ -171,39 +153,42 @@ class Reference:
             columns |= self.integers(words, fresh)[2]
         return undecided(self.graph, columns, bounds, len(words))
 
-    def blocks(self, values: NDArray[np.generic]) -> dict[str, NDArray[np.generic]]:
-        """Columns (n, words_out) by result block name: (n, words of the block)."""
-        result, start = {}, 0
-        for array in self.build.manifest.outputs:
-            result[array.name] = values[:, start : start + array.words]
-            start += array.words
-        return result
-
-    def relative_errors(self, error: Floats, floats: Floats) -> dict[str, Floats]:
-        """Relative errors (n,) by block (:mod:`pinion.link.relative`).
+    def comparison(
+        self,
+        words: Words,
+        values: Floats,
+        flagged: Flags | None,
+        *,
+        times: float = 1.0,
+        fresh: Flags | None = None,
+    ) -> Comparison:
+        """Results (n, words_out) of requests (n, words_in) beside the float model's.
 
         Parameters
         ----------
-        error, floats : (n, words_out) absolute errors, and the float model's values.
+        flagged : requests (n,), None of what raises no flags.
+        times, fresh : as of `undecided`.
         """
-        return relative_errors(self.blocks(error), self.blocks(floats), self.build.manifest.scales)
+        return Comparison.of(
+            values,
+            self.float_model(words, fresh),
+            blocks=result_blocks(self.graph),
+            scales=self.build.manifest.scales,
+            flagged=flagged,
+            undecided=self.undecided(words, times, fresh),
+        )
 
     def distribution_of(
         self,
-        error: Floats,
-        flags: Flags,
+        comparison: Comparison,
         *,
-        undecided: Flags | None = None,
         distribution: str,
         seed: int,
         simulator: str,
         verdict: Verdict,
     ) -> ErrorDistribution:
-        """The errors of requests (n, words_out), flags (n,), for the build folder.
-
-        Errors of requests that are flagged or undecided are left out.
-        """
-        out = flags if undecided is None else flags | undecided
+        """The errors of valid requests, for the build folder."""
+        error = comparison.error[comparison.valid]
         outputs, blocks, start = self.graph.outputs, [], 0
         for array in self.build.manifest.outputs:
             own = slice(start, start := start + array.words)
@@ -213,16 +198,16 @@ class Reference:
                     unit=array.unit,
                     lsb=self.formats[outputs[own][0][1]].lsb,
                     words=[name for name, _ in outputs[own]],
-                    error=error[~out][:, own],
+                    error=error[:, own],
                     budget=self.budget[own],
                 )
                 blocks.append(block)
         return ErrorDistribution(
             build=f"{self.build.manifest.hash:016x}",
             distribution=distribution,
-            requests=len(error),
+            requests=len(comparison.valid),
             seed=seed,
-            flagged=int(flags.sum()),
+            flagged=int(comparison.flagged.sum()),
             simulator=simulator,
             blocks=tuple(blocks),
             verdict=verdict,
@@ -235,9 +220,8 @@ class Reference:
         ones. A result that is not a number is a complaint.
         """
         _, flags = self.expected(words_in)
-        flags = flags | self.undecided(words_in)
-        got = np.ascontiguousarray(words_out).view(np.float32).astype(np.float64)
-        error = np.abs(got - self.float_model(words_in))[~flags]
+        comparison = self.comparison(words_in, float_values(words_out), flags)
+        error = comparison.error[comparison.valid]
         complaints = []
         for k, (name, _) in enumerate(self.graph.outputs):
             # Written so that NaN fails.
@@ -284,6 +268,12 @@ def _listed(blocks: Sequence[tuple[str, tuple[int | str, ...], bool]]) -> str:
 def make(folder: Path) -> Reference:
     """The reference of a build folder; the cocotb bench calls this inside the simulator."""
     return Reference(Build.read(folder))
+
+
+def float_values(words: Words) -> Floats:
+    """Words of any shape, float32 bits, as float64."""
+    values: Floats = np.ascontiguousarray(words).view(np.float32).astype(np.float64)
+    return values
 
 
 def request_words(manifest: Manifest, arrays: Mapping[str, NDArray[np.float32]]) -> Words:

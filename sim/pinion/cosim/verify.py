@@ -18,16 +18,18 @@ from pinion.flow.build import VERILOG, Build, BuildError
 from pinion.flow.replaced import SIMULATION
 from pinion.flow.states import stray
 from pinion.flow.task_record import broken_task
+from pinion.formats.scales import result_blocks
 from pinion.functions import Function, sample
 from pinion.gateware.dsp48e2 import MACRO, explicit_text, model_path
 from pinion.gateware.emit import RTLIL, TOP
 from pinion.gateware.foreign import check_verilog
 from pinion.gateware.yosys import run_yosys, yosys_path
-from pinion.link.accuracy import Verdict, quantile, quantiles
+from pinion.link.accuracy import Verdict
+from pinion.link.comparison import Comparison
 from pinion.link.relative import floor
 
 from .compiled import CompiledCore
-from .reference import Reference, Words, request_words
+from .reference import Reference, Words, float_values, request_words
 from .runner import run_bench
 from .scoreboard import Divergence, first_divergence
 from .stream import StreamResult, joined, pack_records, unpack_records
@@ -154,13 +156,12 @@ def verify(
         **({"snapping": manifest.snapping} if manifest.snapping else {}),
     }
     home = distribution == manifest.budget_distribution
-    either = reference.undecided(words, stray(distribution, manifest.budget_distribution), fresh)
+    times = stray(distribution, manifest.budget_distribution)
+    comparison = reference.comparison(words, float_values(got), got_flags, times=times, fresh=fresh)
     if manifest.decisions:
-        figures["undecided"] = int(either.sum())
-    valid = ~(got_flags | either)
-    figures["valid"] = int(valid.sum())
-    error, accuracy = _accuracy(reference, words, got, valid, distribution, fresh)
-    figures |= accuracy
+        figures["undecided"] = int(comparison.undecided.sum())
+    figures["valid"] = int(comparison.valid.sum())
+    figures |= _accuracy(reference, comparison, distribution)
     if reference.graph.states:
         figures |= _drift(reference, words, got, got_flags, fresh)
     # Flags are for states outside: a format that flags the reference distribution is too small.
@@ -181,9 +182,7 @@ def verify(
     )
     if home and not dsp48e2:
         reference.distribution_of(
-            error,
-            got_flags,
-            undecided=either,
+            comparison,
             distribution=distribution,
             seed=seed,
             simulator=simulator,
@@ -323,42 +322,29 @@ def _lasts_are_right(result: StreamResult, beats: int) -> NDArray[np.bool_]:
     return right
 
 
-def _accuracy(
-    reference: Reference,
-    words: Words,
-    got: Words,
-    valid: NDArray[np.bool_],
-    distribution: str,
-    fresh: NDArray[np.bool_] | None,
-) -> tuple[NDArray[np.float64], dict[str, Any]]:
-    """Absolute errors (n, words_out), and the figures that sum up those of valid requests (n,)."""
-    error, relative = _errors(reference, words, got, fresh)
+def _accuracy(reference: Reference, comparison: Comparison, distribution: str) -> dict[str, Any]:
+    """The figures that sum up the errors of valid requests."""
     names = [name for name, _ in reference.graph.outputs]
-    largest = error[valid].max(axis=0) if valid.any() else np.full(len(names), np.nan)
-    figures: dict[str, Any] = {"error_max": _by_name(names, largest)}
     manifest = reference.build.manifest
     promised = manifest.promise(distribution)
-    wrong = np.zeros(len(words), dtype=np.bool_)
-    for block in relative.values():
-        wrong |= ~(block <= promised)  # NaN is wrong
-    figures |= {
-        "accuracy_held": not bool((wrong & valid).any()) if valid.any() else None,
+    wrong = comparison.wrong(promised)
+    figures: dict[str, Any] = {
+        "error_max": _by_name(names, comparison.largest_error),
+        "accuracy_held": comparison.held(wrong),
         "promise": manifest.promises.get(distribution),
         "wrong_above": promised,
-        "floor": {name: floor(manifest.scales[name]) for name in relative},
+        "floor": {name: floor(manifest.scales[name]) for name in comparison.relative},
         "budget_held": None,
         "budget": None,
     }
     if distribution == manifest.budget_distribution:
-        outside = (~(error <= reference.budget)).any(axis=1)
+        outside = comparison.outside(reference.budget)
         wrong |= outside
         figures |= {
-            "budget_held": not bool((outside & valid).any()) if valid.any() else None,
+            "budget_held": comparison.held(outside),
             "budget": _by_name(names, reference.budget),
         }
-    figures["wrong_unflagged"] = int((wrong & valid).sum())
-    figures |= quantiles({name: errors[valid] for name, errors in relative.items()})
-    return error, figures
+    return figures | {"wrong_unflagged": int(wrong.sum()), **comparison.quantiles()}
 
 
 def _drift(
@@ -369,24 +355,17 @@ def _drift(
     fresh: NDArray[np.bool_] | None,
 ) -> dict[str, Any]:
     """How far a stream strays from one in floats, by block, relative as errors are."""
-    floats = reference.float_stream(words, fresh)
-    values = np.ascontiguousarray(got).view(np.float32).astype(np.float64)
-    good = ~flagged
-    drift = {
-        name: quantile(relative[good], 1.0)
-        for name, relative in reference.relative_errors(np.abs(values - floats), floats).items()
+    stream = Comparison.of(
+        float_values(got),
+        reference.float_stream(words, fresh),
+        blocks=result_blocks(reference.graph),
+        scales=reference.build.manifest.scales,
+        flagged=flagged,
+    )
+    return {
+        "drift_max": stream.quantiles()["rel_err_max"],
+        "state_resets": 0 if fresh is None else int(fresh.sum()),
     }
-    return {"drift_max": drift, "state_resets": 0 if fresh is None else int(fresh.sum())}
-
-
-def _errors(
-    reference: Reference, words: Words, got: Words, fresh: NDArray[np.bool_] | None = None
-) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]]:
-    """Absolute errors (n, words_out), and relative block errors (n,) by block."""
-    floats = reference.float_model(words, fresh)
-    values = np.ascontiguousarray(got).view(np.float32).astype(np.float64)
-    error = np.abs(values - floats)
-    return error, reference.relative_errors(error, floats)
 
 
 def _by_name(names: Sequence[str], values: NDArray[np.float64]) -> dict[str, float | None]:

@@ -15,6 +15,7 @@ from pinion.graph import Graph, node_floats
 from pinion.graph.evaluate import Floats, adjoints, decisions
 from pinion.graph.ops import OPS, Family
 from pinion.graph.ranges import Ranges, chunks, measure_ranges, rounded_floats
+from pinion.link.comparison import Comparison
 from pinion.link.relative import divisors, rounded_up
 
 from .planfile import SavedPlan
@@ -143,23 +144,19 @@ class AutoFormats:
         States in which rounding turns a comparison are left out: there a result has no bound.
         Without any other the error is infinite.
         """
-        exact: list[Floats] = []
-        rounded: list[Floats] = []
+        errors: list[float] = []
         for part in chunks(self.judged):
             count = np.size(next(iter(part.values())))
-            found = rounded_floats(fixed, part)
-            alike = _decided_alike(fixed, part, found, count)
-            exact.append(_results(real, node_floats(real, part), count)[:, alike])
-            rounded.append(_results(fixed, found, count)[:, alike])
-        all_exact, all_rounded = np.concatenate(exact, axis=1), np.concatenate(rounded, axis=1)
-        if not all_exact.size:
-            return math.inf  # what was never compared is not exact
-        worst = 0.0
-        for name, words in result_blocks(real).items():
-            want, have = all_exact[words], all_rounded[words]
-            scale = divisors(np.abs(want).max(axis=0), self.scales[name])
-            worst = float(np.maximum(worst, np.max(np.abs(have - want).max(axis=0) / scale)))
-        return worst
+            rounded = rounded_floats(fixed, part)
+            comparison = Comparison.of(
+                _results(fixed, rounded, count),
+                _results(real, node_floats(real, part), count),
+                blocks=result_blocks(real),
+                scales=self.scales,
+                undecided=~_decided_alike(fixed, part, rounded, count),
+            )
+            errors += comparison.largest.values()
+        return float(np.max(errors)) if errors else math.inf  # what was never compared is not exact
 
     def refine(
         self,
@@ -294,8 +291,8 @@ def _decided_alike(
 
 
 def _results(graph: Graph, values: Sequence[Any], count: int) -> Floats:
-    """Values (outputs, count) of a graph's results, from those of its nodes."""
-    return np.stack([np.broadcast_to(values[node], (count,)) for _, node in graph.outputs])
+    """Values (count, outputs) of a graph's results, from those of its nodes."""
+    return np.stack([np.broadcast_to(values[node], (count,)) for _, node in graph.outputs], axis=1)
 
 
 def _unit_loads(graph: Graph, weights: Mapping[int, float], ii: int) -> list[list[int]]:

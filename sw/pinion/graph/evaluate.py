@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.fixedpoint import Flags, Format, Ints, Wide
+from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 
 from . import names
 from .graph import Graph, GraphError, Node
@@ -128,6 +129,8 @@ class Integers:
         self.graph = graph
         self.formats = formats(graph)
         _check_widths(graph, self.formats)
+        nodes = zip(graph.nodes, self.formats, strict=True)
+        self._inputs = {str(n.params[0]): fmt for n, fmt in nodes if n.op == names.INPUT}
 
     def __call__(self, inputs: Mapping[str, Ints]) -> FixedValues:
         """Exact integer value of every node, from integers (n,) in each input's format.
@@ -149,6 +152,31 @@ class Integers:
             values.append(value)
             flags.append(flag)
         return FixedValues(tuple(values), tuple(flags))
+
+    def received(
+        self, columns: Mapping[str, NDArray[Any]], count: int
+    ) -> tuple[dict[str, Ints], Flags]:
+        """Integers (count,) of each input word but those of state, and the requests (count,) with
+        a number that its format does not hold.
+
+        Parameters
+        ----------
+        columns : (count,) by input word, as float32.
+        """
+        inputs, flags = dict[str, Ints](), np.zeros(count, dtype=np.bool_)
+        for word in self.graph.inputs:
+            bits = np.ascontiguousarray(columns[word], dtype=np.float32).view(np.uint32)
+            inputs[word], bad = float32_to_fixed(bits, self._inputs[word])
+            flags |= bad
+        return inputs, flags
+
+    def sent(self, values: FixedValues, count: int) -> NDArray[np.float32]:
+        """Results (count, words) as float32, as they travel."""
+        words = np.empty((count, len(self.graph.outputs)), dtype=np.uint32)
+        for at, (_, node) in enumerate(self.graph.outputs):
+            whole = np.broadcast_to(np.asarray(values.nodes[node]), (count,))
+            words[:, at] = fixed_to_float32(whole, self.formats[node])
+        return words.view(np.float32)
 
 
 def node_integers(graph: Graph, inputs: Mapping[str, Ints]) -> FixedValues:

@@ -269,17 +269,9 @@ class ErrorDistribution:
             raise ERRORS.damaged(folder, str(error)) from None
 
 
-def quantiles(relative: Mapping[str, NDArray[Any]]) -> dict[str, dict[str, float | None]]:
-    """Median, 99 % and largest by block, under the names that ``verify`` gives them; None where
-    there is no error, or where one is no finite number."""
-    return {
-        f"rel_err_{key}": {name: quantile(error, q) for name, error in relative.items()}
-        for key, q in (("median", 0.5), ("p99", 0.99), ("max", 1.0))
-    }
-
-
 def quantile(errors: NDArray[Any], share: float) -> float | None:
-    """What so large a share of errors (n,) is not above, as JSON has it."""
+    """What so large a share of errors (n,) is not above, as JSON has it; None where there is no
+    error, or where one is no finite number."""
     finite = len(errors) > 0 and bool(np.isfinite(errors).all())
     return float(np.quantile(errors, share)) if finite else None
 
@@ -317,9 +309,7 @@ def _groups(words: Sequence[str]) -> dict[str, list[int]]:
 
 def _group(name: str, columns: Sequence[int], errors: Floats, edges: Floats) -> ErrorGroup:
     counts = np.histogram(np.clip(errors, edges[0], None), bins=edges)[0]
-    median, p99, largest = (
-        float(np.quantile(errors, q)) if errors.size else None for q in (0.5, 0.99, 1.0)
-    )
+    median, p99, largest = (quantile(errors, q) for q in (0.5, 0.99, 1.0))
     return ErrorGroup(
         name=name,
         words=tuple(columns),

@@ -9,7 +9,6 @@ each operation happens, and in which order sums are gathered for its interval.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from pinion.api import backend
 from pinion.batch import Backend, Closing, Result, by_name
 from pinion.control.errors import ControlError
-from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 from pinion.flow.objective import objective_timing, signal_multiplier
 from pinion.formats import FormatPlan, lower
 from pinion.formats.auto import AutoFormats
@@ -25,8 +23,8 @@ from pinion.formats.multiplier import Multiplier
 from pinion.formats.scales import block_scales
 from pinion.formats.signals import TableFormats
 from pinion.functions import Function, function, reduced_graph
-from pinion.graph import Graph, node_integers
-from pinion.graph.evaluate import formats as node_formats
+from pinion.graph import Graph
+from pinion.graph.evaluate import Integers
 from pinion.graph.passes import fold
 from pinion.graph.ranges import measure_ranges
 from pinion.hls.costs import DatapathCosts
@@ -121,10 +119,7 @@ class FixedGradients(Closing):
             raise ControlError(f"The fixed graph reads {sorted(missing)[0]}, which is no input.")
         self.arithmetic = arithmetic
         self.fixed = fixed
-        self._formats = node_formats(fixed)
-        self._inputs = [
-            self._formats[i] for i, node in enumerate(fixed.nodes) if node.op == "input"
-        ]
+        self._integers = Integers(fixed)
         self._forward: Backend = backend(arithmetic.model, "aba", device="cpu")
         self._minv: Backend = backend(arithmetic.model, "minv", device="cpu")
 
@@ -144,19 +139,11 @@ class FixedGradients(Closing):
     def gradient(self, columns: Columns) -> tuple[dict[str, Floats], NDArray[np.bool_]]:
         """Results by block, (n, nv, nv), of input words (n,), and the flags (n,)."""
         count = len(next(iter(columns.values())))
-        flags = np.zeros(count, dtype=np.bool_)
-        integers: dict[str, Any] = {}
-        for word, fmt in zip(self.fixed.inputs, self._inputs, strict=True):
-            bits = columns[word].astype(np.float32).view(np.uint32)
-            integers[word], bad = float32_to_fixed(bits, fmt)
-            flags |= bad
-        values = node_integers(self.fixed, integers)
+        inputs, flags = self._integers.received(columns, count)
+        values = self._integers(inputs)
         flags |= values.any_saturated(count)
-        found: dict[str, Floats] = {}
-        for word, node in self.fixed.outputs:
-            whole = np.broadcast_to(np.asarray(values.nodes[node]), (count,))
-            words = fixed_to_float32(whole, self._formats[node]).astype(np.uint32)
-            found[str(word)] = words.view(np.float32).astype(np.float64)
+        results = self._integers.sent(values, count).astype(np.float64).T
+        words = {str(word): x for (word, _), x in zip(self.fixed.outputs, results, strict=True)}
         model, arithmetic = self.arithmetic.model, self.arithmetic
         blocks: dict[str, Floats] = {}
         for block in arithmetic.row.results:
@@ -164,7 +151,7 @@ class FixedGradients(Closing):
             flat = np.zeros((count, int(np.prod(dims))))
             for place, at in block.positions(model).items():
                 known = arithmetic.constants.get(str(place), 0.0)
-                flat[:, at] = found.get(str(place), known)
+                flat[:, at] = words.get(str(place), known)
             blocks[block.name] = flat.reshape(count, *dims)
         return blocks, flags
 
