@@ -24,7 +24,7 @@ from pinion.gateware.emit import RTLIL, core_rtlil
 from pinion.gateware.verilog import emit_verilog
 from pinion.graph import Graph, format_graph, parse_graph
 from pinion.graph.passes import fold
-from pinion.hls import Design, design
+from pinion.hls import Design, DesignSettings, design
 from pinion.hls.clusters import link_parents
 from pinion.hls.costs import DatapathCosts
 from pinion.hls.design import known_words
@@ -218,8 +218,7 @@ def explained_design(
     states = budget_states(model, row, distribution)
 
     def formatted(plan: FormatPlan | AutoFormats, interval: int) -> Design:
-        return design(
-            traced,
+        settings = DesignSettings(
             ii=interval,
             plan=plan,
             timing=objective_timing(request.objective, plan),
@@ -229,9 +228,8 @@ def explained_design(
             patience=PATIENCE[request.objective],
             link_parents=parents,
             floorplan=floorplan,
-            report=report,
-            advance=advance,
         )
+        return design(traced, settings, report=report, advance=advance)
 
     def at(interval: int) -> Design:
         report(f"Scheduling at one result every {interval} cycles")
