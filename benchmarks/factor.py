@@ -18,7 +18,7 @@ from typing import Any
 
 from pinion.cli.bench_core import GRADIENT, SAMPLES, Case, measured
 from pinion.cli.terminal import show
-from pinion.flow.build import make_design
+from pinion.flow.design import make_design
 from pinion.flow.measure import hardware
 from pinion.flow.unit_cost import unit_cost
 from pinion.functions import function

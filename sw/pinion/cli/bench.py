@@ -289,7 +289,7 @@ def _leave(against: Mapping[str, Any]) -> None:
 
 def row(robot: str, ii: int) -> dict[str, Any]:
     """Operations, units, latency and registers of one robot's core at one interval."""
-    from pinion.flow.build import make_design
+    from pinion.flow.design import make_design
     from pinion.flow.measure import hardware
     from pinion.functions import function
     from pinion.request import BuildRequest
@@ -386,7 +386,7 @@ def _leave_functions(rows: Sequence[Mapping[str, Any]]) -> None:
 
 def function_row(name: str, derivatives: str) -> dict[str, Any]:
     """Hardware and errors of one function of the iiwa14."""
-    from pinion.flow.build import make_design
+    from pinion.flow.design import make_design
     from pinion.flow.measure import hardware, measure
     from pinion.functions import function
     from pinion.request import BuildRequest
