@@ -19,7 +19,7 @@ from typing import Any
 from pinion.bench.core.cases import GRADIENT, SAMPLES, Case, measured
 from pinion.bench.core.comparison import measured_table
 from pinion.console.terminal import show
-from pinion.flow.build import make_design
+from pinion.flow.design import make_design
 from pinion.flow.measure import hardware
 from pinion.flow.unit_cost import unit_cost
 from pinion.functions import function

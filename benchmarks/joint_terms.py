@@ -12,7 +12,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pinion.flow.build import make_design
+from pinion.flow.design import make_design
 from pinion.flow.measure import hardware
 from pinion.functions import row_of
 from pinion.request import BuildRequest

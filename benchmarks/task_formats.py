@@ -21,9 +21,10 @@ from typing import Any
 
 from pinion.control.task.task import read_task
 from pinion.control.task.tracking_loss import TrackingLoss
-from pinion.flow.build import build, make_design
+from pinion.flow.build import build
 from pinion.flow.by_task import TaskSearch
 from pinion.flow.candidate import Candidate
+from pinion.flow.design import make_design
 from pinion.flow.measure import measure as measured_open
 from pinion.flow.unit_cost import unit_cost
 from pinion.functions import function

@@ -242,16 +242,17 @@ def test_formats_that_miss_their_error_end_with_a_code_that_scripts_see(
 ) -> None:
     """In the states that the build measures; the folder is there all the same."""
     shares: list[float] = []
-    made, measured = building.explained_design, building.measured_errors
+    designing = importlib.import_module("pinion.flow.design")
+    chosen, measured = designing.format_plan, building.measured_errors
 
-    def watched(*arguments: Any, headroom: float = HEADROOM, **options: Any) -> Any:
+    def watched(*arguments: Any, headroom: float, **options: Any) -> Any:
         shares.append(headroom)
-        return made(*arguments, headroom=headroom, **options)
+        return chosen(*arguments, headroom=headroom, **options)
 
     def worse(*arguments: Any, **options: Any) -> dict[str, float | None]:
         return {**measured(*arguments, **options), "reference": 2e-3}
 
-    monkeypatch.setattr(building, "explained_design", watched)
+    monkeypatch.setattr(designing, "format_plan", watched)
     monkeypatch.setattr(building, "measured_errors", worse)
     folder = tmp_path / "core"
     done = pinion("build", "pendulum", "rnea", "--ii", 4, "--formats", "auto", "-o", folder)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,12 +17,10 @@ from pinion.cosim.promises import check_promises
 from pinion.cosim.reference import Reference
 from pinion.cosim.verify import verify
 from pinion.flow.alternative import alternative
-from pinion.flow.build import Build, BuildError
+from pinion.flow.build import TRIES, Build, BuildError, choose_finer_formats
 from pinion.flow.promises import (
     GATE,
     MARGIN,
-    TRIES,
-    finer,
     gate_sentence,
     misses_target,
     promises,
@@ -29,6 +29,7 @@ from pinion.formats.auto import HEADROOM, PrecisionError
 from pinion.functions import DISTRIBUTIONS, function, sample
 from pinion.link import Manifest
 from pinion.report import promise_table
+from pinion.request import BuildRequest
 from pinion.robot import load
 from tests.gateware.link.mutants import mutant
 from tests.support.builds import build, make_design
@@ -252,17 +253,29 @@ def again(errors: Sequence[float | None]) -> tuple[Any, Any, list[float]]:
     """What becomes of designs with these errors, one after the other; and the shares asked for."""
     shares: list[float] = []
 
-    def planned(share: float) -> Any:
-        shares.append(share)
+    def choose(draft: Any) -> None:
+        shares.append(draft.headroom)
         if len(shares) >= len(errors):
             raise PrecisionError("No finer formats.")
-        return len(shares)
 
-    def measure(plan: Any) -> dict[str, float | None]:
-        return {"reference": errors[plan], "rest": 9.0}
+    def schedule(draft: Any) -> None:
+        draft.design = len(shares)  # a number in the place of a design
 
-    plan, measured = finer(*(0, measure(0), planned, measure), home="reference", wanted=1e-3)  # type: ignore[arg-type]  # numbers in the place of designs
-    return plan, measured["reference"], shares
+    def measure(_model: None, _function: None, number: int, **_: Any) -> dict[str, float | None]:
+        return {"reference": errors[number], "rest": 9.0}
+
+    draft: Any = SimpleNamespace(
+        model=None, computed=None, search=None, request=BuildRequest(formats="auto"), report=print,
+        advance=None, home="reference", max_error=1e-3, headroom=HEADROOM, design=0,
+        measured=measure(None, None, 0), reason="",
+    )  # fmt: skip
+    module = importlib.import_module("pinion.flow.build")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "choose_formats", choose)
+        patch.setattr(module, "schedule", schedule)
+        patch.setattr(module, "measured_errors", measure)
+        choose_finer_formats(draft)
+    return draft.design, draft.measured["reference"], shares
 
 
 def test_formats_are_chosen_finer_until_the_error_that_was_asked_for_is_measured() -> None:

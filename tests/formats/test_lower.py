@@ -28,7 +28,7 @@ from pinion.graph.check import verify
 from pinion.graph.evaluate import formats
 from pinion.graph.ops import constant_format
 from pinion.graph.passes import fold
-from pinion.hls import design
+from pinion.hls import DesignSettings, design
 from pinion.hls.operations import operations
 from pinion.hls.sums import gather_dots
 from tests.graph.helpers import Q16, TIMING, designed, graphs, integers, random_inputs, states
@@ -164,7 +164,7 @@ def divider(numerator: bool = False) -> Graph:
 @pytest.mark.parametrize("smallest", [2.0, 0.5])
 def test_pivots_below_half_the_smallest_of_the_states_are_flagged(smallest: float) -> None:
     states = {"x": np.array([-smallest, 4.0])}
-    made = design(divider(), ii=2, plan=Q16, timing=TIMING, states=states)
+    made = design(divider(), DesignSettings(ii=2, plan=Q16, timing=TIMING, states=states))
     edge = int(smallest * 2**15)
     x = np.array([0, 1, edge - 1, 1 - edge, edge, -edge, edge + 1, 1 << 20])
     flags = compare(made.fixed, {"x": x})
@@ -289,7 +289,7 @@ def test_a_constant_that_does_not_fit_is_a_sentence(value: float) -> None:
         )
     )
     with pytest.raises(ValueError, match=r"\(arm\.py:3\) does not fit q16\.16, which ends at"):
-        design(graph, ii=1, plan=Q16, timing=TIMING, states={"x": np.zeros(1)})
+        design(graph, DesignSettings(ii=1, plan=Q16, timing=TIMING, states={"x": np.zeros(1)}))
     with pytest.raises(ValueError, match="choose a format with more integer bits"):
         evaluate_integers(lower(graph, Q16), {"x": np.zeros(1, np.int64)})
 
@@ -318,5 +318,6 @@ def test_what_has_no_value_and_what_is_too_wide_is_a_sentence() -> None:
         evaluate_integers(graph, {"x": np.zeros(1, np.int64)})
     with pytest.raises(GraphError, match=r"Node %1 \(mul\) is exact but used without a quantize"):
         operations(graph, TIMING)
+    settings = DesignSettings(ii=1, plan=Q16, timing=TIMING, states={})
     with pytest.raises(ValueError, match="without inputs or without results needs no hardware"):
-        design(Graph((Node("input", (), ("x",)),), ()), ii=1, plan=Q16, timing=TIMING, states={})
+        design(Graph((Node("input", (), ("x",)),), ()), settings)

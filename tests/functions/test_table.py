@@ -27,7 +27,7 @@ from pinion.functions import (
 )
 from pinion.graph import evaluate_floats, op_counts
 from pinion.graph.passes import fold
-from pinion.hls import Timing, design
+from pinion.hls import DesignSettings, Timing, design
 from pinion.robot import JointKind, Model, load, load_text, random_tree
 
 Q16 = FormatPlan.parse("q16.16")
@@ -116,8 +116,7 @@ def test_what_travels_and_the_constants_make_the_whole_result(row: Function, nam
     model, count, seed = robot(name), 12, 9
     drawn = sample(model, row, count, distribution="reference", seed=seed)
     matrices = [block for block in row.inputs if len(block.shape) > 1]
-    made = design(
-        row.trace(model),
+    settings = DesignSettings(
         ii=16,
         plan=Q16,
         timing=Timing(),
@@ -125,6 +124,7 @@ def test_what_travels_and_the_constants_make_the_whole_result(row: Function, nam
         droppable={word for block in matrices for word in block.words(model)},
         effort=1,
     )
+    made = design(row.trace(model), settings)
     real, constants = made.real, made.constants
     assert not any(real.nodes[node].op == "const" for _, node in real.outputs)
     inputs = [array_of(block, model, set(real.inputs), {}) for block in row.inputs]

@@ -26,7 +26,7 @@ from pinion.graph.evaluate import formats as node_formats
 from pinion.graph.graph import Param
 from pinion.graph.passes import fold
 from pinion.graph.ranges import measure_ranges
-from pinion.hls import Design, Timing, design
+from pinion.hls import Design, DesignSettings, Timing, design
 from pinion.hls.design import known_words
 from pinion.hls.sums import gather_dots
 from pinion.robot import Model, coupled, load
@@ -78,14 +78,14 @@ def integers(values: Mapping[str, Any], fmt: Format) -> dict[str, Ints]:
 def designed(
     robot: str, ii: int, formats: str = "q16.16", effort: int = 1, name: str = "rnea"
 ) -> Design:
-    return design(
-        traced(robot, name),
+    settings = DesignSettings(
         ii=ii,
         plan=FormatPlan.parse(formats),
         timing=TIMING,
         states=states(robot, 50, seed=1, name=name),
         effort=effort,
     )
+    return design(traced(robot, name), settings)
 
 
 @cache

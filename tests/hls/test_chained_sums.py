@@ -30,6 +30,7 @@ from pinion.graph.ranges import measure_ranges
 from pinion.hls import (
     CheckError,
     Design,
+    DesignSettings,
     bind,
     check_binding,
     check_schedule,
@@ -273,9 +274,8 @@ def test_a_chained_design_passes_the_checker(robot: str, name: str) -> None:
     def made(chained: int) -> Design:
         timing = replace(timing_for(auto), chained=chained, multiplier_stages=1)
         few = states(robot, 30, seed=1, name=name)
-        return design(
-            folded(robot, name), ii=8, plan=auto, timing=timing, states=few, patience=(0.0,)
-        )
+        settings = DesignSettings(ii=8, plan=auto, timing=timing, states=few, patience=(0.0,))
+        return design(folded(robot, name), settings)
 
     one, two = made(1), made(2)
     labels = {kind.label for kind in two.binding.schedule.units}

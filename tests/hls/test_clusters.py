@@ -12,7 +12,7 @@ import pytest
 from pinion.formats.lower import lower
 from pinion.functions import function
 from pinion.graph import Graph, Region
-from pinion.hls import Operand, Operation, UnitKind, design, operations
+from pinion.hls import DesignSettings, Operand, Operation, UnitKind, design, operations
 from pinion.hls.clusters import ClusterError, cluster_name, clustered, link_parents
 from pinion.hls.operations import kind_names
 from pinion.hls.schedule import unit_counts
@@ -175,10 +175,11 @@ def test_names_tell_clusters_apart_and_share_the_units_name() -> None:
 @pytest.mark.parametrize("robot", ["chain_3", "hyq"])
 def test_a_design_with_clusters_passes_the_checker_with_as_many_multipliers(robot: str) -> None:
     def made(parents: tuple[int, ...]) -> tuple[int, int, set[str]]:
-        plan = design(
-            traced(robot), ii=4, plan=Q16, timing=TIMING, states=states(robot, 20, seed=1),
+        settings = DesignSettings(
+            ii=4, plan=Q16, timing=TIMING, states=states(robot, 20, seed=1),
             effort=1, link_parents=parents,
         )  # fmt: skip
+        plan = design(traced(robot), settings)
         clusters = {kind.cluster for kind in plan.binding.schedule.units}
         return plan.multipliers, plan.adders, clusters
 

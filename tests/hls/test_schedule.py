@@ -21,6 +21,7 @@ from pinion.graph.check import verify
 from pinion.graph.passes import dead_code, fold
 from pinion.hls import (
     Design,
+    DesignSettings,
     Operation,
     ScheduleError,
     Timing,
@@ -138,9 +139,8 @@ def test_latency_is_at_least_the_longest_path_and_little_more(robot: str, ii: in
 
 
 def test_the_iiwa14_at_8_meets_its_targets() -> None:
-    made = design(
-        traced("iiwa14"), ii=8, plan=Q16, timing=TIMING, states=states("iiwa14", 20, seed=1)
-    )
+    values = states("iiwa14", 20, seed=1)
+    made = design(traced("iiwa14"), DesignSettings(ii=8, plan=Q16, timing=TIMING, states=values))
     print(table_row("iiwa14", 8, made))
     assert made.binding.schedule.schedule_cycles <= 110
     assert made.multipliers <= 60
@@ -265,14 +265,10 @@ def test_schedules_with_reciprocals_are_checked(name: str, ii: int) -> None:
 @pytest.mark.parametrize("robot", ["two_link", "iiwa14"])
 def test_a_design_does_not_depend_on_the_run(robot: str) -> None:
     def again() -> Design:
-        return design(
-            traced(robot),
-            ii=4,
-            plan=Q16,
-            timing=TIMING,
-            states=states(robot, 20, seed=1),
-            effort=2,
+        settings = DesignSettings(
+            ii=4, plan=Q16, timing=TIMING, states=states(robot, 20, seed=1), effort=2
         )
+        return design(traced(robot), settings)
 
     first, second = again(), again()
     assert first.binding == second.binding
@@ -292,10 +288,10 @@ def test_a_design_does_not_depend_on_the_run(robot: str) -> None:
     ids=str,
 )
 def test_other_unit_latencies_are_scheduled_as_well(timing: Timing) -> None:
-    made = design(
-        traced("iiwa14"), ii=8, plan=Q16, timing=timing, states=states("iiwa14", 5, seed=1),
-        effort=1,
-    )  # fmt: skip
+    settings = DesignSettings(
+        ii=8, plan=Q16, timing=timing, states=states("iiwa14", 5, seed=1), effort=1
+    )
+    made = design(traced("iiwa14"), settings)
     plan = made.binding.schedule
     assert plan.timing == timing
     for operation in plan.operations:
@@ -399,8 +395,9 @@ def test_more_units_than_needed_are_allowed() -> None:
 def test_an_interval_below_one_is_a_sentence(ii: int) -> None:
     with pytest.raises(ScheduleError, match=rf"at least 1 cycle, not {ii}\."):
         schedule(designed("pendulum", 1).binding.schedule.operations, ii=ii, timing=TIMING)
+    settings = DesignSettings(ii=ii, plan=Q16, timing=TIMING, states={"q[0]": np.zeros(1)})
     with pytest.raises(ScheduleError, match=rf"at least 1 cycle, not {ii}\."):
-        design(traced("pendulum"), ii=ii, plan=Q16, timing=TIMING, states={"q[0]": np.zeros(1)})
+        design(traced("pendulum"), settings)
 
 
 def test_too_few_units_are_a_sentence() -> None:

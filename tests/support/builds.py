@@ -8,8 +8,8 @@ from typing import Any, Unpack
 
 from pinion.base.progress import Advance, unheard
 from pinion.flow.build import build as build_core
-from pinion.flow.build import make_design as design_core
 from pinion.flow.by_task import Goal
+from pinion.flow.design import make_design as design_core
 from pinion.functions import Function
 from pinion.hls import Design
 from pinion.link import Manifest
@@ -37,7 +37,7 @@ def build(
 
 
 def make_design(model: Model, row: Function, **options: Any) -> Design:
-    """A design; what belongs to no request goes to `pinion.flow.build.make_design` as it is."""
-    names = ("headroom", "floorplan", "search", "report")
+    """A design; what belongs to no request goes to `pinion.flow.design.make_design` as it is."""
+    names = ("search", "report")
     own = {name: options.pop(name) for name in names if name in options}
     return design_core(model, row, BuildRequest.of(**options), **own)

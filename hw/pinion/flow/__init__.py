@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from .build import Build, BuildError, build, make_design
+from .build import Build, BuildError, build
+from .design import make_design
 
 __all__ = ["Build", "BuildError", "build", "make_design"]

@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pinion.base.escaping import control_in
 from pinion.base.places import check_place, holds_us, scratch_beside
 from pinion.base.progress import Advance, portion, unheard
-from pinion.formats import FormatPlan
-from pinion.formats.auto import HEADROOM, AutoFormats, PrecisionError
+from pinion.formats.auto import PrecisionError
 from pinion.formats.planfile import PLAN, plan_text
-from pinion.formats.scales import block_scales
-from pinion.functions import BuiltFunction, Function, reduced_graph, snapping
+from pinion.functions import BuiltFunction, Function, snapping
 from pinion.gateware.core import Core
 from pinion.gateware.dsp48e2 import VERILOG as DSP48E2
 from pinion.gateware.dsp48e2 import explicit_modules
 from pinion.gateware.emit import RTLIL, core_rtlil
 from pinion.gateware.verilog import emit_verilog
 from pinion.graph import Graph, format_graph, parse_graph
-from pinion.graph.passes import fold
-from pinion.hls import Design, design
-from pinion.hls.clusters import link_parents
-from pinion.hls.costs import DatapathCosts
-from pinion.hls.design import known_words
-from pinion.hls.schedule import LoopError
+from pinion.hls import Design
 from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import MODEL, SCHEDULE
 from pinion.link.digests import check_digests, write_digests
@@ -39,33 +32,29 @@ from pinion.robot.naming import check_names
 
 from .by_task import Goal, TaskSearch
 from .description import build_manifest, content_digest, function_text, schedule_rows
-from .interval import choose_interval
-from .objective import (
-    AUTO,
-    AUTO18,
-    PATIENCE,
-    format_plan,
-    objective_timing,
-    signal_multiplier,
-)
-from .promises import GATE, finer, measured_errors, stated
+from .design import DESIGN, DesignDraft, choose_formats, schedule
+from .objective import AUTO, AUTO18, signal_multiplier
+from .promises import GATE, measured_errors, stated
 from .replaced import exchange
-from .states import REFERENCE, budget_states, scale_states
-from .targets import find_target, resolved
+from .states import REFERENCE
+from .targets import Report, Target, find_target, resolved
 from .task_record import RECORD, TASK, record_text, task_record
 
 # About the share of the time of elaboration after which all units are there, but not their text.
 _ELABORATED = 0.3
+
+TRIES = 3
+"""Designs with finer formats, where the errors of the first one are larger in other states than in
+those that its formats were chosen on."""
+
+# So much finer than what was measured asks for.
+_FINER = 0.9
 
 FUNCTION, GRAPH, VERILOG = "function.json", "graph.txt", "core.v"
 
 
 class BuildError(ValueError):
     """What was asked for cannot be built, or not there; the message says why."""
-
-
-def _quiet(message: str) -> None:
-    del message
 
 
 @dataclass(frozen=True)
@@ -136,140 +125,45 @@ class Built:
     kept: Path | None = None
 
 
-def make_design(
-    model: Model,
-    row: Function,
-    request: BuildRequest,
-    *,
-    headroom: float = HEADROOM,
-    floorplan: bool = False,
-    search: TaskSearch | None = None,
-    report: Callable[[str], None] = _quiet,
-    advance: Advance = unheard,
-) -> Design:
-    """Trace, schedule and bind a function of a robot.
+@dataclass(kw_only=True)
+class BuildDraft(DesignDraft):
+    """A build in the making: what its stages have added to its design so far.
 
-    Parameters
-    ----------
-    request : options of robot and row are not looked at.
-    headroom : share of the largest error that formats by signal are chosen for.
-    floorplan : choose units for short wires (:mod:`pinion.hls.floorplan`).
-    search : what chooses the formats in place of those of the request.
-    report, advance : as in :func:`build`.
-
-    Raises
-    ------
-    ValueError
-        Subclasses with a sentence: an unknown format, an interval below 1 or shorter than a loop
-        through states, a constant of the robot that the format cannot hold.
+    Members
+    -------
+    folder, as_read : as in :func:`build`.
+    board : the target.
+    measured : largest errors of the design by distribution (:func:`.promises.measured_errors`).
+    record : of the task's search, if there was one.
+    rows : the schedule as data.
+    manifest, core, kept : in the end.
     """
-    return explained_design(
-        model,
-        row,
-        resolved(request),
-        headroom=headroom,
-        floorplan=floorplan,
-        search=search,
-        report=report,
-        advance=advance,
-    )[0]
 
+    folder: Path
+    as_read: Model | None
+    board: Target
+    measured: dict[str, float | None] = field(init=False)
+    record: dict[str, Any] | None = None
+    rows: dict[str, Any] = field(init=False)
+    manifest: Manifest = field(init=False)
+    core: Core = field(init=False)
+    kept: Path | None = None
 
-def explained_design(
-    model: Model,
-    row: Function,
-    request: BuildRequest,
-    *,
-    headroom: float = HEADROOM,
-    floorplan: bool,
-    search: TaskSearch | None,
-    report: Callable[[str], None],
-    advance: Advance,
-) -> tuple[Design, str]:
-    """The design of a resolved request, and why its interval was chosen; "" where it was given."""
-    ii, reason = request.ii, ""
-    assert request.clock_mhz is not None
-    parents = link_parents(request.clusters, model.parents)
-    report(f"Tracing {row.name} for {model.name}")
-    row.check(model)
-    if row.published:
-        traced = row.trace(model, minimal=False)
-    else:
-        report("Taking out superfluous operations")
-        traced = reduced_graph(model, row, costs=DatapathCosts(), advance=advance)
-    matrices = [block for block in row.inputs if len(block.shape) > 1]
-    droppable = {word for block in matrices for word in block.words(model)}
-    folded, constants = known_words(fold(traced), droppable)
-    scales = block_scales(folded, scale_states(model, row))
-    chosen = None
-    if ii is None:
-        chosen = choose_interval(folded, clock_mhz=request.clock_mhz)
-        ii = chosen.ii
-        # With states a schedule decides: their loops may take longer.
-        if not folded.states:
-            reason = f"Interval {ii}: {chosen.why}"
-            report(reason)
-    plan: FormatPlan | AutoFormats
-    if search is None:
-        plan = format_plan(model, row, folded, request, scales=scales, headroom=headroom)
-    else:
-        plan = search.plan(folded, constants, scales, ii)
-    distribution = plan.distribution if isinstance(plan, AutoFormats) else REFERENCE
-    states = budget_states(model, row, distribution)
+    @cached_property
+    def computed(self) -> BuiltFunction:
+        """The function as it is built."""
+        return BuiltFunction.of(self.row, self.model)
 
-    def formatted(plan: FormatPlan | AutoFormats, interval: int) -> Design:
-        return design(
-            traced,
-            ii=interval,
-            plan=plan,
-            timing=objective_timing(request.objective, plan),
-            states=states,
-            scales=scales,
-            droppable=droppable,
-            patience=PATIENCE[request.objective],
-            link_parents=parents,
-            floorplan=floorplan,
-            report=report,
-            advance=advance,
-        )
+    @property
+    def home(self) -> str:
+        """The distribution that the design is made for."""
+        return self.design.saved.distribution if self.design.saved else REFERENCE
 
-    def at(interval: int) -> Design:
-        report(f"Scheduling at one result every {interval} cycles")
-        try:
-            return formatted(plan, interval)
-        except PrecisionError:
-            if not isinstance(plan, AutoFormats) or (finer := plan.finer()) is None:
-                raise
-            report("Scheduling with longer sines and cosines")
-            return formatted(finer, interval)
-
-    wanted, late, made, loop = ii, None, None, ""
-    while made is None:
-        try:
-            made = at(ii)
-        except LoopError as error:
-            late, ii, loop = late or error, error.ii, error.through
-            report(f"The loop through {loop} takes {ii} cycles")
-    if late is None:
-        if chosen is not None and folded.states:
-            reason = f"Interval {ii}: {chosen.why}"
-            report(reason)
-        return made, reason
-    # Sums are gathered for an interval: only a design shows whether the next shorter one is kept.
-    while ii - 1 > wanted:
-        try:
-            made = at(ii - 1)
-        except LoopError:
-            break
-        ii -= 1
-    if chosen is None:
-        raise LoopError(late.words, asked=wanted, ii=ii)
-    reason = (
-        f"Interval {ii}: the loop through {loop} takes {ii} cycles, and a request waits for the "
-        f"one before it; without it the interval would be {wanted}: {chosen.why}"
-    )
-    report(reason)
-    return made, reason
+    @property
+    def max_error(self) -> float:
+        """The largest relative error that the design is made for, and is to promise."""
+        saved = self.design.saved
+        return saved.max_error if saved else self.request.max_error or GATE
 
 
 def build(
@@ -280,7 +174,7 @@ def build(
     *,
     as_read: Model | None = None,
     goal: Goal | None = None,
-    report: Callable[[str], None] = _quiet,
+    report: Report = lambda text: None,
     advance: Advance = unheard,
 ) -> Built:
     """Build a core and write its folder.
@@ -329,83 +223,134 @@ def build(
             model, row, goal, adds=board.formats != AUTO18,
             ranges=request.ranges, objective=request.objective, report=report,
         )  # fmt: skip
-    planned = partial(
-        explained_design,
-        model,
-        row,
-        request,
-        floorplan=board.floorplan,
-        search=search,
-        report=report,
-        advance=advance,
-    )
-    plan, interval = planned()
-    if search is not None:
-        search.judge(plan)
-    computed = BuiltFunction.of(row, model)
-    home = plan.saved.distribution if plan.saved else REFERENCE
-    wanted = plan.saved.max_error if plan.saved else request.max_error or GATE
-    if search is not None:
-        wanted = 0.0  # so that what is measured is what is promised
-
-    def measure(plan: Design) -> dict[str, float | None]:
-        report("Measuring the errors on every distribution of states")
-        return measured_errors(model, computed, plan, home=home, wanted=wanted, advance=advance)
-
-    measured = measure(plan)
-    if search is None and signal_multiplier(request.formats or "") is not None:
-        plan, measured = finer(
-            plan, measured, lambda share: planned(headroom=share)[0], measure,
-            home=home, wanted=wanted, report=report,
-        )  # fmt: skip
-    record: dict[str, Any] | None = None
-    if search is not None:
-        wanted = stated(measured, home=home, name=search.goal.name)
-        assert plan.saved is not None
-        plan = replace(plan, saved=replace(plan.saved, max_error=wanted, task=search.goal.name))
-        record = task_record(search)
-        request = replace(request, formats=record["formats"], max_error=None)
-    report("Elaborating the gateware")
-    # The hash covers the latencies of the core that will hold it.
-    probe = Core(graph=plan.fixed, binding=plan.binding, build_hash=0)
-    rows = schedule_rows(plan, probe)
-    manifest = build_manifest(
-        model, row, plan, probe, rows, request,
-        max_error=wanted,
-        measured=measured,
-        content=content_digest(computed, plan.fixed, rows),
-        snapping=snapping(as_read, model, row) if as_read else None,
-        record=record,
+    draft = BuildDraft(
+        model=model, row=row, request=request, search=search, report=report, advance=advance,
+        folder=folder, as_read=as_read, board=board,
     )  # fmt: skip
-    core = Core(
-        graph=plan.fixed,
-        binding=plan.binding,
-        build_hash=manifest.hash,
-        advance=portion(advance, 0.0, _ELABORATED),
+    for stage in BUILD:
+        stage(draft)
+    return Built(
+        manifest=draft.manifest, design=draft.design, interval=draft.reason, kept=draft.kept
     )
-    with scratch_beside(folder) as scratch:
+
+
+def _judge(draft: BuildDraft) -> None:
+    """Let the task judge the design whose formats it chose."""
+    if draft.search is not None:
+        draft.search.judge(draft.design)
+
+
+def _measure(draft: BuildDraft) -> None:
+    """Measure the errors of the design."""
+    draft.report("Measuring the errors on every distribution of states")
+    draft.measured = measured_errors(
+        draft.model, draft.computed, draft.design, home=draft.home,
+        # A task asks for no error: what is measured is what is promised.
+        wanted=draft.max_error if draft.search is None else 0.0,
+        advance=draft.advance,
+    )  # fmt: skip
+
+
+def choose_finer_formats(draft: BuildDraft) -> None:
+    """Make designs with finer formats by signal until the error that is measured is the one asked
+    for.
+
+    Formats are chosen on states of their own, and in others errors may be larger. Where formats
+    cannot be fine enough, or those of :data:`TRIES` designs were not, it is the most exact design.
+    """
+    if draft.search is not None or signal_multiplier(draft.request.formats or "") is None:
+        return
+    home, max_error = draft.home, draft.max_error
+    best = draft.design, draft.measured, draft.reason
+    for _ in range(TRIES):
+        error, least = draft.measured.get(home), best[1].get(home)
+        if error is None or least is None or error <= max_error:
+            break
+        draft.headroom *= _FINER * max_error / error
+        draft.report(f"The largest error is {error:.2g} in other states: choosing finer formats")
+        try:
+            choose_formats(draft)
+            schedule(draft)
+        except PrecisionError:
+            break
+        _measure(draft)
+        error = draft.measured.get(home)
+        if error is not None and error < least:
+            best = draft.design, draft.measured, draft.reason
+    draft.design, draft.measured, draft.reason = best
+
+
+def _state_task(draft: BuildDraft) -> None:
+    """State the error of formats that a task chose, and what its search has tried."""
+    search, saved = draft.search, draft.design.saved
+    if search is None or saved is None:
+        return
+    max_error = stated(draft.measured, home=draft.home, name=search.goal.name)
+    saved = replace(saved, max_error=max_error, task=search.goal.name)
+    draft.design = replace(draft.design, saved=saved)
+    draft.record = task_record(search)
+    draft.request = replace(draft.request, formats=draft.record["formats"], max_error=None)
+
+
+def _elaborate(draft: BuildDraft) -> None:
+    """Elaborate the core, whose latencies the manifest states and its hash covers."""
+    draft.report("Elaborating the gateware")
+    model, row, design = draft.model, draft.row, draft.design
+    probe = Core(graph=design.fixed, binding=design.binding, build_hash=0)
+    draft.rows = schedule_rows(design, probe)
+    draft.manifest = build_manifest(
+        model, row, design, probe, draft.rows, draft.request,
+        max_error=draft.max_error,
+        measured=draft.measured,
+        content=content_digest(draft.computed, design.fixed, draft.rows),
+        snapping=snapping(draft.as_read, model, row) if draft.as_read else None,
+        record=draft.record,
+    )  # fmt: skip
+    draft.core = Core(
+        graph=design.fixed,
+        binding=design.binding,
+        build_hash=draft.manifest.hash,
+        advance=portion(draft.advance, 0.0, _ELABORATED),
+    )
+
+
+def _write(draft: BuildDraft) -> None:
+    """Write all files beside the folder, and put them into its place."""
+    design, manifest = draft.design, draft.manifest
+    with scratch_beside(draft.folder) as scratch:
         parts = scratch / "build"
         parts.mkdir()
         manifest.write(parts)
-        (parts / MODEL).write_text(json.dumps(model_to_dict(model), indent=1) + "\n")
-        (parts / FUNCTION).write_text(function_text(computed))
-        (parts / GRAPH).write_text(format_graph(plan.fixed))
-        SCHEDULE.write(parts, rows, indent=1)
-        if plan.saved is not None:
-            (parts / PLAN).write_text(plan_text(plan.saved, plan.real, plan.reach))
-        if search is not None and record is not None:
-            (parts / TASK).write_text(search.goal.text)
-            (parts / RECORD).write_text(record_text(record))
-        (parts / RTLIL).write_text(core_rtlil(core))
-        advance(1.0)
-        if blocks := explicit_modules(core.datapath.blocks):
+        (parts / MODEL).write_text(json.dumps(model_to_dict(draft.model), indent=1) + "\n")
+        (parts / FUNCTION).write_text(function_text(draft.computed))
+        (parts / GRAPH).write_text(format_graph(design.fixed))
+        SCHEDULE.write(parts, draft.rows, indent=1)
+        if design.saved is not None:
+            (parts / PLAN).write_text(plan_text(design.saved, design.real, design.reach))
+        if draft.search is not None and draft.record is not None:
+            (parts / TASK).write_text(draft.search.goal.text)
+            (parts / RECORD).write_text(record_text(draft.record))
+        (parts / RTLIL).write_text(core_rtlil(draft.core))
+        draft.advance(1.0)
+        if blocks := explicit_modules(draft.core.datapath.blocks):
             (parts / DSP48E2).write_text(blocks)
-        report("Writing Verilog")
+        draft.report("Writing Verilog")
         emit_verilog(parts / RTLIL, parts / VERILOG, explicit=blocks)
-        board.write(parts, manifest, report)
+        draft.board.write(parts, manifest, draft.report)
         write_digests(parts)
-        kept = exchange(folder, parts, manifest)
-    return Built(manifest=manifest, design=plan, interval=interval, kept=kept)
+        draft.kept = exchange(draft.folder, parts, manifest)
+
+
+BUILD: tuple[Callable[[BuildDraft], None], ...] = (
+    *DESIGN,
+    _judge,
+    _measure,
+    choose_finer_formats,
+    _state_task,
+    _elaborate,
+    _write,
+)
+"""What makes a build, in order."""
 
 
 def _check_goal(request: BuildRequest) -> None:

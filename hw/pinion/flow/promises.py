@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pinion.base.progress import Advance, unheard
-from pinion.formats.auto import HEADROOM, PrecisionError
 from pinion.functions import DISTRIBUTIONS, BuiltFunction, sample
 from pinion.hls import Design
 from pinion.link import Manifest
@@ -31,13 +30,6 @@ GATE = 1e-2
 MARGIN = 3.0
 """So many times what was measured is promised: the largest of as many other requests is above
 twice that of some in a few cases of a hundred, above three times in a few of a thousand."""
-
-TRIES = 3
-"""Designs with finer formats, where the errors of the first one are larger in other states than in
-those that its formats were chosen on."""
-
-# So much finer than what was measured asks for.
-_FINER = 0.9
 
 # Where more than this share of the largest error allowed is measured, other requests may pass it.
 _NEAR = 0.75
@@ -97,47 +89,6 @@ def measured_errors(
             found[distribution] = rounded_up(max(worst), _DIGITS)
         advance((number + 1) / len(DISTRIBUTIONS))
     return found
-
-
-def finer(
-    plan: Design,
-    measured: dict[str, float | None],
-    planned: Callable[[float], Design],
-    measure: Callable[[Design], dict[str, float | None]],
-    *,
-    home: str,
-    wanted: float,
-    report: Callable[[str], None] = lambda text: None,
-) -> tuple[Design, dict[str, float | None]]:
-    """A design whose formats are so fine that its errors, as measured, are those wanted at home,
-    and what was measured of it.
-
-    Formats are chosen on states of their own, and in others errors may be larger. Where formats
-    cannot be fine enough, or those of :data:`TRIES` designs were not, it is the most exact one.
-
-    Parameters
-    ----------
-    plan, measured : the first design, and what was measured of it (`measured_errors`).
-    planned : makes one whose formats are chosen for such a share of the error that is wanted.
-    measure : measures one.
-    report : called with a line for each further design.
-    """
-    headroom, best = HEADROOM, (plan, measured)
-    for _ in range(TRIES):
-        error, least = measured.get(home), best[1].get(home)
-        if error is None or least is None or error <= wanted:
-            break
-        headroom *= _FINER * wanted / error
-        report(f"The largest error is {error:.2g} in other states: choosing finer formats")
-        try:
-            plan = planned(headroom)
-        except PrecisionError:
-            break
-        measured = measure(plan)
-        error = measured.get(home)
-        if error is not None and error < least:
-            best = plan, measured
-    return best
 
 
 def stated(measured: Mapping[str, float | None], *, home: str, name: str) -> float:

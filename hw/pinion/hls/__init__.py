@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .binding import Binding, OutputLane, Read, bind
 from .check import CheckError, check_binding, check_schedule
-from .design import Design, design
+from .design import Design, DesignSettings, design
 from .operations import Operand, Operation, UnitKind, operations
 from .schedule import Schedule, ScheduleError, schedule
 from .timing import Timing
@@ -16,6 +16,7 @@ __all__ = [
     "Binding",
     "CheckError",
     "Design",
+    "DesignSettings",
     "Operand",
     "Operation",
     "OutputLane",

@@ -40,6 +40,40 @@ _TRIED = 0.6
 
 
 @dataclass(frozen=True, kw_only=True)
+class DesignSettings:
+    """What a design is made with.
+
+    Members
+    -------
+    ii : initiation interval, cycles between requests.
+    plan : one format for all values, or formats by signal.
+    timing : latencies of the units.
+    states : input states (n,) by word for which the error budget shall hold.
+    scales : of the result blocks; those over `states` where there are none.
+    droppable : input words that are left out of the record when nothing reads them.
+    effort : tries of each length of the schedule, and moves of the search for few inputs of
+        selectors.
+    patience : shares of sums' slack to spend on saving adders (:func:`.sums.gather_dots`), to be
+        tried.
+    link_parents : parent of each link, to give every link units of its own
+        (:func:`pinion.hls.clusters.clustered`); empty to share all units.
+    floorplan : choose units for short wires (:mod:`pinion.hls.floorplan`) instead of for few inputs
+        of selectors (:mod:`pinion.hls.sharing`).
+    """
+
+    ii: int
+    plan: FormatPlan | AutoFormats
+    timing: Timing
+    states: Mapping[str, Floats]
+    scales: Mapping[str, float] | None = None
+    droppable: Collection[str] = ()
+    effort: int = 3
+    patience: Sequence[float] = (1.0,)
+    link_parents: Sequence[int] = ()
+    floorplan: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Design:
     """Everything that the gateware needs, and what it promises.
 
@@ -95,38 +129,42 @@ class Design:
         return sum(n for label, n in self.units().items() if label.startswith("add"))
 
 
+@dataclass(kw_only=True)
+class _Draft:
+    """A design in the making: members of :class:`Design` as stages add them, and what else these
+    hand on, the graph of what travels (`folded`) and the widths of its dots.
+    """
+
+    traced: Graph
+    settings: DesignSettings
+    report: Callable[[str], None]
+    advance: Advance
+    folded: Graph = field(init=False)
+    constants: Mapping[str, float] = field(init=False)
+    real: Graph = field(init=False)
+    widths: tuple[int, ...] = field(init=False)
+    fixed: Graph = field(init=False)
+    saved: SavedPlan | None = None
+    reach: Mapping[int, float] = field(default_factory=dict)
+    binding: Binding = field(init=False)
+
+    @property
+    def sums_share(self) -> float:
+        """Share of the step that gathering takes: all of it where formats are chosen behind it."""
+        return _TRIED if isinstance(self.settings.plan, FormatPlan) else 1.0
+
+
 def design(
     traced: Graph,
+    settings: DesignSettings,
     *,
-    ii: int,
-    plan: FormatPlan | AutoFormats,
-    timing: Timing,
-    states: Mapping[str, Floats],
-    scales: Mapping[str, float] | None = None,
-    droppable: Collection[str] = (),
-    effort: int = 3,
-    patience: Sequence[float] = (1.0,),
-    link_parents: Sequence[int] = (),
-    floorplan: bool = False,
     report: Callable[[str], None] = lambda text: None,
     advance: Advance = unheard,
 ) -> Design:
-    """Fold, gather, lower, schedule, bind and check a traced function.
+    """Fold, gather, lower, schedule, bind and check a traced function: the :data:`STAGES`.
 
     Parameters
     ----------
-    ii : initiation interval, cycles between requests.
-    states : input states (n,) by word for which the error budget shall hold.
-    scales : of the result blocks; those over `states` where there are none.
-    droppable : input words that are left out of the record when nothing reads them.
-    effort : tries of each length of the schedule, and moves of the search for few inputs of
-        selectors.
-    patience : shares of sums' slack to spend on saving adders (:func:`.sums.gather_dots`), to be
-        tried.
-    link_parents : parent of each link, to give every link units of its own
-        (:func:`pinion.hls.clusters.clustered`); empty to share all units.
-    floorplan : choose units for short wires (:mod:`pinion.hls.floorplan`) instead of for few inputs
-        of selectors (:mod:`pinion.hls.sharing`).
     report : called with a short line where a step begins, or where there is something to say.
     advance : called with the share of the step that is done; the first one is scheduling.
 
@@ -137,140 +175,177 @@ def design(
     pinion.hls.check.CheckError
         When scheduler and checker disagree: a defect of Pinion.
     """
-    folded, constants = known_words(fold(traced), droppable)
-    if not folded.inputs or not folded.outputs:
-        raise ValueError("A function without inputs or without results needs no hardware.")
-    if isinstance(plan, FormatPlan):
-        plan = replace(plan, smallest_pivot=_smallest_pivot(folded, states))
-
-    def unit_operations(fixed: Graph) -> tuple[Operation, ...]:
-        found = operations(fixed, timing)
-        return clustered(found, parents=link_parents, ii=ii) if link_parents and ii > 0 else found
-
-    def gathered(addends: bool) -> Iterator[tuple[Graph, tuple[int, ...]]]:
-        known = plan.saved if isinstance(plan, AutoFormats) else None
-        for widths in DOT_WIDTHS if known is None else (known.widths,):
-            for share_of_slack in patience:
-                yield (
-                    gather_dots(
-                        folded, timing, widths=widths, ii=max(1, ii),
-                        patience=share_of_slack, addends=addends,
-                    ),
-                    widths,
-                )  # fmt: skip
-
-    tried = 1.0 if isinstance(plan, AutoFormats) else _TRIED
-
-    def fastest(addends: bool) -> tuple[Graph, Graph, tuple[int, ...]]:
-        """The real graph with the shortest schedule, the fixed one, and its dot widths."""
-        best: tuple[int, Graph, Graph, tuple[int, ...]] | None = None
-        late: LoopError | None = None
-        tries = len(DOT_WIDTHS) * len(patience)
-        for number, (real, widths) in enumerate(gathered(addends)):
-            part = portion(advance, tried * number / tries, tried * (number + 1) / tries)
-            fixed = plan.lower(real) if isinstance(plan, AutoFormats) else lower(real, plan)
-            found, loops = unit_operations(fixed), loops_of(fixed)
-            if loops and ii > 0:
-                try:
-                    check_loops(found, ii, loops)
-                except LoopError as error:
-                    if late is None or error.ii < late.ii:
-                        late = error
-                    continue
-            # All use the same number of multipliers; the first of equals has the fewest adders.
-            if best is None:
-                plain = schedule(found, ii=ii, timing=timing, effort=1, loops=loops, advance=part)
-                best = plain.length, real, fixed, widths
-            elif better := shorter(
-                found, ii=ii, timing=timing, length=best[0], loops=loops, advance=part
-            ):
-                best = better.length, real, fixed, widths
-        if late is not None and best is None:
-            raise late
-        assert best is not None
-        return best[1:]
-
-    saved: SavedPlan | None = None
-    reach: dict[int, float] = {}
-    if isinstance(plan, AutoFormats):
-        real, fixed, saved = _with_formats(plan, gathered, fastest, ii, report, advance)
-        reach = dict(enumerate(measure_ranges(real, plan.states).largest))
-    else:
-        real, fixed, _ = fastest(True)
-    rest = portion(advance, tried % 1.0, 1.0)
-    modulo = schedule(
-        unit_operations(fixed),
-        ii=ii, timing=timing, effort=effort, loops=loops_of(fixed), advance=rest,
-    )  # fmt: skip
-    check_schedule(fixed, modulo)
-    binding = bind(fixed, modulo)
-    if floorplan:
-        report("Choosing units for short wires")
-        binding = replace(binding, unit=arrange(binding, advance=advance))
-    else:
-        report("Choosing units and cycles for few inputs of selectors")
-        fixed, binding = share(fixed, binding, effort=effort, advance=advance)
-        check_schedule(fixed, binding.schedule)
-    check_binding(fixed, binding)
+    draft = _Draft(traced=traced, settings=settings, report=report, advance=advance)
+    for stage in STAGES:
+        stage(draft)
     report("Bounding the errors")
-    budget = error_budget(fixed, states, advance)
+    states, scales = settings.states, settings.scales
     return Design(
         traced=traced,
-        real=real,
-        fixed=fixed,
-        binding=binding,
-        constants=constants,
-        budget=budget,
-        decisions=decision_budget(fixed, states),
-        saved=saved,
-        reach=reach,
-        scales=block_scales(folded, states) if scales is None else scales,
+        real=draft.real,
+        fixed=draft.fixed,
+        binding=draft.binding,
+        constants=draft.constants,
+        budget=error_budget(draft.fixed, states, advance),
+        decisions=decision_budget(draft.fixed, states),
+        saved=draft.saved,
+        reach=draft.reach,
+        scales=block_scales(draft.folded, states) if scales is None else scales,
     )
 
 
-def _with_formats(
-    plan: AutoFormats,
-    gathered: Callable[[bool], Iterator[tuple[Graph, tuple[int, ...]]]],
-    fastest: Callable[[bool], tuple[Graph, Graph, tuple[int, ...]]],
-    ii: int,
-    report: Callable[[str], None],
-    advance: Advance,
-) -> tuple[Graph, Graph, SavedPlan]:
-    """A real graph, the fixed one with formats as exact as asked for, and these as a plan.
+def _leave_out_words(draft: _Draft) -> None:
+    """Fold, and take out the words that need not travel."""
+    draft.folded, draft.constants = known_words(fold(draft.traced), draft.settings.droppable)
+    if not draft.folded.inputs or not draft.folded.outputs:
+        raise ValueError("A function without inputs or without results needs no hardware.")
+
+
+def _bound_pivots(draft: _Draft) -> None:
+    """Let a uniform format flag pivots that no state comes near."""
+    settings = draft.settings
+    if isinstance(settings.plan, FormatPlan):
+        pivot = _smallest_pivot(draft.folded, settings.states)
+        draft.settings = replace(settings, plan=replace(settings.plan, smallest_pivot=pivot))
+
+
+def _choose_sums_and_formats(draft: _Draft) -> None:
+    """Gather the sums, and choose formats by signal that are as exact as asked for.
 
     Products give up bits where their sum has a coarse addend. Where that is too much, and wider
     ports are not to be had, adders add it.
     """
-    if plan.saved is not None:
-        digest = plan.saved.digest
-        every = chain(gathered(True), gathered(False))
-        first = next(every)
-        # One that is not there is refused by its plan.
-        same = (pair for pair in chain([first], every) if graph_digest(pair[0]) == digest)
-        real, widths = next(same, first)
-        fixed, signals = plan.refine(real, ii, report, advance)
+    _gather_sums(draft, addends=True)
+    try:
+        _choose_formats(draft)
+    except PrecisionError:
+        plan = draft.settings.plan
+        if isinstance(plan, FormatPlan) or not plan.tables.multiplier.square:
+            raise
+        draft.report("Scheduling without sums of products that add")
+        _gather_sums(draft, addends=False)
+        _choose_formats(draft)
+
+
+def _schedule_and_bind(draft: _Draft) -> None:
+    """Schedule the fixed graph with all tries, and bind it."""
+    settings, fixed = draft.settings, draft.fixed
+    modulo = schedule(
+        _unit_operations(settings, fixed),
+        ii=settings.ii, timing=settings.timing, effort=settings.effort, loops=loops_of(fixed),
+        advance=portion(draft.advance, draft.sums_share % 1.0, 1.0),
+    )  # fmt: skip
+    check_schedule(fixed, modulo)
+    draft.binding = bind(fixed, modulo)
+
+
+def _choose_units(draft: _Draft) -> None:
+    """Choose a unit for each operation, and cycles where the schedule leaves a choice."""
+    if draft.settings.floorplan:
+        draft.report("Choosing units for short wires")
+        units = arrange(draft.binding, advance=draft.advance)
+        draft.binding = replace(draft.binding, unit=units)
     else:
-        real, _, widths = fastest(True)
-        report("Choosing the formats of signals")
-        try:
-            fixed, signals = plan.refine(real, ii, report, advance)
-        except PrecisionError:
-            if not plan.tables.multiplier.square:
-                raise
-            report("Scheduling without sums of products that add")
-            real, _, widths = fastest(False)
-            report("Choosing the formats of signals")
-            fixed, signals = plan.refine(real, ii, report, advance)
-    report("Scheduling in the formats chosen")
-    saved = SavedPlan(
+        draft.report("Choosing units and cycles for few inputs of selectors")
+        draft.fixed, draft.binding = share(
+            draft.fixed, draft.binding, effort=draft.settings.effort, advance=draft.advance
+        )
+        check_schedule(draft.fixed, draft.binding.schedule)
+    check_binding(draft.fixed, draft.binding)
+
+
+STAGES: tuple[Callable[[_Draft], None], ...] = (
+    _leave_out_words,
+    _bound_pivots,
+    _choose_sums_and_formats,
+    _schedule_and_bind,
+    _choose_units,
+)
+"""What makes a design, in order."""
+
+
+def _gather_sums(draft: _Draft, *, addends: bool) -> None:
+    """Gather the sums of a saved plan; without one those whose schedule is the shortest."""
+    plan = draft.settings.plan
+    if isinstance(plan, FormatPlan) or plan.saved is None:
+        _gather_shortest(draft, addends=addends)
+        return
+    choices = chain(_sums(draft, addends=True), _sums(draft, addends=False))
+    first, digest = next(choices), plan.saved.digest
+    # Where none has the digest, the plan refuses the first.
+    alike = (sums for sums in chain([first], choices) if graph_digest(sums[0]) == digest)
+    draft.real, draft.widths = next(alike, first)
+
+
+def _gather_shortest(draft: _Draft, *, addends: bool) -> None:
+    """Gather the sums whose schedule is the shortest, and lower them.
+
+    Where all have loops that are longer than the interval, the error is that of the shortest.
+    """
+    settings, plan = draft.settings, draft.settings.plan
+    ii, timing = settings.ii, settings.timing
+    share_of_try = draft.sums_share / len(DOT_WIDTHS) / len(settings.patience)
+    length: int | None = None
+    loop_errors: list[LoopError] = []
+    for number, (real, widths) in enumerate(_sums(draft, addends=addends)):
+        part = portion(draft.advance, share_of_try * number, share_of_try * (number + 1))
+        fixed = lower(real, plan) if isinstance(plan, FormatPlan) else plan.lower(real)
+        ops, loops = _unit_operations(settings, fixed), loops_of(fixed)
+        if loops and ii > 0:
+            try:
+                check_loops(ops, ii, loops)
+            except LoopError as error:
+                loop_errors.append(error)
+                continue
+        # All use the same number of multipliers; the first of equals has the fewest adders.
+        modulo = (
+            schedule(ops, ii=ii, timing=timing, effort=1, loops=loops, advance=part)
+            if length is None
+            else shorter(ops, ii=ii, timing=timing, length=length, loops=loops, advance=part)
+        )
+        if modulo is not None:
+            length, draft.real, draft.fixed, draft.widths = modulo.length, real, fixed, widths
+    if length is None:
+        raise min(loop_errors, key=lambda error: error.ii)
+
+
+def _sums(draft: _Draft, *, addends: bool) -> Iterator[tuple[Graph, tuple[int, ...]]]:
+    """Ways to gather the sums, and their dots' widths; of a saved plan those with its widths."""
+    settings, plan = draft.settings, draft.settings.plan
+    saved = None if isinstance(plan, FormatPlan) else plan.saved
+    for widths in DOT_WIDTHS if saved is None else (saved.widths,):
+        for patience in settings.patience:
+            real = gather_dots(
+                draft.folded, settings.timing, widths=widths, ii=max(1, settings.ii),
+                patience=patience, addends=addends,
+            )  # fmt: skip
+            yield real, widths
+
+
+def _choose_formats(draft: _Draft) -> None:
+    """Lower the sums in formats by signal; those of a uniform format are lowered by now."""
+    plan = draft.settings.plan
+    if isinstance(plan, FormatPlan):
+        return
+    if plan.saved is None:
+        draft.report("Choosing the formats of signals")
+    draft.fixed, signals = plan.refine(draft.real, draft.settings.ii, draft.report, draft.advance)
+    draft.report("Scheduling in the formats chosen")
+    draft.saved = SavedPlan(
         signals=signals,
         tables=plan.tables,
-        widths=widths,
-        digest=graph_digest(real),
+        widths=draft.widths,
+        digest=graph_digest(draft.real),
         distribution=plan.distribution,
         max_error=plan.max_error,
     )
-    return real, fixed, saved
+    draft.reach = dict(enumerate(measure_ranges(draft.real, plan.states).largest))
+
+
+def _unit_operations(settings: DesignSettings, fixed: Graph) -> tuple[Operation, ...]:
+    """What units do, in their clusters if there are such."""
+    ops, parents, ii = operations(fixed, settings.timing), settings.link_parents, settings.ii
+    return clustered(ops, parents=parents, ii=ii) if parents and ii > 0 else ops
 
 
 def _smallest_pivot(graph: Graph, states: Mapping[str, Floats]) -> float:

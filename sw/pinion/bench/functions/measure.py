@@ -83,7 +83,7 @@ def _leave(rows: Sequence[Mapping[str, Any]]) -> None:
 
 def function_row(name: str, derivatives: str) -> dict[str, Any]:
     """Hardware and errors of one function of the iiwa14."""
-    from pinion.flow.build import make_design
+    from pinion.flow.design import make_design
     from pinion.flow.measure import hardware, measure
     from pinion.functions import function
     from pinion.request import BuildRequest

@@ -1,0 +1,219 @@
+"""From a robot's function to a design: traced, in formats, scheduled and bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from pinion.base.progress import Advance, unheard
+from pinion.formats import FormatPlan
+from pinion.formats.auto import HEADROOM, AutoFormats, PrecisionError
+from pinion.formats.scales import block_scales
+from pinion.functions import Function, reduced_graph
+from pinion.graph import Graph
+from pinion.graph.passes import fold
+from pinion.hls import Design, DesignSettings, design
+from pinion.hls.clusters import link_parents
+from pinion.hls.costs import DatapathCosts
+from pinion.hls.design import known_words
+from pinion.hls.schedule import LoopError
+from pinion.request import BuildRequest
+from pinion.robot import Model
+
+from .by_task import TaskSearch
+from .interval import Interval, choose_interval
+from .objective import PATIENCE, format_plan, objective_timing
+from .states import REFERENCE, budget_states, scale_states
+from .targets import Report, find_target, resolved
+
+
+@dataclass(kw_only=True)
+class DesignDraft:
+    """A design in the making: what it is made of, and what its stages have added so far.
+
+    Members
+    -------
+    model, row, request : the robot, the function, and what is asked for, resolved.
+    search : what chooses the formats in place of those of the request.
+    report, advance : as in :func:`pinion.flow.build.build`.
+    headroom : share of the largest error that formats by signal are chosen for.
+    link_parents, traced, droppable, scales, settings : as :mod:`pinion.hls` takes them.
+    folded, constants : the graph of what travels, and results that are known.
+    interval : that of the request, which needs no reason, or the one that was chosen.
+    design : in the end.
+    reason : why the design has its interval; empty where that was given.
+    """
+
+    model: Model
+    row: Function
+    request: BuildRequest
+    search: TaskSearch | None = None
+    report: Report = lambda text: None
+    advance: Advance = unheard
+    headroom: float = HEADROOM
+    link_parents: tuple[int, ...] = ()
+    traced: Graph = field(init=False)
+    droppable: set[str] = field(init=False)
+    folded: Graph = field(init=False)
+    constants: dict[str, float] = field(init=False)
+    scales: dict[str, float] = field(init=False)
+    interval: Interval = field(init=False)
+    settings: DesignSettings = field(init=False)
+    design: Design = field(init=False)
+    reason: str = ""
+
+
+def trace(draft: DesignDraft) -> None:
+    """Trace the function, and leave out what another way to compute it does without."""
+    model, row = draft.model, draft.row
+    draft.link_parents = link_parents(draft.request.clusters, model.parents)
+    draft.report(f"Tracing {row.name} for {model.name}")
+    row.check(model)
+    if row.published:
+        draft.traced = row.trace(model, minimal=False)
+    else:
+        draft.report("Taking out superfluous operations")
+        draft.traced = reduced_graph(model, row, costs=DatapathCosts(), advance=draft.advance)
+
+
+def leave_out_words(draft: DesignDraft) -> None:
+    """Fold the graph to what travels, and find how large its results usually are."""
+    matrices = [block for block in draft.row.inputs if len(block.shape) > 1]
+    draft.droppable = {word for block in matrices for word in block.words(draft.model)}
+    draft.folded, draft.constants = known_words(fold(draft.traced), draft.droppable)
+    draft.scales = block_scales(draft.folded, scale_states(draft.model, draft.row))
+
+
+def set_interval(draft: DesignDraft) -> None:
+    """Take the interval of the request, or choose one."""
+    if draft.request.ii is not None:
+        draft.interval = Interval(draft.request.ii, "")
+        return
+    assert draft.request.clock_mhz is not None
+    draft.interval = choose_interval(draft.folded, clock_mhz=draft.request.clock_mhz)
+    # With states a schedule decides: their loops may take longer.
+    if not draft.folded.states:
+        _explain(draft, draft.interval.ii, draft.interval.why)
+
+
+def choose_formats(draft: DesignDraft) -> None:
+    """Choose the formats, and all else that a design is made with."""
+    model, row, request, scales = draft.model, draft.row, draft.request, draft.scales
+    ii = draft.interval.ii
+    plan: FormatPlan | AutoFormats
+    if draft.search is None:
+        headroom = draft.headroom
+        plan = format_plan(model, row, draft.folded, request, scales=scales, headroom=headroom)
+    else:
+        plan = draft.search.plan(draft.folded, draft.constants, scales, ii)
+    distribution = plan.distribution if isinstance(plan, AutoFormats) else REFERENCE
+    draft.settings = DesignSettings(
+        ii=ii,
+        plan=plan,
+        timing=objective_timing(request.objective, plan),
+        states=budget_states(model, row, distribution),
+        scales=scales,
+        droppable=draft.droppable,
+        patience=PATIENCE[request.objective],
+        link_parents=draft.link_parents,
+        floorplan=find_target(request.target).floorplan,
+    )
+
+
+def schedule(draft: DesignDraft) -> None:
+    """Schedule and bind at the interval, or at that of a loop through states which takes longer.
+
+    Raises
+    ------
+    pinion.hls.schedule.LoopError
+        When a loop takes longer than the interval of the request.
+    """
+    shortest, why = draft.interval.ii, draft.interval.why
+    ii, core = shortest, None
+    loop_errors: list[LoopError] = []
+    while core is None:
+        try:
+            core = _design_at(draft, ii)
+        except LoopError as error:
+            loop_errors.append(error)
+            ii = error.ii
+            draft.report(f"The loop through {error.through} takes {ii} cycles")
+    # Sums are gathered for an interval: only a design shows whether the next shorter one is kept.
+    while ii - 1 > shortest:
+        try:
+            core, ii = _design_at(draft, ii - 1), ii - 1
+        except LoopError:
+            break
+    if loop_errors and not why:
+        raise LoopError(loop_errors[0].words, asked=shortest, ii=ii)
+    draft.design = core
+    if loop_errors:
+        why = (
+            f"the loop through {loop_errors[-1].through} takes {ii} cycles, and a request waits "
+            f"for the one before it; without it the interval would be {shortest}: {why}"
+        )
+    if why and draft.folded.states:
+        _explain(draft, ii, why)
+
+
+DESIGN: tuple[Callable[[DesignDraft], None], ...] = (
+    trace,
+    leave_out_words,
+    set_interval,
+    choose_formats,
+    schedule,
+)
+"""What makes a design, in order."""
+
+
+def make_design(
+    model: Model,
+    row: Function,
+    request: BuildRequest,
+    *,
+    search: TaskSearch | None = None,
+    report: Report = lambda text: None,
+    advance: Advance = unheard,
+) -> Design:
+    """Trace, schedule and bind a function of a robot: the stages :data:`DESIGN`.
+
+    Parameters
+    ----------
+    request : options of robot and row are not looked at.
+    search : what chooses the formats in place of those of the request.
+    report, advance : as in :func:`pinion.flow.build.build`.
+
+    Raises
+    ------
+    ValueError
+        Subclasses with a sentence: an unknown format, an interval below 1 or shorter than a loop
+        through states, a constant of the robot that the format cannot hold.
+    """
+    draft = DesignDraft(
+        model=model, row=row, request=resolved(request),
+        search=search, report=report, advance=advance,
+    )  # fmt: skip
+    for stage in DESIGN:
+        stage(draft)
+    return draft.design
+
+
+def _design_at(draft: DesignDraft, ii: int) -> Design:
+    """The design at an interval, with longer sines and cosines where it needs them."""
+    draft.report(f"Scheduling at one result every {ii} cycles")
+    settings = replace(draft.settings, ii=ii)
+    try:
+        return design(draft.traced, settings, report=draft.report, advance=draft.advance)
+    except PrecisionError:
+        plan = settings.plan.finer() if isinstance(settings.plan, AutoFormats) else None
+        if plan is None:
+            raise
+        draft.report("Scheduling with longer sines and cosines")
+        timing = objective_timing(draft.request.objective, plan)
+        settings = replace(settings, plan=plan, timing=timing)
+        return design(draft.traced, settings, report=draft.report, advance=draft.advance)
+
+
+def _explain(draft: DesignDraft, ii: int, why: str) -> None:
+    draft.reason = f"Interval {ii}: {why}"
+    draft.report(draft.reason)
