@@ -23,7 +23,7 @@ from pinion.functions.samples import DISTRIBUTIONS
 from pinion.graph import evaluate_floats, op_counts
 from pinion.graph.passes import fold
 from pinion.hls import operations
-from pinion.hls.schedule import unit_counts
+from pinion.hls.schedule.modulo import unit_counts
 from pinion.hls.sums import gather_dots
 from pinion.robot import JointKind, Model, RobotError, coupled, load, load_text, ties, uncoupled
 from pinion.robot.model import Mimic

@@ -25,7 +25,7 @@ from pinion.functions import Function, row_of, sample
 from pinion.gateware.core import Core
 from pinion.gateware.datapath import Datapath
 from pinion.gateware.emit import RTLIL, core_rtlil
-from pinion.hls.binding import bind
+from pinion.hls.schedule.binding import bind
 from pinion.robot import load
 from tests.support.builds import build, make_design
 from tests.support.filters import BIQUAD, DELAY, INTEGRATOR

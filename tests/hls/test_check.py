@@ -22,9 +22,9 @@ from pinion.hls import (
     check_binding,
     check_schedule,
     operations,
-    schedule,
 )
-from pinion.hls.check import check_operation
+from pinion.hls.schedule.check import check_operation
+from pinion.hls.schedule.modulo import modulo as schedule
 from tests.gateware.link.mutants import mutant
 from tests.graph.helpers import Q16, auto_robot, designed, offsets
 
@@ -564,6 +564,6 @@ def test_the_formats_of_a_graph_are_derived_once(
         calls.append(graph)
         return formats(graph)
 
-    monkeypatch.setattr("pinion.hls.check.formats", counted)
+    monkeypatch.setattr("pinion.hls.schedule.check.formats", counted)
     check_schedule(*shifting)
     assert 1 <= len(calls) <= 2

@@ -13,9 +13,9 @@ from pinion.formats.lower import lower
 from pinion.functions import function
 from pinion.graph import Graph, Region
 from pinion.hls import DesignSettings, Operand, Operation, UnitKind, design, operations
-from pinion.hls.clusters import ClusterError, cluster_name, clustered, link_parents
 from pinion.hls.operations import kind_names
-from pinion.hls.schedule import unit_counts
+from pinion.hls.schedule.clusters import ClusterError, cluster_name, clustered, link_parents
+from pinion.hls.schedule.modulo import unit_counts
 from tests.graph.helpers import Q16, TIMING, folded, model, states, traced
 
 ADD = UnitKind("add", 0, (32, 32), 0, 32, "floor", "saturate")

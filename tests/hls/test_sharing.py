@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from pinion.formats import lower
 from pinion.graph import Graph, Tracer
 from pinion.graph.evaluate import evaluate_integers
-from pinion.hls import Binding, bind, check_binding, operations, schedule
-from pinion.hls.check import check_schedule
-from pinion.hls.schedule import Schedule
-from pinion.hls.sharing import _Search, _trades, share
-from pinion.hls.sources import estimate
+from pinion.hls import Binding, bind, check_binding, operations
+from pinion.hls.schedule.check import check_schedule
+from pinion.hls.schedule.modulo import Schedule
+from pinion.hls.schedule.modulo import modulo as schedule
+from pinion.hls.schedule.sharing import _Search, _trades, share
+from pinion.hls.schedule.sources import estimate
 from pinion.hls.sums import gather_dots
 from tests.graph.helpers import Q16, TIMING, gathered, graphs, integers, states
 from tests.hls.test_floorplan import places, shuffled

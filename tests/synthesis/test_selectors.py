@@ -8,7 +8,7 @@ import pytest
 
 from pinion.gateware.library import Selector
 from pinion.gateware.yosys import run_yosys
-from pinion.hls.sources import tables
+from pinion.hls.schedule.sources import tables
 from pinion.synthesis.selectors import selectors_of, selectors_verilog
 
 # Inputs, lookup tables of an even and of the odd bit, MUXF7 and MUXF8 a bit.

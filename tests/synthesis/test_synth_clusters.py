@@ -11,7 +11,7 @@ import pytest
 
 from pinion.cosim.verify import verify
 from pinion.flow.build import Build
-from pinion.hls.clusters import ClusterError
+from pinion.hls.schedule.clusters import ClusterError
 from pinion.link import Manifest
 from pinion.synthesis.resources import Resources
 from pinion.synthesis.synth import synth

@@ -9,7 +9,7 @@ from pinion.formats.signals import TableFormats
 from pinion.functions import Function
 from pinion.hls import Design
 from pinion.hls.operations import operations
-from pinion.hls.schedule import unit_counts
+from pinion.hls.schedule.modulo import unit_counts
 from pinion.robot import Model
 
 from .objective import AUTO, finite_ranges, objective_timing

@@ -23,7 +23,7 @@ from pinion.functions import Function
 from pinion.graph import Graph
 from pinion.hls import Design
 from pinion.hls.operations import operations
-from pinion.hls.schedule import unit_counts
+from pinion.hls.schedule.modulo import unit_counts
 from pinion.hls.sums import gather_dots
 from pinion.request import BuildRequest
 from pinion.robot import Model

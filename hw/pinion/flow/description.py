@@ -17,8 +17,8 @@ from pinion.gateware.core import Core
 from pinion.gateware.library import multiplier_count
 from pinion.graph import Graph, format_graph
 from pinion.hls import Design
-from pinion.hls.clusters import NONE
 from pinion.hls.operations import kind_names
+from pinion.hls.schedule.clusters import NONE
 from pinion.link import Array, Manifest
 from pinion.request import BuildRequest
 from pinion.robot import Model

@@ -13,10 +13,10 @@ from pinion.functions import Function, reduced_graph
 from pinion.graph import Graph
 from pinion.graph.passes import fold
 from pinion.hls import Design, DesignSettings, design
-from pinion.hls.clusters import link_parents
 from pinion.hls.costs import DatapathCosts
 from pinion.hls.design import known_words
-from pinion.hls.schedule import LoopError
+from pinion.hls.schedule.clusters import link_parents
+from pinion.hls.schedule.modulo import LoopError
 from pinion.request import BuildRequest
 from pinion.robot import Model
 
@@ -125,7 +125,7 @@ def schedule(draft: DesignDraft) -> None:
 
     Raises
     ------
-    pinion.hls.schedule.LoopError
+    pinion.hls.schedule.modulo.LoopError
         When a loop takes longer than the interval of the request.
     """
     shortest, why = draft.interval.ii, draft.interval.why

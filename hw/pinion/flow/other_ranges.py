@@ -15,7 +15,7 @@ from pinion.graph import Graph
 from pinion.graph.ops import OPS, Family
 from pinion.hls import Design
 from pinion.hls.operations import operations
-from pinion.hls.schedule import unit_counts
+from pinion.hls.schedule.modulo import unit_counts
 from pinion.robot import Model
 
 from .measure import compare

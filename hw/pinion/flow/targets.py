@@ -37,7 +37,7 @@ class Target:
     name : of the command line.
     clock_mhz, formats : used where nothing else is asked for.
     floorplan : whether wires are so scarce that units are chosen for short ones
-        (:mod:`pinion.hls.floorplan`).
+        (:mod:`pinion.hls.schedule.floorplan`).
     reachable_mhz : the clock that the core gets where one is asked for.
     write : adds the board's files to a build folder.
     """

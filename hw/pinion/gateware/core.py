@@ -15,7 +15,7 @@ from amaranth.lib.wiring import In, Out
 from pinion.base.progress import Advance, unheard
 from pinion.fixedpoint import Format
 from pinion.graph import Graph
-from pinion.hls.binding import Binding
+from pinion.hls.schedule.binding import Binding
 
 from .copies import MARK, Copies
 from .datapath import FLAG_DELAY, Datapath

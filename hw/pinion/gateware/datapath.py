@@ -37,8 +37,8 @@ from pinion.base.progress import Advance, unheard
 from pinion.graph import Graph, names
 from pinion.graph.evaluate import formats
 from pinion.graph.ops import constant_integer
-from pinion.hls.binding import Binding, StateRegister
 from pinion.hls.operations import Operand, UnitKind, kind_names
+from pinion.hls.schedule.binding import Binding, StateRegister
 
 from .copies import LOADS, MARK, Copies
 from .dot import DotUnit

@@ -5,11 +5,11 @@ What is only arithmetic is below, in :mod:`pinion.graph` and :mod:`pinion.format
 
 from __future__ import annotations
 
-from .binding import Binding, OutputLane, Read, bind
-from .check import CheckError, check_binding, check_schedule
 from .design import Design, DesignSettings, design
 from .operations import Operand, Operation, UnitKind, operations
-from .schedule import Schedule, ScheduleError, schedule
+from .schedule.binding import Binding, OutputLane, Read, bind
+from .schedule.check import CheckError, check_binding, check_schedule
+from .schedule.modulo import Schedule, ScheduleError, schedule
 from .timing import Timing
 
 __all__ = [

@@ -20,13 +20,13 @@ from pinion.graph.passes import fold
 from pinion.graph.passes.simplify import without_inputs
 from pinion.graph.ranges import measure_ranges
 
-from .binding import Binding, bind
-from .check import check_binding, check_schedule
-from .clusters import clustered
-from .floorplan import arrange
 from .operations import Operation, operations
-from .schedule import LoopError, check_loops, loops_of, schedule, shorter
-from .sharing import share
+from .schedule.binding import Binding, bind
+from .schedule.check import check_binding, check_schedule
+from .schedule.clusters import clustered
+from .schedule.floorplan import arrange
+from .schedule.modulo import LoopError, check_loops, loops_of, schedule, shorter
+from .schedule.sharing import share
 from .sums import gather_dots
 from .timing import Timing
 
@@ -56,9 +56,9 @@ class DesignSettings:
     patience : shares of sums' slack to spend on saving adders (:func:`.sums.gather_dots`), to be
         tried.
     link_parents : parent of each link, to give every link units of its own
-        (:func:`pinion.hls.clusters.clustered`); empty to share all units.
-    floorplan : choose units for short wires (:mod:`pinion.hls.floorplan`) instead of for few inputs
-        of selectors (:mod:`pinion.hls.sharing`).
+        (:func:`pinion.hls.schedule.clusters.clustered`); empty to share all units.
+    floorplan : choose units for short wires (:mod:`.schedule.floorplan`) instead of for few inputs of
+        selectors (:mod:`.schedule.sharing`).
     """
 
     ii: int
@@ -170,9 +170,9 @@ def design(
 
     Raises
     ------
-    pinion.hls.schedule.ScheduleError
+    pinion.hls.schedule.modulo.ScheduleError
         When the interval is not positive; `LoopError` when a loop through states is longer.
-    pinion.hls.check.CheckError
+    pinion.hls.schedule.check.CheckError
         When scheduler and checker disagree: a defect of Pinion.
     """
     draft = _Draft(traced=traced, settings=settings, report=report, advance=advance)

@@ -14,11 +14,11 @@ from pinion.graph import OPS, Graph, Node, names
 from pinion.graph.evaluate import formats
 from pinion.graph.op import Point
 from pinion.graph.ops import constant_integer
+from pinion.hls.operations import Operation
+from pinion.hls.timing import Timing
 
 from .binding import Binding
-from .operations import Operation
-from .schedule import Schedule
-from .timing import Timing
+from .modulo import Schedule
 
 # Operations whose exact value exists inside a unit only.
 _EXACT = (names.ADD, names.SUB, names.SUM, names.NEG, names.MUL, names.DOT)

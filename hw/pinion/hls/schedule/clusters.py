@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from .operations import Operation, UnitKind
+from pinion.hls.operations import Operation, UnitKind
 
 # The choices of --clusters.
 NONE, LINK = "none", "link"

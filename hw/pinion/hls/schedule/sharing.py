@@ -1,7 +1,7 @@
 """Sharing: units, cycles and orders of operands are chosen for few inputs of operand selectors.
 
 Most lookup tables of a core select operands: every port of a shared unit reads another value in
-each slot. Two reads that have one source (:mod:`pinion.hls.sources`) take one input. So simulated
+each slot. Two reads that have one source (:mod:`.sources`) take one input. So simulated
 annealing (Kirkpatrick, Gelatt and Vecchi 1983) moves operations to other units and, within the
 slack that producers and users leave, to other cycles, the operation that is there taking the free
 place; and it trades operands where a sum does not care. Interval, units, latency and every bit of
@@ -17,10 +17,10 @@ from random import Random
 
 from pinion.base.progress import Advance, unheard
 from pinion.graph import Graph, Node, names
+from pinion.hls.operations import Operation
 
 from .binding import Binding
-from .operations import Operation
-from .schedule import Schedule
+from .modulo import Schedule
 from .sources import CONSTANT, Moved, Sources
 
 # Tried moves for each operation and effort in a core of so many operations, fewer

@@ -28,9 +28,8 @@ import numpy as np
 from pinion.base.progress import Advance, unheard
 from pinion.graph import Graph
 from pinion.graph.evaluate import Floats
-
-from .operations import Operation, UnitKind
-from .timing import Timing
+from pinion.hls.operations import Operation, UnitKind
+from pinion.hls.timing import Timing
 
 
 @dataclass(frozen=True)

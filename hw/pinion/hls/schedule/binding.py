@@ -18,7 +18,7 @@ from pinion.graph import Graph, names
 from pinion.graph.evaluate import formats
 from pinion.graph.stream import initial_integer
 
-from .schedule import Schedule
+from .modulo import Schedule
 
 
 @dataclass(frozen=True)

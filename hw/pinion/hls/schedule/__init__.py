@@ -1,0 +1,1 @@
+"""Cycle, unit and register of every operation; the checker shares no code with the search."""
