@@ -57,8 +57,8 @@ class DesignSettings:
         tried.
     link_parents : parent of each link, to give every link units of its own
         (:func:`pinion.hls.schedule.clusters.clustered`); empty to share all units.
-    floorplan : choose units for short wires (:mod:`.schedule.floorplan`) instead of for few inputs of
-        selectors (:mod:`.schedule.sharing`).
+    floorplan : choose units for short wires (:mod:`.schedule.floorplan`) instead of for few
+        inputs of selectors (:mod:`.schedule.sharing`).
     """
 
     ii: int

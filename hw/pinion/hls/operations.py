@@ -33,8 +33,8 @@ class UnitKind:
     width : bits of the result.
     rounding, overflow : of the quantization, "" where the unit rounds by its own rule.
     parameters : of a function's unit, what its operation's row says (``unit_parameters``).
-    cluster : only operations of this cluster share the unit (:mod:`.schedule.clusters`), "" for all.
-        It changes nothing in the unit.
+    cluster : only operations of this cluster share the unit (:mod:`.schedule.clusters`), "" for
+        all. It changes nothing in the unit.
     """
 
     name: str
