@@ -25,7 +25,7 @@ from benchmarks.control import KNOTS, cost, problems
 from numpy.typing import ArrayLike
 
 from pinion.api import backend
-from pinion.batch import Backend, Closing, Result, by_name
+from pinion.batch import Backend, Result, by_name
 from pinion.control import Options, Plant, Problem, Solution, solve
 from pinion.control.plant import forward_of, gradient_row
 from pinion.control.solve.fixed import Arithmetic, FixedGradients
@@ -50,7 +50,7 @@ def types() -> Iterator[str]:
         yield f"auto {bits}"
 
 
-class Seen(Closing):
+class Seen(Backend):
     """Gradients, and the states that they were asked for."""
 
     def __init__(self, inner: Backend) -> None:
@@ -64,10 +64,6 @@ class Seen(Closing):
         q, qd = (np.asarray(arrays[name]) for name in ("q", "qd"))
         self.states.append((q, qd, np.asarray(made.qdd), np.asarray(made.minv)))
         return made
-
-    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
-        """Compute a batch, as `run` does."""
-        return self.run(*values, **arrays)
 
 
 def on_the_way(model: Model, arithmetic: Arithmetic) -> dict[str, np.ndarray]:

@@ -139,12 +139,16 @@ def test_a_robot_is_locked_and_cut_wherever_it_is_named() -> None:
     assert RobotChoice().read(arm)[1] is None
 
 
+class NoCard(Closing):
+    """In the place of a card that would be compiled."""
+
+
 def test_a_folder_that_nobody_named_goes_with_its_backend(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[object] = []
 
     def opened(folder: Path, device: str, report: Any) -> Closing:
         told.append(report)
-        return Closing()
+        return NoCard()
 
     monkeypatch.setattr("pinion.driver.open", opened)
     card: Any = pinion.backend("pendulum", "rnea", device="sim", ii=2, report=told.append)
@@ -162,7 +166,7 @@ def test_a_card_backend_builds_anew_when_an_option_changed(
 ) -> None:
     steps: list[str] = []
     # A card is not needed, and would be compiled for each.
-    monkeypatch.setattr("pinion.driver.open", lambda folder, device, report: Closing())
+    monkeypatch.setattr("pinion.driver.open", lambda folder, device, report: NoCard())
     options: dict[str, Any] = {"folder": tmp_path / "core", "ii": 2, "report": steps.append}
 
     def built(**more: Any) -> bool:

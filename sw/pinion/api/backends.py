@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from pinion import driver
 from pinion.base import installation
-from pinion.batch import Backend, Closing, InputError, Result, by_name, check_arrays
+from pinion.batch import Backend, InputError, Result, by_name, check_arrays
 from pinion.batch.backend import backend_table
 from pinion.batch.result import not_finite
 from pinion.driver import Device, DriverError
@@ -75,7 +75,7 @@ class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
     report: Callable[[str], None]
 
 
-class FloatBackend(Closing):
+class FloatBackend(Backend):
     """The float model on the host: float64 results of the float32 requests that a card would get.
 
     States of a function go on from batch to batch, until `reset_state`. It pickles and copies by
@@ -117,10 +117,6 @@ class FloatBackend(Closing):
             return Result(arrays=results, saturated=flags[0, ...], cycles=None)
         return Result(arrays=results, saturated=flags, cycles=None)
 
-    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
-        """Compute a batch, as `run` does."""
-        return self.run(*values, **arrays)
-
     def __reduce__(self) -> tuple[Any, ...]:
         return _float, (self.model, portable(self.function), self._state)
 
@@ -140,7 +136,7 @@ def _float(
     return made
 
 
-class CardBackend(Closing):
+class CardBackend(Backend):
     """A card, simulated or real, that holds a build.
 
     A simulated one pickles and copies by robot, function and options: a card of its own, at the
@@ -176,10 +172,6 @@ class CardBackend(Closing):
     def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch, as :meth:`pinion.driver.Device.run` does."""
         return self.device.run(*values, **arrays)
-
-    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
-        """Compute a batch, as `run` does."""
-        return self.run(*values, **arrays)
 
     def __reduce__(self) -> tuple[Any, ...]:
         name = split_device(self._address)[0]

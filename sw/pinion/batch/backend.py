@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Protocol, Self
@@ -15,9 +16,32 @@ from .result import Result
 from .units import mixed_units_sentence
 
 
-class Backend(Protocol):
-    """A function of a robot, wherever it runs; a context manager."""
+class Closing(Protocol):
+    """What closes at the end of a ``with`` block."""
 
+    def close(self) -> None:
+        """Give back what it holds; by default nothing."""
+        return  # not abstract
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Backend(Closing, Protocol):
+    """A function of a robot, wherever it runs; a context manager.
+
+    Ours derive from it and write `run`; others need only have the same methods.
+    """
+
+    @abstractmethod
     def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch: arrays (...) or (n, ...) in, named arrays out.
 
@@ -26,18 +50,7 @@ class Backend(Protocol):
 
     def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch, as `run` does."""
-
-    def close(self) -> None:
-        """Give back what the backend holds."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+        return self.run(*values, **arrays)
 
 
 def backend_table(title: str, inputs: Sequence[Array], results: Sequence[Array]) -> str:
@@ -55,21 +68,3 @@ def backend_table(title: str, inputs: Sequence[Array], results: Sequence[Array])
     ]
     note = mixed_units_sentence((*inputs, *results))
     return html_table(title, rows, heads=("", "array", "shape", "unit"), note=note)
-
-
-class Closing:
-    """Closes at the end of a ``with`` block."""
-
-    def close(self) -> None:
-        """Give back what the backend holds; here nothing."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import ArrayLike, DTypeLike
 
 from pinion.batch import InputError, Result
-from pinion.batch.backend import Closing, backend_table
+from pinion.batch.backend import Backend, backend_table
 from pinion.functions import Function
 from pinion.robot import Model
 
@@ -18,7 +18,7 @@ from .cpu import Kernel
 from .native import called_by
 
 
-class CpuBackend(Closing):
+class CpuBackend(Backend):
     """A function on this machine's processor.
 
     Members

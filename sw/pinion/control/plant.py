@@ -245,7 +245,7 @@ def second_of(plant: Plant) -> Backend:
     return backend(plant.model, row, device="cpu")
 
 
-class Float64(Closing):
+class Float64(Backend):
     """A function's float model on float64 requests; a card, and its model, would get float32."""
 
     def __init__(self, model: Model, function: Function) -> None:
@@ -259,10 +259,6 @@ class Float64(Closing):
         found = self.function.evaluate(self.model, given)
         count = len(next(iter(given.values())))
         return Result(arrays=found, saturated=np.zeros(count, dtype=np.bool_), cycles=None)
-
-    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
-        """Compute a batch, as `run` does."""
-        return self.run(*values, **arrays)
 
 
 def check_step(dt: float) -> None:

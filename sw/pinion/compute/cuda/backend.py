@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import DTypeLike
 
 from pinion.batch import InputError, Result
-from pinion.batch.backend import Closing, backend_table
+from pinion.batch.backend import Backend, backend_table
 from pinion.functions import Function, arrays_of
 from pinion.functions.portable import PortableFunction, portable
 from pinion.robot import Model
@@ -18,7 +18,7 @@ from . import compile as compile_kernel
 from .kernel import CudaKernel
 
 
-class CudaBackend(Closing):
+class CudaBackend(Backend):
     """A function on a GPU.
 
     Members
@@ -47,10 +47,6 @@ class CudaBackend(Closing):
         pinion.batch.InputError
             As from a card.
         """
-        return self.kernel(*values, **arrays)
-
-    def __call__(self, /, *values: Any, **arrays: Any) -> Result:
-        """Compute a batch, as `run` does."""
         return self.kernel(*values, **arrays)
 
     def __reduce__(self) -> tuple[Any, ...]:

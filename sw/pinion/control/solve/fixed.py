@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pinion.api import backend
-from pinion.batch import Backend, Closing, Result, by_name
+from pinion.batch import Backend, Result, by_name
 from pinion.control.errors import ControlError
 from pinion.flow.objective import objective_timing, signal_multiplier
 from pinion.formats import FormatPlan, lower
@@ -103,7 +103,7 @@ class Arithmetic:
         return plan.lower(gathered)
 
 
-class FixedGradients(Closing):
+class FixedGradients(Backend):
     """Forward dynamics and M^-1 in float64, the gradient in the integers of a fixed graph.
 
     It computes what :func:`.plant.gradient_row` does, for :class:`.plant.Plant`.
@@ -131,10 +131,6 @@ class FixedGradients(Closing):
         minv = np.asarray(self._minv(q=q).minv)
         gradient, flags = self.gradient(self.arithmetic.columns(q, qd, qdd, minv))
         return Result(arrays={"qdd": qdd, **gradient, "minv": minv}, saturated=flags, cycles=None)
-
-    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
-        """Compute a batch, as `run` does."""
-        return self.run(*values, **arrays)
 
     def gradient(self, columns: Columns) -> tuple[dict[str, Floats], NDArray[np.bool_]]:
         """Results by block, (n, nv, nv), of input words (n,), and the flags (n,)."""

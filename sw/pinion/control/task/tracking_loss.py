@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.api import backend
-from pinion.batch import Backend, Closing, Result, by_name
+from pinion.batch import Backend, Result, by_name
 from pinion.control.errors import ControlError
 from pinion.control.plant import Plant, forward_of, gradient_row
 from pinion.control.task.motion import motion_of
@@ -42,7 +42,7 @@ USED = ("dqdd_dq", "dqdd_dqd", "minv")
 MM = 1e3
 
 
-class WithCore(Closing):
+class WithCore(Backend):
     """Gradients in float64, in which a candidate's results take the place of their namesakes."""
 
     def __init__(self, candidate: Candidate, floats: Backend) -> None:
@@ -56,10 +56,6 @@ class WithCore(Closing):
         every = {name: np.asarray(exact[name], np.float64) for name in exact.names}
         made, flags = self.candidate.run({**arrays, **every})
         return Result(arrays=every | made, saturated=flags, cycles=None)
-
-    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
-        """Compute a batch, as `run` does."""
-        return self.run(*values, **arrays)
 
     def close(self) -> None:
         """The floats stay open: they serve other candidates."""

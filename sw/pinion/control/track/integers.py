@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pinion.base.installation import missing_module
-from pinion.batch import Backend, Closing, Result, by_name, check_arrays
+from pinion.batch import Backend, Result, by_name, check_arrays
 from pinion.control.errors import ControlError
 from pinion.link import Manifest
 
@@ -27,7 +27,7 @@ BLOCK = 2048
 """Requests that are compared at a time: the integers of one take as long as those of hundreds."""
 
 
-class IntegerModel(Closing):
+class IntegerModel(Backend):
     """What the core of a build computes, by its integer model: the same bits, without a simulation.
 
     Parameters
@@ -79,16 +79,12 @@ class IntegerModel(Closing):
             return Result(arrays=results, saturated=flags[0, ...], cycles=None)
         return Result(arrays=results, saturated=flags, cycles=None)
 
-    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
-        """Compute a batch, as `run` does."""
-        return self.run(*values, **arrays)
-
     def words(self, given: Words) -> tuple[Words, Flags]:
         """Result words (n, words_out) and flags (n,) of request words (n, words_in)."""
         return self._reference.expected(given)
 
 
-class Compared(Closing):
+class Compared(Backend):
     """A card that is watched: every bit of every answer against the integers of its build.
 
     Comparisons are made on the way, in blocks of requests, and the rest at :meth:`flush` or when
@@ -134,10 +130,6 @@ class Compared(Closing):
         if self._count >= self._block:
             self.flush()
         return result
-
-    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
-        """Compute a batch, as `run` does."""
-        return self.run(*values, **arrays)
 
     def flush(self) -> None:
         """Compare what is left."""
