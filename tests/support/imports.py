@@ -95,6 +95,13 @@ def loaded(module: str) -> list[str]:
     return done.stdout.split()
 
 
+def seconds(module: str) -> float:
+    """What importing a module takes in a fresh interpreter, NumPy's share included [s]."""
+    code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
 def hardware(modules: Iterable[str]) -> list[str]:
     """Those of some modules that belong to hw/ or sim/."""
     return [m for m in modules if m.split(".")[1] in HARDWARE]
@@ -111,8 +118,10 @@ def main() -> int:
         except ImportError as error:
             wrong.append(str(error))
             break  # most likely the others fail of the same
-        if module == HOST[0] and len(modules) > MOST:
-            wrong.append(f"'import {module}' loads {len(modules)} modules, more than {MOST}")
+        if module == HOST[0]:
+            print(f"'import {module}': {len(modules)} of our modules, {seconds(module):.2f} s")
+            if len(modules) > MOST:
+                wrong.append(f"'import {module}' loads {len(modules)} modules, more than {MOST}")
         if found := hardware(modules):
             wrong.append(f"'import {module}' loads {', '.join(found)}")
     for line in wrong:
