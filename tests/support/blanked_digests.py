@@ -52,6 +52,14 @@ LARGE = {"rnea_second_derivatives", "fd_second_derivatives"}
 
 _LINE = re.compile(rb"\b\w+\.py:\d+")
 
+# Digests of what names lines: of a schedule, and of the graph that a plan is for.
+_DIGEST = re.compile(
+    rb'(?<="digest": ")[0-9a-f]{64}(?=")|(?<=^graph = ")[0-9a-f]{16}(?="$)', re.MULTILINE
+)
+
+# A constant is as wide as the hash has digits.
+_WIDTH = re.compile(rb"\d+(\n.*\n.*\n +connect \\B )\d+'-")
+
 
 def blank(content: bytes, manifest: Mapping[str, Any]) -> bytes:
     """A file of a build without lines of Python, content digest, hash, and what was asked for."""
@@ -61,12 +69,13 @@ def blank(content: bytes, manifest: Mapping[str, Any]) -> bytes:
     # Yosys writes a constant in as few digits as it needs.
     content = re.sub(rf"\d+'h0*{number:x}\b".encode(), b"-", content)
     halves = (number >> 32, number & 0xFFFF_FFFF)  # as registers and parameters have it
-    texts = [manifest["content"], manifest["hash"], f"{number:064b}", str(number)]
+    texts = [manifest["content"], manifest["hash"], f"{number:064b}", f"{number:b}", str(number)]
     for half in halves:
         texts += [f"{half:032b}", f"{half:08x}", str(half)]
     for text in texts:
         content = content.replace(text.encode(), b"-")
-    return _LINE.sub(b"-", content)
+    content = _WIDTH.sub(rb"-\1-", content)
+    return _DIGEST.sub(b"-", _LINE.sub(b"-", content))
 
 
 def folder_digests(folder: Path) -> dict[str, str]:
