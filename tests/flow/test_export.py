@@ -19,7 +19,7 @@ from pinion.cosim.reference import Reference
 from pinion.flow.build import Build
 from pinion.flow.export import ExportError, core_ports, export, module_name
 from pinion.flow.export.rtl import prefix_modules
-from pinion.hls.units import UNITS
+from pinion.graph.ops import UNITS
 from pinion.link import Manifest, ManifestError
 from pinion.link.digests import write_digests
 from pinion.link.unit_names import unit_name

@@ -20,8 +20,7 @@ from pinion.gateware.library import timing_for
 from pinion.graph import Graph, evaluate_integers
 from pinion.graph.evaluate import formats as node_formats
 from pinion.graph.passes import fold
-from pinion.hls import Binding, Timing, bind, check_binding, check_schedule, operations
-from pinion.hls.schedule.modulo import modulo as schedule
+from pinion.hls import Binding, Timing, bind, check_binding, check_schedule, operations, schedule
 from pinion.hls.sums import gather_dots
 from pinion.robot import load
 from tests.graph.helpers import auto_formats

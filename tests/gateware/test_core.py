@@ -15,8 +15,7 @@ from pinion.gateware.core import Core
 from pinion.gateware.library import timing_for
 from pinion.graph import Graph, Tracer
 from pinion.graph.check import verify
-from pinion.hls import bind, operations
-from pinion.hls.schedule.modulo import modulo as schedule
+from pinion.hls import bind, operations, schedule
 from tests.gateware.cores import BUILD_HASH, Bench, bound, bound_auto, request_bits, rnea
 from tests.graph.helpers import Q16, TIMING, edit
 

@@ -20,9 +20,8 @@ from pinion.gateware.emit import TOP, core_rtlil
 from pinion.gateware.shift import LENGTHS
 from pinion.graph import Graph, Node, Tracer, evaluate_floats
 from pinion.graph.check import verify
-from pinion.hls import Design, bind, operations
+from pinion.hls import Design, bind, operations, schedule
 from pinion.hls.schedule.floorplan import arrange
-from pinion.hls.schedule.modulo import modulo as schedule
 from tests.gateware.cores import BUILD_HASH, Bench, bound, bound_fixed, request_bits, rnea
 from tests.graph.helpers import Q16, TIMING, designed, edit
 

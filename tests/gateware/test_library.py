@@ -17,8 +17,8 @@ from pinion.gateware.library import (
     operand_ports,
     timing_for,
 )
+from pinion.graph.ops import UNITS
 from pinion.hls import Timing, UnitKind
-from pinion.hls.units import UNITS
 from tests.gateware.cores import bound, rnea
 from tests.graph.helpers import offsets
 

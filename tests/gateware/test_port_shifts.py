@@ -21,8 +21,7 @@ from pinion.gateware.datapath import _shifted
 from pinion.gateware.reciprocal import ReciprocalUnit
 from pinion.gateware.sincos import SinCosUnit
 from pinion.graph import Graph, Tracer
-from pinion.hls import Binding, Timing, bind, operations
-from pinion.hls.schedule.modulo import modulo as schedule
+from pinion.hls import Binding, Timing, bind, operations, schedule
 from tests.gateware.cores import Bench, Words, bound_auto, bound_fixed
 
 # -- one port ------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The six places of an operation, walked with ``hypot2``, from tracing to RTL and compiled code."""
+"""The five places of an operation, walked with ``hypot2``, from tracing to RTL and C++."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ from pinion.graph.check import verify as verify_graph
 from pinion.graph.counts import op_counts
 from pinion.graph.evaluate import adjoints, node_floats, node_integers
 from pinion.graph.interchange import dumps, loads
-from pinion.graph.ops import Family
+from pinion.graph.ops import UNITS, Family
 from pinion.graph.passes import fold
 from pinion.graph.text import format_graph, parse_graph
 from pinion.hls import operations
 from pinion.hls.costs import DatapathCosts
-from pinion.hls.units import UNITS
 from pinion.robot import Model, load
 from tests.graph.helpers import TIMING, auto_formats
 from tests.support.builds import build
@@ -42,7 +41,6 @@ PLACES = {
     "sw/pinion/graph/elementary.py",
     "sw/pinion/dynamics/scalar.py",
     "sw/pinion/api/__init__.py",
-    "hw/pinion/hls/units.py",
     "hw/pinion/gateware/hypot2.py",
     "hw/pinion/gateware/library.py",
 }
@@ -60,18 +58,18 @@ def mentioning(word: str) -> set[str]:
     }
 
 
-def test_an_operation_stands_in_six_places() -> None:
+def test_an_operation_stands_in_five_places() -> None:
     assert mentioning(NAME) == PLACES
-    assert len(PLACES) == 6
+    assert len(PLACES) == 5
 
 
 def test_contributing_lists_these_places() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
     steps = text.split("## How to add an operation")[1].split("## How to add a function")[0]
     numbered = re.findall(r"^(\d+)\. (.*?)(?=^\d+\. |^$)", steps, flags=re.MULTILINE | re.DOTALL)
-    assert [number for number, _ in numbered] == list("123456")
+    assert [number for number, _ in numbered] == list("12345")
     for place, (_, step) in zip(
-        ("graph/elementary.py", "dynamics/scalar.py", "pinion/api/__init__.py", "hls/units.py",
+        ("graph/elementary.py", "dynamics/scalar.py", "pinion/api/__init__.py",
          "hw/pinion/gateware`", "gateware/library.py"),
         numbered,
         strict=True,
@@ -115,7 +113,7 @@ def test_tracing_folding_counting_and_both_forms_of_a_file() -> None:
     tracer = Tracer()
     tracer.output("thirteen", tracer.constant(2.0).hypot2(3.0))
     assert fold(tracer.finish()).nodes[0].params == (13.0,)
-    assert DatapathCosts().price(NAME) == UNITS[NAME].price
+    assert DatapathCosts().price(NAME) == OPS[NAME].unit_price
     assert DatapathCosts().latency(NAME) == 3
 
 

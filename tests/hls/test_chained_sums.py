@@ -36,8 +36,8 @@ from pinion.hls import (
     check_schedule,
     design,
     operations,
+    schedule,
 )
-from pinion.hls.schedule.modulo import modulo as schedule
 from pinion.hls.sums import gather_dots
 from tests.graph.helpers import (
     Q16,

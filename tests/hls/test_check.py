@@ -22,9 +22,9 @@ from pinion.hls import (
     check_binding,
     check_schedule,
     operations,
+    schedule,
 )
 from pinion.hls.schedule.check import check_operation
-from pinion.hls.schedule.modulo import modulo as schedule
 from tests.gateware.link.mutants import mutant
 from tests.graph.helpers import Q16, auto_robot, designed, offsets
 

@@ -14,9 +14,8 @@ from pinion.formats import lower
 from pinion.functions import function
 from pinion.graph import Graph, Tracer
 from pinion.graph.passes import fold
-from pinion.hls import Binding, bind, check_binding, operations
+from pinion.hls import Binding, bind, check_binding, operations, schedule
 from pinion.hls.schedule.floorplan import Floorplan, arrange
-from pinion.hls.schedule.modulo import modulo as schedule
 from tests.graph.helpers import Q16, TIMING, designed, graphs, model, offsets
 from tests.support.builds import make_design
 

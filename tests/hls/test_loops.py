@@ -12,9 +12,8 @@ from pinion.formats import FormatPlan, lower
 from pinion.functions import Function
 from pinion.graph import Feedback, Graph
 from pinion.graph.passes import fold
-from pinion.hls import CheckError, Design, bind, check_binding, check_schedule, operations
+from pinion.hls import CheckError, Design, bind, check_binding, check_schedule, operations, schedule
 from pinion.hls.schedule.modulo import LoopError, loops_of, shortest_interval, unit_counts
-from pinion.hls.schedule.modulo import modulo as schedule
 from pinion.hls.schedule.sharing import share
 from pinion.hls.sums import gather_dots, loop_interval
 from pinion.robot import load

@@ -30,11 +30,11 @@ from pinion.hls import (
     check_schedule,
     design,
     operations,
+    schedule,
 )
 from pinion.hls.operations import Operand, UnitKind
 from pinion.hls.schedule.binding import lanes
 from pinion.hls.schedule.modulo import _placed, _Problem, _Room, unit_counts
-from pinion.hls.schedule.modulo import modulo as schedule
 from pinion.hls.sums import gather_dots
 from tests.graph.helpers import (
     Q16,

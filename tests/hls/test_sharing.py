@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from pinion.formats import lower
 from pinion.graph import Graph, Tracer
 from pinion.graph.evaluate import evaluate_integers
-from pinion.hls import Binding, bind, check_binding, operations
+from pinion.hls import Binding, bind, check_binding, operations, schedule
 from pinion.hls.schedule.check import check_schedule
 from pinion.hls.schedule.modulo import Schedule
-from pinion.hls.schedule.modulo import modulo as schedule
 from pinion.hls.schedule.sharing import _Search, _trades, share
 from pinion.hls.schedule.sources import estimate
 from pinion.hls.sums import gather_dots

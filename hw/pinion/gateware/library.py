@@ -130,7 +130,7 @@ COMPONENTS: Mapping[str, Component] = MappingProxyType(
         "look_up": Component(make=_look_up, operands=("x",)),
     }
 )
-"""By the names of the rows of :mod:`pinion.hls.units`."""
+"""By the kinds of :data:`pinion.graph.ops.UNITS`."""
 
 
 class Selector(Unit):

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pinion.graph.ops import OPS, Family
 
 from .timing import Timing
-from .units import UNITS
 
 # A product by a constant saves an operand's selection; adders are far cheaper than multipliers;
 # prices of functions stand with their units. A sign is free: what reads it takes it.
@@ -35,5 +34,5 @@ class DatapathCosts:
         if row.family is Family.PRODUCT:
             return _MULTIPLE if constant else _PRODUCT
         if row.family is Family.FUNCTION:
-            return UNITS[row.unit].price
+            return row.unit_price
         return _SUM if row.family is Family.SUM else 0.0

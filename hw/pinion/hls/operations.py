@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from pinion.fixedpoint import Overflow
 from pinion.graph import OPS, Graph, GraphError, Node, Region, names
 from pinion.graph.evaluate import formats
-from pinion.graph.ops import Family, constant_integer, quantizer
+from pinion.graph.ops import UNITS, Family, constant_integer, quantizer
 
 from .timing import Timing
-from .units import UNITS
 
 _ZERO = -1  # no node: the constant 0, or nothing at all
 
@@ -26,7 +25,7 @@ class UnitKind:
 
     Members
     -------
-    name : ``dot``, ``add``, ``align``, or of a row of :mod:`pinion.hls.units`.
+    name : ``dot``, ``add``, ``align``, or of a unit in :data:`pinion.graph.ops.UNITS`.
     products : products of a dot, else 0.
     widths : width of each operand port; a dot with an odd number of them has an addend.
     shift : bits dropped by the quantization.
@@ -55,7 +54,7 @@ class UnitKind:
     @property
     def saturates(self) -> bool:
         """Whether the unit has an overflow flag."""
-        return UNITS[self.name].flags if self.name in UNITS else True
+        return UNITS[self.name].unit_flags if self.name in UNITS else True
 
     @property
     def rounds(self) -> bool:

@@ -8,9 +8,7 @@ from pinion.fixedpoint import Format
 from pinion.fixedpoint.atan2 import Atan2
 from pinion.fixedpoint.sqrt import Sqrt
 from pinion.graph import names
-from pinion.graph.ops import OPS, Family
-
-from .units import UNITS
+from pinion.graph.ops import OPS, UNITS, Family
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +31,7 @@ class Timing:
     add : an addition, saturation included.
     align : a quantization on its own.
     word : bits of a stored word, on which latencies of other functions' units depend
-        (:mod:`pinion.hls.units`).
+        (:data:`pinion.graph.ops.UNITS`).
     point : fraction bits of a word, None where signals differ in them.
     sincos : a sine or cosine; it depends on the formats, the default is that of q16.16.
     reciprocal : a reciprocal; likewise.
@@ -127,6 +125,6 @@ class Timing:
 
     def function(self, unit: str) -> int:
         """Latency of a kind of unit that computes a function."""
-        rule = UNITS[unit].latency
+        rule = UNITS[unit].unit_latency
         cycles: int = getattr(self, unit) if rule is None else rule(self.word)
         return cycles

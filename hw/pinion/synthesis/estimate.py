@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pinion.hls.units import UNITS
+from pinion.graph.ops import UNITS
 
 # Operand bits of a DSP48E2, and what one adds when Yosys splits a wider signed product.
 _WIDE, _WIDE_MORE, _NARROW, _NARROW_MORE = 27, 26, 18, 17

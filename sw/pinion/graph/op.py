@@ -76,6 +76,11 @@ class Op:
         budgets: from operands and bounds of their errors, such that a bound follows of how far the
         result strays. None where the derivative does.
     unit : kind of hardware unit, or "" where the node needs none of its own.
+    unit_price : of a function, what a unit costs, in multipliers.
+    unit_latency : of a function, cycles from operands to result for words of so many bits; None
+        where that depends on more, and :class:`pinion.hls.timing.Timing` has a member of the unit's
+        name.
+    unit_flags : of a function, whether a unit has an overflow flag.
     check : a complaint about a node's operands and parameters, or "".
     commutative : its two operands may change places.
     parity : 1 where f(-x) = f(x), -1 where f(-x) = -f(x), 0 where neither, of each operand.
@@ -113,6 +118,9 @@ class Op:
     derivative: DerivativeRule
     secant: SecantRule | None = None
     unit: str = ""
+    unit_price: float = 0.0
+    unit_latency: Callable[[int], int] | None = None
+    unit_flags: bool = False
     check: Callable[[Node], str] = lambda node: ""
     commutative: bool = False
     parity: int = 0

@@ -46,7 +46,7 @@ from .rules import (
 )
 from .words import Word
 
-__all__ = ["OPS", "Family", "Op", "constant_format", "constant_integer", "quantizer"]
+__all__ = ["OPS", "UNITS", "Family", "Op", "constant_format", "constant_integer", "quantizer"]
 
 
 def quantizer(node: Node) -> tuple[Format, Rounding, Overflow]:
@@ -252,3 +252,8 @@ OPS: Mapping[str, Op] = MappingProxyType(
         )
     }
 )
+
+UNITS: Mapping[str, Op] = MappingProxyType(
+    {row.unit: row for row in OPS.values() if row.family is Family.FUNCTION}
+)
+"""A row by each kind of unit that computes a function: what the unit costs, takes and flags."""
