@@ -41,6 +41,7 @@ def test_parameters_are_the_manifests(folder: Path) -> None:
     assert (slow.core_khz, slow.link_khz, slow.crossing) == (125_000, 125_000, False)
 
 
+@pytest.mark.slow
 def test_the_text_is_the_same_each_time_and_names_its_content(folder: Path, written: str) -> None:
     assert top_rtlil(folder) == written
     assert re.match(r"# pinion\.boards\.top \S+ [0-9a-f]{64}\n", written)

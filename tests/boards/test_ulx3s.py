@@ -124,6 +124,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
+@pytest.mark.slow  # `make ulx3s` makes one as well
 def test_a_bitstream_comes_out(folder: Path) -> None:
     manifest = Manifest.read(folder)
     flow.write_ulx3s(folder, manifest)

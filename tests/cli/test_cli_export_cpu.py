@@ -90,6 +90,7 @@ def check(printed: str) -> None:
     assert found.shape == (7,) and np.abs(found - wanted).max() <= 6e-7, "printed with six digits"
 
 
+@pytest.mark.slow
 @needs_cc
 def test_the_example_is_built_as_it_says_itself(place: Path, commands: list[list[str]]) -> None:
     compiled, run = commands[1:]
@@ -97,6 +98,7 @@ def test_the_example_is_built_as_it_says_itself(place: Path, commands: list[list
     check(ran(run, place))
 
 
+@pytest.mark.slow
 @needs_cc
 def test_pkg_config_gives_the_flags(place: Path) -> None:
     library = place / "build/iiwa14_fd/lib"

@@ -29,6 +29,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench_mpc, "FOLDER", tmp_path / "builds")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_a_bench_of_the_processor(pinion: Pinion, tmp_path: Path) -> None:
     folder = tmp_path / "page"

@@ -42,6 +42,7 @@ from pinion.link.digests import write_digests
 from pinion.robot import load
 from tests.cli.conftest import Done, Pinion
 from tests.cosim.test_verdict import sent
+from tests.support.breadth import some, some_rows
 from tests.support.builds import build
 
 verification = importlib.import_module("pinion.cosim.verify")
@@ -124,7 +125,9 @@ FILES = (
 )
 
 
-@pytest.mark.parametrize("name", [*COMPARING, *OTHERS])
+@pytest.mark.parametrize(
+    "name", some([*COMPARING, *OTHERS], ("verify", "campaign", "run", "export"))
+)
 def test_a_file_that_is_damaged_is_refused(
     name: str, core: Path, tmp_path: Path, pinion: Pinion
 ) -> None:
@@ -440,11 +443,14 @@ def here(scheduler: str | None) -> Iterator[Any]:
 
 @pytest.mark.parametrize(
     ("change", "options", "sentence"),
-    [
-        (lambda words, flags: (words, flags), (), ""),
-        (flagged, (), "of 40 states none has a valid result"),
-        (other_words, ("--verify",), "the check failed"),
-    ],
+    some_rows(
+        [
+            (lambda words, flags: (words, flags), (), ""),
+            (flagged, (), "of 40 states none has a valid result"),
+            (other_words, ("--verify",), "the check failed"),
+        ],
+        lambda change, options, sentence: change is other_words,
+    ),
 )
 def test_a_sweep_passes_on_nothing_false(
     change: Expected, options: tuple[str, ...], sentence: str, core: Path, tmp_path: Path,

@@ -12,6 +12,7 @@ import pytest
 
 from pinion.batch import InputError
 from pinion.compute.frameworks.gradients import RULES, Differentiable
+from tests.support.breadth import some
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,7 +33,7 @@ needs_jax = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize("name", list(RULES))
+@pytest.mark.parametrize("name", some(list(RULES), ("aba",)))
 def test_jacobians_are_slopes(name: str) -> None:
     made = Differentiable("two_link", name)
     rng = np.random.default_rng(4)

@@ -10,6 +10,7 @@ import pytest
 from pinion.api import backend
 from pinion.compute import cpu
 from pinion.functions import FUNCTIONS, sample
+from tests.support.breadth import some_rows
 from tests.support.rows import NEW, has, robot
 
 # The first has a scalar input and results of every shape.
@@ -18,7 +19,8 @@ SLOW = [(name, row) for name in ("iiwa14", "hyq") for row in NEW if has(name, ro
 
 
 @pytest.mark.parametrize(
-    ("name", "row"), [*QUICK, *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW)]
+    ("name", "row"),
+    some_rows([*QUICK, *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW)], 1),
 )
 def test_a_row_agrees_with_the_float_model(name: str, row: str, tmp_path: Path) -> None:
     model, wanted = robot(name), FUNCTIONS[row]

@@ -54,6 +54,12 @@ def compared(scene: Scenario, folder: Path) -> Comparison:
     return compare(scene, rows=("float64", "integers", "card"), folder=folder)
 
 
+@pytest.fixture(scope="module")
+def floats(scene: Scenario) -> Comparison:
+    """The first row of it alone, without a core."""
+    return compare(scene, rows=("float64",))
+
+
 class Changed(Closing):
     """A backend whose answers are changed on the way, from one call on."""
 
@@ -81,6 +87,7 @@ def tracked_with(scene: Scenario, motion: Motion, change: Change, **when: int) -
         return track(controller, scene.simulated())
 
 
+@pytest.mark.slow
 def test_a_closed_loop_through_rtl_tracks_as_with_floats(compared: Comparison) -> None:
     figures = compared.figures()
     assert figures["ok"] and figures["within"] and not figures["left_out"]
@@ -108,6 +115,7 @@ def test_a_closed_loop_through_rtl_tracks_as_with_floats(compared: Comparison) -
         assert link["hz_least"] < link["hz_most"] < 1e6 / model["host_us"]
 
 
+@pytest.mark.slow
 def test_a_card_of_which_nothing_was_compared_is_not_right(compared: Comparison) -> None:
     *others, card = compared.cases
     for wrong in ({"compared": 0}, {"mismatches": 1}):
@@ -115,23 +123,23 @@ def test_a_card_of_which_nothing_was_compared_is_not_right(compared: Comparison)
 
 
 def test_wrong_gradients_are_seen_in_the_tracking(
-    scene: Scenario, motion: Motion, compared: Comparison
+    scene: Scenario, motion: Motion, floats: Comparison
 ) -> None:
     """The 1 % is no empty promise: M^-1 that is wrong by a third breaks it."""
 
     def wrong(found: dict[str, Any], flags: Any) -> None:
         found["minv"] *= 1.5
 
-    first = compared.cases[0].tracked.figures()["rms_mm"]
+    first = floats.cases[0].tracked.figures()["rms_mm"]
     again = tracked_with(scene, motion, lambda found, flags: None).figures()["rms_mm"]
     assert again == pytest.approx(first, rel=1e-9)
     assert abs(tracked_with(scene, motion, wrong).figures()["rms_mm"] / first - 1) > 0.01
 
 
 def test_flagged_gradients_are_replaced_by_the_last_trusted_ones(
-    scene: Scenario, motion: Motion, compared: Comparison
+    scene: Scenario, motion: Motion, floats: Comparison
 ) -> None:
-    clean = compared.cases[0].tracked
+    clean = floats.cases[0].tracked
 
     def flag(rows: slice) -> Change:
         def change(found: dict[str, Any], flags: Any) -> None:

@@ -70,7 +70,7 @@ ROBOTS = {"biped": biped, "gripper": gripper}
 # A simulation of each compiles for seconds.
 CASES = (
     ("biped", "rnea"),
-    ("gripper", "aba"),
+    pytest.param(("gripper", "aba"), marks=pytest.mark.slow),
     pytest.param(("biped", "aba"), marks=pytest.mark.slow),
     pytest.param(("gripper", "rnea"), marks=pytest.mark.slow),
 )

@@ -22,6 +22,7 @@ from pinion.cosim.stream import (
 )
 from pinion.gateware.foreign import ForeignDesignError
 from pinion.gateware.yosys import YosysError, run_yosys
+from tests.support.breadth import some
 
 LANES, BEATS = 2, 2
 
@@ -129,7 +130,7 @@ def test_surplus_beats_are_counted(standin: Any) -> None:
         result.check()
 
 
-@pytest.mark.parametrize("fault", ["unstable", "drop_valid"])
+@pytest.mark.parametrize("fault", some(["unstable", "drop_valid"], ("unstable",)))
 def test_a_changed_offer_is_a_violation(standin: Any, fault: str) -> None:
     words = standin.records(100, words=4, seed=1)
     free, _, _ = send(core_of(standin, fault), words)

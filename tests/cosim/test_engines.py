@@ -64,6 +64,7 @@ def test_engines_agree_in_every_cycle(standin: Any, fault: str) -> None:
                 core.reset()
 
 
+@pytest.mark.slow  # tests/gateware/link/test_top.py runs Verilator
 @needs_verilator
 def test_verilator_reset_deadlock_and_state(standin: Any) -> None:
     beats, last = pack_records(standin.records(2, words=4, seed=7), lanes=2, beats=2)

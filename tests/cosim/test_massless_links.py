@@ -25,6 +25,7 @@ def test_joints_in_series_through_massless_links(tmp_path: Path, function: str) 
     assert found["ok"], found
 
 
+@pytest.mark.slow
 def test_a_planar_base_of_one_body_is_mujocos_through_the_driver(tmp_path: Path) -> None:
     """Slide, slide and hinge in one body, and joint terms of higher orders, as a core."""
     pytest.importorskip("mujoco", reason="the mujoco library (extra mjcf) is not installed")

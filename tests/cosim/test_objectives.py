@@ -36,10 +36,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 # By area is what every other build of the tests is made by.
-@pytest.mark.parametrize(
-    "objective",
-    ["latency", *(pytest.param(name, marks=pytest.mark.slow) for name in ("throughput", "area"))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["latency", "throughput", "area"])
 def test_every_objective_is_right_to_the_bit(made: Made, objective: str) -> None:
     manifest = Build.read(made(objective)).manifest
     assert (manifest.objective, manifest.formats, manifest.ii) == (objective, "auto", 3)
@@ -80,6 +78,7 @@ def test_each_objective_has_its_latency(made: Made) -> None:
     assert len({made_.manifest.hash for made_ in builds.values()}) == 3
 
 
+@pytest.mark.slow
 def test_formats_for_stress_hold_under_stress(tmp_path: Path) -> None:
     """Stress takes joints to the limits of their speeds, far above the rated ones."""
     arm = load("iiwa14", tip="iiwa_link_2")

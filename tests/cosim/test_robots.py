@@ -15,6 +15,7 @@ import pytest
 from pinion.cosim import stream
 from pinion.cosim.verify import verify
 from pinion.robot import Model, load, load_text, random_tree
+from tests.support.breadth import some_rows
 from tests.support.builds import build
 
 
@@ -31,6 +32,7 @@ def iiwa14(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_ten_thousand_requests(iiwa14: Path) -> None:
     figures = verify(iiwa14, samples=10_000, seed=11)
     assert figures["ok"] and figures["mismatches"] == 0
@@ -39,6 +41,7 @@ def test_ten_thousand_requests(iiwa14: Path) -> None:
         assert bound <= 50 * figures["error_max"][word]
 
 
+@pytest.mark.slow
 def test_ten_thousand_requests_with_pauses(iiwa14: Path) -> None:
     figures = verify(
         iiwa14, samples=10_000, seed=12, idle=stream.bursts(seed=1), stall=stream.random(seed=2)
@@ -46,6 +49,7 @@ def test_ten_thousand_requests_with_pauses(iiwa14: Path) -> None:
     assert figures["ok"] and figures["mismatches"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distribution", ["stress", "beyond"])
 def test_harder_states(iiwa14: Path, distribution: str) -> None:
     figures = verify(iiwa14, samples=5000, seed=13, distribution=distribution)
@@ -54,7 +58,7 @@ def test_harder_states(iiwa14: Path, distribution: str) -> None:
 
 @pytest.mark.parametrize(
     ("simulator", "samples"),
-    [("icarus", 16), pytest.param("verilator", 1000, marks=pytest.mark.slow)],
+    some_rows([("icarus", 16), pytest.param("verilator", 1000, marks=pytest.mark.slow)], 0),
 )
 def test_other_simulators_agree(iiwa14: Path, simulator: str, samples: int) -> None:
     figures = verify(iiwa14, samples=samples, seed=14, simulator=simulator)
@@ -63,18 +67,21 @@ def test_other_simulators_agree(iiwa14: Path, simulator: str, samples: int) -> N
 
 @pytest.mark.parametrize(
     ("robot", "ii", "formats"),
-    [
-        pytest.param("iiwa14", 1, "q16.16", marks=pytest.mark.slow),
-        pytest.param("iiwa14", 2, "q16.16", marks=pytest.mark.slow),
-        pytest.param("iiwa14", 4, "q12.20", marks=pytest.mark.slow),
-        pytest.param("iiwa14", 16, "q16.16", marks=pytest.mark.slow),
-        pytest.param("iiwa14", 32, "q16.16", marks=pytest.mark.slow),
-        pytest.param("tree", 4, "q16.16", marks=pytest.mark.slow),
-        pytest.param("hyq", 8, "q16.16", marks=pytest.mark.slow),
-        pytest.param("baxter", 8, "q16.16", marks=pytest.mark.slow),
-        ("two_link", 1, "q12.20"),
-        ("two_link", 32, "q16.16"),
-    ],
+    some_rows(
+        [
+            pytest.param("iiwa14", 1, "q16.16", marks=pytest.mark.slow),
+            pytest.param("iiwa14", 2, "q16.16", marks=pytest.mark.slow),
+            pytest.param("iiwa14", 4, "q12.20", marks=pytest.mark.slow),
+            pytest.param("iiwa14", 16, "q16.16", marks=pytest.mark.slow),
+            pytest.param("iiwa14", 32, "q16.16", marks=pytest.mark.slow),
+            pytest.param("tree", 4, "q16.16", marks=pytest.mark.slow),
+            pytest.param("hyq", 8, "q16.16", marks=pytest.mark.slow),
+            pytest.param("baxter", 8, "q16.16", marks=pytest.mark.slow),
+            ("two_link", 1, "q12.20"),
+            ("two_link", 32, "q16.16"),
+        ],
+        lambda robot, ii, formats: (robot, ii) == ("two_link", 32),
+    ),
 )
 def test_intervals_and_robots(robot: str, ii: int, formats: str, tmp_path: Path) -> None:
     folder = tmp_path / robot

@@ -13,6 +13,7 @@ from pinion.cosim.compiled import CompiledCore
 from pinion.cosim.runner import BenchError, run_bench
 from pinion.cosim.stream import StreamDeadlockError, pack_records
 from pinion.gateware.verilog import emit_verilog
+from tests.support.breadth import some_rows
 
 LANES, BEATS, WORDS = 2, 2, 3
 # Verilator's bench on a real core is in ``test_verify.py``.
@@ -77,7 +78,10 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("idle", "stall"),
-    [*PAUSES[:2], pytest.param(*PAUSES[2], marks=pytest.mark.slow)],
+    some_rows(
+        [*PAUSES[:2], pytest.param(*PAUSES[2], marks=pytest.mark.slow)],
+        lambda idle, stall: idle is PAUSES[1][0],
+    ),
     ids=["no pauses", "pauses", "long pauses"],
 )
 @pytest.mark.parametrize("simulator", SIMULATORS)
@@ -145,6 +149,7 @@ def test_a_wrong_bit_fails_the_bench(standin: Any, tmp_path: Path) -> None:
         bench(standin, tmp_path, "icarus", n=20, expected=(good, ~flags))
 
 
+@pytest.mark.slow
 def test_each_fault_is_caught(standin: Any, tmp_path: Path) -> None:
     with pytest.raises(StreamDeadlockError, match="11 of 40 input beats taken and 11 of 40"):
         bench(standin, tmp_path, "icarus", n=20, fault="deadlock", limit=100)

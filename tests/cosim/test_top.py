@@ -133,6 +133,7 @@ def fresh(card: CompiledTop) -> CompiledTop:
     return card
 
 
+@pytest.mark.slow
 @needs_verilator
 def test_beats_cross_both_ways_under_pauses_and_clocks(fresh: CompiledTop) -> None:
     rng = np.random.default_rng(5)
@@ -153,6 +154,7 @@ def test_beats_cross_both_ways_under_pauses_and_clocks(fresh: CompiledTop) -> No
                 assert (run.emitted_at > run.accepted_at).all()
 
 
+@pytest.mark.slow
 @needs_verilator
 @pytest.mark.parametrize(("link", "core"), [(1, 1), (3, 5), (6, 5), (1, 4), (5, 2)])
 def test_clocks_keep_their_ratio(fresh: CompiledTop, link: int, core: int) -> None:
@@ -169,6 +171,7 @@ def test_clocks_keep_their_ratio(fresh: CompiledTop, link: int, core: int) -> No
     assert abs(per_beat - max(1.0, core / link)) < 0.01
 
 
+@pytest.mark.slow
 @needs_verilator
 def test_an_offer_stays_from_run_to_run(fresh: CompiledTop) -> None:
     """The FIFOs fill up while nobody reads; then what is on offer stays there, whatever comes."""
@@ -193,6 +196,7 @@ def test_an_offer_stays_from_run_to_run(fresh: CompiledTop) -> None:
     assert len(rest.beats) == 0 and not rest.held and rest.cycles == 200
 
 
+@pytest.mark.slow
 @needs_verilator
 def test_registers(fresh: CompiledTop) -> None:
     fresh.write(SCRATCH, 0xDEADBEEF)

@@ -143,10 +143,8 @@ def test_a_wrong_constant_is_found_and_named(folder: Path, tmp_path: Path) -> No
     assert f"<strong>FAILED</strong>, {figures['mismatches']} of 200 requests wrong" in page
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("rounding", "floor"), pytest.param("shift", 17, marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("field", "value"), [("rounding", "floor"), ("shift", 17)])
 def test_a_wrong_unit_is_found(folder: Path, tmp_path: Path, field: str, value: object) -> None:
     """No rounding, a product cut one bit early: a unit's module exchanged in the RTL itself."""
     where = shutil.copytree(folder, tmp_path / "m", ignore=shutil.ignore_patterns("sim"))

@@ -15,6 +15,7 @@ import pytest
 from typer.main import get_command
 
 from pinion.cli.app import app
+from tests.support.breadth import some
 from tests.support.snippets import (
     Block,
     blocks,
@@ -195,7 +196,16 @@ def test_imports_of_a_page_are_there(page: str) -> None:
                 pytest.fail(f"{page}:{block.line}: {statement}: {error}")
 
 
-@pytest.mark.parametrize("page", WITH_PYTHON)
+# README, the first steps and the shortest of the others.
+QUICK = (
+    *("README.md", "docs/start.md", "docs/guides/your-robot.md", "docs/guides/your-function.md"),
+    *("docs/guides/export.md", "docs/guides/formats-and-accuracy.md", "docs/guides/ulx3s.md"),
+    *("docs/concepts/rnea.md", "docs/concepts/the-link.md", "docs/angles.md", "docs/cuda.md"),
+    "docs/on-chip-law.md",
+)
+
+
+@pytest.mark.parametrize("page", some(WITH_PYTHON, QUICK))
 def test_the_python_of_a_page_runs(page: str, tmp_path: Path, build: Build) -> None:
     said = _run(page, _python(page), RULES.get(page, Rule()), tmp_path, build)
     assert not said, f"{page}:\n{said}"

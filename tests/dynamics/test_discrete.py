@@ -16,6 +16,7 @@ from pinion.robot.model import Model
 from tests.dynamics import pinocchio_adaptor
 from tests.dynamics.models import planar_arm, random_model, random_states, relative_error
 from tests.dynamics.pinocchio_gradients import answers
+from tests.support.breadth import some
 
 Array = NDArray[np.float64]
 
@@ -51,7 +52,7 @@ def complex_gradient(
 
 
 @pytest.mark.parametrize("method", STEP_METHODS)
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", some(SEEDS, lambda seed: seed in (0, 1, 6, 9)))
 def test_gradient_is_that_of_the_step(seed: int, method: StepMethod) -> None:
     model, rng = case(seed)
     q, qd, qdd = random_states(rng, model, 2)

@@ -114,6 +114,7 @@ def test_the_cheapest_words_that_hold_are_built_and_recorded(folder: Path) -> No
     assert widths(again)[0] == chosen["wide"]
 
 
+@pytest.mark.slow  # tests/cli/test_cli_task.py verifies one as well
 def test_a_core_of_a_task_verifies_bit_for_bit(folder: Path) -> None:
     figures = verify(folder, samples=200)
     assert figures["ok"] and figures["mismatches"] == 0 and not figures["task_broken"]

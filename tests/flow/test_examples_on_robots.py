@@ -16,6 +16,7 @@ from pinion.cosim import verify
 from pinion.functions import UserError, function, sample
 from pinion.robot import Model, load
 from tests.flow import laws
+from tests.support.breadth import some
 from tests.support.builds import build
 from tests.support.ur5 import like_a_ur5
 
@@ -51,7 +52,7 @@ def test_every_example_is_here() -> None:
 
 
 @pytest.mark.parametrize("example", OF_ROBOTS)
-@pytest.mark.parametrize("name", ROBOTS)
+@pytest.mark.parametrize("name", some(ROBOTS, ("two_link", "hyq")))
 def test_an_example_is_its_law_on_every_robot(name: str, example: str, tmp_path: Path) -> None:
     own, model = function(named(example)), robot(name, tmp_path)
     own.check(model)

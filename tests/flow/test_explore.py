@@ -198,6 +198,7 @@ def test_best_against_all_pairs() -> None:
 # -- running
 
 
+@pytest.mark.slow  # tests/cli/test_cli_explore.py sweeps as well
 def test_points_are_measured_and_kept(tmp_path: Path) -> None:
     wanted = points(ii=[1, 2], formats=["q16.16", "q40.40"])
     reported: list[dict[str, Any]] = []
@@ -344,9 +345,8 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow  # tests/cli/test_cli_explore.py interrupts one as well
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_stopping_leaves_whole_points_and_no_processes(tmp_path: Path, number: int) -> None:
     script = tmp_path / "sweep.py"
     script.write_text(SCRIPT)

@@ -18,6 +18,7 @@ from pinion.flow.objective import OBJECTIVES, ObjectiveError
 from pinion.formats.planfile import PLAN, PlanError, SavedPlan, read_plan
 from pinion.functions import FunctionError
 from pinion.link import Manifest
+from tests.support.breadth import some
 from tests.support.builds import build
 
 II = 4
@@ -129,7 +130,9 @@ def coarser(text: str, *ops: str) -> tuple[str, int]:
     return text.replace(old, new + "\n" if old.endswith("\n\n") else new), number
 
 
-@pytest.mark.parametrize("edits", [[("add", "sub")], [("dot",)], [("add", "sub"), ("dot",)]])
+@pytest.mark.parametrize(
+    "edits", some([[("add", "sub")], [("dot",)], [("add", "sub"), ("dot",)]], 2)
+)
 def test_an_edited_plan_makes_another_core_that_is_as_good(
     made: Path, tmp_path: Path, edits: list[tuple[str, ...]]
 ) -> None:

@@ -32,6 +32,7 @@ from pinion.report import promise_table
 from pinion.request import BuildRequest
 from pinion.robot import load
 from tests.gateware.link.mutants import mutant
+from tests.support.breadth import some_rows
 from tests.support.builds import build, make_design
 
 
@@ -177,6 +178,7 @@ def test_a_core_that_promises_nothing_is_refused(auto: Path, tmp_path: Path) -> 
 # -- the gate
 
 
+@pytest.mark.slow  # so does tests/cli/test_cli_formats.py
 def test_a_uniform_format_that_misses_the_gate_is_told_and_fails(
     coarse: Path, tmp_path: Path
 ) -> None:
@@ -298,7 +300,7 @@ def test_where_no_formats_are_fine_enough_the_most_exact_are_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("formats", "finest"), [("auto", 1e-9), ("auto18", 1e-7)], ids=lambda x: str(x)
+    ("formats", "finest"), some_rows([("auto", 1e-9), ("auto18", 1e-7)], 1), ids=lambda x: str(x)
 )
 def test_an_error_that_a_refusal_says_to_ask_for_is_had(
     formats: str, finest: float, tmp_path: Path

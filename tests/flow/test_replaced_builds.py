@@ -40,6 +40,7 @@ def _write(folder: Path, *names: str) -> None:
         (folder / name).write_text(name)
 
 
+@pytest.mark.slow
 def test_a_bitstream_outlives_another_build_in_its_place(
     two: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -57,6 +58,7 @@ def test_a_bitstream_outlives_another_build_in_its_place(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b", "b-before", "b-before-2"]
 
 
+@pytest.mark.slow
 def test_the_same_build_keeps_what_others_wrote_into_it(
     two: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -75,6 +77,7 @@ def test_the_same_build_keeps_what_others_wrote_into_it(
     assert not (folder / "vcu118" / "pinion.bit").exists()
 
 
+@pytest.mark.slow
 def test_what_is_found_again_in_minutes_goes(two: tuple[Path, Path], tmp_path: Path) -> None:
     folder = tmp_path / "b"
     _put(two[0], folder, scratch=tmp_path)
@@ -85,6 +88,7 @@ def test_what_is_found_again_in_minutes_goes(two: tuple[Path, Path], tmp_path: P
     assert not any((folder / name).exists() for name in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [DIGESTS, "schedule.json", "vcu118/build.tcl"])
 def test_a_build_that_was_changed_is_kept_whole(
     two: tuple[Path, Path], tmp_path: Path, name: str

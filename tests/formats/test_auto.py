@@ -191,7 +191,7 @@ def test_states_that_were_not_seen_are_rarely_flagged(robot: str, name: str) -> 
 
 
 # A core is compiled for each: one that divides and the columns of a gradient stand for the others.
-QUICK = ("aba", "rnea_derivatives")
+QUICK = ("rnea_derivatives",)
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,7 @@ def test_an_error_out_of_reach_says_what_is_in_reach(tmp_path: Path) -> None:
     build("two_link", "aba", tmp_path / "ok", ii=4, formats="auto18", max_error=float(match[2]))
 
 
+@pytest.mark.slow
 def test_shorter_words_are_exact_in_their_way(tmp_path: Path) -> None:
     build("two_link", "rnea", tmp_path / "core", ii=4, formats="auto14", max_error=0.4)
     made = Build.read(tmp_path / "core")

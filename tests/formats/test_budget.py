@@ -15,6 +15,7 @@ from pinion.graph import Graph, Node, evaluate_floats, evaluate_integers, node_f
 from pinion.graph.check import verify
 from pinion.graph.evaluate import adjoints
 from tests.graph.helpers import designed, edit, insert, integers, promised, states, traced
+from tests.support.breadth import some
 
 SEED = 21
 
@@ -36,10 +37,13 @@ def errors(
 @pytest.mark.parametrize("formats", ["q16.16", "q12.20"])
 @pytest.mark.parametrize(
     "robot",
-    [
-        *("pendulum", "two_link", "chain_3", "iiwa14", "hyq"),
-        pytest.param("baxter", marks=pytest.mark.slow),
-    ],
+    some(
+        [
+            *("pendulum", "two_link", "chain_3", "iiwa14", "hyq"),
+            pytest.param("baxter", marks=pytest.mark.slow),
+        ],
+        lambda robot: robot != "hyq",
+    ),
 )
 def test_every_state_stays_inside_its_own_budget(robot: str, formats: str) -> None:
     graph = designed(robot, 8, formats).fixed
@@ -58,7 +62,7 @@ def test_the_budget_of_the_iiwa14_is_at_most_50_times_the_largest_error() -> Non
         assert worst <= design.budget[name] <= 50 * worst, f"{name}: {design.budget[name] / worst}"
 
 
-@pytest.mark.parametrize("name", ["aba", "minv", "crba"])
+@pytest.mark.parametrize("name", some(["aba", "minv", "crba"], ("crba",)))
 def test_budgets_of_other_functions_hold_and_are_not_slack(name: str) -> None:
     design, count = promised("iiwa14", name), 2000
     measured = errors(design.fixed, "iiwa14", count, name=name)
@@ -70,7 +74,9 @@ def test_budgets_of_other_functions_hold_and_are_not_slack(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["aba", "minv"])
-@pytest.mark.parametrize("robot", ["two_link", "chain_3", "iiwa14", "hyq"])
+@pytest.mark.parametrize(
+    "robot", some(["two_link", "chain_3", "iiwa14", "hyq"], ("two_link", "chain_3"))
+)
 def test_every_state_stays_inside_its_own_budget_through_reciprocals(robot: str, name: str) -> None:
     graph = designed(robot, 8, name=name).fixed
     assert any(node.op == "reciprocal" for node in graph.nodes)
@@ -166,7 +172,7 @@ def unrounded(i: int) -> Graph:
 STATES = 240
 
 
-@pytest.mark.parametrize("mutate", [truncated_early, unrounded])
+@pytest.mark.parametrize("mutate", some([truncated_early, unrounded], (unrounded,)))
 def test_a_lost_bit_changes_results_wherever_it_is_lost(mutate: Callable[[int], Graph]) -> None:
     places = rounded_products()
     assert len(places) > 100

@@ -29,6 +29,7 @@ from pinion.graph import evaluate_floats, op_counts
 from pinion.graph.passes import fold
 from pinion.hls import DesignSettings, Timing, design
 from pinion.robot import JointKind, Model, load, load_text, random_tree
+from tests.support.breadth import some_rows
 
 Q16 = FormatPlan.parse("q16.16")
 SEED = 21  # of the random tree
@@ -100,16 +101,21 @@ _FAST = ("tree-minv", "hyq-rnea")
 
 @pytest.mark.parametrize(
     ("row", "name"),
-    [
-        pytest.param(
-            row,
-            name,
-            id=f"{label(row)}-{name}",
-            marks=() if name == "two_link" or f"{name}-{label(row)}" in _FAST else pytest.mark.slow,
-        )
-        for name in ("two_link", "hyq", "tree")
-        for row in VARIANTS
-    ],
+    some_rows(
+        [
+            pytest.param(
+                row,
+                name,
+                id=f"{label(row)}-{name}",
+                marks=()
+                if name == "two_link" or f"{name}-{label(row)}" in _FAST
+                else pytest.mark.slow,
+            )
+            for name in ("two_link", "hyq", "tree")
+            for row in VARIANTS
+        ],
+        lambda row, name: name == "two_link",
+    ),
 )
 def test_what_travels_and_the_constants_make_the_whole_result(row: Function, name: str) -> None:
     """As a host sees it: requests gathered, a core without its constants, results scattered."""

@@ -34,6 +34,7 @@ from pinion.hls.sums import gather_dots
 from tests.gateware.cores import Bench, bound, bound_auto
 from tests.gateware.curves import expected, operands, planar, states
 from tests.graph.helpers import auto_formats
+from tests.support.breadth import some
 from tests.support.compiled_units import CompiledUnits
 
 TANH = Piecewise.fit(math.tanh, -4.0, 4.0, error=1e-5)
@@ -190,7 +191,9 @@ def off(fixed: Graph, given: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarra
     return wrong, ~(flags | either)
 
 
-@pytest.mark.parametrize("name", ["q16.16", "q12.20", "27 bits", "18 bits"])
+@pytest.mark.parametrize(
+    "name", some(["q16.16", "q12.20", "27 bits", "18 bits"], ("q16.16", "18 bits"))
+)
 def test_budgets_hold_and_mean_something(name):
     """Of states that were seen at each of them, and of ten times as many others as a whole."""
     seen, others = states(2000, seed=5), states(20_000, seed=6)
@@ -222,7 +225,8 @@ def test_without_its_curve_a_root_leaves_its_budget(monkeypatch):
     assert (wrong > state_budgets(fixed, given)["y"]).any()
 
 
-@pytest.mark.parametrize("name", ["27 bits", pytest.param("q16.16", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["27 bits", "q16.16"])
 def test_a_small_core(tmp_path, name):
     """A core with all three, bit for bit under pauses."""
     given = states(3000, seed=5)

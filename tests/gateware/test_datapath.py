@@ -24,6 +24,7 @@ from pinion.hls import Design, bind, operations, schedule
 from pinion.hls.schedule.floorplan import arrange
 from tests.gateware.cores import BUILD_HASH, Bench, bound, bound_fixed, request_bits, rnea
 from tests.graph.helpers import Q16, TIMING, designed, edit
+from tests.support.breadth import some_rows
 
 
 def rtlil(robot: str, ii: int, build_hash: int = BUILD_HASH) -> str:
@@ -36,7 +37,9 @@ def instances(text: str) -> Counter[str]:
     return Counter(re.findall(r"^\s*cell \\(\S+) ", text, re.MULTILINE))
 
 
-@pytest.mark.parametrize(("robot", "ii"), [("two_link", 1), ("chain_3", 4), ("iiwa14", 8)])
+@pytest.mark.parametrize(
+    ("robot", "ii"), some_rows([("two_link", 1), ("chain_3", 4), ("iiwa14", 8)], 2)
+)
 def test_the_design_has_the_bound_units_and_each_module_once(robot: str, ii: int) -> None:
     graph, binding = bound(rnea(robot), ii=ii)
     text = core_rtlil(Core(graph=graph, binding=binding, build_hash=BUILD_HASH))
@@ -60,6 +63,7 @@ def test_equal_cores_are_equal_texts_without_places() -> None:
     assert first != rtlil("chain_3", 5)
 
 
+@pytest.mark.slow
 def test_units_chosen_for_short_wires_are_bit_exact(tmp_path: Path) -> None:
     graph, binding = bound(rnea("chain_3"), ii=4)
     other = replace(binding, unit=arrange(binding))
@@ -153,12 +157,12 @@ def added_sums() -> Graph:
     return verify(Graph(tuple(nodes), tuple((f"y{k}", k) for k in range(5, 11))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ii", "stages"),
     [
-        (2, 3),
-        pytest.param(5, 2, marks=pytest.mark.slow),
-        *(pytest.param(ii, n, marks=pytest.mark.slow) for ii in (1, 4) for n in (1, 2)),
+        *((2, 3), (5, 2)),
+        *((ii, n) for ii in (1, 4) for n in (1, 2)),
     ],
 )
 def test_sums_with_addends_are_bit_exact(ii: int, stages: int, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 from random import Random
 
 import numpy as np
@@ -50,6 +51,7 @@ from tests.graph.helpers import (
     states,
     traced,
 )
+from tests.support.breadth import some_rows
 
 INTERVALS = (1, 2, 3, 4, 5, 8, 16, 32)
 SCHEDULED = ("pendulum", "two_link", "chain_3", "iiwa14", "hyq", "baxter")
@@ -77,19 +79,13 @@ def table_row(robot: str, ii: int, made: Design) -> str:
 
 
 # Of the large robots, whose designs take seconds each.
-_FAST = {"baxter": (8,), "hyq": (3, 8)}
-
-
-@pytest.mark.parametrize(
-    ("robot", "ii"),
-    [
-        pytest.param(
-            *(robot, ii), marks=() if ii in _FAST.get(robot, INTERVALS) else pytest.mark.slow
-        )
-        for robot in SCHEDULED
-        for ii in INTERVALS
-    ],
+_FAST: dict[str, tuple[int, ...]] = {"baxter": (), "hyq": (8,), "iiwa14": (8,)}
+CASES = some_rows(
+    product(SCHEDULED, INTERVALS), lambda robot, ii: ii in _FAST.get(robot, INTERVALS)
 )
+
+
+@pytest.mark.parametrize(("robot", "ii"), CASES)
 def test_units_are_as_few_as_the_interval_allows(robot: str, ii: int) -> None:
     made = designed(robot, ii)
     plan = made.binding.schedule
@@ -115,8 +111,7 @@ def test_units_are_as_few_as_the_interval_allows(robot: str, ii: int) -> None:
     assert set(made.units()) <= {"dot1", "dot2", "dot3", "dot4", "add", "sincos"}
 
 
-@pytest.mark.parametrize("ii", INTERVALS)
-@pytest.mark.parametrize("robot", SCHEDULED)
+@pytest.mark.parametrize(("robot", "ii"), CASES)
 def test_latency_is_at_least_the_longest_path_and_little_more(robot: str, ii: int) -> None:
     made = designed(robot, ii)
     plan = made.binding.schedule

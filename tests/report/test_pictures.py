@@ -23,6 +23,7 @@ from pinion.report.explore_picture import draw_front, front
 from pinion.report.palette import link_colours
 from pinion.report.schedule_picture import draw_schedule
 from tests.report.pictures import is_a_picture
+from tests.support.breadth import some, some_rows
 from tests.support.builds import build
 
 
@@ -142,7 +143,11 @@ def block(name: str, words: list[str], scale: float) -> BlockErrors:
 
 
 @pytest.mark.parametrize(
-    ("words", "scale"), [(1, 1.0), (7, 1.0), (30, 1.0), (1, 0.0), (7, 0.0), (1, 1e3), (7, 1e3)]
+    ("words", "scale"),
+    some_rows(
+        [(1, 1.0), (7, 1.0), (30, 1.0), (1, 0.0), (7, 0.0), (1, 1e3), (7, 1e3)],
+        lambda words, scale: (words, scale) in ((1, 0.0), (7, 1e3)),
+    ),
 )
 def test_errors_are_drawn_for_any_number_of_words(tmp_path: Path, words: int, scale: float) -> None:
     path = tmp_path / "e.png"
@@ -248,13 +253,16 @@ def made_up(count: int, **changes: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "result",
-    [
-        made_up(3),
-        {**made_up(1), "points": made_up(1)["points"][:1]},
-        made_up(2, error_max=None, error_median=None),
-        made_up(2, error_max=0.0, error_median=0.0),
-        made_up(2, usable=False, pareto=False, dsp=0, dsp_source="estimate"),
-    ],
+    some(
+        [
+            made_up(3),
+            {**made_up(1), "points": made_up(1)["points"][:1]},
+            made_up(2, error_max=None, error_median=None),
+            made_up(2, error_max=0.0, error_median=0.0),
+            made_up(2, usable=False, pareto=False, dsp=0, dsp_source="estimate"),
+        ],
+        2,
+    ),
 )
 def test_a_front_is_drawn_for_any_points(tmp_path: Path, result: dict[str, Any]) -> None:
     draw_front([tmp_path / "p.png"], result=result)

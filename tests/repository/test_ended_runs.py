@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.breadth import some_rows
+
 WAITS = """
 import os, pathlib, time
 
@@ -27,11 +29,14 @@ ENDED_ITSELF = 2
 
 @pytest.mark.parametrize(
     ("number", "code"),
-    [
-        (signal.SIGINT, ENDED_ITSELF),
-        (signal.SIGTERM, ENDED_ITSELF),
-        (signal.SIGKILL, -signal.SIGKILL),
-    ],
+    some_rows(
+        [
+            (signal.SIGINT, ENDED_ITSELF),
+            (signal.SIGTERM, ENDED_ITSELF),
+            (signal.SIGKILL, -signal.SIGKILL),
+        ],
+        lambda number, code: number == signal.SIGTERM,
+    ),
 )
 def test_a_run_that_is_ended_leaves_no_warning_of_its_workers(
     root: Path, tmp_path: Path, number: signal.Signals, code: int

@@ -22,6 +22,7 @@ def path(tmp_path_factory: pytest.TempPathFactory, tclsh: str) -> Path:
     )
 
 
+@pytest.mark.slow
 def test_a_small_build_passes_the_checks(path: Path) -> None:
     assert "module pinion_core" in (path / "pinion_board.v").read_text()
 

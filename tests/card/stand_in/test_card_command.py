@@ -14,6 +14,7 @@ import typer
 from pinion.card.stand_in import FaultPlanError, StandIn, StandInError, why_no_fuse
 from pinion.cli import card as verb
 from pinion.console.errors import UsageError
+from tests.support.breadth import some
 
 ECHO = f"{Path(__file__).with_name('conftest.py')}:echo"
 
@@ -38,7 +39,7 @@ def test_a_folder_that_is_no_build_is_refused(tmp_path):
 
 
 @needs_fuse
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", some([signal.SIGINT, signal.SIGTERM], (signal.SIGTERM,)))
 def test_it_serves_until_it_is_told_to_stop(tmp_path, number):
     code = (
         "from functools import partial; import pinion.card.stand_in as card\n"

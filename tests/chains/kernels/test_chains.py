@@ -24,6 +24,7 @@ from pinion.compute.layouts import from_blocks, to_blocks
 from pinion.native import isa
 from pinion.native.errors import ComputeError
 from pinion.robot import load
+from tests.support.breadth import some
 
 Array = NDArray[Any]
 
@@ -103,7 +104,7 @@ FLOAT = {
 }
 
 
-@pytest.mark.parametrize("function", kernels.FUNCTIONS)
+@pytest.mark.parametrize("function", some(kernels.FUNCTIONS, ("rnea", "jsiia")))
 def test_float_has_the_errors_of_its_table(built: Built, function: str) -> None:
     for n, limit in FLOAT[function].items():
         errors = []
@@ -170,7 +171,7 @@ def test_a_robot_does_not_depend_on_its_batch(built: Built, function: str, dtype
         np.testing.assert_array_equal(again(**arguments), whole)
 
 
-@pytest.mark.parametrize("function", kernels.FUNCTIONS)
+@pytest.mark.parametrize("function", some(kernels.FUNCTIONS, ("jsiia",)))
 def test_every_instruction_set(built: Built, function: str) -> None:
     chain = random_chain(6, 4, inertias="arm")
     arguments = given(function, random_state(chain, 4, 40))
@@ -276,7 +277,7 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("function", MUTANTS)
+@pytest.mark.parametrize("function", some(MUTANTS, ("rnea", "jsiia")))
 def test_mutants_of_the_sources_are_noticed(built: Built, function: str, tmp_path: Path) -> None:
     chain = random_chain(6, 1, inertias="arm")
     arguments = given(function, random_state(chain, 1, 16))

@@ -164,14 +164,19 @@ def scoped(scope: str, n: int, function: str, method: str, dtype: str) -> ChainS
     return replace(made, n=n, kernels=tuple(map(small, made.kernels)), between=between)
 
 
+# Of kernels that scan, one a scope; those of `hybrid` are those of `abia`.
+QUICK = (("rnea", "scan", "Grid"), ("aba", "abia", "Warp"), ("aba", "abia", "Block"))
+
+
 def cases() -> list[Any]:
     found = []
     for function, method in ALL:
         for dtype in ("float64", "float32"):
-            # The kernels of `hybrid` are those of `abia`.
-            quick = dtype == "float64" and method != "hybrid"
-            marks = () if quick else (pytest.mark.slow,)
             for scope in ROBOTS:
+                quick = dtype == "float64" and (
+                    scope == "Serial" or (function, method, scope) in QUICK
+                )
+                marks = () if quick else (pytest.mark.slow,)
                 if (scope == "Serial") == (method not in SCANS) and (scope, method) != (
                     "Grid",
                     "jsiia",

@@ -24,6 +24,7 @@ from pinion.compute.layouts import to_blocks
 from pinion.functions import Block, function, sample
 from pinion.native import isa
 from pinion.robot import load
+from tests.support.breadth import some, some_rows
 from tests.support.cuda_host import _DYNAMIC, HostKernels, _pointer
 
 pytestmark = pytest.mark.skipif(
@@ -136,11 +137,14 @@ def launched(kernels: HostKernels, name: str, shared: int, threads: int, args: l
 
 @pytest.mark.parametrize(
     ("name", "dtype"),
-    [
-        ("rnea", "float32"),
-        ("aba", "float64"),
-        pytest.param("rnea_derivatives", "float64", marks=pytest.mark.slow),
-    ],
+    some_rows(
+        [
+            ("rnea", "float32"),
+            ("aba", "float64"),
+            pytest.param("rnea_derivatives", "float64", marks=pytest.mark.slow),
+        ],
+        lambda name, dtype: name == "rnea",
+    ),
 )
 def test_every_layout_and_a_cost(tmp_path: Path, name: str, dtype: str) -> None:
     model, row = load("iiwa14"), function(name)
@@ -211,8 +215,8 @@ def test_five_steps_of_semi_implicit_euler(tmp_path: Path, dtype: str, tolerance
     assert np.allclose(ends[1], qd, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("name", ["rnea", "aba"])
-@pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
+@pytest.mark.parametrize("name", some(["rnea", "aba"], ("rnea",)))
+@pytest.mark.parametrize("architecture", some(["sm_75", "sm_90"], ("sm_90",)))
 def test_hooks_spill_nothing(tmp_path: Path, name: str, architecture: str) -> None:
     pytest.importorskip("cuda.core", reason="cuda-core, which loads NVRTC, is not installed")
     text = in_one(tmp_path, exported(tmp_path, name))
@@ -369,7 +373,10 @@ def test_the_header_says_what_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "hostile",
-    ['a"b', "a\n#error x", "*/ #error x", "a\\", "@CODE@", "\r#error", "`$(x)`", "???/"],
+    some(
+        ['a"b', "a\n#error x", "*/ #error x", "a\\", "@CODE@", "\r#error", "`$(x)`", "???/"],
+        ("*/ #error x", "@CODE@"),
+    ),
 )
 def test_hostile_names_are_harmless(tmp_path: Path, hostile: str) -> None:
     model = replace(load("two_link"), name=hostile)

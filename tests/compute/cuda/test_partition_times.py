@@ -20,6 +20,7 @@ from pinion.console.errors import UsageError
 from pinion.functions import FUNCTIONS
 from pinion.functions.partitions import PARTITIONS
 from pinion.robot import load
+from tests.support.breadth import some
 from tests.support.cuda_device import HostDevice
 from tests.support.cuda_host import HostKernels
 
@@ -102,7 +103,7 @@ def test_without_a_gpu_the_host_is_measured_and_the_reason_said(
         assert row["bytes_to_device"] > 0
 
 
-@pytest.mark.parametrize("name", PARTITIONS)
+@pytest.mark.parametrize("name", some(PARTITIONS, ("fused",)))
 def test_what_is_measured_is_the_gradient(name: str, device: Device, cache: Path) -> None:
     run = times._Run.compiled(PARTITIONS[name], MODEL, dtype="float32", device=device, cache=cache)
     count = 9

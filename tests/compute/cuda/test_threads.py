@@ -103,8 +103,8 @@ def same_as_processor(
 
 
 def each_once() -> list[Any]:
-    """Dtype and layout: each layout and each dtype in the ordinary tests, all pairs in the slow."""
-    quick = set(zip(itertools.cycle(DTYPES), LAYOUTS, strict=False))
+    """Dtype and layout: one pair in the ordinary tests, all pairs in the slow."""
+    quick = {("float32", "blocks")}
     return [
         pytest.param(*pair, marks=() if pair in quick else pytest.mark.slow)
         for pair in itertools.product(DTYPES, LAYOUTS)
@@ -117,10 +117,8 @@ def test_threads_compute_what_processors_do(tmp_path: Path, dtype: str, layout: 
     same_as_processor("iiwa14", row, printed("iiwa14", row, dtype, layout), tmp_path)
 
 
-@pytest.mark.parametrize(
-    "partition",
-    [pytest.param(x, marks=() if x == "fused" else pytest.mark.slow) for x in PARTITIONS],
-)
+@pytest.mark.slow  # tests/compute/cuda/test_partition_times.py computes one as well
+@pytest.mark.parametrize("partition", PARTITIONS)
 def test_threads_compute_each_partition(tmp_path: Path, partition: str) -> None:
     row = PARTITIONS[partition].device
     source = printed("iiwa14", row, "float32", "aos")
@@ -129,7 +127,8 @@ def test_threads_compute_each_partition(tmp_path: Path, partition: str) -> None:
     same_as_processor("iiwa14", row, source, tmp_path, signed_zeros=partition != "split")
 
 
-@pytest.mark.parametrize("layout", ["aos", pytest.param("soa", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["aos", "soa"])
 def test_values_that_do_not_fit_into_registers(tmp_path: Path, layout: str) -> None:
     row = function("fd_derivatives")
     source = printed("iiwa14", row, "float64", layout)
@@ -137,9 +136,8 @@ def test_values_that_do_not_fit_into_registers(tmp_path: Path, layout: str) -> N
     same_as_processor("iiwa14", row, source, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "layout", [pytest.param(x, marks=() if x == "blocks" else pytest.mark.slow) for x in LAYOUTS]
-)
+@pytest.mark.slow  # tests/compute/cuda/test_kernel.py has programs of several kernels as well
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_several_kernels_share_the_work(tmp_path: Path, layout: str) -> None:
     # So little room that the columns of the gradient go to kernels of their own, and so little
     # shared memory that a few values are left for local memory.

@@ -19,6 +19,7 @@ from pinion.robot import load
 from pinion.robot.model import JointKind, Model
 from tests.dynamics.general.oracle import random_tree_of_kinds, rebuilt
 from tests.dynamics.models import random_model, random_states, relative_error
+from tests.support.breadth import some
 
 Array = NDArray[np.float64]
 
@@ -89,7 +90,7 @@ def test_rates_in_the_tangent_are_those_that_move_the_bodies(seed: int) -> None:
 
 
 @pytest.mark.parametrize("method", STEP_METHODS)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", some(range(8), (2, 3, 5)))
 def test_gradient_of_a_step_is_its_difference(seed: int, method: StepMethod) -> None:
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
@@ -135,7 +136,10 @@ def simulated(model: Model, steps: int, method: StepMethod) -> tuple[Array, Arra
 
 @pytest.mark.parametrize(
     "name",
-    ["iiwa14", "0", *(pytest.param(n, marks=pytest.mark.slow) for n in ("hyq", "1", "2", "3"))],
+    some(
+        ["iiwa14", "0", *(pytest.param(n, marks=pytest.mark.slow) for n in ("hyq", "1", "2", "3"))],
+        ("0",),
+    ),
 )
 def test_error_falls_with_the_order_of_the_method(name: str) -> None:
     print(f"seed {name}")
