@@ -92,7 +92,7 @@ def test_the_list_has_every_package_on_the_floors_in_their_order() -> None:
     ]
     numbers = {name: len(floors) - k for k, floor in enumerate(floors) for name in floor}
     assert sorted(PACKAGES, key=lambda name: numbers[name]) == list(PACKAGES)
-    shown = {"__main__", "cli", "control", "api", "report"}
+    shown = {"__main__", "cli", "bench", "console", "control", "api", "report"}
     assert set(PACKAGES) == numbers.keys() - shown
     assert up_to("compute")[-1] == "compute" and "hls" not in up_to("compute")
 
