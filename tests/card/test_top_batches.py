@@ -8,12 +8,17 @@ import importlib.util
 import numpy as np
 import pytest
 
-from pinion.card.batches import read_responses, request_packet, request_stream, response_beats
 from pinion.driver.card import layout_of
 from pinion.link import FrameError, Magic, register
 from pinion.link.registers import HALTED, IDENTITY, IN_RESET, RESET
 from tests.card.tops import CLOCKS, TopBench
 from tests.support.builds import build
+from tests.support.top.batches import (
+    read_responses,
+    request_packet,
+    request_stream,
+    response_beats,
+)
 
 # Around a stand-in core tests/gateware/link/test_top.py asks the same in the fast suite.
 pytestmark = [

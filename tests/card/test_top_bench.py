@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from pinion.boards.top import write_top
-from pinion.card.top_runner import Scenario, TopComplaintError, run_top_bench
 from pinion.gateware.verilog import emit_verilog
 from tests.card.small_tops import small_build, small_top
 from tests.support.builds import build
+from tests.support.top.runner import Scenario, TopComplaintError, run_top_bench
 
 needs_icarus = pytest.mark.skipif(
     shutil.which("iverilog") is None, reason="Icarus is not installed"

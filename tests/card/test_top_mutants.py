@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 from amaranth.lib.data import StructLayout
 
-from pinion.card.top_runner import Scenario, TopComplaintError, run_top_bench
 from pinion.gateware.link import closer, elastic, holding, path, reader, registers, top, unpacker
 from pinion.gateware.link import writer as writer_module
 from pinion.gateware.link.bus import Bus
 from tests.card.small_tops import small_build, small_top
 from tests.gateware.link.mutants import mutant
+from tests.support.top.runner import Scenario, TopComplaintError, run_top_bench
 
 pytestmark = pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus is not installed")
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from pinion.boards.top import write_top
-from pinion.card.batches import read_responses, request_stream, response_beats
 from pinion.cosim.reference import make, request_words
 from pinion.cosim.stream import PATTERNS
 from pinion.cosim.top import CompiledTop, TopRun
 from pinion.driver.card import layout_of
 from pinion.functions import sample
 from pinion.link import FLAGS_PER_BEAT, Status
+from tests.support.top.batches import read_responses, request_stream, response_beats
 
 CLOCKS = ((1, 1), (3, 5), (6, 5))
 """Periods of link and core: the core at the link's rate, at 0.6 and at 1.2 of it."""

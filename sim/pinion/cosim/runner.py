@@ -166,7 +166,8 @@ def launch(
     ----------
     own : the bench's folder.
     spec : what the bench reads, and ``verilog``, ``simulator``, ``waves``, ``toplevel``, its
-        ``ports``, and the ``module`` of the bench.
+        ``ports``, the ``module`` of the bench, and perhaps the ``path`` of folders where Python
+        finds it.
 
     Returns
     -------
@@ -307,6 +308,7 @@ def _simulate(folder: str) -> None:
 
     own = Path(folder)
     spec = json.loads((own / SPEC).read_text())
+    sys.path += spec.get("path", [])
     # Objects of a build with waves do not fit one without.
     build = own / ("waves" if spec["waves"] else "build")
     runner, top = get_runner(spec["simulator"]), spec["toplevel"]

@@ -2,7 +2,7 @@
 
 The emitted RTLIL goes through Verilator and is compiled together with ``top_engine.cpp``. What this
 module drives is the AXI side of the card, as the vendor's DMA engine would: 512-bit beats each way
-and 32-bit register accesses. It knows nothing of packets; see :mod:`pinion.card.batches`.
+and 32-bit register accesses. It knows nothing of packets; see :mod:`tests.support.top.batches`.
 """
 
 from __future__ import annotations

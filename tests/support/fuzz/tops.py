@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.boards.top import write_top
-from pinion.card.batches import ALL_BYTES
 from pinion.card.packets import Answers, PacketCard
 from pinion.cosim.reference import Reference
 from pinion.cosim.stream import PATTERNS
@@ -31,6 +30,7 @@ from tests.support.fuzz.requests import (
     registers_to_touch,
 )
 from tests.support.fuzz.tally import Tally, error_text
+from tests.support.top.batches import ALL_BYTES
 
 POOL = 32
 

@@ -35,7 +35,7 @@ from pinion.link import (
 
 from .batches import request_packet
 from .dma import Bytes, Dma
-from .top_monitor import ComplaintError, TopMonitor
+from .monitor import ComplaintError, TopMonitor
 
 NOT_A_NUMBER = 0x7FC0_0000
 

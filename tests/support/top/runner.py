@@ -18,7 +18,7 @@ from pinion.cosim.stream import PATTERNS
 OUTCOME = "outcome.json"
 
 STEPS = ("identity", "traffic", "back_pressure", "partial_beat", "soft_resets", "configuration")
-"""What a scenario may consist of, each by a method of `pinion.card.top_bench.Bench`."""
+"""What a scenario may consist of, each by a method of `tests.support.top.bench.Bench`."""
 
 _STREAM = "tdata tkeep tlast tvalid tready"
 _AXIL = (
@@ -137,7 +137,8 @@ def run_top_bench(
         "simulator": simulator,
         "waves": waves,
         "toplevel": "pinion_top",
-        "module": "pinion.card.top_bench",
+        "module": "tests.support.top.bench",
+        "path": [str(Path(__file__).parents[3])],
         "ports": _PORTS + (["core_clk"] if "core_clk" in _head(verilog) else []),
         # Verilator has no names for what is inside, unless an option keeps them all.
         "deposits": simulator == "icarus",

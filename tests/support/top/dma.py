@@ -18,11 +18,11 @@ from cocotb.triggers import Event, First, Lock, RisingEdge
 from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
 from numpy.typing import NDArray
 
+from pinion.card.stand_in.axi_card import ALL
+from pinion.card.stand_in.transfer import PAGE, RING, transfer_beats, transfers
 from pinion.link import BEAT
 
-from .stand_in.axi_card import ALL
-from .stand_in.transfer import PAGE, RING, transfer_beats, transfers
-from .top_monitor import ComplaintError, TopMonitor
+from .monitor import ComplaintError, TopMonitor
 
 Bytes = NDArray[np.uint8]
 

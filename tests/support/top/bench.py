@@ -1,8 +1,8 @@
 """The cocotb test of the whole top at its AXI side; runs inside Icarus or Verilator.
 
-The working directory is the bench's folder. `top_runner` leaves ``spec.json`` there; this module
+The working directory is the bench's folder. `.runner` leaves ``spec.json`` there; this module
 leaves ``complaints.json`` and ``outcome.json``. A host behind a model of the DMA engine
-(`pinion.card.dma`) sends batches and reads registers beside them; every answer is compared with
+(`.dma`) sends batches and reads registers beside them; every answer is compared with
 the build's integer model, without tolerance, and with its float model, within the build's budget.
 """
 
@@ -25,9 +25,9 @@ from pinion.cosim.stream import PATTERNS
 from pinion.link import BEAT, REGISTERS, Cause
 from pinion.link.registers import BUSY, HALTED, IN_RESET, OPEN, QUIET
 
-from .top_host import Host, Packet
-from .top_monitor import ComplaintError
-from .top_runner import OUTCOME
+from .host import Host, Packet
+from .monitor import ComplaintError
+from .runner import OUTCOME
 
 LINK_PS = 4000
 """The link's period: 250 MHz."""
