@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pinion.base.progress import Progress
 from pinion.flow.build import build
 from pinion.request import BuildRequest
 from pinion.robot import load
@@ -58,7 +59,9 @@ def measure(robot: str, function: str, floating_base: bool, options: dict[str, A
         model = load(robot, floating_base=floating_base)
         request = BuildRequest().replaced(**options)
         computed = request.row.row(function)
-        made = build(model, computed, Path(folder) / "core", request, report=report).manifest
+        made = build(
+            model, computed, Path(folder) / "core", request, progress=Progress(report)
+        ).manifest
     report("")
     largest = max(
         resource.getrusage(of).ru_maxrss for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)

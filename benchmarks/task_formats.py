@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pinion.base.progress import Progress
 from pinion.control.task.task import read_task
 from pinion.control.task.tracking_loss import TrackingLoss
 from pinion.flow.build import build
@@ -63,14 +64,14 @@ def row(name: str, kind: str, value: float, loss: TrackingLoss) -> dict[str, Any
     search = None
     if kind == "task":
         goal = replace(loss.goal(), loss=value, held_out_loss=2 * value)
-        search = TaskSearch(model, chosen, goal, report=said)
+        search = TaskSearch(model, chosen, goal, progress=Progress(said))
     began = time.perf_counter()
     made = make_design(
         model,
         chosen,
         request_of(value if kind == "max_error" else None),
         search=search,
-        report=said,
+        progress=Progress(said),
     )
     core = Candidate(model, chosen, made.fixed, made.constants)
     if search is None:
@@ -122,7 +123,9 @@ def counted(folder: Path, known: dict[str, Any], loss: TrackingLoss) -> dict[str
         goal = replace(loss.goal(), loss=known["task"], held_out_loss=2 * known["task"])
     path = folder / f"{known['function']}-{known['max_error'] or known['task']:g}"
     request = request_of(known["max_error"])
-    build(loss.model, function(known["function"]), path, request, goal=goal, report=said)
+    build(
+        loss.model, function(known["function"]), path, request, goal=goal, progress=Progress(said)
+    )
     said("Counting by Yosys")
     found = synth(path)
     return {key: found[key] for key in ("dsp", "lut", "ff", "bram", "part")}

@@ -15,6 +15,7 @@ from benchmarks.robots.opening import Refused, opened
 from benchmarks.robots.others import MARKED
 from benchmarks.robots.page import GOAL, Row, Survey, page
 
+from pinion.base.progress import Progress
 from pinion.robot import massless
 
 SEED = 0
@@ -45,7 +46,7 @@ def main(arguments: list[str]) -> int:
                 given.cores,
                 requests=given.requests,
                 seconds=given.seconds,
-                report=lambda text: print(text, file=sys.stderr, flush=True),
+                progress=Progress(lambda text: print(text, file=sys.stderr, flush=True)),
             )
         )
     words = [f"--package {shlex.quote(given.package)}", "-o docs/robots.md"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from types import FrameType
 
 from benchmarks.robots.opening import Refused, opened
 
+from pinion.base.progress import Progress
 from pinion.cosim.verify import verify
 from pinion.flow.build import build
 from pinion.functions import function
@@ -75,7 +76,7 @@ def measured(
     *,
     requests: int,
     seconds: int,
-    report: Callable[[str], None],
+    progress: Progress,
 ) -> Iterator[Core]:
     """Build and verify the cases one after the other; what a folder holds already is read.
 
@@ -94,7 +95,7 @@ def measured(
             continue
         key = f"{case.robot} {case.function} {case.ii} {requests}"
         if key not in known:
-            report(key)
+            progress.step(key)
             core = _core(case, files[case.robot], folder, requests=requests, seconds=seconds)
             known[key] = asdict(core)
             record.write_text(json.dumps(known, indent=1), encoding="utf-8")

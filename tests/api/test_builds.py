@@ -25,6 +25,7 @@ from pinion.api.figures import (
     Synthesis,
     Verification,
 )
+from pinion.base.progress import Progress
 from pinion.batch import Closing, by_name
 from pinion.cli.app import app
 from pinion.compute.backend import open_backend as open_cpu
@@ -45,7 +46,7 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> pinion.BuiltCore:
 def test_a_report_is_a_page_where_one_is_asked_for(core: pinion.BuiltCore, tmp_path: Path) -> None:
     steps: list[str] = []
     assert core.report().page is None
-    made = core.report(tmp_path / "core.html", states=20, report=steps.append)
+    made = core.report(tmp_path / "core.html", states=20, progress=Progress(steps.append))
     assert made.page is not None and made.page.bytes == made.page.path.stat().st_size
     text = made.page.path.read_text()
     assert text.startswith("<!doctype html>") and f"{core.manifest.hash:016x}" in text
@@ -62,7 +63,7 @@ def test_a_report_is_a_page_where_one_is_asked_for(core: pinion.BuiltCore, tmp_p
 
 RENAMED = {"clock": "clock_mhz", "task": "goal"}
 ONLY_COMMAND = {"json", "quiet"}  # how it prints
-ONLY_PYTHON = {"report", "advance"}  # what it prints by
+ONLY_PYTHON = {"progress"}  # what it prints by
 
 
 def options_of(command: str) -> set[str]:
@@ -111,7 +112,7 @@ def test_a_request_has_the_options_of_its_parts() -> None:
 
 
 def test_an_option_that_a_device_has_not_is_named() -> None:
-    with pytest.raises(pinion.InputError, match="'float' has no option 'ii'; it has report, and"):
+    with pytest.raises(pinion.InputError, match="'float' has no option 'ii'; it has progress, and"):
         pinion.backend("two_link", "rnea", device="float", ii=4)
     # Those of rows and robots are every device's.
     with pytest.raises(pinion.InputError, match=r"'tipp', perhaps tip; .* every .*outputs.* tip,"):
@@ -146,16 +147,17 @@ class NoCard(Closing):
 def test_a_folder_that_nobody_named_goes_with_its_backend(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[object] = []
 
-    def opened(folder: Path, device: str, report: Any) -> Closing:
-        told.append(report)
+    def opened(folder: Path, device: str, progress: Progress) -> Closing:
+        told.append(progress)
         return NoCard()
 
     monkeypatch.setattr("pinion.driver.open", opened)
-    card: Any = pinion.backend("pendulum", "rnea", device="sim", ii=2, report=told.append)
+    progress = Progress(told.append)
+    card: Any = pinion.backend("pendulum", "rnea", device="sim", ii=2, progress=progress)
     folder = card.folder
     assert (folder / "manifest.json").is_file()
     # What takes its time in the driver speaks to the same ear.
-    assert told[-1] == told.append
+    assert told[-1] is progress
     del card
     gc.collect()
     assert not folder.exists() and not folder.parent.exists()
@@ -166,8 +168,12 @@ def test_a_card_backend_builds_anew_when_an_option_changed(
 ) -> None:
     steps: list[str] = []
     # A card is not needed, and would be compiled for each.
-    monkeypatch.setattr("pinion.driver.open", lambda folder, device, report: NoCard())
-    options: dict[str, Any] = {"folder": tmp_path / "core", "ii": 2, "report": steps.append}
+    monkeypatch.setattr("pinion.driver.open", lambda folder, device, progress: NoCard())
+    options: dict[str, Any] = {
+        "folder": tmp_path / "core",
+        "ii": 2,
+        "progress": Progress(steps.append),
+    }
 
     def built(**more: Any) -> bool:
         steps.clear()

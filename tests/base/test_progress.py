@@ -1,4 +1,4 @@
-"""Shares of work, and looking at what tells nothing."""
+"""Steps and shares of work, and looking at what tells nothing."""
 
 from __future__ import annotations
 
@@ -7,18 +7,32 @@ import threading
 import pytest
 
 from pinion.base import progress
-from pinion.base.progress import portion, unheard, watching
+from pinion.base.progress import SILENT, Progress, watching
 
 
-def test_a_part_takes_its_portion_of_the_whole() -> None:
-    shares: list[float] = []
-    part = portion(shares.append, 0.5, 0.75)
-    part(0.0)
-    part(0.5)
-    part(1.0)
-    assert shares == [0.5, 0.625, 0.75]
-    # So that nobody starts a thread for whom nobody listens.
-    assert portion(unheard, 0.0, 0.5) is unheard
+def test_a_part_takes_the_step_from_one_share_to_another() -> None:
+    lines, shares = list[str](), list[float]()
+    part = Progress(lines.append, shares.append).part(0.5, 1.0)
+    for share in (0.0, 0.5, 1.0):
+        part.advance(share)
+    part.part(0.0, 0.5).advance(0.5)
+    part.step("Within")
+    assert shares == [0.5, 0.75, 1.0, 0.625] and lines == ["Within"]
+
+
+def test_progress_that_is_printed_has_lines_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = Progress(print)
+    printed.step("Tracing")
+    printed.part(0.0, 0.5).advance(1.0)
+    assert capsys.readouterr() == ("Tracing\n", "")
+
+
+def test_nobody_looks_at_silent_work() -> None:
+    SILENT.step("Tracing")
+    SILENT.advance(0.5)
+    assert SILENT.part(0.0, 0.5) is SILENT
+    with watching(SILENT, pytest.fail):
+        assert not any(thread.name == "pinion-watch" for thread in threading.enumerate())
 
 
 def test_one_looks_while_another_waits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,7 +43,7 @@ def test_one_looks_while_another_waits(monkeypatch: pytest.MonkeyPatch) -> None:
         threads.add(threading.get_ident())
         seen.set()
 
-    with watching(look):
+    with watching(Progress(print), look):
         assert seen.wait(600.0)  # it ends a hang
     assert threads and threading.get_ident() not in threads
     seen.clear()

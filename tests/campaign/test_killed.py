@@ -178,12 +178,12 @@ def test_a_scheduler_that_does_not_answer_how_many_there_are_stops_nothing(
             raise answer
         return answer
 
-    def watch(now: running.Progress) -> None:
+    def watch(now: running.CampaignProgress) -> None:
         seen.append(now.workers)
         monkeypatch.setattr(threads, "scheduler_info", ask)
 
     options: dict[str, Any] = {"states": 600, "chunk": 100, "device": "integers"}
-    result = campaign(small, tmp_path / "c", client=threads, progress=watch, **options)
+    result = campaign(small, tmp_path / "c", client=threads, done=watch, **options)
     assert result["ok"] and result["finished"] == 600
     assert len(seen) >= 6 and set(seen) == {known}
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import typer
 
-from pinion.campaign import ChunksError, Progress, read_results
+from pinion.campaign import CampaignProgress, ChunksError, read_results
 from pinion.cli.again import interrupted
 from pinion.cli.campaign import duration, progress_words
 from tests.cli.conftest import Built, Pinion
@@ -114,9 +114,9 @@ def test_a_sweep_has_jobs_or_a_scheduler(pinion: Pinion) -> None:
 
 
 def test_progress_is_in_words() -> None:
-    now = Progress(states=1_000, done=250, fresh=100, seconds=4.0, workers=2, failed=0)
+    now = CampaignProgress(states=1_000, done=250, fresh=100, seconds=4.0, workers=2, failed=0)
     assert progress_words(now) == "250 of 1,000 states (25%), 25/s, 30 s left, 2 workers"
-    begun = Progress(states=10, done=5, fresh=0, seconds=0.0, workers=0, failed=1)
+    begun = CampaignProgress(states=10, done=5, fresh=0, seconds=0.0, workers=0, failed=1)
     assert progress_words(begun) == "5 of 10 states (50%), 0/s, 0 workers, 1 chunk failed"
     assert [duration(t) for t in (0.4, 59.6, 185.0, 7800.0)] == [
         *("0 s", "1:00 min", "3:05 min", "2:10 h")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pinion.base.progress import Progress
 from pinion.cli import demo
 from pinion.cosim import engines
 from pinion.link.accuracy import ErrorDistribution, Verdict
@@ -86,7 +87,7 @@ def test_demo_in_small(
 def test_demo_shows_gradient_and_forward_dynamics_unless_told_otherwise(
     pinion: Pinion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def one(name: str, folder: Path, requests: int, report: Any) -> dict[str, Any]:
+    def one(name: str, folder: Path, requests: int, progress: Progress) -> dict[str, Any]:
         return {"name": name, "folder": str(folder), "ok": name != "aba"}
 
     monkeypatch.setattr(demo, "one", one)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
@@ -14,8 +13,10 @@ import numpy as np
 import pytest
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TimeElapsedColumn
+from rich.progress import BarColumn, TimeElapsedColumn
+from rich.progress import Progress as Display
 
+from pinion.base.progress import Progress
 from pinion.cli import bench, main
 from pinion.cli.app import SHORT, SPEAKING, app
 from pinion.console import progress
@@ -145,15 +146,15 @@ def test_a_pipe_gets_a_line_every_ten_seconds(
     clock: Clock, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with progress.steps() as report:
-        report("Tracing")
+        report.step("Tracing")
         for seconds, done in ((4.0, 0.5), (9.9, 0.7), (12.0, 0.8), (13.0, 0.9), (21.9, 1.0)):
             clock.at(seconds)
             report.advance(done)
-        report("Scheduling")
+        report.step("Scheduling")
         for seconds, done in ((31.0, 0.1), (32.0, 0.234), (41.0, 0.5), (42.0, 0.6)):
             clock.at(seconds)
             report.advance(done)
-        report("Writing")
+        report.step("Writing")
     printed = capfd.readouterr()
     assert printed.out == "" and PROGRESS.sub("", printed.err) == ""
     assert [line.split(" s  ", 1) for line in printed.err.splitlines()] == [
@@ -186,7 +187,7 @@ def test_a_pipe_is_told_of_work_that_says_nothing(
 
 def test_short_jobs_are_silent(clock: Clock, capfd: pytest.CaptureFixture[str]) -> None:
     with progress.steps() as report:
-        report("Tracing")
+        report.step("Tracing")
         clock.at(9.0)
         report.advance(0.5)
     assert capfd.readouterr() == ("", "")
@@ -200,7 +201,7 @@ def test_a_terminal_gets_step_percent_and_time_left(tmp_path: Path) -> None:
         "now = [0.0]\n"
         "progress.time = SimpleNamespace(monotonic=lambda: now[0])\n"
         "with progress.steps() as report:\n"
-        "    report('Scheduling [bold]')\n"
+        "    report.step('Scheduling [bold]')\n"
         "    now[0] = 60.0\n"
         "    report.advance(0.25)\n"
     )
@@ -213,7 +214,7 @@ def drawn(work: progress.Work, width: int) -> str:
     """What a terminal shows of work, styles aside."""
     console = Console(file=StringIO(), width=width, color_system=None, force_terminal=True)
     columns = (progress._Words(work), BarColumn(bar_width=progress._BAR), TimeElapsedColumn())
-    shown = Progress(*columns, console=console)
+    shown = Display(*columns, console=console)
     shown.add_task("", total=1.0)
     with console.capture() as captured:
         console.print(shown.get_renderable())
@@ -336,9 +337,9 @@ WORK: dict[str, tuple[tuple[str, ...], str]] = {
 
 def halfway(*given: Any, **named: Any) -> Any:
     """Stands for the work of a verb: says a step to whoever listens, and refuses the rest."""
-    for listener in (named.get("report"), *given):
-        if isinstance(listener, Callable):  # type: ignore[arg-type]  # a protocol, at run time
-            listener("Halfway")
+    for listener in (named.get("progress"), *given):
+        if isinstance(listener, Progress):
+            listener.step("Halfway")
     raise BuildError("Enough.")
 
 

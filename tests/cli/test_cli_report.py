@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.base.progress import Progress
 from pinion.flow.targets import TARGETS
 from pinion.link import Manifest
 from pinion.link.accuracy import ErrorDistribution, Verdict
@@ -150,9 +151,9 @@ def test_counts_are_made_for_the_terminal_too(
     alone, asked = tmp_path / "alone", list[Path]()
     shutil.copytree(folder, alone)
 
-    def counts(path: Path, report: Any, advance: Any) -> None:
-        report("Synthesising")
-        advance(0.5)
+    def counts(path: Path, progress: Progress) -> None:
+        progress.step("Synthesising")
+        progress.advance(0.5)
         asked.append(path)
         count(path)
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from pinion import dynamics
+from pinion.base.progress import Progress
 from pinion.driver import DriverError
 from pinion.functions import function, sample
 from pinion.link import Manifest
@@ -88,7 +89,7 @@ def test_a_device_that_is_compiled_for_long_is_told_before(
         return seconds
 
     def refuses(folder: Path, **named: Any) -> Any:
-        assert callable(named["report"]) and callable(named["advance"])
+        assert callable(named["done"]) and isinstance(named["progress"], Progress)
         raise DriverError(f"No {named['device']}.")
 
     monkeypatch.setattr("pinion.card.transport.seconds_to_open", estimated)

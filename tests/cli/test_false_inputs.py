@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 from distributed import Client
 
+from pinion.base.progress import SILENT
 from pinion.bench.core import measure as bench_core
 from pinion.bench.functions import measure as bench_functions
 from pinion.campaign import CampaignError, campaign
@@ -520,7 +521,7 @@ def test_the_demonstration_passes_on_nothing_false(
     expect(monkeypatch, integers)
 
     def one(name: str, *_: object) -> dict[str, Any]:
-        figures = demo_check.check(folder, requests=SAMPLES, seed=3, report=lambda text: None)
+        figures = demo_check.check(folder, requests=SAMPLES, seed=3, progress=SILENT)
         return {**figures, "build_seconds": 1.0, "cpu": None, "pictures": {}}
 
     monkeypatch.setattr(demo, "one", one)

@@ -17,6 +17,7 @@ import pytest
 from numpy.typing import DTypeLike
 
 from pinion.api import backend
+from pinion.base.progress import Progress
 from pinion.batch import InputError
 from pinion.compute import cpu
 from pinion.compute.cpu import Kernel
@@ -304,7 +305,7 @@ def test_compiling_is_told_once(tmp_path: Path) -> None:
     told: list[str] = []
     for device, lines in (("cpu", 1), ("cpu", 1), ("float", 1)):
         options: dict[str, Any] = {} if device == "float" else {"cache": tmp_path}
-        backend("two_link", "gravity", device=device, report=told.append, **options)
+        backend("two_link", "gravity", device=device, progress=Progress(told.append), **options)
         assert len(told) == lines
     assert told[0].startswith("Compiling gravity of two_link for ")
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.base.progress import Progress
 from pinion.cosim import engines, stream
 from pinion.cosim.compiled import CompiledCore, CompileError
 from pinion.cosim.stream import (
@@ -210,7 +211,7 @@ def test_the_share_of_results_is_read_while_it_runs(
     standin: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @contextlib.contextmanager
-    def before_and_after(look: Callable[[], None]) -> Iterator[None]:
+    def before_and_after(_: Progress, look: Callable[[], None]) -> Iterator[None]:
         look()
         yield
         look()
@@ -218,13 +219,15 @@ def test_the_share_of_results_is_read_while_it_runs(
     monkeypatch.setattr("pinion.cosim.compiled.watching", before_and_after)
     shares: list[float] = []
     core, words = core_of(standin), standin.records(50, words=4, seed=1)
-    send(core, words, advance=shares.append)
+    send(core, words, progress=Progress(shares=shares.append))
     assert shares == [0.0, 1.0]
     # A result that nobody takes has not come.
     shares.clear()
     beats, last = pack_records(words, lanes=LANES, beats=BEATS)
     with pytest.raises(StreamDeadlockError):
-        core.run(beats, last, expected_beats=len(beats) + 100, advance=shares.append)
+        core.run(
+            beats, last, expected_beats=len(beats) + 100, progress=Progress(shares=shares.append)
+        )
     assert shares == [0.0, pytest.approx(0.5)]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.base.progress import Progress
 from pinion.cosim import engines, stream
 from pinion.cosim.compiled import CompiledCore, CompileError
 from pinion.cosim.engines import Engine
@@ -92,7 +93,7 @@ def test_verilator_reset_deadlock_and_state(standin: Any) -> None:
 def test_engines_agree_on_a_real_core(tmp_path: Path) -> None:
     m = build("two_link", "rnea", tmp_path / "two_link", ii=4)
     steps, shares = list[str](), list[float]()
-    pair = cores(tmp_path / "two_link" / "core.il", report=steps.append, advance=shares.append)
+    pair = cores(tmp_path / "two_link" / "core.il", progress=Progress(steps.append, shares.append))
     assert any(re.search(r"[0-9]+ files of C\+\+$", step) for step in steps)
     assert any(re.search(r"one file of C\+\+ of [0-9.]+ MB$", step) for step in steps)
     # Shares of the files that Verilator makes: all of them, each with some work in it.

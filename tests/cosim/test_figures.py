@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.base.progress import Progress
 from pinion.cosim.reference import Reference, Words
 from pinion.cosim.stream import StreamResult
 from pinion.flow.build import Build, BuildError
@@ -50,7 +51,7 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Made:
 
 def test_each_figure_is_of_its_stream(folder: Path, simulated: Made) -> None:
     said: list[str] = []
-    figures = module.verify(folder, samples=300, seed=7, report=said.append)
+    figures = module.verify(folder, samples=300, seed=7, progress=Progress(said.append))
     manifest, reference = Build.read(folder).manifest, Reference(Build.read(folder))
     assert simulated.result is not None
     assert said == ["Drawing 300 requests", "Evaluating the integer model", "Comparing"]
@@ -119,7 +120,7 @@ def test_a_wrong_request_is_looked_for_by_its_number(
 
     monkeypatch.setattr(module, "diverging", diverging)
     said: list[str] = []
-    figures = module.verify(folder, samples=40, report=said.append)
+    figures = module.verify(folder, samples=40, progress=Progress(said.append))
     assert asked == [(40, 12)] and figures["first_divergence"] == "there"
     assert figures["mismatches"] == 1 and not figures["ok"]
     assert said[-1] == "Looking for the first operation that differs"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.base.progress import Progress
 from pinion.cosim import runner, stream
 from pinion.cosim.compiled import CompiledCore
 from pinion.cosim.runner import BenchError, run_bench
@@ -101,7 +102,7 @@ def test_agrees_with_the_compiled_engine(
     assert theirs.user.any()
     # What the bench said last of how many beats had come: at most two of a hundred parts are open.
     shares: list[float] = []
-    runner.share_of(shared / simulator / runner.DONE, len(beats), shares.append)()
+    runner.share_of(shared / simulator / runner.DONE, len(beats), Progress(shares=shares.append))()
     assert len(shares) == 1 and 0.97 < shares[0] <= 1.0
     if idle is None:  # with pauses cocotbext-axi differs from the engine by cycles
         assert np.array_equal(ours.accepted, theirs.accepted)
@@ -113,7 +114,7 @@ def test_agrees_with_the_compiled_engine(
 
 def test_a_share_that_is_not_yet_written_is_not_said(tmp_path: Path) -> None:
     path, shares = tmp_path / runner.DONE, list[float]()
-    look = runner.share_of(path, 80, shares.append)
+    look = runner.share_of(path, 80, Progress(shares=shares.append))
     look()
     for text in ("", "20", "60"):
         path.write_text(text)

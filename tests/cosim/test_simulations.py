@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.base.progress import SILENT, Progress
 from pinion.cosim.reference import Reference, Words, request_words
 from pinion.cosim.stream import StreamError, StreamResult, pack_records
 from pinion.flow.build import RTLIL, VERILOG, Build, BuildError
@@ -56,7 +57,7 @@ class Core:
         words = beats.reshape(-1, m.beats_in * m.lanes_in)[:, : m.words_in]
         again = pack_records(np.ascontiguousarray(words), lanes=m.lanes_in, beats=m.beats_in)
         assert (again[0] == beats).all() and (again[1] == last).all()
-        named["advance"](0.5)
+        named["progress"].advance(0.5)
         self.runs.append((len(words), named["expected_beats"], named["idle"], named["stall"]))
         result = sent(self.reference, np.ascontiguousarray(words))
         return (
@@ -76,12 +77,11 @@ def simulated(
     stall: Any = None,
     waves: bool = False,
     dsp48e2: bool = False,
-    report: Any = lambda line: None,
-    advance: Any = lambda share: None,
+    progress: Progress = SILENT,
     fresh: Any = None,
 ) -> StreamResult:
     result: StreamResult = module._simulate(
-        made, words, simulator, distribution, idle, stall, waves, dsp48e2, report, advance, fresh
+        made, words, simulator, distribution, idle, stall, waves, dsp48e2, progress, fresh
     )
     return result
 
@@ -94,7 +94,7 @@ def test_a_stream_without_states_is_one_run(folder: Path, monkeypatch: pytest.Mo
     said: list[str] = []
     shares: list[float] = []
     result = simulated(
-        made, words, idle=idle, stall=stall, report=said.append, advance=shares.append
+        made, words, idle=idle, stall=stall, progress=Progress(said.append, shares.append)
     )
     assert said == ["Compiling the simulation", "Simulating 5 requests"] and shares == [0.5]
     (compiled,) = core.built
@@ -123,7 +123,7 @@ def test_a_stream_with_states_is_reset_between_its_parts(
     core, words = Core(Reference(made)), requests(made, 8)
     monkeypatch.setattr(module, "CompiledCore", SimpleNamespace(build=core.build))
     told: list[float] = []
-    result = simulated(made, words, fresh=np.arange(8) == at, advance=told.append)
+    result = simulated(made, words, fresh=np.arange(8) == at, progress=Progress(shares=told.append))
     assert [run if run == "reset" else run[0] for run in core.runs] == runs
     counts = [run for run in runs if run != "reset"]
     beats = [run[1] for run in core.runs if run != "reset"]
@@ -171,13 +171,10 @@ def test_a_bench_gets_the_design_and_leaves_its_log(
     monkeypatch.setattr(module, "check_verilog", lambda text, where: looked.append((text, where)))
     said: list[str] = []
     idle, stall = np.array([True, False]), np.array([False])
-
-    def advance(share: float) -> None:
-        del share
-
+    progress = Progress(said.append, print)
     result = simulated(
         made, words, simulator=simulator, distribution=distribution, idle=idle, stall=stall,
-        waves=True, dsp48e2=dsp48e2, report=said.append, advance=advance,
+        waves=True, dsp48e2=dsp48e2, progress=progress,
     )  # fmt: skip
     assert said == [f"Simulating 4 requests under cocotb with {simulator}"]
     m, asked = made.manifest, bench.asked
@@ -199,7 +196,7 @@ def test_a_bench_gets_the_design_and_leaves_its_log(
         "waves": True,
         "defines": (MACRO,) if dsp48e2 else (),
         "models": (model_path(),) if dsp48e2 else (),
-        "advance": advance,
+        "progress": progress,
     }
     assert looked == [((folder / VERILOG).read_text(), folder / VERILOG)]
     kept = folder / "sim" / simulator
@@ -248,10 +245,10 @@ def test_a_call_without_options_is_the_one_of_the_page(
 
     monkeypatch.setattr(module, "_simulate", simulate)
     figures = module.verify(folder)
-    ((words, (simulator, distribution, idle, stall, waves, dsp48e2, report, _, fresh)),) = asked
+    ((words, (simulator, distribution, idle, stall, waves, dsp48e2, progress, fresh)),) = asked
     assert (words == requests_of(Build.read(folder), 1000, "reference", 0)).all()
     assert (simulator, distribution, waves, dsp48e2) == ("compiled", "reference", False, False)
-    assert idle is stall is fresh is None and report("nobody hears it") is None
+    assert idle is stall is fresh is None and progress is SILENT
     assert (figures["samples"], figures["seed"]) == (1000, 0) and figures["ok"]
     with pytest.raises(
         BuildError, match="no simulator 'questa'; choose one of compiled, icarus, v"

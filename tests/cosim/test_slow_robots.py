@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pinion.base.progress import Progress
 from pinion.cosim.verify import verify
 from pinion.robot import load, load_text, random_tree
 from pinion.robot.model import JointKind, Model
@@ -123,7 +124,12 @@ def test_other_robots_at_the_chosen_interval(
 ) -> None:
     said: list[str] = []
     manifest = build(
-        robot(name), function, tmp_path / "core", ii=None, formats=formats, report=said.append
+        robot(name),
+        function,
+        tmp_path / "core",
+        ii=None,
+        formats=formats,
+        progress=Progress(said.append),
     )
     assert any(line.startswith(f"Interval {manifest.ii}: ") for line in said)
     figures = verify(tmp_path / "core", samples=500)

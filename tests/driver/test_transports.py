@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
 from pinion import driver
+from pinion.base.progress import Progress
 from pinion.driver import Device, DriverError, Transport, WrongBuildError
 from pinion.driver import transport as transport_module
 from pinion.link import Manifest, ManifestError
@@ -22,10 +22,8 @@ def open_card(folder: Path, m: Manifest, address: str) -> Transport:
     return Card()
 
 
-def open_slowly(
-    folder: Path, m: Manifest, address: str, *, report: Callable[[str], None] = print
-) -> Transport:
-    report("Compiling")
+def open_slowly(folder: Path, m: Manifest, address: str, *, progress: Progress) -> Transport:
+    progress.step("Compiling")
     return open_card(folder, m, address)
 
 
@@ -94,7 +92,7 @@ def test_a_transport_gets_folder_manifest_and_address(folder: Path) -> None:
 def test_a_transport_that_takes_long_is_heard_and_others_need_not_be(folder: Path) -> None:
     steps: list[str] = []
     for device in ("slow:1", "fake:2"):
-        driver.open(folder, device=device, report=steps.append, advance=print).close()
+        driver.open(folder, device=device, progress=Progress(steps.append, print)).close()
     assert steps == ["Compiling"] and [address for *_, address in opened] == ["1", "2"]
 
 

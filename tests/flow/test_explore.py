@@ -455,7 +455,7 @@ def _alive(session: int) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["goal", "report", "advance", "snap", "robot", "row"])
+@pytest.mark.parametrize("name", ["goal", "progress", "snap", "robot", "row"])
 def test_only_options_of_row_and_core_are_swept(name: str) -> None:
     with pytest.raises(ExploreError, match=f"A build has no option '{name}'"):
         grid(load("pendulum"), "rnea", {name: [1]})

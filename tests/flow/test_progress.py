@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pinion.base.progress import portion
+from pinion.base.progress import Progress
 from tests.support.builds import build
 
 MEASURED = {
@@ -28,8 +28,9 @@ def test_steps_come_in_order_and_each_rises_to_the_whole(
         "rnea",
         tmp_path / "core",
         ii=4,
-        report=lambda text: told.append((text, [])),
-        advance=lambda done: told[-1][1].append(done),
+        progress=Progress(
+            lambda text: told.append((text, [])), lambda share: told[-1][1].append(share)
+        ),
     )
     assert capfd.readouterr() == ("", "")
     assert [step for step, _ in told] == [
@@ -47,11 +48,3 @@ def test_steps_come_in_order_and_each_rises_to_the_whole(
         assert all(0.0 <= share <= 1.0 for share in shares), step
         if step in MEASURED:
             assert shares and shares[-1] == 1.0, step
-
-
-def test_a_part_takes_the_whole_from_one_share_to_another() -> None:
-    shares: list[float] = []
-    part = portion(shares.append, 0.25, 0.75)
-    for done in (0.0, 0.5, 1.0):
-        part(done)
-    assert shares == [0.25, 0.5, 0.75]

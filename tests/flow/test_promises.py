@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.base.progress import SILENT, Progress
 from pinion.cosim.promises import check_promises
 from pinion.cosim.reference import Reference
 from pinion.cosim.verify import verify
@@ -267,8 +268,8 @@ def again(errors: Sequence[float | None]) -> tuple[Any, Any, list[float]]:
         return {"reference": errors[number], "rest": 9.0}
 
     draft: Any = SimpleNamespace(
-        model=None, computed=None, search=None, request=BuildRequest(formats="auto"), report=print,
-        advance=None, home="reference", max_error=1e-3, headroom=HEADROOM, design=0,
+        model=None, computed=None, search=None, request=BuildRequest(formats="auto"),
+        progress=SILENT, home="reference", max_error=1e-3, headroom=HEADROOM, design=0,
         measured=measure(None, None, 0), reason="",
     )  # fmt: skip
     module = importlib.import_module("pinion.flow.build")
@@ -329,7 +330,9 @@ def test_what_needs_fine_sines_gets_them_at_coarse_goals_too(tmp_path: Path) -> 
     lines: list[str] = []
     model, row = load("two_link"), function("rnea")
     goal = 2.1e-4  # above the goals for which sines are long from the start
-    made = make_design(model, row, ii=4, formats="auto", max_error=goal, report=lines.append)
+    made = make_design(
+        model, row, ii=4, formats="auto", max_error=goal, progress=Progress(lines.append)
+    )
     assert made.saved is not None and made.saved.max_error == goal
     long = made.saved.tables.turn == made.saved.tables.multiplier.fine_turn
     assert long == ("Scheduling with longer sines and cosines" in lines)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pinion.base.progress import EVERY
+from pinion.base.progress import EVERY, Progress
 from pinion.gateware.yosys import PassReader, YosysError, run_yosys
 
 
@@ -18,10 +18,12 @@ from pinion.gateware.yosys import PassReader, YosysError, run_yosys
 def reading(tmp_path: Path) -> Callable[..., Callable[[str], str | None]]:
     """Makes what lets a log grow and gives what is said of it then, None where nothing is."""
 
-    def made(**known: Any) -> Callable[[str], str | None]:
+    def made(
+        heard: Callable[[float], object] | None = None, **known: Any
+    ) -> Callable[[str], str | None]:
         log, said = tmp_path / "x.log", list[str]()
         log.write_text("")
-        look = PassReader(log, "Mapping", said.append, **known)
+        look = PassReader(log, "Mapping", Progress(said.append, heard), **known)
 
         def grows(text: str) -> str | None:
             with log.open("a") as file:
@@ -65,7 +67,7 @@ def test_a_pass_tells_of_its_modules_and_of_its_share(
     reading: Callable[..., Callable[[str], str | None]],
 ) -> None:
     shares = list[float]()
-    grows = reading(advance=shares.append, shares={"OPT": 0.1, "ABC": 0.4, "JSON": 0.8}, modules=4)
+    grows = reading(shares.append, shares={"OPT": 0.1, "ABC": 0.4, "JSON": 0.8}, modules=4)
     grows("1. Executing OPT pass.\n")
     grows("2. Executing OPT pass.\n")  # one more of the name: how far that is nobody knows
     assert shares == [0.1]
@@ -83,7 +85,7 @@ def test_modules_that_nobody_counted_are_told_without_a_share(
     reading: Callable[..., Callable[[str], str | None]],
 ) -> None:
     shares = list[float]()
-    grows = reading(advance=shares.append)
+    grows = reading(shares.append)
     said = grows("3. Executing ABC pass.\n3.2. Extracting gate netlist of module `\\m' to `x'..\n")
     assert said == "Mapping: mapping logic to LUTs (Yosys pass 3, ABC), module 1" and shares == []
 
@@ -123,7 +125,9 @@ def test_a_folder_that_is_replaced_meanwhile_is_a_sentence(
 
     monkeypatch.setattr(subprocess, "run", replaced)
     with pytest.raises(YosysError, match="was replaced or removed while Yosys worked in it"):
-        run_yosys(["log x"], folder=place, name="mine", step="Waiting", report=told.append)
+        run_yosys(
+            ["log x"], folder=place, name="mine", step="Waiting", progress=Progress(told.append)
+        )
     assert list(place.iterdir()) == []
 
 

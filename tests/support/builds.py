@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Unpack
 
-from pinion.base.progress import Advance, unheard
+from pinion.base.progress import SILENT, Progress
 from pinion.flow.build import build as build_core
 from pinion.flow.by_task import Goal
 from pinion.flow.design import make_design as design_core
@@ -23,21 +22,18 @@ def build(
     folder: Path,
     *,
     goal: Goal | None = None,
-    report: Callable[[str], None] = lambda text: None,
-    advance: Advance = unheard,
+    progress: Progress = SILENT,
     **options: Unpack[BuildOptions],
 ) -> Manifest:
     """Build a core; `pinion.api.build` also looks at what other options would give."""
     request = BuildRequest.of(**options)
     row, (model, as_read) = request.row.row(function), request.robot.read(robot)
-    built = build_core(
-        model, row, folder, request, as_read=as_read, goal=goal, report=report, advance=advance
-    )
+    built = build_core(model, row, folder, request, as_read=as_read, goal=goal, progress=progress)
     return built.manifest
 
 
 def make_design(model: Model, row: Function, **options: Any) -> Design:
     """A design; what belongs to no request goes to `pinion.flow.design.make_design` as it is."""
-    names = ("search", "report")
+    names = ("search", "progress")
     own = {name: options.pop(name) for name in names if name in options}
     return design_core(model, row, BuildRequest.of(**options), **own)

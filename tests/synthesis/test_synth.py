@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pinion.base.progress import Progress
 from pinion.boards.xilinx import load_board
 from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import RESOURCES
@@ -34,7 +35,7 @@ def told() -> tuple[list[str], list[float]]:
 @pytest.fixture(scope="module")
 def result(folder: Path, told: tuple[list[str], list[float]]) -> dict[str, Any]:
     steps, shares = told
-    return synth(folder, report=steps.append, advance=shares.append)
+    return synth(folder, progress=Progress(steps.append, shares.append))
 
 
 def test_yosys_is_heard_to_its_end(

@@ -8,14 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pinion.base.progress import SILENT, Progress
 from pinion.link import Manifest
 from pinion.link.digests import check_digests
 
 from .build import BuildError
-
-
-def _quiet(message: str) -> None:
-    del message
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,14 +24,14 @@ class Request:
     folder, manifest : of the build.
     vivado : the program that the user named, if any.
     seed : of placing and routing, None for the tool's own.
-    report : called with a short line at each step.
+    progress : told each step.
     """
 
     folder: Path
     manifest: Manifest
     vivado: Path | None
     seed: int | None
-    report: Callable[[str], None]
+    progress: Progress
 
 
 Maker = Callable[[Request], Mapping[str, Any]]
@@ -47,7 +44,7 @@ def make_bitstream(
     *,
     vivado: Path | None = None,
     seed: int | None = None,
-    report: Callable[[str], None] = _quiet,
+    progress: Progress = SILENT,
 ) -> Mapping[str, Any]:
     """Make the bitstream of a build for a board; where timing is missed there is none.
 
@@ -56,7 +53,7 @@ def make_bitstream(
     folder : the build folder.
     vivado : the program, where it is not on the PATH.
     seed : another try at placing, of the open tools.
-    report : called with a short line at each step.
+    progress : told each step.
 
     Returns
     -------
@@ -72,7 +69,9 @@ def make_bitstream(
     manifest = Manifest.read(folder)
     maker = maker_for(manifest.target)
     check_digests(folder)
-    return maker(Request(folder=folder, manifest=manifest, vivado=vivado, seed=seed, report=report))
+    return maker(
+        Request(folder=folder, manifest=manifest, vivado=vivado, seed=seed, progress=progress)
+    )
 
 
 def maker_for(target: str) -> Maker:
@@ -109,7 +108,7 @@ def _vivado(request: Request) -> Mapping[str, Any]:
             )
         raise VivadoError(missing(request.folder, request.manifest, board.part))
     check_scripts(request.folder, request.manifest, board=board)
-    return run_vivado(request.folder, request.manifest, vivado=program, report=request.report)
+    return run_vivado(request.folder, request.manifest, vivado=program, progress=request.progress)
 
 
 def _open_tools(request: Request) -> Mapping[str, Any]:
@@ -119,7 +118,7 @@ def _open_tools(request: Request) -> Mapping[str, Any]:
         raise BuildError(
             f"A {request.manifest.target} is built by open tools: leave vivado (--vivado) out."
         )
-    return bitstream(request.folder, seed=request.seed, report=request.report)
+    return bitstream(request.folder, seed=request.seed, progress=request.progress)
 
 
 MAKERS: Mapping[str, Maker] = {

@@ -11,7 +11,7 @@ from typing import Any
 
 from pinion.base.escaping import control_in
 from pinion.base.places import check_place, holds_us, scratch_beside
-from pinion.base.progress import Advance, portion, unheard
+from pinion.base.progress import SILENT, Progress
 from pinion.formats.auto import PrecisionError
 from pinion.formats.planfile import PLAN, plan_text
 from pinion.functions import BuiltFunction, Function, snapping
@@ -37,7 +37,7 @@ from .objective import AUTO, AUTO18, signal_multiplier
 from .promises import GATE, measured_errors, stated
 from .replaced import exchange
 from .states import REFERENCE
-from .targets import Report, Target, find_target, resolved
+from .targets import Target, find_target, resolved
 from .task_record import RECORD, TASK, record_text, task_record
 
 # About the share of the time of elaboration after which all units are there, but not their text.
@@ -174,8 +174,7 @@ def build(
     *,
     as_read: Model | None = None,
     goal: Goal | None = None,
-    report: Report = lambda text: None,
-    advance: Advance = unheard,
+    progress: Progress = SILENT,
 ) -> Built:
     """Build a core and write its folder.
 
@@ -195,8 +194,7 @@ def build(
     goal : with ``auto``, what formats are chosen for in place of a largest error: a task's measure
         and the loss at which it is still done (:mod:`pinion.flow.by_task`). The build then promises
         the errors that it measures.
-    report : called with a short line at each step.
-    advance : called with the share of the step that is done, from 0.0 to 1.0, where it is known.
+    progress : told each step, and the share of it that is done where it is known.
 
     Raises
     ------
@@ -221,10 +219,10 @@ def build(
     if goal is not None:
         search = TaskSearch(
             model, row, goal, adds=board.formats != AUTO18,
-            ranges=request.ranges, objective=request.objective, report=report,
+            ranges=request.ranges, objective=request.objective, progress=progress,
         )  # fmt: skip
     draft = BuildDraft(
-        model=model, row=row, request=request, search=search, report=report, advance=advance,
+        model=model, row=row, request=request, search=search, progress=progress,
         folder=folder, as_read=as_read, board=board,
     )  # fmt: skip
     for stage in BUILD:
@@ -242,12 +240,12 @@ def _judge(draft: BuildDraft) -> None:
 
 def _measure(draft: BuildDraft) -> None:
     """Measure the errors of the design."""
-    draft.report("Measuring the errors on every distribution of states")
+    draft.progress.step("Measuring the errors on every distribution of states")
     draft.measured = measured_errors(
         draft.model, draft.computed, draft.design, home=draft.home,
         # A task asks for no error: what is measured is what is promised.
         wanted=draft.max_error if draft.search is None else 0.0,
-        advance=draft.advance,
+        progress=draft.progress,
     )  # fmt: skip
 
 
@@ -267,7 +265,9 @@ def choose_finer_formats(draft: BuildDraft) -> None:
         if error is None or least is None or error <= max_error:
             break
         draft.headroom *= _FINER * max_error / error
-        draft.report(f"The largest error is {error:.2g} in other states: choosing finer formats")
+        draft.progress.step(
+            f"The largest error is {error:.2g} in other states: choosing finer formats"
+        )
         try:
             choose_formats(draft)
             schedule(draft)
@@ -294,7 +294,7 @@ def _state_task(draft: BuildDraft) -> None:
 
 def _elaborate(draft: BuildDraft) -> None:
     """Elaborate the core, whose latencies the manifest states and its hash covers."""
-    draft.report("Elaborating the gateware")
+    draft.progress.step("Elaborating the gateware")
     model, row, design = draft.model, draft.row, draft.design
     probe = Core(graph=design.fixed, binding=design.binding, build_hash=0)
     draft.rows = schedule_rows(design, probe)
@@ -310,7 +310,7 @@ def _elaborate(draft: BuildDraft) -> None:
         graph=design.fixed,
         binding=design.binding,
         build_hash=draft.manifest.hash,
-        advance=portion(draft.advance, 0.0, _ELABORATED),
+        progress=draft.progress.part(0.0, _ELABORATED),
     )
 
 
@@ -331,12 +331,12 @@ def _write(draft: BuildDraft) -> None:
             (parts / TASK).write_text(draft.search.goal.text)
             (parts / RECORD).write_text(record_text(draft.record))
         (parts / RTLIL).write_text(core_rtlil(draft.core))
-        draft.advance(1.0)
+        draft.progress.advance(1.0)
         if blocks := explicit_modules(draft.core.datapath.blocks):
             (parts / DSP48E2).write_text(blocks)
-        draft.report("Writing Verilog")
+        draft.progress.step("Writing Verilog")
         emit_verilog(parts / RTLIL, parts / VERILOG, explicit=blocks)
-        draft.board.write(parts, manifest, draft.report)
+        draft.board.write(parts, manifest, draft.progress)
         write_digests(parts)
         draft.kept = exchange(draft.folder, parts, manifest)
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from pinion.base.progress import SILENT, Progress
 from pinion.formats.auto import AutoFormats, PrecisionError
 from pinion.formats.multiplier import DSP48E2, FEWEST, MULT18X18D, part_of
 from pinion.formats.planfile import SavedPlan, graph_digest
@@ -174,7 +175,7 @@ class TaskSearch:
     adds : whether the FPGA's blocks add to their products (DSP48E2; False for the ECP5).
     ranges : distribution of states that the formats hold.
     objective : of the build.
-    report : called with a line a candidate.
+    progress : told each candidate.
 
     Members
     -------
@@ -193,7 +194,7 @@ class TaskSearch:
         adds: bool = True,
         ranges: str | None = None,
         objective: str = "area",
-        report: Callable[[str], None] = lambda text: None,
+        progress: Progress = SILENT,
     ) -> None:
         if row.states:
             raise TaskError(
@@ -206,7 +207,7 @@ class TaskSearch:
         self.adds = adds
         self.distribution = REFERENCE if ranges is None else ranges
         self.objective = objective
-        self.report = report
+        self.progress = progress
         self.tried: list[Tried] = []
         self.found: Outcome | None = None
         self.held_out: Outcome | None = None
@@ -261,7 +262,7 @@ class TaskSearch:
             When it loses more than is allowed.
         """
         core = self._candidate(made.fixed, made.constants)
-        self.report(f"Measuring the scheduled core in the task '{self.goal.name}'")
+        self.progress.step(f"Measuring the scheduled core in the task '{self.goal.name}'")
         self.found = self.goal.measure(core)
         if not _holds(self.found.loss, self.goal.loss):
             raise TaskError(
@@ -269,7 +270,7 @@ class TaskSearch:
                 f"more than the {self.goal.loss:g} stated, though its formats held before it was "
                 "scheduled: the measure is not the same at every call."
             )
-        self.report("Measuring it on motions that the search has not seen")
+        self.progress.step("Measuring it on motions that the search has not seen")
         self.held_out = self.goal.held_out(core)
         if not _holds(self.held_out.loss, self.goal.held_out_loss):
             raise TaskError(
@@ -375,7 +376,7 @@ class TaskSearch:
                 words=words, blocks=0, bits=0, outcome=nothing, held=False, refused=str(error)
             )
             self.tried.append(refused)
-            self.report(f"{words}: {error}")
+            self.progress.step(f"{words}: {error}")
             return refused
         outcome = self.goal.measure(self._candidate(self._lowered[words].fixed, self._constants))
         found = Tried(
@@ -387,7 +388,7 @@ class TaskSearch:
         )
         self.tried.append(found)
         verdict = "holds" if found.held else "does not hold"
-        self.report(
+        self.progress.step(
             f"{words}: about {blocks} blocks, {bits} bits of operands; loss {outcome.loss:.3g} "
             f"{verdict}"
         )

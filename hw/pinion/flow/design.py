@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from pinion.base.progress import Advance, unheard
+from pinion.base.progress import SILENT, Progress
 from pinion.formats import FormatPlan
 from pinion.formats.auto import HEADROOM, AutoFormats, PrecisionError
 from pinion.formats.scales import block_scales
@@ -24,7 +24,7 @@ from .by_task import TaskSearch
 from .interval import Interval, choose_interval
 from .objective import PATIENCE, format_plan, objective_timing
 from .states import REFERENCE, budget_states, scale_states
-from .targets import Report, find_target, resolved
+from .targets import find_target, resolved
 
 
 @dataclass(kw_only=True)
@@ -35,7 +35,7 @@ class DesignDraft:
     -------
     model, row, request : the robot, the function, and what is asked for, resolved.
     search : what chooses the formats in place of those of the request.
-    report, advance : as in :func:`pinion.flow.build.build`.
+    progress : as in :func:`pinion.flow.build.build`.
     headroom : share of the largest error that formats by signal are chosen for.
     link_parents, traced, droppable, scales, settings : as :mod:`pinion.hls` takes them.
     folded, constants : the graph of what travels, and results that are known.
@@ -48,8 +48,7 @@ class DesignDraft:
     row: Function
     request: BuildRequest
     search: TaskSearch | None = None
-    report: Report = lambda text: None
-    advance: Advance = unheard
+    progress: Progress = SILENT
     headroom: float = HEADROOM
     link_parents: tuple[int, ...] = ()
     traced: Graph = field(init=False)
@@ -67,13 +66,13 @@ def trace(draft: DesignDraft) -> None:
     """Trace the function, and leave out what another way to compute it does without."""
     model, row = draft.model, draft.row
     draft.link_parents = link_parents(draft.request.clusters, model.parents)
-    draft.report(f"Tracing {row.name} for {model.name}")
+    draft.progress.step(f"Tracing {row.name} for {model.name}")
     row.check(model)
     if row.published:
         draft.traced = row.trace(model, minimal=False)
     else:
-        draft.report("Taking out superfluous operations")
-        draft.traced = reduced_graph(model, row, costs=DatapathCosts(), advance=draft.advance)
+        draft.progress.step("Taking out superfluous operations")
+        draft.traced = reduced_graph(model, row, costs=DatapathCosts(), progress=draft.progress)
 
 
 def leave_out_words(draft: DesignDraft) -> None:
@@ -137,7 +136,7 @@ def schedule(draft: DesignDraft) -> None:
         except LoopError as error:
             loop_errors.append(error)
             ii = error.ii
-            draft.report(f"The loop through {error.through} takes {ii} cycles")
+            draft.progress.step(f"The loop through {error.through} takes {ii} cycles")
     # Sums are gathered for an interval: only a design shows whether the next shorter one is kept.
     while ii - 1 > shortest:
         try:
@@ -172,8 +171,7 @@ def make_design(
     request: BuildRequest,
     *,
     search: TaskSearch | None = None,
-    report: Report = lambda text: None,
-    advance: Advance = unheard,
+    progress: Progress = SILENT,
 ) -> Design:
     """Trace, schedule and bind a function of a robot: the stages :data:`DESIGN`.
 
@@ -181,7 +179,7 @@ def make_design(
     ----------
     request : options of robot and row are not looked at.
     search : what chooses the formats in place of those of the request.
-    report, advance : as in :func:`pinion.flow.build.build`.
+    progress : as in :func:`pinion.flow.build.build`.
 
     Raises
     ------
@@ -191,7 +189,7 @@ def make_design(
     """
     draft = DesignDraft(
         model=model, row=row, request=resolved(request),
-        search=search, report=report, advance=advance,
+        search=search, progress=progress,
     )  # fmt: skip
     for stage in DESIGN:
         stage(draft)
@@ -200,20 +198,20 @@ def make_design(
 
 def _design_at(draft: DesignDraft, ii: int) -> Design:
     """The design at an interval, with longer sines and cosines where it needs them."""
-    draft.report(f"Scheduling at one result every {ii} cycles")
+    draft.progress.step(f"Scheduling at one result every {ii} cycles")
     settings = replace(draft.settings, ii=ii)
     try:
-        return design(draft.traced, settings, report=draft.report, advance=draft.advance)
+        return design(draft.traced, settings, progress=draft.progress)
     except PrecisionError:
         plan = settings.plan.finer() if isinstance(settings.plan, AutoFormats) else None
         if plan is None:
             raise
-        draft.report("Scheduling with longer sines and cosines")
+        draft.progress.step("Scheduling with longer sines and cosines")
         timing = objective_timing(draft.request.objective, plan)
         settings = replace(settings, plan=plan, timing=timing)
-        return design(draft.traced, settings, report=draft.report, advance=draft.advance)
+        return design(draft.traced, settings, progress=draft.progress)
 
 
 def _explain(draft: DesignDraft, ii: int, why: str) -> None:
     draft.reason = f"Interval {ii}: {why}"
-    draft.report(draft.reason)
+    draft.progress.step(draft.reason)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.base.progress import Advance, unheard
+from pinion.base.progress import SILENT, Progress
 from pinion.boards.ecp5.platform import CAPACITY as ECP5
 from pinion.boards.xilinx import load_board
 from pinion.functions import DISTRIBUTIONS, Function, FunctionError, sample, savings
@@ -53,7 +53,7 @@ _HELD = 1 << 23
 
 
 def build_facts(
-    build: Build, *, states: int = STATES, seed: int = SEED, advance: Advance = unheard
+    build: Build, *, states: int = STATES, seed: int = SEED, progress: Progress = SILENT
 ) -> dict[str, Any]:
     """Find what a report shows beside the files of a folder.
 
@@ -73,7 +73,7 @@ def build_facts(
         "selectors": selectors(build.folder),
         "parts": parts(),
         "cards": list(CARDS),
-        "errors": errors(build, states=states, seed=seed, advance=advance) if states else None,
+        "errors": errors(build, states=states, seed=seed, progress=progress) if states else None,
     }
 
 
@@ -191,7 +191,7 @@ def parts() -> dict[str, dict[str, Any]]:
 
 
 def errors(
-    build: Build, *, states: int = STATES, seed: int = SEED, advance: Advance = unheard
+    build: Build, *, states: int = STATES, seed: int = SEED, progress: Progress = SILENT
 ) -> dict[str, Any]:
     """Relative errors of the integer model by distribution of states and block of results.
 
@@ -231,7 +231,7 @@ def errors(
             "undecided": undecided,
             "blocks": {b: histogram(np.concatenate(e), edges) for b, e in judged.items()},
         }
-        advance((number + 1) / len(DISTRIBUTIONS))
+        progress.advance((number + 1) / len(DISTRIBUTIONS))
     return {"states": states, "seed": seed, "edges": edges.tolist(), "distributions": found}
 
 

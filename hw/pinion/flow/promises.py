@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.base.progress import Advance, unheard
+from pinion.base.progress import SILENT, Progress
 from pinion.functions import DISTRIBUTIONS, BuiltFunction, sample
 from pinion.hls import Design
 from pinion.link import Manifest
@@ -52,7 +52,7 @@ def measured_errors(
     *,
     home: str,
     wanted: float,
-    advance: Advance = unheard,
+    progress: Progress = SILENT,
 ) -> dict[str, float | None]:
     """Largest relative error of the integers by distribution, of valid requests, which are neither
     flagged nor undecided; None where none is, left out where floats have no number.
@@ -87,7 +87,7 @@ def measured_errors(
         # Where floats have no number, no promise is of any use: verification finds it.
         elif worst and np.isfinite(worst).all():
             found[distribution] = rounded_up(max(worst), _DIGITS)
-        advance((number + 1) / len(DISTRIBUTIONS))
+        progress.advance((number + 1) / len(DISTRIBUTIONS))
     return found
 
 

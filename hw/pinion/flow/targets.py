@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
 
+from pinion.base.progress import Progress
 from pinion.link import Manifest
 from pinion.request import BuildRequest
 
 from .objective import AUTO18, PLAN_SUFFIX, signal_multiplier, wanted_error
 from .states import REFERENCE
-
-Report = Callable[[str], None]
 
 
 class TargetError(ValueError):
@@ -24,8 +23,8 @@ def _as_wanted(clock_mhz: float) -> float:
     return clock_mhz
 
 
-def _nothing(folder: Path, manifest: Manifest, report: Report) -> None:
-    del folder, manifest, report
+def _nothing(folder: Path, manifest: Manifest, progress: Progress) -> None:
+    del folder, manifest, progress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +46,7 @@ class Target:
     formats: str = "q16.16"
     floorplan: bool = False
     reachable_mhz: Callable[[float], float] = _as_wanted
-    write: Callable[[Path, Manifest, Report], None] = _nothing
+    write: Callable[[Path, Manifest, Progress], None] = _nothing
 
 
 SIM = "sim"
@@ -111,8 +110,8 @@ def _xilinx(name: str) -> Target:
     return Target(
         name=name,
         reachable_mhz=lambda clock_mhz: reachable_mhz(board, clock_mhz),
-        write=lambda folder, manifest, report: _drop(
-            write_board(folder, manifest, board=board, report=report)
+        write=lambda folder, manifest, progress: _drop(
+            write_board(folder, manifest, board=board, progress=progress)
         ),
     )
 
@@ -128,7 +127,7 @@ def _ulx3s(name: str) -> Target:
         formats=AUTO18,
         floorplan=True,
         reachable_mhz=reachable_mhz,
-        write=lambda folder, manifest, report: write_ulx3s(folder, manifest, line=line),
+        write=lambda folder, manifest, progress: write_ulx3s(folder, manifest, line=line),
     )
 
 

@@ -12,7 +12,7 @@ from amaranth.lib import wiring
 from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
-from pinion.base.progress import Advance, unheard
+from pinion.base.progress import SILENT, Progress
 from pinion.fixedpoint import Format
 from pinion.graph import Graph
 from pinion.hls.schedule.binding import Binding
@@ -33,7 +33,7 @@ class Core(wiring.Component):
     graph : the fixed graph.
     binding : of its schedule.
     build_hash : 64 bits that identify the build; the driver compares them with its manifest.
-    advance : called while it is elaborated, with the share that is done.
+    progress : told the share that is done while it is elaborated.
 
     Members
     -------
@@ -64,12 +64,12 @@ class Core(wiring.Component):
     _MustUse__silence = True
 
     def __init__(
-        self, *, graph: Graph, binding: Binding, build_hash: int, advance: Advance = unheard
+        self, *, graph: Graph, binding: Binding, build_hash: int, progress: Progress = SILENT
     ) -> None:
         self.graph = graph
         self.binding = binding
         self.hash = build_hash
-        self.datapath = Datapath(graph=graph, binding=binding, advance=advance)
+        self.datapath = Datapath(graph=graph, binding=binding, progress=progress)
         self.ii = binding.schedule.ii
         super().__init__(
             {

@@ -33,7 +33,7 @@ from amaranth.hdl import (
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from pinion.base.progress import Advance, unheard
+from pinion.base.progress import SILENT, Progress
 from pinion.graph import Graph, names
 from pinion.graph.evaluate import formats
 from pinion.graph.ops import constant_integer
@@ -65,7 +65,7 @@ class Datapath(wiring.Component):
     ----------
     graph : the fixed graph.
     binding : of its schedule.
-    advance : called while it is elaborated, with the share of the units that is done.
+    progress : told the share of the units that is done while it is elaborated.
 
     Members
     -------
@@ -91,9 +91,9 @@ class Datapath(wiring.Component):
     # A datapath that is only asked for its ports is no mistake.
     _MustUse__silence = True
 
-    def __init__(self, *, graph: Graph, binding: Binding, advance: Advance = unheard) -> None:
+    def __init__(self, *, graph: Graph, binding: Binding, progress: Progress = SILENT) -> None:
         self.graph = graph
-        self.advance = advance
+        self.progress = progress
         self.binding = binding
         self.ii = binding.schedule.ii
         self.formats = formats(graph)
@@ -253,7 +253,7 @@ class Datapath(wiring.Component):
         self._registers()
         for done, ((kind, unit), members) in enumerate(uses.items(), 1):
             self._unit(self._cells[kind, unit], kind, unit, members)
-            self.advance(done / len(uses))
+            self.progress.advance(done / len(uses))
         self._lanes(m)
         self._flags(m, uses)
         return m

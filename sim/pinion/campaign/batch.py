@@ -20,6 +20,7 @@ from distributed import Client
 from numpy.typing import ArrayLike, NDArray
 
 from pinion import api
+from pinion.base.progress import SILENT, Progress
 from pinion.batch import Backend, validate_arrays
 from pinion.driver.transport import split_device
 from pinion.functions import Function, RowOptions, arrays_of, row_of, sample
@@ -36,15 +37,11 @@ from .devices import BACKENDS, table_row
 from .errors import CampaignError
 from .parcel import Bench
 from .plan import CHUNK, GIVEN, Plan, check_numbers, identity
-from .run import Progress, devices_of, fill, run_of
+from .run import CampaignProgress, devices_of, fill, run_of
 from .store import Store, packed
 from .tally import Tally
 
 DTYPES = ("float32", "float64")
-
-
-def _unheard(progress: Progress) -> None:
-    del progress
 
 
 def batch(
@@ -64,8 +61,8 @@ def batch(
     client: Client | None = None,
     row_options: RowOptions | None = None,
     robot_options: RobotOptions | None = None,
-    progress: Callable[[Progress], None] = _unheard,
-    report: Callable[[str], None] = lambda text: None,
+    done: Callable[[CampaignProgress], None] | None = None,
+    progress: Progress = SILENT,
 ) -> dict[str, Any]:
     """Compute a function for many requests, on many workers, and keep the results.
 
@@ -84,7 +81,7 @@ def batch(
     device : ``cpu``, ``cuda`` or ``float``; ``cuda:0,cuda:1`` starts a local worker for each GPU.
     dtype : ``float32`` or ``float64``, that is computed with; ``float`` always has float64.
     chunk : requests that one worker computes at a time.
-    scheduler, workers, client, progress, report : as of :func:`.run.campaign`.
+    scheduler, workers, client, done, progress : as of :func:`.run.campaign`.
     row_options, robot_options : of the function and of the robot.
 
     Returns
@@ -139,8 +136,8 @@ def batch(
             scheduler=scheduler,
             workers=workers,
             client=client,
+            done=done,
             progress=progress,
-            report=report,
         )
         total, failures = store.total(), store.failures()
         run = run_of(store, resumed, began)

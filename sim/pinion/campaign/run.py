@@ -15,6 +15,7 @@ from distributed import Client, Future, KilledWorker, as_completed
 from distributed.client import ClosedClientError
 from distributed.comm import CommClosedError
 
+from pinion.base.progress import SILENT, Progress
 from pinion.batch import check_arrays
 from pinion.cosim.reference import Reference, Words, request_words
 from pinion.driver.transport import split_device
@@ -40,7 +41,7 @@ _AHEAD = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class CampaignProgress:
     """How far a campaign is.
 
     Members
@@ -70,10 +71,6 @@ class Progress:
         return (self.states - self.done) / self.rate if self.fresh else None
 
 
-def _unheard(progress: Progress) -> None:
-    del progress
-
-
 def campaign(
     folder: str | Path,
     file: str | Path,
@@ -89,8 +86,8 @@ def campaign(
     scheduler: str | None = None,
     workers: int | None = None,
     client: Client | None = None,
-    progress: Callable[[Progress], None] = _unheard,
-    report: Callable[[str], None] = lambda text: None,
+    done: Callable[[CampaignProgress], None] | None = None,
+    progress: Progress = SILENT,
 ) -> dict[str, Any]:
     """Send many requests through a device, on many workers, and sum up how exact it is.
 
@@ -113,7 +110,7 @@ def campaign(
     scheduler : address of a Dask scheduler; else a local cluster is started.
     workers : of the local cluster; by default one a processor.
     client : of a cluster that the caller has, in place of both.
-    progress : called after each chunk. report : called at each step.
+    done : called after each chunk. progress : told each step.
 
     Returns
     -------
@@ -159,10 +156,10 @@ def campaign(
             scheduler=scheduler,
             workers=workers,
             client=client,
+            done=done,
             progress=progress,
-            report=report,
         )
-        report("Summing up")
+        progress.step("Summing up")
         result = figures(plan, Reference(build), store.total(), store.failures(), words)
         run = run_of(store, resumed, began)
     return {**result, "run": run}
@@ -178,8 +175,8 @@ def fill(
     scheduler: str | None,
     workers: int | None,
     client: Client | None,
-    progress: Callable[[Progress], None],
-    report: Callable[[str], None],
+    done: Callable[[CampaignProgress], None] | None,
+    progress: Progress,
 ) -> int:
     """Have the chunks computed that a store lacks; how many were there before.
 
@@ -194,15 +191,15 @@ def fill(
         store.forget_failures()
         ready = parcel()
         if client is not None:
-            _Run(plan, store, client, ready, given, progress).go()
+            _Run(plan, store, client, ready, given, done).go()
         else:
-            report(
+            progress.step(
                 "Starting workers, which compile what they run first"
                 if scheduler is None
                 else f"Connecting to {scheduler}"
             )
             with cluster(scheduler, workers=workers, devices=devices) as own:
-                _Run(plan, store, own, ready, given, progress).go()
+                _Run(plan, store, own, ready, given, done).go()
     return there
 
 
@@ -276,14 +273,14 @@ class _Run:
         client: Client,
         parcel: Parcel,
         given: Callable[[int, int], Any] | None,
-        progress: Callable[[Progress], None],
+        done: Callable[[CampaignProgress], None] | None,
     ) -> None:
         self.plan = plan
         self.store = store
         self.client = client
         self.parcel = parcel
         self.given = given
-        self.progress = progress
+        self.listener = done
         self.there = store.finished()
         self.done = sum(self._states(number) for number in self.there)
         self.fresh = 0
@@ -409,16 +406,17 @@ class _Run:
             )
 
     def _tell(self) -> None:
-        self.progress(
-            Progress(
-                states=self.plan.states,
-                done=self.done,
-                fresh=self.fresh,
-                seconds=time.perf_counter() - self.began,
-                workers=self._workers(),
-                failed=self.failed,
+        if self.listener is not None:
+            self.listener(
+                CampaignProgress(
+                    states=self.plan.states,
+                    done=self.done,
+                    fresh=self.fresh,
+                    seconds=time.perf_counter() - self.began,
+                    workers=self._workers(),
+                    failed=self.failed,
+                )
             )
-        )
 
     def _states(self, number: int) -> int:
         start, stop = self.plan.span(number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion import driver
+from pinion.base.progress import Progress
 from pinion.cosim.reference import Reference, request_words
 from pinion.cosim.verify import FLAGGED_SHARE, verify
 from pinion.flow.build import Build
@@ -22,10 +23,8 @@ CHUNK = 1000
 
 _RATE_SAMPLES = 500
 
-Report = Callable[[str], None]
 
-
-def check(folder: Path, *, requests: int, seed: int, report: Report) -> dict[str, Any]:
+def check(folder: Path, *, requests: int, seed: int, progress: Progress) -> dict[str, Any]:
     """Run requests of the reference distribution; compare bits with integers, values with floats.
 
     The distribution of the errors goes into the build folder (:mod:`pinion.link.accuracy`).
@@ -34,7 +33,7 @@ def check(folder: Path, *, requests: int, seed: int, report: Report) -> dict[str
     ----------
     folder : the build folder.
     requests, seed : how many states, and which.
-    report : called with a short line at each step.
+    progress : told each step.
 
     Returns
     -------
@@ -50,21 +49,22 @@ def check(folder: Path, *, requests: int, seed: int, report: Report) -> dict[str
     manifest = made.manifest
     arrays = sample(made.model, made.function, requests, distribution="reference", seed=seed)
 
-    def progress(done: int, total: int) -> None:
-        report(f"driver, {done:,} of {total:,} requests")
+    def count(done: int, total: int) -> None:
+        progress.step(f"driver, {done:,} of {total:,} requests")
 
-    report("compiling the simulated card")
+    progress.step("compiling the simulated card")
     with driver.open(
-        made.folder, device="sim", chunk=CHUNK, progress=progress, report=report
+        made.folder, device="sim", chunk=CHUNK, done=count, progress=progress
     ) as device:
-        report("driver, the first requests")
+        progress.step("driver, the first requests")
         began = time.perf_counter()
         result = device.run(**arrays)
         seconds = time.perf_counter() - began
     # The driver sends batches, so its card also stands idle between them; the rate is measured on
     # an uninterrupted stream, by the RTL's own cycle stamps, with a host that is always ready.
-    rate = verify(folder, samples=_RATE_SAMPLES, seed=seed + 1, report=report)["cycles_per_result"]
-    report("comparing with the integer and the float model")
+    stream = verify(folder, samples=_RATE_SAMPLES, seed=seed + 1, progress=progress)
+    rate = stream["cycles_per_result"]
+    progress.step("comparing with the integer and the float model")
     parts = [a.gather(getattr(result, a.name)).reshape(requests, -1) for a in manifest.outputs]
     got = np.ascontiguousarray(np.concatenate(parts, axis=1), dtype=np.float32)
     flags = np.asarray(result.saturated)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pinion.base.progress import Advance, unheard
+from pinion.base.progress import SILENT, Progress
 from pinion.cosim.compiled import CompiledCore, CompileError
 from pinion.cosim.stream import Flags, StreamError, pack_records, unpack_records
 from pinion.driver import (
@@ -33,8 +33,6 @@ from pinion.link.registers import RESET
 
 from .packets import Answers, Bytes, PacketCard, Words
 
-Report = Callable[[str], None]
-
 CONTROL = register("CONTROL").offset
 
 WAIT = 10.0
@@ -45,10 +43,6 @@ IDLE, SLICE = 5_000, 20_000
 
 PAUSE = 0.002
 """Seconds between two polls of a top at rest."""
-
-
-def _quiet(message: str) -> None:
-    del message
 
 
 class InProcessCard(Transport):
@@ -135,7 +129,7 @@ class SimulatedCard(InProcessCard):
     folder : the build folder.
     manifest : of that folder.
     idle, stall : patterns, repeated: pauses before request beats and back-pressure on results.
-    report, advance : as of :func:`pinion.cosim.engines.library_of`.
+    progress : as of :func:`pinion.cosim.engines.library_of`.
 
     Raises
     ------
@@ -150,15 +144,14 @@ class SimulatedCard(InProcessCard):
         manifest: Manifest,
         idle: Flags | None = None,
         stall: Flags | None = None,
-        report: Report = _quiet,
-        advance: Advance = unheard,
+        progress: Progress = SILENT,
     ) -> None:
         self.folder = folder
         self.manifest = manifest
         self.idle = idle
         self.stall = stall
         try:
-            self._core = CompiledCore.build(rtlil=folder / RTLIL, report=report, advance=advance)
+            self._core = CompiledCore.build(rtlil=folder / RTLIL, progress=progress)
         except (FileNotFoundError, CompileError, YosysError) as error:
             raise TransportError(f"The simulated card cannot be made: {error}") from error
         self._fresh = False
@@ -224,7 +217,7 @@ class SimulatedTop(Transport):
     link, core : periods of the clocks, in any common unit.
     idle, stall : patterns, repeated: pauses before request beats and back-pressure on results.
     wait : seconds that `receive` waits while nothing moves.
-    report, advance : as of :func:`pinion.cosim.engines.library_of`.
+    progress : as of :func:`pinion.cosim.engines.library_of`.
 
     Raises
     ------
@@ -245,17 +238,16 @@ class SimulatedTop(Transport):
         idle: Flags | None = None,
         stall: Flags | None = None,
         wait: float = WAIT,
-        report: Report = _quiet,
-        advance: Advance = unheard,
+        progress: Progress = SILENT,
     ) -> None:
         # A top is only for those who have Verilator.
         from pinion.boards.top import write_top
         from pinion.cosim.top import CompiledTop
 
         try:
-            report("Writing the whole top")
+            progress.step("Writing the whole top")
             rtlil = write_top(folder, crossing=crossing)
-            self.top = CompiledTop.build(rtlil=rtlil, report=report, advance=advance)
+            self.top = CompiledTop.build(rtlil=rtlil, progress=progress)
         except (FileNotFoundError, CompileError, YosysError) as error:
             raise TransportError(f"The simulated top cannot be made: {error}") from error
         self.top.clocks(link=link, core=core)
@@ -381,8 +373,7 @@ def open_transport(
     manifest: Manifest,
     address: str,
     *,
-    report: Report = _quiet,
-    advance: Advance = unheard,
+    progress: Progress = SILENT,
 ) -> Transport:
     """Open the simulated card of a build: the entry point ``sim`` of ``pinion.transports``.
 
@@ -393,7 +384,7 @@ def open_transport(
     folder : the build folder.
     manifest : of that folder.
     address : empty for the core in a model of the top, ``top`` for the whole top.
-    report, advance : called with the steps and shares of what is compiled, if it is not yet.
+    progress : told the steps and shares of what is compiled, if it is not yet.
 
     Raises
     ------
@@ -405,9 +396,9 @@ def open_transport(
     if address in ("", "top"):
         check_digests(Path(folder))
     if not address:
-        return SimulatedCard(folder=Path(folder), manifest=manifest, report=report, advance=advance)
+        return SimulatedCard(folder=Path(folder), manifest=manifest, progress=progress)
     if address == "top":
-        return SimulatedTop(folder=Path(folder), report=report, advance=advance)
+        return SimulatedTop(folder=Path(folder), progress=progress)
     raise DriverError(
         f"There is no simulated card '{address}': give the device 'sim' for the core of the "
         f"build, or 'sim:top' for the whole top."

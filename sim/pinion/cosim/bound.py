@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pinion.base.progress import SILENT, Progress
 from pinion.flow.build import Build, BuildError
 from pinion.formats.bound import Bounds, error_bounds
 from pinion.functions import Function, request_box
@@ -37,7 +38,7 @@ def verify_bounded(
     bound: bool,
     distribution: str = "reference",
     function: Function | None = None,
-    report: Callable[[str], None] = lambda text: None,
+    progress: Progress = SILENT,
     **options: Any,
 ) -> dict[str, Any]:
     """Verify a build, where ``bound`` is asked for beside a bound of its errors.
@@ -45,7 +46,7 @@ def verify_bounded(
     Parameters
     ----------
     bound : bound the errors, too; figures are those of `bound_figures` then.
-    distribution, function, report, options : as of :func:`pinion.cosim.verify.verify`.
+    distribution, function, progress, options : as of :func:`pinion.cosim.verify.verify`.
 
     Raises
     ------
@@ -59,9 +60,11 @@ def verify_bounded(
         )
     bounds = None
     if bound:
-        report("Bounding the errors")
+        progress.step("Bounding the errors")
         bounds = build_bounds(folder, distribution)
-    result = verify(folder, distribution=distribution, function=function, report=report, **options)
+    result = verify(
+        folder, distribution=distribution, function=function, progress=progress, **options
+    )
     return result if bounds is None else result | bound_figures(bounds, result)
 
 

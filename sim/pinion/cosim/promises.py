@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pinion.base.progress import Advance, unheard
+from pinion.base.progress import SILENT, Progress
 from pinion.flow.build import Build, BuildError
 from pinion.flow.states import stray
 from pinion.functions import DISTRIBUTIONS, sample
@@ -28,16 +27,14 @@ def check_promises(
     *,
     samples: int = STATES,
     seed: int = 0,
-    report: Callable[[str], None] = lambda text: None,
-    advance: Advance = unheard,
+    progress: Progress = SILENT,
 ) -> dict[str, Any]:
     """Compare integers and floats on every distribution; nothing is simulated.
 
     Parameters
     ----------
     samples, seed : requests of each distribution. A build measures other ones.
-    report : called with a short line at each step.
-    advance : called with the share of the step that is done, from 0.0 to 1.0.
+    progress : told each step and the share of it that is done.
 
     Returns
     -------
@@ -58,8 +55,8 @@ def check_promises(
     reference = Reference(Build.read(folder))
     found = {}
     for distribution in DISTRIBUTIONS:
-        report(f"Evaluating {samples:,} {distribution} states")
-        found[distribution] = _on(reference, distribution, samples, seed, advance)
+        progress.step(f"Evaluating {samples:,} {distribution} states")
+        found[distribution] = _on(reference, distribution, samples, seed, progress)
     manifest = reference.build.manifest
     return {
         **{key: getattr(manifest, key) for key in ("robot", "function", "formats")},
@@ -72,7 +69,7 @@ def check_promises(
 
 
 def _on(
-    reference: Reference, distribution: str, samples: int, seed: int, advance: Advance
+    reference: Reference, distribution: str, samples: int, seed: int, progress: Progress
 ) -> dict[str, Any]:
     build = reference.build
     promise, home = build.manifest.promise(distribution), build.manifest.budget_distribution
@@ -90,7 +87,7 @@ def _on(
         flagged += int(flags.sum())
         valid += int(comparison.valid.sum())
         wrong += int(comparison.wrong(promise).sum())
-        advance(min(1.0, (start + step) / samples))
+        progress.advance(min(1.0, (start + step) / samples))
     return {
         "promise": build.manifest.promises.get(distribution),
         "largest": quantile(np.array(largest), 1.0),

@@ -13,14 +13,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from pinion.base.installation import install_hint
-from pinion.base.progress import Advance, unheard, watching
+from pinion.base.progress import SILENT, Progress, watching
 
 from .stream import (
     DRAIN,
@@ -80,7 +79,7 @@ def run_bench(
     limit: int = LIMIT,
     drain: int = DRAIN,
     timeout: float | None = None,
-    advance: Advance = unheard,
+    progress: Progress = SILENT,
 ) -> StreamResult:
     """Run one batch of beats through a core's Verilog.
 
@@ -100,7 +99,7 @@ def run_bench(
     defines : macros that are defined while ``verilog`` is read.
     models : Verilog files of primitives in it.
     timeout : limit for building and running together, in seconds.
-    advance : called from another thread with the share of the output beats that came.
+    progress : told from another thread the share of the output beats that came.
 
     Raises
     ------
@@ -139,18 +138,18 @@ def run_bench(
         "limit": limit,
         "drain": drain,
     }
-    look = share_of(own / DONE, expected_beats, advance)
-    with nullcontext() if advance is unheard else watching(look):
+    look = share_of(own / DONE, expected_beats, progress)
+    with watching(progress, look):
         status, log = launch(own=own, spec=spec, simulator=simulator, timeout=timeout)
     return _collect(own, simulator=simulator, status=status, log=log)
 
 
-def share_of(path: Path, expected: int, advance: Advance) -> Callable[[], None]:
+def share_of(path: Path, expected: int, progress: Progress) -> Callable[[], None]:
     """Says how much is done, once the bench has said so."""
 
     def look() -> None:
         try:
-            advance(int(path.read_text()) / expected)
+            progress.advance(int(path.read_text()) / expected)
         except (FileNotFoundError, ValueError):  # not yet there, or not yet whole
             return
 

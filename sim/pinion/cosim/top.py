@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.base.progress import Advance, unheard
+from pinion.base.progress import SILENT, Progress
 from pinion.link import WORDS_PER_BEAT
 
 from .engines import (
     TOP,
     CompileError,
-    Report,
     is_compiled,
     library_of,
     need_verilator,
@@ -44,10 +43,6 @@ _RUN = (
     "out* out_keep* out_last* accepted_at* emitted_at* "
     "accepted emitted cycles violations held waiting"
 )
-
-
-def _quiet(message: str) -> None:
-    del message
 
 
 class RegisterError(RuntimeError):
@@ -120,8 +115,7 @@ class CompiledTop:
         *,
         rtlil: Path,
         folder: Path | None = None,
-        report: Report = _quiet,
-        advance: Advance = unheard,
+        progress: Progress = SILENT,
     ) -> CompiledTop:
         """Compile a card, or take the library of an earlier build with the same content.
 
@@ -129,7 +123,7 @@ class CompiledTop:
         ----------
         rtlil : file with the top module ``pinion_top`` (:func:`pinion.boards.top.write_top`).
         folder : of the cache that libraries are found in and put into; None for the user's.
-        report, advance : as of :func:`pinion.cosim.engines.library_of`.
+        progress : as of :func:`pinion.cosim.engines.library_of`.
 
         Raises
         ------
@@ -146,8 +140,7 @@ class CompiledTop:
             engine="verilator",
             harness=TOP,
             folder=folder,
-            report=report,
-            advance=advance,
+            progress=progress,
         )
         return cls(library=library)
 

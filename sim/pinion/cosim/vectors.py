@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pinion.base.progress import SILENT, Progress
 from pinion.flow.build import Build
 from pinion.flow.export import REQUESTS, export
 
 from .reference import Reference
-
-
-def _quiet(message: str) -> None:
-    del message
 
 
 def export_core(
@@ -22,7 +18,7 @@ def export_core(
     *,
     requests: int = REQUESTS,
     name: str | None = None,
-    report: Callable[[str], None] = _quiet,
+    progress: Progress = SILENT,
 ) -> dict[str, Any]:
     """Write the core of a build as a folder, its vectors answered by the exact integers.
 
@@ -32,4 +28,4 @@ def export_core(
     def model(build: Build) -> Any:
         return Reference(build).expected
 
-    return export(folder, out, model=model, requests=requests, name=name, report=report)
+    return export(folder, out, model=model, requests=requests, name=name, progress=progress)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.base.progress import Advance, portion, unheard
+from pinion.base.progress import SILENT, Progress
 from pinion.flow.build import VERILOG, Build, BuildError
 from pinion.flow.replaced import SIMULATION
 from pinion.flow.states import stray
@@ -40,10 +40,6 @@ FLAGGED_SHARE = 1e-3
 SIMULATORS = ("compiled", "icarus", "verilator")
 
 
-def _quiet(message: str) -> None:
-    del message
-
-
 def verify(
     folder: Path,
     *,
@@ -56,8 +52,7 @@ def verify(
     waves: bool = False,
     dsp48e2: bool = False,
     function: Function | None = None,
-    report: Callable[[str], None] = _quiet,
-    advance: Advance = unheard,
+    progress: Progress = SILENT,
 ) -> dict[str, Any]:
     """Send random requests through a build's RTL and compare every answer.
 
@@ -71,9 +66,8 @@ def verify(
         the generic ones.
     function : the function that the folder was built of, for its present float model or reference;
         else errors are those from the float graph that the folder holds. No folder's code is run.
-    report : called with a short line at each step.
-    advance : called with the share of the step that is done, where it is known: of the C++ that is
-        compiled, and of the results that came out of the simulation.
+    progress : told each step, and the share of it that is done, where it is known: of the C++ that
+        is compiled, and of the results that came out of the simulation.
 
     Returns
     -------
@@ -124,19 +118,19 @@ def verify(
         )
     reference = Reference(build, function)
     manifest = build.manifest
-    report(f"Drawing {samples:,} requests")
+    progress.step(f"Drawing {samples:,} requests")
     arrays = sample(build.model, build.function, samples, distribution=distribution, seed=seed)
     words = request_words(manifest, arrays)
-    report("Evaluating the integer model")
+    progress.step("Evaluating the integer model")
     # In the middle of a stream its state is reset; under cocotb it runs through.
     fresh: NDArray[np.bool_] | None = None
     if reference.graph.states and simulator == "compiled":
         fresh = np.arange(samples) == samples // 2
     expected, flags = reference.expected(words, fresh)
     result = _simulate(
-        build, words, simulator, distribution, idle, stall, waves, dsp48e2, report, advance, fresh
+        build, words, simulator, distribution, idle, stall, waves, dsp48e2, progress, fresh
     )
-    report("Comparing")
+    progress.step("Comparing")
     got = unpack_records(
         result.beats, words=manifest.words_out, beats=manifest.beats_out, records=samples
     )
@@ -190,7 +184,7 @@ def verify(
         ).write(build.folder)
     figures["first_divergence"] = None
     if wrong.any() and not dsp48e2:  # it is looked for in the generic form
-        report("Looking for the first operation that differs")
+        progress.step("Looking for the first operation that differs")
         figures["first_divergence"] = str(
             _diverging_in(reference, words, int(np.flatnonzero(wrong)[0]), Path(folder), fresh)
         )
@@ -232,8 +226,7 @@ def _simulate(
     stall: NDArray[np.bool_] | None,
     waves: bool,
     dsp48e2: bool,
-    report: Callable[[str], None],
-    advance: Advance,
+    progress: Progress,
     fresh: NDArray[np.bool_] | None,
 ) -> StreamResult:
     manifest = build.manifest
@@ -241,10 +234,10 @@ def _simulate(
     expected_beats = len(words) * manifest.beats_out
     sim = build.folder / SIMULATION
     if simulator == "compiled":
-        report("Compiling the simulation")
+        progress.step("Compiling the simulation")
         rtlil = explicit_rtlil(build.folder, sim) if dsp48e2 else build.folder / RTLIL
-        core = CompiledCore.build(rtlil=rtlil, report=report, advance=advance)
-        report(f"Simulating {len(words)} requests")
+        core = CompiledCore.build(rtlil=rtlil, progress=progress)
+        progress.step(f"Simulating {len(words)} requests")
         parts = [0, len(words)] if fresh is None else [0, *np.flatnonzero(fresh), len(words)]
         runs = []
         for start, end in pairwise(sorted({int(part) for part in parts})):
@@ -258,12 +251,12 @@ def _simulate(
                     expected_beats=(end - start) * manifest.beats_out,
                     idle=idle,
                     stall=stall,
-                    advance=portion(advance, start / len(words), end / len(words)),
+                    progress=progress.part(start / len(words), end / len(words)),
                 ).check()
             )
         return joined(runs)
     home = distribution == manifest.budget_distribution
-    report(f"Simulating {len(words)} requests under cocotb with {simulator}")
+    progress.step(f"Simulating {len(words)} requests under cocotb with {simulator}")
     verilog = build.folder / VERILOG
     check_verilog(verilog.read_text(), where=verilog)
     # Not in the build folder: what a stranger left there would be linked and imported. It stays
@@ -285,7 +278,7 @@ def _simulate(
         waves=waves,
         defines=(MACRO,) if dsp48e2 else (),
         models=(model_path(),) if dsp48e2 else (),
-        advance=advance,
+        progress=progress,
     ).check()
     kept = sim / simulator
     kept.mkdir(parents=True, exist_ok=True)

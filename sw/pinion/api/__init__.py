@@ -9,6 +9,7 @@ are here too. Importing this needs NumPy alone; what a call needs besides, it sa
 from __future__ import annotations
 
 from pinion.base import installation
+from pinion.base.progress import Progress
 from pinion.batch import Backend, InputError, Result
 from pinion.dynamics.scalar import (
     absolute,
@@ -80,6 +81,7 @@ __all__ = [
     "NetlistCheck",
     "OwnFunction",
     "Piecewise",
+    "Progress",
     "PromiseCheck",
     "Quantity",
     "ReportPage",

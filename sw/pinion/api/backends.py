@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from pinion import driver
 from pinion.base import installation
+from pinion.base.progress import SILENT, Progress
 from pinion.batch import Backend, InputError, Result, by_name, check_arrays
 from pinion.batch.backend import backend_table
 from pinion.batch.result import not_finite
@@ -59,8 +60,8 @@ class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
         (:func:`pinion.compute.cpu.compile`).
     dtype, layout, check_rotations, graphs, cache : of ``cuda``
         (:func:`pinion.compute.cuda.compile`).
-    report : called with a short line at each step of what takes its time before the first batch,
-        compiling or building; ``report=print`` shows them.
+    progress : told each step of what takes its time before the first batch, compiling or building;
+        ``progress=Progress(print)`` shows them.
     """
 
     dtype: DTypeLike
@@ -72,7 +73,7 @@ class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
     compiler: str | None
     graphs: bool
     cache: Path | None
-    report: Callable[[str], None]
+    progress: Progress
 
 
 class FloatBackend(Backend):
@@ -205,10 +206,6 @@ def _simulated(robot: Any, function: PortableFunction, options: Mapping[str, Any
     return cast(CardBackend, backend(robot, function.function(), device=SIM, **options))
 
 
-def _quiet(message: str) -> None:
-    del message
-
-
 def backend(
     robot: str | os.PathLike[str] | Model | None,
     function: str | Function,
@@ -233,7 +230,7 @@ def backend(
         ``accept_inertia``, ``gravity``, ``snap`` (:class:`pinion.robot.RobotOptions`; cards snap
         unless that is False, the others only where it is True); of the device: `CardOptions` of
         cards, the others as in `BackendOptions`. What is compiled or built before the first batch
-        says so with ``report=print``.
+        says so with ``progress=Progress(print)``.
 
     Raises
     ------
@@ -262,7 +259,7 @@ def backend(
             f"There is no device '{device}'; give one of {', '.join(known)}, with an address "
             "behind a colon if it needs one."
         )
-    _check_options(name, [*CardOptions.__annotations__, "report"], given)
+    _check_options(name, [*CardOptions.__annotations__, "progress"], given)
     return _card(robot, row, device, asked, **given)
 
 
@@ -313,7 +310,7 @@ def _check_options(device: str, known: Sequence[str], options: Mapping[str, Any]
 
 
 def open_float(
-    model: Model, function: Function, address: str, *, report: Callable[[str], None] = _quiet
+    model: Model, function: Function, address: str, *, progress: Progress = SILENT
 ) -> FloatBackend:
     """Open the float model: the entry point ``float``; it has nothing to report.
 
@@ -326,7 +323,7 @@ def open_float(
         raise InputError(
             f"The device 'float' has no address, and '{address}' stands behind the colon."
         )
-    del report
+    del progress
     return FloatBackend(model=model, function=function)
 
 
@@ -337,7 +334,7 @@ def _card(
     chosen: RobotOptions,
     *,
     folder: str | Path | None = None,
-    report: Callable[[str], None] = _quiet,
+    progress: Progress = SILENT,
     **options: Unpack[CoreOptions],
 ) -> CardBackend:
     """Build a core and open a card that has it."""
@@ -348,8 +345,8 @@ def _card(
     try:
         model, as_read = request.robot.read(robot)
         if not _holds(path, model=model, row=row, request=request):
-            build(model, row, path, request, as_read=as_read, report=report)
-        opened = driver.open(path, device=device, report=report)
+            build(model, row, path, request, as_read=as_read, progress=progress)
+        opened = driver.open(path, device=device, progress=progress)
     except BaseException:
         if folder is None:
             shutil.rmtree(path.parent, ignore_errors=True)

@@ -14,7 +14,7 @@ from pinion import driver
 from pinion.base import installation
 from pinion.base.escaping import one_line
 from pinion.base.html import html_table
-from pinion.base.progress import Advance, unheard
+from pinion.base.progress import SILENT, Progress
 from pinion.driver import Device, DriverError
 from pinion.driver.queue import WINDOW
 from pinion.functions import Function, opportunity_sentences, row_of, snapping_sentence
@@ -48,12 +48,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from pinion.flow.by_task import Goal
-
-Report = Callable[[str], None]
-
-
-def _quiet(message: str) -> None:
-    del message
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +147,7 @@ class BuiltCore:
         dsp48e2: bool = False,
         bound: bool = False,
         function: str | Function | None = None,
-        report: Report = _quiet,
+        progress: Progress = SILENT,
     ) -> Verification:
         """Send random requests through the RTL and compare every answer, bit for bit.
 
@@ -165,7 +159,7 @@ class BuiltCore:
         bound : beside the sampled errors a bound for every request of the distribution's box.
         function : whose reference errors are relative to; else the build's own float graph. By name
             its code is run.
-        report : called with a short line at each step.
+        progress : told each step.
 
         Raises
         ------
@@ -183,7 +177,7 @@ class BuiltCore:
             dsp48e2=dsp48e2,
             bound=bound,
             function=None if function is None else row_of(function),
-            report=report,
+            progress=progress,
         )
         return Verification.of(figures)
 
@@ -193,29 +187,31 @@ class BuiltCore:
         samples: int = 200,
         seed: int = 0,
         arrays: Mapping[str, ArrayLike] | None = None,
-        report: Report = _quiet,
+        progress: Progress = SILENT,
     ) -> NetlistCheck:
         """Compare what Yosys mapped to the ECP5 with the integers, on random requests or these."""
         with installation.needs(DriverError):
             from pinion.cosim.netlist import check_netlist
         return NetlistCheck.of(
-            check_netlist(self.folder, samples, seed=seed, arrays=arrays, report=report)
+            check_netlist(self.folder, samples, seed=seed, arrays=arrays, progress=progress)
         )
 
     def verify_promises(
-        self, *, samples: int | None = None, seed: int = 0, report: Report = _quiet
+        self, *, samples: int | None = None, seed: int = 0, progress: Progress = SILENT
     ) -> PromiseCheck:
         """Check what is promised for every distribution of states, by the integers alone."""
         with installation.needs(DriverError):
             from pinion.cosim.promises import STATES, check_promises
         count = STATES if samples is None else samples
-        return PromiseCheck.of(check_promises(self.folder, samples=count, seed=seed, report=report))
+        return PromiseCheck.of(
+            check_promises(self.folder, samples=count, seed=seed, progress=progress)
+        )
 
-    def synth(self, *, report: Report = _quiet) -> Synthesis:
+    def synth(self, *, progress: Progress = SILENT) -> Synthesis:
         """Count DSP blocks, LUTs and flip-flops by Yosys, and estimate delays."""
         with installation.needs(DriverError):
             from pinion.synthesis.synth import synth
-        return Synthesis.of(synth(self.folder, report=report))
+        return Synthesis.of(synth(self.folder, progress=progress))
 
     def report(
         self,
@@ -224,19 +220,19 @@ class BuiltCore:
         states: int | None = None,
         synth: bool = False,
         force: bool = False,
-        report: Report = _quiet,
+        progress: Progress = SILENT,
     ) -> BuildReport:
         """What is known of the build; a figure that was not measured for it is None.
 
         Parameters
         ----------
         output : also write a page there, one HTML file (:func:`.pages.write_report`).
-        states, synth, force, report : of that page.
+        states, synth, force, progress : of that page.
         """
         page = None
         if output is not None:
             page = write_report(
-                [self.folder], output, states=states, synth=synth, force=force, report=report
+                [self.folder], output, states=states, synth=synth, force=force, progress=progress
             )
         return BuildReport(figures=frozen(_report_of(self.folder)), page=page)
 
@@ -245,22 +241,20 @@ class BuiltCore:
         device: str = "sim",
         *,
         chunk: int | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        done: Callable[[int, int], None] | None = None,
         timeout: float | None = None,
         window: int = WINDOW,
-        report: Report | None = None,
-        advance: Advance | None = None,
+        progress: Progress = SILENT,
     ) -> Device:
         """Open a card that holds the build; the options are those of :func:`pinion.driver.open`."""
         return driver.open(
             self.folder,
             device=device,
             chunk=chunk,
-            progress=progress,
+            done=done,
             timeout=timeout,
             window=window,
-            report=report,
-            advance=advance,
+            progress=progress,
         )
 
     def export(
@@ -269,7 +263,7 @@ class BuiltCore:
         *,
         requests: int = 64,
         name: str | None = None,
-        report: Report = _quiet,
+        progress: Progress = SILENT,
     ) -> ExportedCore:
         """Write the core as a self-contained folder for other designs and tools.
 
@@ -278,12 +272,12 @@ class BuiltCore:
         folder : to make; it may exist if it is empty.
         requests : that its bench sends.
         name : of the top module; robot and function where it is not given.
-        report : called with a short line at each step.
+        progress : told each step.
         """
         place = Path(folder)
         with installation.needs(DriverError):
             from pinion.cosim.vectors import export_core
-        figures = export_core(self.folder, place, requests=requests, name=name, report=report)
+        figures = export_core(self.folder, place, requests=requests, name=name, progress=progress)
         return ExportedCore(
             name=figures["name"],
             folder=place,
@@ -296,7 +290,7 @@ class BuiltCore:
         *,
         vivado: str | os.PathLike[str] | None = None,
         seed: int | None = None,
-        report: Report = _quiet,
+        progress: Progress = SILENT,
     ) -> Bitstream:
         """Make the bitstream of a build for a board.
 
@@ -304,12 +298,14 @@ class BuiltCore:
         ----------
         vivado : the program, where it is not on the PATH.
         seed : another try at placing, of the open tools.
-        report : called with a short line at each step.
+        progress : told each step.
         """
         with installation.needs(DriverError):
             from pinion.flow.bitstreams import make_bitstream
         program = None if vivado is None else Path(vivado)
-        return Bitstream.of(make_bitstream(self.folder, vivado=program, seed=seed, report=report))
+        return Bitstream.of(
+            make_bitstream(self.folder, vivado=program, seed=seed, progress=progress)
+        )
 
     def __repr__(self) -> str:
         m = self.manifest
@@ -347,8 +343,7 @@ def build(
     folder: str | os.PathLike[str],
     *,
     goal: Callable[[Model, Function], Goal] | None = None,
-    report: Report = _quiet,
-    advance: Advance = unheard,
+    progress: Progress = SILENT,
     **options: Unpack[BuildOptions],
 ) -> BuiltCore:
     """Build a core for a function of a robot: the options are those of ``pinion build``.
@@ -363,8 +358,8 @@ def build(
     goal : with formats ``auto``, what they are chosen for in place of a largest error, from robot
         and function (:class:`pinion.flow.by_task.Goal`); ``pinion build --task`` makes one of a
         task's file by ``pinion.control.task.tracking_loss.TrackingLoss``.
-    report : called with a short line at each step.
-    advance : called with the share of the step that is done, from 0.0 to 1.0, where it is known.
+    progress : told each step, and the share of it that is done where it is known;
+        ``Progress(print)`` prints the steps.
     options : of the core, ``ii``, ``formats``, ``max_error``, ``ranges``, ``objective``,
         ``clusters``, ``target`` and ``clock_mhz`` (:class:`pinion.request.BuildRequest`); of the
         row, ``derivatives``, ``outputs``, ``joint_terms`` and ``friction_width``
@@ -387,8 +382,7 @@ def build(
         Path(folder),
         request,
         goal=goal,
-        report=report,
-        advance=advance,
+        progress=progress,
     )
 
 
@@ -399,8 +393,7 @@ def build_requested(
     request: BuildRequest,
     *,
     goal: Callable[[Model, Function], Goal] | None = None,
-    report: Report = _quiet,
-    advance: Advance = unheard,
+    progress: Progress = SILENT,
 ) -> BuiltCore:
     """The same, of a row and with options as one object; those of the row are stored alone."""
     with installation.needs(DriverError):
@@ -411,7 +404,7 @@ def build_requested(
         from pinion.flow.promises import gate_sentence
     there = (folder / MANIFEST).is_file()
     if not isinstance(robot, Model):
-        report(f"Loading {'none' if robot is None else robot}")
+        progress.step(f"Loading {'none' if robot is None else robot}")
     model, as_read = request.robot.read(robot)
     model, as_read = coupled(model), None if as_read is None else coupled(as_read)
     built = build_core(
@@ -421,15 +414,14 @@ def build_requested(
         request,
         as_read=as_read,
         goal=None if goal is None else goal(model, row),
-        report=report,
-        advance=advance,
+        progress=progress,
     )
     manifest, other, speeds = built.manifest, None, None
     if built.design.saved is None:
-        report("Estimating what formats by signal would give")
+        progress.step("Estimating what formats by signal would give")
         other = alternative(model, row, built.design)
     elif goal is None and not str(request.formats).endswith(PLAN_SUFFIX):
-        report("Estimating what formats for other speeds would give")
+        progress.step("Estimating what formats for other speeds would give")
         speeds = other_ranges(model, row, built.design)
     clock = ""
     if request.clock_mhz is not None and abs(manifest.clock_mhz - request.clock_mhz) > 1e-3:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pinion.base import installation
-from pinion.base.progress import Advance, unheard
+from pinion.base.progress import SILENT, Progress
 from pinion.driver import DriverError
 from pinion.link import Manifest
-
-Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +37,7 @@ def write_report(
     states: int | None = None,
     synth: bool = False,
     force: bool = False,
-    report: Report = lambda text: None,
-    advance: Advance = unheard,
+    progress: Progress = SILENT,
 ) -> ReportPage:
     """Write one HTML file about one or several builds, as a whole or not at all.
 
@@ -51,7 +48,7 @@ def write_report(
     states : of each distribution whose errors are shown; None for 1,000, 0 for none.
     synth : count resources by Yosys where the folder has no counts.
     force : replace a file of that name.
-    report, advance : as of :func:`pinion.api.build`.
+    progress : as of :func:`pinion.api.build`.
 
     Raises
     ------
@@ -72,14 +69,14 @@ def write_report(
     found: list[Any] = []
     for folder in map(Path, folders):
         if synth and builds.resources_of(folder, Manifest.read(folder)) is None:
-            count(folder, report=report, advance=advance)
-        report(f"Running {folder.name} on states")
+            count(folder, progress=progress)
+        progress.step(f"Running {folder.name} on states")
         number = facts.STATES if states is None else states
         build = Build.read(folder)
         found.append(
-            data.build_data(folder, facts.build_facts(build, states=number, advance=advance))
+            data.build_data(folder, facts.build_facts(build, states=number, progress=progress))
         )
-    report("Writing the page")
+    progress.step("Writing the page")
     text = page.build_page(found)
     page.write_page(target, text, force=force)
     size = len(text.encode())

@@ -33,7 +33,7 @@ from .options import (
 from .run import read_arrays
 
 if TYPE_CHECKING:
-    from pinion.campaign import Progress
+    from pinion.campaign import CampaignProgress
     from pinion.functions import RowOptions
 
 
@@ -107,13 +107,13 @@ def command(
         gravity=gravity,
         snap=False,
     )
-    with steps() as report:
+    with steps() as progress:
         finished = 0
 
-        def progress(now: Progress) -> None:
+        def watch(now: CampaignProgress) -> None:
             nonlocal finished
             finished = now.done
-            report(progress_words(now))
+            progress.step(progress_words(now))
 
         try:
             result = batch(
@@ -130,8 +130,8 @@ def command(
                 scheduler=scheduler,
                 workers=workers,
                 row_options=row,
+                done=watch,
                 progress=progress,
-                report=report,
             )
         except KeyboardInterrupt:
             raise InterruptionError(interrupted(finished, "request", file, context)) from None

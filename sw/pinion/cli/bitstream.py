@@ -35,8 +35,8 @@ def command(
     require("hw")
     from pinion.flow.bitstreams import make_bitstream
 
-    with steps() as report:
-        result = make_bitstream(folder, vivado=vivado, seed=seed, report=report)
+    with steps() as progress:
+        result = make_bitstream(folder, vivado=vivado, seed=seed, progress=progress)
     if json:
         put_json(result)
     else:

@@ -188,13 +188,12 @@ def command(
             row,
             folder,
             request,
-            goal=None if task is None else partial(task_goal, task, report=progress),
-            report=progress,
-            advance=progress.advance,
+            goal=None if task is None else partial(task_goal, task, progress=progress),
+            progress=progress,
         )
         saved = []
         if json:
-            progress("Counting what each reduction saves")
+            progress.step("Counting what each reduction saves")
             saved = savings(core.model, row, costs=DatapathCosts())
     manifest, notes = core.manifest, core.notes
     for text in (*notes.inertias, notes.clock, *notes.speeds, notes.gate, notes.replaced):

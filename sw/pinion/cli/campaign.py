@@ -19,7 +19,7 @@ from .options import Folder, Json, Scheduler, Workers
 from .run import read_arrays
 
 if TYPE_CHECKING:
-    from pinion.campaign import Progress
+    from pinion.campaign import CampaignProgress
 
 
 States = Annotated[int | None, typer.Option(min=1, metavar="N", help="How many states to draw.")]
@@ -81,13 +81,13 @@ def command(
     check_requests(states, source, distribution, seed, scheduler, workers)
     from pinion.campaign import ChunksError, campaign
 
-    with steps() as report:
+    with steps() as progress:
         finished = 0
 
-        def progress(now: Progress) -> None:
+        def watch(now: CampaignProgress) -> None:
             nonlocal finished
             finished = now.done
-            report(progress_words(now))
+            progress.step(progress_words(now))
 
         try:
             result = campaign(
@@ -103,8 +103,8 @@ def command(
                 max_error=max_error,
                 scheduler=scheduler,
                 workers=workers,
+                done=watch,
                 progress=progress,
-                report=report,
             )
         except KeyboardInterrupt:
             raise InterruptionError(interrupted(finished, "state", file, context)) from None
@@ -146,7 +146,7 @@ def check_requests(
         )
 
 
-def progress_words(now: Progress) -> str:
+def progress_words(now: CampaignProgress) -> str:
     """How far a campaign is, how fast, and how long it takes."""
     words = [
         f"{now.done:,} of {now.states:,} states ({now.done / now.states:.0%})",

@@ -51,8 +51,8 @@ def command(
     if model not in ("packet", "rtl"):
         raise UsageError(f"There is no model '{model}' of a card: give packet or rtl.")
     plan = FaultPlan() if faults is None else FaultPlan.read(faults)
-    with steps() as report:
-        report("Making the card")
+    with steps() as progress:
+        progress.step("Making the card")
         card = StandIn(folder=folder, faults=plan, timeout=timeout, model=model, at=at)
     # From here on: who reads that the card is ready may ask for its end at once.
     with _asked() as wanted, card:

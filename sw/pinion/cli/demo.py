@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pinion.base.installation import require
+from pinion.base.progress import Progress
 from pinion.console.errors import CHECK_FAILED, UsageError
-from pinion.console.terminal import Report, margin_words, out, put_json, say, steps, table
+from pinion.console.terminal import margin_words, out, put_json, say, steps, table
 from pinion.report import cell
 
 from .options import Json, names
@@ -81,9 +82,9 @@ def command(
     if not json:
         _introduce(chosen, requests)
     figures: dict[str, Any] = {}
-    with steps() as report:
+    with steps() as progress:
         for number, name in enumerate(chosen, 1):
-            figures[name] = one(name, folder, requests, _numbered(report, name, number, chosen))
+            figures[name] = one(name, folder, requests, _numbered(progress, name, number, chosen))
     ok = all(f["ok"] for f in figures.values())
     if json:
         put_json({"functions": figures, "ok": ok})
@@ -107,7 +108,7 @@ def _other(
     demo_mpc.run(folder=folder, json=json)
 
 
-def one(name: str, folder: Path, requests: int, report: Report) -> dict[str, Any]:
+def one(name: str, folder: Path, requests: int, progress: Progress) -> dict[str, Any]:
     """Build, run, check and draw one function; returns its figures."""
     from pinion.card.check import check
     from pinion.flow.build import build
@@ -119,12 +120,12 @@ def one(name: str, folder: Path, requests: int, report: Report) -> dict[str, Any
 
     began = time.perf_counter()
     model, request = load(ROBOT, snap=True), BuildRequest(ii=II, formats=FORMATS)
-    build(model, function(name), folder / name, request, report=report)
+    build(model, function(name), folder / name, request, progress=progress)
     built = time.perf_counter() - began
-    figures = check(folder / name, requests=requests, seed=SEED, report=report)
-    report("Compiling for this machine's processor")
+    figures = check(folder / name, requests=requests, seed=SEED, progress=progress)
+    progress.step("Compiling for this machine's processor")
     processor = on_processor(name, requests, Manifest.read(folder / name).scales)
-    report("Drawing")
+    progress.step("Drawing")
     pictures = draw_build(folder / name, folder)
     return {**figures, "build_seconds": built, "cpu": processor, "pictures": pictures}
 
@@ -176,11 +177,11 @@ def on_processor(name: str, requests: int, scales: Mapping[str, float]) -> dict[
     }
 
 
-def _numbered(report: Report, name: str, number: int, chosen: Sequence[str]) -> Report:
+def _numbered(progress: Progress, name: str, number: int, chosen: Sequence[str]) -> Progress:
     def inner(text: str) -> None:
-        report(f"{name} ({number} of {len(chosen)}): {text[:1].lower()}{text[1:]}")
+        progress.step(f"{name} ({number} of {len(chosen)}): {text[:1].lower()}{text[1:]}")
 
-    return inner
+    return Progress(inner)
 
 
 def _introduce(chosen: Sequence[str], requests: int) -> None:

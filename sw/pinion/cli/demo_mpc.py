@@ -35,16 +35,16 @@ def run(*, folder: Path, json: bool) -> None:
     if not json:
         _introduce(scenario)
     began = time.perf_counter()
-    with steps() as report:
-        report("Compiling for this machine's processor")
-        compared = compare(scenario, rows=ROWS, report=report)
+    with steps() as progress:
+        progress.step("Compiling for this machine's processor")
+        compared = compare(scenario, rows=ROWS, progress=progress)
         data: dict[str, Any] = {"bench": "mpc", **compared.figures()}
-        report("Drawing")
+        progress.step("Drawing")
         folder.mkdir(parents=True, exist_ok=True)
         draw_tracking(folder / PICTURE, data)
         pictures = {"tracking": str(folder / PICTURE)}
         tracked = compared.cases[0].tracked
-        report("Drawing the motion")
+        progress.step("Drawing the motion")
         skipped = ""
         try:
             film(

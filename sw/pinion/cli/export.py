@@ -131,8 +131,8 @@ def command(
     folder = Path(what[0])
     from pinion.cosim.vectors import export_core
 
-    with steps() as report:
-        result = export_core(folder, out, requests=requests, name=name, report=report)
+    with steps() as progress:
+        result = export_core(folder, out, requests=requests, name=name, progress=progress)
     if json:
         put_json(result)
         return
@@ -162,8 +162,8 @@ def _library(
         raise UsageError(f"Give a robot and a function with --cpu, not {' '.join(what)}.")
     robot, wanted = what
     model = load_robot(robot, **loading)
-    with steps() as report:
-        result = export_library(model, function(wanted, **added), out, name=name, report=report)
+    with steps() as progress:
+        result = export_library(model, function(wanted, **added), out, name=name, progress=progress)
     if json:
         put_json(result)
         return
@@ -193,7 +193,7 @@ def _header(
         raise UsageError(f"Give a robot and a function with --cuda, not {' '.join(what)}.")
     robot, wanted = what
     model = load_robot(robot, **loading)
-    with steps() as report:
+    with steps() as progress:
         result = export_header(
             model,
             function(wanted, **added),
@@ -202,7 +202,7 @@ def _header(
             name=name,
             robot=robot,
             force=force,
-            report=report,
+            progress=progress,
         )
     if json:
         put_json(result)

@@ -76,8 +76,7 @@ def command(
                 states=states,
                 synth=synth,
                 force=force,
-                report=progress,
-                advance=progress.advance,
+                progress=progress,
             )
         if page.slow:
             complain(page.slow)
@@ -107,4 +106,4 @@ def count_missing(rows: Sequence[Mapping[str, Any]]) -> None:
     with steps() as progress:
         for row in rows:
             if row["counted"] is None:
-                synth(Path(row["folder"]), report=progress, advance=progress.advance)
+                synth(Path(row["folder"]), progress=progress)

@@ -67,17 +67,15 @@ def command(
     # Again in the driver, but here before minutes may go into opening the device, and for every
     # name that a file can hold, such as "self".
     check_arrays(manifest.inputs, arrays)
-    with steps() as report:
+    with steps() as progress:
 
-        def progress(done: int, total: int) -> None:
-            report.advance(done / total if total else 1.0)
+        def advance(done: int, total: int) -> None:
+            progress.advance(done / total if total else 1.0)
 
-        report(f"Opening {device}")
+        progress.step(f"Opening {device}")
         tell_of_compiling(folder, device)
-        with driver.open(
-            folder, device=device, progress=progress, report=report, advance=report.advance
-        ) as card:
-            report("Running")
+        with driver.open(folder, device=device, done=advance, progress=progress) as card:
+            progress.step("Running")
             began = time.perf_counter()
             result = card.run(**arrays)
             seconds = time.perf_counter() - began

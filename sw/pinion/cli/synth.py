@@ -21,8 +21,8 @@ def command(folder: Folder, *, json: Json = False) -> None:
     from pinion.link import Manifest
     from pinion.synthesis.synth import synth
 
-    with steps() as report:
-        result = synth(folder, report=report, advance=report.advance)
+    with steps() as progress:
+        result = synth(folder, progress=progress)
     if json:
         put_json(result)
         return

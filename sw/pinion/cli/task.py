@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pinion.base.progress import Progress
 
 if TYPE_CHECKING:
     from pinion.flow.by_task import Goal
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from pinion.robot import Model
 
 
-def task_goal(path: Path, model: Model, row: Function, *, report: Callable[[str], None]) -> Goal:
+def task_goal(path: Path, model: Model, row: Function, *, progress: Progress) -> Goal:
     """What a build's formats are chosen for, from a task's file.
 
     Raises
@@ -26,7 +27,7 @@ def task_goal(path: Path, model: Model, row: Function, *, report: Callable[[str]
 
     task = read_task(path)
     measure = TrackingLoss(model, row, task)
-    report(f"Tracking the task '{task.name}' with gradients in float64")
+    progress.step(f"Tracking the task '{task.name}' with gradients in float64")
     return measure.goal()
 
 

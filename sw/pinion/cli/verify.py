@@ -119,7 +119,7 @@ def command(
     from pinion.functions import function as row
 
     before = _measured(folder)
-    with steps() as report:
+    with steps() as progress:
         result = verify_bounded(
             folder,
             bound=bound,
@@ -129,8 +129,7 @@ def command(
             simulator=simulator,
             dsp48e2=dsp48e2,
             function=None if function is None else row(function),
-            report=report,
-            advance=report.advance,
+            progress=progress,
         )
     if json:
         put_json(result)
@@ -158,11 +157,9 @@ def _measured(folder: Path) -> int | None:
 def _netlist(folder: Path, samples: int, *, seed: int, recorded: Path | None, json: bool) -> None:
     from pinion.cosim.netlist import check_netlist
 
-    with steps() as report:
+    with steps() as progress:
         arrays = None if recorded is None else read_arrays(recorded)
-        result = check_netlist(
-            folder, samples, seed=seed, arrays=arrays, report=report, advance=report.advance
-        )
+        result = check_netlist(folder, samples, seed=seed, arrays=arrays, progress=progress)
     if json:
         put_json(result)
     else:
@@ -179,13 +176,12 @@ def _netlist(folder: Path, samples: int, *, seed: int, recorded: Path | None, js
 def _every_distribution(folder: Path, samples: int | None, *, seed: int, json: bool) -> None:
     from pinion.cosim.promises import STATES, check_promises
 
-    with steps() as report:
+    with steps() as progress:
         result = check_promises(
             folder,
             samples=samples or STATES,
             seed=seed,
-            report=report,
-            advance=report.advance,
+            progress=progress,
         )
     if json:
         put_json(result)

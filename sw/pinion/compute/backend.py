@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import ArrayLike, DTypeLike
 
+from pinion.base.progress import SILENT, Progress
 from pinion.batch import InputError, Result
 from pinion.batch.backend import Backend, backend_table
 from pinion.functions import Function
@@ -79,7 +79,7 @@ def open_backend(
     isa: str | None = None,
     compiler: str | None = None,
     cache: Path | None = None,
-    report: Callable[[str], None] | None = None,
+    progress: Progress = SILENT,
 ) -> CpuBackend:
     """Compile a function for this machine; the options are those of :func:`cpu.compile`.
 
@@ -106,6 +106,6 @@ def open_backend(
             isa=isa,
             compiler=compiler,
             cache=cache,
-            report=report,
+            progress=progress,
         )
     )

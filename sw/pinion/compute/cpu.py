@@ -23,6 +23,7 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from pinion.base.progress import SILENT, Progress
 from pinion.base.sources import package_digest, up_to
 from pinion.batch import InputError, Result, by_name, validate_arrays
 from pinion.batch.result import written
@@ -89,7 +90,7 @@ def compile(
     compiler: str | None = None,
     cache: Path | None = None,
     vector: bool = True,
-    report: Callable[[str], None] | None = None,
+    progress: Progress = SILENT,
     **options: Unpack[RowOptions],
 ) -> Kernel:
     """Compile a function of a robot, or find it compiled.
@@ -115,7 +116,7 @@ def compile(
     compiler : a command; by default ``c++``, ``g++``, ``clang++`` or the package ``ziglang``.
     cache : where compiled kernels are kept; by default the user's cache.
     vector : computes many samples at once; False is for seeing what that gives.
-    report : called with a short line where something must be compiled, which takes seconds, for
+    progress : told where something must be compiled, which takes seconds, for
         large robots minutes; the next time it is there already.
 
     Raises
@@ -161,8 +162,7 @@ def compile(
         key["source"] = text
 
     def make(path: Path) -> None:
-        if report is not None:
-            report(f"Compiling {row.name} of {model.name} for {machine.name}; {store.lifetime}")
+        progress.step(f"Compiling {row.name} of {model.name} for {machine.name}; {store.lifetime}")
         made = print_kernel() if text is None else text
         compile_library(
             {"kernel.cpp": made}, out=path, compiler=command, isa=machine, include=(HEADERS,)

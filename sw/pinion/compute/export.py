@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 from pinion.base import installation
 from pinion.base.escaping import comment, identifier, markdown
 from pinion.base.places import scratch_beside, settle
+from pinion.base.progress import SILENT, Progress
 from pinion.functions import Block, Function
 from pinion.native.errors import ComputeError, StorageError
 from pinion.native.isa import INSTRUCTION_SETS, InstructionSet, processor
@@ -54,7 +55,7 @@ def export_library(
     name: str | None = None,
     dtypes: Sequence[str] = ("float32", "float64"),
     compiler: str | None = None,
-    report: Callable[[str], None] = lambda message: None,
+    progress: Progress = SILENT,
 ) -> dict[str, Any]:
     """Write a folder with a C library for a function of a robot.
 
@@ -68,7 +69,7 @@ def export_library(
     name : of library and functions; by default robot and function.
     dtypes : kinds of numbers, each with functions of its own.
     compiler : as of :func:`pinion.compute.cpu.compile`.
-    report : called with a short line at each step.
+    progress : told each step.
 
     Returns
     -------
@@ -117,9 +118,9 @@ def export_library(
     try:
         with scratch_beside(folder) as scratch:
             work = scratch / "made"
-            sources = library.sources(model, function, report)
+            sources = library.sources(model, function, progress)
             library.write(work, sources)
-            report("compiling the library")
+            progress.step("compiling the library")
             library.compile(work, sources, command)
             files = sorted(str(p.relative_to(work)) for p in work.rglob("*") if p.is_file())
             settle(work, folder)
@@ -160,12 +161,10 @@ class _Library:
         flags = {self.unit(dtype, isa): isa.flags for dtype in self.dtypes for isa in self.sets}
         return flags | {f"runtime_{isa.name}.cpp": isa.flags for isa in self.sets}
 
-    def sources(
-        self, model: Model, function: Function, report: Callable[[str], None]
-    ) -> dict[str, str]:
+    def sources(self, model: Model, function: Function, progress: Progress) -> dict[str, str]:
         """All sources and their headers, by file name."""
         made = {file: (HEADERS / file).read_text() for file in _RUNTIME}
-        report("tracing")
+        progress.step("tracing")
         graph = cpu.graph_of(model, function)
         for isa in self.sets:
             runtime = (HEADERS / "runtime.cpp").read_text()
@@ -179,7 +178,7 @@ class _Library:
             )
             made[f"runtime_{isa.name}.cpp"] = f"#define PINION_API\n{macros}{runtime}"
             for dtype in self.dtypes:
-                report(f"printing {dtype} for {isa.name}")
+                progress.step(f"printing {dtype} for {isa.name}")
                 text = cpu.kernel_of(model, function, graph, dtype=dtype, machine=isa).text
                 getter = f"{self.name}_{_TYPES[dtype][1]}_{isa.name}"
                 made[self.unit(dtype, isa)] = (

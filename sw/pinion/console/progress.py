@@ -1,9 +1,9 @@
 """How far long work is: percent, step and time left on a terminal, a line now and then in a pipe.
 
-There is one mechanism. Whoever works calls :class:`Steps` with a line where a step begins and,
-where it knows, with the share of the step that is done; or the function of :func:`counted` with
-how many of so many things are finished. A verb of the command line is wrapped in
-:func:`speaking`, which gives it the option ``--quiet``.
+There is one mechanism. Whoever works tells the :class:`~pinion.base.progress.Progress` of
+:func:`steps` its steps and their shares, or the function of :func:`counted` how many of so many
+things are finished. A verb of the command line is wrapped in :func:`speaking`, which gives it the
+option ``--quiet``.
 """
 
 from __future__ import annotations
@@ -23,9 +23,12 @@ import typer
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
-from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task
+from rich.progress import BarColumn, ProgressColumn, SpinnerColumn, Task
+from rich.progress import Progress as Display
 from rich.progress import TimeElapsedColumn as Elapsed
 from rich.text import Text
+
+from pinion.base.progress import Progress
 
 EVERY = 10.0
 """Seconds between lines in a pipe, and for which a job stays silent there."""
@@ -42,27 +45,6 @@ Quiet = Annotated[
 
 # One value a call of a verb, and none outside: what a verb calls need not hand it on.
 _QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
-
-
-@dataclass(frozen=True)
-class Steps:
-    """Takes the steps of a job; called with a line where one begins.
-
-    A line that is the step's own, a colon and more begins none: it says where in the step the work
-    is.
-
-    Members
-    -------
-    begin : shows a step.
-    advance : shows the share of it that is done, from 0.0 to 1.0, for those who know it.
-    """
-
-    begin: Callable[[str], None]
-    advance: Callable[[float], None]
-
-    def __call__(self, text: str) -> None:
-        """Begin a step."""
-        self.begin(text)
 
 
 class Work:
@@ -92,7 +74,7 @@ class Work:
         return self._now.share
 
     def begin(self, text: str) -> None:
-        """A step begins, or the same one is elsewhere: see `Steps`."""
+        """A step begins, or the same one is elsewhere: see `Progress`."""
         before = self._now
         if text.startswith(f"{before.text.partition(': ')[0]}: "):
             self._now = replace(before, text=text)
@@ -161,8 +143,8 @@ def about(seconds: float) -> str:
 
 
 @contextmanager
-def steps() -> Iterator[Steps]:
-    """Show the present step of a long job, with the time it has taken; yields the reporter."""
+def steps() -> Iterator[Progress]:
+    """Show the present step of a long job, with the time it has taken; yields what is told it."""
     work = Work(time.monotonic)
     with _shown(work) as changed:
 
@@ -174,7 +156,7 @@ def steps() -> Iterator[Steps]:
             work.advance(share)
             changed()
 
-        yield Steps(begin, advance)
+        yield Progress(begin, advance)
 
 
 @contextmanager
@@ -276,16 +258,16 @@ class _Line:
 def _terminal(work: Work, bar: bool) -> Iterator[Callable[[], None]]:
     columns: list[Any] = [SpinnerColumn(), _Words(work)]
     columns += [BarColumn(bar_width=_BAR)] * bar
-    with Progress(
+    with Display(
         *columns,
         Elapsed(),
         console=Console(stderr=True, highlight=False, emoji=False),
         transient=True,
-    ) as progress:
-        task = progress.add_task("", total=1.0 if bar else None)
+    ) as display:
+        task = display.add_task("", total=1.0 if bar else None)
 
         def changed() -> None:
-            progress.update(task, completed=work.share or 0.0)
+            display.update(task, completed=work.share or 0.0)
 
         yield changed
 

@@ -9,7 +9,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -19,7 +19,6 @@ from rich.table import Table
 from pinion import report
 from pinion.report import cell
 
-from .progress import Steps as Steps
 from .progress import counted as counted
 from .progress import steps as steps
 
@@ -37,8 +36,6 @@ PROSE_WIDTH = 100
 """Columns of running text, where the terminal has as many."""
 
 _TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
-
-Report = Callable[[str], None]
 
 
 class _Trimmed(Console):

@@ -24,8 +24,6 @@ AHEAD = 8
 ROOM_CHECK_INTERVAL = 0.1
 """Seconds between two checks, by a packer that waits, whether its batch was given up."""
 
-Progress = Callable[[int, int], None]
-
 
 class Packet:
     """A request packet and the response to it, from packing to checking.
@@ -122,7 +120,7 @@ class ArrayBatch(Batch):
     count, packet_count : as of `Batch`.
     single : results go without a batch axis.
     pool : where the packets' memory comes from.
-    progress : called after each packet with the records done and the records in all.
+    done : called after each packet with the records done and the records in all.
     throttled : pack only `AHEAD` packets ahead.
     """
 
@@ -135,7 +133,7 @@ class ArrayBatch(Batch):
         packet_count: int,
         single: bool,
         pool: Pool,
-        progress: Progress | None,
+        done: Callable[[int, int], None] | None,
         throttled: bool,
     ) -> None:
         super().__init__(count=count, packet_count=packet_count)
@@ -143,7 +141,7 @@ class ArrayBatch(Batch):
         self._columns = columns
         self._single = single
         self._pool = pool
-        self._progress = progress
+        self._done = done
         self._room = threading.Semaphore(AHEAD) if throttled and packet_count > AHEAD else None
         self._arrays = [column.blank(count, pool) for column in columns]
         self._flags = np.zeros(count, dtype=np.bool_)
@@ -167,8 +165,8 @@ class ArrayBatch(Batch):
         if head.flagged:
             self._flags[start:stop] = self._layout.response_flags(response, packet.count)
         self._cycles += head.cycles
-        if self._progress is not None:
-            self._progress(stop, self.count)
+        if self._done is not None:
+            self._done(stop, self.count)
 
     def result(self) -> Result:
         """The arrays, in natural shape."""

@@ -21,7 +21,7 @@ from pinion.batch.backend import backend_table
 from pinion.batch.result import Result
 from pinion.link import MAX_COUNT, Manifest
 
-from .batch import ArrayBatch, Packet, Progress
+from .batch import ArrayBatch, Packet
 from .buffers import Buffers
 from .card import check_card, layout_of, read_named
 from .errors import DriverError
@@ -57,7 +57,7 @@ class Device:
     transport : the way to the card; the device closes it.
     chunk : requests in one packet at most; larger batches are cut. By default packets of about a
         megabyte.
-    progress : called after each packet with the requests done and the requests in all of a batch,
+    done : called after each packet with the requests done and the requests in all of a batch,
         in one of the device's threads.
     timeout : seconds that a packet may take when its turn has come; by default the transport's own,
         `math.inf` for any time.
@@ -82,7 +82,7 @@ class Device:
         manifest: Manifest,
         transport: Transport,
         chunk: int | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        done: Callable[[int, int], None] | None = None,
         timeout: float | None = None,
         window: int = WINDOW,
         patience: float = PATIENCE,
@@ -91,7 +91,7 @@ class Device:
         self._owner = Owner()
         self._manifest = manifest
         self._transport = transport
-        self._progress: Progress | None = progress
+        self._done = done
         self._layout = layout_of(manifest)
         self._inputs = columns_of(manifest.inputs)
         self._outputs = columns_of(manifest.outputs)
@@ -395,7 +395,7 @@ class Device:
             packet_count=-(-requests.count // self._chunk),
             single=requests.single,
             pool=self._pool,
-            progress=self._progress,
+            done=self._done,
             throttled=throttled,
         )
         if not requests.count:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from pinion.base.progress import SILENT, Progress
 from pinion.link import Manifest
 from pinion.link.digests import DIGESTS, check_digests
 from pinion.link.manifest import MANIFEST
@@ -19,11 +20,10 @@ def open(
     *,
     device: str = "sim",
     chunk: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    done: Callable[[int, int], None] | None = None,
     timeout: float | None = None,
     window: int = WINDOW,
-    report: Callable[[str], None] | None = None,
-    advance: Callable[[float], None] | None = None,
+    progress: Progress = SILENT,
 ) -> Device:
     """Open a card for a build.
 
@@ -31,9 +31,9 @@ def open(
     ----------
     folder : the build folder (of ``pinion build``).
     device : ``sim``, or the name of another transport, with its address: ``xdma:0``.
-    chunk, progress, timeout, window : as of :class:`Device`.
-    report, advance : called with steps of the opening, and with the share of a step that is done:
-        a simulated card is compiled when it is opened for the first time.
+    chunk, done, timeout, window : as of :class:`Device`.
+    progress : told the steps of the opening: a simulated card is compiled when it is opened for the
+        first time.
 
     Raises
     ------
@@ -50,12 +50,12 @@ def open(
     # is made of more files, and checks all of them.
     if (path / DIGESTS).exists():
         check_digests(path, (MANIFEST,))
-    transport = open_transport(path, manifest, device, report=report, advance=advance)
+    transport = open_transport(path, manifest, device, progress=progress)
     return Device(
         manifest=manifest,
         transport=transport,
         chunk=chunk,
-        progress=progress,
+        done=done,
         timeout=timeout,
         window=window,
     )

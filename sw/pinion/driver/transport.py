@@ -9,7 +9,6 @@ package.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from inspect import signature
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.base.installation import install_hint
+from pinion.base.progress import SILENT, Progress
 from pinion.link import BEAT, Manifest
 
 from .errors import DriverError
@@ -146,8 +146,7 @@ def open_transport(
     manifest: Manifest,
     device: str,
     *,
-    report: Callable[[str], None] | None = None,
-    advance: Callable[[float], None] | None = None,
+    progress: Progress = SILENT,
 ) -> Transport:
     """Open the card that a device string names.
 
@@ -156,8 +155,7 @@ def open_transport(
     folder : the build folder; a simulated card is made from it.
     manifest : of that folder.
     device : ``name`` or ``name:address``.
-    report, advance : called with steps, and the share of a step that is done, by a transport that
-        takes them: those whose opening may take long.
+    progress : told the steps by a transport that takes it: one whose opening may take long.
 
     Raises
     ------
@@ -172,10 +170,8 @@ def open_transport(
             f"The transport '{point.name}' cannot be loaded ({error}): install what it needs; "
             f"for the simulated card, {install_hint('hw')}."
         ) from error
-    heard = {"report": report, "advance": advance}
-    known = signature(factory).parameters
-    listeners = {n: call for n, call in heard.items() if call is not None and n in known}
-    transport = factory(folder, manifest, split_device(device)[1], **listeners)
+    options = {"progress": progress} if "progress" in signature(factory).parameters else {}
+    transport = factory(folder, manifest, split_device(device)[1], **options)
     if not isinstance(transport, Transport):
         raise DriverError(
             f"The entry point '{point.value}' of the transport '{point.name}' gave a "

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.base.progress import Advance, unheard
+from pinion.base.progress import SILENT, Progress
 from pinion.graph import Graph, node_floats
 from pinion.graph.evaluate import Floats, adjoints, decisions
 from pinion.graph.ops import OPS, Family
@@ -162,15 +162,14 @@ class AutoFormats:
         self,
         real: Graph,
         ii: int,
-        report: Callable[[str], None] = lambda text: None,
-        advance: Advance = unheard,
+        progress: Progress = SILENT,
     ) -> tuple[Graph, SignalPlan]:
         """Give the products that matter most two wide ports until the results are exact enough.
 
         Parameters
         ----------
         ii : units are shared by so many products: whole units are added.
-        report, advance : as for :func:`pinion.hls.design`.
+        progress : as for :func:`pinion.hls.design`.
 
         Returns
         -------
@@ -201,7 +200,7 @@ class AutoFormats:
             plan = self.plan(real, precise, ranges)
             fixed = lower_signals(real, plan, stored=self.tables.stored)[0]
             error = self.error(real, fixed)
-            report(f"{len(precise)} sums of 27 x 27 bit products: largest error {error:.2g}")
+            progress.step(f"{len(precise)} sums of 27 x 27 bit products: largest error {error:.2g}")
             if error <= self.headroom * self.max_error:
                 return fixed, plan
             if count >= len(groups):
@@ -209,7 +208,7 @@ class AutoFormats:
                     f"A largest relative error of {self.max_error:g} is out of reach: with 27 x 27 "
                     f"bits in every product {self._excess(error)}. {self._advice(error)}"
                 )
-            advance(count / len(groups))
+            progress.advance(count / len(groups))
             count = max(count + 1, int(count * 1.5))
 
     def _shared(

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.base.progress import Advance, unheard
+from pinion.base.progress import SILENT, Progress
 from pinion.graph import Graph, node_floats
 from pinion.graph.evaluate import Floats, adjoints, decision_adjoints, decisions, formats
 from pinion.graph.ops import OPS
@@ -70,21 +70,21 @@ class _Strayed:
 
 
 def state_budgets(
-    graph: Graph, inputs: Mapping[str, Floats], advance: Advance = unheard
+    graph: Graph, inputs: Mapping[str, Floats], progress: Progress = SILENT
 ) -> dict[str, Floats]:
     """First-order bound of each result's error at each state, by output name, (n,).
 
     Parameters
     ----------
     inputs : states (n,) by input word.
-    advance : called with the share of the results that is done.
+    progress : told the share of the results that is done.
     """
     strayed = _Strayed(graph, inputs)
     bounds: dict[str, Floats] = {}
     for name, result in graph.outputs:
         bounds[name] = strayed.bound(strayed.sensitivities(result))
         bounds[name] += FLOAT32_EPS * np.abs(strayed.values[result])
-        advance(len(bounds) / len(graph.outputs))
+        progress.advance(len(bounds) / len(graph.outputs))
     return bounds
 
 
@@ -121,8 +121,8 @@ def undecided(
 
 
 def error_budget(
-    graph: Graph, inputs: Mapping[str, Floats], advance: Advance = unheard
+    graph: Graph, inputs: Mapping[str, Floats], progress: Progress = SILENT
 ) -> dict[str, float]:
     """Error budget of each result word over a set of states, in the result's unit."""
-    bounds = state_budgets(graph, inputs, advance)
+    bounds = state_budgets(graph, inputs, progress)
     return {name: float(np.max(bound)) * MARGIN for name, bound in bounds.items()}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.base.progress import Advance, portion, unheard
+from pinion.base.progress import SILENT, Progress
 from pinion.dynamics.checks import rotation_slices
 from pinion.dynamics.minimal import regrouped_model, slid_model
 from pinion.graph import Graph, op_counts, stream_floats
@@ -123,7 +123,7 @@ def _independent_words(
 
 
 def reduced_graph(
-    model: Model, function: Function, *, costs: Costs, advance: Advance = unheard
+    model: Model, function: Function, *, costs: Costs, progress: Progress = SILENT
 ) -> Graph:
     """Trace a function of a robot and take out every operation that is known to be superfluous.
 
@@ -134,11 +134,11 @@ def reduced_graph(
     ----------
     costs : what operations cost on the machine that the graph is for; no result becomes later by
         its latencies.
-    advance : called with the share that is done.
+    progress : told the share that is done.
     """
     graph = fold(function.trace(model))
-    advance(_TRACED)
-    rest = portion(advance, _TRACED, 1.0)
+    progress.advance(_TRACED)
+    rest = progress.part(_TRACED, 1.0)
     return _numeric(graph, model, function, costs, rest)[-1]
 
 
@@ -177,12 +177,12 @@ def _steps(model: Model, function: Function, costs: Costs) -> list[tuple[str, st
 
 
 def _numeric(
-    graph: Graph, model: Model, function: Function, costs: Costs, advance: Advance = unheard
+    graph: Graph, model: Model, function: Function, costs: Costs, progress: Progress = SILENT
 ) -> tuple[Graph, Graph]:
     """A folded graph after each of the passes that look at values."""
     search, check = _batches(model, function)
     numbered = number_values(graph, search, check, costs=costs)
-    return numbered, resubstitute(numbered, search, check, costs=costs, advance=advance)
+    return numbered, resubstitute(numbered, search, check, costs=costs, progress=progress)
 
 
 def numbered_graph(graph: Graph, model: Model, function: Function, *, costs: Costs) -> Graph:

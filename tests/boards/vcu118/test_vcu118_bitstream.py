@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import typer
 
+from pinion.base.progress import Progress
 from pinion.boards.xilinx.run import VivadoError, run_vivado
 from pinion.boards.xilinx.script import BUILD_TCL
 from pinion.cli import bitstream
@@ -172,7 +173,7 @@ def test_a_run_that_went_wrong_is_a_sentence(
 def test_progress_reaches_the_user(build: Path) -> None:
     reported: list[str] = []
     program = pretend(build, GOOD)
-    run_vivado(build, Manifest.read(build), vivado=str(program), report=reported.append)
+    run_vivado(build, Manifest.read(build), vivado=str(program), progress=Progress(reported.append))
     assert reported == ["3/8 synthesise"]
 
 

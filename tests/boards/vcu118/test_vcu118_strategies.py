@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pinion.base.progress import Progress
 from pinion.boards.xilinx.board import load_board
 from pinion.boards.xilinx.floorplan import clusters, dies, dies_xdc, split
 from pinion.boards.xilinx.run import VivadoError, run_vivado
@@ -396,7 +397,9 @@ def test_vivado_is_started_again_when_it_dies_of_a_strategy(
     (path / "hash").write_text(f"{folder.manifest.hash:016x}")
     program = dying(path, deaths=2, code=code, marks=True)
     told: list[str] = []
-    done = run_vivado(path.parent, folder.manifest, vivado=str(program), report=told.append)
+    done = run_vivado(
+        path.parent, folder.manifest, vivado=str(program), progress=Progress(told.append)
+    )
     assert done["met"] and done["attempts"] == ["default met"]
     assert len(told) == 2 and f"exit code {code}" in told[0]
     assert (path / "starts").read_text() == "x\n" * 3

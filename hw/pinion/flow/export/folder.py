@@ -11,6 +11,7 @@ from typing import Any
 
 from pinion.base.escaping import comment
 from pinion.base.places import check_place, scratch_beside, settle
+from pinion.base.progress import SILENT, Progress
 from pinion.gateware.dsp48e2 import VERILOG as DSP48E2
 from pinion.gateware.dsp48e2 import explicit_text
 from pinion.gateware.emit import RTLIL
@@ -32,10 +33,6 @@ SEED = 20210218
 _PLACE = re.compile(r"%%(\w+)%%")
 
 
-def _quiet(message: str) -> None:
-    del message
-
-
 def export(
     folder: Path,
     out: Path,
@@ -43,7 +40,7 @@ def export(
     model: Callable[[Build], IntegerModel],
     requests: int = REQUESTS,
     name: str | None = None,
-    report: Callable[[str], None] = _quiet,
+    progress: Progress = SILENT,
 ) -> dict[str, Any]:
     """Write a self-contained folder with the core of a build.
 
@@ -55,7 +52,7 @@ def export(
         ``lambda build: pinion.cosim.reference.Reference(build).expected``.
     requests : number of test vectors.
     name : of the top module and prefix of all others; robot and function where it is not given.
-    report : called with a short line at each step.
+    progress : told each step.
 
     Returns
     -------
@@ -82,9 +79,9 @@ def export(
     check_rtlil(rtlil, where=folder / RTLIL)
     explicit = explicit_text(folder)
     check_verilog(explicit, where=folder / DSP48E2)
-    report("Evaluating the integer model")
+    progress.step("Evaluating the integer model")
     vectors = make_vectors(build, model(build), count=requests, seed=SEED)
-    report("Writing Verilog")
+    progress.step("Writing Verilog")
     texts = _texts(name, build, rtlil, explicit)
     texts["tb/vectors.json"] = json.dumps(vectors_data(name, build, vectors), indent=1) + "\n"
     with scratch_beside(out) as scratch:

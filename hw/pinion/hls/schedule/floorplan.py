@@ -15,7 +15,7 @@ import math
 from collections import defaultdict
 from random import Random
 
-from pinion.base.progress import Advance, unheard
+from pinion.base.progress import SILENT, Progress
 
 from .binding import Binding
 
@@ -35,14 +35,14 @@ HOT, COLD = 5.0, 0.3
 MOVES_OF_UNITS = 0.05
 
 
-def arrange(binding: Binding, *, seed: int = 0, advance: Advance = unheard) -> tuple[int, ...]:
+def arrange(binding: Binding, *, seed: int = 0, progress: Progress = SILENT) -> tuple[int, ...]:
     """Choose the unit of each operation for short wires.
 
     Parameters
     ----------
     binding : a legal one, to start from.
     seed : the same gives the same.
-    advance : called with the share that is done.
+    progress : told the share that is done.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def arrange(binding: Binding, *, seed: int = 0, advance: Advance = unheard) -> t
     operations of one kind and slot change places, so the binding stays legal.
     """
     plan = Floorplan(binding)
-    plan.anneal(min(MOST_MOVES, MOVES * len(binding.schedule.operations)), seed, advance)
+    plan.anneal(min(MOST_MOVES, MOVES * len(binding.schedule.operations)), seed, progress)
     return plan.units()
 
 
@@ -203,18 +203,18 @@ class Floorplan:
         for word, length in lengths.items():
             self.length[word] = length
 
-    def anneal(self, moves: int, seed: int, advance: Advance = unheard) -> None:
-        """Try moves at falling temperatures; ``advance`` is told the share that is done."""
+    def anneal(self, moves: int, seed: int, progress: Progress = SILENT) -> None:
+        """Try moves at falling temperatures; ``progress`` is told the share that is done."""
         random = Random(seed).random
         kinds = [operation.kind for operation in self.plan.operations]
         movable = [i for i, kind in enumerate(kinds) if self.plan.units[kind] > 1]
         if not movable:
-            advance(1.0)
+            progress.advance(1.0)
             return
         temperature, cooling = HOT, (COLD / HOT) ** (1 / moves)
         for number in range(moves):
             if number % _TOLD == 0:
-                advance(number / moves)
+                progress.advance(number / moves)
             temperature *= cooling
             # Taken with the probability exp(-grown / temperature): the limit is drawn beforehand.
             limit = -temperature * math.log(1.0 - random())
@@ -227,7 +227,7 @@ class Floorplan:
             unit = self.first[kinds[i]] + int(random() * self.plan.units[kinds[i]])
             if unit != self.unit[i]:
                 self._trade_units(i, unit, limit)
-        advance(1.0)
+        progress.advance(1.0)
 
 
 def _put(table: dict[object, int], place: object) -> int:

@@ -25,7 +25,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from pinion.base.progress import Advance, unheard
+from pinion.base.progress import SILENT, Progress
 from pinion.graph import Graph
 from pinion.graph.evaluate import Floats
 from pinion.hls.operations import Operation, UnitKind
@@ -282,11 +282,11 @@ def shorter(
     timing: Timing,
     length: int,
     loops: Loops = MappingProxyType({}),
-    advance: Advance = unheard,
+    progress: Progress = SILENT,
 ) -> Schedule | None:
     """A schedule with the fewest units, shorter than a length, or None where one try finds none."""
     units = unit_counts(operations, ii)
-    start = _search(_Problem(operations, units, ii, loops), 1, length, advance)
+    start = _search(_Problem(operations, units, ii, loops), 1, length, progress)
     return None if start is None else _finish(operations, start, ii, timing, units, loops)
 
 
@@ -298,7 +298,7 @@ def schedule(
     units: Mapping[UnitKind, int] | None = None,
     effort: int = 3,
     loops: Loops = MappingProxyType({}),
-    advance: Advance = unheard,
+    progress: Progress = SILENT,
 ) -> Schedule:
     """Schedule operations at an initiation interval.
 
@@ -307,7 +307,7 @@ def schedule(
     loops : words of state (:func:`loops_of`). For their sake there may be more units.
     units : units of each kind, at least ``ceil(operations / ii)`` (the default).
     effort : tries of each length (fixed seeds: the result is reproducible).
-    advance : called with the share that is done.
+    progress : told the share that is done.
 
     Raises
     ------
@@ -328,13 +328,13 @@ def schedule(
         return Schedule(ii, timing, operations, (), available, 0, 0, dict.fromkeys(loops, 1))
     if not loops:
         problem = _Problem(operations, available, ii)
-        start = _search(problem, effort, advance=advance)
+        start = _search(problem, effort, progress=progress)
         assert start is not None
         return _finish(operations, _tighten(problem, start), ii, timing, available)
     check_loops(operations, ii, loops)
     while True:
         problem = _Problem(operations, available, ii, loops)
-        start = _search(problem, effort, problem.shortest() + 2 * ii + _SPARE, advance)
+        start = _search(problem, effort, problem.shortest() + 2 * ii + _SPARE, progress)
         if start is not None:
             return _finish(operations, _tighten(problem, start), ii, timing, available, loops)
         more = _with_more(operations, available, problem)
@@ -361,7 +361,7 @@ def _with_more(
 
 
 def _search(
-    problem: _Problem, effort: int, limit: int | None = None, advance: Advance = unheard
+    problem: _Problem, effort: int, limit: int | None = None, progress: Progress = SILENT
 ) -> list[int] | None:
     """The shortest schedule that is found: longer and longer ones are tried, then the gap halved.
 
@@ -369,7 +369,7 @@ def _search(
     ----------
     effort : tries of each length.
     limit : only schedules that are shorter count; None where none is found.
-    advance : called with the share that is done. How many lengths have to be tried shows in the
+    progress : told the share that is done. How many lengths have to be tried shows in the
         end: each takes a part of what is left.
     """
     _, last = problem.windows(0)
@@ -387,7 +387,7 @@ def _search(
             if found := _placed(problem, length, Random(attempt)):
                 break
         left *= _LEFT
-        advance(1.0 - left)
+        progress.advance(1.0 - left)
         return found
 
     low = step = 0
@@ -395,7 +395,7 @@ def _search(
     while step < most and (best := place(shortest + step)) is None:
         low, step = step + 1, step + 1 + step // 3
     if step >= most:
-        advance(1.0)
+        progress.advance(1.0)
         return None
     assert best is not None
     high = step  # lengths below `low` were tried
@@ -405,7 +405,7 @@ def _search(
             best, high = found, middle
         else:
             low = middle + 1
-    advance(1.0)
+    progress.advance(1.0)
     return best
 
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
-from pinion.base.progress import Advance, unheard
+from pinion.base.progress import SILENT, Progress
 from pinion.graph import Graph, Node, names
 from pinion.hls.operations import Operation
 
@@ -42,7 +42,7 @@ _TERM = {names.ADD: 1, names.SUM: 1, names.MUL: 2, names.DOT: 2}
 
 
 def share(
-    graph: Graph, binding: Binding, *, seed: int = 0, effort: int = 3, advance: Advance = unheard
+    graph: Graph, binding: Binding, *, seed: int = 0, effort: int = 3, progress: Progress = SILENT
 ) -> tuple[Graph, Binding]:
     """Choose units, cycles and orders of operands for few inputs of selectors.
 
@@ -52,7 +52,7 @@ def share(
     binding : a legal one, to start from.
     seed : the same gives the same.
     effort : how many moves to try: as many times more.
-    advance : called with the share that is done.
+    progress : told the share that is done.
 
     Returns
     -------
@@ -63,7 +63,7 @@ def share(
     before = search.estimate().cost
     count = len(binding.schedule.operations)
     moves = MOVES * effort * count * min(count, FULL) // FULL
-    search.anneal(min(MOST_MOVES, moves), seed, advance)
+    search.anneal(min(MOST_MOVES, moves), seed, progress)
     if search.estimate().cost >= before:
         return graph, binding
     return search.result()
@@ -216,14 +216,14 @@ class _Search(Sources):
                         return self.unit[value]
         return self.first[i] + int(self.random() * self.units[i])
 
-    def anneal(self, moves: int, seed: int, advance: Advance = unheard) -> None:
-        """Try moves at falling temperatures; ``advance`` is told the share that is done."""
+    def anneal(self, moves: int, seed: int, progress: Progress = SILENT) -> None:
+        """Try moves at falling temperatures; ``progress`` is told the share that is done."""
         self.random = random = Random(seed).random
         trading = [i for i, trades in enumerate(self.trades) if trades]
         temperature, cooling = HOT, (COLD / HOT) ** (1 / max(1, moves))
         for number in range(moves):
             if number % _TOLD == 0:
-                advance(number / moves)
+                progress.advance(number / moves)
             temperature *= cooling
             # Taken with the probability exp(-grown / temperature): the limit is drawn beforehand.
             limit = -temperature * math.log(1.0 - random())
@@ -241,7 +241,7 @@ class _Search(Sources):
                 else:
                     start = first + int(random() * (last - first + 1))
             self._move(i, self._guess(i), start, limit)
-        advance(1.0)
+        progress.advance(1.0)
 
     def result(self) -> tuple[Graph, Binding]:
         """The graph and the binding with operations, cycles and units as they are now."""

@@ -98,9 +98,9 @@ def find_build(target: Sequence[str], folder: Path = FOLDER) -> Path:
         from pinion.request import BuildRequest
 
         request = BuildRequest(ii=II, formats=FORMATS)
-        with steps() as report:
+        with steps() as progress:
             row, (model, as_read) = request.row.row(function), request.robot.read(robot)
-            build(model, row, path, request, as_read=as_read, report=report)
+            build(model, row, path, request, as_read=as_read, progress=progress)
     return path
 
 
@@ -110,8 +110,8 @@ def _device(folder: Path, device: str, standin: bool) -> Iterator[Device]:
 
     from pinion import driver
 
-    with steps() as report:
-        report("Opening the card")
+    with steps() as progress:
+        progress.step("Opening the card")
         if not standin:
             card = driver.open(folder, device=device)
         else:

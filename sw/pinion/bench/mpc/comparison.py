@@ -10,7 +10,7 @@ with these integers on the way.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pinion import driver
 from pinion.api import CardBackend, backend
 from pinion.base.installation import missing_module
+from pinion.base.progress import SILENT, Progress
 from pinion.batch import InputError
 from pinion.control.errors import ControlError
 from pinion.control.plant import Float64, gradient_row
@@ -35,7 +36,6 @@ from pinion.link.transfer import FIXED_US, LINKS, estimate
 from pinion.native.errors import ComputeError
 
 Floats = NDArray[np.float64]
-Report = Callable[[str], None]
 
 ROWS = ("float64", "cpu64", "cpu32", "cuda", "integers", "card")
 """Where gradients come from; the first is what the others are measured by."""
@@ -75,7 +75,7 @@ def run_case(
     *,
     folder: Path | None = None,
     card: str = "sim",
-    report: Report | None = None,
+    progress: Progress = SILENT,
 ) -> Case:
     """Track the motion with gradients from one backend.
 
@@ -84,7 +84,7 @@ def run_case(
     name : of :data:`ROWS`.
     folder : the build of ``integers`` and ``card``.
     card : as of :func:`pinion.driver.open`.
-    report : called with a short line now and then.
+    progress : told now and then how many periods are done.
 
     Raises
     ------
@@ -115,13 +115,13 @@ def run_case(
         watched = Compared(opened, integers)
         plant = scenario.plant_of(watched)
 
-    def progress(done: int, total: int) -> None:
-        if report is not None and (done % 50 == 0 or done == total):
-            report(f"{name}: {done:,} of {total:,} periods")
+    def count(done: int, total: int) -> None:
+        if done % 50 == 0 or done == total:
+            progress.step(f"{name}: {done:,} of {total:,} periods")
 
     began = time.perf_counter()
     with scenario.controller(plant, motion) as controller:
-        tracked = track(controller, scenario.simulated(), report=progress)
+        tracked = track(controller, scenario.simulated(), report=count)
     seconds = time.perf_counter() - began
     if watched is None:
         return Case(name, tracked, seconds)
@@ -190,7 +190,7 @@ def compare(
     rows: Sequence[str] = ROWS,
     folder: Path | None = None,
     card: str = "sim",
-    report: Report | None = None,
+    progress: Progress = SILENT,
 ) -> Comparison:
     """Track one motion with every backend.
 
@@ -198,14 +198,16 @@ def compare(
     ----------
     scenario : robot, figure, controller and disturbances.
     rows : of :data:`ROWS`; a GPU that is not there is left out with its reason.
-    folder, card, report : as of :func:`run_case`.
+    folder, card, progress : as of :func:`run_case`.
     """
     motion = scenario.motion()
     cases: list[Case] = []
     left_out: dict[str, str] = {}
     for name in rows:
         try:
-            cases.append(run_case(name, scenario, motion, folder=folder, card=card, report=report))
+            cases.append(
+                run_case(name, scenario, motion, folder=folder, card=card, progress=progress)
+            )
         except (InputError, ComputeError, ModuleNotFoundError) as error:
             if name != "cuda":
                 raise
@@ -215,7 +217,7 @@ def compare(
             left_out[name] = reason
     if not cases:
         raise ControlError("No row is left: none of the backends is on this machine.")
-    calm = run_case("cpu64", without_disturbance(scenario), motion, report=report)
+    calm = run_case("cpu64", without_disturbance(scenario), motion, progress=progress)
     return Comparison(scenario, folder, card, tuple(cases), calm, left_out)
 
 

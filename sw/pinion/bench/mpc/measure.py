@@ -14,9 +14,10 @@ from typing import Any
 import typer
 
 from pinion.base.installation import require, version
+from pinion.base.progress import Progress
 from pinion.bench.machine import machine
 from pinion.console.errors import CHECK_FAILED, UsageError
-from pinion.console.terminal import Report, put_json, say, show, steps
+from pinion.console.terminal import put_json, say, show, steps
 
 from .page import tables, write_tracking
 from .tracking import finding
@@ -59,15 +60,15 @@ def run(
     rows = tuple(name for name in ROWS if not target or name in target)
     scenario = replace(Scenario(), duration=length)
     began, load_before = time.perf_counter(), os.getloadavg()[0]
-    with steps() as report:
-        build = _build(scenario.robot, report) if {"integers", "card"} & set(rows) else None
-        report("Tracking")
+    with steps() as progress:
+        build = _build(scenario.robot, progress) if {"integers", "card"} & set(rows) else None
+        progress.step("Tracking")
         data: dict[str, Any] = {
             "bench": "mpc",
             "version": version(),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "command": _command(target, folder, device, length),
-            **compare(scenario, rows=rows, folder=build, card=device, report=report).figures(),
+            **compare(scenario, rows=rows, folder=build, card=device, progress=progress).figures(),
         }
     gpus = [row["name"] for row in data["rows"] if row["name"] == "cuda"]
     data["machine"] = {
@@ -89,7 +90,7 @@ def run(
         raise typer.Exit(CHECK_FAILED)
 
 
-def _build(robot: str, report: Report) -> Path:
+def _build(robot: str, progress: Progress) -> Path:
     """The core that the controller asks, built where it is not there yet."""
     from pinion.control.plant import gradient_row
     from pinion.flow.build import build
@@ -100,7 +101,7 @@ def _build(robot: str, report: Report) -> Path:
     if not (path / MANIFEST).is_file():
         request = BuildRequest(ii=II, formats=FORMATS)
         model, as_read = request.robot.read(robot)
-        build(model, gradient_row(), path, request, as_read=as_read, report=report)
+        build(model, gradient_row(), path, request, as_read=as_read, progress=progress)
     return path
 
 

@@ -20,6 +20,7 @@ from typing import Unpack
 
 from numpy.typing import DTypeLike
 
+from pinion.base.progress import SILENT, Progress
 from pinion.base.sources import package_digest
 from pinion.functions import Function, RowOptions, row_of
 from pinion.native.cache import Cache, default_folder
@@ -87,7 +88,7 @@ def compile(
     graphs: bool = True,
     device: int | Device = 0,
     cache: Path | None = None,
-    report: Callable[[str], None] | None = None,
+    progress: Progress = SILENT,
     **options: Unpack[RowOptions],
 ) -> CudaKernel:
     """Compile a function of a robot for a GPU, or find it compiled.
@@ -107,7 +108,7 @@ def compile(
     graphs : whether small batches of the host are queued as CUDA graphs (:class:`CudaKernel`).
     device : the number of a GPU, or a device.
     cache : where compiled kernels are kept; by default the user's cache.
-    report : called with a short line where a kernel must be compiled, which takes seconds, for
+    progress : told where a kernel must be compiled, which takes seconds, for
         large robots minutes; the next time it is there already. A device of one's own compiles as
         it was opened.
 
@@ -123,7 +124,7 @@ def compile(
     store = Cache(default_folder(os.environ) if cache is None else cache)
     if layout not in ("aos", "soa"):
         raise ComputeError(f"A GPU's kernel has no layout '{layout}' here; choose aos or soa.")
-    there = open_gpu(device, cache, report) if isinstance(device, int) else device
+    there = open_gpu(device, cache, progress) if isinstance(device, int) else device
     made = source(model, row, dtype=dtype, layout=layout)
     small = small_batches(model, row, dtype)
 
@@ -150,16 +151,14 @@ def compile(
     )
 
 
-def open_gpu(
-    index: int, cache: Path | None = None, report: Callable[[str], None] | None = None
-) -> Device:
+def open_gpu(index: int, cache: Path | None = None, progress: Progress = SILENT) -> Device:
     """Open a GPU of this machine.
 
     Parameters
     ----------
     index : among its GPUs, as the driver counts.
     cache : where compiled kernels are kept; by default the user's cache.
-    report : called with a short line where a kernel must be compiled.
+    progress : told where a kernel must be compiled.
 
     Raises
     ------
@@ -167,7 +166,7 @@ def open_gpu(
         When cuda-core, a driver or the device is missing, or the device is too old.
     """
     store = Cache(default_folder(os.environ) if cache is None else cache)
-    return Gpu(index, Kept(store, report))
+    return Gpu(index, Kept(store, progress))
 
 
 def small_batches(model: Model, row: Function, dtype: str) -> CooperativeSource | None:
@@ -182,9 +181,9 @@ def small_batches(model: Model, row: Function, dtype: str) -> CooperativeSource 
 class Kept:
     """Compiles kernels, each once: what is compiled is in the user's cache."""
 
-    def __init__(self, store: Cache, report: Callable[[str], None] | None) -> None:
+    def __init__(self, store: Cache, progress: Progress) -> None:
         self._store = store
-        self._report = report
+        self._progress = progress
 
     def __call__(self, name: str, text: str, architecture: str) -> bytes:
         key = {
@@ -196,8 +195,7 @@ class Kept:
         }
 
         def make() -> bytes:
-            if self._report is not None:
-                self._report(f"Compiling {name} for {architecture}; {self._store.lifetime}")
+            self._progress.step(f"Compiling {name} for {architecture}; {self._store.lifetime}")
             return compile_cubin(text, architecture=architecture, names=[name]).code
 
         return self._store.data(key, make)

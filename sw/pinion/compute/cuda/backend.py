@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import DTypeLike
 
+from pinion.base.progress import SILENT, Progress
 from pinion.batch import InputError, Result
 from pinion.batch.backend import Backend, backend_table
 from pinion.functions import Function, arrays_of
@@ -76,7 +77,7 @@ def open_backend(
     check_rotations: bool = True,
     graphs: bool = True,
     cache: Path | None = None,
-    report: Callable[[str], None] | None = None,
+    progress: Progress = SILENT,
 ) -> CudaBackend:
     """Compile a function for a GPU; the options are those of :func:`pinion.compute.cuda.compile`.
 
@@ -96,7 +97,7 @@ def open_backend(
         "check_rotations": check_rotations,
     }
     kernel = compile_kernel(
-        model, function, finite=True, device=int(address or 0), report=report, **asked
+        model, function, finite=True, device=int(address or 0), progress=progress, **asked
     )
     return CudaBackend(kernel, address, asked)
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from pinion.base import installation
 from pinion.base.escaping import comment, identifier, line_comment
+from pinion.base.progress import SILENT, Progress
 from pinion.compute.program.source import SCALARS
 from pinion.functions import Block, Function
 from pinion.native.errors import ComputeError, StorageError
@@ -59,7 +60,7 @@ def export_header(
     name: str | None = None,
     robot: str | None = None,
     force: bool = False,
-    report: Callable[[str], None] = lambda message: None,
+    progress: Progress = SILENT,
 ) -> dict[str, Any]:
     """Write a folder with a CUDA header for a function of a robot, or bring it up to date.
 
@@ -74,7 +75,7 @@ def export_header(
     name : of the header and of its namespace; by default robot and function.
     robot : how the command line names the robot, for the command in the header.
     force : whether files that are not as they were written are replaced.
-    report : called with a short line at each step.
+    progress : told each step.
 
     Returns
     -------
@@ -99,9 +100,9 @@ def export_header(
         raise ComputeError(f"There is no dtype '{dtype}' here; choose one of {', '.join(SCALARS)}.")
     inputs = tuple(b.resolved(model) for b in function.inputs)
     results = tuple(b.resolved(model) for b in function.results)
-    report("tracing")
+    progress.step("tracing")
     graph = cpu.graph_of(model, function)
-    report("printing the header")
+    progress.step("printing the header")
     body = thread_body(graph, inputs=inputs, results=results, dtype=dtype)
     if body is None:
         raise ComputeError(

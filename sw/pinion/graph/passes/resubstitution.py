@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pinion.base.progress import Advance, portion, unheard
+from pinion.base.progress import SILENT, Progress
 
 from .. import names
 from ..costs import Costs
@@ -130,7 +130,7 @@ def resubstitute(
     *,
     costs: Costs,
     rounds: int = 4,
-    advance: Advance = unheard,
+    progress: Progress = SILENT,
 ) -> Graph:
     """Make nodes from others where that saves products or sums, until nothing is left to save.
 
@@ -142,25 +142,25 @@ def resubstitute(
     costs : prices decide what saves something; the last result will not be later than it is with
         these latencies.
     rounds : passes over the graph, at most.
-    advance : called with the share of these that is done.
+    progress : told the share of these that is done.
     """
     for count in range(rounds):
-        part = portion(advance, count / rounds, (count + 1) / rounds)
+        part = progress.part(count / rounds, (count + 1) / rounds)
         made = _round(graph, search, check, costs, part)
         if made is None:
             break
         graph = number_values(made, search, check, costs=costs)
-    advance(1.0)
+    progress.advance(1.0)
     return graph
 
 
 def _round(
-    graph: Graph, search: States, check: States, costs: Costs, advance: Advance
+    graph: Graph, search: States, check: States, costs: Costs, progress: Progress
 ) -> Graph | None:
     """One pass over the graph, or None when there is nothing to save."""
     network = _Network(graph, costs)
     finder = _Finder(graph, Samples.of(graph, search, check), costs, network)
-    scored = [(network.gain(found), found) for found in finder.definitions(advance)]
+    scored = [(network.gain(found), found) for found in finder.definitions(progress)]
     least = LEAST * costs.price(names.MUL)
     scored = [(gain, found) for gain, found in scored if gain > least]
     scored.sort(key=lambda pair: (-pair[0], pair[1].node, pair[1].args))
@@ -380,14 +380,14 @@ class _Finder:
         self.value_rank, self.size_rank = np.zeros((2, len(graph.nodes)), dtype=np.int64)
         self.value_rank[self.by_value] = self.size_rank[self.by_size] = np.arange(len(usable))
 
-    def definitions(self, advance: Advance = unheard) -> list[Definition]:
+    def definitions(self, progress: Progress = SILENT) -> list[Definition]:
         """All definitions that are true, in time and precise, and cheaper than what may die.
 
         They are in the order of the nodes.
 
         Parameters
         ----------
-        advance : called with the share of the nodes that is done.
+        progress : told the share of the nodes that is done.
         """
         product = self.costs.price(names.MUL)
         forms = (
@@ -405,7 +405,7 @@ class _Finder:
             for price, candidates in forms:
                 for new in candidates(some[self.worth[some] > price + least]):
                     found += new.definitions(self._true(new) & self._precise(new))
-            advance(min(1.0, (at + _NODES) / len(nodes)))
+            progress.advance(min(1.0, (at + _NODES) / len(nodes)))
         return sorted(found, key=lambda new: new.node)
 
     def _early(self, nodes: Ints, args: Ints, op: str) -> Bools:
