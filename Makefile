@@ -112,6 +112,8 @@ lint: setup
 	$(BIN)/python -m tests.support.imports || failed="$$failed imports"; \
 	echo 'lint: dead stores (a local that is overwritten before it is read)'; \
 	$(BIN)/python -m tests.support.dead_stores || failed="$$failed dead-stores"; \
+	echo 'lint: parameters (more than eight ask for an object, or a reason)'; \
+	$(BIN)/python -m tests.support.parameters || failed="$$failed parameters"; \
 	if [ -n "$$failed" ]; then echo "lint: failed:$$failed" >&2; exit 1; fi
 
 format: setup

@@ -28,6 +28,7 @@ from .states import REFERENCE
 from .task_record import task_figures, task_names
 
 
+# Many parameters: everything that the manifest of a build states, from one caller.
 def build_manifest(
     model: Model,
     row: Function,

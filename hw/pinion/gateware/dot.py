@@ -64,6 +64,7 @@ class DotUnit(Unit):
     Throughput: one result per cycle.
     """
 
+    # Many parameters: the generics of a component, as hardware engineers set them.
     def __init__(
         self,
         *,

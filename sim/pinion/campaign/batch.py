@@ -44,6 +44,7 @@ from .tally import Tally
 DTYPES = ("float32", "float64")
 
 
+# Many parameters: a user's options, by keyword, as docs/campaigns.md lists them.
 def batch(
     robot: str | os.PathLike[str] | Model | None,
     function: str | Function,

@@ -107,6 +107,7 @@ class Plan:
         return request_words(build.manifest, arrays)
 
 
+# Many parameters: what identifies a campaign, each a field of the plan that it makes.
 def make_plan(
     build: Build,
     *,

@@ -71,6 +71,7 @@ class CampaignProgress:
         return (self.states - self.done) / self.rate if self.fresh else None
 
 
+# Many parameters: a user's options, by keyword, as docs/campaigns.md lists them.
 def campaign(
     folder: str | Path,
     file: str | Path,
@@ -165,6 +166,7 @@ def campaign(
     return {**result, "run": run}
 
 
+# Many parameters: a campaign and a batch share the loop; each is a part that one of them exchanges.
 def fill(
     plan: Plan,
     store: Store,

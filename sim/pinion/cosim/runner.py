@@ -58,6 +58,7 @@ class BenchError(RuntimeError):
     """A bench failed or its simulator is missing; sentences with the log's path."""
 
 
+# Many parameters: each is a setting of the bench's process, which reads them as one file.
 def run_bench(
     *,
     verilog: Path,

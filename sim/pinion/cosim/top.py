@@ -220,6 +220,7 @@ class CompiledTop:
         response = self._lib.pinion_top_write(self._card, offset, value, strobes, REGISTER_LIMIT)
         _check_response(response, offset=offset, what="written")
 
+    # Many parameters: a stream, and the pauses that a test puts into it.
     def run(
         self,
         *,

@@ -40,6 +40,7 @@ FLAGGED_SHARE = 1e-3
 SIMULATORS = ("compiled", "icarus", "verilator")
 
 
+# Many parameters: the options of `pinion verify`, by keyword.
 def verify(
     folder: Path,
     *,
@@ -217,6 +218,7 @@ def _diverging_in(
     return diverging(reference, words[begins:], request - begins, folder)
 
 
+# Many parameters: the options of `verify` that the engines need.
 def _simulate(
     build: Build,
     words: Words,

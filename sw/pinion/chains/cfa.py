@@ -117,6 +117,7 @@ class Bodies:
         return qdd
 
 
+# Many parameters: the algorithm's inputs, and choices that its experiments vary one at a time.
 def cfa(
     chain: Chain,
     q: ArrayLike,

@@ -130,6 +130,7 @@ class Closed:
     Lambda_inverse: Array
 
 
+# Many parameters: the algorithm's inputs, and choices that its experiments vary one at a time.
 def closed_chain(
     chain: Chain,
     q: ArrayLike,

@@ -34,6 +34,7 @@ from .small import solve_factored
 from .state import state_of
 
 
+# Many parameters: the algorithm's inputs, and choices that its experiments vary one at a time.
 def hybrid_aba(
     chain: Chain,
     q: ArrayLike,

@@ -66,6 +66,8 @@ class CpuBackend(Backend):
         return backend_table(title, k.inputs, k.results)
 
 
+# Many parameters: the options of a device are the keywords of its entry point, which `backend`
+# reads.
 def open_backend(
     model: Model,
     function: Function,

@@ -76,6 +76,7 @@ def source(
     )
 
 
+# Many parameters: a user's options, by keyword, as docs/cpu.md lists them.
 def compile(
     model: Model | str,
     function: str | Function,
@@ -219,6 +220,7 @@ class Compiled:
     run : computes a batch; inputs by name and ``out`` as of `Kernel.__call__`.
     """
 
+    # Many parameters: made in one place, of what `compile` was asked and has made.
     def __init__(
         self,
         *,
@@ -458,6 +460,7 @@ class Kernel(Compiled):
     it arrives.
     """
 
+    # Many parameters: made in one place, of what `compile` was asked and has made.
     def __init__(
         self,
         *,

@@ -345,6 +345,7 @@ class Supervisor:
     attempts : how often a packet is sent that is not at fault itself.
     """
 
+    # Many parameters: the parts of a session, wired in one place.
     def __init__(
         self,
         *,

@@ -305,6 +305,7 @@ def fd_derivatives(
     )
 
 
+# Many parameters: the quantities of the equation, and the terms that rows switch.
 def fd_derivatives_from_minv(
     model: Model,
     q: ArrayLike,

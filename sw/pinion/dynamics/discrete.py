@@ -71,6 +71,7 @@ __all__ = [
 ]
 
 
+# Many parameters: the quantities of the equation, and the terms that rows switch.
 def discrete_dynamics_scalars(
     model: Model,
     q: Sequence[Scalar],
@@ -117,6 +118,7 @@ def discrete_dynamics_scalars(
     return q_next, qd_next
 
 
+# Many parameters: the quantities of the equation, and the terms that rows switch.
 def discrete_dynamics(
     model: Model,
     q: ArrayLike,
@@ -163,6 +165,7 @@ def discrete_dynamics(
     return _shaped(h, x, *ends)
 
 
+# Many parameters: the quantities of the equation, and the terms that rows switch.
 def discrete_derivatives(
     model: Model,
     q: ArrayLike,

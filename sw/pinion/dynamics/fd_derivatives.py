@@ -59,6 +59,7 @@ class ForwardGradient:
     minv: Rows
 
 
+# Many parameters: the quantities of the equation, and the terms that rows switch.
 def fd_derivatives_scalars(
     model: Model,
     q: Sequence[Scalar],
@@ -143,6 +144,7 @@ def answers_of_bases(
     return found
 
 
+# Many parameters: the quantities of the equation, and the terms that rows switch.
 def fd_derivatives_from_minv_scalars(
     model: Model,
     q: Sequence[Scalar],

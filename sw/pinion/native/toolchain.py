@@ -110,6 +110,7 @@ def find_compiler(choice: str | None = None) -> Compiler:
     )
 
 
+# Many parameters: what a compiler's command line has.
 def compile_library(
     sources: Mapping[str, str],
     *,

@@ -82,6 +82,7 @@ from .device_chain import (
 __all__ = ["METHODS", "ChainKernel", "ChainSource", "KernelSource", "compile", "source"]
 
 
+# Many parameters: the options of a compiled chain, by keyword, as its page lists them.
 def compile(
     chain: Chain | Sequence[Chain],
     function: str,

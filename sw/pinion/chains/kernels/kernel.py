@@ -60,6 +60,7 @@ SOURCES = Path(__file__).parent / "sources"
 _UNITS = {"q": "rad | m", "qd": "rad/s | m/s", "qdd": "rad/s^2 | m/s^2", "tau": "N m | N"}
 
 
+# Many parameters: the options of a compiled chain, by keyword, as its page lists them.
 def compile(
     chain: Chain,
     function: str,

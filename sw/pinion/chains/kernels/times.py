@@ -33,6 +33,7 @@ _LOOP = 200
 """States of a loop of Python: less than a millisecond, which a busy neighbour rarely interrupts."""
 
 
+# Many parameters: each axis of the experiment is one.
 def chain_times(
     chain: Chain,
     *,

@@ -77,6 +77,7 @@ def source(
     )
 
 
+# Many parameters: a user's options, by keyword, as docs/cuda.md lists them.
 def compile(
     model: Model | str,
     function: str | Function,

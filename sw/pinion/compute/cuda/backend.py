@@ -67,6 +67,8 @@ class CudaBackend(Backend):
         self.kernel.close()
 
 
+# Many parameters: the options of a device are the keywords of its entry point, which `backend`
+# reads.
 def open_backend(
     model: Model,
     function: Function,

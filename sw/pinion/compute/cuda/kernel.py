@@ -141,6 +141,7 @@ class CudaKernel:
     they share the memory that chunks pass through; calls with arrays on the device share nothing.
     """
 
+    # Many parameters: made in one place, of what `compile` was asked and has made.
     def __init__(
         self,
         *,

@@ -89,6 +89,7 @@ class ThreadSource:
     dtype: str
 
 
+# Many parameters: a graph, its arrays, and what its text is to be; tests vary each.
 def thread_source(
     graph: Graph,
     *,

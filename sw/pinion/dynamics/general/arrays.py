@@ -141,6 +141,7 @@ def fd_derivatives(
     return given.shaped(qdd), given.shaped(by_q), given.shaped(by_qd), given.shaped(inverse)
 
 
+# Many parameters: the quantities of the equation, and the terms that rows switch.
 def fd_derivatives_from_minv(
     model: Model,
     q: ArrayLike,
