@@ -13,6 +13,7 @@ from pinion.link import Manifest
 from pinion.link.digests import check_digests
 
 from .build import BuildError
+from .targets import SIM, TARGETS, find_target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,13 +83,13 @@ def maker_for(target: str) -> Maker:
     BuildError
         When nothing does: a build for simulation has none.
     """
-    if target not in MAKERS:
-        boards = ", ".join(sorted(MAKERS))
+    if target not in TARGETS or target == SIM:
+        boards = ", ".join(sorted(TARGETS.keys() - {SIM}))
         raise BuildError(
             f"A build for the target '{target}' has no bitstream: build it again for one of "
             f"{boards} (--target)."
         )
-    return MAKERS[target]
+    return MAKERS[find_target(target).tools]
 
 
 def _vivado(request: Request) -> Mapping[str, Any]:
@@ -122,9 +123,7 @@ def _open_tools(request: Request) -> Mapping[str, Any]:
 
 
 MAKERS: Mapping[str, Maker] = {
-    "vcu118": _vivado,
-    "u250": _vivado,
-    "ulx3s": _open_tools,
-    "ulx3s-spi": _open_tools,
+    "vivado": _vivado,
+    "open": _open_tools,
 }
-"""Makers by target; another tool is another row."""
+"""Makers by the tools of a target."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pinion.base.progress import SILENT, Progress
 from pinion.boards.ecp5.platform import CAPACITY as ECP5
-from pinion.boards.xilinx import load_board
+from pinion.boards.xilinx import board_names, load_board
 from pinion.functions import DISTRIBUTIONS, Function, FunctionError, sample, savings
 from pinion.functions.table import FUNCTIONS
 from pinion.functions.table import function as row_of_table
@@ -38,9 +38,6 @@ DECADES = (-10, 1)
 
 STEPS = 4
 """Bins a decade."""
-
-CARDS = ("vcu118", "u250")
-"""Targets whose boards are cards with PCIe."""
 
 LINE = 200
 """Characters of a source line that a report shows."""
@@ -72,7 +69,7 @@ def build_facts(
         "sources": sources(build),
         "selectors": selectors(build.folder),
         "parts": parts(),
-        "cards": list(CARDS),
+        "cards": list(board_names()),
         "errors": errors(build, states=states, seed=seed, progress=progress) if states else None,
     }
 
@@ -178,7 +175,7 @@ def selectors(folder: Path) -> list[dict[str, Any]]:
 
 def parts() -> dict[str, dict[str, Any]]:
     """Parts of the boards by target: ``part``, its ``capacity`` by resource, and its ``dies``."""
-    boards = {name: load_board(name) for name in CARDS}
+    boards = {name: load_board(name) for name in board_names()}
     found: dict[str, dict[str, Any]] = {
         name: {
             **{"part": board.part, "capacity": dict(board.device)},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
@@ -39,6 +39,7 @@ class Target:
         (:mod:`pinion.hls.schedule.floorplan`).
     reachable_mhz : the clock that the core gets where one is asked for.
     write : adds the board's files to a build folder.
+    tools : what makes its bitstreams (:mod:`pinion.flow.bitstreams`), "" where nothing does.
     """
 
     name: str
@@ -47,10 +48,10 @@ class Target:
     floorplan: bool = False
     reachable_mhz: Callable[[float], float] = _as_wanted
     write: Callable[[Path, Manifest, Progress], None] = _nothing
+    tools: str = ""
 
 
 SIM = "sim"
-TARGETS = (SIM, "vcu118", "u250", "ulx3s", "ulx3s-spi")
 
 
 def find_target(name: str) -> Target:
@@ -63,9 +64,7 @@ def find_target(name: str) -> Target:
     """
     if name not in TARGETS:
         raise TargetError(f"There is no target '{name}'; choose one of {', '.join(TARGETS)}.")
-    if name == SIM:
-        return Target(name=name)
-    return _ulx3s(name) if name.startswith("ulx3s") else _xilinx(name)
+    return TARGETS[name](name)
 
 
 def resolved(request: BuildRequest) -> BuildRequest:
@@ -113,6 +112,7 @@ def _xilinx(name: str) -> Target:
         write=lambda folder, manifest, progress: _drop(
             write_board(folder, manifest, board=board, progress=progress)
         ),
+        tools="vivado",
     )
 
 
@@ -128,8 +128,23 @@ def _ulx3s(name: str) -> Target:
         floorplan=True,
         reachable_mhz=reachable_mhz,
         write=lambda folder, manifest, progress: write_ulx3s(folder, manifest, line=line),
+        tools="open",
     )
 
 
 def _drop(result: object) -> None:
     del result
+
+
+def _simulation(name: str) -> Target:
+    return Target(name=name)
+
+
+TARGETS: Mapping[str, Callable[[str], Target]] = {
+    SIM: _simulation,
+    "vcu118": _xilinx,
+    "u250": _xilinx,
+    "ulx3s": _ulx3s,
+    "ulx3s-spi": _ulx3s,
+}
+"""What makes a `Target` of each name; another board is another row."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pinion.boards.xilinx.board import BOARDS, BoardError, load_board
+from pinion.boards.xilinx.board import BoardError, board_names, load_board
 from pinion.boards.xilinx.clocking import (
     CLOCK_MHZ,
     DETECTOR_MHZ,
@@ -40,7 +40,7 @@ def test_a_setting_keeps_the_limits_and_is_never_too_fast(source: float, wanted:
         [50, 62.5, 100, 125, 150, 175, 180, 200, 220, 225, 240, 275, 300], (50, 125, 180, 250, 300)
     ),
 )
-@pytest.mark.parametrize("name", BOARDS)
+@pytest.mark.parametrize("name", board_names())
 def test_round_figures_are_met_exactly(name: str, mhz: float) -> None:
     board = load_board(name)
     assert reachable_mhz(board, mhz) == mhz

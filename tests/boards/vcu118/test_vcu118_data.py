@@ -12,9 +12,9 @@ import pytest
 from amaranth.build import DiffPairs, Pins, Resource, Subsignal
 
 from pinion.boards.xilinx.board import (
-    BOARDS,
     Board,
     BoardError,
+    board_names,
     constraints_folder,
     load_board,
     read_pins,
@@ -91,7 +91,7 @@ def broken(tmp_path: Path, file: str, old: str, new: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", BOARDS)
+@pytest.mark.parametrize("name", board_names())
 def test_every_board_names_nets_of_its_table_and_says_what_is_unknown(name: str) -> None:
     board = load_board(name)
     assert len(pads(board, crossing=True)) == 5 + 4 * 16 + len(board.leds.nets)
@@ -108,7 +108,7 @@ def test_the_vcu118_is_the_part_that_resources_are_counted_against() -> None:
     assert len(board.pins) == 134
 
 
-@pytest.mark.parametrize("name", BOARDS)
+@pytest.mark.parametrize("name", board_names())
 def test_lanes_run_down_the_quads(name: str) -> None:
     board = load_board(name)
     first = int(board.link.quad[-3:])
@@ -144,7 +144,7 @@ def test_wrong_data_is_refused(tmp_path: Path, file: str, old: str, new: str, ne
 
 
 def test_an_unknown_board_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(BoardError, match=r"'u9000'.*vcu118, u250"):
+    with pytest.raises(BoardError, match=r"'u9000'.*u250, vcu118"):
         load_board("u9000")
     with pytest.raises(BoardError, match="table of pins"):
         read_pins(Path("nowhere.csv"))
@@ -211,7 +211,7 @@ def test_words_that_are_said_to_be_amaranths_stand_in_its_template() -> None:
 
 
 def test_boards_configure_the_generator_alike_but_for_the_place() -> None:
-    first, *others = (configuration(load_board(name)) for name in BOARDS)
+    first, *others = (configuration(load_board(name)) for name in board_names())
     for other in others:
         assert {k for k in first if first[k] != other[k]} <= {
             "CONFIG.pcie_blk_locn",

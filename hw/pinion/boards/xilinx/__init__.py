@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from .board import BOARDS, Board, BoardError, load_board
+from .board import Board, BoardError, board_names, load_board
 from .clocking import reachable_mhz
 from .write import check_scripts, write_board
 
 __all__ = [
-    "BOARDS",
     "Board",
     "BoardError",
+    "board_names",
     "check_scripts",
     "load_board",
     "reachable_mhz",

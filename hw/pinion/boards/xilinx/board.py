@@ -16,9 +16,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-BOARDS = ("vcu118", "u250")
-"""Boards with files of their own under ``constraints/``."""
-
 _PIN = re.compile(r"[A-Z]{1,2}[1-9]\d?")
 _STANDARD = re.compile(r"[A-Z][A-Z0-9_]*")
 
@@ -162,12 +159,24 @@ def constraints_folder() -> Path:
 
 
 @cache
+def board_names(folder: Path | None = None) -> tuple[str, ...]:
+    """Boards with files of their own: those with a table of pins.
+
+    Parameters
+    ----------
+    folder : of the files; the constraints' folder by default.
+    """
+    end = "_pins.csv"
+    tables = (folder or constraints_folder()).glob(f"*{end}")
+    return tuple(sorted(table.name.removesuffix(end) for table in tables))
+
+
 def load_board(name: str, folder: Path | None = None) -> Board:
     """A board by name.
 
     Parameters
     ----------
-    name : one of `BOARDS`, or any other that has a file.
+    name : of a board that has a file.
     folder : of ``NAME.toml`` and its table; the constraints' folder by default.
 
     Raises
@@ -178,7 +187,9 @@ def load_board(name: str, folder: Path | None = None) -> Board:
     folder = folder or constraints_folder()
     path = folder / f"{name}.toml"
     if not path.is_file():
-        raise BoardError(f"There is no board '{name}': choose one of {', '.join(BOARDS)}.")
+        raise BoardError(
+            f"There is no board '{name}': choose one of {', '.join(board_names(folder))}."
+        )
     try:
         data = tomllib.loads(path.read_text())
         pins = read_pins(folder / data["pins"])
