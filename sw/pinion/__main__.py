@@ -6,9 +6,11 @@ Without it the version and a page of help are still there.
 from __future__ import annotations
 
 import ast
+import io
 import os
 import sys
 from pathlib import Path
+from typing import Any, TextIO
 
 from pinion.base.installation import install_hint, missing_module, namesake, version
 
@@ -38,15 +40,55 @@ def _open_streams() -> None:
     """Open the null device in place of standard streams that the caller closed (``>&-``).
 
     Else Python has None for them, and the next file or pipe that is opened gets their number: what
-    a tool prints would end in it.
+    a tool prints would end in it. What is written into a pipe whose reader has left (``| head``)
+    goes to the null device too.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
-        if getattr(sys, name) is None:
+        stream = getattr(sys, name)
+        if stream is None:
             null = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: that stream's
             os.set_inheritable(null, null == number)
             # It stays open as long as the process.
             stream = open(null, "w" if number else "r", encoding="utf-8")  # noqa: SIM115
             setattr(sys, name, stream)
+        elif number and stream is getattr(sys, f"__{name}__"):  # not what a caller captures
+            setattr(sys, name, _unheard(stream))
+
+
+class _Unheard(io.FileIO):
+    """A standard stream that ends in the null device once nobody reads it."""
+
+    def write(self, data: Any, /) -> int:
+        """Write, as a file does."""
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self.fileno())  # what a tool prints goes there as well
+            os.close(null)
+            return super().write(data)
+
+
+def _unheard(stream: TextIO) -> TextIO:
+    """The stream on a file that outlives its reader; as it is where it is no plain file.
+
+    Else the verb would end where it prints, with the exit code of a check that failed.
+    """
+    if not isinstance(stream, io.TextIOWrapper):
+        return stream
+    buffer = stream.buffer
+    unbuffered = type(buffer) is io.FileIO  # python -u
+    if not unbuffered and type(getattr(buffer, "raw", None)) is not io.FileIO:
+        return stream
+    stream.flush()
+    raw = _Unheard(stream.fileno(), "w", closefd=False)
+    return io.TextIOWrapper(
+        raw if unbuffered else io.BufferedWriter(raw),
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
 
 
 def _without_extra(arguments: list[str]) -> str | None:

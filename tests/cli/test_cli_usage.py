@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import subprocess
 import sys
@@ -224,14 +225,57 @@ def test_what_is_only_read_needs_no_heavy_package(arguments: list[str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_reader_that_leaves_is_no_error() -> None:
-    code = "from pinion.cli import main; main(['info', 'atlas'])"
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as child:
-        assert child.stdout is not None and child.stderr is not None
-        child.stdout.close()
-        assert b"Traceback" not in child.stderr.read()
+def _unheard(
+    *arguments: object, both: bool = False, buffered: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """The command behind whose standard output, or both streams, nobody reads any more."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    try:
+        return subprocess.run(
+            [sys.executable, *(() if buffered else ("-u",)), "-m", "pinion", *map(str, arguments)],
+            stdout=writes,
+            stderr=subprocess.STDOUT if both else subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=600,
+        )
+    finally:
+        os.close(writes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    some_rows(
+        [
+            (("info", "two_link"), 0),
+            (("info", "atlas", "--json"), 0),  # more than a buffer holds
+            (("robots",), 0),
+            (("--version",), 0),
+            (("build", "--help"), 0),
+            (("info", "nobody"), 2),
+        ],
+        [(("info", "two_link"), 0), (("--version",), 0), (("info", "nobody"), 2)],
+    ),
+)
+def test_a_reader_that_leaves_is_no_error(arguments: tuple[str, ...], code: int) -> None:
+    done = _unheard(*arguments)
+    assert done.returncode == code
+    assert done.stderr.count("\n") == (code != 0), done.stderr
+    assert _unheard(*arguments, both=True).returncode == code
+
+
+def test_a_reader_that_leaves_is_no_error_without_buffers_either() -> None:
+    done = _unheard("info", "two_link", buffered=False)
+    assert done.returncode == 0 and done.stderr == ""
+
+
+@pytest.mark.slow
+def test_a_verb_goes_on_when_its_reader_has_left(tmp_path: Path) -> None:
+    folder = tmp_path / "made"
+    assert _unheard("build", "pendulum", "rnea", "-o", folder, both=True).returncode == 0
+    assert _unheard("verify", folder, "--samples", "20", both=True).returncode == 0
+    assert (folder / "errors.json").exists()
 
 
 def _closed(streams: str, *arguments: object) -> subprocess.CompletedProcess[str]:

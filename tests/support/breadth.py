@@ -6,36 +6,53 @@ cheapest of a kind stays, so that `make test` asks everything once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import pytest
 
 Quick = int | Collection[Any] | Callable[..., bool]
-"""How many of the first, which ones, or whether one is (a row hands its cells in)."""
+"""How many of the first, which ones, or whether one is (a row hands its cells in).
+
+A case that is not there raises a ValueError, as does a question that no case passes: a slip would
+make all of them slow in silence. Where all shall be, the number 0 says so.
+"""
 
 _Param = type(pytest.param())
 
 
 def some(cases: Iterable[Any], quick: Quick) -> list[Any]:
     """Cases of one argument; those that are not quick are slow."""
-    return [_case(place, case, [case], quick) for place, case in enumerate(cases)]
+    params = [case if isinstance(case, _Param) else pytest.param(case) for case in cases]
+    return _marked(params, [param.values[0] for param in params], quick)
 
 
 def some_rows(cases: Iterable[Any], quick: Quick) -> list[Any]:
     """Cases of several arguments, one tuple each; those that are not quick are slow."""
-    return [_case(place, case, list(case), quick) for place, case in enumerate(cases)]
+    params = [case if isinstance(case, _Param) else pytest.param(*case) for case in cases]
+    return _marked(params, [tuple(param.values) for param in params], quick)
 
 
-def _case(place: int, case: Any, cells: list[Any], quick: Quick) -> Any:
-    marks, name = [], None
-    if isinstance(case, _Param):
-        cells, marks, name = list(case.values), list(case.marks), case.id
-        case = cells[0] if len(cells) == 1 else tuple(cells)
+def _marked(params: Sequence[Any], cases: Sequence[Any], quick: Quick) -> list[Any]:
+    marked = []
+    for param, stays in zip(params, _staying(params, cases, quick), strict=True):
+        marks = list(param.marks)
+        if not stays and not any(mark.name == "slow" for mark in marks):
+            marks.append(pytest.mark.slow)
+        marked.append(pytest.param(*param.values, marks=marks, id=param.id))
+    return marked
+
+
+def _staying(params: Sequence[Any], cases: Sequence[Any], quick: Quick) -> list[bool]:
     if isinstance(quick, int):
-        stays = place < quick
-    else:
-        stays = bool(quick(*cells)) if callable(quick) else case in quick
-    if not stays and not any(mark.name == "slow" for mark in marks):
-        marks.append(pytest.mark.slow)
-    return pytest.param(*cells, marks=marks, id=name)
+        if quick < 0:
+            raise ValueError(f"{quick} cases are none: give the number that stays, from 0 on.")
+        return [place < quick for place in range(len(cases))]
+    if callable(quick):
+        stays = [bool(quick(*param.values)) for param in params]
+        if cases and not any(stays):
+            raise ValueError(f"None of the cases {cases} is quick: mend what asks, or give 0.")
+        return stays
+    if unknown := [one for one in quick if one not in cases]:
+        raise ValueError(f"The quick cases {unknown} are not among {cases}: name some that are.")
+    return [case in quick for case in cases]
