@@ -14,7 +14,7 @@ FOLDERS = ("sw", "hw", "sim", "fixedpoint", "constraints")
 
 def places(root: Path, word: str) -> set[str]:
     """Files of the product that have a word in their text or in their name."""
-    pattern = re.compile(rf"(?<![a-z0-9]){word}(?![a-z0-9])")
+    pattern = re.compile(rf"(?<![a-z0-9_]){word}(?![a-z0-9])")
     found = {
         path.relative_to(root).as_posix()
         for folder in FOLDERS
@@ -43,7 +43,7 @@ def test_an_experiment_is_a_folder_and_a_call(root: Path, name: str) -> None:
     others = {
         path.relative_to(root).as_posix()
         for path in (root / "sw").rglob("*.py")
-        if f"pinion.bench.{name}" in path.read_text() and folder not in path.parents
+        if f"from pinion.bench.{name}" in path.read_text() and folder not in path.parents
     }
     assert others <= {"sw/pinion/cli/bench.py", "sw/pinion/cli/demo_mpc.py"} | {
         path.relative_to(root).as_posix() for path in (root / "sw/pinion/bench").rglob("*.py")
