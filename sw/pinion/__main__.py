@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> None:
     if text := namesake():
         print(text, file=sys.stderr)
     try:
-        from .cli import main as command
+        from pinion.cli import main as command
     except ModuleNotFoundError as error:
         text = missing_module(error)
         if text is None:
