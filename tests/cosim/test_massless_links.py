@@ -75,6 +75,7 @@ def test_an_armature_in_base_axes(tmp_path: Path) -> None:
 
     model = opened(tmp_path, FREE).model
     assert model.bodies[0].joint.armature_in_base
+    assert summarise(model)["joints"][0]["armature_in_base"] is True
     build(model, "rnea", tmp_path / "core", formats="auto")
     found = verify(tmp_path / "core", samples=300)
     assert found["mismatches"] == 0

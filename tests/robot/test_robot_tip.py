@@ -155,6 +155,7 @@ def test_armature_is_read_stored_and_shown() -> None:
     model = load_text(text)
     assert [body.joint.armature for body in model.bodies] == [0.25, 0.0]
     assert summarise(model)["joints"][0]["armature"] == 0.25
+    assert summarise(model)["joints"][0]["armature_in_base"] is False
     data = json.loads(json.dumps(model_to_dict(model)))
     assert model_from_dict(data) == model
     # Models that were stored before these fields existed can still be read.

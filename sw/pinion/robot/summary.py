@@ -61,6 +61,7 @@ class JointSummary(TypedDict):
     damping: float
     friction: float
     armature: float
+    armature_in_base: bool
     stiffness: float
     rest: float
     damping_poly: list[float]
@@ -147,6 +148,7 @@ def _joint(model: Model, number: int) -> JointSummary:
         "damping": joint.damping,
         "friction": joint.friction,
         "armature": joint.armature,
+        "armature_in_base": joint.armature_in_base,
         "stiffness": joint.stiffness,
         "rest": joint.rest,
         "damping_poly": list(joint.damping_poly),
