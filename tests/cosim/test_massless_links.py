@@ -11,7 +11,7 @@ from pinion import driver
 from pinion.cosim.verify import verify
 from pinion.functions import function as row_of
 from pinion.functions import sample
-from pinion.robot import load_text
+from pinion.robot import load_text, summarise
 from tests.robot.test_robot_faults import WRIST
 from tests.support.builds import build
 
