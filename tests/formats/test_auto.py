@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pinion.base.progress import Progress
 from pinion.cosim.verify import verify
 from pinion.fixedpoint import Format
 from pinion.flow.build import Build
@@ -65,7 +66,7 @@ def test_the_error_that_was_asked_for_is_reached_by_whole_units(robot: str, name
         # Between the two ends, on a scale of magnitudes.
         goal = finest * 1.05 * (loosest / finest) ** share / 0.75
         lines: list[str] = []
-        fixed = replace(auto, max_error=goal).refine(real, II, lines.append)[0]
+        fixed = replace(auto, max_error=goal).refine(real, II, Progress(lines.append))[0]
         error = auto.error(real, fixed)
         assert error <= 0.75 * goal
         wide = wide_products(fixed)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pinion.base.progress import Progress
 from pinion.compute import cpu
 from pinion.compute.cuda import Kept, cooperative
 from pinion.compute.cuda.cubin import ARCHITECTURES, Cubin, compile_cubin
@@ -122,7 +123,7 @@ def test_compiling_is_told_once(tmp_path: Path) -> None:
     told: list[str] = []
     text = 'extern "C" __global__ void here() {}'
     for _ in range(2):
-        compiled = Kept(Cache(tmp_path), told.append)("here", text, "sm_90")
+        compiled = Kept(Cache(tmp_path), Progress(told.append))("here", text, "sm_90")
         assert compiled[:4] == b"\x7fELF"
     assert told == ["Compiling here for sm_90; it is kept for later"]
 
