@@ -12,7 +12,7 @@ from tests.support.snippets import Block, blocks, program, run
 
 ROOT = Path(__file__).parents[2]
 
-_NEEDS = re.compile(r"pinion\.compute\.(torch|jax) import")
+_NEEDS = re.compile(r"pinion\.compute\.frameworks\.(torch|jax) import")
 
 
 def _found() -> dict[tuple[str, str], list[Block]]:
