@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -564,6 +565,6 @@ def test_the_formats_of_a_graph_are_derived_once(
         calls.append(graph)
         return formats(graph)
 
-    monkeypatch.setattr("pinion.hls.schedule.check.formats", counted)
+    monkeypatch.setattr(sys.modules[check_schedule.__module__], "formats", counted)
     check_schedule(*shifting)
     assert 1 <= len(calls) <= 2

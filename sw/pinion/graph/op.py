@@ -78,8 +78,7 @@ class Op:
     unit : kind of hardware unit, or "" where the node needs none of its own.
     unit_price : of a function, what a unit costs, in multipliers.
     unit_latency : of a function, cycles from operands to result for words of so many bits; None
-        where that depends on more, and :class:`pinion.hls.timing.Timing` has a member of the unit's
-        name.
+        where that depends on more, and the schedule's ``Timing`` has a member of the unit's name.
     unit_flags : of a function, whether a unit has an overflow flag.
     check : a complaint about a node's operands and parameters, or "".
     commutative : its two operands may change places.
