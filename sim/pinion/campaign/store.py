@@ -16,13 +16,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pinion.base.places import check_place
+from pinion.batch import Closing
 
 from .errors import CampaignError
 from .plan import Plan, difference
@@ -65,7 +65,7 @@ class Record:
     worker: str
 
 
-class Store:
+class Store(Closing):
     """An open campaign's file; a context manager that lets go of it."""
 
     def __init__(self, database: sqlite3.Connection, lock: ExitStack, path: Path) -> None:
@@ -131,17 +131,6 @@ class Store:
         """Let go of the file."""
         self._database.close()
         self._lock.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def finished(self) -> set[int]:
         """Numbers of the chunks that are there."""

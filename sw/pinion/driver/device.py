@@ -11,13 +11,12 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from types import MappingProxyType, TracebackType
-from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.batch import InputError, RequestArrays, by_name, validate_arrays
-from pinion.batch.backend import backend_table
+from pinion.batch.backend import Backend, backend_table
 from pinion.batch.result import Result
 from pinion.link import MAX_COUNT, Manifest
 
@@ -44,7 +43,7 @@ GRACE = 1.0
 _CLOSED_BEFORE = "The device was closed before any of this batch was sent."
 
 
-class Device:
+class Device(Backend):
     """An open card that holds one build; use it as a context manager.
 
     Batches may come from any number of threads; several are under way at a time, and results come
@@ -231,10 +230,6 @@ class Device:
                 raise
             raise DriverError(_CLOSED_BEFORE) from None
 
-    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
-        """Compute a batch and wait for it, as `run` does."""
-        return self.run(*values, **arrays)
-
     def allocate(self, count: int) -> Buffers:
         """Packets for so many requests that a program fills and reads in place.
 
@@ -348,9 +343,6 @@ class Device:
             _close(self._transport)
             # Of a broken card they may have been inside a transfer, which the closing ends.
             self._session.join(GRACE)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self,

@@ -11,9 +11,9 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from pinion.batch import Closing
 from pinion.link import register
 
 from .faults import FaultPlan, Record
@@ -29,7 +29,7 @@ class StandInError(RuntimeError):
     """The stand-in cannot be started, or ended by itself; the message says why."""
 
 
-class StandIn:
+class StandIn(Closing):
     """A card for ``driver.open(folder, device=card.device)``; use it as a context manager.
 
     Parameters
@@ -139,17 +139,6 @@ class StandIn:
         unmount(self.at)
         if self._made and self.at.is_dir():
             self.at.rmdir()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _ask(self, command: dict[str, Any]) -> dict[str, Any]:
         return self._say(command, wait=PATIENCE)
