@@ -1,0 +1,69 @@
+"""What `make lint` checks of names: ``python -m tests.support.names [PATH ...]``.
+
+A name says what its value is, not how it came about or that it is there.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+FOLDERS = ("fixedpoint", "sw", "hw", "sim", "tests", "benchmarks", "examples", "docs", ".ci")
+
+VAGUE = frozenset(
+    [
+        "asked",
+        "came",
+        "chosen",
+        "done",
+        "drawn",
+        "found",
+        "given",
+        "got",
+        "held",
+        "here",
+        "kept",
+        "known",
+        "made",
+        "one",
+        "own",
+        "said",
+        "seen",
+        "shown",
+        "taken",
+        "there",
+        "told",
+        "tried",
+        "wanted",
+        "what",
+    ]
+)
+"""Participles and pronouns that say nothing of a value."""
+
+
+def vague_names(source: str) -> Iterator[tuple[int, str]]:
+    """Line and name of every variable and parameter with a vague name."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in VAGUE:
+            yield node.lineno, node.id
+        elif isinstance(node, ast.arg) and node.arg in VAGUE:
+            yield node.lineno, node.arg
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print each vague name; 1 if there is one, and 2 if no file was read."""
+    roots = list(sys.argv[1:] if arguments is None else arguments) or list(FOLDERS)
+    files = sorted(f for r in map(Path, roots) for f in ([r] if r.is_file() else r.rglob("*.py")))
+    names = [(f, *name) for f in files for name in sorted(set(vague_names(f.read_text())))]
+    for file, line, name in names:
+        print(f"{file}:{line}: name '{name}' does not say what it holds")
+    if not files:
+        print(f"no Python files under {', '.join(roots)}", file=sys.stderr)
+        return 2
+    return 1 if names else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
