@@ -1,0 +1,37 @@
+"""The checks of names and of the form of imports can fail."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.import_style import exports, violations
+from tests.support.names import vague_names
+
+INTERFACE = exports(
+    "pinion.link",
+    'from .manifest import Manifest, load\nfrom .crc import crc\n__all__ = ["Manifest", "crc"]\n',
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("from .model import Model", None),
+        ("from .edit.locks import lock", None),
+        ("from pinion.robot.model import Model", None),
+        ("from pinion.link import Manifest", None),
+        ("from pinion.link.manifest import load", None),
+        ("from ..model import Model", "import modules above this folder by their full name"),
+        ("from pinion.robot.read.urdf import parse", "import '.urdf' by one dot"),
+        ("from pinion.link.manifest import Manifest", "import 'Manifest' from 'pinion.link'"),
+    ],
+)
+def test_an_import_of_another_form_is_found(line: str, sentence: str | None) -> None:
+    sentences = [s for _, s in violations("pinion.robot.read", line, {"pinion.link": INTERFACE})]
+    assert sentences == ([] if sentence is None else [sentence])
+
+
+def test_vague_names_are_found_wherever_they_are_bound() -> None:
+    source = "def f(given):\n    for own in given:\n        found = [one for one in own]\n"
+    assert sorted(vague_names(source)) == [(1, "given"), (2, "own"), (3, "found"), (3, "one")]
+    assert list(vague_names("def f(count):\n    for row in range(count):\n        row()\n")) == []
