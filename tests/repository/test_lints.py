@@ -1,4 +1,4 @@
-"""The checks of names and of the form of imports can fail."""
+"""The checks of names, of the form of imports and of commits' subjects can fail."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.import_style import exports, violations
 from tests.support.names import vague_names
+from tests.support.subjects import LIMIT, long_subjects
 
 INTERFACE = exports(
     "pinion.link",
@@ -35,3 +36,8 @@ def test_vague_names_are_found_wherever_they_are_bound() -> None:
     source = "def f(given):\n    for own in given:\n        found = [one for one in own]\n"
     assert sorted(vague_names(source)) == [(1, "given"), (2, "own"), (3, "found"), (3, "one")]
     assert list(vague_names("def f(count):\n    for row in range(count):\n        row()\n")) == []
+
+
+def test_a_long_subject_is_found() -> None:
+    long, short = "abc1234 " + "x" * (LIMIT + 1), "abc1234 " + "x" * LIMIT
+    assert long_subjects(f"{short}\n{long}\n") == [long]
