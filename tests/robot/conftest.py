@@ -1,4 +1,4 @@
-"""Makes the helpers beside these tests importable as `tests.robot.*`, however pytest starts."""
+"""Import path for the helpers `tests.robot.*`, however pytest starts."""
 
 from __future__ import annotations
 

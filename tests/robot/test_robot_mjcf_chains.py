@@ -1,4 +1,4 @@
-"""Several joints in one body of an MJCF file: a chain of links without mass, against MuJoCo."""
+"""Several joints in one body of an MJCF file, a chain of massless links, against MuJoCo."""
 
 from __future__ import annotations
 
@@ -128,10 +128,10 @@ def states(model: Model, count: int) -> tuple[Array, Array, Array]:
     return q, qd, qdd
 
 
-def close(got: Array, want: Array, tolerance: float = 1e-10) -> None:
-    assert np.shape(got) == np.shape(want)
-    error = np.max(np.abs(np.asarray(got) - want)) / np.max(np.abs(want))
-    assert error <= tolerance, (error, got, want)
+def close(ours: Array, theirs: Array, tolerance: float = 1e-10) -> None:
+    assert np.shape(ours) == np.shape(theirs)
+    error = np.max(np.abs(np.asarray(ours) - theirs)) / np.max(np.abs(theirs))
+    assert error <= tolerance, (error, ours, theirs)
 
 
 @pytest.mark.parametrize("name", list(ROBOTS))
@@ -146,7 +146,7 @@ def test_dynamics_are_mujocos(tmp_path: Path, name: str) -> None:
         close(dynamics.crba(model, q), M)
         close(dynamics.minv(model, q), np.linalg.inv(M), 1e-8)
         close(dynamics.minv(model, q, method="aba"), np.linalg.inv(M), 1e-8)
-        # Efforts of rigid bodies' size, so that qdd is not the difference of large numbers.
+        # Efforts of realistic size, so that qdd is not the difference of large numbers.
         forward = robot.forward(q, qd, tau)
         close(forward, qdd, 1e-7)
         close(dynamics.aba(model, q, qd, tau, joint_terms=True), forward, 1e-8)
@@ -156,9 +156,9 @@ def test_dynamics_are_mujocos(tmp_path: Path, name: str) -> None:
 def test_bodies_stand_where_mujoco_has_them(tmp_path: Path, name: str) -> None:
     robot = opened(tmp_path, ROBOTS[name])
     for q in states(robot.model, 5)[0]:
-        stands = robot.placements(q)
-        assert len(stands) == robot.compiled.nbody
-        for body, (R, p) in stands.items():
+        placements = robot.placements(q)
+        assert len(placements) == robot.compiled.nbody
+        for body, (R, p) in placements.items():
             ours = dynamics.frame_placement(robot.model, q, body)
             np.testing.assert_allclose(ours[0], R, rtol=0, atol=1e-12)
             np.testing.assert_allclose(ours[1], p, rtol=0, atol=1e-12)
@@ -176,8 +176,8 @@ def test_a_link_without_mass_is_the_body_as_the_joints_up_to_it_move_it(tmp_path
             ("head_b", "head", 2),
             ("eye_c", "eye", 4),
         ):
-            held = np.concatenate([q[:moved], start[moved:]])
-            R, p = robot.placements(held)[body]
+            locked = np.concatenate([q[:moved], start[moved:]])
+            R, p = robot.placements(locked)[body]
             ours = dynamics.frame_placement(model, q, link)
             np.testing.assert_allclose(ours[0], R, rtol=0, atol=1e-12)
             np.testing.assert_allclose(ours[1], p, rtol=0, atol=1e-12)
