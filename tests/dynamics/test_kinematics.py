@@ -239,9 +239,9 @@ def test_they_run_on_tracing_symbols() -> None:
 def test_errors_name_what_is_wrong() -> None:
     model = load("iiwa14")
     q = np.zeros(7)
-    with pytest.raises(DynamicsError, match=r"no link called 'iiwa_link_77': try .*'iiwa_link_7'"):
+    with pytest.raises(DynamicsError, match=r"no link 'iiwa_link_77' .*perhaps .*'iiwa_link_7'"):
         dynamics.frame_placement(model, q, "iiwa_link_77")
-    with pytest.raises(DynamicsError, match="lists no frames"):
+    with pytest.raises(DynamicsError, match=r"no link 'hand'"):
         dynamics.frame_jacobian(planar_arm((1.0,), (1.0,)), [0.0], "hand")
     with pytest.raises(DynamicsError, match=r"reference is 'body', choose one of 'world', 'loc"):
         dynamics.frame_jacobian(model, q, "iiwa_link_7", reference="body")  # type: ignore[arg-type]

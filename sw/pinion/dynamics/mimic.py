@@ -229,10 +229,10 @@ def reduce_mimic(model: Model) -> MimicMap:
     Gq, G, c = np.zeros((model.nq, tied.nq)), np.zeros((model.nv, tied.nv)), np.zeros(model.nq)
     places = list(zip(model.q_slices, model.v_slices, strict=True))
     columns = list(zip(tied.q_slices, tied.v_slices, strict=True))
-    for (at, own), tie in zip(places, ties(model), strict=True):
+    for (at, v_at), tie in zip(places, ties(model), strict=True):
         q_column, v_column = columns[tie.leader]
         Gq[at, q_column] = tie.ratio * np.eye(at.stop - at.start)
-        G[own, v_column] = tie.ratio * np.eye(own.stop - own.start)
+        G[v_at, v_column] = tie.ratio * np.eye(v_at.stop - v_at.start)
         c[at] = tie.offset
     joints = tuple(body.joint.name for body in tied.bodies if not tied.follows(body))
     return MimicMap(model=model, joints=joints, G=G, Gq=Gq, c=c)

@@ -126,13 +126,13 @@ def regrouped_model(model: Model) -> Model:
     for i in reversed(range(len(inertias))):
         body = model.bodies[i]
         if body.joint.kind is JointKind.REVOLUTE:
-            whole = inertias[i]
+            inertia = inertias[i]
             round_part = Parameters(
-                m=whole.m,
-                h=np.array([0.0, 0.0, whole.h[2]]),
-                I=np.diag([whole.I[1, 1], whole.I[1, 1], 0.0]),
+                m=inertia.m,
+                h=np.array([0.0, 0.0, inertia.h[2]]),
+                I=np.diag([inertia.I[1, 1], inertia.I[1, 1], 0.0]),
             )
-            inertias[i] = whole.minus(round_part)
+            inertias[i] = inertia.minus(round_part)
             if body.parent >= 0:
                 tree = body.joint.tree
                 carried = round_part.turned(np.array(tree.E)).moved(np.array(tree.r))
@@ -187,8 +187,8 @@ def unit_of_length(model: Model) -> float:
     for body, count in zip(model.bodies, carried, strict=True):
         for component in map(abs, body.joint.tree.r):
             if UNITS[0] <= component <= UNITS[1]:
-                known = next((x for x in sums if abs(x - component) <= SAME * x), component)
-                sums[known] = sums.get(known, 0) + count
+                length = next((x for x in sums if abs(x - component) <= SAME * x), component)
+                sums[length] = sums.get(length, 0) + count
     return max(sums, key=lambda unit: sums[unit], default=1.0)
 
 
@@ -219,12 +219,12 @@ def parameters(inertia: Inertia) -> Parameters:
     return Parameters(m=inertia.mass, h=np.array(inertia.h), I=full)
 
 
-def rebuilt(body: Body, lever: Array, found: Parameters) -> Body:
+def rebuilt(body: Body, lever: Array, figures: Parameters) -> Body:
     """Return a body with a new place on its axis and a new inertia."""
-    I = found.I  # noqa: E741 - the field's name for it
+    I = figures.I  # noqa: E741 - the field's name for it
     inertia = Inertia(
-        mass=snapped(found.m),
-        h=vec3(found.h),
+        mass=snapped(figures.m),
+        h=vec3(figures.h),
         I=(
             snapped(I[0, 0]),
             snapped(I[0, 1]),

@@ -26,7 +26,7 @@ from .articulated import (
     yielding,
 )
 from .axis import axis_effort, joint_transform, numbered_axes
-from .checks import DynamicsError
+from .checks import DynamicsError, check_choice
 from .coupled import elimination_parents
 from .crba import crba_scalars, empty_square
 from .joint_terms import joint_terms_of
@@ -59,20 +59,17 @@ def minv_scalars(
     minv : (nv, nv) scalars, symmetric: the two triangles are the same objects. Joints that share no
         joint on their ways to the base have the constant zero.
     """
+    check_choice("method", method, MINV_METHODS)
     if method == "ltdl":
         M = crba_scalars(model, q, region=region)
         parents, at_body = elimination_parents(model), by_velocity(model, region)
         return inverse(parents, factors(parents, M, at_body), at_body)
-    if method == "aba":
-        if model.coupled:
-            raise DynamicsError(
-                f"Joints of {model.name!r} mimic others, and articulated bodies have no ties: take "
-                "the method 'ltdl'."
-            )
-        return minv_by_articulated_bodies(model, q, region)
-    raise ValueError(
-        f"minv has no method {method!r}: choose one of {', '.join(map(repr, MINV_METHODS))}."
-    )
+    if model.coupled:
+        raise DynamicsError(
+            f"{model.name!r} has mimic joints, which articulated bodies do not support: choose "
+            "the method 'ltdl'."
+        )
+    return minv_by_articulated_bodies(model, q, region)
 
 
 def minv_by_articulated_bodies(
@@ -86,9 +83,9 @@ def minv_by_articulated_bodies(
             transforms.append(joint_transform(body.joint, q[at]))
     pivots = articulated_pivots(model, transforms, region)
     minv = empty_square(n)
-    for i, own in enumerate(model.v_slices):
+    for i, v_at in enumerate(model.v_slices):
         with region("column", i + 1):
-            for j in range(own.start, own.stop):
+            for j in range(v_at.start, v_at.stop):
                 column = unit_response(model, transforms, pivots, i, j)
                 for k, entry in enumerate(column):
                     minv[k][j] = minv[j][k] = entry
@@ -129,23 +126,23 @@ def unit_response(
     joints = numbered_axes(model)
     efforts: list[Scalar] = [0.0] * model.nv
     f = NOTHING
-    own = 1.0  # effort at axis j, and none at those before it
+    unit_effort = 1.0  # effort at axis j, and none at those before it
     for i in (body, *ancestors(model.parents, body)):
         for k, axis in reversed(joints[i]):
             if k > j:
                 continue
-            efforts[k] = sub(own, axis_effort(axis, f))
-            f = yielding(axis, pivots[k], f, efforts[k], own)
-            own = 0.0
+            efforts[k] = sub(unit_effort, axis_effort(axis, f))
+            f = yielding(axis, pivots[k], f, efforts[k], unit_effort)
+            unit_effort = 0.0
         f = transforms[i].force_to_parent(*f)
     column: list[Scalar] = []
     a: list[Spatial] = []
     for i, parent in enumerate(model.parents[: body + 1]):
-        before = NOTHING if parent < 0 else a[parent]
-        own_a = transforms[i].motion_to_child(*before)
+        a_parent = NOTHING if parent < 0 else a[parent]
+        a_child = transforms[i].motion_to_child(*a_parent)
         for k, axis in joints[i]:
             if k <= j:
-                qdd, own_a = response(axis, pivots[k], efforts[k], own_a)
+                qdd, a_child = response(axis, pivots[k], efforts[k], a_child)
                 column.append(qdd)
-        a.append(own_a)
+        a.append(a_child)
     return column

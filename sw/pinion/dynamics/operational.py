@@ -146,8 +146,8 @@ def inverse_operational_space_inertia(
     DynamicsError : as :func:`pinion.dynamics.frame_jacobian` and :func:`pinion.dynamics.minv`.
     """
     J = _jacobian(model, q, frame, reference=reference)
-    found = J @ _minv(model, q) @ np.swapaxes(J, -1, -2)
-    return np.asarray((found + np.swapaxes(found, -1, -2)) / 2.0)
+    product = J @ _minv(model, q) @ np.swapaxes(J, -1, -2)
+    return np.asarray((product + np.swapaxes(product, -1, -2)) / 2.0)
 
 
 @needs_inverse
@@ -172,26 +172,26 @@ def operational_space_inertia(
     added = as_numbers("damping", damping)
     if not np.all(added):
         check_free(model, frame)
-    found = inverse_operational_space_inertia(model, q, frame, reference=reference)
-    found = found + added[..., None, None] * np.eye(DIRECTIONS)
+    mobility = inverse_operational_space_inertia(model, q, frame, reference=reference)
+    mobility = mobility + added[..., None, None] * np.eye(DIRECTIONS)
     try:
-        made = np.linalg.inv(found)
+        inertia = np.linalg.inv(mobility)
     except np.linalg.LinAlgError:
         raise DynamicsError(
             f"The link {frame!r} of {model.name!r} cannot be moved in every direction in one of "
             "these postures, so that its operational-space inertia does not exist: pass other "
             "positions, or a damping above 0."
         ) from None
-    return np.asarray((made + np.swapaxes(made, -1, -2)) / 2.0)
+    return np.asarray((inertia + np.swapaxes(inertia, -1, -2)) / 2.0)
 
 
 def check_free(model: Model, frame: str) -> None:
     """Raise where fewer than six velocities move a link."""
-    own = model.v_slices
-    tied = ties(model) if model.coupled else [Tie(leader=k) for k in range(len(own))]
+    v_slices = model.v_slices
+    tied = ties(model) if model.coupled else [Tie(leader=k) for k in range(len(v_slices))]
     moving: set[int] = set()
     for i in path_to(model, frame_of(model, frame).body):
-        leader = own[tied[i].leader]
+        leader = v_slices[tied[i].leader]
         moving.update(range(leader.start, leader.stop))
     if len(moving) < DIRECTIONS:
         raise DynamicsError(

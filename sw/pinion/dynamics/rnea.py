@@ -259,8 +259,8 @@ def less_external(f: Spatial, f_ext: Sequence[Sequence[Scalar]] | None, body: in
     """
     if f_ext is None:
         return f
-    given = f_ext[body]
-    return vsub(f[0], (given[0], given[1], given[2])), vsub(f[1], (given[3], given[4], given[5]))
+    n_x, n_y, n_z, f_x, f_y, f_z = f_ext[body]
+    return vsub(f[0], (n_x, n_y, n_z)), vsub(f[1], (f_x, f_y, f_z))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,9 +300,9 @@ def forward_body(
     body = model.bodies[i]
     X = joint_transform(body.joint, q)
     parent = base_motion(model) if body.parent < 0 else before[body.parent].motion
-    motion, seen = forward_step(body.joint, parent, X, qd, qdd)
+    motion, carried = forward_step(body.joint, parent, X, qd, qdd)
     f = less_external(body_force(body.inertia, motion), f_ext, i)
-    return BodyState(X=X, motion=motion, before=seen, f=f)
+    return BodyState(X=X, motion=motion, before=carried, f=f)
 
 
 def forward_pass(
@@ -320,9 +320,9 @@ def forward_pass(
     Arguments as for :func:`rnea_scalars`.
     """
     states: list[BodyState] = []
-    for i, (at, own) in enumerate(zip(model.q_slices, model.v_slices, strict=True)):
+    for i, (at, v_at) in enumerate(zip(model.q_slices, model.v_slices, strict=True)):
         with region(name, i + 1):
-            states.append(forward_body(model, i, states, q[at], qd[own], qdd[own], f_ext))
+            states.append(forward_body(model, i, states, q[at], qd[v_at], qdd[v_at], f_ext))
     return states
 
 
@@ -346,12 +346,12 @@ def backward_pass(
     origin in its coordinates.
     """
     f = [state.f for state in states]
-    own = model.v_slices
+    v_slices = model.v_slices
     tau: list[Scalar] = [0.0] * model.nv
     for i in reversed(range(len(states))):
         body = model.bodies[i]
         with region("backward", i + 1):
-            tau[own[i]], carried = backward_step(axes(body.joint), states[i].X, f[i])
+            tau[v_slices[i]], carried = backward_step(axes(body.joint), states[i].X, f[i])
             if body.parent >= 0:
                 f[body.parent] = plus(f[body.parent], carried)
     return tau, f
@@ -394,8 +394,8 @@ def rnea_scalars(
         return tied.efforts(rnea_scalars(tied.model, *every, f_ext, region, **terms_of))
     tau, _ = backward_pass(model, forward_pass(model, q, qd, qdd, f_ext, region), region)
     terms = joint_terms_of(model, joint_terms, friction_width)
-    for i, own in enumerate(model.v_slices):
-        acting = [k for k in range(own.start, own.stop) if terms.acts_on(k)]
+    for i, v_at in enumerate(model.v_slices):
+        acting = [k for k in range(v_at.start, v_at.stop) if terms.acts_on(k)]
         with region("backward", i + 1) if acting else nullcontext():
             for k in acting:
                 passive = terms.effort(k, q, qd)

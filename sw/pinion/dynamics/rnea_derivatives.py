@@ -70,7 +70,7 @@ from .axis import (
     numbered_axes,
     plus_axis_cross_force,
 )
-from .checks import check_mass
+from .checks import check_choice, check_mass
 from .column_derivatives import (
     column_derivatives_from_links_scalars,
     column_derivatives_scalars,
@@ -233,10 +233,10 @@ def composite_derivatives_scalars(
 
     Arguments as for :func:`rnea_derivatives_scalars`.
     """
-    at, own = model.q_slices, model.v_slices
+    at, v_at = model.q_slices, model.v_slices
 
     def state_of(i: int, before: Sequence[BodyState]) -> BodyState:
-        return forward_body(model, i, before, q[at[i]], qd[own[i]], qdd[own[i]], f_ext)
+        return forward_body(model, i, before, q[at[i]], qd[v_at[i]], qdd[v_at[i]], f_ext)
 
     return derivatives_at(model, qd, state_of, region)
 
@@ -270,15 +270,15 @@ def rnea_derivatives_from_links_scalars(
     -------
     dtau_dq, dtau_dqd : as of :func:`rnea_derivatives_scalars`, without the joints' own terms.
     """
-    check_method(method)
+    check_choice("method", method, DERIVATIVE_METHODS)
     check_mass(model)
     if model.coupled:
         tied = coupling_of(model, region)
         every = tied.positions(q), tied.rates(qd)
-        found = rnea_derivatives_from_links_scalars(
+        gradients = rnea_derivatives_from_links_scalars(
             tied.model, *every, v, a, f, region, method=method
         )
-        return tied.square(found[0]), tied.square(found[1])
+        return tied.square(gradients[0]), tied.square(gradients[1])
     if method == "column":
         return column_derivatives_from_links_scalars(model, q, qd, v, a, f, region)
     at = model.q_slices
@@ -308,12 +308,12 @@ def derivatives_at(
     drifts: list[Drift] = []
     coriolis: list[Coriolis] = []
     slices = model.v_slices
-    for i, (body, own) in enumerate(zip(bodies, slices, strict=True)):
+    for i, (body, v_at) in enumerate(zip(bodies, slices, strict=True)):
         with region("forward", i + 1):
             state = state_of(i, states)
             states.append(state)
             parent_w = ZERO if body.parent < 0 else states[body.parent].motion.w
-            drifts.append(joint_drift(body.joint, state, parent_w, qd[own]))
+            drifts.append(joint_drift(body.joint, state, parent_w, qd[v_at]))
             coriolis.append(own_coriolis(body.inertia, state.motion.w))
 
     def columns_at(i: int) -> list[tuple[Column, Column]]:
@@ -350,8 +350,8 @@ def derivatives_at(
                     own_q = states[j].X.force_to_parent(*own_q)
                     own_qd = states[j].X.force_to_parent(*own_qd)
                     j = bodies[j].parent
-                    found = columns_at(j)
-                    for (m, other), (other_q, other_qd) in zip(joints[j], found, strict=True):
+                    others = zip(joints[j], columns_at(j), strict=True)
+                    for (m, other), (other_q, other_qd) in others:
                         M[k][m] = M[m][k] = axis_effort(other, (row.g_al, row.g_a))
                         dtau_dq[k][m], dtau_dqd[k][m] = row.times(other_q), row.times(other_qd)
                         dtau_dq[m][k] = axis_effort(other, own_q)
@@ -392,32 +392,23 @@ def rnea_derivatives_scalars(
         ``q_j`` (a tangent direction where positions are no vector) or ``qd_j``. Joints on
         different branches have the constant zero.
     """
-    check_method(method)
+    check_choice("method", method, DERIVATIVE_METHODS)
     if model.coupled:
         tied = coupling_of(model, region)
         every = tied.positions(q), tied.rates(qd), tied.rates(qdd)
         terms_of: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
-        found = rnea_derivatives_scalars(
+        gradients = rnea_derivatives_scalars(
             tied.model, *every, f_ext, region, method=method, **terms_of
         )
-        return tied.square(found[0]), tied.square(found[1])
+        return tied.square(gradients[0]), tied.square(gradients[1])
     if method == "composite":
         dtau_dq, dtau_dqd, _ = composite_derivatives_scalars(model, q, qd, qdd, f_ext, region)
     else:
         dtau_dq, dtau_dqd = column_derivatives_scalars(model, q, qd, qdd, f_ext, region)
     terms = joint_terms_of(model, joint_terms, friction_width)
-    for i, own in enumerate(model.v_slices):
-        acting = [k for k in range(own.start, own.stop) if terms.acts_on(k)]
+    for i, v_at in enumerate(model.v_slices):
+        acting = [k for k in range(v_at.start, v_at.stop) if terms.acts_on(k)]
         with region("column", i + 1) if acting else nullcontext():
             for k in acting:
                 add_slopes(terms, dtau_dq, dtau_dqd, k, q, qd)
     return dtau_dq, dtau_dqd
-
-
-def check_method(method: str) -> None:
-    """Raise for a formulation of the gradient that there is not."""
-    if method not in DERIVATIVE_METHODS:
-        raise ValueError(
-            f"rnea_derivatives has no method {method!r}: choose one of "
-            f"{', '.join(map(repr, DERIVATIVE_METHODS))}."
-        )

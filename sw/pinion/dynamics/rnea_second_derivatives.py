@@ -232,10 +232,10 @@ def readers(
     spin = vadd(cross(turned, R.g_al), cross(shifted, R.g_a))
     spin = vadd(vadd(spin, spin), cross(angular, R.g_w))
     spin = vsub(spin, times(weighed.Y, joint.by_q.dw))
-    own = row_of(joint.D, inertia, coriolis)
+    motion_row = row_of(joint.D, inertia, coriolis)
     moved = Row(g_w=spin, g_al=rigid[0], g_a=rigid[1])
     force = wrench(joint.by_q, inertia, coriolis)
-    by_q = Reader(row=sum_of_rows(own, moved), force=plus_axis_cross_force(axis, force, net))
+    by_q = Reader(row=sum_of_rows(motion_row, moved), force=plus_axis_cross_force(axis, force, net))
     by_qd = Reader(
         spin=vsub(vadd(rigid[0], rigid[0]), times(weighed.Y, joint.by_qd.dw)),
         force=wrench(joint.by_qd, inertia, coriolis),
@@ -274,12 +274,12 @@ def rnea_second_derivatives_scalars(
         tied = coupling_of(model, region)
         every = tied.positions(q), tied.rates(qd), tied.rates(qdd), tied.rates(weights)
         terms_of: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
-        found = rnea_second_derivatives_scalars(tied.model, *every, region, **terms_of)
+        hessian = rnea_second_derivatives_scalars(tied.model, *every, region, **terms_of)
         return SecondDerivatives(
-            q_q=tied.square(found.q_q, symmetric=True),
-            q_qd=tied.square(found.q_qd),
-            qd_qd=tied.square(found.qd_qd, symmetric=True),
-            q_qdd=tied.square(found.q_qdd),
+            q_q=tied.square(hessian.q_q, symmetric=True),
+            q_qd=tied.square(hessian.q_qd),
+            qd_qd=tied.square(hessian.qd_qd, symmetric=True),
+            q_qdd=tied.square(hessian.q_qdd),
         )
     check_one_axis(model)
     bodies = model.bodies
@@ -295,8 +295,8 @@ def rnea_second_derivatives_scalars(
         with region("backward", k + 1):
             weighed[k] = joined_weighed(own_weighed(body.inertia, w, motions[k]), weighed[k])
         with region("column", k + 1):
-            found_by = readers(joints[k], w, inertias[k], coriolis[k], weighed[k], nets[k])
-            by_q, by_qd, by_qdd = found_by
+            row_readers = readers(joints[k], w, inertias[k], coriolis[k], weighed[k], nets[k])
+            by_q, by_qd, by_qdd = row_readers
             j = k
             while True:
                 above = joints[j]

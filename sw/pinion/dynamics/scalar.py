@@ -61,10 +61,10 @@ def apply(op: str, floats: Callable[..., Any], *operands: Any, params: Sequence[
     """
     for x in operands:
         if isinstance(x, np.ndarray) and x.dtype == object:
-            one = np.frompyfunc(partial(apply, op, floats, params=params), len(operands), 1)
-            return one(*operands)
-        if (own := getattr(x, "apply", None)) is not None:
-            return own(op, *operands, params=params)
+            elementwise = np.frompyfunc(partial(apply, op, floats, params=params), len(operands), 1)
+            return elementwise(*operands)
+        if (method := getattr(x, "apply", None)) is not None:
+            return method(op, *operands, params=params)
     return floats(*operands, *params)
 
 

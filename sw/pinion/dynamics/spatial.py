@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pinion.robot.model import Inertia, Mat3, Transform, Vec3
+from pinion.robot.rotation import transpose
 
 from .scalar import Scalar, add, mul, scaled_sum, sub
 
@@ -67,12 +68,6 @@ def plus(a: Spatial, b: Spatial) -> Spatial:
 def cross_force(v: Spatial, f: Spatial) -> Spatial:
     """Return ``v x* f = [w x n + v x f; w x f]``."""
     return vadd(cross(v[0], f[0]), cross(v[1], f[1])), cross(v[0], f[1])
-
-
-def transpose(matrix: Mat3) -> Mat3:
-    """Return the transpose of a constant (3, 3) matrix."""
-    x, y, z = matrix
-    return (x[0], y[0], z[0]), (x[1], y[1], z[1]), (x[2], y[2], z[2])
 
 
 def rotate(E: Mat3, a: Vector) -> Vector:

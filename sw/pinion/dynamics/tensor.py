@@ -14,15 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pinion.robot.rotation import transpose
+
 from .scalar import Scalar, add, mul, sub
-from .spatial import (
-    JointTransform,
-    Matrix,
-    Vector,
-    conjugate,
-    dot,
-    transpose,
-)
+from .spatial import JointTransform, Matrix, Vector, conjugate, dot
 
 Symmetric = tuple[Scalar, Scalar, Scalar, Scalar, Scalar, Scalar]
 

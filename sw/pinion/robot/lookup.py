@@ -23,7 +23,7 @@ def unknown(kind: str, name: str, names: Iterable[str], robot: str) -> RobotErro
 def nearest(name: str, names: Iterable[str]) -> str:
     """Return advice for an unknown name: the nearest names or the first few."""
     candidates = list(names)
-    near = get_close_matches(name, candidates, n=3, cutoff=0.6)
+    near = get_close_matches(str(name), candidates, n=3, cutoff=0.6)
     if near:
         return f"perhaps {' or '.join(map(repr, near))} is meant"
     listed = ", ".join(map(repr, candidates[:_SHOWN])) + (

@@ -55,21 +55,21 @@ def rnea_derivatives(
     nv = pose.model.nv
     by_q, by_qd = np.zeros((pose.n, nv, nv)), np.zeros((pose.n, nv, nv))
     for i, above in enumerate(columns_above(pose)):
-        own = np.arange(nv)[pose.slices[i]]
-        through = np.concatenate([above, own])
+        numbers = np.arange(nv)[pose.slices[i]]
+        through = np.concatenate([above, numbers])
         inertia, drag = inertias[i], drags[i]
         # Row block i against every joint above it and itself.
         row = transposed(pose.S[i])
         row_drag, row_inertia = row @ drag, row @ inertia
-        to_row = own[:, None], through
+        to_row = numbers[:, None], through
         by_q[:, *to_row] = row_drag @ P[:, :, through] + row_inertia @ Q[:, :, through]
         by_qd[:, *to_row] = row_drag @ S[:, :, through] + row_inertia @ V[:, :, through]
         # Column block i against every joint above it.
-        to_column = above[:, None], own
+        to_column = above[:, None], numbers
         turned = crossed_by(forces[i]) @ pose.S[i]
-        push = drag @ P[:, :, own] + inertia @ Q[:, :, own] + turned
+        push = drag @ P[:, :, numbers] + inertia @ Q[:, :, numbers] + turned
         by_q[:, *to_column] = transposed(S[:, :, above]) @ push
-        pull = drag @ S[:, :, own] + inertia @ V[:, :, own]
+        pull = drag @ S[:, :, numbers] + inertia @ V[:, :, numbers]
         by_qd[:, *to_column] = transposed(S[:, :, above]) @ pull
     diagonal = np.arange(nv)
     by_q[:, diagonal, diagonal] += rises(terms, pose.q)

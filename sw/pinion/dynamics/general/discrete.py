@@ -106,8 +106,8 @@ def step_derivatives(
             move, d_move = move + weight * dt * u_rate, d_move + weight * dt * d_u_rate
             d_end = d_end + weight * dt * d_qdd
     check_result(dt, move)
-    whole = np.concatenate([carried(move, d_move), d_end], axis=1)
-    return whole[:, :, : 2 * nv].copy(), whole[:, :, 2 * nv :].copy()
+    derivative = np.concatenate([carried(move, d_move), d_end], axis=1)
+    return derivative[:, :, : 2 * nv].copy(), derivative[:, :, 2 * nv :].copy()
 
 
 def check_result(dt: float, *results: Array) -> None:

@@ -72,8 +72,8 @@ def difference(model: Model, q0: ArrayLike, q1: ArrayLike) -> Array:
 def neutral_configuration(model: Model) -> Array:
     """Positions (nq,) float64 with every joint at zero and every rotation none."""
     q = np.zeros(model.nq)
-    for own, what in rotation_slices(model):
-        q[own.start if what == "cosine and sine" else own.stop - 1] = 1.0
+    for at, noun in rotation_slices(model):
+        q[at.start if noun == "cosine and sine" else at.stop - 1] = 1.0
     return q
 
 
@@ -96,9 +96,9 @@ def random_configuration(
                 high = reach if joint.kind is JointKind.PRISMATIC else np.pi
                 low = -high
             q[:, at] = rng.uniform(low, high, (count, 1))
-    for own, _ in rotation_slices(model):
-        direction = rng.normal(size=(count, own.stop - own.start))
-        q[:, own] = direction / np.linalg.norm(direction, axis=-1, keepdims=True)
+    for rotation_at, _ in rotation_slices(model):
+        direction = rng.normal(size=(count, rotation_at.stop - rotation_at.start))
+        q[:, rotation_at] = direction / np.linalg.norm(direction, axis=-1, keepdims=True)
     return q[0] if n is None else q
 
 
@@ -115,16 +115,16 @@ def normalise(model: Model, q: ArrayLike) -> Array:
             f"pass ({model.nq},) for one state or (n, {model.nq}) for a batch."
         )
     check_finite("q", result)
-    for own, what in rotation_slices(model):
-        part = result[..., own]
+    for at, noun in rotation_slices(model):
+        part = result[..., at]
         largest = np.max(np.abs(part), axis=-1, keepdims=True)  # first: squares may overflow
         if not np.all(largest > 0.0):
             raise DynamicsError(
-                f"q[..., {own.start}:{own.stop}] is a {what} of length 0, which has no direction: "
+                f"q[..., {at.start}:{at.stop}] is a {noun} of length 0, which has no direction: "
                 "pass one that is not zero."
             )
         part = part / largest
-        result[..., own] = part / np.linalg.norm(part, axis=-1, keepdims=True)
+        result[..., at] = part / np.linalg.norm(part, axis=-1, keepdims=True)
     return result
 
 
@@ -193,8 +193,8 @@ def _product(a: Array, b: Array) -> Array:
 def _relative(start: Array, end: Array) -> Array:
     """Return ``start^-1 end``, the rotation between two, with its real part at least zero."""
     inverse = start * np.array([-1.0, -1.0, -1.0, 1.0])
-    found = _product(inverse, end)
-    return np.where(found[..., 3:] < 0.0, -found, found)
+    rotation = _product(inverse, end)
+    return np.where(rotation[..., 3:] < 0.0, -rotation, rotation)
 
 
 def _logarithm(quaternion: Array) -> Array:

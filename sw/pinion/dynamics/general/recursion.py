@@ -54,13 +54,13 @@ def crba(pose: Pose, terms: JointTerms) -> Array:
     S = np.concatenate(pose.S, axis=-1)
     above = columns_above(pose)
     for i, composite in enumerate(gathered(pose, pose.I)):
-        own = np.arange(nv)[pose.slices[i]]
+        numbers = np.arange(nv)[pose.slices[i]]
         F = composite @ pose.S[i]
         block = transposed(pose.S[i]) @ F
-        M[:, own[:, None], own] = 0.5 * (block + transposed(block))
+        M[:, numbers[:, None], numbers] = 0.5 * (block + transposed(block))
         side = transposed(S[:, :, above[i]]) @ F
-        M[:, above[i][:, None], own] = side
-        M[:, own[:, None], above[i]] = transposed(side)
+        M[:, above[i][:, None], numbers] = side
+        M[:, numbers[:, None], above[i]] = transposed(side)
     diagonal = np.arange(nv)
     M[:, diagonal, diagonal] += armature_of(terms)
     return M
@@ -75,8 +75,8 @@ def minv(pose: Pose, terms: JointTerms, method: str) -> Array:
     nv = pose.model.nv
     if method == "aba":
         units = np.broadcast_to(np.eye(nv), (pose.n, nv, nv))
-        found = response(pose, articulated(pose, terms), units)
-        return 0.5 * (found + transposed(found))
+        columns = response(pose, articulated(pose, terms), units)
+        return 0.5 * (columns + transposed(columns))
     try:
         root = np.linalg.inv(np.linalg.cholesky(crba(pose, terms)))
     except np.linalg.LinAlgError:
@@ -151,11 +151,11 @@ def response(
     qdd = np.zeros((pose.n, pose.model.nv, m))
     a: list[Array] = []
     for i, parent in enumerate(pose.parents):
-        before = (still if base is None else base) if parent < 0 else a[parent]
-        before = before + c[i]
-        own = bodies.Dinv[i] @ (u[i] - transposed(bodies.U[i]) @ before)
-        qdd[:, pose.slices[i]] = own
-        a.append(before + pose.S[i] @ own)
+        a_parent = (still if base is None else base) if parent < 0 else a[parent]
+        a_parent = a_parent + c[i]
+        accelerations = bodies.Dinv[i] @ (u[i] - transposed(bodies.U[i]) @ a_parent)
+        qdd[:, pose.slices[i]] = accelerations
+        a.append(a_parent + pose.S[i] @ accelerations)
     return qdd
 
 
@@ -163,7 +163,7 @@ def aba(pose: Pose, qd: Array, tau: Array, f_ext: Array | None, terms: JointTerm
     """Forward dynamics by articulated bodies: qdd (n, nv)."""
     v = velocities(pose, qd)
     bias = [force[..., None] for force in less_external(pose, gyroscopic(pose, v), f_ext)]
-    drift = [own[..., None] for own in drifts(pose, v, qd)]
+    drift = [body_drift[..., None] for body_drift in drifts(pose, v, qd)]
     acting = (tau - efforts(terms, pose.q, qd))[..., None]
     bodies = articulated(pose, terms)
     base = weight(pose)[:, None]

@@ -80,8 +80,8 @@ def placements(model: Model, q: Array) -> tuple[list[Array], list[Array]]:
     """Return R (n, 3, 3) and p (n, 3) of every body in the base, for q (n, nq)."""
     R: list[Array] = []
     p: list[Array] = []
-    for body, own in zip(model.bodies, model.q_slices, strict=True):
-        turn, shift = displacement(body.joint.kind, q[:, own], body.joint.pitch)
+    for body, at in zip(model.bodies, model.q_slices, strict=True):
+        turn, shift = displacement(body.joint.kind, q[:, at], body.joint.pitch)
         tree = body.joint.tree
         back = np.array(tree.E).T
         lever = np.array(tree.r) + times(back, shift)
@@ -126,16 +126,16 @@ def velocities(pose: Pose, qd: Array) -> list[Array]:
     """Return ``v_i = v_parent + S_i qd_i`` of every body."""
     v: list[Array] = []
     for i, parent in enumerate(pose.parents):
-        own = times(pose.S[i], qd[:, pose.slices[i]])
-        v.append(own if parent < 0 else v[parent] + own)
+        gained = times(pose.S[i], qd[:, pose.slices[i]])
+        v.append(gained if parent < 0 else v[parent] + gained)
     return v
 
 
 def drifts(pose: Pose, v: list[Array], qd: Array) -> list[Array]:
     """Return ``v_i x S_i qd_i`` of every body: how its joint's rate accelerates it."""
     return [
-        times(cross_motion(v[i]), times(S, qd[:, own]))
-        for i, (S, own) in enumerate(zip(pose.S, pose.slices, strict=True))
+        times(cross_motion(v[i]), times(S, qd[:, v_at]))
+        for i, (S, v_at) in enumerate(zip(pose.S, pose.slices, strict=True))
     ]
 
 
@@ -145,8 +145,8 @@ def motion_of(pose: Pose, qd: Array, qdd: Array) -> Motion:
     drift = drifts(pose, v, qd)
     a: list[Array] = []
     for i, parent in enumerate(pose.parents):
-        before = weight(pose) if parent < 0 else a[parent]
-        a.append(before + times(pose.S[i], qdd[:, pose.slices[i]]) + drift[i])
+        a_parent = weight(pose) if parent < 0 else a[parent]
+        a.append(a_parent + times(pose.S[i], qdd[:, pose.slices[i]]) + drift[i])
     return Motion(v=v, a=a)
 
 
@@ -174,9 +174,9 @@ def less_external(pose: Pose, forces: list[Array], f_ext: Array | None) -> list[
     return [force - times(pose.to_base[i], f_ext[:, i]) for i, force in enumerate(forces)]
 
 
-def gathered(pose: Pose, own: list[Array]) -> list[Array]:
+def gathered(pose: Pose, values: list[Array]) -> list[Array]:
     """Return for each body the sum over the bodies it carries, itself included."""
-    total = list(own)
+    total = list(values)
     for i in reversed(range(len(total))):
         parent = pose.parents[i]
         if parent >= 0:
@@ -190,7 +190,7 @@ def columns_above(pose: Pose) -> list[NDArray[np.intp]]:
     through: list[NDArray[np.intp]] = []
     for i, parent in enumerate(pose.parents):
         before = np.zeros(0, dtype=np.intp) if parent < 0 else through[parent]
-        own = np.arange(pose.slices[i].start, pose.slices[i].stop)
+        numbers = np.arange(pose.slices[i].start, pose.slices[i].stop)
         above.append(before)
-        through.append(np.concatenate([before, own]))
+        through.append(np.concatenate([before, numbers]))
     return above

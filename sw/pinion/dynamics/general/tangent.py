@@ -39,9 +39,9 @@ def integrate_jacobians(model: Model, q: ArrayLike, v: ArrayLike) -> tuple[Array
     """
     step = configurations(model, q=q, v=v)["v"]
     by_q, by_v = (np.zeros((*step.shape, model.nv)) for _ in range(2))
-    for body, own in zip(model.bodies, model.v_slices, strict=True):
+    for body, v_at in zip(model.bodies, model.v_slices, strict=True):
         if not model.follows(body):
-            by_q[..., own, own], by_v[..., own, own] = _blocks(body.joint.kind, step[..., own])
+            by_q[..., v_at, v_at], by_v[..., v_at, v_at] = _blocks(body.joint.kind, step[..., v_at])
     return by_q, by_v
 
 
@@ -51,10 +51,10 @@ def tangent_rates(model: Model, u: Array, v: Array) -> Array:
     ``u``, ``v`` : (n, nv); where positions add, u' is v itself.
     """
     rates = np.array(v)
-    for kind, own in _turning(model):
-        ad = _bracket(kind, u[..., own])
-        once = times(ad, v[..., own])
-        rates[..., own] += once / 2.0 + times(ad, once) / 12.0
+    for kind, v_at in _turning(model):
+        ad = _bracket(kind, u[..., v_at])
+        once = times(ad, v[..., v_at])
+        rates[..., v_at] += once / 2.0 + times(ad, once) / 12.0
     return rates
 
 
@@ -62,30 +62,30 @@ def tangent_rates_jacobians(model: Model, u: Array, v: Array) -> tuple[Array, Ar
     """Return the gradient of :func:`tangent_rates` by u and by v, (n, nv, nv) each."""
     by_u = np.zeros((*v.shape, model.nv))
     by_v = np.broadcast_to(np.eye(model.nv), by_u.shape).copy()
-    for kind, own in _turning(model):
-        ad, ad_v = _bracket(kind, u[..., own]), _bracket(kind, v[..., own])
-        once = _bracket(kind, times(ad, v[..., own]))
-        by_u[..., own, own] = -ad_v / 2.0 - (once + ad @ ad_v) / 12.0
-        by_v[..., own, own] += ad / 2.0 + ad @ ad / 12.0
+    for kind, v_at in _turning(model):
+        ad, ad_v = _bracket(kind, u[..., v_at]), _bracket(kind, v[..., v_at])
+        once = _bracket(kind, times(ad, v[..., v_at]))
+        by_u[..., v_at, v_at] = -ad_v / 2.0 - (once + ad @ ad_v) / 12.0
+        by_v[..., v_at, v_at] += ad / 2.0 + ad @ ad / 12.0
     return by_u, by_v
 
 
 def _turning(model: Model) -> list[tuple[JointKind, slice]]:
     """Return the joints whose velocities do not commute, and their places in v."""
     joints = zip(model.bodies, model.v_slices, strict=True)
-    return [(body.joint.kind, own) for body, own in joints if body.joint.kind.nv > 1]
+    return [(body.joint.kind, v_at) for body, v_at in joints if body.joint.kind.nv > 1]
 
 
 def _blocks(kind: JointKind, v: Array) -> tuple[Array, Array]:
     """Return ``exp(-ad_v)`` and ``J_r(v)`` of one joint, in the order of its own v."""
     width = v.shape[-1]
     if width == 1:
-        one = np.ones((*v.shape, 1))
-        return one, one
+        unit = np.ones((*v.shape, 1))
+        return unit, unit
     ad = _bracket(kind, v)
     top = np.concatenate([-ad, np.broadcast_to(np.eye(width), ad.shape)], axis=-1)
-    whole = _exponential(np.concatenate([top, np.zeros_like(top)], axis=-2))
-    return whole[..., :width, :width], whole[..., :width, width:]
+    exponential = _exponential(np.concatenate([top, np.zeros_like(top)], axis=-2))
+    return exponential[..., :width, :width], exponential[..., :width, width:]
 
 
 def _bracket(kind: JointKind, v: Array) -> Array:

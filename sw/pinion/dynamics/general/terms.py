@@ -30,9 +30,9 @@ def rises(terms: JointTerms, q: Array) -> Array:
 def slopes(terms: JointTerms, qd: Array) -> Array:
     """Return the derivative of :func:`efforts` by qd, (n, nv, nv)."""
     rates = columns_of(qd)
-    found = np.zeros((*qd.shape, qd.shape[-1]))
+    jacobian = np.zeros((*qd.shape, qd.shape[-1]))
     for k in range(len(rates)):
-        found[..., k, k] = terms.slope(k, rates)
+        jacobian[..., k, k] = terms.slope(k, rates)
         for m, other in terms.across(k, rates).items():
-            found[..., k, m] = other
-    return found
+            jacobian[..., k, m] = other
+    return jacobian

@@ -93,8 +93,8 @@ def robot_element(text: str | bytes, *, source: str) -> tuple[ElementTree.Elemen
         root = _element(text)
     except (expat.ExpatError, ValueError, LookupError) as error:
         raise RobotError(
-            f"{source!r} is not XML, or is incomplete ({error}); correct it there: a URDF is an XML "
-            "file whose root is <robot>."
+            f"{source!r} is not XML, or is incomplete ({error}); correct it there: a URDF is an "
+            "XML file whose root is <robot>."
         ) from None
     if root.tag != "robot":
         raise RobotError(
