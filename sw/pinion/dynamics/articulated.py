@@ -10,8 +10,8 @@ of 21 numbers: A and m symmetric, H without symmetry. It starts as a rigid body 
 ``A = I``, ``H = [h]x`` and ``m 1``, whose zeros cost nothing as long as they remain.
 
 **Behind the joint** one row and column are zero, because the joint transmits no effort along its
-axis: ``Ia = IA - U U^T / D`` with ``U = IA S`` and ``D = S^T U`` leaves 15 numbers to turn. The axes
-of a joint are eliminated one after the other, the last one first, like separate joints: the result
+axis: ``Ia = IA - U U^T / D`` with ``U = IA S`` and ``D = S^T U`` leaves 15 numbers to turn. Axes of
+a joint are eliminated one after the other, the last one first, like separate joints: the result
 does not depend on the order. A screw, and an axis with armature, whose D is larger, leave no zeros.
 
 **Across a lever** r, with the wrench's moment about the parent's origin:

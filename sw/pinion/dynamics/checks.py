@@ -96,8 +96,8 @@ def check_mass(model: Model) -> None:
     """Raise for a robot whose moving bodies have no inertia: it supports kinematics only."""
     if massless(model):
         raise DynamicsError(
-            f"The moving bodies of {model.name!r} have no mass: the robot supports kinematics only, "
-            "and this function needs inertia; give each link an <inertial>."
+            f"The moving bodies of {model.name!r} have no mass: the robot supports kinematics "
+            "only, and this function needs inertia; give each link an <inertial>."
         )
 
 

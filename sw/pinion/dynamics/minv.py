@@ -6,7 +6,7 @@ r"""Inverse of the joint-space inertia matrix, by two algorithms.
 gravity, all columns sharing the articulated inertias (Carpentier and Mansard, "Analytical
 Derivatives of Rigid Body Dynamics Algorithms", 2018). The inertia matrix itself is never formed.
 
-A tree's zeros save operations here; :mod:`.general.recursion` has both methods dense.
+Both skip a tree's zeros; :mod:`.general.recursion` has both methods with dense matrices.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def minv_scalars(
     *,
     method: str = "ltdl",
 ) -> list[list[Scalar]]:
-    """Return the inverse of the joint-space inertia matrix with the armature, over any scalar.
+    """Return the inverse joint-space inertia matrix including the armature, over any scalar.
 
     Arguments
     ---------
@@ -56,8 +56,8 @@ def minv_scalars(
 
     Returns
     -------
-    minv : (nv, nv) scalars, symmetric: the two triangles are the same objects. Joints that share no
-        joint on their ways to the base have the constant zero.
+    minv : (nv, nv) scalars, symmetric: the two triangles are the same objects. Joints whose paths
+        to the base share no joint have constant zeros.
     """
     check_choice("method", method, MINV_METHODS)
     if method == "ltdl":
@@ -75,7 +75,7 @@ def minv_scalars(
 def minv_by_articulated_bodies(
     model: Model, q: Sequence[Scalar], region: Region
 ) -> list[list[Scalar]]:
-    """Return M^-1 column by column through the articulated inertias."""
+    """Return M^-1 column by column from the articulated inertias."""
     n = model.nv
     transforms: list[JointTransform] = []
     for i, (body, at) in enumerate(zip(model.bodies, model.q_slices, strict=True)):
@@ -95,7 +95,7 @@ def minv_by_articulated_bodies(
 def articulated_pivots(
     model: Model, transforms: Sequence[JointTransform], region: Region
 ) -> dict[int, Pivot]:
-    """Return each axis's pivot of the articulated inertias, equation (7) of the scan paper."""
+    """Return each axis's pivot of the articulated inertias, equation (7) of Yang et al."""
     inertias: list[Articulated] = [own_articulated(body.inertia) for body in model.bodies]
     pivots: dict[int, Pivot] = {}
     joints = numbered_axes(model)
@@ -121,12 +121,12 @@ def unit_response(
 ) -> list[Scalar]:
     """Return the accelerations of axes 0 to j for a unit effort at axis j: M^-1's column.
 
-    Later axes follow from symmetry. ``body`` : whose joint has the axis j.
+    Later axes follow from symmetry. ``body`` : the body whose joint has the axis j.
     """
     joints = numbered_axes(model)
     efforts: list[Scalar] = [0.0] * model.nv
     f = NOTHING
-    unit_effort = 1.0  # effort at axis j, and none at those before it
+    unit_effort = 1.0  # at axis j, and 0.0 at those before it
     for i in (body, *ancestors(model.parents, body)):
         for k, axis in reversed(joints[i]):
             if k > j:

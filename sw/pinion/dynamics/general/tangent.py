@@ -1,19 +1,19 @@
-r"""How ``integrate`` passes small changes on: its gradient by the start and by the step.
+r"""Gradient of ``integrate`` by the start and by the step.
 
-Of ``q1 = integrate(q, v)``, with changes of q and q1 along their own bodies' axes,
+For ``q1 = integrate(q, v)``, with changes of q and q1 along their own bodies' axes,
 
     dq1 = exp(-ad_v) dq + J_r(v) dv          J_r(v) = sum over k of (-ad_v)^k / (k + 1)!
 
 (Sola, Deray and Atchuthan 2018, equations 67 and 70; Pinocchio's dIntegrate). Both are blocks of
-the exponential of ``[[-ad_v, 1], [0, 0]]``, which is summed as a series of a fraction of it that is
-small and then squared: there is no angle at which a quotient would lose its digits.
+the exponential of ``[[-ad_v, 1], [0, 0]]``, computed by scaling, a series and squaring: there are
+no quotients that lose digits at some angle.
 
-The other way round, ``integrate(q, u)`` moves with the velocity v while ``J_r(u) u' = v``, of whose
-solution methods of order 4 need no more than (Munthe-Kaas 1999; the next term is of order 4 in u)
+Conversely, ``integrate(q, u)`` moves with the velocity v if ``J_r(u) u' = v``. Methods of order 4
+need only these terms of the solution (Munthe-Kaas 1999; the next term is of order 4 in u)
 
     u' = (1 + ad_u / 2 + ad_u^2 / 12) v
 
-There is no angle at which it would not exist, as the whole solution does not at full turns.
+which exist at every angle, unlike the full solution at full turns.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from pinion.robot.model import JointKind, Model
 from .spatial import Array, blocks, skew, times
 
 SERIES_TERMS = 18
-"""Enough for a matrix of norm 1/2: the first term left out is below 1e-20."""
+"""Enough for a matrix of norm 1/2: the first omitted term is below 1e-20."""
 
 
 def integrate_jacobians(model: Model, q: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
-    """Gradient of :func:`pinion.dynamics.integrate` by q and by v, in tangent directions.
+    """Return the gradient of ``pinion.dynamics.integrate`` by q and by v, in tangent directions.
 
-    ``q`` : (nq,) or (n, nq) float; ``v`` : (nv,) or (n, nv) float, velocity times the time that it
-    lasts. Returns two arrays (nv, nv) or (n, nv, nv), zero between different joints. Raises
+    ``q`` : (nq,) or (n, nq) float; ``v`` : (nv,) or (n, nv) float, velocity times its duration.
+    Returns two arrays (nv, nv) or (n, nv, nv), zero between different joints. Raises
     :class:`DynamicsError` like ``integrate``.
     """
     step = configurations(model, q=q, v=v)["v"]
@@ -48,7 +48,7 @@ def integrate_jacobians(model: Model, q: ArrayLike, v: ArrayLike) -> tuple[Array
 def tangent_rates(model: Model, u: Array, v: Array) -> Array:
     """Return u' (n, nv), to order 3 in u, while ``integrate(q, u)`` moves with the velocity v.
 
-    ``u``, ``v`` : (n, nv); where positions add, u' is v itself.
+    ``u``, ``v`` : (n, nv); for positions that add, u' is v.
     """
     rates = np.array(v)
     for kind, v_at in _turning(model):
@@ -71,13 +71,13 @@ def tangent_rates_jacobians(model: Model, u: Array, v: Array) -> tuple[Array, Ar
 
 
 def _turning(model: Model) -> list[tuple[JointKind, slice]]:
-    """Return the joints whose velocities do not commute, and their places in v."""
+    """Return the kinds of joints whose velocities do not commute, and their slices of v."""
     joints = zip(model.bodies, model.v_slices, strict=True)
     return [(body.joint.kind, v_at) for body, v_at in joints if body.joint.kind.nv > 1]
 
 
 def _blocks(kind: JointKind, v: Array) -> tuple[Array, Array]:
-    """Return ``exp(-ad_v)`` and ``J_r(v)`` of one joint, in the order of its own v."""
+    """Return ``exp(-ad_v)`` and ``J_r(v)`` of one joint, in the order of its v."""
     width = v.shape[-1]
     if width == 1:
         unit = np.ones((*v.shape, 1))
@@ -89,7 +89,7 @@ def _blocks(kind: JointKind, v: Array) -> tuple[Array, Array]:
 
 
 def _bracket(kind: JointKind, v: Array) -> Array:
-    """Return ``ad_v``, the change of a velocity that is seen from a body moving with v."""
+    """Return ``ad_v``, the change of a velocity as seen from a body moving with v."""
     if kind is JointKind.SPHERICAL:
         return skew(v)
     if kind is JointKind.FREE_FLYER:
