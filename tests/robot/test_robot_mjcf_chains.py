@@ -109,6 +109,16 @@ PLANAR = """<mujoco model="planar"><compiler angle="radian"/><worldbody><body na
    <inertial pos="0 0 .2" mass="1.5" diaginertia=".02 .02 .004"/></body></body></body>
 </worldbody></mujoco>"""
 
+WALKER = f"""<mujoco model="walker"><compiler angle="radian"/>{OFF}<worldbody>
+<body name="trunk" pos=".3 .2 .7" euler=".3 .2 -.4"><freejoint/>
+ <geom type="box" size=".2 .1 .1" pos=".02 .01 .05"/>
+ <body name="thigh" pos=".1 .05 0" euler=".2 -.3 .1">
+  <joint name="hip" type="ball" pos=".01 .02 -.03" range="0 1.5"/>
+  <geom type="capsule" size=".04" fromto="0 0 0 .1 .1 -.3"/>
+  <body name="shank" pos=".1 .1 -.3"><joint name="knee" axis=".6 0 .8"/>
+   <geom type="capsule" size=".03" fromto="0 0 0 0 .1 -.3"/></body></body>
+</body></worldbody></mujoco>"""
+
 ROBOTS = {
     "cart": CART,
     "cheetah": CHEETAH,
@@ -117,6 +127,7 @@ ROBOTS = {
     "gimbal": GIMBAL,
     "ball": BALL,
     "planar": PLANAR,
+    "walker": WALKER,
 }
 
 
