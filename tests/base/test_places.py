@@ -1,4 +1,4 @@
-"""Places where nothing can be made, and folders that are no build: a sentence before any work."""
+"""Unwritable paths and folders that are not builds: an error before any work."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for path in (tmp_path / "file" / "new", tmp_path / "file" / "a" / "new"):
         with pytest.raises(
-            ValueError, match=r"^No build can be written to '.*new' \('.*file' is no"
+            ValueError, match=r"^No build can be written to '.*new' \('.*file' is not"
         ):
             check_place(path, "build", ValueError)
 
@@ -66,9 +66,9 @@ def test_what_is_no_build_folder_is_told_with_what_to_give(
         (tmp_path / file).write_text("{}")
     with pytest.raises(ManifestError) as caught:
         Manifest.read(tmp_path / name)
-    said = str(caught.value)
-    assert said.startswith(f"'{tmp_path / name}' is not a build folder: ")
-    assert sentence.format(tmp_path / name) in said
+    message = str(caught.value)
+    assert message.startswith(f"'{tmp_path / name}' is not a build folder: ")
+    assert sentence.format(tmp_path / name) in message
 
 
 def test_a_complete_folder_settles_where_nothing_or_an_empty_one_is(
@@ -85,7 +85,7 @@ def test_a_complete_folder_settles_where_nothing_or_an_empty_one_is(
             settle(scratch / "made", place)
         assert [path.name for path in place.iterdir()] == ["deep"]
         assert (place / "deep" / "file").read_text() == "x"
-    # Still the folder that the shell stands in, not another one by its name.
+    # Still the shell's working directory, not another folder of the same name.
     assert Path(os.curdir).samefile(tmp_path / "here")
     assert holds_us(tmp_path) and holds_us(Path()) and not holds_us(tmp_path / "empty")
 
@@ -102,7 +102,7 @@ with scratch_beside(Path(sys.argv[1])) as scratch:
 
 
 def test_what_a_killed_process_left_goes_with_the_next(tmp_path: Path) -> None:
-    (tmp_path / ".b-original").mkdir()  # a user's, by a name that could be ours
+    (tmp_path / ".b-original").mkdir()  # a user's folder whose name could be ours
 
     def holder(content: str) -> tuple[subprocess.Popen[str], Path]:
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Steps and shares of work, and looking at what tells nothing."""
+"""Steps and shares of work, and polling of work that reports nothing."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def test_nobody_looks_at_silent_work() -> None:
 
 def test_one_looks_while_another_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "EVERY", 0.0)
-    seen, threads = threading.Event(), set[int]()
+    looked, threads = threading.Event(), set[int]()
 
     def look() -> None:
         threads.add(threading.get_ident())
-        seen.set()
+        looked.set()
 
     with watching(Progress(print), look):
-        assert seen.wait(600.0)  # it ends a hang
+        assert looked.wait(600.0)  # it ends a hang
     assert threads and threading.get_ident() not in threads
-    seen.clear()
-    assert not seen.is_set() and len(threads) == 1
+    looked.clear()
+    assert not looked.is_set() and len(threads) == 1
     assert not any(thread.name == "pinion-watch" for thread in threading.enumerate())

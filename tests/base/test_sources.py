@@ -1,4 +1,4 @@
-"""The identity of Pinion's own sources."""
+"""Digests of Pinion's own sources."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package of the namespace, ``pinion.toy``."""
+    """Create a package of the namespace, ``pinion.toy``."""
     folder = tmp_path / "pinion" / "toy"
     (folder / "runtime").mkdir(parents=True)
     (folder / "__init__.py").write_text("x = 1\n")
@@ -32,11 +32,11 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_edit_counts(package: Path) -> None:
-    seen = [package_digest(["toy"])]
+    digests = [package_digest(["toy"])]
 
     def changed() -> bool:
-        seen.append(package_digest(["toy"]))
-        return seen[-1] not in seen[:-1]
+        digests.append(package_digest(["toy"]))
+        return digests[-1] not in digests[:-1]
 
     assert not changed()
     file = package / "runtime" / "toy.hpp"
@@ -84,7 +84,7 @@ def test_the_content_counts_on_every_machine_alike(package: Path) -> None:
 
 
 def test_the_list_has_every_package_on_the_floors_in_their_order() -> None:
-    """A package that is forgotten gives stale kernels and figures in silence."""
+    """A forgotten package would silently give stale kernels and figures."""
     floors = [
         set(re.findall(r"\((\w+)\)", line))
         for line in (ROOT / ".importlinter").read_text().splitlines()
@@ -92,8 +92,8 @@ def test_the_list_has_every_package_on_the_floors_in_their_order() -> None:
     ]
     numbers = {name: len(floors) - k for k, floor in enumerate(floors) for name in floor}
     assert sorted(PACKAGES, key=lambda name: numbers[name]) == list(PACKAGES)
-    shown = {"__main__", "cli", "bench", "console", "control", "api", "report"}
-    assert set(PACKAGES) == numbers.keys() - shown
+    presenting = {"__main__", "cli", "bench", "console", "control", "api", "report"}
+    assert set(PACKAGES) == numbers.keys() - presenting
     assert up_to("compute")[-1] == "compute" and "hls" not in up_to("compute")
 
 

@@ -1,4 +1,4 @@
-"""Robots for these tests, made by hand, and states to put them in."""
+"""Robots for these tests, built by hand, and their states."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def inertia_about_origin(mass: float, com: Array, central: Array) -> Inertia:
 
 
 def random_rotation(rng: np.random.Generator, oblique: bool) -> Array:
-    """A rotation: any, or one of the 24 that exchange axes."""
+    """Return a random rotation, or one of the 24 that exchange axes."""
     matrix = rng.normal(size=(3, 3)) if oblique else np.eye(3)[rng.permutation(3)]
     matrix = np.linalg.qr(matrix)[0] if oblique else matrix * rng.choice([-1.0, 1.0], size=3)
     if np.linalg.det(matrix) < 0.0:
@@ -48,8 +48,8 @@ def random_rotation(rng: np.random.Generator, oblique: bool) -> Array:
 
 
 def random_model(rng: np.random.Generator, bodies: int) -> Model:
-    """A random tree: oblique and exchanged axes, both joint kinds, gravity in any direction."""
-    made: list[Body] = []
+    """Return a random tree with oblique and exchanged axes, both joint kinds and any gravity."""
+    tree: list[Body] = []
     for i in range(bodies):
         points = rng.normal(size=(6, 3)) * 0.2
         masses = rng.uniform(0.1, 2.0, size=6)
@@ -58,7 +58,7 @@ def random_model(rng: np.random.Generator, bodies: int) -> Model:
             m * (p @ p * np.eye(3) - np.outer(p, p))
             for m, p in zip(masses, points - com, strict=True)
         )
-        # Zeros take other paths through the algorithm than numbers do: make some.
+        # Zeros take other paths through the algorithm than numbers.
         com = com * rng.choice([0.0, 1.0], size=3)
         if rng.random() < 0.3:
             central = np.diag(np.diag(central))
@@ -66,7 +66,7 @@ def random_model(rng: np.random.Generator, bodies: int) -> Model:
         x, y, z = (vec3(row) for row in E)
         r = rng.normal(size=3) * 0.5 * rng.choice([0.0, 1.0], size=3)
         kind = JointKind.PRISMATIC if rng.random() < 0.3 else JointKind.REVOLUTE
-        made.append(
+        tree.append(
             Body(
                 name=f"body{i}",
                 parent=int(rng.integers(-1, i)) if i else -1,
@@ -76,13 +76,11 @@ def random_model(rng: np.random.Generator, bodies: int) -> Model:
             )
         )
     gravity = vec3(rng.normal(size=3) * 9.81)
-    return Model(name="random", source="test", bodies=tuple(made), gravity=gravity)
+    return Model(name="random", source="test", bodies=tuple(tree), gravity=gravity)
 
 
 def serial() -> Model:
-    """The iiwa14 with its first joints in one body, as MJCF files have it: their links have no
-    mass, and neither have two of its wrist.
-    """
+    """Return the iiwa14 with massless links in its shoulder and wrist, as MJCF files have them."""
     model = load("iiwa14")
     bodies = list(model.bodies)
     nothing = Inertia(mass=0.0, h=(0.0, 0.0, 0.0), I=(0.0,) * 6)
@@ -92,7 +90,7 @@ def serial() -> Model:
 
 
 def planar_arm(lengths: tuple[float, ...], masses: tuple[float, ...]) -> Model:
-    """Point masses at the ends of links in the xy plane, joints about z, gravity along -y."""
+    """Return point masses at the ends of links in the xy plane, with gravity along -y."""
     bodies = []
     for i, (length, mass) in enumerate(zip(lengths, masses, strict=True)):
         r = (lengths[i - 1] if i else 0.0, 0.0, 0.0)
@@ -118,10 +116,10 @@ def random_states(rng: np.random.Generator, model: Model, n: int) -> tuple[Array
     return q, qd, rng.uniform(-10.0, 10.0, size=(n, model.nv))
 
 
-def relative_error(got: Array, want: Array) -> float:
-    """Largest difference over the block's largest entry: entries near zero have no own scale.
+def relative_error(actual: Array, expected: Array, floor: float = 1e-12) -> float:
+    """Return the largest difference relative to the largest entry, or to ``floor`` if larger.
 
     NaN on either side gives NaN, which no comparison with a bound accepts.
     """
-    assert got.shape == want.shape
-    return float(np.max(np.abs(got - want)) / max(float(np.max(np.abs(want))), 1e-12))
+    assert actual.shape == expected.shape
+    return float(np.max(np.abs(actual - expected)) / max(float(np.max(np.abs(expected))), floor))

@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """Everything about a batch of states: (n, nv) and (n, nv, nv) arrays in our order."""
+    """Results for a batch of states: (n, nv) and (n, nv, nv) arrays in our order."""
 
     M: Array
     minv: Array
@@ -29,10 +29,10 @@ class Answers:
 
 
 def depth_first(model: Model) -> Oracle:
-    """Rebuild our model in Pinocchio with every subtree's joints in a row.
+    """Rebuild our model in Pinocchio with contiguous joints in every subtree.
 
-    Pinocchio's CRBA and gradients take a subtree for a contiguous block of joints; in a model that
-    numbers its joints otherwise they are silently wrong. Ours ask only for parents first.
+    Pinocchio's CRBA and gradients assume that a subtree is a contiguous block of joints; otherwise
+    they are silently wrong. Ours only need parents first.
     """
     order: list[int] = []
 
@@ -49,17 +49,17 @@ def depth_first(model: Model) -> Oracle:
 
 
 def answers(oracle: Oracle, q: Array, qd: Array, qdd: Array, f_ext: Array | None = None) -> Answers:
-    """Inverse dynamics' gradient at qdd, and forward dynamics' at the tau that belongs to it.
+    """Return inverse dynamics' gradient at qdd, and forward dynamics' at its tau.
 
-    f_ext : (n, nv, 6), [angular; linear], in the joints' own frames; only for `depth_first`,
-    whose frames are ours.
+    f_ext : (n, nv, 6), [angular; linear], in the joints' frames; only for `depth_first`, whose
+    frames are ours.
     """
-    found = [
+    states = [
         answer(oracle, q[k], qd[k], qdd[k], None if f_ext is None else f_ext[k])
         for k in range(len(q))
     ]
     names = ("M", "minv", "tau", "qdd", "dtau_dq", "dtau_dqd", "dqdd_dq", "dqdd_dqd")
-    return Answers(**{name: np.array([one[name] for one in found]) for name in names})
+    return Answers(**{name: np.array([state[name] for state in states]) for name in names})
 
 
 def answer(
@@ -67,11 +67,8 @@ def answer(
 ) -> dict[str, Array]:
     model, data = oracle.model, oracle.data
     order = np.array([joint.idx_v for joint in oracle.joints])
-    position = pin.neutral(model)
+    position = oracle.position(q)
     rate, acceleration = np.zeros(model.nv), np.zeros(model.nv)
-    for i, joint in enumerate(oracle.joints):
-        own = [q[i]] if joint.nq == 1 else [np.cos(q[i]), np.sin(q[i])]
-        position[joint.idx_q : joint.idx_q + joint.nq] = own
     rate[order], acceleration[order] = qd, qdd
     forces = pin.StdVec_Force()
     for _ in range(model.njoints):
@@ -82,12 +79,12 @@ def answer(
     tau = pin.rnea(model, data, position, rate, acceleration, forces).copy()
     by_q, by_qd, _ = pin.computeRNEADerivatives(model, data, position, rate, acceleration, forces)
     square = np.ix_(order, order)
-    found = {"tau": tau[order], "dtau_dq": by_q[square], "dtau_dqd": by_qd[square]}
+    result = {"tau": tau[order], "dtau_dq": by_q[square], "dtau_dqd": by_qd[square]}
     M = pin.crba(model, data, position)
-    found["M"] = (np.triu(M) + np.triu(M, 1).T)[square]
+    result["M"] = (np.triu(M) + np.triu(M, 1).T)[square]
     inverse = pin.computeMinverse(model, data, position)
-    found["minv"] = (np.triu(inverse) + np.triu(inverse, 1).T)[square]
-    found["qdd"] = pin.aba(model, data, position, rate, tau, forces)[order]
+    result["minv"] = (np.triu(inverse) + np.triu(inverse, 1).T)[square]
+    result["qdd"] = pin.aba(model, data, position, rate, tau, forces)[order]
     pin.computeABADerivatives(model, data, position, rate, tau, forces)
-    found["dqdd_dq"], found["dqdd_dqd"] = data.ddq_dq[square], data.ddq_dv[square]
-    return {name: np.array(array, dtype=np.float64) for name, array in found.items()}
+    result["dqdd_dq"], result["dqdd_dqd"] = data.ddq_dq[square], data.ddq_dv[square]
+    return {name: np.array(array, dtype=np.float64) for name, array in result.items()}

@@ -1,6 +1,6 @@
-"""Algorithm 1 of Plancher et al. 2021, word for word with dense 6x6 matrices: the algebra's rung.
+"""Algorithm 1 of Plancher et al. 2021 with dense 6x6 matrices, to check the algebra.
 
-Shares nothing with the package but the model's numbers. Spatial vectors are [angular; linear].
+It shares only the model's numbers with the package. Spatial vectors are [angular; linear].
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ def hat(a: Array) -> Array:
 
 
 def crm(v: Array) -> Array:
-    """The 6x6 cross product for motion vectors, equation (2) of the paper."""
+    """Return the 6x6 cross product for motion vectors, equation (2) of the paper."""
     return np.block([[hat(v[:3]), np.zeros((3, 3))], [hat(v[3:]), hat(v[:3])]])
 
 
 def crf(v: Array) -> Array:
-    """The 6x6 cross product for force vectors."""
+    """Return the 6x6 cross product for force vectors."""
     return -crm(v).T
 
 
@@ -49,14 +49,14 @@ def spatial_inertia(inertia: Inertia) -> Array:
 
 
 def rnea_dense(model: Model, q: Array, qd: Array, qdd: Array, f_ext: Array | None = None) -> Array:
-    """One state: (nv,) arrays, f_ext (bodies, 6); returns tau (nv,)."""
+    """Return tau (nv,) of one state: (nv,) arrays, f_ext (bodies, 6)."""
     n = len(model.bodies)
     base = np.concatenate([np.zeros(3), -np.array(model.gravity)])
     v, a, f = np.zeros((n, 6)), np.zeros((n, 6)), np.zeros((n, 6))
     X, S = [], []
     for i, body in enumerate(model.bodies):
         Xup, axis = joint_matrices(body.joint, q[i])
-        I = spatial_inertia(body.inertia)  # noqa: E741 - the field's name for it
+        I = spatial_inertia(body.inertia)  # noqa: E741 - the symbol in the literature
         v[i] = Xup @ (v[body.parent] if body.parent >= 0 else np.zeros(6)) + axis * qd[i]
         a[i] = Xup @ (a[body.parent] if body.parent >= 0 else base)
         a[i] += axis * qdd[i] + crm(v[i]) @ axis * qd[i]

@@ -1,4 +1,4 @@
-"""A scalar without a value: it records operations and refuses every question about its value."""
+"""A scalar without a value, which records operations and refuses any use of its value."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Symbol:
 
 
 class Steps:
-    """A region that keeps the steps it is called for; a step inside another is an error."""
+    """A region that records its steps; nested steps are an error."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, int]] = []
@@ -67,35 +67,35 @@ class Steps:
 
 
 def reachable(outputs: Iterable[Any]) -> list[tuple[str, tuple[Any, ...]]]:
-    """Return ``(op, operands)`` of the operations that outputs need, operands first, none twice.
+    """Return distinct ``(op, operands)`` of the operations that outputs need, operands first.
 
     An operand is ``("const", value)`` or ``("node", row)``, the number of an earlier row; an input
     is a row ``("in", (("const", name),))``.
     """
     rows: list[tuple[str, tuple[Any, ...]]] = []
     numbers: dict[tuple[str, tuple[Any, ...]], int] = {}
-    known: dict[int, int] = {}
+    row_of: dict[int, int] = {}
     todo: list[Any] = [x for x in outputs if isinstance(x, Symbol)]
     while todo:
         node = todo[-1]
-        waiting = [a for a in node.args if isinstance(a, Symbol) and id(a) not in known]
+        waiting = [a for a in node.args if isinstance(a, Symbol) and id(a) not in row_of]
         if waiting:
             todo.extend(waiting)
             continue
         todo.pop()
         operands = tuple(
-            ("node", known[id(a)]) if isinstance(a, Symbol) else ("const", a) for a in node.args
+            ("node", row_of[id(a)]) if isinstance(a, Symbol) else ("const", a) for a in node.args
         )
         row = (node.op, tuple(sorted(operands)) if node.op in ("add", "mul") else operands)
         if row not in numbers:
             numbers[row] = len(rows)
             rows.append(row)
-        known[id(node)] = numbers[row]
+        row_of[id(node)] = numbers[row]
     return rows
 
 
 def evaluate(outputs: list[Any], inputs: dict[str, float]) -> list[float]:
-    """Compute symbols from the inputs' values; outputs that are constants stay as they are."""
+    """Compute symbols from the inputs' values; constant outputs are unchanged."""
     values: dict[int, float] = {}
 
     def value(x: Any) -> float:
@@ -127,14 +127,14 @@ def evaluate(outputs: list[Any], inputs: dict[str, float]) -> list[float]:
 
 def count(outputs: Iterable[Any]) -> dict[str, int]:
     """Count variable products, products by a constant, additions, negations, doublings, trig."""
-    found = {"mul": 0, "mul_const": 0, "add": 0, "neg": 0, "double": 0, "trig": 0}
+    counts = {"mul": 0, "mul_const": 0, "add": 0, "neg": 0, "double": 0, "trig": 0}
     for op, operands in reachable(outputs):
         if op == "mul":
-            found["mul_const" if any(kind == "const" for kind, _ in operands) else "mul"] += 1
+            counts["mul_const" if any(kind == "const" for kind, _ in operands) else "mul"] += 1
         elif op in ("add", "sub"):
-            found["double" if operands[0] == operands[1] else "add"] += 1
+            counts["double" if operands[0] == operands[1] else "add"] += 1
         elif op in ("sin", "cos"):
-            found["trig"] += 1
+            counts["trig"] += 1
         elif op == "neg":
-            found["neg"] += 1
-    return found
+            counts["neg"] += 1
+    return counts

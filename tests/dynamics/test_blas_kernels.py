@@ -1,8 +1,8 @@
-"""What is computed with BLAS passes whichever kernels round it: no verdict hangs on a last bit.
+"""Tests that use BLAS pass with every kind of kernel: no result depends on the last bit.
 
-OpenBLAS takes kernels by the processor, or by ``OPENBLAS_CORETYPE``, and each sums in an order of
-its own. The suites that use it run once for each kind that this processor can run and that NumPy's
-library has: 10 to 25 minutes a kind, in one process.
+OpenBLAS selects kernels by the processor, or by ``OPENBLAS_CORETYPE``, and each sums in a different
+order. The suites that use it run once for each kind that this processor can run and that NumPy's
+library has: 10 to 25 minutes per kind, in one process.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ SUITES = ("tests/control", "tests/dynamics")
 KINDS = ("Haswell", "Zen", "SkylakeX", "Prescott")
 
 LIMIT_S = 3600
-"""Ends a hang; it cannot fire for what is merely slow."""
+"""Timeout against hangs, far above slow runs."""
 
-# Asks the library itself: a kind that it does not have is another one in silence.
+# The library's own answer: an unknown kind silently becomes another one.
 CORE_NAME = """
 import ctypes, pathlib, numpy
 folder = pathlib.Path(numpy.__file__).parents[1] / "numpy.libs"
@@ -36,12 +36,12 @@ def under(kind: str) -> dict[str, str]:
 
 
 def core_name(kind: str) -> str:
-    """The kernels that NumPy's BLAS takes under a kind; "" where it is no OpenBLAS of its own."""
-    asked = subprocess.run(
+    """Return the kernels that NumPy's BLAS selects for a kind; "" if it bundles no OpenBLAS."""
+    process = subprocess.run(
         [sys.executable, "-c", CORE_NAME], env=under(kind), capture_output=True, text=True,
         timeout=300,
     )  # fmt: skip
-    return asked.stdout.strip()
+    return process.stdout.strip()
 
 
 @pytest.mark.slow
@@ -56,10 +56,10 @@ def test_suites_that_use_blas_pass_under_every_kind_of_kernel(kind: str) -> None
     flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     if kind == "SkylakeX" and "avx512f" not in flags:
         pytest.skip("this processor has no AVX-512")
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *SUITES],
         cwd=Path(__file__).parents[2], env=under(kind), capture_output=True, text=True,
         timeout=LIMIT_S,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    assert " passed" in done.stdout
+    assert process.returncode == 0, process.stdout[-4000:] + process.stderr[-2000:]
+    assert " passed" in process.stdout

@@ -1,4 +1,4 @@
-"""Built-in robots and random trees: we and Pinocchio read the same URDF text, each on its own."""
+"""Built-in robots and random trees: Pinion and Pinocchio read the same URDF text independently."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def test_random_tree_agrees_with_pinocchio(seed: int) -> None:
 def test_iiwa14_needs_no_more_operations_than_stated() -> None:
     model = load("iiwa14")
     q, qd, qdd = ([Symbol("in", f"{x}{i}") for i in range(7)] for x in ("q", "qd", "qdd"))
-    found = count(dynamics.rnea_scalars(model, q, qd, qdd))
-    # Every product is a multiplier's slot in hardware: a change that adds some must say why.
-    assert found["mul"] <= 132
-    assert found["mul_const"] <= 153
-    assert found["add"] + found["double"] <= 254
+    counts = count(dynamics.rnea_scalars(model, q, qd, qdd))
+    # Every product is a multiplier's slot in hardware: a change that adds some needs a reason.
+    assert counts["mul"] <= 132
+    assert counts["mul_const"] <= 153
+    assert counts["add"] + counts["double"] <= 254

@@ -1,4 +1,4 @@
-"""The page beside Pinocchio and GRiD: names exist where they are said to, and gaps are gaps."""
+"""The page of coverage against Pinocchio and GRiD: its names exist, and its gaps are gaps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVERY = [row for table in TABLES for row in rows(table, PAGE)]
 
 
 def known(name: str) -> bool:
-    """Whether one of our names is a row of the table, or a Python name."""
+    """Return whether one of our names is a row of the table, or a Python name."""
     if name in FUNCTIONS:
         return True
     return name.startswith("pinion.") and not missing_ours(name)
@@ -41,14 +41,14 @@ def test_names_that_are_not_there_are_noticed() -> None:
 
 def test_the_page_speaks_of_the_installed_pinocchio() -> None:
     assert f"`pin` {version('pin')}" in PAGE
-    # What it says is in C++ alone, or not there.
+    # Available in C++ only, or missing, as the page states.
     assert not hasattr(pin, "ComputeRNEASecondOrderDerivatives")
     assert not hasattr(pin, "buildModelFromSdf")
     assert importlib.util.find_spec("pinocchio.casadi") is None
 
 
 def test_every_row_of_the_table_of_functions_has_a_place() -> None:
-    """Of what the table of functions has, the page says that there is such a thing."""
+    """The page lists everything in the table of functions."""
     named = {name for row in EVERY for name in names(row[1])}
     variants = {
         **{"fd_derivatives_from_minv": "fd_derivatives"},
@@ -67,7 +67,7 @@ def test_kinds_of_joints_are_those_of_the_model() -> None:
 
 
 def test_gaps_are_named_below() -> None:
-    """Each row that Pinion lacks has a line in the list of what is missed."""
+    """Each row that Pinion lacks has a line in the list of gaps."""
     below = PAGE.partition("## What Pinion lacks")[2].casefold()
     gaps = [row[0] for row in EVERY if row[1].startswith("**no**")]
     words = {

@@ -20,12 +20,12 @@ from tests.support.breadth import some
 
 Array = NDArray[np.float64]
 
-STEP = 1e-30  # A complex step is exact to rounding however small it is.
+STEP = 1e-30  # Complex steps are exact to rounding at any size.
 SEEDS = range(10)
 
 
 def efforts(model: Model, q: Array, qd: Array, qdd: Array) -> Array:
-    """Efforts that accelerate by qdd: any others shake a random robot beyond all measure."""
+    """Return efforts that accelerate by qdd, as others would accelerate a random robot wildly."""
     return dynamics.rnea(model, q, qd, qdd)
 
 
@@ -38,7 +38,7 @@ def case(seed: int) -> tuple[Model, np.random.Generator]:
 def complex_gradient(
     model: Model, x: Array, dt: float, method: StepMethod, f_ext: Array | None
 ) -> Array:
-    """Derivative of the step itself, [q; qd] by [q; qd; tau]: (2 nv, 3 nv)."""
+    """Return the derivative of the step, [q; qd] by [q; qd; tau]: (2 nv, 3 nv)."""
     nv = model.nv
     forces: Any = f_ext
     columns = []
@@ -62,10 +62,10 @@ def test_gradient_is_that_of_the_step(seed: int, method: StepMethod) -> None:
     A, B = dynamics.discrete_derivatives(model, q, qd, tau, dt, method=method, f_ext=f_ext)
     for k in range(2):
         x = np.concatenate([q[k], qd[k], tau[k]])
-        own = None if f_ext is None else f_ext[k]
-        wanted = complex_gradient(model, x, dt, method, own)
-        assert relative_error(A[k], wanted[:, : 2 * model.nv]) < 1e-9
-        assert relative_error(B[k], wanted[:, 2 * model.nv :]) < 1e-9
+        forces = None if f_ext is None else f_ext[k]
+        expected = complex_gradient(model, x, dt, method, forces)
+        assert relative_error(A[k], expected[:, : 2 * model.nv]) < 1e-9
+        assert relative_error(B[k], expected[:, 2 * model.nv :]) < 1e-9
 
 
 @pytest.mark.parametrize("method", STEP_METHODS)
@@ -80,21 +80,21 @@ def test_gradient_agrees_with_central_differences(name: str, method: StepMethod)
     stepped = np.concatenate([x + h * np.eye(3 * nv), x - h * np.eye(3 * nv)])
     parts = (stepped[:, :nv], stepped[:, nv : 2 * nv], stepped[:, 2 * nv :])
     after = np.concatenate(dynamics.discrete_dynamics(model, *parts, dt, method=method), axis=1)
-    wanted = ((after[: 3 * nv] - after[3 * nv :]) / (2 * h)).T
+    expected = ((after[: 3 * nv] - after[3 * nv :]) / (2 * h)).T
     A, B = dynamics.discrete_derivatives(
         model, x[0, :nv], x[0, nv : 2 * nv], x[0, 2 * nv :], dt, method=method
     )
-    assert relative_error(A, wanted[:, : 2 * nv]) < 1e-7
-    assert relative_error(B, wanted[:, 2 * nv :]) < 1e-7
+    assert relative_error(A, expected[:, : 2 * nv]) < 1e-7
+    assert relative_error(B, expected[:, 2 * nv :]) < 1e-7
 
 
 def composed(by_q: Array, by_qd: Array, minv: Array, dt: float) -> tuple[Array, Array]:
-    """A semi-implicit step's gradient as two maps: first the rates move, then the positions."""
+    """Return a semi-implicit step's gradient as two maps: of the rates, then of the positions."""
     n, nv = len(minv), minv.shape[-1]
-    one, none = np.broadcast_to(np.eye(nv), (n, nv, nv)), np.zeros((n, nv, nv))
-    rates = np.block([[one, none], [dt * by_q, one + dt * by_qd]])
-    positions = np.block([[one, dt * one], [none, one]])
-    return positions @ rates, positions @ np.concatenate([none, dt * minv], axis=1)
+    identity, zeros = np.broadcast_to(np.eye(nv), (n, nv, nv)), np.zeros((n, nv, nv))
+    rates = np.block([[identity, zeros], [dt * by_q, identity + dt * by_qd]])
+    positions = np.block([[identity, dt * identity], [zeros, identity]])
+    return positions @ rates, positions @ np.concatenate([zeros, dt * minv], axis=1)
 
 
 @pytest.mark.parametrize("name", ["iiwa14", "hyq", "atlas", "baxter", *map(str, range(10))])
@@ -105,18 +105,18 @@ def test_semi_implicit_gradient_agrees_with_pinocchio(name: str) -> None:
     urdf = random_tree(rng, int(rng.integers(1, 15))) if name.isdigit() else urdf_text(name)
     model = load_text(urdf) if name.isdigit() else load(name)
     q, qd, qdd = random_states(rng, model, 4)
-    found = answers(pinocchio_adaptor.from_urdf(urdf, model.joint_names), q, qd, qdd)
-    A, B = composed(found.dqdd_dq, found.dqdd_dqd, found.minv, 0.01)
-    ours = dynamics.discrete_derivatives(model, q, qd, found.tau, 0.01, method="semi_implicit")
+    theirs = answers(pinocchio_adaptor.from_urdf(urdf, model.joint_names), q, qd, qdd)
+    A, B = composed(theirs.dqdd_dq, theirs.dqdd_dqd, theirs.minv, 0.01)
+    ours = dynamics.discrete_derivatives(model, q, qd, theirs.tau, 0.01, method="semi_implicit")
     assert relative_error(ours[0], A) < 1e-8
     assert relative_error(ours[1], B) < 1e-8
-    q_next, qd_next = dynamics.discrete_dynamics(model, q, qd, found.tau, 0.01)
-    assert relative_error(qd_next, qd + 0.01 * found.qdd) < 1e-9
-    assert relative_error(q_next, q + 0.01 * (qd + 0.01 * found.qdd)) < 1e-9
+    q_next, qd_next = dynamics.discrete_dynamics(model, q, qd, theirs.tau, 0.01)
+    assert relative_error(qd_next, qd + 0.01 * theirs.qdd) < 1e-9
+    assert relative_error(q_next, q + 0.01 * (qd + 0.01 * theirs.qdd)) < 1e-9
 
 
 def simulated(model: Model, steps: int, method: StepMethod) -> Array:
-    """State after 0.2 s under constant efforts, in so many steps."""
+    """Return the state after 0.2 s under constant efforts, in ``steps`` steps."""
     q, qd = np.array([0.3, -0.7]), np.array([1.0, -0.5])
     for _ in range(steps):
         q, qd = dynamics.discrete_dynamics(model, q, qd, [2.0, -1.0], 0.2 / steps, method=method)
@@ -135,13 +135,13 @@ def test_error_falls_with_the_order_of_the_method(method: StepMethod, order: int
 
 
 def energy_along(name: str, method: StepMethod, dt: float, steps: int) -> Array:
-    """Kinetic and potential energy, (steps + 1, 2), of a free fall without friction or efforts."""
+    """Return kinetic and potential energy, (steps + 1, 2), of a fall without friction or efforts."""
     model = load(name)
     q, qd = [0.4 - 0.1 * k for k in range(model.nv)], [0.5] * model.nv
     still = [0.0] * model.nv
     trajectory = [(q, qd)]
     for _ in range(steps):
-        # Plain floats: one state at a time is several times slower as arrays.
+        # Plain floats are several times faster than arrays for single states.
         state: Any = dynamics.discrete_dynamics_scalars(model, q, qd, still, dt, method=method)
         q, qd = ([float(value) for value in part] for part in state)
         trajectory.append((q, qd))
@@ -161,7 +161,7 @@ def test_energy_is_kept_along_a_trajectory(name: str) -> None:
 
 
 def test_the_bound_on_energy_has_teeth() -> None:
-    # The method of order 1 is far beyond it on the same trajectory.
+    # The method of order 1 exceeds it by far on the same trajectory.
     energy = energy_along("two_link", "semi_implicit", 1e-4, 200)
     drift = float(np.max(np.abs(energy.sum(axis=1) - energy[0].sum())))
     assert drift > 1e-6 * float(np.ptp(energy[:, 0]))
@@ -179,12 +179,12 @@ def test_one_state_and_batches_of_any_length_have_the_same_numbers(method: StepM
     ):
         batch = function(model, q, qd, tau, 0.01, method=method)
         empty = function(model, q[:0], qd[:0], tau[:0], 0.01, method=method)
-        one = function(model, q[1], qd[1], tau[1], 0.01, method=method)
+        single = function(model, q[1], qd[1], tau[1], 0.01, method=method)
         for k, shape in enumerate(shapes):
             assert batch[k].shape == (3, *shape)
             assert empty[k].shape == (0, *shape)
-            assert one[k].shape == shape
-            assert relative_error(one[k], batch[k][1]) < 1e-13
+            assert single[k].shape == shape
+            assert relative_error(single[k], batch[k][1]) < 1e-13
 
 
 @pytest.mark.parametrize("function", [dynamics.discrete_dynamics, dynamics.discrete_derivatives])
@@ -194,9 +194,9 @@ def test_errors_name_what_is_wrong(function: Any) -> None:
     with pytest.raises(DynamicsError, match=r"method is 'euler', choose one of 'semi_implicit', "):
         function(model, x, x, x, 0.1, method="euler")
     for wrong in (0.0, -0.1, np.nan, np.inf):
-        with pytest.raises(DynamicsError, match=r"dt is .*, pass a finite number .* above zero"):
+        with pytest.raises(DynamicsError, match=r"dt is .*, pass a finite positive number"):
             function(model, x, x, x, wrong)
-    with pytest.raises(DynamicsError, match=r"dt is \[0\.1\], pass one number"):
+    with pytest.raises(DynamicsError, match=r"dt is \[0\.1\], pass a positive number"):
         function(model, x, x, x, [0.1])
     with pytest.raises(DynamicsError, match=r"tau has shape \(3,\)"):
         function(model, x, x, np.zeros(3), 0.1)

@@ -1,4 +1,4 @@
-"""Energy and power: identities that do not know how the recursion is written."""
+"""Energy and power: identities that are independent of the recursion."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pinion.robot.model import Model
 from tests.dynamics.models import planar_arm, random_model, random_states, relative_error
 
 SEEDS = range(10)
-STEP = 1e-30  # A complex step is exact to rounding however small it is.
+STEP = 1e-30  # Complex steps are exact to rounding at any size.
 
 
 def case(seed: int) -> tuple[Model, np.random.Generator]:

@@ -1,4 +1,4 @@
-"""Wrong arguments are named, with the shape or the index, before anything is computed."""
+"""Invalid arguments are reported, with the shape or the index, before any computation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_rnea_names_the_wrong_argument(changed: dict[str, Any], message: str) ->
 def test_what_is_no_model_is_named() -> None:
     name: Any = "iiwa14"
     for wrong in (dynamics.rnea, dynamics.aba, dynamics.minv, dynamics.fd_derivatives):
-        with pytest.raises(dynamics.DynamicsError, match=r"not a str: give what"):
+        with pytest.raises(dynamics.DynamicsError, match=r"not a str: pass the result"):
             wrong(name, *np.zeros((3, 7)))
 
 
@@ -57,8 +57,8 @@ def test_energies_check_their_arguments() -> None:
 
 
 def test_lists_and_integers_are_numbers() -> None:
-    got = dynamics.rnea(MODEL, [0, 0, 0], [0.0, 0.0, 0.0], (1, 2, 3))
-    assert got.dtype == np.float64
+    tau = dynamics.rnea(MODEL, [0, 0, 0], [0.0, 0.0, 0.0], (1, 2, 3))
+    assert tau.dtype == np.float64
 
 
 def test_the_error_is_a_value_error() -> None:

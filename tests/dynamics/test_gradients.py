@@ -18,15 +18,15 @@ SEEDS = range(50)
 TOLERANCE, GRADIENT_TOLERANCE, METHODS_TOLERANCE = 1e-9, 1e-8, 1e-12
 
 
-def block_error(got: Array, want: Array, size: float) -> float:
-    """Like relative_error, for derivatives that may be nothing but rounding.
+def block_error(actual: Array, expected: Array, size: float) -> float:
+    """Return a relative error for derivatives that may be pure rounding.
 
-    A robot that only slides has no velocity terms and its weight does not turn; then ``size``, what
-    is differentiated, is the scale.
+    A robot with only sliding joints has no velocity terms and its weight does not turn; then
+    ``size``, the magnitude of the differentiated quantity, is the scale.
     """
-    assert got.shape == want.shape
-    largest = max(float(np.max(np.abs(want))), 1e-3 * size)
-    return float(np.max(np.abs(got - want)) / largest)
+    assert actual.shape == expected.shape
+    largest = max(float(np.max(np.abs(expected))), 1e-3 * size)
+    return float(np.max(np.abs(actual - expected)) / largest)
 
 
 def check_against_pinocchio(
@@ -34,31 +34,31 @@ def check_against_pinocchio(
 ) -> None:
     q, qd, qdd = random_states(rng, model, 5)
     f_ext = rng.normal(size=(5, model.nv, 6)) * 10.0 if forces else None
-    want = answers(oracle, q, qd, qdd, f_ext)
+    theirs = answers(oracle, q, qd, qdd, f_ext)
 
     M, minv = dynamics.crba(model, q), dynamics.minv(model, q)
-    assert relative_error(M, want.M) < TOLERANCE
-    assert relative_error(minv, want.minv) < TOLERANCE
-    assert relative_error(dynamics.minv(model, q, method="aba"), want.minv) < TOLERANCE
-    assert relative_error(dynamics.aba(model, q, qd, want.tau, f_ext), want.qdd) < TOLERANCE
+    assert relative_error(M, theirs.M) < TOLERANCE
+    assert relative_error(minv, theirs.minv) < TOLERANCE
+    assert relative_error(dynamics.minv(model, q, method="aba"), theirs.minv) < TOLERANCE
+    assert relative_error(dynamics.aba(model, q, qd, theirs.tau, f_ext), theirs.qdd) < TOLERANCE
 
-    size = float(np.max(np.abs(want.tau)))
+    size = float(np.max(np.abs(theirs.tau)))
     by_q, by_qd = dynamics.rnea_derivatives(model, q, qd, qdd, f_ext)
-    assert block_error(by_q, want.dtau_dq, size) < GRADIENT_TOLERANCE
-    assert block_error(by_qd, want.dtau_dqd, size) < GRADIENT_TOLERANCE
+    assert block_error(by_q, theirs.dtau_dq, size) < GRADIENT_TOLERANCE
+    assert block_error(by_qd, theirs.dtau_dqd, size) < GRADIENT_TOLERANCE
     column = dynamics.rnea_derivatives(model, q, qd, qdd, f_ext, method="column")
     assert block_error(by_q, column[0], size) < METHODS_TOLERANCE
     assert block_error(by_qd, column[1], size) < METHODS_TOLERANCE
 
     size = float(np.max(np.abs(minv)) * size)
-    found = dynamics.fd_derivatives(model, q, qd, want.tau, f_ext)
-    assert relative_error(found.qdd, want.qdd) < TOLERANCE
-    assert relative_error(found.minv, want.minv) < TOLERANCE
-    assert block_error(found.dqdd_dq, want.dqdd_dq, size) < GRADIENT_TOLERANCE
-    assert block_error(found.dqdd_dqd, want.dqdd_dqd, size) < GRADIENT_TOLERANCE
-    given = dynamics.fd_derivatives_from_minv(model, q, qd, qdd, want.minv, f_ext)
-    assert block_error(given[0], want.dqdd_dq, size) < GRADIENT_TOLERANCE
-    assert block_error(given[1], want.dqdd_dqd, size) < GRADIENT_TOLERANCE
+    forward = dynamics.fd_derivatives(model, q, qd, theirs.tau, f_ext)
+    assert relative_error(forward.qdd, theirs.qdd) < TOLERANCE
+    assert relative_error(forward.minv, theirs.minv) < TOLERANCE
+    assert block_error(forward.dqdd_dq, theirs.dqdd_dq, size) < GRADIENT_TOLERANCE
+    assert block_error(forward.dqdd_dqd, theirs.dqdd_dqd, size) < GRADIENT_TOLERANCE
+    from_minv = dynamics.fd_derivatives_from_minv(model, q, qd, qdd, theirs.minv, f_ext)
+    assert block_error(from_minv[0], theirs.dqdd_dq, size) < GRADIENT_TOLERANCE
+    assert block_error(from_minv[1], theirs.dqdd_dqd, size) < GRADIENT_TOLERANCE
 
 
 @pytest.mark.parametrize("name", [*builtin_names(), "pendulum", "two_link", "chain_20"])

@@ -1,4 +1,4 @@
-"""Identities between the algorithms, and gradients by complex steps: no other library needed."""
+"""Identities between the algorithms, and gradients by complex steps, without other libraries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.dynamics.test_gradients import block_error
 from tests.support.breadth import some
 
 Array = NDArray[np.float64]
-STEP = 1e-30  # A complex step is exact to rounding however small it is.
+STEP = 1e-30  # Complex steps are exact to rounding at any size.
 
 
 def case(name: str | int) -> tuple[Model, np.random.Generator]:
@@ -60,17 +60,17 @@ def test_forward_dynamics_undoes_inverse_dynamics(name: str | int) -> None:
     q, qd, qdd = random_states(rng, model, 5)
     f_ext = rng.normal(size=(5, model.nv, 6))
     tau = dynamics.rnea(model, q, qd, qdd, f_ext)
-    found = dynamics.aba(model, q, qd, tau, f_ext)
-    # Efforts rounded at their own size come back as accelerations through M^-1.
+    accelerations = dynamics.aba(model, q, qd, tau, f_ext)
+    # Rounding of the efforts is amplified by M^-1.
     size = float(np.max(np.abs(dynamics.minv(model, q))) * np.max(np.abs(tau)))
-    assert np.max(np.abs(found - qdd)) < 1e-12 * max(size, 10.0)
-    assert np.max(np.abs(dynamics.rnea(model, q, qd, found, f_ext) - tau)) < 1e-9 * np.max(
+    assert np.max(np.abs(accelerations - qdd)) < 1e-12 * max(size, 10.0)
+    assert np.max(np.abs(dynamics.rnea(model, q, qd, accelerations, f_ext) - tau)) < 1e-9 * np.max(
         np.abs(tau)
     )
 
 
 def complex_step(function: Callable[[list[Any]], list[Any]], x: Array) -> Array:
-    """Derivative of function by x at x, entry [i][j] of output i by x_j."""
+    """Return the derivative of function by x at x, entry [i][j] of output i by x_j."""
     columns = []
     for j in range(len(x)):
         stepped = [complex(v) for v in x]
@@ -92,9 +92,9 @@ def test_gradient_of_inverse_dynamics_by_complex_steps(name: str | int, method: 
     positions: list[Any] = list(q)
     by_qd = complex_step(lambda x: dynamics.rnea_scalars(model, positions, x, a, wrenches), qd)
     size = float(np.max(np.abs(dynamics.rnea(model, q, qd, qdd, f_ext))))
-    got = dynamics.rnea_derivatives(model, q, qd, qdd, f_ext, method=method)
-    assert block_error(got[0], by_q, size) < 1e-12
-    assert block_error(got[1], by_qd, size) < 1e-12
+    gradient = dynamics.rnea_derivatives(model, q, qd, qdd, f_ext, method=method)
+    assert block_error(gradient[0], by_q, size) < 1e-12
+    assert block_error(gradient[1], by_qd, size) < 1e-12
 
 
 @pytest.mark.parametrize("name", some(["iiwa14", "hyq", *range(12)], 6))
@@ -109,11 +109,11 @@ def test_gradient_of_forward_dynamics_by_complex_steps(name: str | int, method: 
     by_q = complex_step(lambda x: dynamics.aba_scalars(model, x, rates, efforts), q)
     by_qd = complex_step(lambda x: dynamics.aba_scalars(model, positions, x, efforts), qd)
     by_tau = complex_step(lambda x: dynamics.aba_scalars(model, positions, rates, x), tau)
-    found = dynamics.fd_derivatives(model, q, qd, tau, method=method)
-    size = float(np.max(np.abs(found.minv)) * np.max(np.abs(tau)))
-    assert block_error(found.dqdd_dq, by_q, size) < 1e-10
-    assert block_error(found.dqdd_dqd, by_qd, size) < 1e-10
-    assert relative_error(found.minv, by_tau) < 1e-10
+    forward = dynamics.fd_derivatives(model, q, qd, tau, method=method)
+    size = float(np.max(np.abs(forward.minv)) * np.max(np.abs(tau)))
+    assert block_error(forward.dqdd_dq, by_q, size) < 1e-10
+    assert block_error(forward.dqdd_dqd, by_qd, size) < 1e-10
+    assert relative_error(forward.minv, by_tau) < 1e-10
 
 
 def test_batches_are_the_loop_of_single_states() -> None:
@@ -140,9 +140,9 @@ def test_batches_are_the_loop_of_single_states() -> None:
             *dynamics.fd_derivatives(model, *state, f_ext[k]),
             *dynamics.fd_derivatives_from_minv(model, *state, minv[k], f_ext[k]),
         ]
-        for batch, one in zip(together, alone, strict=True):
-            assert one.shape in ((nv,), (nv, nv)) and one.dtype == np.float64
-            assert relative_error(batch[k], one) < 1e-12
+        for batch, single in zip(together, alone, strict=True):
+            assert single.shape in ((nv,), (nv, nv)) and single.dtype == np.float64
+            assert relative_error(batch[k], single) < 1e-12
 
 
 def test_empty_batches_give_empty_results() -> None:

@@ -31,28 +31,28 @@ ROBOTS = ("hinge", "iiwa14", "hyq", "floating hyq")
 
 
 def with_terms(model: Model, seed: int, base: bool = True, *, higher: bool = False) -> Model:
-    """Figures of its own at every joint; of a floating base only where asked for.
+    """Return the model with random figures at every joint, and at a floating base if ``base``.
 
-    With ``higher`` those that only MJCF files have, too: damping and springs of higher orders, and
-    an armature of the base that acts on accelerations in base axes.
+    ``higher`` adds terms that only MJCF files have: higher-order damping and springs, and an
+    armature of the base that acts on accelerations in base axes.
     """
     rng = np.random.default_rng(seed)
 
     def changed(body: Body) -> Body:
-        kind, own = body.joint.kind, rng.uniform(0.05, 0.5, 4)
+        kind, figures = body.joint.kind, rng.uniform(0.05, 0.5, 4)
         if kind.nv > 1 and not base:
             return body
         joint = replace(
             body.joint,
-            armature=own[0],
-            damping=own[1],
-            friction=own[2],
-            stiffness=10.0 * own[3] if kind.nq == 1 else 0.0,
-            rest=own[0],
+            armature=figures[0],
+            damping=figures[1],
+            friction=figures[2],
+            stiffness=10.0 * figures[3] if kind.nq == 1 else 0.0,
+            rest=figures[0],
             **(
                 {
-                    "damping_poly": (own[2], -own[0]),
-                    "stiffness_poly": (own[3], own[1]) if kind.nq == 1 else (0.0, 0.0),
+                    "damping_poly": (figures[2], -figures[0]),
+                    "stiffness_poly": (figures[3], figures[1]) if kind.nq == 1 else (0.0, 0.0),
                     "armature_in_base": kind is JointKind.FREE_FLYER,
                 }
                 if higher
@@ -73,7 +73,7 @@ def robot(name: str) -> Model:
 
 
 def states(model: Model, count: int) -> tuple[Array, Array, Array]:
-    """Positions, rates of which some are within the width of friction's step, accelerations."""
+    """Return positions, rates, some of them within the width of friction, and accelerations."""
     print("seed 5")
     rng = np.random.default_rng(5)
     q = dynamics.random_configuration(model, rng, count)
@@ -83,7 +83,7 @@ def states(model: Model, count: int) -> tuple[Array, Array, Array]:
 
 
 def answers(model: Model, q: Array, qd: Array, qdd: Array) -> dict[str, Array]:
-    """What :func:`oracle.answer` gives, from ours."""
+    """Return our results for the keys of :func:`oracle.answer`."""
     tau = dynamics.rnea(model, q, qd, qdd)
     by_q, by_qd = dynamics.rnea_derivatives(model, q, qd, qdd)
     forward = dynamics.fd_derivatives(model, q, qd, tau)
@@ -105,14 +105,17 @@ def test_armature_is_pinocchios_in_every_function(name: str) -> None:
     model = robot(name)
     theirs = oracle.rebuilt(model)
     for state in zip(*states(model, 3), strict=True):
-        want, got = oracle.answer(theirs, *state), answers(model, *state)
-        got["again"], want["again"] = dynamics.minv(model, state[0], method="aba"), want["minv"]
-        for key, value in got.items():
-            assert relative_error(np.asarray(value), want[key]) < 1e-10, key
+        expected, actual = oracle.answer(theirs, *state), answers(model, *state)
+        actual["again"], expected["again"] = (
+            dynamics.minv(model, state[0], method="aba"),
+            expected["minv"],
+        )
+        for key, value in actual.items():
+            assert relative_error(np.asarray(value), expected[key]) < 1e-10, key
     bare = replace(model, bodies=tuple(
         replace(b, joint=replace(b.joint, armature=0.0)) for b in model.bodies
     ))  # fmt: skip
-    assert relative_error(dynamics.minv(bare, state[0]), want["minv"]) > 1e-2
+    assert relative_error(dynamics.minv(bare, state[0]), expected["minv"]) > 1e-2
 
 
 def test_a_hinge_of_paper_and_pencil() -> None:
@@ -120,8 +123,8 @@ def test_a_hinge_of_paper_and_pencil() -> None:
     inertia = 0.02 + 0.5
     assert dynamics.minv(model, [0.3]) == pytest.approx(1.0 / inertia, rel=1e-14)
     tau = inertia * 0.7 + 0.3 * 2.0 + 0.2 + 4.0 * (0.3 - 0.25)
-    got = dynamics.rnea(model, [0.3], [2.0], [0.7], joint_terms=True)
-    assert got == pytest.approx(tau, rel=1e-14)
+    effort = dynamics.rnea(model, [0.3], [2.0], [0.7], joint_terms=True)
+    assert effort == pytest.approx(tau, rel=1e-14)
     assert dynamics.rnea(model, [0.3], [2.0], [0.7]) == pytest.approx(inertia * 0.7, rel=1e-14)
     some = dynamics.rnea(model, [0.3], [2.0], [0.7], joint_terms=("stiffness", "damping"))
     assert some == pytest.approx(tau - 0.2, rel=1e-14)
@@ -136,7 +139,7 @@ def test_armature_damping_and_springs_are_mujocos(name: str) -> None:
     compiled = mujoco.MjModel.from_xml_string(text.replace("</robot>", options))
     data = mujoco.MjData(compiled)
     compiled.jnt_limited[:] = 0
-    compiled.dof_frictionloss[:] = 0  # a constraint there, which no inverse dynamics has
+    compiled.dof_frictionloss[:] = 0  # a constraint in MuJoCo, not part of inverse dynamics
     places = [mujoco.mj_name2id(compiled, mujoco.mjtObj.mjOBJ_JOINT, n) for n in model.joint_names]
     assert sorted(places) == list(range(model.nv))
     for place, body in zip(places, model.bodies, strict=True):
@@ -152,8 +155,11 @@ def test_armature_damping_and_springs_are_mujocos(name: str) -> None:
         assert relative_error(dynamics.rnea(model, q, qd, qdd, joint_terms=terms), tau) < 1e-10
         data.qfrc_applied[places] = tau
         mujoco.mj_forward(compiled, data)
-        want = np.array(data.qacc)[places]
-        assert relative_error(dynamics.aba(model, q, qd, tau, joint_terms=terms), want) < 1e-10
+        accelerations = np.array(data.qacc)[places]
+        assert (
+            relative_error(dynamics.aba(model, q, qd, tau, joint_terms=terms), accelerations)
+            < 1e-10
+        )
 
 
 @pytest.mark.parametrize("name", ["hinge", "iiwa14", "floating hyq"])
@@ -162,10 +168,12 @@ def test_friction_is_coulombs_outside_the_width_and_the_integral_of_its_slope(na
     q, qd, qdd = states(model, 8)
     friction = [b.joint.friction for b in model.bodies for _ in range(b.joint.kind.nv)]
     bare = dynamics.rnea(model, q, qd, qdd)
-    got = dynamics.rnea(model, q, qd, qdd, joint_terms="friction") - bare
+    friction_efforts = dynamics.rnea(model, q, qd, qdd, joint_terms="friction") - bare
     outside = np.abs(qd) > FRICTION_WIDTH
     assert outside.any() and not outside.all()
-    np.testing.assert_allclose(got[outside], (friction * np.sign(qd))[outside], atol=1e-12)
+    np.testing.assert_allclose(
+        friction_efforts[outside], (friction * np.sign(qd))[outside], atol=1e-12
+    )
     jump = dynamics.rnea(model, q, qd, qdd, joint_terms="friction", friction_width=0.0) - bare
     np.testing.assert_allclose(jump, friction * np.sign(qd), atol=1e-12)
     terms = joint_terms_of(model, "friction", 0.2)
@@ -186,15 +194,15 @@ def test_gradients_with_all_terms_are_those_of_differences(name: str) -> None:
     back = dynamics.aba(model, q, qd, tau, joint_terms=True)
     assert relative_error(back, qdd) < 1e-10
     h, steps = 1e-6, np.eye(model.nv)
-    found = dynamics.fd_derivatives(model, q, qd, tau, joint_terms=True)
+    forward = dynamics.fd_derivatives(model, q, qd, tau, joint_terms=True)
     inverse = (*dynamics.rnea_derivatives(model, q, qd, qdd, joint_terms=True),)
-    partial = dynamics.fd_derivatives_from_minv(model, q, qd, qdd, found.minv, joint_terms=True)
-    assert relative_error(partial[0], found.dqdd_dq) < 1e-9
-    assert relative_error(partial[1], found.dqdd_dqd) < 1e-9
+    partial = dynamics.fd_derivatives_from_minv(model, q, qd, qdd, forward.minv, joint_terms=True)
+    assert relative_error(partial[0], forward.dqdd_dq) < 1e-9
+    assert relative_error(partial[1], forward.dqdd_dqd) < 1e-9
     many = np.broadcast_to
     for function, third, (by_q, by_qd) in (
         (dynamics.rnea, qdd, inverse),
-        (dynamics.aba, tau, (found.dqdd_dq, found.dqdd_dqd)),
+        (dynamics.aba, tau, (forward.dqdd_dq, forward.dqdd_dqd)),
     ):
         same = many(q, (model.nv, model.nq)), many(qd, (model.nv, model.nv))
         x = many(third, (model.nv, model.nv))
@@ -216,10 +224,12 @@ def test_the_shortcut_of_a_floating_base_knows_its_terms(base: bool, higher: boo
     model = with_terms(load("hyq", floating_base=True), 4, base, higher=higher)
     q, qd, qdd = (x[0] for x in states(model, 1))
     tau = dynamics.rnea(model, q, qd, qdd, joint_terms=True)
-    got = dynamics.fd_derivatives_scalars(model, list(q), list(qd), list(tau), joint_terms=True)
-    want = dynamics.fd_derivatives(model, q, qd, tau, joint_terms=True)
-    assert relative_error(np.array(got.dqdd_dq), want.dqdd_dq) < 1e-9
-    assert relative_error(np.array(got.dqdd_dqd), want.dqdd_dqd) < 1e-9
+    by_scalars = dynamics.fd_derivatives_scalars(
+        model, list(q), list(qd), list(tau), joint_terms=True
+    )
+    by_arrays = dynamics.fd_derivatives(model, q, qd, tau, joint_terms=True)
+    assert relative_error(np.array(by_scalars.dqdd_dq), by_arrays.dqdd_dq) < 1e-9
+    assert relative_error(np.array(by_scalars.dqdd_dqd), by_arrays.dqdd_dqd) < 1e-9
 
 
 @pytest.mark.parametrize(("name", "method"), [("iiwa14", "rk4"), ("floating hyq", "semi_implicit")])
@@ -244,16 +254,16 @@ def test_the_minimal_model_has_the_same_terms() -> None:
     model = robot("iiwa14")
     q, qd, qdd = states(model, 4)
     lean = dynamics.minimal_model(model)
-    want = dynamics.rnea(model, q, qd, qdd, joint_terms=True)
-    assert relative_error(dynamics.rnea(lean, q, qd, qdd, joint_terms=True), want) < 1e-10
+    expected = dynamics.rnea(model, q, qd, qdd, joint_terms=True)
+    assert relative_error(dynamics.rnea(lean, q, qd, qdd, joint_terms=True), expected) < 1e-10
     assert relative_error(dynamics.crba(lean, q), dynamics.crba(model, q)) < 1e-10
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"joint_terms": "drag"}, "'drag' is no joint term: choose joint_terms from damping, "),
-        ({"joint_terms": ["armature"]}, "'armature' is in every function without asking"),
+        ({"joint_terms": "drag"}, "'drag' is not a joint term: choose joint_terms from damping, "),
+        ({"joint_terms": ["armature"]}, "'armature' is always included"),
         ({"joint_terms": True, "friction_width": -1.0}, "friction_width is -1.0"),
         ({"joint_terms": True, "friction_width": float("inf")}, "friction_width is inf"),
     ],
@@ -280,7 +290,7 @@ def test_second_derivatives_know_the_higher_orders() -> None:
     q, qd, qdd = (x[0] for x in states(model, 1))
     weights = np.linspace(0.5, 1.5, model.nv)
     terms = ("damping", "stiffness")
-    found = dynamics.rnea_second_derivatives_scalars(
+    second = dynamics.rnea_second_derivatives_scalars(
         model, list(q), list(qd), list(qdd), list(weights), joint_terms=terms
     )
     h, steps = 1e-5, np.eye(model.nv)
@@ -295,21 +305,23 @@ def test_second_derivatives_know_the_higher_orders() -> None:
             for s in (1.0, -1.0)
         ]
         for which, name in enumerate(pair):
-            want = np.array([(a[which] - b[which]) / (2 * h) for a, b in zip(*ends, strict=True)])
-            got = np.asarray(getattr(found, name))
+            expected = np.array(
+                [(a[which] - b[which]) / (2 * h) for a, b in zip(*ends, strict=True)]
+            )
+            block = np.asarray(getattr(second, name))
             # q_qd has positions in its rows.
-            want = want.T if (name, moved) == ("q_qd", 1) else want
-            assert relative_error(got, want) < 1e-7, name
+            expected = expected.T if (name, moved) == ("q_qd", 1) else expected
+            assert relative_error(block, expected) < 1e-7, name
 
 
 def test_a_free_body_that_turns_while_it_flies_straight_needs_no_force() -> None:
-    """1 m/s along x in the base, 1 rad/s about z: its armature sees no acceleration there."""
+    """At 1 m/s along x in the base and 1 rad/s about z, its armature sees no acceleration."""
     model = with_terms(load("hyq", floating_base=True), 4, higher=True)
     model = replace(model, bodies=model.bodies[:1], gravity=(0.0, 0.0, 0.0), rated_velocity=())
     inertia = replace(model.bodies[0].inertia, h=(0.0, 0.0, 0.0), I=(0.1, 0.0, 0.0, 0.2, 0.0, 0.25))
     model = replace(model, bodies=(replace(model.bodies[0], inertia=inertia),), frames=())
     q, qd = [0.0] * 6 + [1.0], [1.0, 0.0, 0.0, 0.0, 0.0, 1.0]
-    # In the body, which turns, the same velocity turns the other way.
+    # In the rotating body, the same velocity turns the other way.
     still = [0.0, -1.0, 0.0, 0.0, 0.0, 0.0]
     np.testing.assert_allclose(dynamics.rnea(model, q, qd, still), np.zeros(6), atol=1e-15)
     np.testing.assert_allclose(dynamics.aba(model, q, qd, np.zeros(6)), still, atol=1e-15)

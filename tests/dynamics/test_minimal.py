@@ -1,4 +1,4 @@
-"""The steps to the minimal model: each keeps the equations of motion, and does what it is for."""
+"""The steps to the minimal model: each keeps the equations of motion and has its effect."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def test_each_step_alone_keeps_the_dynamics(
     small = step(model)
     q, qd, qdd = random_states(rng, model, 4)
     pairs = [(dynamics.rnea(m, q, qd, qdd), dynamics.crba(m, q)) for m in (small, model)]
-    for got, want in zip(*pairs, strict=True):
-        assert np.max(np.abs(got - want)) < 1e-11 * np.max(np.abs(want))
-    got_want = [dynamics.rnea_derivatives(m, q, qd, qdd) for m in (small, model)]
-    for got, want in zip(*got_want, strict=True):
-        assert np.max(np.abs(got - want)) < 1e-11 * np.max(np.abs(want))
+    for actual, expected in zip(*pairs, strict=True):
+        assert np.max(np.abs(actual - expected)) < 1e-11 * np.max(np.abs(expected))
+    gradients = [dynamics.rnea_derivatives(m, q, qd, qdd) for m in (small, model)]
+    for actual, expected in zip(*gradients, strict=True):
+        assert np.max(np.abs(actual - expected)) < 1e-11 * np.max(np.abs(expected))
 
 
 def test_the_minimal_model_is_the_three_steps() -> None:

@@ -1,4 +1,4 @@
-"""What the algorithms cost as graphs: operations, structural zeros, labels; and their numbers."""
+"""Cost of the algorithms as graphs: operations, structural zeros, labels; and their values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def flat(*matrices: Sequence[Sequence[Any]]) -> list[Any]:
 
 
 def trace(model: Model, name: str, region: Any = no_region) -> list[Any]:
-    """All results of a function on symbols, row by row."""
+    """Return all results of a function on symbols, row by row."""
     q, qd, qdd, tau = (inputs(x, model.nv) for x in ("q", "v", "a", "t"))
     minv = [inputs(f"m{i}_", model.nv) for i in range(model.nv)]
     if name == "crba":
@@ -44,8 +44,8 @@ def trace(model: Model, name: str, region: Any = no_region) -> list[Any]:
         pair = dynamics.rnea_derivatives_scalars(model, q, qd, qdd, region=region, method=method)
         return flat(*pair)
     if name == "fd_derivatives":
-        found = dynamics.fd_derivatives_scalars(model, q, qd, tau, region=region)
-        return [*found.qdd, *flat(found.dqdd_dq, found.dqdd_dqd, found.minv)]
+        forward = dynamics.fd_derivatives_scalars(model, q, qd, tau, region=region)
+        return [*forward.qdd, *flat(forward.dqdd_dq, forward.dqdd_dqd, forward.minv)]
     pair = dynamics.fd_derivatives_from_minv_scalars(model, q, qd, qdd, minv, region=region)
     return flat(*pair)
 
@@ -63,13 +63,13 @@ NAMES = (
 
 
 def values_of(model: Model, seed: int) -> tuple[dict[str, float], dict[str, Any]]:
-    """Values of the symbols, and the results that the array functions give for them."""
+    """Return values of the symbols, and the results of the array functions for them."""
     rng = np.random.default_rng(seed)
     (q,), (qd,), (qdd,) = random_states(rng, model, 1)
     tau = dynamics.rnea(model, q, qd, qdd)
     minv = dynamics.minv(model, q)
-    known = {"q": q, "v": qd, "a": qdd, "t": tau}
-    values = {f"{name}{i}": float(x) for name, state in known.items() for i, x in enumerate(state)}
+    states = {"q": q, "v": qd, "a": qdd, "t": tau}
+    values = {f"{name}{i}": float(x) for name, state in states.items() for i, x in enumerate(state)}
     values |= {f"m{i}_{j}": float(x) for (i, j), x in np.ndenumerate(minv)}
     gradient = dynamics.rnea_derivatives(model, q, qd, qdd)
     forward = dynamics.fd_derivatives(model, q, qd, tau)
@@ -93,13 +93,13 @@ def test_traced_graph_computes_what_the_floats_do(name: str, seed: int) -> None:
     model = random_model(np.random.default_rng(seed), 6)
     values, results = values_of(model, seed)
     blocks = results[name] if isinstance(results[name], tuple) else (results[name],)
-    want = np.concatenate([np.ravel(block) for block in blocks])
-    got = np.array(evaluate(trace(model, name), values))
-    assert relative_error(got, want) < 1e-10
+    expected = np.concatenate([np.ravel(block) for block in blocks])
+    actual = np.array(evaluate(trace(model, name), values))
+    assert relative_error(actual, expected) < 1e-10
 
 
 # Variable products, products by a constant, additions, reciprocals. Every product is a multiplier's
-# slot in hardware: a change that adds some must say why.
+# slot in hardware: a change that adds some needs a reason.
 MOST = {
     ("iiwa14", "crba"): (103, 42, 136, 0),
     ("iiwa14", "minv"): (268, 52, 270, 5),
@@ -132,21 +132,23 @@ MOST_MINIMAL = {
 
 def cost(model: Model, name: str) -> tuple[int, int, int, int]:
     results = trace(model, name)
-    found = count(results)
+    counts = count(results)
     reciprocals = sum(op == "reciprocal" for op, _ in reachable(results))
-    return found["mul"], found["mul_const"], found["add"] + found["double"], reciprocals
+    return counts["mul"], counts["mul_const"], counts["add"] + counts["double"], reciprocals
 
 
 @pytest.mark.parametrize(("robot", "name"), MOST)
 def test_a_robot_needs_no_more_operations_than_stated(robot: str, name: str) -> None:
-    found = cost(load(robot), name)
-    assert all(x <= most for x, most in zip(found, MOST[robot, name], strict=True)), found
+    operations = cost(load(robot), name)
+    assert all(x <= most for x, most in zip(operations, MOST[robot, name], strict=True)), operations
 
 
 @pytest.mark.parametrize(("robot", "name"), MOST_MINIMAL)
 def test_the_minimal_model_needs_no_more_operations_than_stated(robot: str, name: str) -> None:
-    found = cost(minimal_model(load(robot)), name)
-    assert all(x <= most for x, most in zip(found, MOST_MINIMAL[robot, name], strict=True)), found
+    operations = cost(minimal_model(load(robot)), name)
+    assert all(x <= most for x, most in zip(operations, MOST_MINIMAL[robot, name], strict=True)), (
+        operations
+    )
 
 
 @pytest.mark.parametrize("robot", ["iiwa14", "hyq", "baxter", "atlas", *range(20)])
@@ -167,7 +169,7 @@ def test_the_minimal_model_has_the_same_dynamics(robot: str | int) -> None:
             dynamics.rnea_derivatives(model, q, qd, qdd),
             strict=True,
         )
-        assert all(np.max(np.abs(got - want)) < 1e-11 * scale for got, want in pairs)
+        assert all(np.max(np.abs(actual - expected)) < 1e-11 * scale for actual, expected in pairs)
     size = float(np.max(np.abs(dynamics.minv(model, q)))) * scale
     assert np.max(np.abs(dynamics.aba(small, q, qd, tau) - qdd)) < 1e-11 * max(size, 10.0)
 

@@ -26,11 +26,11 @@ SAME = 1e-10
 
 
 def rows(table: str, text: str | None = None) -> list[list[str]]:
-    """Cells of the rows of a table between markers, or of the one under a heading."""
+    """Return the cells of the rows of a table between markers."""
     text = PAGE.read_text() if text is None else text
-    found = re.search(rf"<!-- table: {table} -->\n(.*?)<!-- end -->", text, re.DOTALL)
-    assert found, f"the page has no table {table!r}"
-    lines = found[1].strip().splitlines()[2:]
+    match = re.search(rf"<!-- table: {table} -->\n(.*?)<!-- end -->", text, re.DOTALL)
+    assert match, f"the page has no table {table!r}"
+    lines = match[1].strip().splitlines()[2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
@@ -39,7 +39,7 @@ def names(cell: str) -> list[str]:
 
 
 def missing_theirs(name: str) -> bool:
-    """Whether Pinocchio has no such name: a function, `model.nq`, `data.tau`."""
+    """Return whether Pinocchio lacks a name: a function, `model.nq`, `data.tau`."""
     model = pin.buildModelFromXML(urdf_text("two_link"))
     holders = {"model": model, "data": model.createData()}
     holder, _, field = name.rpartition(".")
@@ -47,25 +47,25 @@ def missing_theirs(name: str) -> bool:
 
 
 def missing_ours(name: str) -> bool:
-    """Whether a name is neither a module, nor in one, nor a field of a class in one, nor composed.
+    """Return whether a name is no module, member of one, field of a class in one, or composed row.
 
-    A row of the table of functions that composes others has no function in `pinion.dynamics`, which
-    the page would name: it goes by the name of the row.
+    A row of the table of functions that composes others has no function in `pinion.dynamics`, so
+    the page lists the name of the row.
     """
     if name in FUNCTIONS:
         return FUNCTIONS[name].floats is not None
-    module, rest = name, ""
+    module, members = name, ""
     while module:
         try:
-            found = import_module(module)
+            holder = import_module(module)
         except ModuleNotFoundError:
             module, _, last = module.rpartition(".")
-            rest = f"{last}.{rest}" if rest else last
+            members = f"{last}.{members}" if members else last
             continue
-        for part in filter(None, rest.split(".")):
-            if not hasattr(found, part):
-                return part not in getattr(found, "__dataclass_fields__", {})
-            found = getattr(found, part)
+        for part in filter(None, members.split(".")):
+            if not hasattr(holder, part):
+                return part not in getattr(holder, "__dataclass_fields__", {})
+            holder = getattr(holder, part)
         return False
     return True
 
@@ -91,8 +91,8 @@ OURS = load("iiwa14")
 EXCHANGED = [3, 4, 5, 0, 1, 2]
 
 
-def whole(filled: Array) -> Array:
-    """A symmetric matrix of whose triangles Pinocchio may have filled the upper alone."""
+def symmetric(filled: Array) -> Array:
+    """Return a symmetric matrix of which Pinocchio may have filled only the upper triangle."""
     return np.triu(filled) + np.triu(filled, 1).T
 
 
@@ -103,11 +103,11 @@ def rnea_gradient(s: State) -> Pair:
 
 
 def aba_gradient(s: State) -> Pair:
-    # The third result is not in data.ddq_dtau, which the Python of Pinocchio 4.1 leaves at zero.
+    # The third result is not data.ddq_dtau, which Pinocchio 4.1 leaves at zero in Python.
     by_q, by_v, by_tau = pin.computeABADerivatives(s.theirs, s.data, s.q, s.v, s.tau)
-    found = dynamics.fd_derivatives(OURS, s.q, s.v, s.tau)
+    forward = dynamics.fd_derivatives(OURS, s.q, s.v, s.tau)
     minv = dynamics.minv(OURS, s.q)
-    ours = np.concatenate([found.qdd, *found.dqdd_dq, *found.dqdd_dqd, *minv])
+    ours = np.concatenate([forward.qdd, *forward.dqdd_dq, *forward.dqdd_dqd, *minv])
     return ours, np.concatenate([s.data.ddq, *by_q, *by_v, *by_tau])
 
 
@@ -133,11 +133,11 @@ def velocity(s: State) -> Pair:
 
 
 def mass_matrix(s: State) -> Pair:
-    return dynamics.crba(OURS, s.q), whole(pin.crba(s.theirs, s.data, s.q))
+    return dynamics.crba(OURS, s.q), symmetric(pin.crba(s.theirs, s.data, s.q))
 
 
 def inverse(s: State) -> Pair:
-    return dynamics.minv(OURS, s.q), whole(pin.computeMinverse(s.theirs, s.data, s.q))
+    return dynamics.minv(OURS, s.q), symmetric(pin.computeMinverse(s.theirs, s.data, s.q))
 
 
 COMPARED: Mapping[str, Callable[[State], Pair]] = {
@@ -197,7 +197,7 @@ COMPARED: Mapping[str, Callable[[State], Pair]] = {
 
 
 def error(pair: Pair) -> float:
-    """Largest difference over the largest entry of Pinocchio's; NaN counts as infinite."""
+    """Return the largest difference relative to Pinocchio's largest entry; infinite for NaN."""
     ours, theirs = (np.asarray(side, dtype=float) for side in pair)
     assert ours.shape == theirs.shape
     largest = float(np.max(np.abs(ours - theirs)) / max(1.0, float(np.max(np.abs(theirs)))))
@@ -208,27 +208,27 @@ def error(pair: Pair) -> float:
 def states() -> list[State]:
     theirs = pin.buildModelFromXML(urdf_text("iiwa14"))
     assert tuple(theirs.names)[1:] == OURS.joint_names
-    drawn = np.random.default_rng(22).uniform(-1.5, 1.5, (5, 3, 7))
+    samples = np.random.default_rng(22).uniform(-1.5, 1.5, (5, 3, 7))
     return [
         State(theirs, theirs.createData(), q, v, a, dynamics.rnea(OURS, q, v, a))
-        for q, v, a in drawn
+        for q, v, a in samples
     ]
 
 
 def test_pinocchio_has_its_names() -> None:
-    found = [
+    listed = [
         n for table in ("functions", "models", "data") for r in rows(table) for n in names(r[0])
     ]
-    assert len(found) > 50
-    assert [name for name in found if missing_theirs(name)] == []
+    assert len(listed) > 50
+    assert [name for name in listed if missing_theirs(name)] == []
     for gone in ("rneaa", "data.dddq", "model.inertia"):
         assert missing_theirs(gone)
 
 
 def test_ours_import() -> None:
-    found = [n for table in ("functions", "models") for r in rows(table) for n in names(r[1])]
-    assert len(found) > 35
-    gone = [name for name in found if missing_ours(name)]
+    listed = [n for table in ("functions", "models") for r in rows(table) for n in names(r[1])]
+    assert len(listed) > 35
+    gone = [name for name in listed if missing_ours(name)]
     assert not gone, (
         f"{gone}: docs/pinocchio.md names, in the column 'Pinion', what does not import: write it "
         "with its package, such as pinion.dynamics.rnea; the name of a row of the table of "
@@ -246,19 +246,19 @@ def test_a_composed_row_goes_by_its_name(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_results_are_those_of_functions() -> None:
-    known = {block.name for f in FUNCTIONS.values() for block in f.outputs} | {
+    results = {block.name for f in FUNCTIONS.values() for block in f.outputs} | {
         name for f in FUNCTIONS.values() for name in f.optional
     }
-    assert [n for row in rows("data") for n in names(row[1]) if n not in known] == []
+    assert [n for row in rows("data") for n in names(row[1]) if n not in results] == []
 
 
 def test_rows_say_what_is_compared() -> None:
-    said = {names(row[0])[0]: row[3] for row in rows("functions")}
-    assert set(said.values()) == {"yes", "no"}, (
-        f"{sorted(set(said.values()) - {'yes', 'no'})}: write yes or no into the last cell of each "
-        "row of the table of functions of docs/pinocchio.md"
+    cells = {names(row[0])[0]: row[3] for row in rows("functions")}
+    assert set(cells.values()) == {"yes", "no"}, (
+        f"{sorted(set(cells.values()) - {'yes', 'no'})}: write yes or no into the last cell of "
+        "each row of the table of functions of docs/pinocchio.md"
     )
-    compared = {name for name, cell in said.items() if cell == "yes"}
+    compared = {name for name, cell in cells.items() if cell == "yes"}
     new, old = sorted(compared - COMPARED.keys()), sorted(COMPARED.keys() - compared)
     assert not new, (
         f"{new}: docs/pinocchio.md says that they are compared: write a line of COMPARED in "

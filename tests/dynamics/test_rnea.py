@@ -56,8 +56,8 @@ def test_random_model_agrees_with_the_dense_algorithm(seed: int, with_f_ext: boo
         rnea_dense(model, q[k], qd[k], qdd[k], None if f_ext is None else f_ext[k])
         for k in range(5)
     ]
-    got = dynamics.rnea(model, q, qd, qdd, f_ext=f_ext)
-    assert relative_error(got, np.array(expected)) < 1e-12
+    tau = dynamics.rnea(model, q, qd, qdd, f_ext=f_ext)
+    assert relative_error(tau, np.array(expected)) < 1e-12
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -89,15 +89,15 @@ def test_batch_is_the_loop_of_single_states(
     model, rng = model_and_rng
     states = random_states(rng, model, 6)
     f_ext = rng.normal(size=(6, 9, 6))
-    got = dynamics.rnea(model, states[0], states[1], states[2], f_ext=f_ext)
-    assert got.shape == (6, 9)
-    assert got.dtype == np.float64
+    batch = dynamics.rnea(model, states[0], states[1], states[2], f_ext=f_ext)
+    assert batch.shape == (6, 9)
+    assert batch.dtype == np.float64
     for k in range(6):
         q, qd, qdd = (x[k] for x in states)
         single = dynamics.rnea(model, q, qd, qdd, f_ext=f_ext[k])
         assert single.shape == (9,)
         # Not bit for bit: NumPy's sine of a batch may differ from that of one number in one ulp.
-        np.testing.assert_allclose(got[k], single, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(batch[k], single, rtol=1e-12, atol=1e-12)
 
 
 def test_empty_batch_gives_an_empty_result(

@@ -1,4 +1,4 @@
-"""The same source on symbols: no value is asked for, constants fold, steps are labelled."""
+"""The algorithms on symbols: no value is used, constants fold, steps are labelled."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def test_traced_graph_computes_what_the_floats_do(seed: int) -> None:
         for name, state in zip(("q", "qd", "qdd"), states, strict=True)
         for i, x in enumerate(state)
     }
-    got = np.array(evaluate(trace(model), values))
-    assert relative_error(got, dynamics.rnea(model, *states)) < 1e-12
+    traced = np.array(evaluate(trace(model), values))
+    assert relative_error(traced, dynamics.rnea(model, *states)) < 1e-12
 
 
 def test_energies_run_on_symbols() -> None:
@@ -47,8 +47,8 @@ def test_energies_run_on_symbols() -> None:
 
 def test_a_pendulum_costs_three_products_by_constants_and_one_sum() -> None:
     model = planar_arm((0.7,), (1.3,))
-    found = count(trace(model))
-    assert (found["mul"], found["mul_const"], found["add"]) == (0, 3, 1)
+    counts = count(trace(model))
+    assert (counts["mul"], counts["mul_const"], counts["add"]) == (0, 3, 1)
 
 
 def test_every_step_is_labelled_once_and_in_order() -> None:

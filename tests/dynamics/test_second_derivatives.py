@@ -1,4 +1,4 @@
-"""Second derivatives against complex steps of the gradients, which have no error of differences."""
+"""Second derivatives against complex steps of the gradients, which are exact to rounding."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TERMS: dict[str, Any] = {"joint_terms": ("damping", "friction", "stiffness"), "f
 
 
 def tied() -> Model:
-    """An arm whose fifth joint follows its second."""
+    """Return an arm whose fifth joint follows its second."""
     arm = load("iiwa14")
     bodies = list(arm.bodies)
     mimic = Mimic(joint=arm.joint_names[1], multiplier=-0.7, offset=0.2)
@@ -33,15 +33,15 @@ def tied() -> Model:
 
 
 def rubbing() -> Model:
-    """HyQ with friction, damping and springs."""
+    """Return HyQ with friction, damping and springs."""
     legs = load("hyq")
-    own = {"friction": 3.0, "damping": 0.4, "stiffness": 2.0, "armature": 0.1}
-    bodies = [replace(b, joint=replace(b.joint, **own)) for b in legs.bodies]
+    figures = {"friction": 3.0, "damping": 0.4, "stiffness": 2.0, "armature": 0.1}
+    bodies = [replace(b, joint=replace(b.joint, **figures)) for b in legs.bodies]
     return replace(legs, bodies=tuple(bodies))
 
 
 def screws() -> Model:
-    """The arm with every other joint a screw."""
+    """Return the arm with every other joint a screw."""
     arm = load("iiwa14")
     bodies = [
         replace(b, joint=replace(b.joint, kind=JointKind.HELICAL, pitch=0.1 * i)) if i % 2 else b
@@ -68,15 +68,15 @@ def real(rows: Any, n: int) -> Array:
 
 
 def complex_steps(gradient: Any, n: int, q: Array, qd: Array, third: Array) -> list[Array]:
-    """Derivatives of rows ``gradient(q, qd, third)`` by q, and of its second by qd."""
-    found = [np.zeros((n, n)) for _ in range(4)]
+    """Return derivatives of rows ``gradient(q, qd, third)`` by q, and of its second by qd."""
+    blocks = [np.zeros((n, n)) for _ in range(4)]
     for i in range(n):
         step = np.zeros(n, dtype=np.complex128)
         step[i] = TINY * 1j
         by_q, by_qd, by_third = gradient(q + step, qd + 0j, third + 0j)
-        found[0][i], found[1][i], found[3][i] = (x.imag / TINY for x in (by_q, by_qd, by_third))
-        found[2][i] = gradient(q + 0j, qd + step, third + 0j)[1].imag / TINY
-    return found
+        blocks[0][i], blocks[1][i], blocks[3][i] = (x.imag / TINY for x in (by_q, by_qd, by_third))
+        blocks[2][i] = gradient(q + 0j, qd + step, third + 0j)[1].imag / TINY
+    return blocks
 
 
 def weighed(rows: Any, weights: Array) -> Any:
@@ -85,7 +85,7 @@ def weighed(rows: Any, weights: Array) -> Any:
 
 
 def inverse_dynamics(model: Model, **terms: Any) -> tuple[list[Array], list[Array]]:
-    """What is found, and what complex steps say."""
+    """Return the second derivatives, and those of complex steps."""
     q, qd, qdd, weights = state(model)
 
     def gradient(q: Any, qd: Any, qdd: Any) -> tuple[Any, ...]:
@@ -93,17 +93,18 @@ def inverse_dynamics(model: Model, **terms: Any) -> tuple[list[Array], list[Arra
         M = dynamics.crba_scalars(model, list(q))
         return weighed(by_q, weights), weighed(by_qd, weights), weighed(M, weights)
 
-    found = dynamics.rnea_second_derivatives_scalars(model, q, qd, qdd, weights, **terms)
-    blocks = (found.q_q, found.q_qd, found.qd_qd, found.q_qdd)
+    second = dynamics.rnea_second_derivatives_scalars(model, q, qd, qdd, weights, **terms)
+    blocks = (second.q_q, second.q_qd, second.qd_qd, second.q_qdd)
     return [real(block, model.nv) for block in blocks], complex_steps(
         gradient, model.nv, q, qd, qdd
     )
 
 
-def largest_error(found: list[Array], want: list[Array]) -> float:
-    """Of any block, relative to its largest entry."""
+def largest_error(actual: list[Array], expected: list[Array]) -> float:
+    """Return the largest error of any block, relative to its largest entry."""
     errors = [
-        np.abs(a - b).max() / max(np.abs(b).max(), 1e-6) for a, b in zip(found, want, strict=True)
+        np.abs(a - b).max() / max(np.abs(b).max(), 1e-6)
+        for a, b in zip(actual, expected, strict=True)
     ]
     assert np.isfinite(errors).all()
     return float(max(errors))
@@ -124,13 +125,13 @@ def test_forward_dynamics_has_the_second_derivatives_of_complex_steps(name: str)
     q, qd, tau, weights = state(model)
 
     def gradient(q: Any, qd: Any, tau: Any) -> tuple[Any, ...]:
-        found = fd_derivatives_scalars(model, list(q), list(qd), list(tau), **terms)
-        return tuple(weighed(x, weights) for x in (found.dqdd_dq, found.dqdd_dqd, found.minv))
+        first = fd_derivatives_scalars(model, list(q), list(qd), list(tau), **terms)
+        return tuple(weighed(x, weights) for x in (first.dqdd_dq, first.dqdd_dqd, first.minv))
 
-    found = dynamics.fd_second_derivatives_scalars(model, q, qd, tau, weights, **terms)
-    blocks = (found.q_q, found.q_qd, found.qd_qd, found.q_tau)
-    want = complex_steps(gradient, model.nv, q, qd, tau)
-    assert largest_error([real(block, model.nv) for block in blocks], want) < 1e-10
+    second = dynamics.fd_second_derivatives_scalars(model, q, qd, tau, weights, **terms)
+    blocks = (second.q_q, second.q_qd, second.qd_qd, second.q_tau)
+    expected = complex_steps(gradient, model.nv, q, qd, tau)
+    assert largest_error([real(block, model.nv) for block in blocks], expected) < 1e-10
 
 
 def test_the_weights_enter_linearly_and_hessians_are_symmetric() -> None:
@@ -139,8 +140,8 @@ def test_the_weights_enter_linearly_and_hessians_are_symmetric() -> None:
     others = np.linspace(-1.0, 2.0, model.nv)
 
     def of(w: Array) -> Array:
-        found = dynamics.rnea_second_derivatives_scalars(model, q, qd, qdd, w)
-        blocks = (found.q_q, found.q_qd, found.qd_qd, found.q_qdd)
+        second = dynamics.rnea_second_derivatives_scalars(model, q, qd, qdd, w)
+        blocks = (second.q_q, second.q_qd, second.qd_qd, second.q_qdd)
         return np.stack([real(block, model.nv) for block in blocks])
 
     both, sum_of_both = 2.0 * of(weights) - 3.0 * of(others), of(2.0 * weights - 3.0 * others)
@@ -153,14 +154,14 @@ def test_a_wrong_term_is_seen(term: str, monkeypatch: pytest.MonkeyPatch) -> Non
     """Y without levers, Y that does not turn, levers at rest, mu that moves the other way."""
     right = getattr(rnea_second_derivatives, term)
 
-    def wrong(*given: Any) -> Any:
+    def wrong(*arguments: Any) -> Any:
         if term == "matrix_to_parent":
-            return given[1]
+            return arguments[1]
         if term == "row_to_parent":
-            still = replace(given[1], shift=(0.0, 0.0, 0.0), tree=(0.0, 0.0, 0.0))
-            return right(given[0], still, given[2])
-        made = right(*given)
-        return tuple(tuple(-x for x in row) for row in made)
+            still = replace(arguments[1], shift=(0.0, 0.0, 0.0), tree=(0.0, 0.0, 0.0))
+            return right(arguments[0], still, arguments[2])
+        result = right(*arguments)
+        return tuple(tuple(-x for x in row) for row in result)
 
     monkeypatch.setattr(rnea_second_derivatives, term, wrong)
     assert largest_error(*inverse_dynamics(robot("iiwa14"))) > 1e-4
@@ -169,5 +170,5 @@ def test_a_wrong_term_is_seen(term: str, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_joint_of_several_positions_is_a_sentence() -> None:
     model = load("hyq", floating_base=True)
     values = [0.0] * model.nv
-    with pytest.raises(dynamics.DynamicsError, match="second derivatives are by the positions of"):
+    with pytest.raises(dynamics.DynamicsError, match="second derivatives support only joints"):
         dynamics.rnea_second_derivatives_scalars(model, [0.0] * model.nq, values, values, values)

@@ -106,11 +106,11 @@ def test_a_name_of_one_line_goes_through_whole_builds(made: Build) -> None:
 @pytest.mark.parametrize("end", BREAKS, ids=ascii)
 def test_control_characters_are_refused_wherever_robots_come_from(end: str) -> None:
     name = f"arm{end}[exec touch {TRAP}]"
-    with pytest.raises(RobotError, match=r"robot name .* holds the control character"):
+    with pytest.raises(RobotError, match=r"robot name .* contains the control character"):
         build(replace(load("pendulum"), name=name), "rnea", Path("nowhere"))
     model = load("pendulum")
     body = replace(model.bodies[0], joint=replace(model.bodies[0].joint, name=name))
-    with pytest.raises(RobotError, match=r"joint name .* holds the control character"):
+    with pytest.raises(RobotError, match=r"joint name .* contains the control character"):
         build(replace(model, bodies=(body,)), "rnea", Path("nowhere"))
     with pytest.raises(BuildError, match="function's name"):
         build("pendulum", replace(function("rnea"), name=name), Path("nowhere"))
@@ -142,7 +142,7 @@ def test_names_are_refused_from_other_libraries(tmp_path: Path) -> None:
         path.write_text(
             f'<mujoco model="{robot}"><worldbody>{body.format(joint_name)}</worldbody></mujoco>'
         )
-        with pytest.raises(RobotError, match=r"holds the control character|MuJoCo refuses"):
+        with pytest.raises(RobotError, match=r"contains the control character|MuJoCo refuses"):
             from_mjcf(path)
 
 
@@ -167,7 +167,7 @@ def test_a_robot_with_such_a_joint_is_no_intact_build(made: Build, tmp_path: Pat
     data["bodies"][0]["joint"]["name"] = "joint\x1b[2J"
     path.write_text(json.dumps(data))
     write_digests(folder)
-    with pytest.raises(ManifestError, match=r"not intact .*joint name .* holds the control"):
+    with pytest.raises(ManifestError, match=r"not intact .*joint name .* contains the control"):
         Build.read(folder)
 
 

@@ -309,7 +309,7 @@ def test_friction_that_jumps_is_refused() -> None:
     model = with_terms(robot("hyq"), np.random.default_rng(7))
     row = replace(function("rnea"), joint_terms=("friction",), friction_width=0.0)
     with pytest.raises(
-        FunctionError, match=r"'rnea' cannot be traced: .* a friction_width above 0"
+        FunctionError, match=r"'rnea' cannot be traced: .* a positive friction_width"
     ):
         row.trace(model)
 

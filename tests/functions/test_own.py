@@ -152,7 +152,7 @@ def test_a_robot_is_asked_for_where_one_is_needed() -> None:
     with pytest.raises(RobotError, match="'none' has no joints"):
         asked_robot(None, lock=["j"])
     forgotten: Any = None
-    with pytest.raises(RobotError, match="The robot is None, as of a path that was not set"):
+    with pytest.raises(RobotError, match="The robot is None, perhaps from a path"):
         load(forgotten)
     with pytest.raises(RobotError, match="'none' has no joints"):
         load("none", tip="link_2")

@@ -1,4 +1,4 @@
-"""Forward kinematics of a model and of Pinocchio's, for comparing the two."""
+"""Forward kinematics of a model and of Pinocchio's, for comparison."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 
 
 def homogeneous(transform: Transform) -> Array:
-    """(4, 4) matrix that maps child coordinates to parent coordinates."""
+    """Return the (4, 4) matrix that maps child coordinates to parent coordinates."""
     matrix = np.eye(4)
     matrix[:3, :3] = np.array(transform.E).T
     matrix[:3, 3] = transform.r
@@ -20,7 +20,7 @@ def homogeneous(transform: Transform) -> Array:
 
 
 def motion(joint: Joint, q: float) -> Array:
-    """(4, 4) motion of a joint about or along its z axis."""
+    """Return the (4, 4) motion of a joint about or along its z axis."""
     matrix = np.eye(4)
     if joint.kind is JointKind.PRISMATIC:
         matrix[2, 3] = q
@@ -30,7 +30,7 @@ def motion(joint: Joint, q: float) -> Array:
 
 
 def frames(model: Model, q: Array) -> dict[str, Array]:
-    """Every link's placement in the base at ``q : (nq,)``."""
+    """Return every link's placement in the base at ``q : (nq,)``."""
     bodies: list[Array] = []
     for body, value in zip(model.bodies, q, strict=True):
         parent = np.eye(4) if body.parent < 0 else bodies[body.parent]
@@ -43,7 +43,7 @@ def frames(model: Model, q: Array) -> dict[str, Array]:
 
 
 def pinocchio_q(model: Model, other: pin.Model, q: Array) -> Array:
-    """Pinocchio orders children by name and writes a continuous joint as cosine and sine."""
+    """Convert q to Pinocchio's, with children by name and cosine and sine of continuous joints."""
     result = pin.neutral(other)
     for body, value in zip(model.bodies, q, strict=True):
         joint = other.joints[other.getJointId(body.joint.name)]
@@ -55,7 +55,7 @@ def pinocchio_q(model: Model, other: pin.Model, q: Array) -> Array:
 
 
 def pinocchio_frames(other: pin.Model, q: Array) -> dict[str, Array]:
-    """Every link's placement in the base according to Pinocchio."""
+    """Return every link's placement in the base according to Pinocchio."""
     data = other.createData()
     pin.framesForwardKinematics(other, data, q)
     return {

@@ -1,4 +1,4 @@
-"""What MuJoCo computes of a file, in the coordinates of a model of the same file."""
+"""MuJoCo's results for a file, in the coordinates of a model of the same file."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Array = NDArray[np.float64]
 
 @dataclass
 class MujocoRobot:
-    """A compiled file and the model that was read of it.
+    """A compiled file and the model of it.
 
-    Quaternions are (w, x, y, z) in MuJoCo; linear velocities of a free joint are in the axes of the
-    world there and in those of the body here, so that their rates differ by ``w x v``.
+    Quaternions are (w, x, y, z) in MuJoCo; linear velocities of a free joint are in world axes
+    there and in body axes here, so that their rates differ by ``w x v``.
     """
 
     compiled: Any
@@ -43,15 +43,15 @@ class MujocoRobot:
         self.data.qvel[:], self.data.qacc[:] = T @ qd, T @ acceleration
 
     def positions(self, q: Array) -> Array:
-        found = np.array(q)
+        qpos = np.array(q)
         for body, at in zip(self.model.bodies, self.model.q_slices, strict=True):
             if body.joint.kind in (JointKind.SPHERICAL, JointKind.FREE_FLYER):
                 x, y, z, w = q[at.stop - 4 : at.stop]
-                found[at.stop - 4 : at.stop] = w, x, y, z
-        return found
+                qpos[at.stop - 4 : at.stop] = w, x, y, z
+        return qpos
 
     def turn(self, q: Array) -> Array:
-        """(nv, nv): rates of the model to MuJoCo's."""
+        """Return the (nv, nv) matrix from the model's rates to MuJoCo's."""
         T = np.eye(self.model.nv)
         for body, at, s in zip(
             self.model.bodies, self.model.q_slices, self.model.v_slices, strict=True
@@ -64,13 +64,13 @@ class MujocoRobot:
         return T
 
     def inverse(self, q: Array, qd: Array, qdd: Array) -> Array:
-        """tau (nv,) by ``mj_inverse``."""
+        """Return tau (nv,) by ``mj_inverse``."""
         self.place(q, qd, qdd)
         self.mujoco.mj_inverse(self.compiled, self.data)
         return np.asarray(self.turn(q).T @ self.data.qfrc_inverse)
 
     def forward(self, q: Array, qd: Array, tau: Array) -> Array:
-        """qdd (nv,) by ``mj_forward``."""
+        """Return qdd (nv,) by ``mj_forward``."""
         self.place(q, qd)
         T = self.turn(q)
         self.data.qfrc_applied[:] = T @ tau
@@ -81,7 +81,7 @@ class MujocoRobot:
         return qdd
 
     def inertia(self, q: Array) -> Array:
-        """M (nv, nv) by ``mj_fullM``."""
+        """Return M (nv, nv) by ``mj_fullM``."""
         self.place(q)
         self.mujoco.mj_forward(self.compiled, self.data)
         M = np.zeros((self.model.nv, self.model.nv))
@@ -93,7 +93,7 @@ class MujocoRobot:
         return np.asarray(T.T @ M @ T)
 
     def placements(self, q: Array) -> dict[str, tuple[Array, Array]]:
-        """Rotation and position of every body that has a name in the file."""
+        """Return rotation and position of every body with a name in the file."""
         self.place(q)
         self.mujoco.mj_kinematics(self.compiled, self.data)
         names = [self.compiled.body(k).name for k in range(self.compiled.nbody)]
@@ -109,11 +109,11 @@ class MujocoRobot:
 
 
 def opened(folder: Path, text: str) -> MujocoRobot:
-    """An MJCF text as a file in ``folder``, read by both."""
+    """Write an MJCF text to a file in ``folder`` and read it with both."""
     import mujoco
 
     path = folder / "robot.xml"
     path.write_text(text, encoding="utf-8")
     compiled = mujoco.MjModel.from_xml_path(str(path))
-    compiled.jnt_limited[:] = 0  # beyond its limits MuJoCo's inverse dynamics has their forces
+    compiled.jnt_limited[:] = 0  # whose forces MuJoCo's inverse dynamics would include
     return MujocoRobot(compiled=compiled, model=load(path))

@@ -13,15 +13,15 @@ Array = NDArray[np.float64]
 
 
 def rnea_error(model: Model, other: pin.Model, rng: np.random.Generator, states: int = 5) -> float:
-    """Largest difference of tau at random states, over the largest tau."""
+    """Return the largest difference of tau at random states, relative to the largest tau."""
     q, qd, qdd = (rng.uniform(-2.0, 2.0, (states, model.nv)) for _ in range(3))
-    got = rnea(model, q, qd, qdd)
-    want = pinocchio_rnea(model, other, q, qd, qdd)
-    return float(np.max(np.abs(got - want)) / max(1e-12, float(np.max(np.abs(want)))))
+    ours = rnea(model, q, qd, qdd)
+    theirs = pinocchio_rnea(model, other, q, qd, qdd)
+    return float(np.max(np.abs(ours - theirs)) / max(1e-12, float(np.max(np.abs(theirs)))))
 
 
 def pinocchio_rnea(model: Model, other: pin.Model, q: Array, qd: Array, qdd: Array) -> Array:
-    """(n, nv) arrays in the model's order; returns tau (n, nv) in the model's order."""
+    """Return Pinocchio's tau (n, nv); every array is in the model's order."""
     order, data = v_permutation(model, other), other.createData()
     positions = q_to_pinocchio(model, other, q)
     tau = np.zeros_like(qd)

@@ -1,4 +1,4 @@
-"""The table of every field of ``mjModel`` in docs/mjcf.md: complete, and true of each figure."""
+"""The table of every field of ``mjModel`` in docs/mjcf.md is complete and correct."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ KINDS = ("taken", "noted", "no part")
 
 @cache
 def table() -> dict[str, str]:
-    """What each field or pattern is, as the page has it; flags as ``flag NAME``."""
+    """Return the kind of each field or pattern on the page; flags as ``flag NAME``."""
     text = PAGE.read_text(encoding="utf-8").split("## Every field of mjModel")[1]
-    found: dict[str, str] = {}
+    kinds_by_name: dict[str, str] = {}
     for fields, kind in re.findall(r"^\| (.*?) \| (\S.*?) \| .* \|$", text, re.MULTILINE):
         for flag, name in re.findall(r"(flag )?`([^`]+)`", fields) if kind in KINDS else ():
-            assert flag + name not in found, name
-            found[flag + name] = kind
-    return found
+            assert flag + name not in kinds_by_name, name
+            kinds_by_name[flag + name] = kind
+    return kinds_by_name
 
 
 def kind_of(name: str) -> str | None:
-    """By the field's own name first, then by patterns, which may not contradict each other."""
+    """Return a field's kind, by its name first, then by patterns, which must agree."""
     rows = table()
     if name in rows:
         return rows[name]
@@ -54,7 +54,7 @@ def members(thing: Any) -> list[str]:
 
 
 def names(compiled: Any) -> list[str]:
-    """Every field of a compiled model, of its options, and every flag."""
+    """Return every field of a compiled model and of its options, and every flag."""
     flags = [
         name[len("mjDSBL_") :].lower()
         for kind in (mujoco.mjtDisableBit, mujoco.mjtEnableBit)
@@ -91,8 +91,8 @@ def test_a_new_field_is_noticed() -> None:
     assert kind_of("flag novelty") is None
 
 
-# One of each that a file may have without a constraint, in poses where no flag of MuJoCo says that
-# a frame is the identity.
+# One of each element that a file may have without a constraint, in poses that MuJoCo does not flag
+# as the identity.
 RICH = """<mujoco model="rich"><compiler angle="radian"/><option gravity="1 -2 -9"/>
 <asset><mesh name="m" vertex="0 0 0 .1 0 0 0 .1 0 0 0 .1"/><material name="w" rgba="1 0 0 1"/>
 <texture name="t" type="2d" builtin="flat" width="4" height="4"/>
@@ -118,7 +118,7 @@ RICH = """<mujoco model="rich"><compiler angle="radian"/><option gravity="1 -2 -
 <custom><numeric name="n" data="1 2"/><text name="x" data="y"/></custom></mujoco>"""
 
 STATE = 7
-"""Seed of the state at which efforts are compared."""
+"""Seed of the compared state."""
 
 
 def efforts(compiled: Any, model: Model) -> np.ndarray[Any, Any]:
@@ -136,13 +136,13 @@ def efforts(compiled: Any, model: Model) -> np.ndarray[Any, Any]:
 
 def changed(values: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
     shift = np.linspace(0.05, 0.1, values.shape[-1]) if values.ndim > 1 else 0.07
-    moved = values * 1.3 + shift  # the velocities of one joint have one figure in a file
+    moved = values * 1.3 + shift  # all velocities of a joint share one figure in a file
     if name in ("jnt_axis", "body_quat", "body_iquat"):
         moved = moved / np.linalg.norm(moved, axis=-1, keepdims=True)
     return np.asarray(moved)
 
 
-LIMITS = ("jnt_range", "jnt_actfrcrange")  # taken, without a part in efforts
+LIMITS = ("jnt_range", "jnt_actfrcrange")  # read, without an effect on efforts
 
 
 def test_figures_act_as_the_table_says() -> None:
@@ -159,7 +159,7 @@ def test_figures_act_as_the_table_says() -> None:
         value = getattr(holder, field, None)
         figures = np.asarray(value)
         if figures.dtype.kind != "f" or not figures.size or name == "stat":
-            continue  # indices are of the file's structure: another one is another file
+            continue  # indices define the file's structure
         if figures.ndim:
             simple = slice(2) if field.startswith("jnt_stiffness") else slice(None)  # no ball
             value[simple] = changed(figures, field)[simple]
@@ -170,7 +170,7 @@ def test_figures_act_as_the_table_says() -> None:
         after = efforts(compiled, other)
         counts[str(kind)] += 1
         if kind == "no part":
-            # Sums of masses are where MuJoCo takes moments about: rounding may differ.
+            # MuJoCo takes moments about sums of masses: rounding may differ.
             np.testing.assert_allclose(after[0], before[0], rtol=1e-12, atol=1e-12, err_msg=name)
             assert other == model, name
         elif kind == "noted":
@@ -181,7 +181,7 @@ def test_figures_act_as_the_table_says() -> None:
             np.testing.assert_allclose(after[0], after[1], rtol=1e-10, atol=1e-10, err_msg=name)
             moved = np.max(np.abs(after[0] - before[0]))
             assert moved > 1e-3 or name in LIMITS, name
-    print(counts)  # of fields that hold figures
+    print(counts)  # of fields with figures
     assert counts["taken"] >= 20 and counts["noted"] >= 3 and counts["no part"] >= 60
 
 
@@ -233,7 +233,7 @@ def test_flags_actuators_and_polynomials(text: str, tau: float) -> None:
     robot = MujocoRobot(compiled=compiled, model=model)
     assert robot.inverse(q, qd, qdd) == pytest.approx(tau, abs=5e-9)
     assert dynamics.rnea(model, q, qd, qdd, joint_terms=True) == pytest.approx(tau, abs=5e-9)
-    # Damping is odd in the rate, a spring is not in the position.
+    # Damping is odd in the rate, a spring is not odd in the position.
     ours = dynamics.rnea(model, -q, -qd, -qdd, joint_terms=True)
     assert ours == pytest.approx(robot.inverse(-q, -qd, -qdd), abs=1e-10)
 
@@ -270,7 +270,7 @@ TOUCHING = '<geom size=".1"/><geom type="plane" size="1 1 1" pos="0 0 -2"/>'
 )  # fmt: skip
 def test_what_is_left_out_has_a_note(text: str, note: str) -> None:
     model = read_compiled(mujoco.MjModel.from_xml_string(text), source="x").finished()
-    assert [one for one in model.notes if note in one], model.notes
+    assert [line for line in model.notes if note in line], model.notes
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ JOINT = '<joint axis="0 1 0"/>'
         f"<body>{JOINT}{BALL}<body>{JOINT}{BALL}</body></body>",
         f"<body>{JOINT}{BALL}<body>{JOINT}{INERTIAL}<body>{JOINT}{BALL}</body></body></body>",
         f"<body>{JOINT}{BALL}<body>{BALL}</body></body>",
-        # Of the same body as the other's parent, and numbered behind it.
+        # On the same body as the other's parent, with a larger number.
         f"<body>{JOINT}{INERTIAL}<body>{JOINT}{BALL}</body><body>{BALL}</body></body>",
         f"<body>{JOINT}<geom size='.3' contype='2' conaffinity='4'/></body>"
         f"<body>{JOINT}<geom size='.3' contype='4' conaffinity='8'/></body>",
@@ -326,7 +326,7 @@ JOINT = '<joint axis="0 1 0"/>'
 )
 @pytest.mark.parametrize("option", ["", off("filterparent"), off("contact"), off("constraint")])
 def test_contacts_have_a_note_where_mujoco_finds_them(bodies: str, option: str) -> None:
-    """The geoms are spheres about one point: they touch if anything lets them."""
+    """The geoms are spheres about one point: they touch unless something prevents it."""
     text = f"<mujoco><option>{option}</option><worldbody>{bodies}</worldbody></mujoco>"
     compiled = mujoco.MjModel.from_xml_string(text)
     data = mujoco.MjData(compiled)

@@ -1,4 +1,4 @@
-"""Joints that mimic others: Pinocchio's coordinates with mimic=True, and a coupled model's."""
+"""Mimic joints: Pinocchio's coordinates with mimic=True, and a coupled model's."""
 
 from __future__ import annotations
 
@@ -55,5 +55,5 @@ def test_ties_on_one_side_alone_are_a_sentence(gripper: Path) -> None:
         v_permutation(free, pin.buildModelFromUrdf(str(gripper), mimic=True))
     with pytest.raises(RobotError, match=r"'right' follows another in the model.*mimic=True"):
         v_permutation(tied, pin.buildModelFromUrdf(str(gripper)))
-    own = v_permutation(uncoupled(tied), pin.buildModelFromUrdf(str(gripper)))
-    assert sorted(own) == [0, 1, 2, 3]
+    order_of_all = v_permutation(uncoupled(tied), pin.buildModelFromUrdf(str(gripper)))
+    assert sorted(order_of_all) == [0, 1, 2, 3]

@@ -26,7 +26,7 @@ COORDINATE = [
 
 
 def one_joint(extra: str) -> str:
-    """A single joint with more content."""
+    """Return a robot with one joint and this extra content."""
     return robot(A, B, joint(extra=extra))
 
 
@@ -158,7 +158,7 @@ def test_snapping_is_reported_and_small_turns_are_kept() -> None:
     (note,) = [note for note in model.notes if "Snapped" in note]
     assert "the largest change, 1e-10, was in the origin of joint 'j'" in note
     assert load_text(residue).bodies[0].joint.tree.r == (1e-10, 0.5, 0.0)
-    # cos(4e-5) is within 1e-9 of one, yet the turn is no residue.
+    # cos(4e-5) is within 1e-9 of one, yet the turn is not a residue.
     small = load_text(one_joint(z + '<origin rpy="0 0 4e-5"/>'))
     assert small.bodies[0].joint.tree.E[0][1] == pytest.approx(4e-5)
     assert small.bodies[0].joint.tree.E[0][0] < 1.0
@@ -169,7 +169,7 @@ def test_snapping_is_reported_and_small_turns_are_kept() -> None:
 
 @pytest.mark.parametrize("name", ["hyq", "baxter"])
 def test_right_angles_of_twelve_digits_are_right_angles(name: str) -> None:
-    # As robots are published; the built-in ones are written out, so that nobody need snap them.
+    # As published; the built-in robots have all digits, so they need no snapping.
     full = urdf_text(name)
     short = full.replace(repr(math.pi / 2), "1.57079632679").replace(repr(math.pi), "3.14159265359")
     assert short.count("1.57079632679") >= 8
@@ -196,30 +196,30 @@ def test_bodies_are_numbered_depth_first_in_document_order() -> None:
 )
 def test_velocity_limits_that_no_robot_has_are_replaced_and_named(kind: str, unit: str) -> None:
     axis = '<axis xyz="0 0 1"/>'
-    own = '<pinion rated_velocity="2.5"/>'
+    rating = '<pinion rated_velocity="2.5"/>'
 
     def loaded(velocity: float, extra: str = "") -> Model:
         limit = f'<limit lower="-1" upper="1" velocity="{velocity:g}"/>'
         return load_text(robot(A, B, joint(kind=kind, extra=axis + limit + extra)))
 
     for velocity in (100.0, 1000.0, 5e4):
-        for extra, speed in (("", 1.0), (own, 2.5)):
+        for extra, speed in (("", 1.0), (rating, 2.5)):
             model = loaded(velocity, extra)
             assert model.rated_velocity == (speed,)
-            said = (
+            sentence = (
                 f"Joint 'j' has a velocity limit of {velocity:g} {unit}, which is a placeholder: "
                 f"{speed:g} {unit} is taken in its place, in every distribution of states."
             )
-            assert said in model.notes and placeholder_sentences(model) == [said]
+            assert sentence in model.notes and placeholder_sentences(model) == [sentence]
             assert not any("gives no velocity limit" in note for note in model.notes)
             for distribution, share in (("reference", 1.0), ("stress", 1.0), ("rest", 1e-3)):
                 assert velocity_limits(model, distribution) == pytest.approx(share * speed)
     fast = loaded(99.9)
     assert fast.rated_velocity == (99.9,) and placeholder_sentences(fast) == []
     assert velocity_limits(fast, "stress") == pytest.approx(99.9)
-    assert velocity_limits(loaded(3.0, own), "stress") == pytest.approx(3.0)
-    for limit, wanted in ((0.0, None), (math.inf, None), (None, None), (-1.0, None), (4.0, 4.0)):
-        assert stated_velocity(limit) == wanted
+    assert velocity_limits(loaded(3.0, rating), "stress") == pytest.approx(3.0)
+    for limit, expected in ((0.0, None), (math.inf, None), (None, None), (-1.0, None), (4.0, 4.0)):
+        assert stated_velocity(limit) == expected
 
 
 def test_limits_rates_and_defaults() -> None:
@@ -267,6 +267,6 @@ def test_mimic_joints_are_kept_and_noted() -> None:
 
 def test_a_notebook_shows_the_kinds_that_the_command_line_shows() -> None:
     text = robot(A, B, C, joint(kind="continuous"), joint("k", "b", "c", "prismatic"))
-    shown = load_text(text)._repr_html_()
-    assert "<td>continuous</td>" in shown and "<td>prismatic</td>" in shown
-    assert "revolute" not in shown
+    html = load_text(text)._repr_html_()
+    assert "<td>continuous</td>" in html and "<td>prismatic</td>" in html
+    assert "revolute" not in html

@@ -1,4 +1,4 @@
-"""Files that packages of PyPI ship, against Pinocchio and MuJoCo: twelve here, others when slow."""
+"""Files from PyPI packages against Pinocchio and MuJoCo: twelve always, the others when slow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FILES = (
 
 @pytest.fixture(autouse=True)
 def folder_for_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """MuJoCo writes its warnings into a file where one is."""
+    """Change the directory, since MuJoCo writes its warnings to a file there."""
     monkeypatch.chdir(tmp_path)
 
 
@@ -72,7 +72,7 @@ def test_the_page_gets_a_row_of_each_file(tmp_path: Path) -> None:
     assert main([str(tmp_path / "corpus"), str(page)]) == 2
 
 
-# Least numbers of files that agree, and what does not: reasons as patterns, by file.
+# Least numbers of files that agree, and for the others a pattern of the reason by file.
 PACKAGES = {
     "brax": 40,
     "dm_control": 36,
@@ -85,7 +85,7 @@ REFUSED = {"test.urdf": "not XML"}
 OFF = {
     "convex_convex.xml": "MuJoCo takes centres of mass 3e-9 m away for the origin (body_sameframe)",
 }
-"""Files whose figures differ, and why."""
+"""Files with differing figures, and why."""
 
 
 @pytest.mark.slow

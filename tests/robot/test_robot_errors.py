@@ -1,4 +1,4 @@
-"""Every bad input gives one sentence that names the offending value."""
+"""Every invalid input gives one sentence with the offending value."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 def check(error: pytest.ExceptionInfo[RobotError], *needles: str) -> None:
-    """One line, one sentence, with every needle in it."""
+    """Check that the message is one sentence on one line with every needle in it."""
     message = str(error.value)
     assert "\n" not in message
     assert re.match(r"[A-Z'<\"].*\.$", message), message
@@ -282,7 +282,7 @@ def test_bad_file_gives_one_sentence(case: str, tmp_path: Path) -> None:
 
 
 def test_the_good_file_is_good() -> None:
-    # The cases above are variations of this one, so each differs from it in its fault alone.
+    # The cases above are variations of this one: each differs only by its fault.
     assert load_text(robot(A, B, joint())).nq == 1
 
 
@@ -370,5 +370,5 @@ def test_a_text_in_a_paths_place_is_not_repeated(start: str) -> None:
     check(error, "<robot", "pinion.robot.load_text")
     assert len(str(error.value)) < 200
     with pytest.raises(RobotError) as error:
-        load(text.encode())  # type: ignore[arg-type]  # as of a file that was opened for bytes
+        load(text.encode())  # type: ignore[arg-type]  # as read from a binary file
     assert len(str(error.value)) < 200

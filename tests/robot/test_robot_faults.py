@@ -1,4 +1,4 @@
-"""Inertias are judged for the bodies that are left to move, and all at once."""
+"""Inertias are checked for the bodies that still move, all at once."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_an_impossible_link_of_a_possible_body_is_noted() -> None:
         model = load_text(robot(A, B, odd, joint(), joint("f", "b", "c", "fixed")))
         (note,) = [note for note in model.notes if "all the same" in note]
         assert "link 'c'" in note and "the body 'b'" in note
-        # What a link without mass adds to its body is kept.
+        # The inertia of a massless link still counts in its body.
         assert model.bodies[0].inertia.I[5] == pytest.approx(0.1 + 1e-6, rel=1e-12)
 
 
@@ -112,7 +112,7 @@ def test_residues_of_programs_are_zeros() -> None:
     assert model.bodies[0].inertia.I[1] == 0.0
     assert any(note.startswith("Snapped 3 rounding residues") for note in model.notes)
     assert not any("physical" in note for note in model.notes)
-    # Beside what has mass they are nothing that a joint could move; alone, no mass at all.
+    # Next to a massive body they are negligible; alone, they are no mass at all.
     dusty = link("b", "1e-20", dust)
     with pytest.raises(RobotError, match="'j' moves no inertia"):
         load_text(robot(A, dusty, C, joint(), joint("k", "a", "c")))
@@ -131,7 +131,7 @@ WRIST = robot(
     joint("j5", "e1", "e2", "prismatic", extra=X),
     joint("j6", "e2", "c", extra=Z + away("0.05 0 0")),
 )
-"""Joints in series through links without mass: a shoulder of three, a wrist with a slide."""
+"""Joints in series through massless links: a shoulder of three, a wrist with a slide."""
 
 
 @pytest.mark.parametrize("floating", [False, True])
@@ -140,12 +140,12 @@ def test_massless_links_between_joints_agree_with_pinocchio(floating: bool) -> N
     text = WRIST.replace(A, link("a"))
     model, other = load_text(text, floating_base=floating), pin.buildModelFromXML(text, *root)
     assert sum(body.inertia.mass == 0.0 for body in model.bodies) == 4
-    found = errors(model, other, states=20, seed=1)
-    assert max(found.values()) < 1e-10, found
+    largest_errors = errors(model, other, states=20, seed=1)
+    assert max(largest_errors.values()) < 1e-10, largest_errors
     q = random_configuration(model, np.random.default_rng(2), 20)
     by_bodies, by_factors = minv(model, q, method="aba"), minv(model, q)
     np.testing.assert_allclose(by_bodies, by_factors, rtol=0, atol=1e-9 * np.abs(by_factors).max())
-    # The comparison sees a gram.
+    # The comparison notices a gram.
     last = model.bodies[-1]
     heavier = replace(last, inertia=replace(last.inertia, mass=last.inertia.mass + 1e-3))
     wrong = errors(replace(model, bodies=(*model.bodies[:-1], heavier)), other, states=3, seed=1)
@@ -165,7 +165,7 @@ def test_massless_links_between_joints_agree_with_pinocchio(floating: bool) -> N
         ((bare("b"), C, joint(extra=Z), joint("k", "b", "c", extra=X)), ()),
         ((bare("b"), C, joint(kind="planar", extra=Z), joint("k", "b", "c", extra=Z)), ("j",)),
         ((link("b", "1", NOTHING), joint(kind="floating")), ("j",)),
-        # Little is not nothing: ten grams a millimetre off the axis, before a body of a kilogram.
+        # Small is not zero: ten grams a millimetre off the axis, before a body of a kilogram.
         (
             (
                 *(link("b", "1e-2", NOTHING, away("1e-3 0 0")), C, joint(extra=Z)),
@@ -173,7 +173,7 @@ def test_massless_links_between_joints_agree_with_pinocchio(floating: bool) -> N
             ),
             (),
         ),
-        # A point that a slide keeps on the axis of the joint before it, wherever it goes.
+        # A point that a slide always keeps on the axis of the joint before it.
         (
             (
                 *(bare("b"), link("c", "1", NOTHING, away("-1 0 0")), joint(extra=Z)),
@@ -209,12 +209,12 @@ def test_idle_joints_are_where_the_inertia_matrix_is_singular(seed: int) -> None
 
 
 def lighter(body, rng):  # type: ignore[no-untyped-def]
-    """A body without inertia, with a point's, or as it is; a joint across or along the last."""
-    what = rng.integers(4)
-    if what == 0:
+    """Return a body without inertia, with a point's, or unchanged."""
+    choice = rng.integers(4)
+    if choice == 0:
         inertia = Inertia(mass=0.0, h=(0.0, 0.0, 0.0), I=(0.0,) * 6)
         return replace(body, inertia=inertia)
-    if what == 1:
+    if choice == 1:
         x, y, z = rng.normal(size=3) * rng.choice([0.0, 1.0], size=3)
         tensor = (y * y + z * z, -x * y, -x * z, x * x + z * z, -y * z, x * x + y * y)
         return replace(body, inertia=Inertia(mass=1.0, h=(x, y, z), I=tensor))
@@ -222,7 +222,7 @@ def lighter(body, rng):  # type: ignore[no-untyped-def]
 
 
 def test_lock_and_tip_judge_what_is_left() -> None:
-    # A gimbal without mass between its rings: with the middle one at zero two axes are one.
+    # A gimbal with massless rings: with the middle one at zero two axes coincide.
     gimbal = load_text(
         robot(A, bare("b"), bare("c"), link("d"), joint("j", "a", "b", extra=Z),
               joint("k", "b", "c", extra=X), joint("l", "c", "d", extra=Z))
@@ -231,7 +231,7 @@ def test_lock_and_tip_judge_what_is_left() -> None:
     with pytest.raises(RobotError) as error:
         lock(gimbal, {"k": 0.0})
     check(error, "'j'", "no inertia", "'l'", "gives way")
-    # Down to a link before any mass it is a chain for kinematics, and says so.
+    # Cut down to a link before any mass it is a chain for kinematics, with a note.
     assert massless(tip(gimbal, "c"))
     assert any("serves kinematics" in note for note in tip(gimbal, "c").notes)
     heavy = load_text(robot(A, B, bare("c"), link("d"), joint(), joint("k", "b", "c", extra=Z),
@@ -261,8 +261,8 @@ def test_models_of_pinocchio_are_judged_after_locking() -> None:
     other = pin.buildModelFromXML(robot(A, B, bare("c"), joint(), joint("k", "b", "c")))
     with pytest.raises(RobotError, match="'k' moves no inertia"):
         from_pinocchio(other)
-    held: Model = load(other, lock={"k": 0.0})
-    assert held.joint_names == ("j",)
+    locked: Model = load(other, lock={"k": 0.0})
+    assert locked.joint_names == ("j",)
 
 
 def test_mimic_joints_follow_what_is_there(tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_mimic_joints_follow_what_is_there(tmp_path: Path) -> None:
     with pytest.raises(RobotError) as error:
         load_text(robot(*parts, joint("l", "c", "d", extra=Z + '<mimic joint="y"/>')))
     check(error, "2 faults", "'k' mimics 'z'", "'l' mimics 'y'", "lock")
-    # What is offered could be followed: neither the joint itself nor one that follows it.
+    # The suggestions are valid leaders: neither the joint itself nor one that follows it.
     following = joint("l", "c", "d", extra=Z + '<mimic joint="k"/>')
     with pytest.raises(RobotError) as error:
         load_text(robot(*parts, following))
@@ -282,7 +282,7 @@ def test_mimic_joints_follow_what_is_there(tmp_path: Path) -> None:
     path = write(tmp_path, *parts, joint("l", "c", "d"))
     assert load(path, lock={"k": 0.0}).joint_names == ("j", "l")
     assert load(path, tip="b").joint_names == ("j",)
-    # Grippers whose leader somebody has fixed in the file.
+    # Grippers whose leader is fixed in the file.
     fixed = robot(A, B, C, joint("z", "a", "b", "fixed"), joint("k", "b", "c", extra=loose))
     model = load_text(fixed)
     assert model.bodies[0].joint.mimic is None
@@ -307,8 +307,8 @@ def test_every_kind_of_joint_has_its_axes() -> None:
         model = random_model(np.random.default_rng(3), 2)
         first, second = model.bodies
         pitch = 0.1 if kind is JointKind.HELICAL else 0.0
-        own = replace(second, joint=replace(second.joint, kind=kind, pitch=pitch))
-        empty = replace(own, inertia=Inertia(mass=0.0, h=(0.0, 0.0, 0.0), I=(0.0,) * 6))
-        assert idle_joints(replace(model, bodies=(first, own))) == []
+        body = replace(second, joint=replace(second.joint, kind=kind, pitch=pitch))
+        empty = replace(body, inertia=Inertia(mass=0.0, h=(0.0, 0.0, 0.0), I=(0.0,) * 6))
+        assert idle_joints(replace(model, bodies=(first, body))) == []
         (idle,) = idle_joints(replace(model, bodies=(first, empty)))
         assert (idle.joint, idle.bodies, idle.yielding) == (1, (1,), False)

@@ -33,13 +33,13 @@ Z = '<axis xyz="0 0 1"/>'
 
 
 def reduced(model: Model, text: str, positions: dict[str, float]) -> pin.Model:
-    """Pinocchio's own model with the same joints held."""
+    """Return Pinocchio's model with the same joints locked."""
     other = pin.buildModelFromXML(text)
     q = pin.neutral(other)
     for name, value in positions.items():
-        own = other.joints[other.getJointId(name)]
+        pin_joint = other.joints[other.getJointId(name)]
         turned = [math.cos(value), math.sin(value)]
-        q[own.idx_q : own.idx_q + own.nq] = turned if own.nq == 2 else value
+        q[pin_joint.idx_q : pin_joint.idx_q + pin_joint.nq] = turned if pin_joint.nq == 2 else value
     return pin.buildReducedModel(other, [other.getJointId(name) for name in positions], q)
 
 
@@ -50,26 +50,26 @@ def test_random_trees_agree_with_reduced_models(seed: int) -> None:
     text = random_tree(rng, int(rng.integers(2, 13)), continuous=seed % 2 == 0)
     model = load_text(text)
     names = rng.permutation(model.joint_names)[: int(rng.integers(1, model.nq))]
-    # Right angles and zero take other paths than any angle does.
+    # Right angles and zero take other paths than general angles.
     special = (0.0, 0.25, -0.25, 0.5)
     positions = {
         str(name): float(rng.choice(special) if rng.random() < 0.5 else rng.uniform(-0.5, 0.5))
         for name in names
     }
-    held = lock(model, positions)
-    assert held.nq == model.nq - len(positions)
-    assert len(held.rated_velocity) == held.nv
-    assert set(held.joint_names) == set(model.joint_names) - set(positions)
-    assert rnea_error(held, reduced(model, text, positions), rng) < 1e-12
-    # Every frame is kept, and stands where it stood.
-    q = rng.uniform(-2.0, 2.0, held.nq)
-    full = dict(zip(held.joint_names, q, strict=True)) | positions
+    locked = lock(model, positions)
+    assert locked.nq == model.nq - len(positions)
+    assert len(locked.rated_velocity) == locked.nv
+    assert set(locked.joint_names) == set(model.joint_names) - set(positions)
+    assert rnea_error(locked, reduced(model, text, positions), rng) < 1e-12
+    # Every frame is kept, in the same place.
+    q = rng.uniform(-2.0, 2.0, locked.nq)
+    full = dict(zip(locked.joint_names, q, strict=True)) | positions
     before = frames(model, np.array([full[name] for name in model.joint_names]))
-    after = frames(held, q)
+    after = frames(locked, q)
     assert list(after) == list(before)
     for name, placement in after.items():
         np.testing.assert_allclose(placement, before[name], rtol=0, atol=1e-13, err_msg=name)
-    links = [one for body in held.bodies for one in body.links] + list(held.base_links)
+    links = [name for body in locked.bodies for name in body.links] + list(locked.base_links)
     assert sorted(links) == sorted(frame.name for frame in model.frames)
 
 
@@ -116,14 +116,14 @@ def test_baxters_fingers_follow_each_other() -> None:
     assert len(ties) == 2
     (first, tie), *_ = ties.items()
     assert tie is not None
-    held = lock(model, {tie.joint: None})
-    assert held.nq == model.nq - 2
-    at = next(b.joint for b in model.bodies if b.joint.name == tie.joint)
-    own = min(max(0.0, at.lower), at.upper)
-    expected = f"Locked joint {first!r} at {tie.multiplier * own + tie.offset:.6g} m"
-    assert any(note.startswith(expected) and "mimics" in note for note in held.notes)
-    assert not any(note.startswith(f"Joint {first!r} mimics") for note in held.notes)
-    # The follower alone may be held, and then has a position of its own.
+    locked = lock(model, {tie.joint: None})
+    assert locked.nq == model.nq - 2
+    leader = next(b.joint for b in model.bodies if b.joint.name == tie.joint)
+    position = min(max(0.0, leader.lower), leader.upper)
+    expected = f"Locked joint {first!r} at {tie.multiplier * position + tie.offset:.6g} m"
+    assert any(note.startswith(expected) and "mimics" in note for note in locked.notes)
+    assert not any(note.startswith(f"Joint {first!r} mimics") for note in locked.notes)
+    # The follower may be locked alone, at its own position.
     alone = lock(model, {first: 0.0})
     assert alone.nq == model.nq - 1
     assert tie.joint in alone.joint_names
@@ -143,25 +143,25 @@ def test_mimic_is_read_kept_and_shown() -> None:
     }  # fmt: skip
     with pytest.raises(RobotError, match="All 3 joints"):
         lock(model, {"j": 0.1})
-    # A tie to a held joint holds its follower, and the follower's follower.
+    # A tie to a locked joint locks its follower, and the follower's follower.
     chain = load_text(
         robot(A, B, C, link("d"), joint(extra=Z), joint("k", "b", "c", extra=Z + extra),
               joint("l", "c", "d", extra=Z))
     )  # fmt: skip
-    held = lock(chain, {"j": 0.1})
-    assert held.joint_names == ("l",)
-    assert any("'k' at 0.3 rad (it mimics 'j')" in note for note in held.notes)
+    locked = lock(chain, {"j": 0.1})
+    assert locked.joint_names == ("l",)
+    assert any("'k' at 0.3 rad (it mimics 'j')" in note for note in locked.notes)
     assert lock(chain, {"j": 0.1, "k": 0.2}).notes[-1].startswith("Locked joint 'k' at 0.2 rad:")
 
 
 def test_the_default_is_the_limit_nearest_to_zero() -> None:
     limit = '<limit lower="0.25" upper="1" effort="1" velocity="1"/>'
     model = load_text(robot(A, B, C, joint(extra=Z + limit), joint("k", "b", "c", extra=Z)))
-    held = lock(model, {"j": None})
-    (note,) = held.notes
+    locked = lock(model, {"j": None})
+    (note,) = locked.notes
     assert note.startswith("Locked joint 'j' at 0.25 rad (the limit nearest to 0): 'b' became part")
-    assert held.bodies[0].joint.tree.E[0][0] == math.cos(0.25)
-    assert held.base_links == ("a", "b")
+    assert locked.bodies[0].joint.tree.E[0][0] == math.cos(0.25)
+    assert locked.base_links == ("a", "b")
     assert lock(model, {}) is model
 
 
@@ -171,8 +171,8 @@ def test_bad_locks_give_one_sentence() -> None:
         ({"zzz": 0.0}, ("'zzz'", "'iiwa_joint_1'", "use one of")),
         ({"iiwa_joint_1": 90.0}, ("90.0", "'iiwa_joint_1'", "-2.96", "outside")),
         ({"iiwa_joint_1": math.nan}, ("nan", "'iiwa_joint_1'", "finite")),
-        ({"iiwa_joint_1": "x"}, ("'x'", "'iiwa_joint_1'", "no number")),
-        ({"iiwa_joint_1": [1.0]}, ("[1.0]", "'iiwa_joint_1'", "no number")),
+        ({"iiwa_joint_1": "x"}, ("'x'", "'iiwa_joint_1'", "not a number")),
+        ({"iiwa_joint_1": [1.0]}, ("[1.0]", "'iiwa_joint_1'", "not a number")),
         (["iiwa_joint_1=90"], ("90.0", "'iiwa_joint_1'", "outside")),
         (["iiwa_joint_1", "iiwa_joint_1=1"], ("'iiwa_joint_1'", "locked twice")),
         (7, ("given as 7", '{"elbow": 0.3}', '["elbow=0.3"]')),
@@ -187,9 +187,9 @@ def test_bad_locks_give_one_sentence() -> None:
 @pytest.mark.parametrize("texts", [["iiwa_joint_1=0.3", "iiwa_joint_2"], "iiwa_joint_1=0.3"])
 def test_locks_are_names_with_positions_or_texts_everywhere(texts: list[str] | str) -> None:
     positions = {"iiwa_joint_1": 0.3} | ({} if isinstance(texts, str) else {"iiwa_joint_2": None})
-    held = load("iiwa14", lock=positions)
-    assert len(held.bodies) == 7 - len(positions)
-    assert load("iiwa14", lock=texts) == asked_robot("iiwa14", lock=texts) == held
+    locked = load("iiwa14", lock=positions)
+    assert len(locked.bodies) == 7 - len(positions)
+    assert load("iiwa14", lock=texts) == asked_robot("iiwa14", lock=texts) == locked
     arm = load("iiwa14")
     assert lock(arm, texts) == asked_robot(arm, lock=texts) == lock(arm, positions)
 
@@ -210,9 +210,9 @@ def test_a_helical_joint_stays_where_it_turned_and_others_are_refused() -> None:
     first, second = model.bodies
     helical = replace(first.joint, kind=JointKind.HELICAL, pitch=0.5)
     screw = replace(model, bodies=(replace(first, joint=helical), second))
-    held = lock(screw, {"j": 0.4})
-    assert held.bodies[0].joint.tree.r == (0.0, 0.0, 0.2)
-    assert held.bodies[0].joint.tree.E[0] == (math.cos(0.4), math.sin(0.4), 0.0)
+    locked = lock(screw, {"j": 0.4})
+    assert locked.bodies[0].joint.tree.r == (0.0, 0.0, 0.2)
+    assert locked.bodies[0].joint.tree.E[0] == (math.cos(0.4), math.sin(0.4), 0.0)
     ball = replace(first.joint, kind=JointKind.SPHERICAL)
     with pytest.raises(RobotError) as error:
         lock(replace(model, bodies=(replace(first, joint=ball), second)), {"j": None})

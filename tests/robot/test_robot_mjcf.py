@@ -49,7 +49,7 @@ ARM = """
 
 
 def has_mujoco() -> bool:
-    """Whether the optional library is there; an extra that the tests do not insist on."""
+    """Return whether the optional library is installed, which the tests do not require."""
     try:
         import mujoco  # noqa: F401
     except ImportError:
@@ -70,30 +70,37 @@ def written(folder: Path, text: str) -> Path:
 
 @needs_mujoco
 def test_inverse_dynamics_and_frames_are_mujocos(tmp_path: Path) -> None:
-    import mujoco
-
     path = written(tmp_path, ARM)
     model = load(path)
     assert model.gravity == (0.5, -1.0, -9.81)
     assert model.joint_names == ("shoulder", "rail", "joint_2", "spin")
     assert (model.name, model.source) == ("arm", str(path))
+    check_against_mujoco(path, model, seed=3, states=20, tolerance=1e-11)
+
+
+def check_against_mujoco(
+    path: Path, model: Model, *, seed: int, states: int, tolerance: float, joint_terms: bool = False
+) -> None:
+    """Inverse dynamics and placements of every body at random states."""
+    import mujoco
+
     compiled = mujoco.MjModel.from_xml_path(str(path))
     data = mujoco.MjData(compiled)
-    rng = np.random.default_rng(3)
-    for _ in range(20):
-        # Inside the limits: outside, MuJoCo's inverse dynamics has the limits' forces, too.
+    rng = np.random.default_rng(seed)
+    for _ in range(states):
+        # Inside the limits: outside, MuJoCo's inverse dynamics includes the limits' forces.
         q = rng.uniform((-1.5, -0.2, -1.0, -3.0), (2.0, 0.3, 1.0, 3.0))
         qd, qdd = rng.uniform(-2.0, 2.0, (2, model.nv))
         data.qpos[:], data.qvel[:], data.qacc[:] = q, qd, qdd
         mujoco.mj_inverse(compiled, data)
-        want = np.array(data.qfrc_inverse)
-        got = rnea(model, q, qd, qdd)
-        assert np.max(np.abs(got - want)) <= 1e-11 * np.max(np.abs(want))
+        theirs = np.array(data.qfrc_inverse)
+        ours = rnea(model, q, qd, qdd, joint_terms=joint_terms)
+        assert np.max(np.abs(ours - theirs)) <= tolerance * np.max(np.abs(theirs))
         compare_frames(model, compiled, data)
 
 
 def compare_frames(model: Model, compiled: object, data: object) -> None:
-    """Every body where MuJoCo has it."""
+    """Compare the placement of every body."""
     for name, placement in frames(model, np.array(data.qpos)).items():  # type: ignore[attr-defined]
         number = int(name.removeprefix("body_")) if name.startswith("body_") else None
         body = data.body(name if number is None else number)  # type: ignore[attr-defined]
@@ -118,23 +125,11 @@ def test_limits_and_merged_bodies(tmp_path: Path) -> None:
 
 @needs_mujoco
 def test_springs_damping_and_armature_are_mujocos(tmp_path: Path) -> None:
-    import mujoco
-
     terms = 'damping="0.3" armature="0.1" stiffness="5" springref="0.4"'
     path = written(tmp_path, ARM.replace('damping="0"', terms))
     model = load(path)
     assert model.bodies[-1].joint.rest == pytest.approx(0.4)
-    compiled = mujoco.MjModel.from_xml_path(str(path))
-    data = mujoco.MjData(compiled)
-    rng = np.random.default_rng(4)
-    for _ in range(5):
-        q = rng.uniform((-1.5, -0.2, -1.0, -3.0), (2.0, 0.3, 1.0, 3.0))
-        qd, qdd = rng.uniform(-2.0, 2.0, (2, model.nv))
-        data.qpos[:], data.qvel[:], data.qacc[:] = q, qd, qdd
-        mujoco.mj_inverse(compiled, data)
-        want = np.array(data.qfrc_inverse)
-        got = rnea(model, q, qd, qdd, joint_terms=True)
-        assert np.max(np.abs(got - want)) <= 1e-10 * np.max(np.abs(want))
+    check_against_mujoco(path, model, seed=4, states=5, tolerance=1e-10, joint_terms=True)
 
 
 @needs_mujoco
@@ -172,7 +167,7 @@ def test_bad_files_give_one_sentence(
 def test_without_the_library_the_sentence_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "mujoco", None)  # what an import of a missing library meets
+    monkeypatch.setitem(sys.modules, "mujoco", None)  # as if it were missing
     with pytest.raises(RobotError) as error:
         load(written(tmp_path, ARM))
     check(error, "arm.xml", "the extra 'mjcf'", "pip install")

@@ -1,4 +1,4 @@
-"""Several joints in one body of an MJCF file: a chain of links without mass, against MuJoCo."""
+"""Several joints in one body of an MJCF file, a chain of massless links, against MuJoCo."""
 
 from __future__ import annotations
 
@@ -109,6 +109,16 @@ PLANAR = """<mujoco model="planar"><compiler angle="radian"/><worldbody><body na
    <inertial pos="0 0 .2" mass="1.5" diaginertia=".02 .02 .004"/></body></body></body>
 </worldbody></mujoco>"""
 
+WALKER = f"""<mujoco model="walker"><compiler angle="radian"/>{OFF}<worldbody>
+<body name="trunk" pos=".3 .2 .7" euler=".3 .2 -.4"><freejoint/>
+ <geom type="box" size=".2 .1 .1" pos=".02 .01 .05"/>
+ <body name="thigh" pos=".1 .05 0" euler=".2 -.3 .1">
+  <joint name="hip" type="ball" pos=".01 .02 -.03" range="0 1.5"/>
+  <geom type="capsule" size=".04" fromto="0 0 0 .1 .1 -.3"/>
+  <body name="shank" pos=".1 .1 -.3"><joint name="knee" axis=".6 0 .8"/>
+   <geom type="capsule" size=".03" fromto="0 0 0 0 .1 -.3"/></body></body>
+</body></worldbody></mujoco>"""
+
 ROBOTS = {
     "cart": CART,
     "cheetah": CHEETAH,
@@ -117,6 +127,7 @@ ROBOTS = {
     "gimbal": GIMBAL,
     "ball": BALL,
     "planar": PLANAR,
+    "walker": WALKER,
 }
 
 
@@ -128,10 +139,10 @@ def states(model: Model, count: int) -> tuple[Array, Array, Array]:
     return q, qd, qdd
 
 
-def close(got: Array, want: Array, tolerance: float = 1e-10) -> None:
-    assert np.shape(got) == np.shape(want)
-    error = np.max(np.abs(np.asarray(got) - want)) / np.max(np.abs(want))
-    assert error <= tolerance, (error, got, want)
+def close(ours: Array, theirs: Array, tolerance: float = 1e-10) -> None:
+    assert np.shape(ours) == np.shape(theirs)
+    error = np.max(np.abs(np.asarray(ours) - theirs)) / np.max(np.abs(theirs))
+    assert error <= tolerance, (error, ours, theirs)
 
 
 @pytest.mark.parametrize("name", list(ROBOTS))
@@ -146,7 +157,7 @@ def test_dynamics_are_mujocos(tmp_path: Path, name: str) -> None:
         close(dynamics.crba(model, q), M)
         close(dynamics.minv(model, q), np.linalg.inv(M), 1e-8)
         close(dynamics.minv(model, q, method="aba"), np.linalg.inv(M), 1e-8)
-        # Efforts of rigid bodies' size, so that qdd is not the difference of large numbers.
+        # Efforts of realistic size, so that qdd is not the difference of large numbers.
         forward = robot.forward(q, qd, tau)
         close(forward, qdd, 1e-7)
         close(dynamics.aba(model, q, qd, tau, joint_terms=True), forward, 1e-8)
@@ -156,9 +167,9 @@ def test_dynamics_are_mujocos(tmp_path: Path, name: str) -> None:
 def test_bodies_stand_where_mujoco_has_them(tmp_path: Path, name: str) -> None:
     robot = opened(tmp_path, ROBOTS[name])
     for q in states(robot.model, 5)[0]:
-        stands = robot.placements(q)
-        assert len(stands) == robot.compiled.nbody
-        for body, (R, p) in stands.items():
+        placements = robot.placements(q)
+        assert len(placements) == robot.compiled.nbody
+        for body, (R, p) in placements.items():
             ours = dynamics.frame_placement(robot.model, q, body)
             np.testing.assert_allclose(ours[0], R, rtol=0, atol=1e-12)
             np.testing.assert_allclose(ours[1], p, rtol=0, atol=1e-12)
@@ -176,8 +187,8 @@ def test_a_link_without_mass_is_the_body_as_the_joints_up_to_it_move_it(tmp_path
             ("head_b", "head", 2),
             ("eye_c", "eye", 4),
         ):
-            held = np.concatenate([q[:moved], start[moved:]])
-            R, p = robot.placements(held)[body]
+            locked = np.concatenate([q[:moved], start[moved:]])
+            R, p = robot.placements(locked)[body]
             ours = dynamics.frame_placement(model, q, link)
             np.testing.assert_allclose(ours[0], R, rtol=0, atol=1e-12)
             np.testing.assert_allclose(ours[1], p, rtol=0, atol=1e-12)

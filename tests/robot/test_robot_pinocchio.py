@@ -15,13 +15,13 @@ TOLERANCE = 1e-10
 
 
 def full(tensor: tuple[float, ...]) -> np.ndarray:
-    """The symmetric matrix of six entries."""
+    """Return the symmetric matrix of six entries."""
     xx, xy, xz, yy, yz, zz = tensor
     return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
 
 def compare(model: Model, other: pin.Model, rng: np.random.Generator) -> None:
-    """Joints, limits, inertias, and all link frames at zero and at a random state."""
+    """Compare joints, limits, inertias, and all link frames at zero and at a random state."""
     assert sorted(model.joint_names) == sorted(other.names[1:])
     assert len(model.bodies) == other.njoints - 1
     place = {frame.name: np.array(frame.placement.E) for frame in model.frames}
@@ -61,7 +61,7 @@ def compare(model: Model, other: pin.Model, rng: np.random.Generator) -> None:
 
 
 def check_com(model: Model, other: pin.Model, q: np.ndarray, at: dict[str, np.ndarray]) -> None:
-    """The whole robot's centre of mass."""
+    """Compare the whole robot's centre of mass."""
     place = {frame.name: np.array(frame.placement.E) for frame in model.frames}
     moment, mass = np.zeros(3), 0.0
     for body in model.bodies:  # the moving link's frame shares its origin with the body's

@@ -1,4 +1,4 @@
-"""Models from Pinocchio's models, and the maps between the two orders."""
+"""Models from Pinocchio's models, and conversion between the two orders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMED = (*builtin_names(), "pendulum", "two_link", "chain_7")
 
 
 def same(ours: Model, theirs: Model, tolerance: float) -> None:
-    """Both have the same bodies, up to their order, in every number."""
+    """Check that both have the same bodies, up to their order, in every number."""
     by_name = {body.joint.name: (k, body) for k, body in enumerate(theirs.bodies)}
     assert by_name.keys() == set(ours.joint_names)
     for number, a in enumerate(ours.bodies):

@@ -1,4 +1,4 @@
-"""Rounded right angles: right ones on request, as far as the digits say so; else as read."""
+"""Rounded right angles: exact on request if their digits justify it, otherwise as read."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Z = '<axis xyz="0 0 1"/>'
 
 
 def placed(rpy: str) -> str:
-    """One joint with these angles."""
+    """Return a robot with one joint at these angles."""
     return robot(A, B, joint(extra=f'{Z}<origin xyz="0 0.3 0" rpy="{rpy}"/>'))
 
 
@@ -50,12 +50,12 @@ def placed(rpy: str) -> str:
         *(("1.57", 1), ("1.571", 1), ("1.5708", 1), ("-1.570796", -1), ("1.57079632679", 1)),
         *(("3.14", 2), ("3.1416", 2), ("+3.14159", 2), ("-3.14159265359", -2), ("4.712", 3)),
         *(("6.2832", 4), ("15.708e-1", 1), ("0.015708e2", 1)),
-        # One decimal, truncated, more digits than were known, beyond a turn, other angles.
+        # One decimal, truncated, excess digits, beyond a turn, other angles.
         *(("1.6", None), ("3", None), ("2", None), ("1.5707", None), ("1.57079", None)),
         *(("3.1415", None), ("1.570800", None), ("1.5707963705062866", None), ("7.854", None)),
         *(("0.7854", None), ("1.56", None), ("1.58", None), ("3.15", None), ("0.00", None)),
         *(("0.0001", None), ("1e-99999999999999999999", None), ("0e99999999999999999999", None)),
-        # What is exact needs nothing.
+        # Exact angles are unchanged.
         *(("1.5707963267948966", None), ("3.14159265358979", None)),
     ],
 )
@@ -67,8 +67,8 @@ def test_digits_decide(written: str, count: int | None) -> None:
     assert model.bodies[0].joint.tree.r == (0.0, 0.3, 0.0)
     if count is not None:
         turned = np.array([[0, 0, -1], [0, 1, 0], [1, 0, 0]], dtype=float)
-        found = np.array(model.bodies[0].joint.tree.E)
-        np.testing.assert_array_equal(found, np.linalg.matrix_power(turned, count % 4))
+        rotation = np.array(model.bodies[0].joint.tree.E)
+        np.testing.assert_array_equal(rotation, np.linalg.matrix_power(turned, count % 4))
         assert read.bodies != model.bodies
         assert written.lstrip("+-") in read.notes[0] or "e" in written
         assert "snap=True" in read.notes[0] and "Took 1 rounded angle (" in model.notes[0]
@@ -83,18 +83,18 @@ def test_iiwa14_with_few_digits_is_the_built_in_one(decimals: int) -> None:
     assert "Took 10 rounded angles" in snapped.notes[0]
     assert read.bodies != built_in.bodies
     assert opportunity(snapped) is None and opportunity(read) is None
-    # As read is as read: every angle has the cosine of what is written.
+    # Without snapping, every angle has the cosine of the written number.
     turn = np.array(read.bodies[1].joint.tree.E)
     assert np.min(np.abs(turn[turn != 0.0])) < 4e-3 if decimals < 11 else True
 
 
 def more_decimals(angle: float) -> str:
-    """Four decimals, written as six: 1.570800."""
+    """Write four decimals as six: 1.570800."""
     return f"{round(angle, 4):.6f}"
 
 
 def truncated(angle: float) -> str:
-    """Four decimals, the rest cut off: 1.5707."""
+    """Write four decimals without rounding: 1.5707."""
     return repr(math.trunc(angle * 1e4) / 1e4)
 
 
@@ -105,9 +105,11 @@ def test_what_digits_do_not_justify_is_named_and_kept(write: Callable[[float], s
     note = opportunity(snapped)
     assert note is not None and note.endswith("which cost no operation.")
     assert note == opportunity(read)
-    found, written = (np.array(model.bodies[2].joint.tree.E) for model in (snapped, read))
-    np.testing.assert_allclose(found, written, rtol=0, atol=1e-9)
-    assert np.any((np.abs(found) > 1e-6) & (np.abs(found) < 1e-4))
+    rotation, rotation_as_read = (
+        np.array(model.bodies[2].joint.tree.E) for model in (snapped, read)
+    )
+    np.testing.assert_allclose(rotation, rotation_as_read, rtol=0, atol=1e-9)
+    assert np.any((np.abs(rotation) > 1e-6) & (np.abs(rotation) < 1e-4))
 
 
 def test_tilts_of_axes_and_inertials_are_named() -> None:
@@ -136,28 +138,28 @@ def test_axes_of_an_inertial_are_snapped() -> None:
 
 
 def forward_error(model: Model, other: pin.Model) -> float:
-    """Largest difference of qdd at random states, over the largest qdd."""
+    """Return the largest difference of qdd at random states, relative to the largest qdd."""
     rng = np.random.default_rng(5)
     q = dynamics.random_configuration(model, rng, 10)
     qd, tau = rng.uniform(-2.0, 2.0, (2, 10, model.nv))
     order, data = v_permutation(model, other), other.createData()
-    found, wanted = dynamics.aba(model, q, qd, tau), np.zeros((10, model.nv))
+    ours, theirs = dynamics.aba(model, q, qd, tau), np.zeros((10, model.nv))
     for k, position in enumerate(q_to_pinocchio(model, other, q)):
         rate, effort = np.zeros(other.nv), np.zeros(other.nv)
         rate[order], effort[order] = qd[k], tau[k]
-        wanted[k] = pin.aba(other, data, position, rate, effort)[order]
-    return float(np.max(np.abs(found - wanted)) / np.max(np.abs(wanted)))
+        theirs[k] = pin.aba(other, data, position, rate, effort)[order]
+    return float(np.max(np.abs(ours - theirs)) / np.max(np.abs(theirs)))
 
 
 @pytest.mark.parametrize("name", ["hyq", "baxter"])
 def test_a_model_as_read_agrees_with_pinocchio(name: str) -> None:
-    # Twelve digits, as these robots are published; the free-flyer's trunk shows every residue.
+    # Twelve digits, as published; the free-flyer's trunk shows every residue.
     text = rewritten(urdf_text(name), with_decimals(11))
     other = pin.buildModelFromXML(text, pin.JointModelFreeFlyer())
     assert forward_error(load_text(text, floating_base=True), other) < 1e-10
     snapped = load_text(text, floating_base=True, snap=True)
     assert snapped.bodies == load(name, floating_base=True).bodies
-    assert forward_error(snapped, other) > 1e-12  # so that the comparison bites
+    assert forward_error(snapped, other) > 1e-12  # so the comparison is sensitive
 
 
 def test_built_in_robots_need_no_snapping() -> None:
@@ -175,8 +177,8 @@ def test_locked_positions_count_as_written() -> None:
     exact = lock(model, {"iiwa_joint_2": RIGHT})
     assert lock(model, {"iiwa_joint_2": 1.57}, snap=True).bodies == exact.bodies
     assert load("iiwa14", lock={"iiwa_joint_2": 1.5708}, snap=True).bodies == exact.bodies
-    kept = lock(model, {"iiwa_joint_2": 1.5708})
-    assert kept.bodies != exact.bodies and "3.67e-06 rad" in str(opportunity(kept))
+    unsnapped = lock(model, {"iiwa_joint_2": 1.5708})
+    assert unsnapped.bodies != exact.bodies and "3.67e-06 rad" in str(opportunity(unsnapped))
 
 
 def test_models_without_text_lose_residues_alone() -> None:

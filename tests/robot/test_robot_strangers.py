@@ -1,6 +1,6 @@
-"""Files that others write: what is not read is not judged, and what is left out has a note.
+"""Files from other tools: unread elements are not checked, and omissions have a note.
 
-Pinocchio reads the same text, or the text without what it cannot read, and is the oracle.
+Pinocchio, reading the same text without the elements it rejects, is the oracle.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LIMIT = '<limit lower="{}" upper="{}" effort="{}" velocity="{}"/>'
 
 
 def check_against_pinocchio(model: Model, text: str, *, floating_base: bool = False) -> None:
-    """Inverse dynamics at random states of the model and of what Pinocchio makes of the text."""
+    """Compare inverse dynamics at random states with Pinocchio's reading of the text."""
     root = (pin.JointModelFreeFlyer(),) if floating_base else ()
     other = pin.buildModelFromXML(text, *root)
     rng = np.random.default_rng(7)
@@ -91,7 +91,7 @@ READ_AS_IT_IS = {
 
 
 UNREAD = re.compile(r'<limit [^>]*(pi}|velocity="-5")[^>]*/>|<calibration[^>]*/>|<safety[^>]*/>')
-"""What Pinocchio's reader judges although a model of it has no part of these."""
+"""Elements that Pinocchio's reader checks although its model does not use them."""
 
 
 @pytest.mark.parametrize("kind", READ_AS_IT_IS)
@@ -108,7 +108,7 @@ def test_a_late_declaration_keeps_the_encoding_and_the_lines() -> None:
         A, link("bü"), joint(child="bü")
     )
     assert load_text(text.encode("latin-1")).bodies[0].name == "bü"
-    assert load_text(text).bodies[0].name == "bü"  # a text is decoded, whatever it declares
+    assert load_text(text).bodies[0].name == "bü"  # a text is already decoded
     with pytest.raises(RobotError, match="line 4"):
         load_text(text.replace("</robot>", "").encode("latin-1"))
 
@@ -126,9 +126,9 @@ def test_entities_from_elsewhere_are_refused(entity: str) -> None:
 
 @pytest.mark.parametrize("dtd", ['SYSTEM "x.dtd"', '[<!ENTITY % ext SYSTEM "x.dtd"> %ext;]'])
 def test_declarations_from_elsewhere_are_refused(dtd: str) -> None:
-    """Expat alone reads the mass 1&zero; as 1: somebody else may define the entity."""
+    """Expat reads the mass 1&zero; as 1, since the external DTD may define the entity."""
     text = robot(A, link("b", "1&zero;"), joint())
-    with pytest.raises(RobotError, match="DOCTYPE takes declarations from elsewhere"):
+    with pytest.raises(RobotError, match="DOCTYPE refers to external declarations"):
         load_text(f"<!DOCTYPE robot {dtd}>{text}")
     with pytest.raises(RobotError, match="undefined entity"):
         load_text(f"<?xml version='1.0' standalone='yes'?><!DOCTYPE robot {dtd}>{text}")
@@ -147,8 +147,8 @@ def test_entities_that_grow_are_refused_and_depth_is_no_matter() -> None:
     deep = 100_000
     text = robot(A, B, joint(), "<gazebo>" + "<x>" * deep + "</x>" * deep + "</gazebo>")
     assert load_text(text).nq == 1
-    own = '<!DOCTYPE robot [<!ENTITY m "2.5">]>' + robot(A, link("b", "&m;"), joint())
-    assert load_text(own).bodies[0].inertia.mass == 2.5
+    internal = '<!DOCTYPE robot [<!ENTITY m "2.5">]>' + robot(A, link("b", "&m;"), joint())
+    assert load_text(internal).bodies[0].inertia.mass == 2.5
 
 
 FIRST_COUNTS = {
@@ -205,7 +205,7 @@ def test_a_fixed_root_joint_leaves_the_name_to_the_floating_base() -> None:
     model = load_text(robot(*parts), floating_base=True)
     assert (model.nq, model.nv) == (8, 7)
     check_against_pinocchio(model, robot(*parts).replace("root_joint", "hook"), floating_base=True)
-    with pytest.raises(RobotError, match="'root_joint' already"):
+    with pytest.raises(RobotError, match="already has a joint 'root_joint'"):
         load_text(robot(*PARTS).replace('name="j"', 'name="root_joint"'), floating_base=True)
 
 
@@ -267,9 +267,9 @@ def test_what_the_joint_itself_says_has_no_note() -> None:
     )
     spring = '<gazebo reference="{}"><springStiffness>10</springStiffness></gazebo>'
     extra = "".join(text.format(name) for text in (rotor, spring) for name in "jk")
-    own = {"armature=": ("'k'", "'j', 'k'"), "stiffness=": ("'j', 'k'", "'k'")}
-    own["rotor_inertia="] = own["armature="]
-    for key, (rotors, springs) in own.items():
+    expected = {"armature=": ("'k'", "'j', 'k'"), "stiffness=": ("'j', 'k'", "'k'")}
+    expected["rotor_inertia="] = expected["armature="]
+    for key, (rotors, springs) in expected.items():
         moving = joint(extra=TURN + f'<pinion {key}"2"/>')
         notes = load_text(robot(*PARTS[:3], moving, PARTS[4], extra)).notes
         (of_rotors, of_springs) = [note for note in notes if "left out" in note]
@@ -298,11 +298,11 @@ def test_planar_joints_say_which_way_they_shift(
     notes = [note for note in model.notes if "planar" in note]
     if x is None or y is None:
         assert notes == []
-        check_against_pinocchio(model, text)  # whose planar joints have z for a normal
+        check_against_pinocchio(model, text)  # whose planar joints have the normal z
         return
     (note,) = notes
-    shown = [" ".join(map(str, way)) for way in (x, y)]
-    assert f"along ({shown[0]}) and ({shown[1]}) of its own frame" in note
+    directions = [" ".join(map(str, way)) for way in (x, y)]
+    assert f"along ({directions[0]}) and ({directions[1]}) of its own frame" in note
     for k, way in enumerate((x, y)):
         q = dynamics.neutral_configuration(model)
         q[k] = 1.0
@@ -315,8 +315,8 @@ def test_a_planar_joint_without_an_axis_says_what_its_normal_is() -> None:
     assert any(
         "'j' is planar and gives no axis" in note and "(1 0 0)" in note for note in model.notes
     )
-    given = load_text(robot(A, ODD, joint(kind="planar", extra='<axis xyz="1 0 0"/>')))
-    assert model.bodies == given.bodies
+    explicit = load_text(robot(A, ODD, joint(kind="planar", extra='<axis xyz="1 0 0"/>')))
+    assert model.bodies == explicit.bodies
 
 
 BARE = (
@@ -338,7 +338,7 @@ def test_robots_without_mass_serve_kinematics(kind: str) -> None:
     }[kind]
     if kind == "cut":
         with pytest.raises(RobotError, match="moves no inertia"):
-            load_text(text)  # where others have mass its absence is a fault
+            load_text(text)  # a fault, since other bodies have mass
         massy = load_text(text.replace(BARE[2], C))
         model = tip(massy, "b")
     else:
@@ -347,9 +347,9 @@ def test_robots_without_mass_serve_kinematics(kind: str) -> None:
     heavy = load_text(robot(A, B, C, *BARE[3:]))
     heavy = tip(heavy, "b") if kind == "cut" else heavy
     q = np.array([[0.3, -0.4], [0.1, 0.2]])[:, : model.nq]
-    got = dynamics.frame_placement(model, q, model.bodies[-1].name)
-    want = dynamics.frame_placement(heavy, q, heavy.bodies[-1].name)
-    for ours, theirs in zip(got, want, strict=True):
+    massless_placement = dynamics.frame_placement(model, q, model.bodies[-1].name)
+    heavy_placement = dynamics.frame_placement(heavy, q, heavy.bodies[-1].name)
+    for ours, theirs in zip(massless_placement, heavy_placement, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 

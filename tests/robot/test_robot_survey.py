@@ -1,4 +1,4 @@
-"""The table of real files, made of a folder with a good one, an odd one and a broken one."""
+"""The table of real files, from a folder with a good, an unphysical and a broken one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_page_says_what_opened_and_how_near_it_is(
     assert cells[1] == "1" and all(float(cell) < 1e-14 for cell in cells[2:8])
     assert "--accept-inertia" in next(x for x in fixed.splitlines() if "| odd/odd.urdf" in x)
     assert "- `still/still.urdf`: The robot 'r' has no moving joint" in fixed
-    # The good one's root has no inertia to float with: forward dynamics does not exist.
+    # The good one's root has no inertia: floating, it has no forward dynamics.
     (good,) = [line for line in floating.splitlines() if line.startswith("| good/good.urdf")]
     cells = [cell.strip() for cell in good.split("|")[1:-1]]
     assert [cell == "-" for cell in cells[2:8]] == [False, False, True, True, False, True]

@@ -32,10 +32,10 @@ from tests.robot.test_robot_errors import check
 Z = '<axis xyz="0 0 1"/>'
 
 
-def pruned(text: str, kept: tuple[str, ...]) -> pin.Model:
-    """Pinocchio's model with the inertia of all other joints zero, then those joints locked."""
+def pruned(text: str, chain_joints: tuple[str, ...]) -> pin.Model:
+    """Return Pinocchio's model with all other joints locked and their inertias zero."""
     other = pin.buildModelFromXML(text)
-    out = [k for k in range(1, other.njoints) if other.names[k] not in kept]
+    out = [k for k in range(1, other.njoints) if other.names[k] not in chain_joints]
     for k in out:
         other.inertias[k] = pin.Inertia.Zero()
     return pin.buildReducedModel(other, out, pin.neutral(other))
@@ -48,16 +48,16 @@ def test_random_chains_agree_with_pinocchio(seed: int) -> None:
     text = random_tree(rng, 10, continuous=seed % 2 == 0)
     model = load_text(text)
     moving = [frame for frame in model.frames if frame.body >= 0]
-    chosen = moving[int(rng.integers(len(moving)))]
-    chain = tip(model, chosen.name)
+    last_link = moving[int(rng.integers(len(moving)))]
+    chain = tip(model, last_link.name)
     assert chain.parents == tuple(range(-1, chain.nq - 1))
-    assert chosen.name in chain.bodies[-1].links
+    assert last_link.name in chain.bodies[-1].links
     assert len(chain.rated_velocity) == chain.nv
     assert rnea_error(chain, pruned(text, chain.joint_names), rng) < 1e-12
     q = dict(zip(model.joint_names, rng.uniform(-1.0, 1.0, model.nq), strict=True))
     before = frames(model, np.array(list(q.values())))
     after = frames(chain, np.array([q[name] for name in chain.joint_names]))
-    assert chosen.name in after
+    assert last_link.name in after
     for name, placement in after.items():
         np.testing.assert_array_equal(placement, before[name])
     gone = math.fsum(b.inertia.mass for b in model.bodies if b.joint.name not in chain.joint_names)
@@ -73,7 +73,7 @@ def test_one_leg_of_hyq_and_one_arm_of_baxter() -> None:
     assert "dropped 9 bodies" in leg.notes[-1]
     head = load("baxter", tip="head")
     assert head.nq == 1
-    # What the notes said of joints that are gone is gone, too.
+    # Notes on removed joints are removed as well.
     assert not any("mimics" in note or "l_gripper_l_finger_joint" in note for note in head.notes)
 
 
@@ -87,22 +87,22 @@ def test_a_tie_to_a_joint_that_is_cut_ends() -> None:
 
 
 def test_locking_comes_before_cutting() -> None:
-    # The fingers, held, are part of the wrist; cut off instead, they would not load the arm.
+    # Locked fingers are part of the wrist; cut off, they would not load the arm.
     arm = load("baxter", tip="left_hand")
     gripping = load("baxter", lock={"l_gripper_l_finger_joint": None}, tip="left_hand")
     assert gripping.joint_names == arm.joint_names
     assert gripping.nq == 7
     fingers = [b for b in load("baxter").bodies if "finger" in b.name and b.name.startswith("l_")]
-    own = sum(body.inertia.mass for body in fingers)
-    assert own > 0.0
+    fingers_mass = sum(body.inertia.mass for body in fingers)
+    assert fingers_mass > 0.0
     gained = gripping.bodies[-1].inertia.mass - arm.bodies[-1].inertia.mass
-    assert gained == pytest.approx(own, rel=1e-12)
+    assert gained == pytest.approx(fingers_mass, rel=1e-12)
 
 
 def test_bad_tips_give_one_sentence() -> None:
     for name, needles in (
         ("iiwa_link_77", ("'iiwa_link_77'", "'iiwa_link_7'", "perhaps")),
-        ("tool", ("'tool'", "use one of 'iiwa_link_1', ")),  # and none that does not move
+        ("tool", ("'tool'", "use one of 'iiwa_link_1', ")),  # but no fixed link
         ("base", ("'base'", "fixed base")),
     ):
         with pytest.raises(RobotError) as error:
@@ -125,8 +125,8 @@ def test_payloads_agree_with_pinocchio(seed: int) -> None:
     loaded = payload(model, at, mass=mass, com=com.tolist(), inertia=inertia)
     other = pin.buildModelFromXML(text)
     frame = other.frames[other.getFrameId(at)]
-    own = pin.Inertia(mass, com, np.zeros((3, 3)) if inertia is None else full)
-    other.appendBodyToJoint(frame.parentJoint, own, frame.placement)
+    pin_inertia = pin.Inertia(mass, com, np.zeros((3, 3)) if inertia is None else full)
+    other.appendBodyToJoint(frame.parentJoint, pin_inertia, frame.placement)
     assert rnea_error(loaded, other, rng) < 1e-12
     assert rnea_error(model, other, rng) > 1e-6
     assert f"payload of {mass:.6g} kg to the link {at!r}." in loaded.notes[-1]
@@ -150,15 +150,17 @@ def test_bad_payloads_give_one_sentence() -> None:
 
 
 def test_armature_is_read_stored_and_shown() -> None:
-    own = '<pinion armature="0.25" rated_velocity="2"/><mimic joint="k"/>'
-    text = robot(A, link("b", "1", tensor()), C, joint(extra=Z + own), joint("k", "b", "c"))
+    joint_elements = '<pinion armature="0.25" rated_velocity="2"/><mimic joint="k"/>'
+    text = robot(
+        A, link("b", "1", tensor()), C, joint(extra=Z + joint_elements), joint("k", "b", "c")
+    )
     model = load_text(text)
     assert [body.joint.armature for body in model.bodies] == [0.25, 0.0]
     assert summarise(model)["joints"][0]["armature"] == 0.25
     assert summarise(model)["joints"][0]["armature_in_base"] is False
     data = json.loads(json.dumps(model_to_dict(model)))
     assert model_from_dict(data) == model
-    # Models that were stored before these fields existed can still be read.
+    # Older stored models without these fields can still be read.
     for body in data["bodies"]:
         del body["joint"]["armature"], body["joint"]["mimic"]
     old = model_from_dict(data)
@@ -170,8 +172,8 @@ def test_armature_is_read_stored_and_shown() -> None:
     geared = Z + '<pinion rotor_inertia="2e-5" gear_ratio="-100" stiffness="40" rest="-0.1"/>'
     pin = load_text(robot(A, B, joint(extra=geared))).bodies[0].joint
     assert (pin.armature, pin.stiffness, pin.rest) == (pytest.approx(0.2), 40.0, -0.1)
-    again = json.loads(json.dumps(model_to_dict(load_text(robot(A, B, joint(extra=geared))))))
-    assert model_from_dict(again).bodies[0].joint == pin
+    stored = json.loads(json.dumps(model_to_dict(load_text(robot(A, B, joint(extra=geared))))))
+    assert model_from_dict(stored).bodies[0].joint == pin
     for extra in ('<pinion gear_ratio="3"/>', '<pinion armature="1" rotor_inertia="1"/>'):
         with pytest.raises(RobotError) as error:
             load_text(robot(A, B, joint(extra=extra)))
@@ -194,7 +196,7 @@ def test_the_tip_is_the_only_link_that_nothing_hangs_on() -> None:
     )
     assert tip_of(load("iiwa14")) == "iiwa_link_7"
     assert tips_of(load("iiwa14")) == ("iiwa_link_7",) and tips_of(load("none")) == ()
-    # Links that are fixed behind the last joint count; what they are fixed to does not.
+    # Links fixed behind the last joint count; the links they are fixed to do not.
     chain = load_text(arm + links.replace('<link name="camera"/>', "") + flange + tool + "</robot>")
     assert tip_of(chain) == "tool"
     both = load_text(arm + links + flange + tool + camera + "</robot>")
@@ -202,11 +204,11 @@ def test_the_tip_is_the_only_link_that_nothing_hangs_on() -> None:
         tip_of(both)
     check(error, "'tool', 'camera'", "--tip")
     assert tips_of(both) == ("tool", "camera")
-    # Nothing moves when the robot is cut down to one of them, but the tip is said.
-    chosen = tip(both, "camera")
-    assert tip_of(chosen) == "camera" and chosen.bodies == both.bodies
-    assert model_from_dict(model_to_dict(chosen)) == chosen
-    # Without a word on leaves, those of the bodies that nothing hangs on.
+    # Cutting down to one of them changes nothing but the tip.
+    cut = tip(both, "camera")
+    assert tip_of(cut) == "camera" and cut.bodies == both.bodies
+    assert model_from_dict(model_to_dict(cut)) == cut
+    # Without stated tips, the bodies without children count.
     silent = replace(load("iiwa14"), tips=())
     assert tip_of(silent) == "iiwa_link_7"
     with pytest.raises(RobotError, match="several tips, 'iiwa_link_7', 'flange'"):

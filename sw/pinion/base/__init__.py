@@ -1,4 +1,4 @@
-"""The ground: texts, progress, places of files, the identity of the sources, the installation."""
+"""Foundations: text escaping, progress, output paths, source digests, the installation."""
 
 from __future__ import annotations
 

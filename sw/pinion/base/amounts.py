@@ -1,16 +1,17 @@
-"""Numbers in texts: of things in sentences, and as files and options write them."""
+"""Numbers in text: counted nouns in sentences, and decimals in files and options."""
 
 from __future__ import annotations
 
 
-def amount(count: int, what: str) -> str:
-    """A number of things, of which one has no plural's s."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def amount(count: int, noun: str) -> str:
+    """Return a count with its noun, in the plural unless the count is 1."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def decimal(text: str) -> float | None:
-    """The number that a text writes in ASCII digits, infinite or NaN by name; None where it writes
-    none. Python's own reader takes the digits of every script, and underscores.
+    """Parse a number in ASCII digits, or infinity or NaN by name; return None if it is invalid.
+
+    Python's own ``float`` accepts the digits of every script, and underscores.
     """
     if not text.isascii() or "_" in text:
         return None

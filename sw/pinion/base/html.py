@@ -1,4 +1,4 @@
-"""Small tables of HTML for notebooks; whatever comes from files is text in them."""
+"""Small HTML tables for notebooks; all content is escaped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["html_table", "html_text"]
 
 
 def html_text(value: object) -> str:
-    """A value as text in HTML that shows it and does nothing else, on one line."""
+    """Escape a value as one line of HTML text."""
     return html.escape(one_line(value), quote=True)
 
 
@@ -22,14 +22,14 @@ def html_table(
     heads: Sequence[object] = (),
     note: object = "",
 ) -> str:
-    """A table; without heads the first cell of a row is its name.
+    """Return an HTML table; without heads, the first cell of each row is a header cell.
 
     Parameters
     ----------
-    title : what it shows, above it.
-    rows : cells, of any type; they are escaped here.
-    heads : of the columns.
-    note : below it.
+    title : the line above the table.
+    rows : cells of any type; they are escaped here.
+    heads : column headings.
+    note : the line below the table.
     """
     lines = [f"<p><b>{html_text(title)}</b></p>", "<table>"]
     if heads:
@@ -39,9 +39,8 @@ def html_table(
         if heads:
             lines.append(f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
         else:
-            first, rest = cells[0], cells[1:]
-            marked = "".join(f"<td>{cell}</td>" for cell in rest)
-            lines.append(f"<tr><th>{first}</th>{marked}</tr>")
+            values = "".join(f"<td>{cell}</td>" for cell in cells[1:])
+            lines.append(f"<tr><th>{cells[0]}</th>{values}</tr>")
     lines.append("</table>")
     if note:
         lines.append(f"<p>{html_text(note)}</p>")

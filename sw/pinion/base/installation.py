@@ -1,8 +1,8 @@
-"""How this copy of Pinion was installed: its version, and how to install one of its extras.
+"""The installed copy of Pinion: its version, and how to install its extras.
 
 The distribution is called ``pinion-rbd``; the name ``pinion`` on PyPI belongs to another project.
-``pip install 'pinion-rbd[hw]'`` reads what the installed copy lists under that extra, whether it is
-a clone's or a wheel's, so that the hint works where no index has ``pinion-rbd``.
+``pip install 'pinion-rbd[hw]'`` reads the extra's list from the installed copy, clone or wheel, so
+the hint works even if no index has ``pinion-rbd``.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ __all__ = [
 ]
 
 DISTRIBUTION = "pinion-rbd"
-"""The name under which Pinion is installed; import and command are called ``pinion``."""
+"""Name of the distribution; the import and the command are called ``pinion``."""
 
 _NAMESAKE = "pinion"
 
 _REQUIREMENT = re.compile(r"\s*([\w.-]+)[^;]*")
 _EXTRA = re.compile(r"extra\s*==\s*['\"]([\w-]+)['\"]")
 
-# Extras that repeat what others list.
+# Extras that only repeat others.
 _COLLECTIONS = ("all", "dev")
 
-# Where a package is imported under another name than it is installed under.
+# Packages whose import name differs from their distribution name.
 _IMPORTED_AS = {
     **{"pyserial": "serial", "pyvcd": "vcd", "pin": "pinocchio", "cuda-core": "cuda"},
     "cocotbext-axi": "cocotbext",
@@ -43,11 +43,11 @@ _IMPORTED_AS = {
 
 
 class MissingExtraError(ModuleNotFoundError):
-    """Packages of extras are not installed; the message is the sentence for the user."""
+    """Missing packages of extras; the message tells the user how to install them."""
 
 
 def version() -> str:
-    """The version of the installed distribution, or ``0+unknown`` where none is installed."""
+    """Return the version of the installed distribution, or ``0+unknown`` if there is none."""
     try:
         return metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:
@@ -55,24 +55,25 @@ def version() -> str:
 
 
 def namesake() -> str | None:
-    """What to say where the other project called ``pinion`` is installed beside Pinion, or None.
+    """Return a warning if the other project called ``pinion`` is installed as well, else None.
 
-    Both packages write the command ``pinion``, and the last one that was installed has it.
+    Both packages install the command ``pinion``, and the last one installed wins.
     """
     try:
-        other = metadata.version(_NAMESAKE)
+        namesake_version = metadata.version(_NAMESAKE)
     except metadata.PackageNotFoundError:
         return None
     return (
-        f"The package {_NAMESAKE} {other}, a tool for pinouts of KiCad boards, is installed in "
-        "this environment too and has a command of this name; uninstalling it deletes this one. "
-        f"Install {DISTRIBUTION} in an environment of its own, or uninstall {_NAMESAKE} and run "
-        f"`pip install --force-reinstall --no-deps` with what {DISTRIBUTION} was installed from."
+        f"The package {_NAMESAKE} {namesake_version}, a tool for pinouts of KiCad boards, is also "
+        "installed in this environment and has a command of the same name; uninstalling it deletes "
+        f"this one. Install {DISTRIBUTION} in a separate environment, or uninstall {_NAMESAKE} and "
+        "run `pip install --force-reinstall --no-deps` with the source that "
+        f"{DISTRIBUTION} was installed from."
     )
 
 
 def require(*extras: str) -> None:
-    """Check that the packages of extras can be imported, before any work.
+    """Check that the packages of extras can be imported, before any work starts.
 
     Parameters
     ----------
@@ -81,53 +82,53 @@ def require(*extras: str) -> None:
     Raises
     ------
     MissingExtraError
-        When a package is missing; the message names the packages and one command for all of them.
+        If a package is missing; the message names the packages and one command for all of them.
     """
     listed = [(extra, _module(requirement)) for extra, requirement in _optional()]
     missing = {module: extra for extra, module in listed if extra in extras and not _there(module)}
     if missing:
-        names, lacking = sorted(missing), [one for one in extras if one in missing.values()]
+        names, lacking = sorted(missing), [extra for extra in extras if extra in missing.values()]
         packages = f"{', '.join(names[:-1])} and {names[-1]} are" if names[1:] else f"{names[0]} is"
         raise MissingExtraError(f"{packages} missing: {install_hint(*lacking)}.")
 
 
 @contextmanager
 def needs(refusal: Callable[[str], Exception]) -> Iterator[None]:
-    """Imports of packages that an extra brings: one that is missing is a sentence.
+    """Turn a failed import of an extra's package into an error that says how to install it.
 
     Parameters
     ----------
-    refusal : makes the error that is raised then from the sentence, which says how to install it.
+    refusal : builds the error from its sentence.
     """
     try:
         yield
     except ModuleNotFoundError as error:
         sentence = missing_module(error)
-        if sentence is None:  # a defect
+        if sentence is None:  # a bug
             raise
         raise refusal(sentence) from error
 
 
 def install_hint(*extras: str) -> str:
-    """How to install extras, as the end of a sentence: ``install ... with `pip install ...```.
+    """Return how to install extras, to end a sentence: ``install ... with `pip install ...```.
 
-    Where nothing is installed (a source tree on the path), it is the command for a clone.
+    If Pinion is not installed (a source tree on the path), this is the command for a clone.
 
     Parameters
     ----------
     extras : optional dependencies in ``pyproject.toml``, such as ``hw``.
     """
-    what = " and ".join(f"'{extra}'" for extra in extras)
-    what = f"the extra{'s' if extras[1:] else ''} {what}"
+    phrase = " and ".join(f"'{extra}'" for extra in extras)
+    phrase = f"the extra{'s' if extras[1:] else ''} {phrase}"
     if version() == "0+unknown":
-        return f"install {what} with `pip install -e '.[{','.join(extras)}]'` in Pinion's clone"
-    return f"install {what} with `pip install '{DISTRIBUTION}[{','.join(extras)}]'`"
+        return f"install {phrase} with `pip install -e '.[{','.join(extras)}]'` in Pinion's clone"
+    return f"install {phrase} with `pip install '{DISTRIBUTION}[{','.join(extras)}]'`"
 
 
 def missing_module(error: ModuleNotFoundError) -> str | None:
-    """The sentence for an import that failed since a package of an extra is not installed.
+    """Return the sentence for an import that failed because a package is not installed.
 
-    None where the missing module is Pinion's own or Python's: that is a defect and deserves its
+    None if the missing module is part of Pinion or Python: that is a bug and deserves its
     traceback.
     """
     if isinstance(error, MissingExtraError):
@@ -142,7 +143,7 @@ def missing_module(error: ModuleNotFoundError) -> str | None:
 
 
 def _module(requirement: str) -> str:
-    """The name that a required package is imported under."""
+    """Return the import name of a required package."""
     match = _REQUIREMENT.match(requirement)
     name = match.group(1).lower() if match else ""
     return _IMPORTED_AS.get(name, re.sub(r"[-.]", "_", name))
@@ -156,7 +157,7 @@ def _there(module: str) -> bool:
 
 
 def _optional() -> Iterator[tuple[str, str]]:
-    """Extras and the requirements that each lists, but for those that only repeat others."""
+    """Yield each extra with each of its requirements, except extras that only repeat others."""
     try:
         requirements = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Whether a file or a folder can be made at a place: asked before minutes of work go into it."""
+"""Output paths: checks before minutes of work, and folders that are replaced as a whole."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ if sys.platform != "win32":
     import fcntl
 
 BEFORE = "before"
-"""Where an earlier build is, in a folder for temporary files, while another one takes its place."""
+"""Name, in a scratch folder, of an earlier build while a new one takes its place."""
 
 _CLAIM = ".pinion-scratch"
 
 
-def check_place(path: Path, what: str, error: Callable[[str], Exception]) -> None:
-    """Refuse a place where nothing can be made.
+def check_place(path: Path, noun: str, error: Callable[[str], Exception]) -> None:
+    """Raise an error if nothing can be written to a path.
 
     Parameters
     ----------
-    path : of the file or the folder; folders above it that are missing would be made.
-    what : what shall be written there, to begin a sentence: ``build``.
-    error : makes the error of a sentence.
+    path : a file or folder; missing parent folders would be created.
+    noun : what is to be written there, such as ``build``.
+    error : builds the error from its sentence.
     """
     if why := obstacle(path):
-        raise error(refusal(path, what, why))
+        raise error(refusal(path, noun, why))
 
 
-def refusal(path: Path, what: str, why: str) -> str:
-    """The sentence about a place where nothing can be made."""
+def refusal(path: Path, noun: str, why: str) -> str:
+    """Return the sentence about a path to which nothing can be written."""
     return (
-        f"No {what} can be written to '{path}' ({why}): see that the folder around it can be "
-        "written and has room, or give another place."
+        f"No {noun} can be written to '{path}' ({why}): check that its folder is writable and has "
+        "room, or give another path."
     )
 
 
 def obstacle(path: Path) -> str:
-    """Why nothing can be made at a path, in a few words; empty where nothing speaks against it.
+    """Return why nothing can be written to a path, in a few words; empty if it can be.
 
-    An empty folder is made and removed in the nearest folder that is there: rights alone do not say
-    what a file system takes.
+    An empty folder is created and removed in the nearest existing folder: permissions alone do not
+    tell what a file system accepts.
     """
     near = Path(os.path.abspath(path)).parent
-    # Not Path.exists, which raises where a folder above may not be searched.
+    # Not Path.exists, which raises if a parent folder may not be searched.
     while not os.path.lexists(near):
         near = near.parent
     if not near.is_dir():
-        return f"'{near}' is no folder"
+        return f"'{near}' is not a folder"
     try:
         os.rmdir(tempfile.mkdtemp(dir=near, prefix=".pinion-"))
     except OSError as error:
@@ -62,10 +62,10 @@ def obstacle(path: Path) -> str:
 
 @contextmanager
 def scratch_beside(folder: Path) -> Iterator[Path]:
-    """A folder for temporary files next to one that shall be made, on the same file system.
+    """Create a scratch folder next to a future folder, on the same file system.
 
-    What a killed process left of such a folder goes. One that has an earlier build in it, `BEFORE`,
-    stays: its process ended while it exchanged the two.
+    Scratch folders of killed processes are removed, except those that hold an earlier build,
+    `BEFORE`: their process ended while it exchanged the two.
     """
     place = Path(os.path.abspath(folder))
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ def scratch_beside(folder: Path) -> Iterator[Path]:
         try:
             shutil.rmtree(scratch, ignore_errors=True)
         except KeyboardInterrupt:
-            shutil.rmtree(scratch, ignore_errors=True)  # from where it was
+            shutil.rmtree(scratch, ignore_errors=True)  # the interrupted rest
             raise
 
 
@@ -87,7 +87,7 @@ def scratch_beside(folder: Path) -> Iterator[Path]:
 def _claimed(scratch: Path) -> Iterator[None]:
     """Hold the lock of a file in a folder; the kernel releases it when the process dies.
 
-    The file gets its name when it is locked, so that nobody takes a folder for abandoned before.
+    The file gets its name once it is locked, so that the folder never looks abandoned.
     """
     unnamed = scratch / f"{_CLAIM}-new"
     with unnamed.open("wb") as file:
@@ -97,7 +97,7 @@ def _claimed(scratch: Path) -> Iterator[None]:
 
 
 def _remove_abandoned(parent: Path, prefix: str) -> None:
-    """Remove folders for temporary files whose process has died."""
+    """Remove the scratch folders of dead processes."""
     with suppress(OSError):
         for path in list(parent.iterdir()):
             if path.name.startswith(prefix) and not (path / BEFORE).exists():
@@ -107,7 +107,7 @@ def _remove_abandoned(parent: Path, prefix: str) -> None:
 
 
 def _lock(file: BinaryIO) -> bool:
-    """Lock an open file, if nobody else has and the system can."""
+    """Lock an open file; return whether it is ours and the system supports locks."""
     if sys.platform == "win32":
         return False
     try:
@@ -117,21 +117,21 @@ def _lock(file: BinaryIO) -> bool:
     return True
 
 
-def settle(made: Path, folder: Path) -> None:
-    """Move a folder that is complete to its place, where nothing is or an empty folder.
+def settle(completed: Path, folder: Path) -> None:
+    """Move a completed folder to a path where nothing or an empty folder is.
 
-    An empty one is filled where it cannot be exchanged: the working directory, or a mount point.
+    An empty folder that cannot be replaced, the working directory or a mount point, is filled.
     """
     with suppress(OSError):
         if not folder.samefile(os.curdir):
             folder.rmdir()
     if folder.exists():
-        for part in made.iterdir():
+        for part in completed.iterdir():
             shutil.move(part, folder)
     else:
-        made.rename(folder)
+        completed.rename(folder)
 
 
 def holds_us(folder: Path) -> bool:
-    """Whether the working directory is a folder or in it, so that it cannot be exchanged."""
+    """Return whether the working directory is in a folder, which then cannot be replaced."""
     return Path(os.path.realpath(os.curdir)).is_relative_to(os.path.realpath(folder))

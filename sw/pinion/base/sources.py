@@ -1,4 +1,4 @@
-"""The identity of Pinion's own sources, so that edited ones never meet what older ones made."""
+"""Digests of Pinion's own sources, so that edited sources never reuse what older ones built."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ PACKAGES = (
     *("native", "request", "compute", "driver", "hls", "chains", "gateware", "synthesis", "boards"),
     *("flow", "cosim", "card", "campaign"),
 )
-"""Packages that figures, kernels and cores come from, in the order of the floors, the lowest first.
+"""Packages that figures, kernels and cores come from, in import order, the lowest first.
 
-`report`, `api`, `control`, `console`, `bench` and `cli` show and use what these make.
+`report`, `api`, `control`, `console`, `bench` and `cli` only show and use their results.
 """
 
 
 class SourceError(RuntimeError):
-    """Pinion's sources are not there as files; the message says what to do."""
+    """Pinion's sources are not available as files; the message says what to do."""
 
 
 def up_to(package: str) -> tuple[str, ...]:
-    """A package and all that stand before it in the list: whatever it is made of is among them."""
+    """Return a package and all below it in the list, which includes everything it uses."""
     return PACKAGES[: PACKAGES.index(package) + 1]
 
 
 def package_digest(packages: Sequence[str]) -> str:
-    """A text that changes when a file of the packages does, headers and data included.
+    """Return a digest that changes when a file of the packages does, headers and data included.
 
-    It is made of Pinion's version and every file's path, size and time of change, so no file is
-    read, and it is of this machine alone. Takes 2 ms, of which 1.2 ms are for the version.
+    It covers Pinion's version and every file's path, size and modification time, so no file is
+    read, and it is valid on this machine only. Takes 2 ms, of which 1.2 ms are for the version.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def package_digest(packages: Sequence[str]) -> str:
     for package in sorted(packages):
         for folder in _folders(package):
             for entry in _files(folder):
-                with contextlib.suppress(FileNotFoundError):  # a link to nowhere
+                with contextlib.suppress(FileNotFoundError):  # a broken link
                     status = entry.stat()
                     line = f"{entry.path}\0{status.st_size}\0{status.st_mtime_ns}\n"
                     state.update(line.encode(errors="surrogateescape"))
@@ -59,9 +59,9 @@ def package_digest(packages: Sequence[str]) -> str:
 
 
 def source_digest(packages: Sequence[str]) -> str:
-    """Pinion's version with a digest of the Python of packages, the same on every machine.
+    """Return Pinion's version with a digest of the packages' Python code, equal on every machine.
 
-    Versions of a release differ in their number; between releases only their sources do.
+    Between releases only the sources differ, not the version number.
 
     Parameters
     ----------
@@ -87,10 +87,10 @@ def _folders(package: str) -> Sequence[str]:
 
 
 def _files(folder: str) -> Iterator[os.DirEntry[str]]:
-    """Every file below a folder, in order; not those that Python or an editor made."""
+    """Yield every file below a folder in order, except those that Python or an editor wrote."""
     try:
-        with os.scandir(folder) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
+        with os.scandir(folder) as scan:
+            entries = sorted(scan, key=lambda entry: entry.name)
     except OSError as error:
         raise SourceError(
             f"Pinion's sources cannot be read in '{folder}' ({error.strerror}): install Pinion "

@@ -1,25 +1,24 @@
-"""Mechanics of robots: free functions on arrays, and the same algorithms over any scalar.
+"""Robot dynamics: free functions on arrays, and the same algorithms over any scalar.
 
 The array functions take float arrays of one state ``(nq,)`` or a batch ``(n, nq)``. The functions
 called ``*_scalars`` are the algorithms themselves and run on floats, batches, complex steps and
 tracing symbols alike.
 
-**Two formulations stand side by side** (docs/adr/0008, docs/adr/0016):
+There are two formulations (docs/adr/0008, docs/adr/0016):
 
 *The minimal one* is the ``*_scalars``, for every joint. Each of its operations becomes one in a
-core or in a compiled program, so that it is written for the fewest of them: bodies' own
-coordinates, axes that are unit vectors, classical accelerations without linear velocities,
-rotations and levers one after the other in place of 6x6 matrices, constants zero and one left out.
+core or a compiled program, so it is written for the fewest operations: body coordinates, unit
+vectors as axes, classical accelerations without linear velocities, successive rotations and levers
+instead of 6x6 matrices, no operations on constant zeros and ones.
 
 *The general one* is :mod:`pinion.dynamics.general`: textbook spatial algebra with dense matrices in
-base axes, batched in NumPy. The functions on arrays take it for robots with a joint that is neither
+base axes, batched in NumPy. The array functions use it for robots with a joint that is neither
 revolute nor prismatic. Traced, it would cost several times the operations.
 
-They share what a robot is and how arguments are checked, but no recursion: each is the other's
-check.
+They share the robot model and the checks of arguments, but no recursion: each verifies the other.
 
-A joint that mimics another is one of its own, as in Pinocchio's models by default, unless the model
-is coupled (:func:`pinion.robot.coupled`): then q, qd, qdd and tau are those of the free joints.
+A mimic joint is independent, as in Pinocchio's models by default, unless the model is coupled
+(:func:`pinion.robot.coupled`): then q, qd, qdd and tau are those of the free joints.
 """
 
 from __future__ import annotations

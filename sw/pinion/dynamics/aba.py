@@ -5,19 +5,19 @@ Computation using Prefix Sum Operations", 2017. The accelerations are split in t
 
     a_i = a0_i + da_i,     a0: those of inverse dynamics with qdd = 0, gravity included,
 
-so that the forces ``f0_i`` of the first part are inverse dynamics' own (equation 6's bias) and the
-articulated recursion is linear and homogeneous in ``da``. The paper's two backward recursions, of
-the bias forces and of ``z`` in equation (8), are carried as one:
+so that the forces ``f0_i`` of the first part are those of inverse dynamics (equation 6's bias) and
+the articulated recursion is linear and homogeneous in ``da``. The paper's two backward recursions,
+of the bias forces and of ``z`` in equation (8), are combined:
 
     backward:  p_i = f0_i + sum over children c of X_c^T (p_c + U_c c_c / D_c)
                c_i = tau_i - S^T p_i
     forward:   qdd_i = c_i / D_i - (U_i / D_i)^T X_i da_parent,    da_i = X_i da_parent + S qdd_i
 
-with no velocity-product accelerations and no ``IA c`` terms left. For that reason a joint of
-several axes is here as good as a chain of joints of one axis each, in one place, at position zero.
+without velocity-product accelerations or ``IA c`` terms. A joint of several axes is therefore
+equivalent to a chain of single-axis joints in one place, at position zero.
 
 This form and the blocks of :mod:`.articulated` save operations, each of which becomes hardware or
-an instruction. The textbook's is in :mod:`.general.recursion`.
+an instruction. The textbook form is in :mod:`.general.recursion`.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def aba_scalars(
     ---------
     q : (nq,) scalars, joint positions [rad | m].
     qd, tau : (nv,) scalars, joint rates and efforts [N m | N].
-    f_ext : for each body the external force on it, ``[angular; linear]`` in its own coordinates
-        about its origin [N m, N].
+    f_ext : external force on each body, ``[angular; linear]`` in body coordinates about its origin
+        [N m, N].
     region : as for :func:`.rnea.rnea_scalars`; the passes are ``bias``, ``backward`` and
         ``forward``.
     joint_terms, friction_width : as for :func:`.rnea.rnea_scalars`.
@@ -74,8 +74,8 @@ def aba_scalars(
     -------
     qdd : (nv,) scalars [rad/s^2 | m/s^2].
 
-    Articulated bodies know no ties between branches. Of a coupled robot the accelerations are
-    ``M^-1 (tau - RNEA(q, qd, 0))`` by :mod:`.ltdl`, in the passes of these.
+    Articulated bodies do not support ties between branches. For a coupled robot the accelerations
+    are ``M^-1 (tau - RNEA(q, qd, 0))`` by :mod:`.ltdl`, with the passes of those algorithms.
     """
     if model.coupled:
         M = crba_scalars(model, q, region)
@@ -84,7 +84,7 @@ def aba_scalars(
         terms_of: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
         bias = rnea_scalars(model, q, qd, still, f_ext, region, **terms_of)
         with region("solve", 1):
-            left = [sub(given, own) for given, own in zip(tau, bias, strict=True)]
+            left = [sub(effort, bias_effort) for effort, bias_effort in zip(tau, bias, strict=True)]
             return solve(factored, scaled_rows(factored), left)
     bodies = model.bodies
     n = model.nv
@@ -101,26 +101,26 @@ def aba_scalars(
             behind, f = inertias[i], p[i]
             for k, axis in reversed(joints[i]):
                 pivots[k], behind = eliminate(axis, behind, terms.armature[k])
-                given = sub(tau[k], terms.effort(k, q, qd))
-                efforts[k] = sub(given, axis_effort(axis, f))
+                applied = sub(tau[k], terms.effort(k, q, qd))
+                efforts[k] = sub(applied, axis_effort(axis, f))
                 if k > joints[i][0][0]:
-                    f = yielding(axis, pivots[k], f, efforts[k], given)
+                    f = yielding(axis, pivots[k], f, efforts[k], applied)
             if body.parent < 0:
                 continue
             carried = articulated_to_parent(X, behind)
             inertias[body.parent] = joined_articulated(inertias[body.parent], carried)
-            # Behind the joint's first axis, which is the last to yield.
-            push = X.force_to_parent(*yielding(axis, pivots[k], f, efforts[k], given))
+            # The joint's first axis is the last to yield.
+            push = X.force_to_parent(*yielding(axis, pivots[k], f, efforts[k], applied))
             p[body.parent] = plus(p[body.parent], push)
 
     qdd: list[Scalar] = []
     da: list[Spatial] = []
     for i, body in enumerate(bodies):
         with region("forward", i + 1):
-            before = NOTHING if body.parent < 0 else da[body.parent]
-            own_da = states[i].X.motion_to_child(*before)
+            a_parent = NOTHING if body.parent < 0 else da[body.parent]
+            a_child = states[i].X.motion_to_child(*a_parent)
             for k, axis in joints[i]:
-                own, own_da = response(axis, pivots[k], efforts[k], own_da)
-                qdd.append(own)
-            da.append(own_da)
+                acceleration, a_child = response(axis, pivots[k], efforts[k], a_child)
+                qdd.append(acceleration)
+            da.append(a_child)
     return qdd

@@ -1,8 +1,8 @@
-"""The functions of this package on NumPy arrays: shapes and values are checked here, once.
+"""The functions of this package on NumPy arrays, with checks of shapes and values.
 
-A robot with a joint that is neither revolute nor prismatic goes to :mod:`pinion.dynamics.general`.
-Shapes then differ between positions (nq) and velocities (nv),
-and derivatives by q are by the tangent of ``integrate``, so that they too have nv columns.
+Robots with a joint that is neither revolute nor prismatic use :mod:`pinion.dynamics.general`.
+Positions (nq) and velocities (nv) then differ in length, and derivatives by q are by the tangent of
+``integrate``, so they have nv columns.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from .rnea_derivatives import DERIVATIVE_METHODS, rnea_derivatives_scalars
 
 
 class ForwardDerivatives(NamedTuple):
-    """What :func:`fd_derivatives` returns.
+    """Result of :func:`fd_derivatives`.
 
     Members
     -------
@@ -68,7 +68,7 @@ def rnea(
     joint_terms: bool | Sequence[str] = False,
     friction_width: float = FRICTION_WIDTH,
 ) -> Array:
-    """Inverse dynamics: the joint efforts that produce the accelerations ``qdd``.
+    """Compute inverse dynamics: the joint efforts that produce the accelerations ``qdd``.
 
     Source: Algorithm 1 of Plancher et al. 2021, in the form that :mod:`pinion.dynamics.rnea`
     derives.
@@ -80,7 +80,7 @@ def rnea(
     qdd : (nv,) or (n, nv) float, joint accelerations [rad/s^2 | m/s^2].
     f_ext : (bodies, 6) or (n, bodies, 6) float, external force on each body, ``[angular; linear]``
         in the body's coordinates about its origin [N m, N].
-    joint_terms : what joints add besides their armature, which always counts: True, or names of
+    joint_terms : joint terms besides the armature, which always counts: True for all, or names of
         ``damping``, ``friction`` and ``stiffness`` (:mod:`.joint_terms`).
     friction_width : rate [rad/s | m/s] within which friction changes sign smoothly, 0 for a jump.
 
@@ -93,17 +93,15 @@ def rnea(
     DynamicsError : a shape does not fit the model or the other arguments, or a number is not
         finite.
     """
-    if not model.single_dof:
-        return general.rnea(
-            model, q, qd, qdd, f_ext, joint_terms=joint_terms, friction_width=friction_width
-        )
-    x = split(model, f_ext, q=q, qd=qd, qdd=qdd)
     terms: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
+    if not model.single_dof:
+        return general.rnea(model, q, qd, qdd, f_ext, **terms)
+    x = split(model, f_ext, q=q, qd=qd, qdd=qdd)
     return x.vector(rnea_scalars(model, x["q"], x["qd"], x["qdd"], x.f_ext, **terms))
 
 
 def crba(model: Model, q: ArrayLike) -> Array:
-    """Joint-space inertia matrix M(q), symmetric: (nv, nv) or (n, nv, nv) float64.
+    """Return the joint-space inertia matrix M(q), symmetric: (nv, nv) or (n, nv, nv) float64.
 
     ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. Source: :mod:`pinion.dynamics.crba`.
     The joints' armature is on its diagonal. Raises :class:`DynamicsError` like :func:`rnea`.
@@ -116,11 +114,11 @@ def crba(model: Model, q: ArrayLike) -> Array:
 
 @needs_inverse
 def minv(model: Model, q: ArrayLike, *, method: str = "ltdl") -> Array:
-    """Inverse of the joint-space inertia matrix, symmetric: (nv, nv) or (n, nv, nv) float64.
+    """Return the inverse joint-space inertia matrix: (nv, nv) or (n, nv, nv) float64, symmetric.
 
     ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. ``method`` is ``ltdl`` (factorise
     CRBA's matrix) or ``aba`` (articulated bodies), see :mod:`pinion.dynamics.minv`. Raises
-    :class:`DynamicsError` like :func:`rnea`, and for a method that does not exist.
+    :class:`DynamicsError` like :func:`rnea`, and for an unknown method.
     """
     check_choice("method", method, MINV_METHODS)
     if not model.single_dof:
@@ -140,7 +138,7 @@ def aba(
     joint_terms: bool | Sequence[str] = False,
     friction_width: float = FRICTION_WIDTH,
 ) -> Array:
-    """Forward dynamics: the joint accelerations that the efforts ``tau`` produce.
+    """Compute forward dynamics: the joint accelerations that the efforts ``tau`` produce.
 
     Source: the articulated-body algorithm as :mod:`pinion.dynamics.aba` derives it.
 
@@ -158,12 +156,10 @@ def aba(
     ------
     DynamicsError : as for :func:`rnea`.
     """
-    if not model.single_dof:
-        return general.aba(
-            model, q, qd, tau, f_ext, joint_terms=joint_terms, friction_width=friction_width
-        )
-    x = split(model, f_ext, q=q, qd=qd, tau=tau)
     terms: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
+    if not model.single_dof:
+        return general.aba(model, q, qd, tau, f_ext, **terms)
+    x = split(model, f_ext, q=q, qd=qd, tau=tau)
     return x.vector(aba_scalars(model, x["q"], x["qd"], x["tau"], x.f_ext, **terms))
 
 
@@ -178,15 +174,15 @@ def rnea_derivatives(
     joint_terms: bool | Sequence[str] = False,
     friction_width: float = FRICTION_WIDTH,
 ) -> tuple[Array, Array]:
-    """Gradient of inverse dynamics by positions and by rates.
+    """Return the gradient of inverse dynamics by positions and by rates.
 
     Arguments
     ---------
     q, qd, qdd : as for :func:`rnea`.
     f_ext : as for :func:`rnea`; a force is constant in its body's coordinates and turns with the
-        body when q changes (Pinocchio's convention too).
+        body when q changes (as in Pinocchio).
     method : ``composite`` (closed form, :mod:`pinion.dynamics.rnea_derivatives`) or ``column``
-        (Algorithm 2 of Plancher et al. 2021; revolute and prismatic joints alone).
+        (Algorithm 2 of Plancher et al. 2021; revolute and prismatic joints only).
     joint_terms, friction_width : as for :func:`rnea`.
 
     Returns
@@ -196,22 +192,13 @@ def rnea_derivatives(
 
     Raises
     ------
-    DynamicsError : as for :func:`rnea`, and for a method that does not exist.
+    DynamicsError : as for :func:`rnea`, and for an unknown method.
     """
     check_choice("method", method, DERIVATIVE_METHODS)
-    if not model.single_dof:
-        return general.rnea_derivatives(
-            model,
-            q,
-            qd,
-            qdd,
-            f_ext,
-            method=method,
-            joint_terms=joint_terms,
-            friction_width=friction_width,
-        )
-    x = split(model, f_ext, q=q, qd=qd, qdd=qdd)
     terms: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
+    if not model.single_dof:
+        return general.rnea_derivatives(model, q, qd, qdd, f_ext, method=method, **terms)
+    x = split(model, f_ext, q=q, qd=qd, qdd=qdd)
     by_q, by_qd = rnea_derivatives_scalars(
         model, x["q"], x["qd"], x["qdd"], x.f_ext, method=method, **terms
     )
@@ -221,7 +208,7 @@ def rnea_derivatives(
 def link_states(
     model: Model, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike
 ) -> tuple[Array, Array, Array]:
-    """Velocity, acceleration and force of every link, as inverse dynamics finds them.
+    """Return velocity, acceleration and force of every link, as in inverse dynamics.
 
     Source: Algorithm 1 of Plancher et al. 2021 (:mod:`pinion.dynamics.link_states`).
 
@@ -233,21 +220,21 @@ def link_states(
     -------
     v, a, f : (bodies, 6) or (n, bodies, 6) float64, ``[angular; linear]`` of each link about the
         origin of its frame, in its coordinates: velocity [rad/s, m/s], spatial acceleration with
-        gravity as an upward one [rad/s^2, m/s^2], and what the joint transmits [N m, N].
+        gravity as an upward one [rad/s^2, m/s^2], and the force through the joint [N m, N].
 
     Raises
     ------
     DynamicsError : as for :func:`rnea`.
     """
-    given = configurations(model, q=q, qd=qd, qdd=qdd)
-    batch = given["q"].shape[:-1]
-    columns = {name: columns_of(array) for name, array in given.items()}
-    found = link_states_scalars(model, columns["q"], columns["qd"], columns["qdd"])
+    states = configurations(model, q=q, qd=qd, qdd=qdd)
+    batch = states["q"].shape[:-1]
+    columns = {name: columns_of(array) for name, array in states.items()}
+    link_vectors = link_states_scalars(model, columns["q"], columns["qd"], columns["qdd"])
     v, a, f = (
         np.stack([vector_of(link, batch) for link in links], axis=-2)
         if links
         else np.zeros((*batch, 0, 6))
-        for links in found
+        for links in link_vectors
     )
     return v, a, f
 
@@ -264,7 +251,7 @@ def fd_derivatives(
     joint_terms: bool | Sequence[str] = False,
     friction_width: float = FRICTION_WIDTH,
 ) -> ForwardDerivatives:
-    """Forward dynamics with its gradient, from positions, rates and efforts alone.
+    """Return forward dynamics with its gradient from positions, rates and efforts.
 
     Arguments
     ---------
@@ -280,32 +267,23 @@ def fd_derivatives(
     DynamicsError : as for :func:`rnea_derivatives`.
     """
     check_choice("method", method, DERIVATIVE_METHODS)
-    if not model.single_dof:
-        parts = general.fd_derivatives(
-            model,
-            q,
-            qd,
-            tau,
-            f_ext,
-            method=method,
-            joint_terms=joint_terms,
-            friction_width=friction_width,
-        )
-        return ForwardDerivatives(*parts)
-    x = split(model, f_ext, q=q, qd=qd, tau=tau)
     terms: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
-    found = fd_derivatives_scalars(
+    if not model.single_dof:
+        return ForwardDerivatives(
+            *general.fd_derivatives(model, q, qd, tau, f_ext, method=method, **terms)
+        )
+    x = split(model, f_ext, q=q, qd=qd, tau=tau)
+    gradient = fd_derivatives_scalars(
         model, x["q"], x["qd"], x["tau"], x.f_ext, method=method, **terms
     )
     return ForwardDerivatives(
-        qdd=x.vector(found.qdd),
-        dqdd_dq=x.matrix(found.dqdd_dq),
-        dqdd_dqd=x.matrix(found.dqdd_dqd),
-        minv=x.matrix(found.minv),
+        qdd=x.vector(gradient.qdd),
+        dqdd_dq=x.matrix(gradient.dqdd_dq),
+        dqdd_dqd=x.matrix(gradient.dqdd_dqd),
+        minv=x.matrix(gradient.minv),
     )
 
 
-# Many parameters: the quantities of the equation, and the terms that rows switch.
 def fd_derivatives_from_minv(
     model: Model,
     q: ArrayLike,
@@ -318,15 +296,15 @@ def fd_derivatives_from_minv(
     joint_terms: bool | Sequence[str] = False,
     friction_width: float = FRICTION_WIDTH,
 ) -> tuple[Array, Array]:
-    """Gradient of forward dynamics where accelerations and M^-1 are known already.
+    """Return the gradient of forward dynamics from known accelerations and M^-1.
 
     Source: Algorithm 3 of Plancher et al. 2021.
 
     Arguments
     ---------
     q, qd, qdd : as for :func:`rnea`; ``qdd`` is forward dynamics' result.
-    minv : (nv, nv) or (n, nv, nv) float, inverse of the joint-space inertia matrix at q. It is
-        taken to be symmetric: only its lower triangle is read.
+    minv : (nv, nv) or (n, nv, nv) float, inverse of the joint-space inertia matrix at q; only its
+        lower triangle is read.
     f_ext, method, joint_terms, friction_width : as for :func:`rnea_derivatives`.
 
     Returns
@@ -338,22 +316,14 @@ def fd_derivatives_from_minv(
     DynamicsError : as for :func:`rnea_derivatives`.
     """
     check_choice("method", method, DERIVATIVE_METHODS)
+    terms: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
     if not model.single_dof:
         return general.fd_derivatives_from_minv(
-            model,
-            q,
-            qd,
-            qdd,
-            minv,
-            f_ext,
-            method=method,
-            joint_terms=joint_terms,
-            friction_width=friction_width,
+            model, q, qd, qdd, minv, f_ext, method=method, **terms
         )
     x = split(model, f_ext, q=q, qd=qd, qdd=qdd)
     inverse = checked("minv", minv, (*x.batch, model.nv, model.nv))
     rows = [columns_of(inverse[..., i, :]) for i in range(model.nv)]
-    terms: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
     by_q, by_qd = fd_derivatives_from_minv_scalars(
         model, x["q"], x["qd"], x["qdd"], rows, x.f_ext, method=method, **terms
     )
@@ -361,7 +331,7 @@ def fd_derivatives_from_minv(
 
 
 def kinetic_energy(model: Model, q: ArrayLike, qd: ArrayLike) -> Array:
-    """Kinetic energy with that of the joints' armature [J]: () or (n,) float64.
+    """Return the kinetic energy, including the joints' armature [J]: () or (n,) float64.
 
     ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]; ``qd`` : (nv,) or (n, nv) float,
     joint rates [rad/s | m/s]. Raises :class:`DynamicsError` like :func:`rnea`.
@@ -373,7 +343,7 @@ def kinetic_energy(model: Model, q: ArrayLike, qd: ArrayLike) -> Array:
 
 
 def potential_energy(model: Model, q: ArrayLike) -> Array:
-    """Potential energy [J], zero with all mass at the base's origin: () or (n,) float64.
+    """Return the potential energy [J], zero with all mass at the base's origin: () or (n,) float64.
 
     ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. Raises :class:`DynamicsError` like
     :func:`rnea`.

@@ -6,14 +6,13 @@ Computation using Prefix Sum Operations", 2017. An articulated inertia is the sy
     IA = [ A    H ]      moment = A w + H v
          [ H^T  m ]      force  = H^T w + m v
 
-of 21 numbers: A and m symmetric, H without symmetry. A rigid body starts it with the constants
-``A = I``, ``H = [h]x`` and ``m 1``, and the zeros among them stay zeros for as long as they are.
+of 21 numbers: A and m symmetric, H without symmetry. It starts as a rigid body with the constants
+``A = I``, ``H = [h]x`` and ``m 1``, whose zeros cost nothing as long as they remain.
 
 **Behind the joint** one row and column are zero, because the joint transmits no effort along its
-axis: ``Ia = IA - U U^T / D`` with ``U = IA S`` and ``D = S^T U`` leaves 15 numbers to turn. A joint
-of several axes takes them out one after the other, the last one first, as if each were a joint of
-its own: what is left when all are out does not depend on the order. A screw, and an axis with
-armature, whose D is larger, leave no zeros.
+axis: ``Ia = IA - U U^T / D`` with ``U = IA S`` and ``D = S^T U`` leaves 15 numbers to turn. Axes of
+a joint are eliminated one after the other, the last one first, like separate joints: the result
+does not depend on the order. A screw, and an axis with armature, whose D is larger, leave no zeros.
 
 **Across a lever** r, with the wrench's moment about the parent's origin:
 
@@ -88,14 +87,14 @@ def joined_articulated(a: Articulated, b: Articulated) -> Articulated:
 
 @dataclass(frozen=True, kw_only=True)
 class Pivot:
-    """What a joint takes out of an articulated inertia.
+    """Pivot of a joint's axis in an articulated inertia.
 
     Members
     -------
-    D_inverse : the reciprocal of ``D = S^T IA S``, with the axis's armature added.
+    D_inverse : the reciprocal of ``D = S^T IA S``, including the axis's armature.
     angular, linear : (3,) each, ``U / D`` with ``U = IA S``; a clean axis's own entry is 1.0.
-    clean : the axis is a unit vector without armature: all that it transmits along itself is its
-        joint's effort.
+    clean : whether the axis is a unit vector without armature, which transmits only its joint's
+        effort along itself.
     """
 
     D_inverse: Scalar
@@ -105,11 +104,11 @@ class Pivot:
 
 
 def eliminate(axis: Axis, body: Articulated, armature: float) -> tuple[Pivot, Articulated]:
-    """Return an axis's pivot and ``Ia = IA - U U^T / D``, the subtree as the parent feels it."""
+    """Return an axis's pivot and ``Ia = IA - U U^T / D``, the inertia that the parent sees."""
     U = body.times(*axis_motion(axis, 1.0))
     D_inverse = reciprocal(add(axis_effort(axis, U), armature))
     clean = axis.pitch == 0.0 and armature == 0.0
-    # The axis's own entry of U / D is one: a zero in its place costs no product.
+    # The axis's own entry of U / D is one; a zero in its place saves the product.
     (ux, uy, uz), (fx, fy, fz) = with_axis(axis, U, 0.0) if clean else U
     wx, wy, lx, ly, wz, lz = (mul(x, D_inverse) for x in (ux, uy, fx, fy, uz, fz))
     scaled: Spatial = ((wx, wy, wz), (lx, ly, lz))
@@ -144,7 +143,7 @@ def rows(matrix: list[list[Scalar]]) -> Matrix:
 
 
 def levered_articulated(r: Vector, body: Articulated) -> Articulated:
-    """Return the inertia about the point at ``-r``, from which the old origin is at ``+r``."""
+    """Return the inertia about the point ``-r``, so that the old origin is at ``+r``."""
     # [r]x m takes cross products with m's columns; m is symmetric, so its rows are its columns.
     x, y, z = (cross(r, column) for column in full(body.m))
     H = matrix_sum(body.H, ((x[0], y[0], z[0]), (x[1], y[1], z[1]), (x[2], y[2], z[2])))
@@ -167,14 +166,14 @@ def articulated_to_parent(X: JointTransform, body: Articulated) -> Articulated:
 
 
 def yielding(axis: Axis, pivot: Pivot, f: Spatial, effort: Scalar, transmitted: Scalar) -> Spatial:
-    """Return ``f + U c / D``: what a body's force is behind an axis that yields.
+    """Return ``f + U c / D``: the force that passes a yielding axis.
 
     Arguments
     ---------
     f : force on the body while the axis does not accelerate.
-    effort : c, the axis's own effort less ``S^T f``.
-    transmitted : the axis's own effort, which is all that a clean axis transmits along itself: said
-        outright, one addition is saved.
+    effort : c, the axis's effort less ``S^T f``.
+    transmitted : the axis's effort, which is all that a clean axis transmits along itself; using it
+        directly saves an addition.
     """
     moment = vadd(f[0], scale(effort, pivot.angular))
     force = vadd(f[1], scale(effort, pivot.linear))
@@ -182,10 +181,10 @@ def yielding(axis: Axis, pivot: Pivot, f: Spatial, effort: Scalar, transmitted: 
 
 
 def response(axis: Axis, pivot: Pivot, effort: Scalar, a: Spatial) -> tuple[Scalar, Spatial]:
-    """Return an axis's acceleration and that of what it moves, from the acceleration before it.
+    """Return an axis's acceleration ``qdd = c / D - (U / D)^T a`` and the body's, ``a + S qdd``.
 
-    They are ``c / D - (U / D)^T a`` and ``a + S qdd``, in the body's coordinates; ``effort`` is c,
-    as in :func:`yielding`.
+    ``a`` is the acceleration before the axis, in the body's coordinates; ``effort`` is c, as in
+    :func:`yielding`.
     """
     angular, linear = a
     free = mul(effort, pivot.D_inverse)

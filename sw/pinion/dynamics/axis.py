@@ -1,17 +1,17 @@
-r"""What a joint does, over any scalar: the axes along which it moves, and how it places its body.
+r"""Joints over any scalar: the axes of their motion, and the placement of their bodies.
 
 A joint's motion subspace S is constant in the body's coordinates (Featherstone 2008, table 4.1).
-Each of its columns is an :class:`Axis`, and all but a screw's are unit vectors:
+Each column is an :class:`Axis`, a unit vector except for a screw:
 
     revolute     [z; 0]              spherical    [x; 0] [y; 0] [z; 0]
     prismatic    [0; z]              planar       [0; x] [0; y] [z; 0]
     helical      [z; pitch z]        free-flyer   [0; x] [0; y] [0; z] [x; 0] [y; 0] [z; 0]
 
-The operators select, negate and exchange components; no product is spent on a unit axis itself.
-``S`` is made of the Python floats 0.0 and 1.0, so that a product with it costs nothing either
-(:mod:`.scalar`), and an algorithm that is linear in S needs no branch of its own.
+The operators select, negate and exchange components; a unit axis costs no product. ``S`` consists
+of the Python floats 0.0 and 1.0, so products with it cost nothing either (:mod:`.scalar`), and an
+algorithm that is linear in S needs no special case.
 
-:mod:`.general.joints` has the same as arrays.
+:mod:`.general.joints` has the same on arrays.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Axis:
 
     Members
     -------
-    turns : it turns the body about its axis; one that does not shifts it along it.
+    turns : whether it turns the body about its axis, rather than shifting it along the axis.
     along : 0, 1 or 2 for the axis x, y or z of the body.
-    pitch : what a screw shifts for each radian [m/rad], 0 for any other.
+    pitch : shift of a screw per radian [m/rad], 0 for any other.
     """
 
     turns: bool
@@ -68,25 +68,25 @@ _AXES: Mapping[JointKind, tuple[Axis, ...]] = MappingProxyType(
 
 
 def axes(joint: Joint) -> tuple[Axis, ...]:
-    """Return the columns of a joint's motion subspace, one a velocity."""
+    """Return the columns of a joint's motion subspace, one per velocity."""
     if joint.kind is JointKind.HELICAL:
         return (Axis(True, 2, joint.pitch),)
     return _AXES[joint.kind]
 
 
 def numbered_axes(model: Model) -> list[list[tuple[int, Axis]]]:
-    """Return for each body its joint's axes, each with its place in a vector of velocities."""
+    """Return for each body its joint's axes, each with its index in a vector of velocities."""
     return [
-        list(zip(range(own.start, own.stop), axes(body.joint), strict=True))
-        for body, own in zip(model.bodies, model.v_slices, strict=True)
+        list(zip(range(v_at.start, v_at.stop), axes(body.joint), strict=True))
+        for body, v_at in zip(model.bodies, model.v_slices, strict=True)
     ]
 
 
 def joint_transform(joint: Joint, q: Sequence[Scalar]) -> JointTransform:
     """Return the transform ``Xup`` of a joint at its positions, as :class:`JointKind` lists them.
 
-    Quaternions, and planar joints' cosine and sine, may be off unit length by what rounding makes
-    of them (1e-6, as in :mod:`.checks`): the rotation is that of the direction they have.
+    Quaternions, and planar joints' cosine and sine, may deviate from unit length by rounding (1e-6,
+    as in :mod:`.checks`): only their direction counts.
     """
     tree = joint.tree
     match joint.kind:
@@ -109,13 +109,12 @@ def joint_transform(joint: Joint, q: Sequence[Scalar]) -> JointTransform:
 
 
 def quaternion_matrix(quaternion: Sequence[Scalar]) -> Matrix:
-    """Return the rotation (3, 3) of a quaternion (x, y, z, w) that is near to unit length.
+    """Return the rotation (3, 3) of a quaternion (x, y, z, w) of nearly unit length.
 
-    That of the direction it has takes ``1 / L`` with L the square of its length. Here stands one
-    Newton step towards it from 1, ``2 - L``, which needs no division: a rotation by an angle comes
-    out as R with ``R - 1`` too small by the factor ``1 - (L - 1)^2``. For the 2e-6 that L may be
-    off the entries are within 8e-12; for 2^-15, which rounding to 16 fractional bits can make of
-    it, within 2e-9.
+    Exact normalisation takes ``1 / L`` with L the square of the length. One Newton step from 1,
+    ``2 - L``, needs no division: the result is R with ``R - 1`` too small by the factor
+    ``1 - (L - 1)^2``. If L is off by 2e-6 the entries are within 8e-12; by 2^-15, as from rounding
+    to 16 fractional bits, within 2e-9.
     """
     x, y, z, w = quaternion
     length = add(add(mul(x, x), mul(y, y)), add(mul(z, z), mul(w, w)))
@@ -131,10 +130,10 @@ def quaternion_matrix(quaternion: Sequence[Scalar]) -> Matrix:
 
 
 def unit_pair(c: Scalar, s: Scalar) -> tuple[Scalar, Scalar]:
-    """Return a cosine and a sine scaled to unit length, which they must be near to.
+    """Return a cosine and a sine of nearly unit length scaled to unit length.
 
-    By the first terms of ``(1 + d)^(-1/2)``, where d is what the square of the length is off: for
-    the 2e-6 that are allowed the first term left out is below 1e-17.
+    The factor is the first terms of ``(1 + d)^(-1/2)`` with d the error of the squared length: for
+    the 2e-6 that are allowed the first omitted term is below 1e-17.
     """
     d = sub(add(mul(c, c), mul(s, s)), 1.0)
     factor = add(1.0, mul(d, sub(mul(0.375, d), 0.5)))
@@ -149,29 +148,29 @@ def unit(axis: Axis, x: Scalar) -> Vector:
 
 
 def axis_part(axis: Axis, a: Vector) -> Spatial:
-    """Return a spatial vector with ``a`` in the half, angular or linear, where a unit axis lies."""
+    """Return a spatial vector with ``a`` in a unit axis's half, angular or linear."""
     return (a, ZERO) if axis.turns else (ZERO, a)
 
 
 def axis_motion(axis: Axis, x: Scalar) -> Spatial:
-    """Return ``S x``; with x = 1.0 that is S."""
-    own = unit(axis, x)
+    """Return ``S x``; S itself for x = 1.0."""
+    direction = unit(axis, x)
     if not axis.turns:
-        return ZERO, own
-    return own, unit(axis, mul(axis.pitch, x))
+        return ZERO, direction
+    return direction, unit(axis, mul(axis.pitch, x))
 
 
 def joint_motion(joint: Joint, x: Sequence[Scalar]) -> Spatial:
-    """Return the sum of ``S x`` over a joint's axes: of rates, its body's velocity over it."""
+    """Return the sum of ``S x`` over a joint's axes; for rates, the velocity across the joint."""
     angular, linear = ZERO, ZERO
-    for axis, own in zip(axes(joint), x, strict=True):
-        turned, shifted = axis_motion(axis, own)
+    for axis, component in zip(axes(joint), x, strict=True):
+        turned, shifted = axis_motion(axis, component)
         angular, linear = vadd(angular, turned), vadd(linear, shifted)
     return angular, linear
 
 
 def axis_effort(axis: Axis, f: Spatial) -> Scalar:
-    """Return ``S^T f``: what a force is along the axis [N m | N]."""
+    """Return ``S^T f``: the effort of a force along the axis [N m | N]."""
     moment, force = f
     if not axis.turns:
         return force[axis.along]
@@ -185,7 +184,7 @@ def plus_axis(axis: Axis, v: Spatial, x: Scalar) -> Spatial:
 
 
 def with_axis(axis: Axis, f: Spatial, x: Scalar) -> Spatial:
-    """Return f with its component along a unit axis replaced: ``f + S (x - S^T f)``."""
+    """Return f with its component along a unit axis replaced by x: ``f + S (x - S^T f)``."""
     moment, force = f
     if axis.turns:
         return replaced(moment, axis.along, x), force
@@ -193,14 +192,14 @@ def with_axis(axis: Axis, f: Spatial, x: Scalar) -> Spatial:
 
 
 def replaced(a: Vector, k: int, x: Scalar) -> Vector:
-    """Return a vector with another component k."""
+    """Return a vector with component k replaced by x."""
     if k == 2:
         return a[0], a[1], x
     return (x, a[1], a[2]) if k == 0 else (a[0], x, a[2])
 
 
 def cross_axis(axis: Axis, v: Spatial, x: Scalar) -> Spatial:
-    """Return ``v x S x``: the motion cross product with the axis, scaled."""
+    """Return ``v x S x``: the motion cross product with the scaled axis."""
     angular, linear = v
     turned, shifted = axis_motion(axis, x)
     first = cross(angular, turned)
@@ -208,20 +207,20 @@ def cross_axis(axis: Axis, v: Spatial, x: Scalar) -> Spatial:
 
 
 def axis_cross_force(axis: Axis, f: Spatial) -> Spatial:
-    """Return ``S x* f``: how a force that moves with the joint changes."""
+    """Return ``S x* f``: the change of a force that moves with the joint."""
     moment, force = f
     angular, linear = axis_motion(axis, 1.0)
     turned = cross(angular, force)
     return vadd(cross(angular, moment), cross(linear, force)), turned
 
 
-def plus_axis_cross_force(axis: Axis, own: Spatial, f: Spatial) -> Spatial:
-    """Return ``own + S x* f``.
+def plus_axis_cross_force(axis: Axis, wrench: Spatial, f: Spatial) -> Spatial:
+    """Return ``wrench + S x* f``.
 
-    Half by half, where :func:`plus` and :func:`axis_cross_force` would take the cross products
-    first: a traced graph keeps the order in which operations are written.
+    It is computed half by half: :func:`plus` of :func:`axis_cross_force` would take both cross
+    products first, and a traced graph keeps the order of operations.
     """
     moment, force = f
     angular, linear = axis_motion(axis, 1.0)
     first = vadd(cross(angular, moment), cross(linear, force))
-    return vadd(own[0], first), vadd(own[1], cross(angular, force))
+    return vadd(wrench[0], first), vadd(wrench[1], cross(angular, force))

@@ -1,9 +1,9 @@
-r"""The terms of the equations of motion ``tau = M(q) qdd + C(q, qd) qd + g(q)`` one by one.
+r"""The separate terms of the equations of motion ``tau = M(q) qdd + C(q, qd) qd + g(q)``.
 
 Each is inverse dynamics with some of its arguments zero (Featherstone 2008, chapter 6):
-``gravity`` at rest, ``coriolis`` without gravity, ``bias`` without accelerations. A zero is the
-constant of a trace, which costs no operation. What joints add (damping, friction, springs) has no
-part in them, as in Pinocchio and in MuJoCo's qfrc_bias.
+``gravity`` at rest, ``coriolis`` without gravity, ``bias`` without accelerations. A zero is a
+constant in a trace and costs no operation. Joint terms (damping, friction, springs) are not
+included, as in Pinocchio and in MuJoCo's qfrc_bias.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def bias_scalars(
 
 
 def gravity(model: Model, q: ArrayLike) -> Array:
-    """Efforts that hold the robot still, ``g(q)`` [N m | N]: (nv,) or (n, nv) float64.
+    """Return the efforts that hold the robot still, ``g(q)`` [N m | N]: (nv,) or (n, nv) float64.
 
     ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. Pinocchio's
     computeGeneralizedGravity. Raises :class:`DynamicsError` like :func:`pinion.dynamics.rnea`.
@@ -67,7 +67,7 @@ def gravity(model: Model, q: ArrayLike) -> Array:
 
 
 def coriolis(model: Model, q: ArrayLike, qd: ArrayLike) -> Array:
-    """Coriolis and centrifugal efforts ``C(q, qd) qd`` [N m | N]: (nv,) or (n, nv) float64.
+    """Return Coriolis and centrifugal efforts ``C qd`` [N m | N]: (nv,) or (n, nv) float64.
 
     ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]; ``qd`` : (nv,) or (n, nv) float,
     joint rates [rad/s | m/s]. Pinocchio's computeCoriolisMatrix times qd; every matrix C has this
@@ -77,7 +77,7 @@ def coriolis(model: Model, q: ArrayLike, qd: ArrayLike) -> Array:
 
 
 def bias(model: Model, q: ArrayLike, qd: ArrayLike) -> Array:
-    """Efforts without accelerations, ``C(q, qd) qd + g(q)`` [N m | N]: (nv,) or (n, nv) float64.
+    """Return efforts without accelerations, ``C qd + g`` [N m | N]: (nv,) or (n, nv) float64.
 
     Arguments and errors as for :func:`coriolis`. Pinocchio's nonLinearEffects.
     """

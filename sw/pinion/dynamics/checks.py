@@ -1,4 +1,4 @@
-"""What arguments of the dynamics must be, checked once; and results as arrays again."""
+"""Checks of arguments of the dynamics, and conversion between arrays and scalars."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POSITIONS = ("q", "q0", "q1")
 """Names of arguments that are positions."""
 
 UNIT_TOLERANCE = 1e-6
-"""A quaternion (or a cosine and sine) this near to unit length is one, and is normalised."""
+"""Largest accepted deviation from unit length of a quaternion (or a cosine and sine)."""
 
 
 _P = ParamSpec("_P")
@@ -43,10 +43,10 @@ def checked_forces(
     model: Model, f_ext: ArrayLike | None, batch: tuple[int, ...]
 ) -> Sequence[Sequence[Scalar]] | None:
     """Check external forces, (*batch, bodies, 6), and split them by body and component."""
-    found = wrenches(model, f_ext, batch)
-    if found is None:
+    forces = wrenches(model, f_ext, batch)
+    if forces is None:
         return None
-    return [columns_of(found[..., i, :]) for i in range(len(model.bodies))]
+    return [columns_of(forces[..., i, :]) for i in range(len(model.bodies))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +55,8 @@ class Split:
 
     Members
     -------
-    columns : for each argument, by its name, a list with one element a joint.
-    f_ext : for each body the external force on it, six elements; None where there is none.
+    columns : for each argument, by its name, a list with one element per joint.
+    f_ext : external force on each body, six elements; None if there is none.
     batch : shape of an element, () for one state or (n,).
     """
 
@@ -73,18 +73,19 @@ class Split:
         return vector_of(elements, self.batch)
 
     def matrix(self, rows: Sequence[Sequence[Scalar]]) -> Array:
-        """Return a square matrix of results as an array (*batch, len(rows), len(rows))."""
+        """Return a matrix of results as an array (*batch, rows, columns)."""
         return matrix_of(rows, self.batch)
 
 
 def split(model: Model, f_ext: ArrayLike | None = None, **arguments: ArrayLike) -> Split:
-    """Check arrays with one entry a joint, and external forces, and split them into elements.
+    """Check arrays with one entry per joint, and external forces, and split them into elements.
 
     Raises
     ------
-    DynamicsError : as :func:`checked_states`, or the forces have a wrong shape or value.
+    DynamicsError : a joint is neither revolute nor prismatic, or a wrong shape or value.
     """
-    states = checked_states(model, **arguments)
+    check_single_dof(model)
+    states = configurations(model, **arguments)
     batch = next(iter(states.values())).shape[:-1]
     forces = checked_forces(model, f_ext, batch)
     columns = {name: columns_of(array) for name, array in states.items()}
@@ -92,39 +93,39 @@ def split(model: Model, f_ext: ArrayLike | None = None, **arguments: ArrayLike) 
 
 
 def check_mass(model: Model) -> None:
-    """Raise for a robot of which nothing that moves has any inertia: it serves kinematics alone."""
+    """Raise for a robot whose moving bodies have no inertia: it supports kinematics only."""
     if massless(model):
         raise DynamicsError(
-            f"Nothing that moves of {model.name!r} has any mass: the robot serves kinematics, and "
-            "this needs inertia; give its links an <inertial> each."
+            f"The moving bodies of {model.name!r} have no mass: the robot supports kinematics "
+            "only, and this function needs inertia; give each link an <inertial>."
         )
 
 
 def needs_inverse(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Let a function on arrays raise where the joint-space inertia matrix has no inverse."""
+    """Make an array function raise if the joint-space inertia matrix has no inverse."""
 
     @wraps(function)
     def answered(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        given: Any = args[0] if args else kwargs["model"]
-        if idle := idle_accepted(given):
+        model: Any = args[0] if args else kwargs["model"]
+        if idle := idle_accepted(model):
             raise DynamicsError(
-                f"The joint-space inertia matrix of {given.name!r} is singular, so that forward "
+                f"The joint-space inertia matrix of {model.name!r} is singular, so forward "
                 f"dynamics does not exist: {', '.join(map(repr, idle[:8]))} "
                 f"{'move' if len(idle) > 1 else 'moves'} no inertia; lock such joints, or give "
                 "them an armature."
             )
         try:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                found: Any = function(*args, **kwargs)
+                result: Any = function(*args, **kwargs)
         except SingularError as error:
             raise DynamicsError(str(error)) from None
-        parts = found if isinstance(found, tuple) else (found,)
+        parts = result if isinstance(result, tuple) else (result,)
         if not all(np.isfinite(part).all() for part in parts):
             raise DynamicsError(
-                "The joint-space inertia matrix is singular in one of these states: the joints "
-                "stand so that they move bodies without inertia; pass other positions."
+                "The joint-space inertia matrix is singular in one of these states: in this "
+                "posture the joints move bodies without inertia; pass other positions."
             )
-        return cast("_R", found)
+        return cast("_R", result)
 
     return answered
 
@@ -135,7 +136,7 @@ def columns_of(array: Array) -> list[Scalar]:
 
 
 def spread(element: Scalar, batch: tuple[int, ...]) -> Array:
-    """Return a result of shape ``batch``, also where it came out as a constant of the model."""
+    """Return a result with the shape ``batch``, even if it is a constant of the model."""
     values: Any = element
     return np.array(np.broadcast_to(np.asarray(values, dtype=np.float64), batch))
 
@@ -149,27 +150,17 @@ def vector_of(elements: Sequence[Scalar], batch: tuple[int, ...]) -> Array:
 
 
 def matrix_of(rows: Sequence[Sequence[Scalar]], batch: tuple[int, ...]) -> Array:
-    """Return a square matrix of results as an array (*batch, len(rows), len(rows))."""
-    result = np.empty((*batch, len(rows), len(rows)))
+    """Return a matrix of results as an array (*batch, rows, columns)."""
+    result = np.empty((*batch, len(rows), len(rows[0]) if rows else 0))
     for i, row in enumerate(rows):
         result[..., i, :] = vector_of(row, batch)
     return result
 
 
 def check_choice(name: str, choice: str, choices: Sequence[str]) -> None:
-    """Raise for an option that does not exist, naming those that do."""
+    """Raise for an unknown option, listing the valid ones."""
     if choice not in choices:
         raise DynamicsError(f"{name} is {choice!r}, choose one of {', '.join(map(repr, choices))}.")
-
-
-def checked_states(model: Model, **arguments: ArrayLike) -> dict[str, Array]:
-    """Check arrays with one entry a joint, all (nv,) or all (n, nv) with the same n.
-
-    Raises for a robot with joints of other kinds than revolute and prismatic: the functions that
-    come here do not know them. :func:`configurations` is for those that do.
-    """
-    check_single_dof(model)
-    return configurations(model, **arguments)
 
 
 def check_single_dof(model: Model) -> None:
@@ -187,7 +178,7 @@ def configurations(model: Model, **arguments: ArrayLike) -> dict[str, Array]:
     """Check arrays by name: ``POSITIONS`` are (nq,) or (n, nq), the others (nv,) or (n, nv).
 
     Quaternions, and planar joints' cosine and sine, must have unit length within
-    ``UNIT_TOLERANCE``; they come back with exactly that.
+    ``UNIT_TOLERANCE``; they are returned normalised.
     """
     states: dict[str, Array] = {}
     first = ""
@@ -195,12 +186,12 @@ def configurations(model: Model, **arguments: ArrayLike) -> dict[str, Array]:
         array = as_numbers(name, argument)
         width = model.nq if name in POSITIONS else model.nv
         if array.ndim not in (1, 2) or array.shape[-1] != width:
-            what = "joints"
+            noun = "joints"
             if model.nq != model.nv:
-                what = "positions" if width == model.nq else "velocities"
+                noun = "positions" if width == model.nq else "velocities"
             raise DynamicsError(
                 f"{name} has shape {array.shape}, but the robot {model.name!r} has {width} "
-                f"{what}: pass ({width},) for one state or (n, {width}) for a batch."
+                f"{noun}: pass ({width},) for one state or (n, {width}) for a batch."
             )
         first = first or name
         if array.shape[:-1] != states.get(first, array).shape[:-1]:
@@ -212,65 +203,60 @@ def configurations(model: Model, **arguments: ArrayLike) -> dict[str, Array]:
     for name, array in states.items():
         check_finite(name, array)
         if name in POSITIONS:
-            states[name] = unit_rotations(model, name, array)
+            states[name] = of_unit_length(name, array, rotation_slices(model))
     return states
 
 
 def rotation_slices(model: Model) -> list[tuple[slice, str]]:
-    """Where q holds vectors of unit length, and what each of them is."""
+    """Return the slices of q that are unit vectors, and the name of each."""
     return rotations_of([body.joint.kind for body in model.bodies], model.q_slices)
 
 
 def rotations_of(
     kinds: Sequence[JointKind | None], q_slices: Sequence[slice]
 ) -> list[tuple[slice, str]]:
-    """Where q holds vectors of unit length, for joints' kinds and places (None has none)."""
-    found = []
-    for kind, own in zip(kinds, q_slices, strict=True):
+    """Return the slices of q that are unit vectors, for kinds (or None) and slices of joints."""
+    rotations = []
+    for kind, at in zip(kinds, q_slices, strict=True):
         if kind is JointKind.PLANAR:
-            found.append((slice(own.stop - 2, own.stop), "cosine and sine"))
+            rotations.append((slice(at.stop - 2, at.stop), "cosine and sine"))
         elif kind in (JointKind.SPHERICAL, JointKind.FREE_FLYER):
-            found.append((slice(own.stop - 4, own.stop), "quaternion"))
-    return found
-
-
-def unit_rotations(model: Model, name: str, q: Array) -> Array:
-    """Return q (..., nq) with rotations of unit length; raise for one that is far from it."""
-    return of_unit_length(name, q, rotation_slices(model))
+            rotations.append((slice(at.stop - 4, at.stop), "quaternion"))
+    return rotations
 
 
 def of_unit_length(name: str, q: Array, slices: Sequence[tuple[slice, str]]) -> Array:
-    """Return q (..., nq) with the vectors there of unit length; raise for one far from it."""
+    """Return q (..., nq) with these vectors normalised; raise for one far from unit length."""
     if not slices:
         return q
     result = np.array(q)
-    for own, what in slices:
-        lengths = unit_lengths(name, q, own, what)
-        result[..., own] = q[..., own] / lengths[..., None]
+    for at, noun in slices:
+        lengths = unit_lengths(name, q, at, noun)
+        result[..., at] = q[..., at] / lengths[..., None]
     return result
 
 
-def unit_lengths(name: str, q: Array, own: slice, what: str, *, finite: bool = True) -> Array:
+def unit_lengths(name: str, q: Array, at: slice, noun: str, *, finite: bool = True) -> Array:
     """Return the lengths (...) of vectors of q (..., nq); raise for one that is far from 1.
 
-    ``finite=False`` lets vectors pass that hold a NaN or an infinity.
+    ``finite=False`` accepts vectors with a NaN or an infinity.
     """
-    lengths = np.linalg.norm(q[..., own], axis=-1)
+    lengths = np.linalg.norm(q[..., at], axis=-1)
     far = ~(np.abs(lengths - 1.0) <= UNIT_TOLERANCE)
     if not finite and far.any():
-        far &= np.isfinite(q[..., own]).all(axis=-1)
+        far &= np.isfinite(q[..., at]).all(axis=-1)
     if far.any():
         index = tuple(int(k) for k in np.argwhere(far)[0])
-        where = ", ".join([*map(str, index), f"{own.start}:{own.stop}"])
+        where = ", ".join([*map(str, index), f"{at.start}:{at.stop}"])
         raise DynamicsError(
-            f"{name}[{where}] is a {what} of length {lengths[index]:.6g}, not 1: pass it "
+            f"{name}[{where}] is a {noun} of length {lengths[index]:.6g}, not 1: pass it "
             "through normalise first."
         )
     return np.asarray(lengths)
 
 
 def checked(name: str, argument: ArrayLike, shape: tuple[int, ...]) -> Array:
-    """Check an array of one given shape and return it as float64."""
+    """Check an array's shape and values and return it as float64."""
     array = as_numbers(name, argument)
     if array.shape != shape:
         raise DynamicsError(f"{name} has shape {array.shape}, expected {shape}.")
@@ -288,7 +274,7 @@ def as_numbers(name: str, argument: ArrayLike) -> Array:
         raise DynamicsError(f"{name} is not a rectangular array of numbers: {problem}.") from None
     if array.dtype.kind == "O":
         raise DynamicsError(
-            f"{name} has dtype object, pass real numbers (float64); where it holds traced values, "
+            f"{name} has dtype object, pass real numbers (float64); for traced values, "
             "call the function of the same name that ends in _scalars."
         )
     if array.dtype.kind not in "fiu":

@@ -1,4 +1,4 @@
-r"""Gradient of inverse dynamics, one column after the other: the reference formulation.
+r"""Gradient of inverse dynamics column by column: the reference formulation.
 
 Source: Algorithms 1 and 2 of Plancher, Neuman, Bourgeat, Kuindersma, Devadas, Reddi, "Accelerating
 Robot Dynamics Gradients on a CPU, GPU, and FPGA", 2021. With u the position or the rate of joint j,
@@ -8,13 +8,12 @@ Robot Dynamics Gradients on a CPU, GPU, and FPGA", 2021. With u the position or 
     df_i = I da_i + dv_i x* I v_i + v_i x* I dv_i
     dtau_i = S^T df_i,    df_p += X^T df_i + { X^T (S x* f_i)  |  0 }
 
-where the braces hold the terms of the position | of the rate and stand at i = j only. A column is
-empty above its joint on the way down and off the joint's branch; those constant zeros cost nothing.
+where the braces have the terms of the position | of the rate, and apply at i = j only. On the way
+down a column is zero above its joint and off the joint's branch; those constant zeros cost nothing.
 
-It is kept, and can be built, to compare with: one chain of operations a joint, as in the paper's
-accelerators. Its forward pass is not :mod:`.rnea`'s because a column needs the spatial velocities
-and accelerations that :mod:`.rnea` is written to do without. As it was published it is for joints
-of one axis.
+It serves for comparison, with one chain of operations per joint as in the paper's accelerators. It
+does not share :mod:`.rnea`'s forward pass, because a column needs the spatial velocities and
+accelerations that :mod:`.rnea` avoids. As published, it is for single-axis joints.
 """
 
 from __future__ import annotations
@@ -54,14 +53,14 @@ Rows = list[list[Scalar]]
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """What Algorithm 1 leaves behind for Algorithm 2, for each body in its own coordinates.
+    """Intermediate results of Algorithm 1 for Algorithm 2, for each body in its own coordinates.
 
     Members
     -------
     X : transform of each joint.
-    v : spatial velocity, from the parent (``before`` the joint's own) and in total.
-    a : spatial acceleration, from the parent (``before`` the joint's own; None where it is not
-        known) and in total.
+    v_before, v : spatial velocity, from the parent (before the joint's own) and in total.
+    a_before, a : spatial acceleration, from the parent (before the joint's own; None if unknown)
+        and in total.
     momentum : ``I v``.
     f : net force on the subtree.
     """
@@ -96,8 +95,8 @@ def rnea_state(
             v_before = NOTHING if body.parent < 0 else X.motion_to_child(*state.v[body.parent])
             a_before = X.motion_to_child(*(gravity if body.parent < 0 else a[body.parent]))
             v = plus_axis(axis, v_before, qd[i])
-            own = plus(axis_motion(axis, qdd[i]), cross_axis(axis, v_before, qd[i]))
-            a.append(plus(a_before, own))
+            joint_part = plus(axis_motion(axis, qdd[i]), cross_axis(axis, v_before, qd[i]))
+            a.append(plus(a_before, joint_part))
             momentum = inertia_times(body.inertia, *v)
             f = plus(inertia_times(body.inertia, *a[i]), cross_force(v, momentum))
             state.X.append(X)
@@ -191,8 +190,8 @@ def column_derivatives_from_links_scalars(
     Arguments as for :func:`.rnea_derivatives.rnea_derivatives_from_links_scalars`; raises like
     :func:`column_derivatives_scalars`.
 
-    What stands before a joint's own motion is not among the arguments, nor needed: ``(X v_p) x S =
-    v x S``, for ``S x S = 0``, and so ``(X a_p) x S + dv x S qd = a x S`` in the braces of q.
+    The motion before a joint's own is not needed: ``(X v_p) x S = v x S`` since ``S x S = 0``, and
+    so ``(X a_p) x S + dv x S qd = a x S`` in the braces of q.
     """
     check_columns(model)
     state = State(X=[], v_before=[], v=[], a_before=None, a=[], momentum=[], f=[])
@@ -208,18 +207,18 @@ def column_derivatives_from_links_scalars(
 
 
 def check_columns(model: Model) -> None:
-    """Raise for a robot whose gradient has no form by columns."""
+    """Raise for a robot whose gradient cannot be computed by columns."""
     if not model.single_dof:
         raise DynamicsError(
-            f"The gradient of {model.name!r} has no form by columns, which is for revolute and "
-            "prismatic joints: take 'composite'."
+            f"The gradient of {model.name!r} cannot be computed by columns, which support only "
+            "revolute and prismatic joints: choose 'composite'."
         )
 
 
 def all_columns(
     model: Model, qd: Sequence[Scalar], state: State, region: Region
 ) -> tuple[Rows, Rows]:
-    """Return ``dtau/dq`` and ``dtau/dqd``, each (nv, nv), from what Algorithm 1 leaves behind."""
+    """Return ``dtau/dq`` and ``dtau/dqd``, each (nv, nv), from Algorithm 1's results."""
     dtau_dq, dtau_dqd = empty_square(model.nv), empty_square(model.nv)
     for j in range(model.nv):
         with region("column", j + 1):

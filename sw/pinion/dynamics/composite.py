@@ -1,19 +1,18 @@
-r"""Subtrees that move as one rigid body: their inertia and their Coriolis terms, carried rootwards.
+r"""Composite inertias and Coriolis terms of subtrees, accumulated towards the root.
 
 A rigid composite is ten numbers: mass ``m``, first moment ``h`` and rotational inertia ``I`` about
-a body's origin (Featherstone 2008, chapter 6). What the derivatives of inverse dynamics need
-besides is the matrix B of Singh, Russell and Wensing 2022 ("Efficient Analytical Derivatives of
-Rigid-Body Dynamics using Spatial Vector Algebra"), summed over the subtree. For rigid bodies it has
-structure:
+a body's origin (Featherstone 2008, chapter 6). The derivatives of inverse dynamics also need the
+matrix B of Singh, Russell and Wensing 2022 ("Efficient Analytical Derivatives of Rigid-Body
+Dynamics using Spatial Vector Algebra"), summed over the subtree. For rigid bodies it has structure:
 
     2 B [dw; .] = [Q dw; dw x l],     l = 2 sum m rdot,   Q = tr(K) 1 - K,   K = 2 sum m rdot r^T
 
 summed over the points r of the subtree, which follows from the Coriolis acceleration
-``2 dw x rdot`` of a point. Velocities rdot are those relative to the body's *origin*, without
-rotating along with the body: nothing here needs the velocity of an origin, as in :mod:`.rnea`.
+``2 dw x rdot`` of a point. Velocities rdot are relative to the body's *origin*, in axes that do not
+rotate: no velocity of an origin is needed, as in :mod:`.rnea`.
 
-**Across a lever.** When the origin moves from ``o`` to ``o - d`` and ``u`` is twice the velocity of
-``o`` relative to the new origin, points stand at ``r + d`` and move by ``rdot + u / 2`` there:
+**Across a lever.** If the origin moves from ``o`` to ``o - d`` and ``u`` is twice the velocity of
+``o`` relative to the new origin, points are at ``r + d`` and move by ``rdot + u / 2``:
 
     h' = h + m d                     l' = l + m u
     I' = I + (d . (h + h')) 1 - sym  K' = K + l' d^T + u h^T
@@ -66,10 +65,10 @@ class Composite:
 
     mass: Scalar = 0.0
     h: Vector = ZERO
-    I: Symmetric = NO_SYMMETRIC  # noqa: E741 - the field's name for it
+    I: Symmetric = NO_SYMMETRIC  # noqa: E741 - the symbol in the literature
 
     def times(self, angular: Vector, linear: Vector) -> Spatial:
-        """Return ``IC [angular; linear]``, moment first; an axis's constants cost no product."""
+        """Return ``IC [angular; linear]``, moment first; constants of an axis cost no product."""
         moment = vadd(times(full(self.I), angular), cross(self.h, linear))
         return moment, vadd(scale(self.mass, linear), cross(angular, self.h))
 
@@ -84,23 +83,21 @@ class Coriolis:
     Q : (3, 3) moment for each angular rate of a column, ``tr(K) 1 - K`` [kg m^2/s].
     """
 
-    l: Vector = ZERO  # noqa: E741 - the field's name for it
+    l: Vector = ZERO  # noqa: E741 - the symbol in the equations
     Q: Matrix = NO_MATRIX
 
     def row(self, angular: Vector, linear: Vector) -> Vector:
-        """Return ``Q^T angular + l x linear``: what ``[angular; linear]`` reads of the wrench
-        ``[Q dw; dw x l]`` for each component of dw.
-        """
+        """Return ``Q^T angular + l x linear``, the product of a motion with ``[Q dw; dw x l]``."""
         return vadd(times(flipped(self.Q), angular), cross(self.l, linear))
 
 
 def own_composite(inertia: Inertia) -> Composite:
-    """Return the composite of one body alone: constants of the robot."""
+    """Return the composite of one body: constants of the robot."""
     return Composite(mass=inertia.mass, h=inertia.h, I=inertia.I)
 
 
 def own_coriolis(inertia: Inertia, w: Vector) -> Coriolis:
-    """Return the Coriolis terms of one body that turns by ``w`` [rad/s].
+    """Return the Coriolis terms of one body with angular velocity ``w`` [rad/s].
 
     ``rdot = w x r`` gives ``l = 2 w x h`` and ``K = 2 [w]x J`` with the second moments of mass
     ``J = tr(I) / 2 1 - I``; K has no trace because J is symmetric.
@@ -131,7 +128,7 @@ def joined_coriolis(a: Coriolis, b: Coriolis) -> Coriolis:
 
 
 def levered(d: Vector, composite: Composite) -> Composite:
-    """Return the composite about the point at ``-d`` [m], which sees it at ``+d``."""
+    """Return the composite about the point ``-d`` [m], which sees the old origin at ``+d``."""
     h = vadd(composite.h, scale(composite.mass, d))
     xx, yy, zz = (mul(d[k], add(composite.h[k], h[k])) for k in range(3))
     change = (
@@ -146,12 +143,12 @@ def levered(d: Vector, composite: Composite) -> Composite:
 
 
 def off_diagonal(d: Vector, before: Vector, after: Vector, a: int, b: int) -> Scalar:
-    """Return what a lever adds to a product of inertia: ``-(h_a d_b + d_a h'_b)``."""
+    """Return a lever's contribution to a product of inertia: ``-(h_a d_b + d_a h'_b)``."""
     return sub(0.0, add(mul(d[b], before[a]), mul(d[a], after[b])))
 
 
 def levered_coriolis(d: Vector, u: Vector, inertia: Composite, coriolis: Coriolis) -> Coriolis:
-    """Return the Coriolis terms about the point at ``-d`` from which the old origin moves.
+    """Return the Coriolis terms about the point ``-d``, relative to which the old origin moves.
 
     ``u`` : (3,) twice the velocity of the old origin relative to the new one [m/s]; ``inertia`` is
     the composite about the old origin.
@@ -162,7 +159,7 @@ def levered_coriolis(d: Vector, u: Vector, inertia: Composite, coriolis: Corioli
 
 
 def rank_one(a: Vector, b: Vector) -> Matrix:
-    """Return ``(a . b) 1 - a b^T``: what ``a b^T`` adds to ``tr(K) 1 - K``."""
+    """Return ``(a . b) 1 - a b^T``: the contribution of ``a b^T`` to ``tr(K) 1 - K``."""
     xx, yy, zz = (mul(a[k], b[k]) for k in range(3))
 
     def minus(i: int, j: int) -> Scalar:
@@ -184,7 +181,7 @@ def composite_to_parent(X: JointTransform, composite: Composite) -> Composite:
 
 @dataclass(frozen=True, kw_only=True)
 class Drift:
-    """Twice the velocities that a joint's two levers have: what shifts the Coriolis terms.
+    """Twice the velocities of the ends of a joint's two levers, which shift the Coriolis terms.
 
     Members
     -------

@@ -1,18 +1,18 @@
-r"""Coordinates of a robot whose mimicking joints are tied to those they follow, over any scalar.
+r"""Coordinates of a robot whose mimic joints are tied to their leaders, over any scalar.
 
 With the positions q_r of the free joints, and d'Alembert's principle (ties do no work),
 
     q = G q_r + c      qd = G qd_r      tau_r = G^T tau      M_r = G^T M G
 
 and likewise for gradients (Featherstone 2008, section 3.2, for constraints that are explicit and
-constant). A row of G has one entry: a product by a constant at most, none for 1 and -1.
+constant). A row of G has one entry: at most a product with a constant, none for 1 and -1.
 
-**Factorising M_r.** Eliminating joints from the leaves to the root fills in nothing in a tree
-(:mod:`.ltdl`); ties make entries between branches, and eliminations fill in others. The tree that
-elimination follows then is not the robot's: the parent of k is the last joint before it that it has
-an entry with when its turn comes (Liu 1990, the elimination tree, from the last to the first).
+**Factorising M_r.** In a tree, eliminating joints from the leaves to the root creates no fill-in
+(:mod:`.ltdl`); ties add entries between branches, and eliminations fill in others. Elimination then
+follows another tree: the parent of k is the last joint before k with a nonzero entry when k is
+eliminated (Liu 1990, the elimination tree, from the last to the first).
 
-:mod:`.mimic` has the same as arrays, with dense matrices.
+:mod:`.mimic` has the same on arrays, with dense matrices.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ Rows = list[list[Scalar]]
 
 @dataclass(frozen=True, kw_only=True)
 class Coupling:
-    """From the free joints to all and back.
+    """Conversion from the free joints to all joints and back.
 
     Members
     -------
-    model : the robot with every joint as one of its own.
+    model : the robot with every joint independent.
     free : the robot in the coordinates of its free joints.
-    ties : of each body's joint.
+    ties : the tie of each body's joint.
     region : as for :func:`.rnea.rnea_scalars`, with the pass ``tie``.
     """
 
@@ -47,7 +47,7 @@ class Coupling:
     region: Callable[[str, int], AbstractContextManager[object]]
 
     def positions(self, q: Sequence[Scalar]) -> list[Scalar]:
-        """Return the positions of all joints, (nq,) scalars [rad | m], from those of the free."""
+        """Return the positions of all joints, (nq,) scalars [rad | m], from the free joints'."""
         return self._spread(q, self.free.q_slices, offsets=True)
 
     def rates(self, qd: Sequence[Scalar]) -> list[Scalar]:
@@ -55,7 +55,7 @@ class Coupling:
         return self._spread(qd, self.free.v_slices, offsets=False)
 
     def efforts(self, tau: Sequence[Scalar]) -> list[Scalar]:
-        """Return the free joints' efforts, (nr,) scalars, from those at all joints."""
+        """Return the free joints' efforts, (nr,) scalars, from those of all joints."""
         gathered: list[Scalar] = [0.0] * self.free.nv
         bodies = owners(self.free)
         for k, (column, ratio) in enumerate(self.columns()):
@@ -64,23 +64,22 @@ class Coupling:
         return gathered
 
     def columns(self) -> list[tuple[int, float]]:
-        """Return G: for each joint's velocity the free joint's, and the ratio."""
-        own = self.free.v_slices
+        """Return G: for each joint's velocity the index of the free joint's, and the ratio."""
+        v_slices = self.free.v_slices
         return [
-            (own[tie.leader].start + k, tie.ratio)
+            (v_slices[tie.leader].start + k, tie.ratio)
             for body, tie in zip(self.model.bodies, self.ties, strict=True)
             for k in range(body.joint.kind.nv)
         ]
 
     def of_columns(self, rows: Sequence[Sequence[Scalar]]) -> Rows:
-        """Return a matrix (m, nv) of something by each joint's rate by the free ones': ``A G``."""
+        """Return ``A G`` for a matrix A (m, nv) with a column for each joint's rate."""
         return [self.efforts(row) for row in rows]
 
     def square(self, matrix: Sequence[Sequence[Scalar]], *, symmetric: bool = False) -> Rows:
         """Return ``G^T A G``, (nr, nr) scalars.
 
-        ``symmetric`` : the upper triangle's are the same objects as the lower one's, which alone
-        are made.
+        ``symmetric`` : compute only the lower triangle; the upper one has the same objects.
         """
         members: list[list[tuple[int, float]]] = [[] for _ in range(self.free.nv)]
         for k, (column, ratio) in enumerate(self.columns()):
@@ -110,12 +109,12 @@ class Coupling:
     ) -> list[Scalar]:
         every: list[Scalar] = []
         for k, tie in enumerate(self.ties):
-            given = free[places[tie.leader]]
+            leader_values = free[places[tie.leader]]
             if tie.leader == k:
-                every.extend(given)  # a sum of a list and an array is an array
+                every.extend(leader_values)  # a sum of a list and an array is an array
             else:
                 with self.region("tie", k + 1):
-                    moved = scaled_sum((tie.ratio,), (given[0],))
+                    moved = scaled_sum((tie.ratio,), (leader_values[0],))
                     every.append(add(moved, tie.offset if offsets else 0.0))
         return every
 
@@ -129,20 +128,20 @@ def coupling_of(
 
 
 def elimination_parents(model: Model) -> tuple[int, ...]:
-    """Return for each velocity the next one on the way that eliminating it takes, -1 for none.
+    """Return each velocity's parent in the elimination tree, -1 for none.
 
-    In a tree of joints that is the one before it on the way to the base: that before it in its own
-    joint, or the last of the parent's.
+    In a tree of joints that is the velocity before it on the path to the base: the one before it in
+    the same joint, or the last of the parent's joint.
     """
     slices = uncoupled(model).v_slices
     parents: list[int] = []
-    for body, own in zip(model.bodies, slices, strict=True):
+    for body, v_at in zip(model.bodies, slices, strict=True):
         parents.append(-1 if body.parent < 0 else slices[body.parent].stop - 1)
-        parents.extend(range(own.start, own.stop - 1))
+        parents.extend(range(v_at.start, v_at.stop - 1))
     if not model.coupled:
         return tuple(parents)
     columns = coupling_of(model).columns()
-    # Entries of each row left of its diagonal: of joints whose members carry each other.
+    # Entries of each row left of its diagonal, for joints on a common path.
     rows: list[set[int]] = [set() for _ in range(model.nv)]
     for k in range(len(parents)):
         above = k
@@ -153,14 +152,14 @@ def elimination_parents(model: Model) -> tuple[int, ...]:
                 if low < high:
                     rows[high].add(low)
             above = parents[above]
-    found = [-1] * model.nv
+    elimination = [-1] * model.nv
     for k in reversed(range(model.nv)):
         if rows[k]:
-            found[k] = max(rows[k])
-            rows[found[k]] |= rows[k] - {found[k]}
-    return tuple(found)
+            elimination[k] = max(rows[k])
+            rows[elimination[k]] |= rows[k] - {elimination[k]}
+    return tuple(elimination)
 
 
 def owners(model: Model) -> list[int]:
-    """Return the number of the body, from 1 on, whose joint has each velocity."""
-    return [i + 1 for i, own in enumerate(model.v_slices) for _ in range(own.start, own.stop)]
+    """Return for each velocity the number of its body, from 1."""
+    return [i + 1 for i, v_at in enumerate(model.v_slices) for _ in range(v_at.start, v_at.stop)]

@@ -2,9 +2,9 @@
 
 Source: Featherstone 2008, chapter 6: with the composite inertia ``IC_i`` of the subtree that joint
 i moves, ``M_ij = S_j^T X^T ... X^T (IC_i S_i)`` for every joint j between body i and the base. The
-momentum ``IC_i S_i`` is read off the composite (an axis is a unit vector), not multiplied.
+momentum ``IC_i S_i`` is read off the composite without products, as an axis is a unit vector.
 
-For graphs, where each operation has its price; :mod:`.general.recursion` has the dense form.
+:mod:`.general.recursion` has the dense form.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .spatial import JointTransform
 
 
 def empty_square(n: int) -> list[list[Scalar]]:
-    """Return an (n, n) list of constant zeros, whose rows are distinct lists."""
+    """Return an (n, n) list of constant zeros with distinct rows."""
     return [[0.0] * n for _ in range(n)]
 
 
@@ -32,7 +32,7 @@ def crba_scalars(
     q: Sequence[Scalar],
     region: Region = no_region,
 ) -> list[list[Scalar]]:
-    """Return the joint-space inertia matrix M(q) with the armature, over any scalar.
+    """Return the joint-space inertia matrix M(q) including the armature, over any scalar.
 
     Arguments
     ---------

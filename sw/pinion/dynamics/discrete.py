@@ -1,10 +1,10 @@
-r"""One step of a simulation and its gradient: discrete-time dynamics for model predictive control.
+r"""Discrete-time dynamics for model predictive control: a simulation step and its gradient.
 
 The state is ``x = [q; qd]``, positions first, joints in the model's order; the input is ``u = tau``
 and is held constant over the step (zero-order hold). With forward dynamics ``qdd = FD(q, qd, tau)``
 and its gradient ``Fq, Fv, M^-1``, a step of length h is one of
 
-**semi_implicit** (symplectic Euler, as most physics engines do it): the new rates move positions.
+**semi_implicit** (symplectic Euler, as in most physics engines): the new rates move positions.
 
     qd+ = qd + h FD(q, qd, tau)         A = [ 1 + h^2 Fq    h (1 + h Fv) ]    B = [ h^2 M^-1 ]
     q+  = q + h qd+                         [ h Fq          1 + h Fv     ]        [ h M^-1   ]
@@ -13,12 +13,12 @@ and its gradient ``Fq, Fv, M^-1``, a step of length h is one of
 x, x + h/2 k1, x + h/2 k2, x + h k3, weighted 1, 2, 2, 1 in sixths. Its gradient is the exact one of
 these four stages by the chain rule, not the continuous one multiplied by h.
 
-Both are of the step as it is computed, so that ``x+(x + d) = x+ + A d`` holds to first order in d
-whatever h is. Positions of revolute and prismatic joints add, and an angle is not wrapped; those of
-other joints move by ``integrate`` and their changes are tangent, nv of them, in both methods:
-:mod:`pinion.dynamics.general.discrete` has the equations for all joints, and the functions on
-arrays use them for every robot. :func:`discrete_dynamics_scalars` is the step where positions add,
-over any scalar, so that it can be traced.
+Both gradients are exact for the step as computed: ``x+(x + d) = x+ + A d`` holds to first order in
+d for any h. Positions of revolute and prismatic joints add, and angles are not wrapped; those of
+other joints move by ``integrate`` and their nv changes are tangent, in both methods:
+:mod:`pinion.dynamics.general.discrete` has the equations for all joints, and the array functions
+use them for every robot. :func:`discrete_dynamics_scalars` is the step for positions that add, over
+any scalar, so it can be traced.
 """
 
 from __future__ import annotations
@@ -71,7 +71,6 @@ __all__ = [
 ]
 
 
-# Many parameters: the quantities of the equation, and the terms that rows switch.
 def discrete_dynamics_scalars(
     model: Model,
     q: Sequence[Scalar],
@@ -88,17 +87,17 @@ def discrete_dynamics_scalars(
 
     Arguments
     ---------
-    q, qd, tau : (nv,) scalars, joint positions [rad | m], rates and the efforts held [N m | N].
+    q, qd, tau : (nv,) scalars, joint positions [rad | m], rates and constant efforts [N m | N].
     dt : length of the step [s].
-    f_ext : for each body the external force on it, ``[angular; linear]`` in its own coordinates
-        about its origin [N m, N], held in those coordinates.
+    f_ext : external force on each body, ``[angular; linear]`` in body coordinates about its origin
+        [N m, N], constant in those coordinates.
     method : one of ``STEP_METHODS``.
     joint_terms, friction_width : as for :func:`.joint_terms.joint_terms_of`.
 
     Raises
     ------
-    DynamicsError : a joint is neither revolute nor prismatic: steps of its positions need a
-        quotient whose value near zero is a limit, which cannot be traced.
+    DynamicsError : a joint is neither revolute nor prismatic: its step needs a quotient that has
+        only a limit at zero, which cannot be traced.
     """
     check_choice("method", method, STEP_METHODS)
     check_single_dof(model)
@@ -118,7 +117,6 @@ def discrete_dynamics_scalars(
     return q_next, qd_next
 
 
-# Many parameters: the quantities of the equation, and the terms that rows switch.
 def discrete_dynamics(
     model: Model,
     q: ArrayLike,
@@ -142,30 +140,26 @@ def discrete_dynamics(
     method : ``semi_implicit`` (order 1, one forward dynamics) or ``rk4`` (order 4, four).
     f_ext : (bodies, 6) or (n, bodies, 6) float, external force on each body, ``[angular; linear]``
         in the body's coordinates about its origin [N m, N], constant there over the step.
-    joint_terms, friction_width : what joints add besides their armature, as for
+    joint_terms, friction_width : joint terms besides the armature, as for
         :func:`.joint_terms.joint_terms_of`. Steps are explicit in them: keep ``dt`` times damping,
         or times the slope of friction, below the joint's inertia.
 
     Returns
     -------
     q_next, qd_next : (nq,) or (n, nq), and (nv,) or (n, nv) float64, positions (angles not wrapped)
-        and rates after the step. Limits of the joints have no part in it.
+        and rates after the step. Joint limits are ignored.
 
     Raises
     ------
-    DynamicsError : a shape does not fit, a number is not finite, dt is not above zero, the method
-        does not exist, or the step is so long that its result is not finite.
+    DynamicsError : a shape does not fit, a number is not finite, dt is not positive, the method is
+        unknown, or the step is so long that its result is not finite.
     """
-    check_choice("method", method, STEP_METHODS)
-    h = _checked_step(dt)
-    terms: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
-    x = _start(model, q, qd, tau, f_ext, terms)
+    terms = {"joint_terms": joint_terms, "friction_width": friction_width}
+    x = _start(model, q, qd, tau, dt, method, f_ext, terms)
     with np.errstate(over="ignore", invalid="ignore"):
-        ends = step(model, x.forward, x.q, x.qd, h, method)
-    return _shaped(h, x, *ends)
+        return x.shaped(*step(model, x.forward, x.q, x.qd, x.dt, method))
 
 
-# Many parameters: the quantities of the equation, and the terms that rows switch.
 def discrete_derivatives(
     model: Model,
     q: ArrayLike,
@@ -178,7 +172,7 @@ def discrete_derivatives(
     joint_terms: bool | Sequence[str] = (),
     friction_width: float = FRICTION_WIDTH,
 ) -> tuple[Array, Array]:
-    """Gradient of :func:`discrete_dynamics` by the state ``x = [q; qd]`` and by the input ``tau``.
+    """Return the gradient of :func:`discrete_dynamics` by the state ``[q; qd]`` and by ``tau``.
 
     Arguments
     ---------
@@ -195,27 +189,31 @@ def discrete_derivatives(
     ------
     DynamicsError : as for :func:`discrete_dynamics`.
     """
-    check_choice("method", method, STEP_METHODS)
-    h = _checked_step(dt)
-    terms: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
-    x = _start(model, q, qd, tau, f_ext, terms)
+    terms = {"joint_terms": joint_terms, "friction_width": friction_width}
+    x = _start(model, q, qd, tau, dt, method, f_ext, terms)
     with np.errstate(over="ignore", invalid="ignore"):
-        parts = step_derivatives(model, x.gradient, x.q, x.qd, h, method)
-    return _shaped(h, x, *parts)
+        return x.shaped(*step_derivatives(model, x.gradient, x.q, x.qd, x.dt, method))
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Start:
-    """Checked states with a batch in front, and dynamics under the efforts and forces given.
+    """Checked states with a batch axis in front, the step, and dynamics under efforts and forces.
 
-    ``batch`` is the shape that the caller gave: () for one state, and then n is 1.
+    ``batch`` is the caller's batch shape: () for one state, in which case n is 1.
     """
 
     q: Array
     qd: Array
+    dt: float
     forward: Forward
     gradient: Gradient
     batch: tuple[int, ...]
+
+    def shaped(self, *results: Array) -> tuple[Array, Array]:
+        """Return two finite results, without the batch axis if the caller passed one state."""
+        check_result(self.dt, *results)
+        first, second = (result.reshape(*self.batch, *result.shape[1:]) for result in results)
+        return first, second
 
 
 def _start(
@@ -223,16 +221,20 @@ def _start(
     q: ArrayLike,
     qd: ArrayLike,
     tau: ArrayLike,
+    dt: float,
+    method: StepMethod,
     f_ext: ArrayLike | None,
     terms: Mapping[str, Any],
 ) -> _Start:
+    check_choice("method", method, STEP_METHODS)
+    dt = _checked_step(dt)
     states = configurations(model, q=q, qd=qd, tau=tau)
     batch = states["q"].shape[:-1]
     x = {name: array.reshape(-1, array.shape[-1]) for name, array in states.items()}
     scalars = model.single_dof or model.coupled
     make = _scalar_dynamics if scalars else _general_dynamics
     forward, gradient = make(model, x["tau"], f_ext, batch, terms)
-    return _Start(q=x["q"], qd=x["qd"], forward=forward, gradient=gradient, batch=batch)
+    return _Start(q=x["q"], qd=x["qd"], dt=dt, forward=forward, gradient=gradient, batch=batch)
 
 
 def _scalar_dynamics(
@@ -242,15 +244,16 @@ def _scalar_dynamics(
     batch: tuple[int, ...],
     terms: Mapping[str, Any],
 ) -> tuple[Forward, Gradient]:
-    """Return the scalar algorithms on arrays (n, nv); one state goes through them as plain floats,
-    which are several times as fast as arrays of length 1.
+    """Return the scalar algorithms on arrays (n, nv).
+
+    One state is computed in plain floats, several times as fast as arrays of length 1.
     """
     forces = checked_forces(model, f_ext, batch)
 
     def split(array: Array) -> list[Scalar]:
         return columns_of(array.reshape(*batch, array.shape[-1]))
 
-    def whole(rows: Sequence[Sequence[Scalar]]) -> Array:
+    def matrix(rows: Sequence[Sequence[Scalar]]) -> Array:
         return matrix_of(rows, batch).reshape(*tau.shape, model.nv)
 
     def forward(q: Array, qd: Array) -> Array:
@@ -258,9 +261,9 @@ def _scalar_dynamics(
         return vector_of(qdd, batch).reshape(tau.shape)
 
     def gradient(q: Array, qd: Array) -> tuple[Array, Array, Array, Array]:
-        found = fd_derivatives_scalars(model, split(q), split(qd), split(tau), forces, **terms)
-        qdd = vector_of(found.qdd, batch).reshape(tau.shape)
-        return qdd, whole(found.dqdd_dq), whole(found.dqdd_dqd), whole(found.minv)
+        fd = fd_derivatives_scalars(model, split(q), split(qd), split(tau), forces, **terms)
+        qdd = vector_of(fd.qdd, batch).reshape(tau.shape)
+        return qdd, matrix(fd.dqdd_dq), matrix(fd.dqdd_dqd), matrix(fd.minv)
 
     return forward, gradient
 
@@ -273,15 +276,15 @@ def _general_dynamics(
     terms: Mapping[str, Any],
 ) -> tuple[Forward, Gradient]:
     """Return the dense algorithms for joints of any kind."""
-    given = wrenches(model, f_ext, batch)
-    forces = None if given is None else given.reshape(len(tau), *given.shape[-2:])
-    chosen = joint_terms_of(model, **terms)
+    external = wrenches(model, f_ext, batch)
+    forces = None if external is None else external.reshape(len(tau), *external.shape[-2:])
+    joint_terms = joint_terms_of(model, **terms)
 
     def forward(q: Array, qd: Array) -> Array:
-        return recursion.aba(pose_of(model, q), qd, tau, forces, chosen)
+        return recursion.aba(pose_of(model, q), qd, tau, forces, joint_terms)
 
     def gradient(q: Array, qd: Array) -> tuple[Array, Array, Array, Array]:
-        return derivatives.fd_derivatives(pose_of(model, q), qd, tau, forces, chosen)
+        return derivatives.fd_derivatives(pose_of(model, q), qd, tau, forces, joint_terms)
 
     return forward, gradient
 
@@ -294,14 +297,7 @@ def _checked_step(dt: float) -> float:
     try:
         step = float(dt)
     except (TypeError, ValueError):
-        raise DynamicsError(f"dt is {dt!r}, pass one number of seconds above zero.") from None
+        raise DynamicsError(f"dt is {dt!r}, pass a positive number of seconds.") from None
     if not 0.0 < step < float("inf"):
-        raise DynamicsError(f"dt is {dt}, pass a finite number of seconds above zero.")
+        raise DynamicsError(f"dt is {dt}, pass a finite positive number of seconds.")
     return step
-
-
-def _shaped(h: float, x: _Start, *results: Array) -> tuple[Array, Array]:
-    """Return two finite results, without the batch where the caller gave one state."""
-    check_result(h, *results)
-    first, second = (result.reshape(*x.batch, *result.shape[1:]) for result in results)
-    return first, second

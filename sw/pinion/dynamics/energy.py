@@ -1,7 +1,7 @@
 """Kinetic and potential energy of a robot, over any scalar.
 
 Inverse dynamics must satisfy the power identity ``qd . tau = d/dt (kinetic + potential)``; these
-two functions share no recursion with it. They can be traced; :mod:`.general.energy` has them as
+two functions share no recursion with it. They can be traced; :mod:`.general.energy` has them on
 arrays.
 """
 
@@ -23,7 +23,7 @@ from .spatial import NOTHING, Spatial, dot, inertia_times, plus
 def kinetic_energy_scalars(
     model: Model, q: Sequence[Scalar], qd: Sequence[Scalar], region: Region = no_region
 ) -> Scalar:
-    """Return the sum of ``1/2 v^T I v`` over the bodies, and of what rotors have [J].
+    """Return the sum of ``1/2 v^T I v`` over the bodies, including the armature's energy [J].
 
     ``q`` : (nq,) scalars, joint positions [rad | m]; ``qd`` : (nv,) scalars, rates; ``region`` : as
     for :func:`.rnea.rnea_scalars`, with the pass ``forward``. Velocities are spatial, by
@@ -36,15 +36,15 @@ def kinetic_energy_scalars(
     velocities: list[Spatial] = []
     twice: Scalar = 0.0
     slices = zip(model.bodies, model.q_slices, model.v_slices, strict=True)
-    for i, (body, at, own) in enumerate(slices):
+    for i, (body, at, v_at) in enumerate(slices):
         with region("forward", i + 1):
             v = NOTHING if body.parent < 0 else velocities[body.parent]
             v = joint_transform(body.joint, q[at]).motion_to_child(*v)
-            angular, linear = v = plus(v, joint_motion(body.joint, qd[own]))
+            angular, linear = v = plus(v, joint_motion(body.joint, qd[v_at]))
             velocities.append(v)
             moment, momentum = inertia_times(body.inertia, angular, linear)
             twice = add(twice, add(dot(angular, moment), dot(linear, momentum)))
-            for rate in qd[own] if body.joint.armature != 0.0 else ():
+            for rate in qd[v_at] if body.joint.armature != 0.0 else ():
                 twice = add(twice, mul(float(body.joint.armature), mul(rate, rate)))
     with region("forward", len(model.bodies)):
         return mul(0.5, twice)
@@ -56,8 +56,8 @@ def potential_energy_scalars(
     """Return ``-sum m g . c`` over the bodies' centres of mass c [J], zero at the base's origin.
 
     ``q`` : (nq,) scalars, joint positions [rad | m]; ``region`` : as for
-    :func:`.rnea.rnea_scalars`, with the pass ``moment``. It is the whole robot's first moment along
-    gravity; springs have no part in it.
+    :func:`.rnea.rnea_scalars`, with the pass ``moment``. It follows from the robot's first moment
+    along gravity; springs are not included.
     """
     check_mass(model)
     if model.coupled:

@@ -1,26 +1,25 @@
 r"""Gradient of forward dynamics, in two partitions.
 
 Source: Algorithm 3 of Plancher et al. 2021 (after Carpentier and Mansard 2018). Inverse and forward
-dynamics undo each other, ``tau = ID(q, qd, FD(q, qd, tau))``, so that by the chain rule
+dynamics are inverse to each other, ``tau = ID(q, qd, FD(q, qd, tau))``, so by the chain rule
 
     d qdd / du = -M^-1 d ID / du        at the accelerations qdd = FD(q, qd, tau), u = q or qd.
 
-:func:`fd_derivatives_from_minv_scalars` is Algorithm 3 word for word, with qdd and M^-1 given, as a
+:func:`fd_derivatives_from_minv_scalars` is Algorithm 3 itself, with qdd and M^-1 given, as a
 controller keeps them from its last step. :func:`fd_derivatives_scalars` starts from q, qd and tau:
 
     M = CRBA(q) = L^T D L,  qdd = M^-1 (tau - RNEA(q, qd, 0)),  then Algorithm 3,
 
-with M^-1 b from the inverse factors (:func:`.ltdl.solve`): M^-1 itself is no step on the way, and
-costs nothing where nobody reads it. CRBA's composites are those of the gradient: a graph
-of operations holds them once.
+with M^-1 b from the inverse factors (:func:`.ltdl.solve`): M^-1 itself is not needed, and costs
+nothing if it is not read. CRBA's composites are also the gradient's: a graph of operations has them
+once.
 
-**A base that floats** answers to some changes all alone: to a turn, which turns gravity as it sees
-it, and to a change of its linear velocity v, which is in its own turning axes. All that it carries
-would have to accelerate by the same da (:mod:`.rnea_derivatives`), and the base's own acceleration
-changes by -da so that nothing does: a column of M^-1 times columns of M.
+**A floating base** alone responds to some changes: to a rotation, which turns gravity as it sees
+it, and to a change of its linear velocity v, which is in its own rotating axes. Everything that it
+carries would have to accelerate by the same da (:mod:`.rnea_derivatives`), and the base's own
+acceleration changes by -da so that nothing does: a column of M^-1 times columns of M.
 
-Both leave out what is zero in a tree; :mod:`.general.derivatives` is Algorithm 3 with dense
-products.
+Both skip the zeros of a tree; :mod:`.general.derivatives` is Algorithm 3 with dense products.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class ForwardGradient:
     -------
     qdd : (nv,) joint accelerations.
     dqdd_dq, dqdd_dqd : (nv, nv), entry ``[i][j]`` is the derivative of ``qdd_i`` by joint j.
-    minv : (nv, nv) inverse of the joint-space inertia matrix, which is also ``dqdd/dtau``.
+    minv : (nv, nv) inverse of the joint-space inertia matrix, ``dqdd/dtau``.
     """
 
     qdd: list[Scalar]
@@ -59,7 +58,6 @@ class ForwardGradient:
     minv: Rows
 
 
-# Many parameters: the quantities of the equation, and the terms that rows switch.
 def fd_derivatives_scalars(
     model: Model,
     q: Sequence[Scalar],
@@ -79,8 +77,8 @@ def fd_derivatives_scalars(
     q : (nq,) scalars, joint positions [rad | m].
     qd, tau : (nv,) scalars, joint rates and efforts [N m | N].
     f_ext, region, method, joint_terms, friction_width : as for
-        :func:`.rnea_derivatives.rnea_derivatives_scalars`; passes are those of the algorithms used
-        and ``solve``.
+        :func:`.rnea_derivatives.rnea_derivatives_scalars`; the passes are those of the algorithms
+        used and ``solve``.
     """
     n = model.nv
     M = crba_scalars(model, q, region=region)
@@ -93,10 +91,10 @@ def fd_derivatives_scalars(
     with region("solve", 1):
         qdd = solve(factored, scaled, [sub(tau[k], bias[k]) for k in range(n)])
     by_q, by_qd = rnea_derivatives_scalars(model, q, qd, qdd, f_ext, region, method=method, **terms)
-    found: list[Rows] = []
-    every = uncoupled(model)
-    known = answers_of_bases(model, q, qd, joint_terms_of(every, joint_terms, friction_width))
-    for gradient, of_bases in zip((by_q, by_qd), known, strict=True):
+    solutions: list[Rows] = []
+    of_joints = joint_terms_of(uncoupled(model), joint_terms, friction_width)
+    base_columns = answers_of_bases(model, q, qd, of_joints)
+    for gradient, of_bases in zip((by_q, by_qd), base_columns, strict=True):
         solved: Rows = []
         for j in range(n):
             with at_body("solve", j + 1):
@@ -105,46 +103,45 @@ def fd_derivatives_scalars(
                     continue
                 column = solve(factored, scaled, [gradient[k][j] for k in range(n)])
                 solved.append([sub(0.0, entry) for entry in column])
-        found.append([[solved[j][i] for j in range(n)] for i in range(n)])
+        solutions.append([[solved[j][i] for j in range(n)] for i in range(n)])
     minv = inverse(parents, factored, at_body)
-    return ForwardGradient(qdd=qdd, dqdd_dq=found[0], dqdd_dqd=found[1], minv=minv)
+    return ForwardGradient(qdd=qdd, dqdd_dq=solutions[0], dqdd_dqd=solutions[1], minv=minv)
 
 
 def answers_of_bases(
     model: Model, q: Sequence[Scalar], qd: Sequence[Scalar], terms: JointTerms
 ) -> tuple[dict[int, list[Scalar]], dict[int, list[Scalar]]]:
-    """Return the columns of dqdd/dq and of dqdd/dqd that a joint at the base answers to alone.
+    """Return the columns of dqdd/dq and of dqdd/dqd to which only a joint at the base responds.
 
-    They are those whose change of motion is an acceleration along the joint's own axes: of a
-    free-flyer, and of a planar joint, all positions and the rates of its shifts. A base with terms
-    of its own, which hold on to the ground, answers to none alone.
+    Their change of motion is an acceleration along the joint's own axes: all positions of a
+    free-flyer or planar joint, and the rates of its shifts. There are none for a base with joint
+    terms, which act between it and the ground.
     """
-    found: tuple[dict[int, list[Scalar]], dict[int, list[Scalar]]] = ({}, {})
-    places = uncoupled(model).v_slices  # of the terms: every joint has its own
+    answers: tuple[dict[int, list[Scalar]], dict[int, list[Scalar]]] = ({}, {})
+    places = uncoupled(model).v_slices  # of the terms: every joint has its own slice
     slices = zip(model.bodies, model.q_slices, model.v_slices, places, strict=True)
-    for body, at, own, place in slices:
+    for body, at, v_at, term_at in slices:
         if body.parent >= 0 or body.joint.kind.simple:
             continue
-        if any(terms.acts_on(k) for k in range(place.start, place.stop)):
+        if any(terms.acts_on(k) for k in range(term_at.start, term_at.stop)):
             continue
-        numbered = list(zip(range(own.start, own.stop), axes(body.joint), strict=True))
+        numbered = list(zip(range(v_at.start, v_at.stop), axes(body.joint), strict=True))
         X = joint_transform(body.joint, q[at])
         still = [0.0] * len(numbered)
-        motion, before = forward_step(body.joint, base_motion(model), X, qd[own], still)
+        motion, before = forward_step(body.joint, base_motion(model), X, qd[v_at], still)
         shifts = {axis.along: m for m, axis in numbered if not axis.turns}
-        pairs = columns(body.joint, motion, before, qd[own])
+        pairs = columns(body.joint, motion, before, qd[v_at])
         for (k, _), pair in zip(numbered, pairs, strict=True):
-            for columns_found, column in zip(found, pair, strict=True):
+            for answer, column in zip(answers, pair, strict=True):
                 turning = not all(map(is_zero, (*column.dw, *column.dal)))
                 if turning or any(not is_zero(column.da[x]) for x in {0, 1, 2} - set(shifts)):
                     continue
-                columns_found[k] = [0.0] * model.nv
+                answer[k] = [0.0] * model.nv
                 for x, m in shifts.items():
-                    columns_found[k][m] = sub(0.0, column.da[x])
-    return found
+                    answer[k][m] = sub(0.0, column.da[x])
+    return answers
 
 
-# Many parameters: the quantities of the equation, and the terms that rows switch.
 def fd_derivatives_from_minv_scalars(
     model: Model,
     q: Sequence[Scalar],
@@ -165,7 +162,7 @@ def fd_derivatives_from_minv_scalars(
     q : (nq,) scalars, joint positions [rad | m].
     qd, qdd : (nv,) scalars, joint rates and accelerations.
     minv : (nv, nv) scalars, the inverse of the joint-space inertia matrix at q. Only its lower
-        triangle is read, and no entry of two joints that share no joint on their ways to the base.
+        triangle is read, without entries of two joints whose paths to the base share no joint.
     f_ext, region, method, joint_terms, friction_width : as for
         :func:`.rnea_derivatives.rnea_derivatives_scalars`; ``solve`` is the pass of the product, by
         rows.
@@ -181,9 +178,9 @@ def fd_derivatives_from_minv_scalars(
         joint_terms=joint_terms,
         friction_width=friction_width,
     )
-    known = structured(model, minv)
-    first = minus_product(model, known, by_q, region)
-    return first, minus_product(model, known, by_qd, region)
+    minv_rows = structured(model, minv)
+    first = minus_product(model, minv_rows, by_q, region)
+    return first, minus_product(model, minv_rows, by_qd, region)
 
 
 def minus_minv_times_scalars(
@@ -193,17 +190,18 @@ def minus_minv_times_scalars(
     dtau_dqd: Sequence[Sequence[Scalar]],
     region: Region = no_region,
 ) -> tuple[Rows, Rows]:
-    """Return ``dqdd/dq`` and ``dqdd/dqd`` from M^-1 and inverse dynamics' gradient: Algorithm 3's
-    last line alone.
+    """Return ``dqdd/dq`` and ``dqdd/dqd`` from M^-1 and inverse dynamics' gradient.
+
+    This is Algorithm 3's last line.
 
     Arguments
     ---------
     minv : as for :func:`fd_derivatives_from_minv_scalars`.
-    dtau_dq, dtau_dqd : (nv, nv) scalars. Entries of two joints of which none carries the other are
-        not read: they are zero.
+    dtau_dq, dtau_dqd : (nv, nv) scalars. Entries of two joints of which neither carries the other
+        are zero and are not read.
     region : ``solve`` is the pass.
     """
-    known, n = structured(model, minv), model.nv
+    minv_rows, n = structured(model, minv), model.nv
     parents = elimination_parents(model)
     on_the_way = [{i, *ancestors(parents, i)} for i in range(n)]
 
@@ -213,12 +211,12 @@ def minus_minv_times_scalars(
             for i in range(n)
         ]
 
-    first = minus_product(model, known, in_line(dtau_dq), region)
-    return first, minus_product(model, known, in_line(dtau_dqd), region)
+    first = minus_product(model, minv_rows, in_line(dtau_dq), region)
+    return first, minus_product(model, minv_rows, in_line(dtau_dqd), region)
 
 
 def trees(model: Model) -> list[int]:
-    """Return for each velocity the first of its tree: of the joint that hangs on the base."""
+    """Return for each velocity the first velocity of its tree, of the joint at the base."""
     first: list[int] = []
     for i, parent in enumerate(elimination_parents(model)):
         first.append(i if parent < 0 else first[parent])
@@ -236,7 +234,7 @@ def structured(model: Model, minv: Sequence[Sequence[Scalar]]) -> Rows:
 
 
 def minus_product(model: Model, minv: Rows, gradient: Rows, region: Region) -> Rows:
-    """Return ``-minv gradient``, (nv, nv), leaving out what is constant zero in either."""
+    """Return ``-minv gradient``, (nv, nv), without operations on constant zeros."""
     n = model.nv
     at_body = by_velocity(model, region)
     result: Rows = []

@@ -1,6 +1,6 @@
 r"""Second derivatives of forward dynamics, contracted with a vector, by implicit differentiation.
 
-Along ``rnea(q, qd, FD(q, qd, tau)) = tau`` all derivatives are those of tau. The second ones, with
+Both sides of ``rnea(q, qd, FD(q, qd, tau)) = tau`` have equal derivatives. The second ones, with
 ``lambda = M^-1 weights``, H for the Hessian blocks of ``lambda^T rnea`` at ``qdd = FD(q, qd, tau)``
 (:mod:`.rnea_second_derivatives`), N for its block by q and qdd, and Fq, Fv for the gradient, give
 those of ``weights^T FD``:
@@ -8,7 +8,7 @@ those of ``weights^T FD``:
     by q, q    - (Hqq + N Fq + (N Fq)^T)      by q, qd     - (Hqv + N Fv)
     by qd, qd  - Hvv                          by q, tau    - N M^-1
 
-and the rest is zero: qdd is affine in tau, with M^-1, which depends on q alone.
+and the others are zero: qdd is affine in tau, with M^-1, which depends on q only.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ Rows = list[list[Scalar]]
 
 @dataclass(frozen=True, kw_only=True)
 class ForwardSecondDerivatives:
-    """The blocks of the Hessian of a weighted sum of accelerations, each (nv, nv).
+    """Blocks of the Hessian of a weighted sum of accelerations, each (nv, nv).
 
     Members
     -------
-    q_q, qd_qd : by positions, and by rates, twice: symmetric.
+    q_q, qd_qd : twice by positions, and twice by rates: symmetric.
     q_qd, q_tau : entry ``[i][j]`` is by ``q_i`` and by ``qd_j``, or ``tau_j``.
     """
 
@@ -64,8 +64,8 @@ def fd_second_derivatives_scalars(
     q, qd, tau : (nv,) scalars, joint positions [rad | m], rates and efforts [N m | N].
     weights : (nv,) scalars, one for each acceleration.
     region, joint_terms, friction_width : as for
-        :func:`.rnea_second_derivatives.rnea_second_derivatives_scalars`; passes are those of the
-        algorithms used, ``solve`` among them.
+        :func:`.rnea_second_derivatives.rnea_second_derivatives_scalars`; the passes are those of
+        the algorithms used, including ``solve``.
 
     Raises
     ------

@@ -1,24 +1,23 @@
-r"""What joints add to rigid-body dynamics, over any scalar.
+r"""Joint terms in addition to rigid-body dynamics, over any scalar.
 
     tau = RNEA(q, qd, qdd) + armature qdd                       always
                            + armature (w x v)                   of a free-flyer, in MJCF files
-                           + a qd + b qd |qd| + c qd^3          damping, where asked for
-                           + friction step(qd / width)          where asked for
-                           + k x + l x^2 + m x^3, x = q - rest  stiffness, where asked for
+                           + a qd + b qd |qd| + c qd^3          damping, if selected
+                           + friction step(qd / width)          if selected
+                           + k x + l x^2 + m x^3, x = q - rest  stiffness, if selected
 
-with the figures of :class:`pinion.robot.Joint`, those of a joint with several velocities for each
-of them. Armature is a part of the inertia matrix, as in Pinocchio and MuJoCo. Coefficients of
-higher orders, which only MJCF files have, are MuJoCo's: damping is odd in the rate, a spring has
-a square that pushes one way.
+with the figures of :class:`pinion.robot.Joint`, which apply to each velocity of a joint. Armature
+is part of the inertia matrix, as in Pinocchio and MuJoCo. Higher-order coefficients, which only
+MJCF files have, are MuJoCo's: damping is odd in the rate, a spring's square term pushes one way.
 
-Dry friction opposes motion with one effort whatever the speed, which has no gradient where motion
-turns round. Here it grows to its full effort within ``width`` of rest,
+Dry friction opposes motion with the same effort at any speed, so it has no gradient where motion
+reverses. Here it grows to its full effort within ``width`` of rest,
 
     step(x) = x (15 - 10 x^2 + 3 x^4) / 8     for x from -1 to 1, and the sign of x outside,
 
-the polynomial of the lowest degree that meets the constants with two derivatives. Its own is
-``15 / 8 (1 - x^2)^2``. Both need a clamp and products alone, so that floats, programs and cores
-have the same function.
+the polynomial of lowest degree that joins the constants with two continuous derivatives. Its
+derivative is ``15 / 8 (1 - x^2)^2``. Both need only a clamp and products, so that floats, programs
+and cores have the same function.
 """
 
 from __future__ import annotations
@@ -36,25 +35,25 @@ from .checks import DynamicsError, check_mass
 from .scalar import Scalar, absolute, add, clamp, is_zero, less, mul, select, sub
 
 JOINT_TERMS = ("damping", "friction", "stiffness")
-"""Terms that come when they are asked for, by the members of a joint that hold their figures."""
+"""Optional terms, named after the members of a joint."""
 
 FRICTION_WIDTH = 0.05
-"""Rate at which dry friction has its full effort, where none is given [rad/s | m/s]."""
+"""Default rate at which dry friction reaches its full effort [rad/s | m/s]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JointTerms:
-    """Figures for each velocity, (nv,) each: constants of the robot, 0.0 for what is not wanted.
+    """Figures for each velocity, (nv,) each: constants of the robot, 0.0 if not selected.
 
     Members
     -------
-    armature : inertia of rotors, seen at the joint [kg m^2 | kg].
+    armature : inertia of rotors, reflected to the joint [kg m^2 | kg].
     damping : [N m s/rad | N s/m]. friction : [N m | N].
     damping_poly, stiffness_poly : (nv, 2) coefficients of second and third order.
-    stiffness, rest : of springs [N m/rad | N/m], and where they give no effort [rad | m].
-    turning : where the velocities of the free-flyer start whose armature acts in base axes, for
-        each of its linear velocities; -1 for any other.
-    places : of each velocity's position in q, -1 where its joint has several.
+    stiffness, rest : of springs [N m/rad | N/m], and their positions of zero effort [rad | m].
+    turning : for each linear velocity of a free-flyer whose armature acts in base axes, the index
+        of its first velocity; -1 for any other.
+    places : index of each velocity's position in q, -1 if its joint has several.
     width : rate within which friction changes sign [rad/s | m/s]; 0.0 for a jump.
     """
 
@@ -70,19 +69,19 @@ class JointTerms:
     turning: tuple[int, ...]
 
     def acts_on(self, k: int) -> bool:
-        """Whether velocity k has any of the terms."""
+        """Return whether velocity k has any of the terms."""
         figures = (self.armature, self.damping, self.friction, self.stiffness)
         polynomials = (*self.damping_poly[k], *self.stiffness_poly[k])
         return any(figure[k] != 0.0 for figure in figures) or any(polynomials)
 
     def springs(self, k: int) -> bool:
-        """Whether velocity k has a spring."""
+        """Return whether velocity k has a spring."""
         return self.stiffness[k] != 0.0 or any(self.stiffness_poly[k])
 
     def effort(self, k: int, q: Sequence[Scalar], qd: Sequence[Scalar]) -> Scalar:
-        """Return what velocity k's joint needs besides inertia and ``armature qdd``.
+        """Return the effort at velocity k besides inertia and ``armature qdd``.
 
-        ``q`` (nq,) and ``qd`` (nv,) are those of the whole robot.
+        ``q`` (nq,) and ``qd`` (nv,) are the robot's.
         """
         total = mul(qd[k], self._drag(k, qd[k]))
         if (start := self.turning[k]) >= 0:
@@ -100,8 +99,9 @@ class JointTerms:
         return total
 
     def slope(self, k: int, qd: Sequence[Scalar]) -> Scalar:
-        """Return the derivative of :meth:`effort` by velocity k's rate; :meth:`across` has those by
-        other rates. A jump has the derivative zero.
+        """Return the derivative of :meth:`effort` by velocity k's rate, zero for a jump.
+
+        :meth:`across` has the derivatives by other rates.
         """
         damping: Scalar = self.damping[k]
         if any(self.damping_poly[k]):
@@ -111,12 +111,12 @@ class JointTerms:
         if self.friction[k] == 0.0 or self.width == 0.0:
             return damping
         x = self._clamped(qd[k])
-        rest = sub(1.0, mul(x, x))
+        falloff = sub(1.0, mul(x, x))
         full = 15.0 / 8.0 * self.friction[k] / self.width
-        return add(damping, mul(full, mul(rest, rest)))
+        return add(damping, mul(full, mul(falloff, falloff)))
 
     def across(self, k: int, qd: Sequence[Scalar]) -> dict[int, Scalar]:
-        """Return the derivatives of :meth:`effort` by other rates than its own, by number."""
+        """Return the derivatives of :meth:`effort` by other rates than its own, by index."""
         start = self.turning[k]
         if start < 0:
             return {}
@@ -126,7 +126,7 @@ class JointTerms:
         return {b: mul(m, wa), a: mul(-m, wb), a + 3: mul(m, vb), b + 3: mul(-m, va)}
 
     def rise(self, k: int, q: Sequence[Scalar]) -> Scalar:
-        """Return the derivative of :meth:`effort` by velocity k's position, the spring's."""
+        """Return the derivative of :meth:`effort` by velocity k's position, from its spring."""
         square, cube = self.stiffness_poly[k]
         if not (square or cube):
             return self.stiffness[k]
@@ -136,7 +136,7 @@ class JointTerms:
     def curvature(self, k: int, qd: Sequence[Scalar]) -> Scalar:
         """Return the derivative of :meth:`slope` by velocity k's rate.
 
-        Damping of second order changes it by a jump at rest, where it is that of positive rates.
+        With second-order damping it jumps at rest, where the value for positive rates is used.
         """
         total: Scalar = 0.0
         if any(self.damping_poly[k]):
@@ -177,34 +177,34 @@ class JointTerms:
         return mul(x, add(mul(square, inner), 15.0 / 8.0 * friction))
 
     def _clamped(self, rate: Scalar) -> Scalar:
-        """Return x of the step. Clamped first, it is never larger than one, whatever the rate."""
+        """Return x of the step. Clamped first, it never exceeds one."""
         return mul(clamp(rate, -self.width, self.width), 1.0 / self.width)
 
 
 def _across(k: int, start: int, qd: Sequence[Scalar]) -> tuple[list[Scalar], list[Scalar]]:
-    """Angular and linear rates of a free-flyer along the two axes behind that of velocity k."""
+    """Return angular and linear rates of a free-flyer along the two axes after velocity k's."""
     axes = [(k - start + shift) % 3 for shift in (1, 2)]
     return [qd[start + 3 + x] for x in axes], [qd[start + x] for x in axes]
 
 
 def _sign(x: Scalar) -> Scalar:
-    """Return -1, 0 or 1, of a float or of each of an array."""
+    """Return the sign, -1, 0 or 1, of a float or an array."""
     if getattr(x, "apply", None) is not None:
         raise DynamicsError(
-            "Dry friction that jumps with the sign of the rate cannot be traced: give a "
-            "friction_width above 0."
+            "Dry friction that jumps with the sign of the rate cannot be traced: give a positive "
+            "friction_width."
         )
     return cast("Scalar", np.sign(cast("Any", x)))
 
 
 def wanted_terms(joint_terms: bool | Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the terms asked for, in the order of ``JOINT_TERMS``.
+    """Return the names of the selected terms, in the order of ``JOINT_TERMS``.
 
-    True asks for all, and so does ``all`` among the names.
+    True, or ``all`` among the names, selects all.
 
     Raises
     ------
-    DynamicsError : there is no such term.
+    DynamicsError : unknown term.
     """
     if isinstance(joint_terms, bool):
         return JOINT_TERMS if joint_terms else ()
@@ -213,9 +213,9 @@ def wanted_terms(joint_terms: bool | Sequence[str]) -> tuple[str, ...]:
         return JOINT_TERMS
     for name in names:
         if name not in JOINT_TERMS:
-            what = "in every function without asking" if name == "armature" else "no joint term"
+            reason = "always included" if name == "armature" else "not a joint term"
             raise DynamicsError(
-                f"{name!r} is {what}: choose joint_terms from {', '.join(JOINT_TERMS)}, or all."
+                f"{name!r} is {reason}: choose joint_terms from {', '.join(JOINT_TERMS)}, or all."
             )
     return tuple(name for name in JOINT_TERMS if name in names)
 
@@ -223,7 +223,7 @@ def wanted_terms(joint_terms: bool | Sequence[str]) -> tuple[str, ...]:
 def joint_terms_of(
     model: Model, joint_terms: bool | Sequence[str] = (), friction_width: float = FRICTION_WIDTH
 ) -> JointTerms:
-    """Return the terms of a model's joints: armature, and those that are asked for.
+    """Return the terms of a model's joints: armature, and the selected ones.
 
     Parameters
     ----------
@@ -233,14 +233,14 @@ def joint_terms_of(
 
     Raises
     ------
-    DynamicsError : no such term, a width below zero or not finite, a joint of several positions
-        with a spring, or a robot without any mass: every function of inertia begins here.
+    DynamicsError : unknown term, a width that is negative or not finite, a joint of several
+        positions with a spring, or a robot without mass, as every function of inertia comes here.
     """
     check_mass(model)
     names = wanted_terms(joint_terms)
     if not 0.0 <= friction_width < math.inf:
         raise DynamicsError(
-            f"friction_width is {friction_width!r}, pass 0 or a finite rate above it [rad/s | m/s]."
+            f"friction_width is {friction_width!r}, pass 0 or a finite positive rate [rad/s | m/s]."
         )
     joints = [body.joint for body in model.bodies for _ in range(body.joint.kind.nv)]
     places: list[int] = []
@@ -254,8 +254,8 @@ def joint_terms_of(
         if kind.nq > 1 and spring and "stiffness" in names:
             raise DynamicsError(
                 f"The joint {body.joint.name!r} of {model.name!r} is {kind.value} and has a "
-                f"stiffness of {body.joint.stiffness:g}: springs are for joints of one position; "
-                "set it to 0."
+                f"stiffness of {body.joint.stiffness:g}: only joints of one position can have "
+                "springs; set it to 0."
             )
 
     def figures(name: str) -> tuple[float, ...]:

@@ -1,21 +1,21 @@
-r"""Where frames stand and how they move: placements, Jacobians, velocities.
+r"""Kinematics of frames: placements, Jacobians, velocities.
 
-A frame is a link of the robot's file: any name in ``Model.frames``, the links merged into other
-bodies and into the base included. The base's frame is the world.
+A frame is a link of the robot's file: any name in ``Model.frames``, including links merged into
+other bodies and into the base. The base's frame is the world.
 
-The rotation R of a body into the base is kept by its rows, which are the base's axes in the body's
-coordinates; they pass a joint like any vector. The unit vector of a joint's axis is a column of R.
-With e_j and p_j the axis and the origin of joint j, and p the frame's origin, all in base
+The rotation R of a body into the base is stored as its rows, which are the base's axes in the
+body's coordinates; they pass a joint like any vector. The unit vector of a joint's axis is a column
+of R. With e_j and p_j the axis and the origin of joint j, and p the frame's origin, all in base
 coordinates, a column of the Jacobian is (Featherstone 2008, section 2.4 and chapter 4)
 
     about e_j    [e_j; e_j x (p - p_j)]        along e_j    [0; e_j]
 
-for the frame's origin in base axes. ``REFERENCES`` says which point and which axes a caller may
-choose; the three have the meaning of Pinocchio's ``ReferenceFrame`` constants of the same names,
-here in the order ``[angular; linear]``.
+for the frame's origin in base axes. ``REFERENCES`` lists the choices of point and axes, which
+correspond to Pinocchio's ``ReferenceFrame`` constants of the same names, here in the order
+``[angular; linear]``.
 
-The functions over scalars can be traced: they visit the bodies between the frame and the base
-alone. On arrays :mod:`.general.kinematics` serves robots with joints that are neither revolute nor
+The functions over scalars can be traced; they visit only the bodies between the frame and the base.
+On arrays :mod:`.general.kinematics` serves robots with joints that are neither revolute nor
 prismatic.
 """
 
@@ -23,18 +23,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.dynamics.general.arrays import request
+from pinion.robot.errors import RobotError
+from pinion.robot.lookup import find_link
 from pinion.robot.model import Frame, Model
-from pinion.robot.rotation import IDENTITY_TRANSFORM
 
 from .axis import axis_motion, joint_motion, joint_transform, numbered_axes
-from .checks import Array, DynamicsError, check_choice, split, vector_of
+from .checks import Array, DynamicsError, check_choice, split
 from .coupled import coupling_of
 from .general import kinematics as general
 from .rnea import Region, no_region
@@ -57,14 +56,14 @@ from .spatial import (
 Reference = Literal["world", "local", "local_world_aligned"]
 
 REFERENCES: tuple[Reference, ...] = ("world", "local", "local_world_aligned")
-"""``world``: the point of the moving link that passes the base's origin, base axes (the spatial
-velocity in base coordinates). ``local``: the frame's own origin and axes. ``local_world_aligned``:
-the frame's own origin, base axes."""
+"""``world``: the point of the moving link at the base's origin, base axes (the spatial velocity in
+base coordinates). ``local``: the frame's origin and axes. ``local_world_aligned``: the frame's
+origin, base axes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pose:
-    """Where a frame stands in the base.
+    """Pose of a frame in the base.
 
     Members
     -------
@@ -86,31 +85,19 @@ class Pose:
         return vadd(vadd(x, y), z)
 
 
-_SHOWN = 20
-"""Names of links in a sentence at most."""
-
 BASE_POSE = Pose(R=((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)), p=ZERO)
 
 
 def frame_of(model: Model, name: str) -> Frame:
-    """Return the frame of a link by its name; :class:`DynamicsError` when there is none."""
-    for frame in model.frames:
-        if frame.name == name:
-            return frame
-    for number, body in enumerate(model.bodies):
-        if body.name == name:  # models that were put together by hand may list no frames
-            return Frame(name=name, body=number, placement=IDENTITY_TRANSFORM)
-    known = [frame.name for frame in model.frames]
-    near = get_close_matches(str(name), known, n=3) or known[:_SHOWN]
-    more = ", ..." if len(near) == _SHOWN < len(known) else ""
-    shown = (
-        f"try {', '.join(map(repr, near))}{more}" if near else "the model lists no frames at all"
-    )
-    raise DynamicsError(f"The robot {model.name!r} has no link called {name!r}: {shown}.")
+    """Return the frame of a link by its name; raise :class:`DynamicsError` if there is none."""
+    try:
+        return find_link(model, name)
+    except RobotError as error:
+        raise DynamicsError(str(error)) from None
 
 
 def path_to(model: Model, body: int) -> list[int]:
-    """Return the bodies from the base to ``body``, both ends that move included; [] for -1."""
+    """Return the bodies from the base to ``body``, including ``body``; [] for -1."""
     path: list[int] = []
     while body >= 0:
         path.append(body)
@@ -129,7 +116,7 @@ def body_poses_scalars(
     Arguments
     ---------
     q : (nq,) scalars, joint positions [rad | m].
-    bodies : which ones, parents first and with all their ancestors; every body when left out.
+    bodies : the bodies, parents first and with all their ancestors; every body if None.
     region : as for :func:`.rnea.rnea_scalars`; the pass is ``pose``.
     """
     if model.coupled:
@@ -178,8 +165,7 @@ def frame_jacobian_scalars(
 
     ``q`` : (nq,) scalars, joint positions [rad | m]; ``frame`` : the name of a link;
     ``reference`` : one of ``REFERENCES``; ``region`` : as for :func:`.rnea.rnea_scalars`, with the
-    passes ``pose`` and ``column``. Columns of joints that do not move the frame are the constant
-    zero.
+    passes ``pose`` and ``column``. Columns of joints that do not move the frame are constant zeros.
     """
     check_choice("reference", reference, REFERENCES)
     if model.coupled:
@@ -211,15 +197,15 @@ def frame_jacobian_scalars(
 def _seen_from_the_frame(
     model: Model, q: Sequence[Scalar], named: Frame, region: Region
 ) -> list[list[Scalar]]:
-    """Return the Jacobian in the frame's own axes, walking from it to the base.
+    """Return the Jacobian in the frame's axes, walking from the frame to the base.
 
     With R and p the frame's pose in a body, a joint's ``[w; v]`` in the body's coordinates is
-    ``[R^T w; R^T (v + w x p)]`` in the frame's. R is kept by its columns, the frame's axes, which
+    ``[R^T w; R^T (v + w x p)]`` in the frame's. R is stored as its columns, the frame's axes, which
     pass a joint towards the base like any vector.
     """
     J: list[list[Scalar]] = [[0.0] * model.nv for _ in range(6)]
     x, y, z = named.placement.E
-    own: list[Vector] = [x, y, z]
+    frame_axes: list[Vector] = [x, y, z]
     p: Vector = named.placement.r
     joints, at = numbered_axes(model), model.q_slices
     for i in reversed(path_to(model, named.body)):
@@ -230,10 +216,10 @@ def _seen_from_the_frame(
                 angular, linear = axis_motion(axis, 1.0)
                 if axis.turns:
                     linear = vadd(linear, cross(angular, p))
-                for k, direction in enumerate(own):
+                for k, direction in enumerate(frame_axes):
                     J[k][j], J[k + 3][j] = dot(direction, angular), dot(direction, linear)
         with region("pose", i + 1):
-            own = [X.to_parent(direction) for direction in own]
+            frame_axes = [X.to_parent(direction) for direction in frame_axes]
             p = vadd(X.tree.r, X.to_parent(vadd(p, X.shift)))
     return J
 
@@ -248,8 +234,8 @@ def frame_velocity_scalars(
 ) -> tuple[Vector, Vector]:
     """Return the angular [rad/s] and the linear velocity [m/s] of a link's frame, over any scalar.
 
-    By the recursion ``v_i = Xup v_parent + S qd``, without the Jacobian. ``q``, ``qd`` : (nv,)
-    scalars; ``frame`` : the name of a link; ``reference`` : one of ``REFERENCES``.
+    It uses the recursion ``v_i = Xup v_parent + S qd`` instead of the Jacobian. ``q``, ``qd`` :
+    (nv,) scalars; ``frame`` : the name of a link; ``reference`` : one of ``REFERENCES``.
     """
     check_choice("reference", reference, REFERENCES)
     if model.coupled:
@@ -259,11 +245,11 @@ def frame_velocity_scalars(
     named = frame_of(model, frame)
     path = path_to(model, named.body)
     v = NOTHING
-    at, own = model.q_slices, model.v_slices
+    at, v_at = model.q_slices, model.v_slices
     for i in path:
         joint = model.bodies[i].joint
         carried = joint_transform(joint, q[at[i]]).motion_to_child(*v)
-        v = plus(carried, joint_motion(joint, qd[own[i]]))
+        v = plus(carried, joint_motion(joint, qd[v_at[i]]))
     angular, linear = v
     E, r = named.placement.E, named.placement.r
     angular, linear = rotate(E, angular), rotate(E, vsub(linear, cross(r, angular)))
@@ -277,7 +263,7 @@ def frame_velocity_scalars(
 
 
 def frame_placement(model: Model, q: ArrayLike, frame: str) -> tuple[Array, Array]:
-    """Where a link stands: its rotation into the base and its origin.
+    """Return the placement of a link: its rotation into the base and its origin.
 
     Arguments
     ---------
@@ -291,21 +277,21 @@ def frame_placement(model: Model, q: ArrayLike, frame: str) -> tuple[Array, Arra
 
     Raises
     ------
-    DynamicsError : no link has this name, a shape does not fit, or a number is not finite.
+    DynamicsError : unknown link, a shape does not fit, or a number is not finite.
     """
     if not model.single_dof:
-        given = request(model, q=q)
-        R, p = general.frame_placement(model, given.states["q"], frame_of(model, frame))
-        return given.shaped(R), given.shaped(p)
+        checked = request(model, q=q)
+        R, p = general.frame_placement(model, checked.states["q"], frame_of(model, frame))
+        return checked.shaped(R), checked.shaped(p)
     x = split(model, q=q)
     rows, origin = frame_placement_scalars(model, x["q"], frame)
-    return matrix_rows(rows, x.batch), x.vector(origin)
+    return x.matrix(rows), x.vector(origin)
 
 
 def frame_jacobian(
     model: Model, q: ArrayLike, frame: str, *, reference: Reference = "world"
 ) -> Array:
-    """Jacobian of a link's frame: its velocity ``[angular; linear]`` is ``J qd``.
+    """Return the Jacobian of a link's frame: its velocity ``[angular; linear]`` is ``J qd``.
 
     Arguments
     ---------
@@ -317,7 +303,7 @@ def frame_jacobian(
 
     Returns
     -------
-    J : (6, nv) or (n, 6, nv) float64; Pinocchio's has its halves the other way round.
+    J : (6, nv) or (n, 6, nv) float64; Pinocchio has the linear half first.
 
     Raises
     ------
@@ -325,18 +311,19 @@ def frame_jacobian(
     """
     check_choice("reference", reference, REFERENCES)
     if not model.single_dof:
-        given = request(model, q=q)
+        checked = request(model, q=q)
         named = frame_of(model, frame)
-        return given.shaped(general.frame_jacobian(model, given.states["q"], named, reference))
+        return checked.shaped(general.frame_jacobian(model, checked.states["q"], named, reference))
     x = split(model, q=q)
-    J = frame_jacobian_scalars(model, x["q"], frame, reference=reference)
-    return matrix_rows(J, x.batch)
+    return x.matrix(frame_jacobian_scalars(model, x["q"], frame, reference=reference))
 
 
 def frame_velocity(
     model: Model, q: ArrayLike, qd: ArrayLike, frame: str, *, reference: Reference = "world"
 ) -> Array:
-    """Velocity ``[angular; linear]`` of a link's frame [rad/s, m/s]: (6,) or (n, 6) float64.
+    """Return the velocity ``[angular; linear]`` of a link's frame: (6,) or (n, 6) float64.
+
+    The units are [rad/s, m/s].
 
     ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]; ``qd`` : the joint rates, same shape
     [rad/s | m/s]; ``frame`` and ``reference`` as in :func:`frame_jacobian`, with its errors.
@@ -351,12 +338,7 @@ def frame_velocity(
 
 
 def _in_body(frame: Frame, body: Pose) -> Pose:
-    """Return the pose of a frame that is fixed in a body with pose ``body``."""
+    """Return the pose of a frame fixed in a body with pose ``body``."""
     E, r = frame.placement.E, frame.placement.r
     R = (rotate(E, body.R[0]), rotate(E, body.R[1]), rotate(E, body.R[2]))
     return Pose(R=R, p=vadd(body.p, times_constant(body.R, r)))
-
-
-def matrix_rows(rows: Sequence[Sequence[Scalar]], batch: tuple[int, ...]) -> Array:
-    """Return a matrix of elements as an array (*batch, rows, columns)."""
-    return np.stack([vector_of(row, batch) for row in rows], axis=-2)

@@ -1,4 +1,4 @@
-r"""Velocity, acceleration and force of every link: what inverse dynamics leaves behind.
+r"""Velocity, acceleration and force of every link, the intermediate results of inverse dynamics.
 
 Source: Algorithm 1 of Plancher, Neuman, Bourgeat, Kuindersma, Devadas, Reddi, "Accelerating Robot
 Dynamics Gradients on a CPU, GPU, and FPGA", 2021:
@@ -8,11 +8,11 @@ Dynamics Gradients on a CPU, GPU, and FPGA", 2021:
 
 In the paper's "split" partition a host computes these vectors, and a coprocessor starts from them
 (:mod:`.rnea_derivatives`). They are spatial vectors ``[angular; linear]`` of each link about the
-origin O of its frame, in its own coordinates; f is what the joint transmits, the sum over all that
-it carries. The base accelerates against gravity.
+origin O of its frame, in its own coordinates; f is the force through the joint, the sum over
+everything it carries. The base accelerates against gravity.
 
 :mod:`.rnea` has the same motion without linear velocities, in the classical acceleration ``a'`` of
-O and the matrix B. Between the two stands ``a' = a_lin + w x v_lin``.
+O and the matrix B. The two are related by ``a' = a_lin + w x v_lin``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .scalar import Scalar
 from .spatial import ZERO, Spatial, Vector, cross, vadd, vsub
 
 Links = Sequence[Sequence[Scalar]]
-"""Six scalars a link, ``[angular; linear]``."""
+"""Six scalars per link, ``[angular; linear]``."""
 
 
 def link_states_scalars(
@@ -69,14 +69,14 @@ def link_states_scalars(
     linear: list[Vector] = []
     v: list[list[Scalar]] = []
     a: list[list[Scalar]] = []
-    for i, (body, own) in enumerate(zip(model.bodies, model.v_slices, strict=True)):
+    for i, (body, v_at) in enumerate(zip(model.bodies, model.v_slices, strict=True)):
         X, motion = states[i].X, states[i].motion
         with region("forward", i + 1):
             velocity: Vector = ZERO
             if body.parent >= 0:
                 above = states[body.parent].motion.w
                 _, velocity = X.motion_to_child(above, linear[body.parent])
-            velocity = vadd(velocity, joint_motion(body.joint, qd[own])[1])
+            velocity = vadd(velocity, joint_motion(body.joint, qd[v_at])[1])
             linear.append(velocity)
             v.append([*motion.w, *velocity])
             a.append([*motion.al, *vsub(motion.a, cross(motion.w, velocity))])
@@ -85,7 +85,7 @@ def link_states_scalars(
 
 
 def motion_of_link(v: Spatial, a: Spatial) -> BodyMotion:
-    """Return how a body moves from its spatial velocity and acceleration."""
+    """Return a body's motion from its spatial velocity and acceleration."""
     w, al = v[0], a[0]
     return BodyMotion(w=w, al=al, B=turning(w, al), a=vadd(a[1], cross(w, v[1])))
 
@@ -99,18 +99,18 @@ def given_body(
     a: Sequence[Scalar],
     f: Sequence[Scalar],
 ) -> BodyState:
-    """Return the state of body i from what :func:`link_states_scalars` returned for it.
+    """Return the state of body i from the results of :func:`link_states_scalars`.
 
-    Its force is that of all that its joint carries, not of the body alone. ``q`` : positions of the
-    body's own joint [rad | m]; ``before`` : states of the bodies before it.
+    Its force covers everything its joint carries, not only the body. ``q`` : positions of the
+    body's joint [rad | m]; ``before`` : states of the bodies before it.
     """
     body = model.bodies[i]
     X = joint_transform(body.joint, q)
-    motion = seen = motion_of_link(spatial(v), spatial(a))
+    motion = carried = motion_of_link(spatial(v), spatial(a))
     if not body.joint.kind.simple:
         parent = base_motion(model) if body.parent < 0 else before[body.parent].motion
-        seen = point_at_the_child(body.joint, parent, X)
-    return BodyState(X=X, motion=motion, before=seen, f=spatial(f))
+        carried = point_at_the_child(body.joint, parent, X)
+    return BodyState(X=X, motion=motion, before=carried, f=spatial(f))
 
 
 def spatial(link: Sequence[Scalar]) -> Spatial:

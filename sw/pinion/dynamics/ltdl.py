@@ -1,8 +1,8 @@
-r"""The branch-induced sparse factorisation ``M = L^T D L``, its inverse and products with it.
+r"""Sparse factorisation ``M = L^T D L`` of branched trees, its inverse and products with it.
 
 Source: Featherstone 2008, chapter 6.5 (efficient factorization of the joint-space inertia matrix in
-branched kinematic trees). L is unit lower triangular with entries where one joint is between the
-other and the base; eliminating joints from the leaves to the root fills in nothing.
+branched kinematic trees). L is unit lower triangular, with entries only where one joint is between
+the other and the base; eliminating joints from the leaves to the root creates no fill-in.
 """
 
 from __future__ import annotations
@@ -33,20 +33,18 @@ class Factors:
 
 
 def by_velocity(model: Model, region: Region) -> Region:
-    """Return a region that takes the number of a velocity, 1 for the first, in place of a body's:
-    a joint of several velocities is one body's.
-    """
+    """Return a region that takes a velocity's number, 1 for the first, instead of a body's."""
     bodies = owners(model)
     return lambda name, k: region(name, bodies[k - 1])
 
 
 def ancestors(parents: Sequence[int], i: int) -> list[int]:
-    """Return what is between ``i`` and the root, nearest first, without ``i``."""
-    found: list[int] = []
+    """Return the nodes between ``i`` and the root, nearest first, without ``i``."""
+    path: list[int] = []
     while parents[i] >= 0:
         i = parents[i]
-        found.append(i)
-    return found
+        path.append(i)
+    return path
 
 
 def factors(
@@ -61,8 +59,8 @@ def factors(
     region : called with ``factor`` and ``inverse`` and the number of a velocity, 1 for the first
         (:func:`by_velocity`).
 
-    The inverse of L is made row by row while the elimination runs, not after it: row i of X needs
-    L's rows of the joints above it in the order in which the elimination finishes them.
+    The inverse of L can be computed row by row while the elimination runs: row i of X needs L's
+    rows of the joints above it, in the order in which the elimination finishes them.
     """
     n = len(parents)
     work = [list(row) for row in M]
@@ -94,8 +92,8 @@ def inverse(
 ) -> list[list[Scalar]]:
     """Return ``M^-1 = X D^-1 X^T``, (nv, nv) scalars, symmetric.
 
-    Joints that share no joint on their ways to the base have the constant zero. ``region`` is
-    called with ``inverse`` and the number of a velocity.
+    Joints whose paths to the base share no joint have constant zeros. ``region`` is called with
+    ``inverse`` and the number of a velocity.
     """
     n = len(parents)
     X = factored.X
@@ -121,8 +119,8 @@ def solve(
 ) -> list[Scalar]:
     """Return ``M^-1 b = (X D^-1) (X^T b)``, (nv,) scalars.
 
-    As many products as with M^-1 itself, which need not be formed then; one product deeper.
-    ``scaled`` is :func:`scaled_rows`, made once for all b.
+    It takes as many products as with M^-1, which need not be formed, and is one product deeper.
+    ``scaled`` is the result of :func:`scaled_rows`, computed once for all b.
     """
     n = len(b)
     inner: list[Scalar] = []

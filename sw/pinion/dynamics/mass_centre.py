@@ -1,15 +1,15 @@
-r"""The centre of mass, its Jacobian, and how heavy what each joint carries is.
+r"""The centre of mass, its Jacobian, and the first moments of subtrees.
 
-What a joint carries is one rigid body for the moment: its mass m and its first moment h about the
-joint's body's origin, in the body's coordinates. They are summed from the leaves to the base,
+For an instant a subtree is one rigid body with the mass m and the first moment h about the origin
+of its root body, in that body's coordinates. They are summed from the leaves to the base,
 
     m = m_i + sum over children c of m_c
     h = h_i + sum over children c of m_c r_c + X_c^T (h_c + m_c shift_c)
 
-where masses and levers are constants of the robot: across a revolute joint that is the four
-products that turn a vector (Featherstone 2008, chapter 6, the first two of a composite's ten
-numbers). At the base h over m is the centre of mass. A joint's axis ``[w; v]`` moves what it
-carries by ``w x h + m v``, so that a column of the Jacobian needs a rotation and no position.
+where masses and levers are constants of the robot: a revolute joint costs the four products that
+turn a vector (Featherstone 2008, chapter 6, the first two of a composite's ten numbers). At the
+base h over m is the centre of mass. A joint's axis ``[w; v]`` moves its subtree by ``w x h + m v``,
+so a column of the Jacobian needs a rotation but no position.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .axis import axis_motion, joint_transform, numbered_axes
 from .checks import Array, DynamicsError, split
 from .coupled import coupling_of
 from .general import kinematics as general
-from .kinematics import body_poses_scalars, matrix_rows
+from .kinematics import body_poses_scalars
 from .rnea import Region, no_region
 from .scalar import Scalar
 from .spatial import Vector, cross, scale, vadd
@@ -34,13 +34,13 @@ from .spatial import Vector, cross, scale, vadd
 def first_moments_scalars(
     model: Model, q: Sequence[Scalar], region: Region = no_region, *, unit: float = 1.0
 ) -> tuple[list[float], list[Vector]]:
-    """Return mass and first moment of what each joint carries; of all that moves as the last.
+    """Return mass and first moment of each joint's subtree, and last of the whole robot.
 
     Arguments
     ---------
-    q : (nq,) scalars, positions of every joint [rad | m]: of a model that is not coupled.
+    q : (nq,) scalars, positions of every joint [rad | m] of an uncoupled model.
     region : as for :func:`.rnea.rnea_scalars`; the pass is ``moment``.
-    unit : all masses are multiplied by this constant: 1 over the robot's for the centre of mass.
+    unit : constant factor of all masses: 1 over the robot's mass for the centre of mass.
 
     Returns
     -------
@@ -71,8 +71,7 @@ def centre_of_mass_scalars(model: Model, q: Sequence[Scalar], region: Region = n
     """Return the centre of mass (3,) of the moving bodies, base coordinates [m].
 
     ``q`` : (nq,) scalars, joint positions [rad | m]; ``region`` : as for
-    :func:`.rnea.rnea_scalars`, with the pass ``moment``. What is fixed to the base has no part in
-    it.
+    :func:`.rnea.rnea_scalars`, with the pass ``moment``. Links fixed to the base do not count.
     """
     if model.coupled:
         tied = coupling_of(model, region)
@@ -83,7 +82,7 @@ def centre_of_mass_scalars(model: Model, q: Sequence[Scalar], region: Region = n
 def com_jacobian_scalars(
     model: Model, q: Sequence[Scalar], region: Region = no_region
 ) -> list[list[Scalar]]:
-    """Return J (3, nv), the velocity of the centre of mass is ``J qd`` in base coordinates.
+    """Return J (3, nv): the velocity of the centre of mass is ``J qd`` in base coordinates.
 
     ``q`` : (nq,) scalars, joint positions [rad | m]; ``region`` : as for
     :func:`.rnea.rnea_scalars`, with the passes ``moment``, ``pose`` and ``column``.
@@ -107,7 +106,7 @@ def com_jacobian_scalars(
 
 
 def total_mass(model: Model) -> float:
-    """Return the mass of the moving bodies [kg]; :class:`DynamicsError` where there is none."""
+    """Return the mass of the moving bodies [kg]; raise :class:`DynamicsError` if it is zero."""
     total = sum(body.inertia.mass for body in model.bodies)
     if not total > 0.0:
         raise DynamicsError(
@@ -118,27 +117,27 @@ def total_mass(model: Model) -> float:
 
 
 def centre_of_mass(model: Model, q: ArrayLike) -> Array:
-    """Centre of mass of the moving bodies, base coordinates [m]: (3,) or (n, 3) float64.
+    """Return the centre of mass of the moving bodies, base axes [m]: (3,) or (n, 3) float64.
 
-    ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. Links fixed to the base have no part
-    in it. Raises :class:`DynamicsError` for a wrong shape, a number that is not finite, or a robot
-    without mass.
+    ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. Links fixed to the base do not count.
+    Raises :class:`DynamicsError` for a wrong shape, a number that is not finite, or a robot without
+    mass.
     """
     if not model.single_dof:
-        given = request(model, q=q)
-        return given.shaped(general.centre_of_mass(model, given.states["q"], total_mass(model)))
+        checked = request(model, q=q)
+        return checked.shaped(general.centre_of_mass(model, checked.states["q"], total_mass(model)))
     x = split(model, q=q)
     return x.vector(centre_of_mass_scalars(model, x["q"]))
 
 
 def com_jacobian(model: Model, q: ArrayLike) -> Array:
-    """Jacobian of the centre of mass: (3, nv) or (n, 3, nv) float64, base axes.
+    """Return the Jacobian of the centre of mass: (3, nv) or (n, 3, nv) float64, base axes.
 
     ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. The velocity [m/s] of
     :func:`centre_of_mass` is ``J qd``; errors as there.
     """
     if not model.single_dof:
-        given = request(model, q=q)
-        return given.shaped(general.com_jacobian(model, given.states["q"], total_mass(model)))
+        checked = request(model, q=q)
+        return checked.shaped(general.com_jacobian(model, checked.states["q"], total_mass(model)))
     x = split(model, q=q)
-    return matrix_rows(com_jacobian_scalars(model, x["q"]), x.batch)
+    return x.matrix(com_jacobian_scalars(model, x["q"]))

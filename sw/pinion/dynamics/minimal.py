@@ -1,27 +1,27 @@
-r"""The same dynamics from fewer numbers: frames slid, inertias regrouped, a unit of length chosen.
+r"""Minimal models: equal dynamics by slid frames, regrouped inertias and a unit of length.
 
-Many robots fill the equations of motion in the same way. Three changes of a model leave inverse and
-forward dynamics, the inertia matrix and all gradients exactly as they are, and turn constants of
-the model into zeros and ones, which cost no operation:
+Many models have the same equations of motion. Three changes of a model leave inverse and forward
+dynamics, the inertia matrix and all gradients unchanged, and turn constants of the model into zeros
+and ones, which cost no operation:
 
-**Sliding.** A revolute or prismatic joint's frame may stand anywhere on its z axis. Where two axes
+**Sliding.** A revolute or prismatic joint's frame may be anywhere on its z axis. If two axes
 intersect, the frames can share the point of intersection, and the lever between them vanishes.
 
 **Regrouping** (base parameters; Gautier and Khalil 1990, Khalil and Dombre 2002, chapter 9). The
 part ``m, h_z, diag(I_yy, I_yy, 0)`` of a body's inertia does not change when the body turns about
-its z axis, except for a moment about that axis which is zero: it may as well belong to the parent.
-A revolute body keeps ``h_x, h_y, I_xx - I_yy, I_xy, I_xz, I_yz, I_zz``. What reaches the base is
-dropped. Other joints pass nothing on: a free-flyer's body keeps what its limbs give it.
+its z axis and has no moment about it, so it can belong to the parent. A revolute body keeps
+``h_x, h_y, I_xx - I_yy, I_xy, I_xz, I_yz, I_zz``. What reaches the base is dropped. Other joints
+pass nothing on: a free-flyer's body keeps what its limbs give it.
 
-**Rescaling.** Angles, rates and torques do not tell in which unit lengths are: in units of L metres
-a lever is ``r / L`` and gravity ``g / L``, and with masses ``m L^2`` and first moments ``h L``
-moments of inertia and torques keep their numbers. L is the lever that the most joints hang on. A
-joint that shifts shows its unit, so robots that have one stay as they are.
+**Rescaling.** Angles, rates and torques do not depend on the unit of length: in units of L metres a
+lever is ``r / L`` and gravity ``g / L``, and with masses ``m L^2`` and first moments ``h L``
+moments of inertia and torques keep their numbers. L is the lever that carries the most joints. The
+position of a prismatic joint depends on the unit, so robots with one are not rescaled.
 
-The new model's bodies are not the robot's: link forces, centre of mass, potential energy and
-frames are those of the user's model only. The new one has no frames, and its masses may be zero. An
-external force acts on it as on the robot when its moment is taken about the new origin and its
-force multiplied by L (:mod:`.external`).
+The new model's bodies are not the robot's: link forces, centre of mass, potential energy and frames
+are valid for the original model only. The new one has no frames, and its masses may be zero. An
+external force acts on it as on the robot if its moment is taken about the new origin and its force
+multiplied by L (:mod:`.external`).
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from pinion.robot.model import Body, Inertia, Joint, JointKind, Model, Transform
 
 Array = NDArray[np.float64]
 
-# Metres and kilogram metres (squared) below which a number is what rounding left of a zero.
+# Smaller numbers [m, kg m, kg m^2] are rounded zeros.
 RESIDUE = 1e-14
 
-# Levers that serve as a unit of length [m], and how much two equal ones differ by rounding.
+# Range of levers usable as a unit of length [m], and relative rounding difference of equal ones.
 UNITS = (0.25, 4.0)
 SAME = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters:
-    """An inertia about a frame's origin as arrays, to be moved and added.
+    """An inertia about a frame's origin as arrays.
 
     Members
     -------
@@ -57,40 +57,40 @@ class Parameters:
 
     m: float
     h: Array
-    I: Array  # noqa: E741 - the field's name for it
+    I: Array  # noqa: E741 - the symbol in the literature
 
     def moved(self, d: Array) -> Parameters:
-        """The same about the point at ``-d`` [m], from which the old origin is at ``+d``."""
+        """Return it about the point ``-d`` [m], so that the old origin is at ``+d``."""
         h = self.h + self.m * d
         both = self.h + h
         change = (d @ both) * np.eye(3) - 0.5 * (np.outer(d, both) + np.outer(both, d))
         return Parameters(m=self.m, h=h, I=self.I + change)
 
     def turned(self, E: Array) -> Parameters:
-        """The same in coordinates that ``E`` (3, 3) leads from: ``E^T ... E``."""
+        """Return it in the coordinates that ``E`` (3, 3) transforms from: ``E^T ... E``."""
         return Parameters(m=self.m, h=E.T @ self.h, I=E.T @ self.I @ E)
 
     def plus(self, other: Parameters) -> Parameters:
-        """The sum about the same origin."""
+        """Return the sum about the same origin."""
         return Parameters(m=self.m + other.m, h=self.h + other.h, I=self.I + other.I)
 
     def minus(self, other: Parameters) -> Parameters:
-        """The difference about the same origin."""
+        """Return the difference about the same origin."""
         return Parameters(m=self.m - other.m, h=self.h - other.h, I=self.I - other.I)
 
 
 def minimal_model(model: Model) -> Model:
-    """Return a model with the same dynamics whose constants are as many zeros and ones as known.
+    """Return a model with the same dynamics and as many constant zeros and ones as possible.
 
-    ``q``, ``qd``, ``qdd``, ``tau`` and their order keep their meaning. Use it for tracing ``rnea``,
+    ``q``, ``qd``, ``qdd``, ``tau`` and their order are unchanged. Use it for tracing ``rnea``,
     ``crba``, ``minv``, ``aba``, kinetic energy and the gradients; not for potential energy, frames
-    or forces of links. External forces are carried to its bodies by :mod:`.external`.
+    or forces of links. :mod:`.external` converts external forces to its bodies.
     """
     return rescaled_model(regrouped_model(slid_model(model)))
 
 
 def slid_model(model: Model) -> Model:
-    """Return the first half of :func:`minimal_model`: frames slid along their joints' axes."""
+    """Return the first step of :func:`minimal_model`: frames slid along their joints' axes."""
     slides = slides_of(model)
     bodies: list[Body] = []
     for i, body in enumerate(model.bodies):
@@ -99,7 +99,7 @@ def slid_model(model: Model) -> Model:
             r = r - slides[body.parent] * np.array([0.0, 0.0, 1.0])
             r = r + slides[i] * E[2]
         else:
-            # The base rests: no equation sees where on it the robot stands.
+            # The base rests: the robot's place on it does not matter.
             r = np.zeros(3)
         moved = parameters(body.inertia).moved(np.array([0.0, 0.0, -slides[i]]))
         bodies.append(rebuilt(body, r, moved))
@@ -108,7 +108,7 @@ def slid_model(model: Model) -> Model:
 
 
 def slides_of(model: Model) -> list[float]:
-    """Return how far up its joint's axis each body's frame moves in :func:`slid_model` [m]."""
+    """Return each body's slide up its joint's axis in :func:`slid_model` [m]."""
     slides: list[float] = []
     for i, body in enumerate(model.bodies):
         if body.parent < 0:
@@ -121,18 +121,18 @@ def slides_of(model: Model) -> list[float]:
 
 
 def regrouped_model(model: Model) -> Model:
-    """Return the second half of :func:`minimal_model`: inertias regrouped towards the base."""
+    """Return the second step of :func:`minimal_model`: inertias regrouped towards the base."""
     inertias = [parameters(body.inertia) for body in model.bodies]
     for i in reversed(range(len(inertias))):
         body = model.bodies[i]
         if body.joint.kind is JointKind.REVOLUTE:
-            whole = inertias[i]
+            inertia = inertias[i]
             round_part = Parameters(
-                m=whole.m,
-                h=np.array([0.0, 0.0, whole.h[2]]),
-                I=np.diag([whole.I[1, 1], whole.I[1, 1], 0.0]),
+                m=inertia.m,
+                h=np.array([0.0, 0.0, inertia.h[2]]),
+                I=np.diag([inertia.I[1, 1], inertia.I[1, 1], 0.0]),
             )
-            inertias[i] = whole.minus(round_part)
+            inertias[i] = inertia.minus(round_part)
             if body.parent >= 0:
                 tree = body.joint.tree
                 carried = round_part.turned(np.array(tree.E)).moved(np.array(tree.r))
@@ -148,8 +148,8 @@ def regrouped_model(model: Model) -> Model:
 def rescaled_model(model: Model) -> Model:
     """Return the last step of :func:`minimal_model`: lengths in a unit that makes levers one.
 
-    Levers outside :data:`UNITS` stay: their unit would move all accelerations and forces far from
-    the magnitudes that number formats are made for.
+    Levers outside :data:`UNITS` are not used: they would move accelerations and forces far from the
+    magnitudes that number formats are made for.
     """
     unit = unit_of_length(model)
     if unit == 1.0:
@@ -174,10 +174,10 @@ def rescaled_model(model: Model) -> Model:
 
 
 def unit_of_length(model: Model) -> float:
-    """Return the lever [m] whose components the most joints hang on, 1.0 without a usable one."""
+    """Return the lever [m] that carries the most joints, 1.0 if none is usable."""
     if not all(body.joint.kind is JointKind.REVOLUTE for body in model.bodies):
         return 1.0
-    # Joints that a body carries: its own and those of its descendants.
+    # Joints that each body carries: its own and its descendants'.
     carried = [1] * len(model.bodies)
     for i in reversed(range(len(model.bodies))):
         parent = model.bodies[i].parent
@@ -187,13 +187,13 @@ def unit_of_length(model: Model) -> float:
     for body, count in zip(model.bodies, carried, strict=True):
         for component in map(abs, body.joint.tree.r):
             if UNITS[0] <= component <= UNITS[1]:
-                known = next((x for x in sums if abs(x - component) <= SAME * x), component)
-                sums[known] = sums.get(known, 0) + count
+                length = next((x for x in sums if abs(x - component) <= SAME * x), component)
+                sums[length] = sums.get(length, 0) + count
     return max(sums, key=lambda unit: sums[unit], default=1.0)
 
 
 def in_unit(v: Vec3, unit: float, *, snap: bool = True) -> Vec3:
-    """Return a vector of lengths in a unit; what rounding keeps from one is one."""
+    """Return a vector of lengths in a unit, with nearly unit components set to one."""
     x, y, z = (component / unit for component in v)
     if not snap:
         return x, y, z
@@ -205,7 +205,7 @@ def in_unit(v: Vec3, unit: float, *, snap: bool = True) -> Vec3:
 
 
 def slide_of_root(model: Model, i: int) -> float:
-    """Return how far up its axis the first frame of a tree moves: to its first child's height."""
+    """Return the slide of a tree's first frame along its axis: to its first child's height."""
     if not model.bodies[i].joint.kind.simple:
         return 0.0
     children = [body for body in model.bodies if body.parent == i]
@@ -219,12 +219,12 @@ def parameters(inertia: Inertia) -> Parameters:
     return Parameters(m=inertia.mass, h=np.array(inertia.h), I=full)
 
 
-def rebuilt(body: Body, lever: Array, found: Parameters) -> Body:
-    """Return a body with a new place on its axis and a new inertia."""
-    I = found.I  # noqa: E741 - the field's name for it
+def rebuilt(body: Body, lever: Array, figures: Parameters) -> Body:
+    """Return a body with a new lever and a new inertia."""
+    I = figures.I  # noqa: E741 - the symbol in the literature
     inertia = Inertia(
-        mass=snapped(found.m),
-        h=vec3(found.h),
+        mass=snapped(figures.m),
+        h=vec3(figures.h),
         I=(
             snapped(I[0, 0]),
             snapped(I[0, 1]),
@@ -239,10 +239,10 @@ def rebuilt(body: Body, lever: Array, found: Parameters) -> Body:
 
 
 def vec3(a: Array) -> Vec3:
-    """Return three numbers as a tuple, residues snapped."""
+    """Return three numbers as a tuple, with residues snapped."""
     return snapped(a[0]), snapped(a[1]), snapped(a[2])
 
 
 def snapped(x: float) -> float:
-    """Return a Python float, zero for what rounding left of a zero."""
+    """Return a Python float, zero for a residue."""
     return 0.0 if abs(x) < RESIDUE else float(x)

@@ -6,7 +6,7 @@ r"""Inverse of the joint-space inertia matrix, by two algorithms.
 gravity, all columns sharing the articulated inertias (Carpentier and Mansard, "Analytical
 Derivatives of Rigid Body Dynamics Algorithms", 2018). The inertia matrix itself is never formed.
 
-A tree's zeros save operations here; :mod:`.general.recursion` has both methods dense.
+Both skip a tree's zeros; :mod:`.general.recursion` has both methods with dense matrices.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .articulated import (
     yielding,
 )
 from .axis import axis_effort, joint_transform, numbered_axes
-from .checks import DynamicsError
+from .checks import DynamicsError, check_choice
 from .coupled import elimination_parents
 from .crba import crba_scalars, empty_square
 from .joint_terms import joint_terms_of
@@ -45,7 +45,7 @@ def minv_scalars(
     *,
     method: str = "ltdl",
 ) -> list[list[Scalar]]:
-    """Return the inverse of the joint-space inertia matrix with the armature, over any scalar.
+    """Return the inverse joint-space inertia matrix including the armature, over any scalar.
 
     Arguments
     ---------
@@ -56,29 +56,26 @@ def minv_scalars(
 
     Returns
     -------
-    minv : (nv, nv) scalars, symmetric: the two triangles are the same objects. Joints that share no
-        joint on their ways to the base have the constant zero.
+    minv : (nv, nv) scalars, symmetric: the two triangles are the same objects. Joints whose paths
+        to the base share no joint have constant zeros.
     """
+    check_choice("method", method, MINV_METHODS)
     if method == "ltdl":
         M = crba_scalars(model, q, region=region)
         parents, at_body = elimination_parents(model), by_velocity(model, region)
         return inverse(parents, factors(parents, M, at_body), at_body)
-    if method == "aba":
-        if model.coupled:
-            raise DynamicsError(
-                f"Joints of {model.name!r} mimic others, and articulated bodies have no ties: take "
-                "the method 'ltdl'."
-            )
-        return minv_by_articulated_bodies(model, q, region)
-    raise ValueError(
-        f"minv has no method {method!r}: choose one of {', '.join(map(repr, MINV_METHODS))}."
-    )
+    if model.coupled:
+        raise DynamicsError(
+            f"{model.name!r} has mimic joints, which articulated bodies do not support: choose "
+            "the method 'ltdl'."
+        )
+    return minv_by_articulated_bodies(model, q, region)
 
 
 def minv_by_articulated_bodies(
     model: Model, q: Sequence[Scalar], region: Region
 ) -> list[list[Scalar]]:
-    """Return M^-1 column by column through the articulated inertias."""
+    """Return M^-1 column by column from the articulated inertias."""
     n = model.nv
     transforms: list[JointTransform] = []
     for i, (body, at) in enumerate(zip(model.bodies, model.q_slices, strict=True)):
@@ -86,9 +83,9 @@ def minv_by_articulated_bodies(
             transforms.append(joint_transform(body.joint, q[at]))
     pivots = articulated_pivots(model, transforms, region)
     minv = empty_square(n)
-    for i, own in enumerate(model.v_slices):
+    for i, v_at in enumerate(model.v_slices):
         with region("column", i + 1):
-            for j in range(own.start, own.stop):
+            for j in range(v_at.start, v_at.stop):
                 column = unit_response(model, transforms, pivots, i, j)
                 for k, entry in enumerate(column):
                     minv[k][j] = minv[j][k] = entry
@@ -98,7 +95,7 @@ def minv_by_articulated_bodies(
 def articulated_pivots(
     model: Model, transforms: Sequence[JointTransform], region: Region
 ) -> dict[int, Pivot]:
-    """Return each axis's pivot of the articulated inertias, equation (7) of the scan paper."""
+    """Return each axis's pivot of the articulated inertias, equation (7) of Yang et al."""
     inertias: list[Articulated] = [own_articulated(body.inertia) for body in model.bodies]
     pivots: dict[int, Pivot] = {}
     joints = numbered_axes(model)
@@ -124,28 +121,28 @@ def unit_response(
 ) -> list[Scalar]:
     """Return the accelerations of axes 0 to j for a unit effort at axis j: M^-1's column.
 
-    Later axes follow from symmetry. ``body`` : whose joint has the axis j.
+    Later axes follow from symmetry. ``body`` : the body whose joint has the axis j.
     """
     joints = numbered_axes(model)
     efforts: list[Scalar] = [0.0] * model.nv
     f = NOTHING
-    own = 1.0  # effort at axis j, and none at those before it
+    unit_effort = 1.0  # at axis j, and 0.0 at those before it
     for i in (body, *ancestors(model.parents, body)):
         for k, axis in reversed(joints[i]):
             if k > j:
                 continue
-            efforts[k] = sub(own, axis_effort(axis, f))
-            f = yielding(axis, pivots[k], f, efforts[k], own)
-            own = 0.0
+            efforts[k] = sub(unit_effort, axis_effort(axis, f))
+            f = yielding(axis, pivots[k], f, efforts[k], unit_effort)
+            unit_effort = 0.0
         f = transforms[i].force_to_parent(*f)
     column: list[Scalar] = []
     a: list[Spatial] = []
     for i, parent in enumerate(model.parents[: body + 1]):
-        before = NOTHING if parent < 0 else a[parent]
-        own_a = transforms[i].motion_to_child(*before)
+        a_parent = NOTHING if parent < 0 else a[parent]
+        a_child = transforms[i].motion_to_child(*a_parent)
         for k, axis in joints[i]:
             if k <= j:
-                qdd, own_a = response(axis, pivots[k], efforts[k], own_a)
+                qdd, a_child = response(axis, pivots[k], efforts[k], a_child)
                 column.append(qdd)
-        a.append(own_a)
+        a.append(a_child)
     return column

@@ -1,20 +1,20 @@
-r"""Operational-space inertia of a link: what its frame weighs, seen by a force at it.
+r"""Operational-space inertia of a link: the inertia that a force at its frame sees.
 
-With the frame's Jacobian J, whose velocity is ``[angular; linear]``, a wrench F at the frame
+With the frame's Jacobian J, for velocities ``[angular; linear]``, a wrench F at the frame
 accelerates it by ``J M^-1 J^T F`` (Khatib, "A unified approach for motion and force control of
 robot manipulators: the operational space formulation", 1987). That 6x6 matrix always exists; its
-inverse, the inertia ``Lambda``, where the joints can move the frame in every direction.
+inverse, the inertia ``Lambda``, exists if the joints can move the frame in every direction.
 
-M^-1 itself is no step on the way: with the inverse factors ``M^-1 = X D^-1 X^T`` of :mod:`.ltdl`,
+M^-1 itself is not needed: with the inverse factors ``M^-1 = X D^-1 X^T`` of :mod:`.ltdl`,
 
     Y = J X        J M^-1 J^T = Y D^-1 Y^T
 
-M is that of the minimal model (:mod:`.minimal`), which has the same one from fewer operations.
-Lambda follows by the same factorisation of the 6x6 matrix. Near a singular posture one of its
-pivots, the mobility that is left in one direction, goes to zero and Lambda grows without bound;
+M is computed from the minimal model (:mod:`.minimal`), which takes fewer operations. Lambda follows
+by the same factorisation of the 6x6 matrix. Near a singular posture one of its pivots, the
+remaining mobility in one direction, goes to zero and Lambda grows without bound;
 ``(J M^-1 J^T + damping 1)^-1`` is at most ``1 / damping`` (damped least squares, Nakamura and
-Hanafusa 1986). Without damping a core flags the requests whose pivot is below the smallest operand
-of its reciprocal unit.
+Hanafusa 1986). Without damping a core flags requests whose pivot is below the smallest operand of
+its reciprocal unit.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def inverse_operational_space_inertia_scalars(
 
     Returns
     -------
-    (6, 6) scalars, symmetric: the two triangles are the same objects; M has the armature.
+    (6, 6) scalars, symmetric: the two triangles are the same objects; M includes the armature.
     """
     J = frame_jacobian_scalars(model, q, frame, reference=reference, region=region)
     plain = minimal_model(model)
@@ -108,12 +108,12 @@ def operational_space_inertia_scalars(
     """Return ``Lambda = (J M^-1 J^T + damping 1)^-1`` of a link's frame, (6, 6) scalars.
 
     ``damping`` : a scalar [1/(kg m^2) | 1/kg], the constant 0 for none. Other arguments and results
-    as for :func:`inverse_operational_space_inertia_scalars`; the inversion's passes are ``factor``
-    and ``inverse``.
+    as for :func:`inverse_operational_space_inertia_scalars`; the inversion has the passes
+    ``factor`` and ``inverse``.
 
     Raises
     ------
-    DynamicsError : fewer than six velocities move the link, and there is no damping.
+    DynamicsError : fewer than six velocities move the link, without damping.
     """
     if is_zero(damping):
         check_free(model, frame)
@@ -133,7 +133,7 @@ def operational_space_inertia_scalars(
 def inverse_operational_space_inertia(
     model: Model, q: ArrayLike, frame: str, *, reference: Reference = "local_world_aligned"
 ) -> Array:
-    """``J M^-1 J^T`` of a link's frame: (6, 6) or (n, 6, 6) float64, symmetric.
+    """Return ``J M^-1 J^T`` of a link's frame: (6, 6) or (n, 6, 6) float64, symmetric.
 
     Arguments
     ---------
@@ -146,8 +146,8 @@ def inverse_operational_space_inertia(
     DynamicsError : as :func:`pinion.dynamics.frame_jacobian` and :func:`pinion.dynamics.minv`.
     """
     J = _jacobian(model, q, frame, reference=reference)
-    found = J @ _minv(model, q) @ np.swapaxes(J, -1, -2)
-    return np.asarray((found + np.swapaxes(found, -1, -2)) / 2.0)
+    product = J @ _minv(model, q) @ np.swapaxes(J, -1, -2)
+    return np.asarray((product + np.swapaxes(product, -1, -2)) / 2.0)
 
 
 @needs_inverse
@@ -159,44 +159,44 @@ def operational_space_inertia(
     *,
     reference: Reference = "local_world_aligned",
 ) -> Array:
-    """Operational-space inertia ``(J M^-1 J^T + damping 1)^-1``: (6, 6) or (n, 6, 6) float64.
+    """Return ``Lambda = (J M^-1 J^T + damping 1)^-1``: (6, 6) or (n, 6, 6) float64.
 
     ``damping`` : () or (n,) float [1/(kg m^2) | 1/kg]. Other arguments as for
     :func:`inverse_operational_space_inertia`.
 
     Raises
     ------
-    DynamicsError : as there; without damping when fewer than six velocities move the link, or the
+    DynamicsError : as there; without damping if fewer than six velocities move the link, or the
         matrix is singular.
     """
     added = as_numbers("damping", damping)
     if not np.all(added):
         check_free(model, frame)
-    found = inverse_operational_space_inertia(model, q, frame, reference=reference)
-    found = found + added[..., None, None] * np.eye(DIRECTIONS)
+    mobility = inverse_operational_space_inertia(model, q, frame, reference=reference)
+    mobility = mobility + added[..., None, None] * np.eye(DIRECTIONS)
     try:
-        made = np.linalg.inv(found)
+        inertia = np.linalg.inv(mobility)
     except np.linalg.LinAlgError:
         raise DynamicsError(
-            f"The link {frame!r} of {model.name!r} cannot be moved in every direction in one of "
-            "these postures, so that its operational-space inertia does not exist: pass other "
-            "positions, or a damping above 0."
+            f"The link {frame!r} of {model.name!r} cannot move in every direction in one of these "
+            "postures, so its operational-space inertia does not exist: pass other positions, or a "
+            "positive damping."
         ) from None
-    return np.asarray((made + np.swapaxes(made, -1, -2)) / 2.0)
+    return np.asarray((inertia + np.swapaxes(inertia, -1, -2)) / 2.0)
 
 
 def check_free(model: Model, frame: str) -> None:
-    """Raise where fewer than six velocities move a link."""
-    own = model.v_slices
-    tied = ties(model) if model.coupled else [Tie(leader=k) for k in range(len(own))]
+    """Raise if fewer than six velocities move a link."""
+    v_slices = model.v_slices
+    tied = ties(model) if model.coupled else [Tie(leader=k) for k in range(len(v_slices))]
     moving: set[int] = set()
     for i in path_to(model, frame_of(model, frame).body):
-        leader = own[tied[i].leader]
+        leader = v_slices[tied[i].leader]
         moving.update(range(leader.start, leader.stop))
     if len(moving) < DIRECTIONS:
         raise DynamicsError(
-            f"The link {frame!r} of {model.name!r} is moved by {len(moving)} velocities, and an "
+            f"Only {len(moving)} velocities move the link {frame!r} of {model.name!r}; its "
             f"operational-space inertia of {DIRECTIONS} x {DIRECTIONS} needs at least "
-            f"{DIRECTIONS} or a damping above 0; inverse_operational_space_inertia, J M^-1 J^T, "
+            f"{DIRECTIONS}, or a positive damping; inverse_operational_space_inertia, J M^-1 J^T, "
             "exists for every robot."
         )

@@ -5,10 +5,10 @@ Dynamics Gradients on a CPU, GPU, and FPGA", 2021:
 
     v_i = X v_p + S qd        a_i = X a_p + S qdd + v_i x S qd        f_i = I a_i + v_i x* I v_i
 
-The same result is computed here from fewer operations, because each one becomes hardware or an
+This module computes the same result with fewer operations, because each one becomes hardware or an
 instruction. All quantities of a body are in its own coordinates, about the origin O of its frame.
-The forward pass is that of forward dynamics' bias (:mod:`.aba`) and of the gradient
-(:mod:`.rnea_derivatives`) too. Algorithm 1 as it stands is in :mod:`.general.recursion`.
+Forward dynamics' bias (:mod:`.aba`) and the gradient (:mod:`.rnea_derivatives`) use the same
+forward pass. :mod:`.general.recursion` has Algorithm 1 unchanged.
 
 **Classical acceleration.** Let ``a' = a_lin + w x v_lin`` be the acceleration of O as an observer
 sees it. With ``I = (m, h, I_O)`` the force of Algorithm 1 is
@@ -18,7 +18,7 @@ sees it. With ``I = (m, h, I_O)`` the force of Algorithm 1 is
            = I_O al + w x I_O w + h x a'
 
 where the moment uses the Jacobi identity ``w x (h x v) + v x (w x h) = h x (w x v)``. The linear
-velocity has disappeared.
+velocity cancels.
 
 **One matrix for each body.** A point fixed at p in the body accelerates by ``a' + B p``, where
 
@@ -26,27 +26,27 @@ velocity has disappeared.
                              [ wx wy + alz  -wx^2-wz^2    wy wz - alx ]
                              [ wx wz - aly  wy wz + alx   -wx^2-wy^2  ]
 
-so that ``f = m a' + B h``, and a child's frame at r starts from ``a' + B r``. The moment takes B's
+so ``f = m a' + B h``, and a child's frame at r starts from ``a' + B r``. The moment uses B's
 entries for the products of inertia, and al with one product of velocities for each diagonal term.
 
-**A revolute joint does not move its own axis.** Points on the joint's axis belong to the parent as
-much as to the child: the z column of B is the parent's, merely expressed in the child's frame,
-without the joint's rate or acceleration in it. The child's angular acceleration and the other
-columns then follow from it and from the products of the child's angular velocity:
+**A revolute joint does not move its own axis.** Points on the joint's axis belong to both the
+parent and the child: the z column of B is the parent's, expressed in the child's frame, and does
+not contain the joint's rate or acceleration. The child's angular acceleration and the other columns
+then follow from it and from the products of the child's angular velocity:
 
     alx = wy wz - B_yz      aly = B_xz - wx wz      alz = al_parent,z + qdd
 
-so that four products turn the column and no product by ``qd`` is left.
+so four products turn the column and no product with ``qd`` is left.
 
-**A joint of any kind**, whose own rates are W about and u along its body's axes (sums of ``S qd``),
-starts from the motion of the parent's point that is at O, in the child's coordinates: w_p, al_p,
-B_p, a_p. W and u are constant where qd is, as seen from the body, so that
+**A joint of any kind**, with rates W about and u along its body's axes (sums of ``S qd``), starts
+from the motion of the parent's point at O, in the child's coordinates: w_p, al_p, B_p, a_p. For
+constant qd, W and u are constant in the body, so
 
     w = w_p + W      al = al_p + W' + w_p x W      a' = a_p + u' + (w_p + w) x u
 
 with W' and u' for the sums of ``S qdd``; B follows from w and al.
 
-**The base** rests and its frame accelerates upwards by ``-gravity``: w, al and B are constant
+**The base** is at rest and its frame accelerates upwards by ``-gravity``: w, al and B are constant
 zeros, which cost no operation in the first joint.
 """
 
@@ -87,24 +87,24 @@ from .spatial import (
 from .tensor import matrix_to_child, times
 
 Region = Callable[[str, int], AbstractContextManager[object]]
-"""What an algorithm calls around each step: with the name of the pass and the number of the body, 1
-for the first, such as ``region("forward", 3)``."""
+"""Context manager around each step of an algorithm, called with the name of the pass and the number
+of the body, 1 for the first, such as ``region("forward", 3)``."""
 
 
 def no_region(pass_name: str, body: int | None = None) -> AbstractContextManager[object]:
-    """Accept a pass and perhaps a body, as a tracer does, and do nothing with them."""
+    """Accept a pass and a body, as a tracer does, and ignore them."""
     return nullcontext((pass_name, body))
 
 
 @dataclass(frozen=True, kw_only=True)
 class BodyMotion:
-    """How a body moves, in its own coordinates.
+    """Motion of a body, in its own coordinates.
 
     Members
     -------
     w : (3,) angular velocity [rad/s].
     al : (3,) angular acceleration [rad/s^2].
-    B : (3, 3) acceleration of a point of the body for each metre from the origin [1/s^2].
+    B : (3, 3) acceleration of a point of the body per metre from the origin [1/s^2].
     a : (3,) classical acceleration of the frame's origin, gravity as an upward motion [m/s^2].
     """
 
@@ -130,8 +130,8 @@ def forward_step(
     """Carry motion across one joint, from the parent to its child.
 
     ``X`` is the joint's transform at its position, ``qd`` its rates [rad/s | m/s], ``qdd`` its
-    accelerations [rad/s^2 | m/s^2]. Returns the child's motion and ``before``, as
-    :class:`BodyState` has it.
+    accelerations [rad/s^2 | m/s^2]. Returns the child's motion and ``before`` of
+    :class:`BodyState`.
     """
     if not joint.kind.simple:
         before = point_at_the_child(joint, parent, X)
@@ -163,8 +163,8 @@ def across_revolute(
     xy, xz, yz = mul(w[0], w[1]), mul(w[0], w[2]), mul(w[1], w[2])
     B_xz, B_yz, B_zz = B_axis
     al = (sub(yz, B_yz), sub(B_xz, xz), add(scaled_sum(E[2], parent.al), qdd))
-    # B_zz, the square of w's part across the axis, is early: only xx is left of the other squares.
-    # Likewise 2 yz - B_yz, not yz + alx: one addition behind the recursion instead of two.
+    # B_zz, the square of w's part across the axis, is available early: of the other squares only xx
+    # is needed. Likewise 2 yz - B_yz, not yz + alx: one addition after the recursion, not two.
     B = (
         (add(xx, sub(B_zz, zz)), sub(xy, al[2]), B_xz),
         (add(xy, al[2]), sub(0.0, add(xx, zz)), B_yz),
@@ -176,7 +176,7 @@ def across_revolute(
 def across_prismatic(
     joint: Joint, parent: BodyMotion, shift: Scalar, a: Vector, qd: Scalar, qdd: Scalar
 ) -> BodyMotion:
-    """Carry motion across a prismatic joint: rotation unchanged, a point that moves along z.
+    """Carry motion across a prismatic joint: same rotation, an origin that moves along z.
 
     ``a_child = a + B z q + 2 w x z qd + z qdd``: transport to the shifted origin, Coriolis, own.
     """
@@ -191,7 +191,7 @@ def across_prismatic(
 
 
 def point_at_the_child(joint: Joint, parent: BodyMotion, X: JointTransform) -> BodyMotion:
-    """Return the motion of the parent's point that is at the child's origin, child coordinates."""
+    """Return the motion of the parent's point at the child's origin, child coordinates."""
     a = at_the_joint(joint, parent)
     B = matrix_to_child(X, parent.B)
     return BodyMotion(
@@ -230,7 +230,7 @@ def body_force(inertia: Inertia, motion: BodyMotion) -> Spatial:
     """Return the moment about the origin [N m] and the force [N] that a body's motion needs.
 
     Products of inertia multiply entries of B, moments of inertia multiply al and ``wy wz`` and so
-    on; a pair of equal moments or a zero product drops out of the operations.
+    on; equal moments and zero products of inertia save operations.
     """
     xx, xy, xz, yy, yz, zz = inertia.I
     w, al, B = motion.w, motion.al, motion.B
@@ -239,7 +239,7 @@ def body_force(inertia: Inertia, motion: BodyMotion) -> Spatial:
         scaled_sum((yy, xx - zz), (al[1], mul(w[0], w[2]))),
         scaled_sum((zz, yy - xx), (al[2], mul(w[0], w[1]))),
     )
-    # Differences of B's diagonal, so that each product of inertia multiplies once in each row.
+    # Differences of B's diagonal, so that each product of inertia multiplies once per row.
     x_y, y_z, z_x = sub(B[0][0], B[1][1]), sub(B[1][1], B[2][2]), sub(B[2][2], B[0][0])
     products = (
         scaled_sum((-xy, xz, yz), (B[2][0], B[1][0], y_z)),
@@ -252,29 +252,28 @@ def body_force(inertia: Inertia, motion: BodyMotion) -> Spatial:
 
 
 def less_external(f: Spatial, f_ext: Sequence[Sequence[Scalar]] | None, body: int) -> Spatial:
-    """Return the force that a body's joint has to give when an external force acts on the body.
+    """Return the force that a body's motion needs, less the external force on the body.
 
-    ``f`` : what its motion needs; ``f_ext`` : for each body the external force on it, ``[angular;
-    linear]``; both in the body's coordinates about its origin [N m, N].
+    ``f`` : the force that the motion needs; ``f_ext`` : external force on each body,
+    ``[angular; linear]``; both in the body's coordinates about its origin [N m, N].
     """
     if f_ext is None:
         return f
-    given = f_ext[body]
-    return vsub(f[0], (given[0], given[1], given[2])), vsub(f[1], (given[3], given[4], given[5]))
+    n_x, n_y, n_z, f_x, f_y, f_z = f_ext[body]
+    return vsub(f[0], (n_x, n_y, n_z)), vsub(f[1], (f_x, f_y, f_z))
 
 
 @dataclass(frozen=True, kw_only=True)
 class BodyState:
-    """What the forward pass finds for a body, in the body's own coordinates.
+    """Results of the forward pass for a body, in the body's own coordinates.
 
     Members
     -------
     X : the transform of the body's joint.
-    motion : how the body moves.
-    before : how the parent's point moves that is at the body's origin, in the body's coordinates;
-        ``motion`` where the joint is revolute or prismatic, whose axis sees no difference.
-    f : moment about its origin [N m] and force [N] that this asks of its joint and its children,
-        less the external force.
+    motion : the body's motion.
+    before : motion of the parent's point at the body's origin, in the body's coordinates; equal to
+        ``motion`` for a revolute or prismatic joint, whose axis sees no difference.
+    f : moment about its origin [N m] and force [N] that its motion needs, less the external force.
     """
 
     X: JointTransform
@@ -294,15 +293,15 @@ def forward_body(
 ) -> BodyState:
     """Return the state of body i from its parent's, which is among the states ``before``.
 
-    ``q``, ``qd``, ``qdd`` : positions [rad | m], rates and accelerations of the body's own joint;
+    ``q``, ``qd``, ``qdd`` : positions [rad | m], rates and accelerations of the body's joint;
     ``f_ext`` as for :func:`rnea_scalars`.
     """
     body = model.bodies[i]
     X = joint_transform(body.joint, q)
     parent = base_motion(model) if body.parent < 0 else before[body.parent].motion
-    motion, seen = forward_step(body.joint, parent, X, qd, qdd)
+    motion, carried = forward_step(body.joint, parent, X, qd, qdd)
     f = less_external(body_force(body.inertia, motion), f_ext, i)
-    return BodyState(X=X, motion=motion, before=seen, f=f)
+    return BodyState(X=X, motion=motion, before=carried, f=f)
 
 
 def forward_pass(
@@ -315,21 +314,21 @@ def forward_pass(
     *,
     name: str = "forward",
 ) -> list[BodyState]:
-    """Return the states of all bodies, parents first; ``region`` is told ``name`` as the pass.
+    """Return the states of all bodies, parents first; ``name`` is the pass for ``region``.
 
     Arguments as for :func:`rnea_scalars`.
     """
     states: list[BodyState] = []
-    for i, (at, own) in enumerate(zip(model.q_slices, model.v_slices, strict=True)):
+    for i, (at, v_at) in enumerate(zip(model.q_slices, model.v_slices, strict=True)):
         with region(name, i + 1):
-            states.append(forward_body(model, i, states, q[at], qd[own], qdd[own], f_ext))
+            states.append(forward_body(model, i, states, q[at], qd[v_at], qdd[v_at], f_ext))
     return states
 
 
 def backward_step(
     joint: Sequence[Axis], X: JointTransform, f: Spatial
 ) -> tuple[list[Scalar], Spatial]:
-    """Read one joint's efforts and carry the force through it, from the child to the parent.
+    """Return one joint's efforts and the force through it, carried from the child to the parent.
 
     ``f`` acts on the child about its origin, child coordinates. Returns tau [N m | N] and the
     moment and force on the parent about the parent's origin.
@@ -340,18 +339,18 @@ def backward_step(
 def backward_pass(
     model: Model, states: Sequence[BodyState], region: Region
 ) -> tuple[list[Scalar], list[Spatial]]:
-    """Return the joints' efforts, (nv,), and what each joint transmits, from the bodies' forces.
+    """Return the joints' efforts, (nv,), and the force through each joint, from the bodies' forces.
 
-    The second is the moment and the force on a body and on all that it carries, about the body's
+    The second is the moment and the force on a body and everything it carries, about the body's
     origin in its coordinates.
     """
     f = [state.f for state in states]
-    own = model.v_slices
+    v_slices = model.v_slices
     tau: list[Scalar] = [0.0] * model.nv
     for i in reversed(range(len(states))):
         body = model.bodies[i]
         with region("backward", i + 1):
-            tau[own[i]], carried = backward_step(axes(body.joint), states[i].X, f[i])
+            tau[v_slices[i]], carried = backward_step(axes(body.joint), states[i].X, f[i])
             if body.parent >= 0:
                 f[body.parent] = plus(f[body.parent], carried)
     return tau, f
@@ -368,19 +367,20 @@ def rnea_scalars(
     joint_terms: bool | Sequence[str] = (),
     friction_width: float = FRICTION_WIDTH,
 ) -> list[Scalar]:
-    """Return the joint efforts ``tau = M(q) qdd + C(q, qd) qd + g(q)``, over any scalar; M has
-    the armature.
+    """Return the joint efforts ``tau = M(q) qdd + C(q, qd) qd + g(q)``, over any scalar.
+
+    M includes the armature.
 
     Arguments
     ---------
     q : (nq,) scalars, joint positions [rad | m].
     qd, qdd : (nv,) scalars, joint rates and accelerations.
-    f_ext : for each body the external force on it, ``[angular; linear]`` in its own coordinates
-        about its origin [N m, N]; subtracted, as in Algorithm 1.
+    f_ext : external force on each body, ``[angular; linear]`` in body coordinates about its origin
+        [N m, N]; subtracted, as in Algorithm 1.
     region : called with the name of a pass and the number of a body, 1 for the first; returns a
         context manager around that step of the algorithm. The passes are ``forward`` and
         ``backward``.
-    joint_terms, friction_width : what joints add besides their armature, as for
+    joint_terms, friction_width : joint terms besides the armature, as for
         :func:`.joint_terms.joint_terms_of`.
 
     Returns
@@ -394,8 +394,8 @@ def rnea_scalars(
         return tied.efforts(rnea_scalars(tied.model, *every, f_ext, region, **terms_of))
     tau, _ = backward_pass(model, forward_pass(model, q, qd, qdd, f_ext, region), region)
     terms = joint_terms_of(model, joint_terms, friction_width)
-    for i, own in enumerate(model.v_slices):
-        acting = [k for k in range(own.start, own.stop) if terms.acts_on(k)]
+    for i, v_at in enumerate(model.v_slices):
+        acting = [k for k in range(v_at.start, v_at.stop) if terms.acts_on(k)]
         with region("backward", i + 1) if acting else nullcontext():
             for k in acting:
                 passive = terms.effort(k, q, qd)

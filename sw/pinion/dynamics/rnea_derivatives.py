@@ -2,12 +2,12 @@ r"""Gradient of inverse dynamics in closed form, from composite inertias and Cor
 
 Sources: Singh, Russell and Wensing, "Efficient Analytical Derivatives of Rigid-Body Dynamics using
 Spatial Vector Algebra", 2022; Carpentier and Mansard 2018; restated here in the classical
-accelerations of :mod:`.rnea`. The column recursion of Plancher et al. 2021, Algorithm 2, is in
-:mod:`.column_derivatives`; both give the same numbers.
+accelerations of :mod:`.rnea`. :mod:`.column_derivatives` has the column recursion of Plancher et
+al. 2021, Algorithm 2; both give the same numbers.
 
 **Three vectors describe a column.** Seen from the subtree that joint j moves, a change of ``q_j``
-or ``qd_j`` changes nothing but how the subtree is carried: by ``dw`` in the angular velocity (only
-through Coriolis accelerations), ``dal`` in the angular and ``da`` in the origin's acceleration,
+or ``qd_j`` only changes how the subtree is carried: by ``dw`` in the angular velocity (only through
+Coriolis accelerations), ``dal`` in the angular and ``da`` in the origin's acceleration,
 
     acceleration of a point r that moves by rdot:   da + dal x r + 2 dw x rdot.
 
@@ -19,14 +19,14 @@ In the coordinates of body j, with its motion (w, al, B, a), and ``psi = w x z``
     prismatic  d/dq   0      0        B z
                d/dqd  0      0        2 psi
 
-All of it stands in inverse dynamics already. (A revolute joint does not move its own axis: B z, and
-psi, are the parent's; the parent's motion as the subtree sees it turns by ``- z x``, so that ``dw =
-psi``, and ``dal`` takes ``al x z + w x psi = B z``.)
+All of these are already known from inverse dynamics. (A revolute joint does not move its own axis:
+B z, and psi, are the parent's; the parent's motion as the subtree sees it turns by ``- z x``, so
+``dw = psi`` and ``dal = al x z + w x psi = B z``.)
 
-**A joint of any kind** has a column for each column s = [s_w; s_v] of its S. Its body's motion
-alone does not tell, because its axes move each other: a displacement along s keeps its place in the
-parent, whose point at the body's origin moves with (w_p, al_p, B_p, a_p). With u for the linear
-part of ``S qd``, all in the body's coordinates,
+**A joint of any kind** has a column for each column s = [s_w; s_v] of its S. Its body's motion is
+not sufficient, because its axes move each other: a displacement along s is relative to the parent,
+whose point at the body's origin moves with (w_p, al_p, B_p, a_p). With u for the linear part of
+``S qd``, all in the body's coordinates,
 
                       dw          dal                 da
     any        d/dq   w_p x s_w   B_p s_w             B_p s_v + a_p x s_w + 2 (w_p x s_w) x u
@@ -36,18 +36,19 @@ part of ``S qd``, all in the body's coordinates,
 
     moment = h x da + I dal + Q dw        force = m da + dal x h + dw x l
 
-*tau_i, q_j for j above i*: joint i reads the wrench along its axis, so the wrench's row is carried
-from i to j's frame, where the column's vectors are sparse. As a motion (dw, dal, da) arrives at the
-end of a lever r that moves by rdot with ``da + dal x r + 2 dw x rdot``, the row (g_w, g_al, g_a)
-goes back as ``g_al + r x g_a`` and ``g_w + 2 rdot x g_a``; (g_al, g_a) is CRBA's ``IC S``.
-*tau_j, q_i for j above i*: the wrench of joint i's own column is carried rootwards, and so turns
-(or shifts) with the joint, by ``S x* f``, f being the net force on the subtree.
+*tau_i, q_j for j above i*: joint i takes the component of the wrench along its axis, so that row is
+carried from i to j's frame, where the column's vectors are sparse. A motion (dw, dal, da) arrives
+at the end of a lever r that moves by rdot as ``da + dal x r + 2 dw x rdot``, so the row
+(g_w, g_al, g_a) is carried back as ``g_al + r x g_a`` and ``g_w + 2 rdot x g_a``; (g_al, g_a) is
+CRBA's ``IC S``.
+*tau_j, q_i for j above i*: the wrench of joint i's own column is carried towards the root, and so
+turns (or shifts) with the joint, by ``S x* f`` with the net force f on the subtree.
 
-The joint-space inertia matrix is a result on the way.
+The joint-space inertia matrix is a by-product.
 
-Hardware and programs are made from this form, of the fewest operations. :mod:`.column_derivatives`
-stands beside it as the formulation of Plancher et al., and :mod:`.general.derivatives` as the one
-with 6x6 matrices in base axes.
+Hardware and programs use this form, which has the fewest operations. :mod:`.column_derivatives` has
+the formulation of Plancher et al., and :mod:`.general.derivatives` that with 6x6 matrices in base
+axes.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ from .axis import (
     numbered_axes,
     plus_axis_cross_force,
 )
-from .checks import check_mass
+from .checks import check_choice, check_mass
 from .column_derivatives import (
     column_derivatives_from_links_scalars,
     column_derivatives_scalars,
@@ -114,7 +115,7 @@ DERIVATIVE_METHODS = ("composite", "column")
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """How a joint's variable changes the motion of what it carries, in its body's coordinates.
+    """Change of the motion of a joint's subtree by the joint's variable, in body coordinates.
 
     Members
     -------
@@ -131,10 +132,10 @@ class Column:
 def columns(
     joint: Joint, motion: BodyMotion, before: BodyMotion, qd: Sequence[Scalar]
 ) -> list[tuple[Column, Column]]:
-    """Return the columns of each of a joint's positions and of its rate, in its body's coordinates.
+    """Return the columns of each of a joint's positions and rates, in its body's coordinates.
 
-    ``motion``, ``before`` : of the body, as :class:`.rnea.BodyState` has them; ``qd`` : rates of
-    the joint.
+    ``motion``, ``before`` : of the body, as in :class:`.rnea.BodyState`; ``qd`` : rates of the
+    joint.
     """
     if joint.kind.simple:
         return [columns_about_z(axis, motion) for axis in axes(joint)]
@@ -145,8 +146,8 @@ def columns(
 def columns_about_z(axis: Axis, motion: BodyMotion) -> tuple[Column, Column]:
     """Return the columns of a revolute or prismatic joint from its body's motion.
 
-    The table above has ``B z`` and ``2 psi`` in the part where S has its z, angular or linear, and
-    ``a x z`` where ``[0; a] x S`` has it; ``psi`` and ``z`` change w where the joint turns.
+    The table above has ``B z`` and ``2 psi`` in the half where S has its z, angular or linear, and
+    ``a x z`` where ``[0; a] x S`` has it; ``psi`` and ``z`` change w if the joint turns.
     """
     psi = cross_z(motion.w, 1.0)
     phi: Vector = (motion.B[0][2], motion.B[1][2], motion.B[2][2])
@@ -172,7 +173,7 @@ def columns_of_any(
 
 
 def wrench(column: Column, inertia: Composite, coriolis: Coriolis) -> Spatial:
-    """Return the moment and the force that a column's change of motion asks of a subtree."""
+    """Return the moment and the force that a column's change of motion needs on a subtree."""
     moment = vadd(times(full(inertia.I), column.dal), times(coriolis.Q, column.dw))
     moment = vadd(moment, vsub(ZERO, cross(column.da, inertia.h)))
     force = vadd(cross(column.dal, inertia.h), cross(column.dw, coriolis.l))
@@ -181,20 +182,20 @@ def wrench(column: Column, inertia: Composite, coriolis: Coriolis) -> Spatial:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """What a joint's effort takes from a column (dw, dal, da), in some body's coordinates."""
+    """Linear map from a column (dw, dal, da) to a joint's effort, in some body's coordinates."""
 
     g_w: Vector
     g_al: Vector
     g_a: Vector
 
     def times(self, column: Column) -> Scalar:
-        """Return the effort that a column asks of the joint."""
+        """Return the joint's effort for a column."""
         rigid = add(dot(column.dal, self.g_al), dot(column.da, self.g_a))
         return add(rigid, dot(column.dw, self.g_w))
 
 
 def axis_row(axis: Axis, inertia: Composite, coriolis: Coriolis) -> Row:
-    """Return the row of an axis in its own body: the wrench along it."""
+    """Return the row of an axis in its own body: the wrench's component along it."""
     S = axis_motion(axis, 1.0)
     g_al, g_a = inertia.times(*S)
     return Row(g_w=coriolis.row(*S), g_al=g_al, g_a=g_a)
@@ -211,7 +212,7 @@ def joint_drift(joint: Joint, state: BodyState, parent_w: Vector, qd: Sequence[S
     """Return twice the velocities of the ends of a joint's two levers.
 
     ``parent_w`` is the parent's angular velocity in its own coordinates, ``qd`` the joint's rates;
-    the lever behind the rotation turns with the parent too, and grows by the rates of its shifts.
+    the lever after the rotation also turns with the parent, and grows by the rates of its shifts.
     """
     x, y, z = joint.tree.r
     tree = vsub(ZERO, cross((2.0 * x, 2.0 * y, 2.0 * z), parent_w))
@@ -233,10 +234,10 @@ def composite_derivatives_scalars(
 
     Arguments as for :func:`rnea_derivatives_scalars`.
     """
-    at, own = model.q_slices, model.v_slices
+    at, v_at = model.q_slices, model.v_slices
 
     def state_of(i: int, before: Sequence[BodyState]) -> BodyState:
-        return forward_body(model, i, before, q[at[i]], qd[own[i]], qdd[own[i]], f_ext)
+        return forward_body(model, i, before, q[at[i]], qd[v_at[i]], qdd[v_at[i]], f_ext)
 
     return derivatives_at(model, qd, state_of, region)
 
@@ -254,31 +255,30 @@ def rnea_derivatives_from_links_scalars(
 ) -> tuple[Rows, Rows]:
     """Return the gradient of inverse dynamics by position and by rate from the links' states.
 
-    Source: the "split" partition of Plancher et al. 2021, Section IV-B: what a coprocessor computes
-    where its host ran Algorithm 1. Accelerations of joints are not needed, for ``a`` has them.
+    Source: the "split" partition of Plancher et al. 2021, Section IV-B: the coprocessor's part if
+    its host ran Algorithm 1. Joint accelerations are not needed, since ``a`` includes them.
 
     Arguments
     ---------
     q, qd : as for :func:`rnea_derivatives_scalars`.
     v, a, f : (bodies, 6) scalars, velocity [rad/s, m/s], acceleration [rad/s^2, m/s^2] and force
-        through the joint [N m, N] of each link, as :func:`.link_states.link_states_scalars` returns
-        them. Where external forces act, f is less them, and they are constant in the coordinates of
-        their bodies.
+        through the joint [N m, N] of each link, as from :func:`.link_states.link_states_scalars`.
+        External forces are subtracted from f, and constant in the coordinates of their bodies.
     region, method : as for :func:`rnea_derivatives_scalars`.
 
     Returns
     -------
-    dtau_dq, dtau_dqd : as of :func:`rnea_derivatives_scalars`, without the joints' own terms.
+    dtau_dq, dtau_dqd : as from :func:`rnea_derivatives_scalars`, without joint terms.
     """
-    check_method(method)
+    check_choice("method", method, DERIVATIVE_METHODS)
     check_mass(model)
     if model.coupled:
         tied = coupling_of(model, region)
         every = tied.positions(q), tied.rates(qd)
-        found = rnea_derivatives_from_links_scalars(
+        gradients = rnea_derivatives_from_links_scalars(
             tied.model, *every, v, a, f, region, method=method
         )
-        return tied.square(found[0]), tied.square(found[1])
+        return tied.square(gradients[0]), tied.square(gradients[1])
     if method == "column":
         return column_derivatives_from_links_scalars(model, q, qd, v, a, f, region)
     at = model.q_slices
@@ -300,20 +300,20 @@ def derivatives_at(
 ) -> tuple[Rows, Rows, Rows]:
     """Return ``dtau/dq``, ``dtau/dqd`` and M, each (nv, nv), at the states of all bodies.
 
-    ``state_of`` gives a body's state from those before it. ``carried`` : forces in the states are
-    those of all that a body carries, not of the body alone.
+    ``state_of`` returns a body's state from those before it. ``carried`` : forces in the states
+    cover everything a body carries, not only the body.
     """
     bodies = model.bodies
     states: list[BodyState] = []
     drifts: list[Drift] = []
     coriolis: list[Coriolis] = []
     slices = model.v_slices
-    for i, (body, own) in enumerate(zip(bodies, slices, strict=True)):
+    for i, (body, v_at) in enumerate(zip(bodies, slices, strict=True)):
         with region("forward", i + 1):
             state = state_of(i, states)
             states.append(state)
             parent_w = ZERO if body.parent < 0 else states[body.parent].motion.w
-            drifts.append(joint_drift(body.joint, state, parent_w, qd[own]))
+            drifts.append(joint_drift(body.joint, state, parent_w, qd[v_at]))
             coriolis.append(own_coriolis(body.inertia, state.motion.w))
 
     def columns_at(i: int) -> list[tuple[Column, Column]]:
@@ -350,8 +350,8 @@ def derivatives_at(
                     own_q = states[j].X.force_to_parent(*own_q)
                     own_qd = states[j].X.force_to_parent(*own_qd)
                     j = bodies[j].parent
-                    found = columns_at(j)
-                    for (m, other), (other_q, other_qd) in zip(joints[j], found, strict=True):
+                    others = zip(joints[j], columns_at(j), strict=True)
+                    for (m, other), (other_q, other_qd) in others:
                         M[k][m] = M[m][k] = axis_effort(other, (row.g_al, row.g_a))
                         dtau_dq[k][m], dtau_dqd[k][m] = row.times(other_q), row.times(other_qd)
                         dtau_dq[m][k] = axis_effort(other, own_q)
@@ -359,7 +359,6 @@ def derivatives_at(
     return dtau_dq, dtau_dqd, M
 
 
-# Many parameters: the quantities of the equation, and the terms that rows switch.
 def rnea_derivatives_scalars(
     model: Model,
     q: Sequence[Scalar],
@@ -378,46 +377,37 @@ def rnea_derivatives_scalars(
     ---------
     q : (nq,) scalars, joint positions [rad | m].
     qd, qdd : (nv,) scalars, joint rates and accelerations.
-    f_ext : for each body the external force on it, ``[angular; linear]`` in its own coordinates
-        about its origin [N m, N]; constant in those coordinates, it turns with the body.
+    f_ext : external force on each body, ``[angular; linear]`` in body coordinates about its origin
+        [N m, N]; constant in those coordinates, it turns with the body.
     region : as for :func:`.rnea.rnea_scalars`; the passes are ``forward``, ``backward`` and
         ``column``.
     method : ``composite`` for the closed form of this module, ``column`` for Algorithm 2 of
-        Plancher et al. 2021 (revolute and prismatic joints alone).
-    joint_terms, friction_width : as for :func:`.rnea.rnea_scalars`; armature has no part in it.
+        Plancher et al. 2021 (revolute and prismatic joints only).
+    joint_terms, friction_width : as for :func:`.rnea.rnea_scalars`; armature does not contribute.
 
     Returns
     -------
     dtau_dq, dtau_dqd : (nv, nv) scalars, entry ``[i][j]`` is the derivative of ``tau_i`` by
-        ``q_j`` (a tangent direction where positions are no vector) or ``qd_j``. Joints on
-        different branches have the constant zero.
+        ``q_j`` (a tangent direction if positions are not a vector) or ``qd_j``. Joints on different
+        branches have constant zeros.
     """
-    check_method(method)
+    check_choice("method", method, DERIVATIVE_METHODS)
     if model.coupled:
         tied = coupling_of(model, region)
         every = tied.positions(q), tied.rates(qd), tied.rates(qdd)
         terms_of: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
-        found = rnea_derivatives_scalars(
+        gradients = rnea_derivatives_scalars(
             tied.model, *every, f_ext, region, method=method, **terms_of
         )
-        return tied.square(found[0]), tied.square(found[1])
+        return tied.square(gradients[0]), tied.square(gradients[1])
     if method == "composite":
         dtau_dq, dtau_dqd, _ = composite_derivatives_scalars(model, q, qd, qdd, f_ext, region)
     else:
         dtau_dq, dtau_dqd = column_derivatives_scalars(model, q, qd, qdd, f_ext, region)
     terms = joint_terms_of(model, joint_terms, friction_width)
-    for i, own in enumerate(model.v_slices):
-        acting = [k for k in range(own.start, own.stop) if terms.acts_on(k)]
+    for i, v_at in enumerate(model.v_slices):
+        acting = [k for k in range(v_at.start, v_at.stop) if terms.acts_on(k)]
         with region("column", i + 1) if acting else nullcontext():
             for k in acting:
                 add_slopes(terms, dtau_dq, dtau_dqd, k, q, qd)
     return dtau_dq, dtau_dqd
-
-
-def check_method(method: str) -> None:
-    """Raise for a formulation of the gradient that there is not."""
-    if method not in DERIVATIVE_METHODS:
-        raise ValueError(
-            f"rnea_derivatives has no method {method!r}: choose one of "
-            f"{', '.join(map(repr, DERIVATIVE_METHODS))}."
-        )

@@ -1,35 +1,35 @@
 r"""Second derivatives of inverse dynamics, contracted with a vector, in closed form.
 
-What differential dynamic programming needs of them is not the tensors but the Hessian of one
-number, ``s = weights^T rnea(q, qd, qdd)``. With mu for the velocity of each point when the joints
-move at the rates ``weights``, s is the sum over points of ``m mu . a``: a power (compare Singh,
-Russell, Wensing, "On Second-Order Derivatives of Rigid-Body Dynamics: Theory & Implementation",
-2023, who have the tensors, and Nganga and Wensing, "Accelerating Second-Order Differential Dynamic
+Differential dynamic programming needs not the tensors but the Hessian of one number,
+``s = weights^T rnea(q, qd, qdd)``. With mu for the velocity of each point when the joints move at
+the rates ``weights``, s is the sum over points of ``m mu . a``: a power (compare Singh, Russell,
+Wensing, "On Second-Order Derivatives of Rigid-Body Dynamics: Theory & Implementation", 2023, who
+have the tensors, and Nganga and Wensing, "Accelerating Second-Order Differential Dynamic
 Programming for Rigid-Body Systems", 2021, for that power). It costs O(n d) with d for the depth.
 
-**The first derivative.** As in :mod:`.rnea_derivatives`, a change of ``q_k`` changes nothing but
-how the subtree of joint k is carried: its points' accelerations by the column (dw, dal, da), and
-mu by the rigid motion ``D_k = mu x S_k``. So with F for the net force on the subtree, W(column)
-for the wrench a column asks of it, and ``R = (g_w, g_al, g_a)`` for what mu reads of a column,
+**The first derivative.** As in :mod:`.rnea_derivatives`, a change of ``q_k`` only changes how the
+subtree of joint k is carried: its points' accelerations by the column (dw, dal, da), and mu by the
+rigid motion ``D_k = mu x S_k``. So with F for the net force on the subtree, W(column) for the
+wrench that a column needs on it, and ``R = (g_w, g_al, g_a)`` for the row of mu,
 
     ds/dq_k = D_k . F + R . col_k        ds/dqd_k = R . col_k'        ds/dqdd_k = S_k . (g_al, g_a)
 
 where ``g_a = sum m mu``, ``g_al = sum m r x mu`` and ``g_w = 2 sum m rdot x mu``.
 
-**The second.** A change of joint j on the way from k to the base (or k itself), with its column
-(dw, dal, da) brought to body k and its rigid motion D, changes
+**The second.** A change of joint j on the path from k to the base (or k itself), with its column
+(dw, dal, da) carried to body k and its rigid motion D, changes
 
     F by W(column)     D_k by D x S_k     R . c by D . W(c)     rdot by dw x r
     col_k  by ( dw x s_w,  dal x s_w + 2 dw x (w x s_w),  dal x s_v + 2 dw x (w x s_v) + da x s_w )
     col_k' by ( 0,  2 dw x s_w,  2 dw x s_v )
 
 and the change of rdot is a bilinear form of both columns' dw, ``- dw^T Y dw_k`` with ``Y = 2
-(tr(Z) 1 - Z)`` and ``Z = sum m mu r^T``. All of it is linear in (dw, dal, da) and in D: for each k
-a row and a wrench, which are carried rootwards as in the gradient, where column and D are sparse.
-Y is carried as :mod:`.composite` carries Q, but mu does not change with the origin.
+(tr(Z) 1 - Z)`` and ``Z = sum m mu r^T``. All of this is linear in (dw, dal, da) and in D: for each
+k a row and a wrench, which are carried towards the root as in the gradient, where column and D are
+sparse. Y is carried like Q in :mod:`.composite`, but mu does not change with the origin.
 
-That j = k follows the same lines needs a joint of one position: revolute, prismatic or helical.
-Second derivatives by the tangents of one that has several depend on the order of its axes.
+The case j = k follows in the same way only for a joint of one position: revolute, prismatic or
+helical. Second derivatives by the tangents of a joint with several depend on the order of its axes.
 """
 
 from __future__ import annotations
@@ -96,11 +96,11 @@ Rows = list[list[Scalar]]
 
 @dataclass(frozen=True, kw_only=True)
 class SecondDerivatives:
-    """The blocks of the Hessian of a weighted sum of efforts, each (nv, nv).
+    """Blocks of the Hessian of a weighted sum of efforts, each (nv, nv).
 
     Members
     -------
-    q_q, qd_qd : by positions, and by rates, twice: symmetric.
+    q_q, qd_qd : twice by positions, and twice by rates: symmetric.
     q_qd, q_qdd : entry ``[i][j]`` is by ``q_i`` and by ``qd_j``, or ``qdd_j``.
     """
 
@@ -112,11 +112,11 @@ class SecondDerivatives:
 
 @dataclass(frozen=True, kw_only=True)
 class Weighed:
-    """How a subtree answers to the motion mu, about a frame's origin in its coordinates.
+    """Response of a subtree to the motion mu, about a frame's origin in its coordinates.
 
     Members
     -------
-    row : what mu reads of a column (R above).
+    row : the row of mu (R above).
     Y : (3, 3) ``2 (tr(Z) 1 - Z)`` [kg m^2/s for rates].
     """
 
@@ -128,31 +128,31 @@ _NO_WEIGHT = Weighed(row=Row(g_w=ZERO, g_al=ZERO, g_a=ZERO), Y=NO_MATRIX)
 
 
 def own_weighed(inertia: Inertia, w: Vector, mu: Spatial) -> Weighed:
-    """Return it for one body that turns by w and moves by mu = [angular; linear]."""
+    """Return the response of one body with angular velocity w to mu = [angular; linear]."""
     Y = matrix_sum(own_coriolis(inertia, mu[0]).Q, rank_one(vadd(mu[1], mu[1]), inertia.h))
     return Weighed(row=row_of(mu, own_composite(inertia), own_coriolis(inertia, w)), Y=Y)
 
 
 def row_of(motion: Spatial, inertia: Composite, coriolis: Coriolis) -> Row:
-    """Return what a rigid motion of a subtree reads of a column."""
+    """Return the row of a rigid motion of a subtree."""
     g_al, g_a = inertia.times(*motion)
     return Row(g_w=coriolis.row(*motion), g_al=g_al, g_a=g_a)
 
 
 def joined_weighed(a: Weighed, b: Weighed) -> Weighed:
-    """Return it for two sets of bodies about the same origin."""
+    """Return the response of two sets of bodies about the same origin."""
     return Weighed(row=sum_of_rows(a.row, b.row), Y=matrix_sum(a.Y, b.Y))
 
 
 def sum_of_rows(a: Row, b: Row) -> Row:
-    """Return a row that reads the sum of what two read."""
+    """Return the sum of two rows."""
     return Row(g_w=vadd(a.g_w, b.g_w), g_al=vadd(a.g_al, b.g_al), g_a=vadd(a.g_a, b.g_a))
 
 
 def weighed_to_parent(X: JointTransform, drift: Drift, weighed: Weighed) -> Weighed:
-    """Return a child's about the parent's origin, in the parent's coordinates.
+    """Return a child's response about the parent's origin, in the parent's coordinates.
 
-    Points at r stand at ``r + d`` there, and Z gains ``sum m mu d^T``.
+    Points at r are at ``r + d`` there, and Z gains ``sum m mu d^T``.
     """
     row = row_to_parent(X, drift, weighed.row)
     g_a = weighed.row.g_a
@@ -164,13 +164,13 @@ def weighed_to_parent(X: JointTransform, drift: Drift, weighed: Weighed) -> Weig
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """What the derivative by one joint's variable reads of a change by a joint nearer the base.
+    """Linear map from a change by a joint nearer the base to a derivative by one joint's variable.
 
     Members
     -------
-    row : of the change's column; None where there is nothing of it to read.
-    spin : (3,) of the column's dw alone.
-    force : of its rigid motion D.
+    row : factor of the change's column; None if it is zero.
+    spin : (3,) factor of the column's dw only.
+    force : factor of its rigid motion D.
     """
 
     force: Spatial
@@ -186,24 +186,24 @@ class Reader:
         )
 
     def of_column(self, column: Column) -> Scalar:
-        """Return what it reads of a column."""
+        """Return the map's value for a column."""
         spun = dot(column.dw, self.spin)
         return spun if self.row is None else add(self.row.times(column), spun)
 
     def of_motion(self, motion: Spatial) -> Scalar:
-        """Return what it reads of a rigid motion."""
+        """Return the map's value for a rigid motion."""
         return add(dot(motion[0], self.force[0]), dot(motion[1], self.force[1]))
 
 
 @dataclass(frozen=True, kw_only=True)
 class JointColumns:
-    """What a joint's variables change, in its body's coordinates.
+    """Changes by a joint's variables, in its body's coordinates.
 
     Members
     -------
-    axis : the joint's.
+    axis : the joint's axis.
     by_q, by_qd : columns.
-    D : how mu changes with the position, ``mu x S``.
+    D : change of mu with the position, ``mu x S``.
     """
 
     axis: Axis
@@ -220,22 +220,22 @@ def readers(
     weighed: Weighed,
     net: Spatial,
 ) -> tuple[Reader, Reader, Reader]:
-    """Return what the derivatives by a joint's position, rate and acceleration read.
+    """Return the readers of the derivatives by a joint's position, rate and acceleration.
 
-    ``w`` is the angular velocity of its body, the others are of its subtree.
+    ``w`` is the angular velocity of its body, the others belong to its subtree.
     """
     axis, R = joint.axis, weighed.row
     angular, linear = axis_motion(axis, 1.0)
     rigid = axis_cross_force(axis, (R.g_al, R.g_a))
-    # Products with w x s twice: of the part that turns and of the part that shifts.
+    # Products with w x s for both the turning and the shifting part.
     turned, shifted = cross(w, angular), cross(w, linear)
     spin = vadd(cross(turned, R.g_al), cross(shifted, R.g_a))
     spin = vadd(vadd(spin, spin), cross(angular, R.g_w))
     spin = vsub(spin, times(weighed.Y, joint.by_q.dw))
-    own = row_of(joint.D, inertia, coriolis)
+    motion_row = row_of(joint.D, inertia, coriolis)
     moved = Row(g_w=spin, g_al=rigid[0], g_a=rigid[1])
     force = wrench(joint.by_q, inertia, coriolis)
-    by_q = Reader(row=sum_of_rows(own, moved), force=plus_axis_cross_force(axis, force, net))
+    by_q = Reader(row=sum_of_rows(motion_row, moved), force=plus_axis_cross_force(axis, force, net))
     by_qd = Reader(
         spin=vsub(vadd(rigid[0], rigid[0]), times(weighed.Y, joint.by_qd.dw)),
         force=wrench(joint.by_qd, inertia, coriolis),
@@ -259,12 +259,11 @@ def rnea_second_derivatives_scalars(
     Arguments
     ---------
     q, qd, qdd : (nv,) scalars, joint positions [rad | m], rates and accelerations.
-    weights : (nv,) scalars, one for each effort; with those of rates [rad/s | m/s] the sum is a
-        power [W].
+    weights : (nv,) scalars, one for each effort; with weights in the units of rates [rad/s | m/s]
+        the sum is a power [W].
     region : as for :func:`.rnea.rnea_scalars`; the passes are ``forward``, ``backward`` and
         ``column``.
-    joint_terms, friction_width : as for :func:`.rnea.rnea_scalars`; of them friction alone has
-        second derivatives.
+    joint_terms, friction_width : as for :func:`.rnea.rnea_scalars`.
 
     Raises
     ------
@@ -274,12 +273,12 @@ def rnea_second_derivatives_scalars(
         tied = coupling_of(model, region)
         every = tied.positions(q), tied.rates(qd), tied.rates(qdd), tied.rates(weights)
         terms_of: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
-        found = rnea_second_derivatives_scalars(tied.model, *every, region, **terms_of)
+        hessian = rnea_second_derivatives_scalars(tied.model, *every, region, **terms_of)
         return SecondDerivatives(
-            q_q=tied.square(found.q_q, symmetric=True),
-            q_qd=tied.square(found.q_qd),
-            qd_qd=tied.square(found.qd_qd, symmetric=True),
-            q_qdd=tied.square(found.q_qdd),
+            q_q=tied.square(hessian.q_q, symmetric=True),
+            q_qd=tied.square(hessian.q_qd),
+            qd_qd=tied.square(hessian.qd_qd, symmetric=True),
+            q_qdd=tied.square(hessian.q_qdd),
         )
     check_one_axis(model)
     bodies = model.bodies
@@ -295,8 +294,8 @@ def rnea_second_derivatives_scalars(
         with region("backward", k + 1):
             weighed[k] = joined_weighed(own_weighed(body.inertia, w, motions[k]), weighed[k])
         with region("column", k + 1):
-            found_by = readers(joints[k], w, inertias[k], coriolis[k], weighed[k], nets[k])
-            by_q, by_qd, by_qdd = found_by
+            row_readers = readers(joints[k], w, inertias[k], coriolis[k], weighed[k], nets[k])
+            by_q, by_qd, by_qdd = row_readers
             j = k
             while True:
                 above = joints[j]
@@ -337,7 +336,7 @@ def _moved(
     weights: Sequence[Scalar],
     region: Region,
 ) -> tuple[list[Spatial], list[Drift], list[Coriolis], list[JointColumns]]:
-    """Return for each body mu, drifts and its own Coriolis terms, and its joint's columns."""
+    """Return mu, drift, own Coriolis terms and joint columns of each body."""
     motions: list[Spatial] = []
     drifts: list[Drift] = []
     coriolis: list[Coriolis] = []
@@ -364,6 +363,6 @@ def check_one_axis(model: Model) -> None:
         if kind.nq != 1 or kind.nv != 1:
             raise DynamicsError(
                 f"The joint {body.joint.name!r} of {model.name!r} is {kind.value}, with {kind.nq} "
-                f"positions and {kind.nv} velocities, and second derivatives are by the positions "
-                "of joints that have one: load the robot on a fixed base, without such joints."
+                f"positions and {kind.nv} velocities; second derivatives support only joints with "
+                "one of each: load the robot on a fixed base, without such joints."
             )

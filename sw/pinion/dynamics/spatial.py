@@ -1,10 +1,10 @@
-"""Spatial algebra that keeps to the structure of rigid bodies, over any scalar.
+"""Spatial algebra that exploits the structure of rigid bodies, over any scalar.
 
 A spatial vector is a pair of 3-vectors, angular part first, in body coordinates. A joint's
 transform is a constant placement, a rotation (mostly about z) and a shift: three steps that are
 applied one after the other and never multiplied out into a matrix of variables. A constant rotation
 that only exchanges axes costs nothing, a rotation about z costs four products, and no 6x6 matrix is
-formed anywhere (Featherstone, "Rigid Body Dynamics Algorithms", 2008, chapter 2 for the notation).
+formed (Featherstone, "Rigid Body Dynamics Algorithms", 2008, chapter 2 for the notation).
 :mod:`.general.spatial` is the same algebra with 6x6 arrays, where operations are NumPy's.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pinion.robot.model import Inertia, Mat3, Transform, Vec3
+from pinion.robot.rotation import transpose
 
 from .scalar import Scalar, add, mul, scaled_sum, sub
 
@@ -46,7 +47,7 @@ def dot(a: Vector, b: Vector) -> Scalar:
 
 
 def cross(a: Vector, b: Vector) -> Vector:
-    """Return ``a x b``, (3,); components of ``a`` that are the constant zero cost nothing."""
+    """Return ``a x b``, (3,); constant zeros in ``a`` cost nothing."""
     return (
         sub(mul(a[1], b[2]), mul(a[2], b[1])),
         sub(mul(a[2], b[0]), mul(a[0], b[2])),
@@ -69,12 +70,6 @@ def cross_force(v: Spatial, f: Spatial) -> Spatial:
     return vadd(cross(v[0], f[0]), cross(v[1], f[1])), cross(v[0], f[1])
 
 
-def transpose(matrix: Mat3) -> Mat3:
-    """Return the transpose of a constant (3, 3) matrix."""
-    x, y, z = matrix
-    return (x[0], y[0], z[0]), (x[1], y[1], z[1]), (x[2], y[2], z[2])
-
-
 def rotate(E: Mat3, a: Vector) -> Vector:
     """Return ``E a`` for a constant (3, 3) matrix; a signed permutation costs nothing."""
     return scaled_sum(E[0], a), scaled_sum(E[1], a), scaled_sum(E[2], a)
@@ -93,18 +88,18 @@ def conjugate(E: Mat3, matrix: Matrix) -> Matrix:
 
 @dataclass(frozen=True, kw_only=True)
 class JointTransform:
-    """Where a child frame stands in its parent frame at one joint position.
+    """Pose of a child frame in its parent frame at one joint position.
 
-    First the constant placement ``tree``, then a rotation R, then a shift along the new axes: with
-    ``E = R E_tree`` and ``r = r_tree + E^T shift`` this is Featherstone's ``Xup``.
+    It applies the constant placement ``tree``, then a rotation R, then a shift along the new axes:
+    with ``E = R E_tree`` and ``r = r_tree + E^T shift`` this is Featherstone's ``Xup``.
 
     Members
     -------
     tree : the constant placement of the joint in the parent's frame.
     c, s : cosine and sine of a rotation about z (1 and 0 for a prismatic joint).
     shift : (3,) from the joint's origin to the child's, child coordinates [m].
-    R : (3, 3) a rotation about any axis, joint to child coordinates, in the place of that about z;
-        None where there is none.
+    R : (3, 3) rotation about any axis, joint to child coordinates, which replaces the one about z
+        unless None.
     """
 
     tree: Transform
@@ -151,7 +146,7 @@ class JointTransform:
     def force_to_parent(self, moment: Vector, force: Vector) -> tuple[Vector, Vector]:
         """Return ``Xup^T [moment; force]``: ``[E^T n + r x E^T f; E^T f]``, parent coordinates.
 
-        The lever ``r x E^T f`` is added last: in a chain of bodies it is the later of the two.
+        The lever ``r x E^T f`` is added last: in a chain of bodies it is available later.
         """
         force_parent = self.to_parent(force)
         moment_parent = self.to_parent(vadd(moment, cross(self.shift, force)))

@@ -1,28 +1,23 @@
-"""Second-rank tensors across a joint, over any scalar: turned about z, placed, moved on a lever.
+"""Transformation of second-rank tensors across a joint, over any scalar.
 
-A turn about z splits a 3x3 tensor into a 2x2 block, two 2-vectors and a number that stays. For the
+A turn about z splits a 3x3 tensor into a 2x2 block, two 2-vectors and an invariant number. For the
 block ``[[a, b], [c, d]]`` and the cosine and sine ``C, S`` of the angle,
 
     e = S (a - d) + C (b + c):      a' = a - S e    b' = C e - c    c' = C e - b    d' = d + S e
 
-is four products, for a symmetric block too, without squares of the cosine and the sine. A body that
-is round about the joint's axis (constants a = d and b = c = 0) costs nothing. A turn about any axis
-is two products of matrices.
+costs four products, also for a symmetric block, without squares of the cosine and the sine. A body
+that is symmetric about the joint's axis (constants a = d and b = c = 0) costs nothing. A turn about
+any axis is two matrix products.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from pinion.robot.rotation import transpose
+
 from .scalar import Scalar, add, mul, sub
-from .spatial import (
-    JointTransform,
-    Matrix,
-    Vector,
-    conjugate,
-    dot,
-    transpose,
-)
+from .spatial import JointTransform, Matrix, Vector, conjugate, dot
 
 Symmetric = tuple[Scalar, Scalar, Scalar, Scalar, Scalar, Scalar]
 
@@ -30,14 +25,14 @@ NO_SYMMETRIC: Symmetric = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 NO_MATRIX: Matrix = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
 
 
-def full(I: Symmetric) -> Matrix:  # noqa: E741 - the field's name for it
+def full(I: Symmetric) -> Matrix:  # noqa: E741 - the symbol in the literature
     """Return the (3, 3) matrix of a symmetric tensor (xx, xy, xz, yy, yz, zz)."""
     xx, xy, xz, yy, yz, zz = I
     return (xx, xy, xz), (xy, yy, yz), (xz, yz, zz)
 
 
 def upper(matrix: Matrix) -> Symmetric:
-    """Return (xx, xy, xz, yy, yz, zz) of a (3, 3) matrix that is symmetric."""
+    """Return (xx, xy, xz, yy, yz, zz) of a symmetric (3, 3) matrix."""
     (xx, xy, xz), (_, yy, yz), (_, _, zz) = matrix
     return xx, xy, xz, yy, yz, zz
 
@@ -73,7 +68,7 @@ def turn_back_pair(X: JointTransform, x: Scalar, y: Scalar) -> tuple[Scalar, Sca
 
 
 def turned(turn: Callable[[Vector], Vector], tensor: Matrix) -> Matrix:
-    """Return ``T tensor T^T`` of the rotation ``turn(a) = T a``."""
+    """Return ``T tensor T^T`` for the rotation ``turn(a) = T a``."""
     return each(turn, flipped(each(turn, flipped(tensor))))
 
 
@@ -84,7 +79,7 @@ def each(turn: Callable[[Vector], Vector], matrix: Matrix) -> Matrix:
 
 
 def turn_back_symmetric(X: JointTransform, tensor: Symmetric) -> Symmetric:
-    """Return ``R^T tensor R``: from after the joint's rotation to before it."""
+    """Return ``R^T tensor R`` of a symmetric tensor: undo the joint's rotation."""
     if X.R is not None:
         return upper(turned(X.turn_back, full(tensor)))
     xx, xy, xz, yy, yz, zz = tensor

@@ -1,4 +1,4 @@
-"""Robots: files, built-in and generated ones, other libraries' models, as one ``Model``."""
+"""Robots from files, from other libraries, built in or generated, as one ``Model`` type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A robot as a caller asks for it: by name, file or model, with joints held and cut to a chain."""
+"""A robot by name, file or model, with the caller's options applied."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .model import Model, Vec3
 
 
 class RobotOptions(TypedDict, total=False):
-    """What may be asked of a robot, wherever one is named.
+    """Options of every function that takes a robot.
 
     Members
     -------
-    lock : joints to hold still (`Lock`).
+    lock : joints to lock (`Lock`).
     tip : a link; only the chain from the base to it is kept.
     floating_base : put a free-flyer between the base and the root link.
     accept_inertia : keep inertias that no real body can have.
-    snap : take rounded right angles, such as 1.5708, for the right angles they stand for.
+    snap : replace rounded right angles, such as 1.5708, by exact ones.
     gravity : (3,) acceleration of gravity in place of the robot's, base coordinates [m/s^2].
     """
 
@@ -37,26 +37,26 @@ class RobotOptions(TypedDict, total=False):
 def asked_robot(
     robot: str | os.PathLike[str] | Model | None, **options: Unpack[RobotOptions]
 ) -> Model:
-    """Load a robot with these options; a model that was loaded is locked and cut as it is.
+    """Load a robot with these options; a model is locked and cut down without loading it again.
 
     Parameters
     ----------
-    robot : as of :func:`pinion.robot.load`, a model, or None for functions that need no robot.
-    options : as of `RobotOptions`; what is left out is as :func:`pinion.robot.load` has it.
+    robot : as for :func:`pinion.robot.load`, a model, or None for functions that need no robot.
+    options : `RobotOptions`; the defaults are those of :func:`pinion.robot.load`.
 
     Raises
     ------
     RobotError
-        As from `load`, and where a model's file would have to be read again: for its base, its
-        inertias or its angles.
+        As from `load`, and if an option of a model (its base or its inertias) would require
+        reading its file again.
     """
-    held = options.get("lock", ())
+    locks = options.get("lock", ())
     tip, gravity = options.get("tip"), options.get("gravity")
     if not isinstance(robot, Model):
         return load(
             NO_ROBOT.name if robot is None else robot,
             gravity=gravity,
-            lock=held,
+            lock=locks,
             tip=tip,
             floating_base=options.get("floating_base", False),
             accept_inertia=options.get("accept_inertia", False),
@@ -65,9 +65,9 @@ def asked_robot(
     for name in ("floating_base", "accept_inertia"):
         if options.get(name):
             raise RobotError(
-                f"The robot '{robot.name}' is given as a model that was loaded: give {name} to "
-                "pinion.load, or name the robot or its file here."
+                f"The robot '{robot.name}' is a model that is already loaded: pass {name} to "
+                "pinion.load, or give the robot's name or file here."
             )
     robot = robot if gravity is None else with_gravity(robot, gravity)
-    model = locked.lock(robot, held, snap=options.get("snap", False)) if held else robot
+    model = locked.lock(robot, locks, snap=options.get("snap", False)) if locks else robot
     return model if tip is None else subchain.tip(model, tip)

@@ -1,4 +1,4 @@
-"""Names of arrays in C and C++: those of a user's function may be words of the language."""
+"""Names of arrays in C and C++, where a user's names may be reserved words."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _WORDS = frozenset(
         """,
     )
 )
-"""Keywords of C to C23 and C++ to C++23, what compilers define beside them, and what the standard
-headers define that generated ones include."""
+"""Keywords up to C23 and C++23, macros that compilers define, and names from the standard headers
+that generated headers include."""
 
 _HEADERS = re.compile(
     # Types and macros of <stdint.h>, macros of <limits.h>, <float.h> and <math.h>.
@@ -36,13 +36,13 @@ _HEADERS = re.compile(
 )
 
 
-def c_names(names: Sequence[str], taken: Iterable[str] = ()) -> list[str]:
-    """A name for each of these, all different, that C, C++ and ``taken`` have free.
+def c_names(names: Sequence[str], reserved: Iterable[str] = ()) -> list[str]:
+    """Return distinct names that are valid in C and C++ and not in ``reserved``.
 
-    What is free already stays as it is; else underscores follow. What is no name in C, or reserved
-    to compilers for its underscores, is spelled anew.
+    Valid names are unchanged, others get trailing underscores. A name that is no identifier, or
+    that its underscores reserve for compilers, is respelled.
     """
-    used, found = set(taken), []
+    used, free_names = set(reserved), []
     for name in names:
         plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) and "__" not in name
         free = name if plain else identifier(name)
@@ -51,5 +51,5 @@ def c_names(names: Sequence[str], taken: Iterable[str] = ()) -> list[str]:
         while free in used:
             free = f"{free}_" if not free.endswith("_") else f"{free}2"
         used.add(free)
-        found.append(free)
-    return found
+        free_names.append(free)
+    return free_names

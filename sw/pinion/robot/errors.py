@@ -1,7 +1,7 @@
-"""The one error of this package."""
+"""The error type of this package."""
 
 from __future__ import annotations
 
 
 class RobotError(ValueError):
-    """A robot description is wrong; the message is one sentence that names the offending value."""
+    """Invalid robot description; the message is one sentence with the offending value."""

@@ -1,7 +1,7 @@
-"""What no robot can have, found when its bodies are final, and said all at once.
+"""Checks of a robot's final bodies, with all faults in one message.
 
-A file's figures are judged after its joints are locked and its branches cut off, for the bodies
-that are left to move: what belongs to the fixed base, or was cut off, does not matter.
+A file's figures are checked after joints are locked and branches cut off, for the bodies that still
+move: figures of the fixed base, or of what was cut off, do not matter.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from .model import Body, JointKind, Model
 from .pivots import Idle, idle_joints
 
 _SHOWN = 8
-"""Faults and links that a message lists at most."""
+"""Largest number of faults and of links in a message."""
 
 _KEPT = "; it was kept "
-"""How the note on an accepted inertia goes on."""
+"""Continuation of the note on an accepted inertia."""
 
 _NO_INVERSE = "as accept_inertia asks, but forward dynamics does not exist"
 
@@ -37,14 +37,14 @@ _ACCEPT = (
 
 @dataclass(frozen=True, kw_only=True)
 class LinkFigures:
-    """What a file or another library says of one link's inertia.
+    """Inertia of one link as a file or another library states it.
 
     Members
     -------
-    link : the link's name; several figures of one are parts of it.
+    link : the link's name; several entries with one name are parts of it.
     mass : [kg].
     tensor : about the centre of mass [kg m^2].
-    accepted : why the figures are kept even if no body can have them; "" where they are not.
+    accepted : why unphysical figures are kept, "" if they are not.
     """
 
     link: str
@@ -55,13 +55,13 @@ class LinkFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """A model whose inertias nobody has judged yet, and what they were made of."""
+    """A model whose inertias are still unchecked, and the figures they were built from."""
 
     model: Model
     figures: tuple[LinkFigures, ...]
 
     def finished(self, *, accept_inertia: bool = False) -> Model:
-        """The model, with a note on every inertia that is odd and was kept.
+        """Return the model, with a note on every unphysical inertia that was kept.
 
         Parameters
         ----------
@@ -70,25 +70,25 @@ class Draft:
 
         Errors
         ------
-        RobotError : a moving body that cannot be, a joint that moves no inertia while others do, or
-            a mimic joint that follows none; the message names every such fault.
+        RobotError : an unphysical moving body, a joint that moves no inertia while others do, or a
+            mimic joint without a leader; the message names every such fault.
         """
         faults: list[_Fault] = []
         notes: list[str] = []
         odd_ones: dict[str, list[LinkFigures]] = {}
-        for one in self.figures:
-            if _problem(one):
-                odd_ones.setdefault(one.link, []).append(one)
+        for figures in self.figures:
+            if _problem(figures):
+                odd_ones.setdefault(figures.link, []).append(figures)
         for body in self.model.bodies:
-            odd = [one for link in body.links for one in odd_ones.get(link, ())]
+            odd = [figures for link in body.links for figures in odd_ones.get(link, ())]
             if not odd:
                 continue  # a sum of physical inertias is one
             whole = _whole(body)
-            for one in odd:
-                problem = _problem(one)
-                accepted = one.accepted or ("as accept_inertia asks" if accept_inertia else "")
-                if one.mass <= -LIGHTEST:
-                    faults.append(_Fault(what=problem, remedy=_MASS))
+            for figures in odd:
+                problem = _problem(figures)
+                accepted = figures.accepted or ("as accept_inertia asks" if accept_inertia else "")
+                if figures.mass <= -LIGHTEST:
+                    faults.append(_Fault(problem=problem, remedy=_MASS))
                 elif not whole:
                     notes.append(
                         f"{_sentence(problem)}; the body {body.name!r}, of which it is a part, is "
@@ -97,58 +97,60 @@ class Draft:
                 elif accepted:
                     notes.append(f"{_sentence(problem)}{_KEPT}{accepted}.")
                 else:
-                    faults.append(_Fault(what=problem, remedy=_INERTIA))
-        faults += [_Fault(what=what, remedy=_TIE) for what in loose_ties(self.model)]
+                    faults.append(_Fault(problem=problem, remedy=_INERTIA))
+        faults += [_Fault(problem=problem, remedy=_TIE) for problem in loose_ties(self.model)]
         if massless(self.model) and not accept_inertia:
             notes.append(_KINEMATICS)
         else:
             idle = _idle(self.model, idle_joints(self.model))
-            kept = [f"{_sentence(one.what)}{_KEPT}{_NO_INVERSE}." for one in idle]
-            notes, faults = (notes + kept, faults) if accept_inertia else (notes, faults + idle)
+            idle_notes = [f"{_sentence(fault.problem)}{_KEPT}{_NO_INVERSE}." for fault in idle]
+            notes, faults = (
+                (notes + idle_notes, faults) if accept_inertia else (notes, faults + idle)
+            )
         _raise(self.model, faults)
         return replace(self.model, notes=(*notes, *self.model.notes))
 
 
 def check_joints(model: Model, *, before: Model) -> Model:
-    """Return a model that was made from another if its joints move inertia as they did there.
+    """Return a model derived from another if its joints still move inertia.
 
     Errors
     ------
-    RobotError : joints that move none any more while others do; the message names them all.
+    RobotError : joints that no longer move any while others do; the message names them all.
     """
     if massless(model):
         return model if massless(before) else replace(model, notes=(*model.notes, _KINEMATICS))
     idle = idle_joints(model)
     if idle:
-        known = {before.bodies[one.joint].joint.name for one in idle_joints(before)}
-        idle = [one for one in idle if model.bodies[one.joint].joint.name not in known]
+        idle_before = {before.bodies[entry.joint].joint.name for entry in idle_joints(before)}
+        idle = [entry for entry in idle if model.bodies[entry.joint].joint.name not in idle_before]
     _raise(model, _idle(model, idle))
     return model
 
 
 def massless(model: Model) -> bool:
-    """Whether nothing that moves has any inertia, and nobody accepted that: no dynamics exist."""
+    """Return whether no moving body has any inertia, unless that was accepted."""
     if not all(body.inertia == ZERO and not body.joint.armature for body in model.bodies):
         return False
     return bool(model.bodies) and not any(_NO_INVERSE in note for note in model.notes)
 
 
 def idle_accepted(model: Model) -> tuple[str, ...]:
-    """The names of joints that move no inertia and were accepted all the same."""
+    """Return the names of accepted joints that move no inertia."""
     if not any(_NO_INVERSE in note for note in model.notes):
         return ()
-    return tuple(model.bodies[one.joint].joint.name for one in idle_joints(model))
+    return tuple(model.bodies[entry.joint].joint.name for entry in idle_joints(model))
 
 
 def accepted_inertias(model: Model) -> tuple[str, ...]:
-    """The notes of a model that speak of inertias which no body can have and which were kept."""
+    """Return the model's notes on unphysical inertias that were kept."""
     return tuple(note for note in model.notes if _KEPT in note)
 
 
 class _Remedy(NamedTuple):
-    """What to do about a fault, and about several of its kind."""
+    """Advice on a single fault, and on several of its kind."""
 
-    one: str
+    single: str
     several: str
 
 
@@ -166,32 +168,34 @@ _TIE = _Remedy(
 
 @dataclass(frozen=True, kw_only=True)
 class _Fault:
-    """What is wrong, as half a sentence, and what to do about it."""
+    """A problem as half a sentence, and its remedy."""
 
-    what: str
+    problem: str
     remedy: _Remedy
 
 
-def _problem(one: LinkFigures) -> str:
-    """What is wrong with a link's figures, '' where nothing is."""
-    if one.mass <= -LIGHTEST:
-        return f"the mass {one.mass!r} of link {one.link!r} is negative"
-    if one.mass < LIGHTEST:
-        if not any(one.tensor):
+def _problem(figures: LinkFigures) -> str:
+    """Return the problem of a link's figures, '' if there is none."""
+    if figures.mass <= -LIGHTEST:
+        return f"the mass {figures.mass!r} of link {figures.link!r} is negative"
+    if figures.mass < LIGHTEST:
+        if not any(figures.tensor):
             return ""
-        size = "zero" if one.mass == 0.0 else "next to nothing"
-        return f"the mass {one.mass!r} of link {one.link!r} is {size} but its inertia is not"
-    shown, problem = physical_problem(one.tensor)
+        size = "zero" if figures.mass == 0.0 else "next to nothing"
+        return (
+            f"the mass {figures.mass!r} of link {figures.link!r} is {size} but its inertia is not"
+        )
+    moments, problem = physical_problem(figures.tensor)
     if not problem:
         return ""
     return (
-        f"the inertia of link {one.link!r} is not physical: its principal moments about the "
-        f"centre of mass are {shown} kg m^2, {problem}"
+        f"the inertia of link {figures.link!r} is not physical: its principal moments about the "
+        f"centre of mass are {moments} kg m^2, {problem}"
     )
 
 
 def _whole(body: Body) -> str:
-    """What is wrong with a body as a whole, '' where nothing is."""
+    """Return the problem of a whole body, '' if there is none."""
     inertia = body.inertia
     if not inertia.mass > 0.0:
         return "no mass"
@@ -200,13 +204,13 @@ def _whole(body: Body) -> str:
 
 def _idle(model: Model, joints: Iterable[Idle]) -> list[_Fault]:
     return [
-        _Fault(what=_idle_text(model, one), remedy=_idle_remedy(model.bodies[one.joint]))
-        for one in joints
+        _Fault(problem=_idle_text(model, entry), remedy=_idle_remedy(model.bodies[entry.joint]))
+        for entry in joints
     ]
 
 
 def _idle_remedy(body: Body) -> _Remedy:
-    """A body that floats has to have mass itself: the joints behind it give way."""
+    """Return the remedy; a floating body needs mass itself, as the joints behind it give way."""
     if body.joint.kind is not JointKind.FREE_FLYER:
         return _IDLE
     text = f"give the link {body.name!r} an <inertial> with mass and inertia"
@@ -224,9 +228,11 @@ def _idle_text(model: Model, idle: Idle) -> str:
     if not idle.yielding:
         names = _listed(model.bodies[k].name for k in idle.bodies)
         mass = sum(model.bodies[k].inertia.mass for k in idle.bodies)
-        one = len(idle.bodies) == 1
-        behind = f"the link {names}" if one else f"the links {names}"
-        return f"{start}: {behind} behind it, of {mass!r} kg, {'has' if one else 'have'} none {way}"
+        single = len(idle.bodies) == 1
+        behind = f"the link {names}" if single else f"the links {names}"
+        return (
+            f"{start}: {behind} behind it, of {mass!r} kg, {'has' if single else 'have'} none {way}"
+        )
     others = [model.bodies[k].joint.name for k in idle.bodies[1:]]
     plural = "s" if len(others) > 1 else ""
     gives = "give" if plural else "gives"
@@ -237,9 +243,9 @@ def _idle_text(model: Model, idle: Idle) -> str:
 
 
 def _listed(names: Iterable[str]) -> str:
-    shown = list(map(repr, names))
-    more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
-    return ", ".join(shown[:_SHOWN]) + more
+    quoted = list(map(repr, names))
+    more = f" and {len(quoted) - _SHOWN} more" if len(quoted) > _SHOWN else ""
+    return ", ".join(quoted[:_SHOWN]) + more
 
 
 def _sentence(text: str) -> str:
@@ -250,12 +256,14 @@ def _raise(model: Model, faults: Sequence[_Fault]) -> None:
     if not faults:
         return
     if len(faults) == 1:
-        raise RobotError(f"{_sentence(faults[0].what)}; {faults[0].remedy.one}.")
-    texts = [fault.what for fault in faults[:_SHOWN]]
-    # Once is enough to say what a triangle is.
+        raise RobotError(f"{_sentence(faults[0].problem)}; {faults[0].remedy.single}.")
+    texts = [fault.problem for fault in faults[:_SHOWN]]
+    # One explanation of the triangle inequality is enough.
     texts[1:] = [text.replace(TRIANGLE, "") for text in texts[1:]]
-    shown = "; ".join(f"({k + 1}) {text}" for k, text in enumerate(texts))
+    listed = "; ".join(f"({k + 1}) {text}" for k, text in enumerate(texts))
     more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
     kinds = list(dict.fromkeys(fault.remedy for fault in faults))
     advice = "; ".join(kind.several for kind in kinds)
-    raise RobotError(f"The robot {model.name!r} has {len(faults)} faults: {shown}{more}; {advice}.")
+    raise RobotError(
+        f"The robot {model.name!r} has {len(faults)} faults: {listed}{more}; {advice}."
+    )

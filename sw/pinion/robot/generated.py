@@ -1,4 +1,4 @@
-"""Robots made from a formula, as URDF text: small ones to think with, random ones to test with."""
+"""Generated robots as URDF text: small ones for examples, random ones for tests."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import numpy as np
 from .errors import RobotError
 
 GENERATED = ("pendulum", "two_link", "chain_N")
-"""Names of the generated robots; N stands for any number of joints from 1."""
+"""Names of the generated robots; N is a number of joints, 1 or more."""
 
 _CHAIN = re.compile(r"chain_(.*)")
 
 
 def is_generated(name: str) -> bool:
-    """Whether ``name`` is meant as a generated robot's."""
+    """Return whether ``name`` looks like the name of a generated robot."""
     return name in GENERATED[:2] or _CHAIN.fullmatch(name) is not None
 
 
 def generated_text(name: str) -> str:
-    """URDF text of a generated robot.
+    """Return the URDF text of a generated robot.
 
     Errors
     ------
-    RobotError : not a generated robot, or ``chain_N`` with an N that is no number from 1.
+    RobotError : not a generated robot, or an N of ``chain_N`` that is not a number from 1.
     """
     if name == "pendulum":
         return pendulum()
@@ -45,26 +45,26 @@ def generated_text(name: str) -> str:
 
 
 def pendulum() -> str:
-    """One slender rod of 1 kg and 0.5 m that hangs from a joint about y; ``tip`` is its end."""
+    """Return one slender rod of 1 kg and 0.5 m hanging from a joint about y; ``tip`` is its end."""
     rod = _rod(1, parent="base", origin=(0.0, 0.0, 1.0))
     return _robot("pendulum", [_base(), *rod, *_tip("link_1", z=-0.5)])
 
 
 def two_link() -> str:
-    """Two such rods, both about y: the planar arm of the textbooks, with ``tip`` at its end."""
+    """Return two such rods, both about y: the textbooks' planar arm, with ``tip`` at its end."""
     first = _rod(1, parent="base", origin=(0.0, 0.0, 1.5))
     second = _rod(2, parent="link_1", origin=(0.0, 0.0, -0.5))
     return _robot("two_link", [_base(), *first, *second, *_tip("link_2", z=-0.5)])
 
 
 def chain(joints: int) -> str:
-    """A spatial chain of ``joints`` revolute joints whose axes are z, y, x in turn.
+    """Return a spatial chain of ``joints`` revolute joints whose axes are z, y, x in turn.
 
-    Each link is a tube of 0.25 m and 50 mm radius beside its axis, the masses falling from 4 kg
-    by a tenth a link to 0.5 kg; ``tip`` is the end of the last one.
+    Each link is a tube of 0.25 m and 50 mm radius beside its axis; the masses fall from 4 kg by a
+    tenth per link to 0.5 kg; ``tip`` is the end of the last link.
     """
     if joints < 1:
-        raise RobotError(f"A chain of {joints} joints cannot be made; it needs 1 or more.")
+        raise RobotError(f"A chain needs 1 or more joints, not {joints}.")
     length, radius = 0.25, 0.05
     parts = [_base()]
     for k in range(joints):
@@ -97,26 +97,26 @@ def chain(joints: int) -> str:
 def random_tree(
     rng: np.random.Generator, joints: int, prismatic: bool = True, continuous: bool = False
 ) -> str:
-    """URDF text of a random robot for tests.
+    """Return the URDF text of a random robot for tests.
 
     The tree's shape, axes (coordinate axes of both signs and oblique ones), origins and physical
-    inertias are drawn from ``rng``; fixed links sit between, at the ends and under the base.
+    inertias are drawn from ``rng``, with fixed links in between, at the ends and at the base.
 
     Parameters
     ----------
     rng : source of every choice; the same state gives the same text.
     joints : number of moving joints, 1 or more.
-    prismatic, continuous : whether such joints appear beside revolute ones.
+    prismatic, continuous : whether such joints occur besides revolute ones.
     """
     if joints < 1:
-        raise RobotError(f"A tree of {joints} joints cannot be made; it needs 1 or more.")
+        raise RobotError(f"A tree needs 1 or more joints, not {joints}.")
     links, parts, fixed = ["base"], [_random_link(rng, "base")], 0
     for k in range(1, joints + 1):
         parent = links[int(rng.integers(len(links)))]
         if rng.random() < 0.4:
             fixed += 1
             name = f"mount_{fixed}"
-            # A frame without mass now and then, as real files have.
+            # Some frames have no mass, as in real files.
             massless = rng.random() < 0.3
             parts.append(link_xml(name) if massless else _random_link(rng, name))
             xyz, rpy = _random_origin(rng)
@@ -159,7 +159,7 @@ def link_xml(
     tensor: Sequence[float] = (0.0,) * 6,
     accept: bool = False,
 ) -> str:
-    """A ``<link>``; ``tensor`` is (xx, xy, xz, yy, yz, zz) about the centre of mass [kg m^2]."""
+    """Return a ``<link>``; ``tensor`` has xx, xy, xz, yy, yz, zz about the com [kg m^2]."""
     if mass is None:
         return f"  <link name={quoteattr(name)}/>"
     keys = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
@@ -177,7 +177,6 @@ def link_xml(
     return "\n".join(lines)
 
 
-# Many parameters: the attributes of a URDF's joint.
 def joint_xml(
     name: str,
     kind: str,
@@ -193,7 +192,7 @@ def joint_xml(
     mimic: tuple[str, float] | None = None,
     rated_velocity: float | None = None,
 ) -> str:
-    """A ``<joint>``; ``limit`` is (lower, upper, effort, velocity) in the joint's units."""
+    """Return a ``<joint>``; ``limit`` is (lower, upper, effort, velocity) in the joint's units."""
     lines = [
         f'  <joint name={quoteattr(name)} type="{kind}">',
         f"    <parent link={quoteattr(parent)}/>",
@@ -226,7 +225,7 @@ def _base() -> str:
 
 
 def _tip(parent: str, *, z: float) -> tuple[str, str]:
-    """A frame without mass at the end of a link, so that kinematics have a tip to speak of."""
+    """Return a massless frame at the end of a link, for kinematics of the tip."""
     return (
         link_xml("tip"),
         joint_xml("tip_joint", "fixed", parent=parent, child="tip", xyz=(0.0, 0.0, z)),
@@ -234,7 +233,7 @@ def _tip(parent: str, *, z: float) -> tuple[str, str]:
 
 
 def _rod(number: int, *, parent: str, origin: Sequence[float]) -> tuple[str, str]:
-    """A rod of 1 kg, 0.5 m long and 20 mm thick, hanging from a joint about y."""
+    """Return a rod of 1 kg, 0.5 m long and 20 mm thick, hanging from a joint about y."""
     mass, length, radius = 1.0, 0.5, 0.01
     across = round(mass * (3.0 * radius**2 + length**2) / 12.0, 9)
     along = round(mass * radius**2 / 2.0, 9)
@@ -258,7 +257,7 @@ def _rod(number: int, *, parent: str, origin: Sequence[float]) -> tuple[str, str
 
 
 def _random_link(rng: np.random.Generator, name: str) -> str:
-    """A physical inertia: the covariance of a mass distribution fixes the tensor."""
+    """Return a link whose inertia is physical: its tensor follows from a random covariance."""
     mass = float(rng.uniform(0.5, 5.0))
     factor = rng.normal(size=(3, 3)) * 0.08 + 0.05 * np.eye(3)
     spread = mass * (factor @ factor.T + 1e-4 * np.eye(3))
@@ -273,7 +272,7 @@ def _random_link(rng: np.random.Generator, name: str) -> str:
 
 
 def _random_origin(rng: np.random.Generator) -> tuple[list[float], list[float]]:
-    """Position and angles; half of them are right angles, as in real files."""
+    """Return a position and angles; half of the draws have right angles, as in real files."""
     xyz: list[float] = rng.uniform(-0.4, 0.4, 3).tolist()
     if rng.random() < 0.5:
         return xyz, [float(k) * math.pi / 2.0 for k in rng.integers(-2, 3, 3)]
@@ -299,6 +298,6 @@ def _nums(values: Iterable[float]) -> str:
 
 
 def _num(value: float) -> str:
-    """The shortest text that reads back as the same float, without a needless ``.0``."""
+    """Return the shortest text that reads back as the same float, without a needless ``.0``."""
     text = repr(float(value))
     return text[:-2] if text.endswith(".0") else text

@@ -1,4 +1,4 @@
-"""Rigid-body inertia: what a real body can have, parallel axes, and the sum of merged bodies."""
+"""Rigid-body inertia: physical consistency, parallel axes, and the sum of merged bodies."""
 
 from __future__ import annotations
 
@@ -20,64 +20,64 @@ from .rotation import (
 Tensor = tuple[float, float, float, float, float, float]
 
 INERTIA_TOLERANCE = 1e-9
-"""Entries and moments of a tensor this small beside its largest one may be residues."""
+"""Entries and moments of a tensor this small relative to its largest one may be residues."""
 
 PHYSICAL_TOLERANCE = 1e-6
-"""Relative slack of the triangle inequality, for figures that were rounded when published."""
+"""Relative slack of the triangle inequality, for published figures that are rounded."""
 
 LIGHTEST = 1e-15
-"""Masses below are zero [kg]: a picogram, which no link has."""
+"""Smaller masses count as zero [kg]: a picogram, lighter than any link."""
 
 SMALLEST_RADIUS = 1e-8
-"""A tensor whose radius of gyration is smaller is zero [m]: that of a point."""
+"""A tensor with a smaller radius of gyration [m] counts as zero, as for a point mass."""
 
 SMALLEST_MOMENT = 1e-24
-"""Tensors whose largest entry is smaller are zero, whatever the mass [kg m^2]."""
+"""Tensors whose largest entry is smaller count as zero, whatever the mass [kg m^2]."""
 
 TRIANGLE = " (no moment may exceed the sum of the others)"
-"""What the triangle inequality says, where a message has room for it."""
+"""Explanation of the triangle inequality in a message."""
 
 ZERO: Inertia = Inertia(mass=0.0, h=(0.0, 0.0, 0.0), I=(0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
 
 
 def matrix(tensor: Tensor) -> Mat3:
-    """The full symmetric matrix of (xx, xy, xz, yy, yz, zz)."""
+    """Return the full symmetric matrix of (xx, xy, xz, yy, yz, zz)."""
     xx, xy, xz, yy, yz, zz = tensor
     return ((xx, xy, xz), (xy, yy, yz), (xz, yz, zz))
 
 
 def upper(a: Mat3) -> Tensor:
-    """(xx, xy, xz, yy, yz, zz) of a symmetric matrix."""
+    """Return (xx, xy, xz, yy, yz, zz) of a symmetric matrix."""
     return (a[0][0], a[0][1], a[0][2], a[1][1], a[1][2], a[2][2])
 
 
 def principal_moments(tensor: Tensor) -> tuple[float, float, float]:
-    """Eigenvalues of the tensor in ascending order [kg m^2]."""
+    """Return the eigenvalues of the tensor in ascending order [kg m^2]."""
     a, b, c = np.linalg.eigvalsh(np.array(matrix(tensor)))
     return (float(a), float(b), float(c))
 
 
 def physical_problem(tensor: Tensor) -> tuple[str, str]:
-    """The principal moments as text, and what no real body can have of them ('' when nothing).
+    """Return the principal moments as text, and their problem ('' if they are physical).
 
     ``tensor`` is about the centre of mass [kg m^2]; a point mass and a thin rod are physical.
     """
     moments = principal_moments(tensor)
     small, middle, large = moments
-    shown = ", ".join(f"{value:.6g}" for value in moments)
+    moments_text = ", ".join(f"{value:.6g}" for value in moments)
     if small < -INERTIA_TOLERANCE * max(abs(small), abs(large)):
-        return shown, "not positive definite"
+        return moments_text, "not positive definite"
     if small + middle < large * (1.0 - PHYSICAL_TOLERANCE):
-        return shown, f"breaking the triangle inequality{TRIANGLE}"
-    return shown, ""
+        return moments_text, f"breaking the triangle inequality{TRIANGLE}"
+    return moments_text, ""
 
 
 def significant(
     mass: float, tensor: Tensor, residues: Residues, where: str
 ) -> tuple[float, Tensor]:
-    """A link's mass and its tensor about the centre of mass, zero where they are next to nothing.
+    """Return a link's mass and its tensor about the centre of mass, zero if they are negligible.
 
-    Files that programs wrote have moments of 2.4e-35 kg m^2 in place of zeros, of which some are
+    Files written by programs have moments such as 2.4e-35 kg m^2 in place of zeros, some of them
     negative.
     """
     if mass != 0.0 and abs(mass) < LIGHTEST:
@@ -97,21 +97,21 @@ def place(
     residues: Residues,
     where: str = "the axes of an inertial",
 ) -> Inertia:
-    """A link's inertia in its body's frame.
+    """Return a link's inertia in its body's frame.
 
     Parameters
     ----------
     rotation : (3, 3) link coordinates to body coordinates.
     offset : (3,) the link's origin, body coordinates [m].
-    where : what it is called where residues are noted.
+    where : its name in notes on residues.
 
     Returns
     -------
     The inertia about the body frame's origin: congruence by the rotations, then the
     parallel-axis theorem (Featherstone 2008, equation 2.63).
     """
-    own = without_residues(from_rpy(inertial.rpy), residues, where)
-    turn = multiply(rotation, own)
+    inertial_axes = without_residues(from_rpy(inertial.rpy), residues, where)
+    turn = multiply(rotation, inertial_axes)
     tensor = multiply(multiply(turn, matrix(inertial.tensor)), transpose(turn))
     com = add(offset, rotate(rotation, inertial.xyz))
     return Inertia(
@@ -122,12 +122,12 @@ def place(
 
 
 def combine(a: Inertia, b: Inertia) -> Inertia:
-    """The inertia of two bodies that are one, both in the same frame."""
+    """Return the sum of two inertias in the same frame."""
     return Inertia(mass=a.mass + b.mass, h=add(a.h, b.h), I=_sum(a.I, b.I))
 
 
 def moved(inertia: Inertia, transform: Transform) -> Inertia:
-    """A body's inertia about its parent's origin, in the parent's coordinates.
+    """Return a body's inertia about its parent's origin, in the parent's coordinates.
 
     With ``h' = E^T h`` the tensor is ``E^T I E + (2 r.h' 1 - r h'^T - h' r^T) + m(r.r 1 - r r^T)``
     (Featherstone 2008, equation 2.66), which needs no detour over the centre of mass.
@@ -151,7 +151,7 @@ def moved(inertia: Inertia, transform: Transform) -> Inertia:
 
 
 def com(inertia: Inertia) -> Vec3:
-    """Centre of mass in the body's frame [m]; the origin when there is no mass."""
+    """Return the centre of mass in the body's frame [m]; the origin if there is no mass."""
     if not inertia.mass:
         return (0.0, 0.0, 0.0)
     x, y, z = (value / inertia.mass for value in inertia.h)
@@ -159,14 +159,12 @@ def com(inertia: Inertia) -> Vec3:
 
 
 def about_com(inertia: Inertia) -> Tensor:
-    """The tensor about the centre of mass, body axes [kg m^2]."""
+    """Return the tensor about the centre of mass, body axes [kg m^2]."""
     return _sum(inertia.I, _point(-inertia.mass, com(inertia)))
 
 
 def snap_inertia(inertia: Inertia, residues: Residues, where: str) -> Inertia:
-    """Remove rounding residues: tensor entries this small beside the largest one are residues,
-    and centres of mass this near to an axis [m] are on it.
-    """
+    """Remove rounding residues, relative to the largest tensor entry and from the com [m]."""
     h = snap_vector(inertia.h, residues.tolerance * inertia.mass, residues, where)
     limit = residues.tolerance * max(abs(value) for value in inertia.I)
     first = snap_vector(inertia.I[:3], limit, residues, where)
@@ -193,7 +191,7 @@ def _sum(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _point(mass: float, at: Vec3) -> Tensor:
-    """The tensor of a point mass: ``m (|c|^2 1 - c c^T)``."""
+    """Return the tensor of a point mass: ``m (|c|^2 1 - c c^T)``."""
     x, y, z = at
     return (
         mass * (y * y + z * z),

@@ -22,11 +22,11 @@ from .generated import GENERATED, generated_text, is_generated
 from .model import Model, Vec3
 
 STANDARD_GRAVITY: Vec3 = (0.0, 0.0, -9.81)
-"""Acceleration of gravity unless the caller says otherwise, base coordinates [m/s^2]."""
+"""Default acceleration of gravity, base coordinates [m/s^2]."""
 
 
 class PinocchioModel(Protocol):
-    """What a ``pinocchio.Model`` is recognised by; the library is not needed for saying so."""
+    """The attributes of a ``pinocchio.Model``, declared without importing the library."""
 
     njoints: int
     nq: int
@@ -34,21 +34,21 @@ class PinocchioModel(Protocol):
 
 
 NO_ROBOT = Model(name="none", source="none", bodies=())
-"""What a function without a robot is built for: it has no joints."""
+"""Model without joints, for functions that need no robot."""
 
 _SHOWN = 60
-"""Characters that a message repeats of what is no robot at most."""
+"""Characters of an invalid robot argument that a message repeats at most."""
 
 _FOLDER = Path(__file__).parent / "builtin"
 
 
 def builtin_names() -> tuple[str, ...]:
-    """Names of the built-in robots, sorted."""
+    """Return the names of the built-in robots, sorted."""
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.urdf")))
 
 
 def urdf_text(name: str) -> str:
-    """URDF text of a built-in or generated robot.
+    """Return the URDF text of a built-in or generated robot.
 
     Errors
     ------
@@ -77,25 +77,25 @@ def load(
     ----------
     name_or_path : a built-in or generated robot's name, the path of a URDF file or of an MJCF file
         (``.xml``, through the ``mujoco`` library), or a ``pinocchio.Model``. A name with a suffix
-        or a folder is a path; of others the robot's name wins: write ``./iiwa14`` for a file.
-        ``none`` is no robot, for functions that need none.
-    gravity : (3,) acceleration of gravity, base coordinates [m/s^2]; when None (0, 0, -9.81), or
-        what the MJCF file or the Pinocchio model says.
-    lock : joints to hold still, with their positions [rad | m], by name, such as
-        ``{"elbow": 0.3}``, or as texts, such as ``["elbow=0.3"]``; see ``pinion.robot.lock``.
+        or a folder is a path; otherwise a robot's name wins: write ``./iiwa14`` for a file.
+        ``none`` is the model without joints, for functions that need no robot.
+    gravity : (3,) acceleration of gravity, base coordinates [m/s^2]; if None (0, 0, -9.81), or that
+        of the MJCF file or the Pinocchio model.
+    lock : joints to lock, with their positions [rad | m], by name, such as ``{"elbow": 0.3}``, or
+        as texts, such as ``["elbow=0.3"]``; see ``pinion.robot.lock``.
     tip : a link; only the chain from the base to it is kept, after locking; see
         ``pinion.robot.tip``.
     floating_base : put a free-flyer between the base and the root link, whose inertia is kept.
     accept_inertia : keep inertias that no real body can have, with a note on each, as Pinocchio
-        does; negative masses are refused all the same.
-    snap : take angles such as 1.5708 in a URDF for the right angles that their digits stand for,
-        and residues up to 1e-9 for zeros, as cores are built; without it the model is as read, but
-        for what float64 rounds. See ``docs/angles.md``.
+        does; negative masses are refused in any case.
+    snap : replace rounded right angles in a URDF, such as 1.5708, by exact ones, and residues up to
+        1e-9 by zeros, as for cores; without it the model is as read, except for what float64
+        rounds. See ``docs/angles.md``.
 
     Errors
     ------
     RobotError : unknown robot, or anything wrong with the file; the message is one sentence.
-        Inertias are judged for what is left to move after locking and cutting, all at once.
+        Inertias are checked for the bodies that still move after locking and cutting, all at once.
     """
     if name_or_path == NO_ROBOT.name:
         if lock or tip is not None or floating_base or gravity is not None:
@@ -118,20 +118,20 @@ def _load(
     floating_base: bool,
     snap: bool,
 ) -> Draft:
-    own = None if gravity is None else _gravity(gravity)
+    vector = None if gravity is None else _gravity(gravity)
     if source is None:
         raise RobotError(
-            "The robot is None, as of a path that was not set; give a name, the path of a file or "
-            f"a pinocchio.Model, or {NO_ROBOT.name!r} for functions that take no robot."
+            "The robot is None, perhaps from a path that was not set; give a name, the path of a "
+            f"file or a pinocchio.Model, or {NO_ROBOT.name!r} for functions that take no robot."
         )
     if not isinstance(source, str | os.PathLike):
         if not is_pinocchio(source):
             raise RobotError(
-                f"The object {_cut(repr(source))} is no robot; "
+                f"The object {_cut(repr(source))} is not a robot; "
                 "give a name, the path of a file or a pinocchio.Model."
             )
         _refuse_floating(floating_base, "pinocchio.Model", "pinocchio.JointModelFreeFlyer()")
-        return read_pinocchio(source, gravity=own, snap=snap)
+        return read_pinocchio(source, gravity=vector, snap=snap)
     name = os.fspath(source)
     if name in builtin_names():
         text, kind = urdf_text(name), "built-in"
@@ -144,7 +144,7 @@ def _load(
 
 
 def with_gravity(model: Model, gravity: Vec3) -> Model:
-    """The robot in another gravity, (3,) base coordinates [m/s^2], with a note.
+    """Return the robot in another gravity, (3,) base coordinates [m/s^2], with a note.
 
     Errors
     ------
@@ -152,18 +152,18 @@ def with_gravity(model: Model, gravity: Vec3) -> Model:
     """
     if not model.bodies:
         raise RobotError(f"The robot {model.name!r} has no joints: leave gravity out.")
-    x, y, z = own = _gravity(gravity)
+    x, y, z = vector = _gravity(gravity)
     note = f"Gravity is ({x:g}, {y:g}, {z:g}) m/s^2, as it was asked for."
-    return replace(model, gravity=own, notes=(note, *model.notes))
+    return replace(model, gravity=vector, notes=(note, *model.notes))
 
 
-def _cut(shown: str) -> str:
-    """The beginning of what may be as long as a file."""
-    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
+def _cut(text: str) -> str:
+    """Return the beginning of a text that may be as long as a file."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _looks_like_path(name: str) -> bool:
-    """Whether a name has a folder or a suffix; the 5 of chain_1.5 is meant as a number's."""
+    """Return whether a name has a folder or a suffix; the 5 of chain_1.5 is not a suffix."""
     path = Path(name)
     suffix = path.suffix[1:]
     return bool(suffix and not (suffix.isascii() and suffix.isdecimal())) or len(path.parts) > 1
@@ -173,8 +173,8 @@ def _load_file(name: str, gravity: Vec3 | None, floating_base: bool, snap: bool)
     path = Path(name)
     if name.lstrip("\ufeff \t\r\n").startswith("<") and not os.path.lexists(name):
         raise RobotError(
-            f"The text {_cut(repr(name))} is of a robot and no path; give the path of its file, or "
-            "a URDF's text to pinion.robot.load_text."
+            f"The text {_cut(repr(name))} is a robot's content, not a path; give the path of its "
+            "file, or pass a URDF's text to pinion.robot.load_text."
         )
     if not _looks_like_path(name) and not os.path.lexists(name):
         raise RobotError(
@@ -189,22 +189,22 @@ def _load_file(name: str, gravity: Vec3 | None, floating_base: bool, snap: bool)
     )
 
 
-def _refuse_floating(floating_base: bool, what: str, how: str) -> None:
+def _refuse_floating(floating_base: bool, source: str, how: str) -> None:
     if floating_base:
         raise RobotError(
-            f"A {what} says itself whether its base floats; give its root body {how} instead of "
-            "floating_base=True."
+            f"A {source} itself states whether its base floats; give its root body {how} instead "
+            "of floating_base=True."
         )
 
 
 def _is_mjcf(path: Path) -> bool:
-    """Whether the file is MuJoCo's by its ending, and does not say that it is something else."""
+    """Return whether a file is MuJoCo's by its suffix and its root element."""
     if path.suffix not in (".xml", ".mjcf") or not path.is_file():
         return False
     try:
         data = read_bytes(path)
     except RobotError:
-        return False  # the reader of URDFs says what is wrong
+        return False  # the URDF reader reports the problem
     return root_tag(data) in ("mujoco", "mujocoinclude")
 
 
@@ -217,7 +217,7 @@ def load_text(
     accept_inertia: bool = False,
     snap: bool = False,
 ) -> Model:
-    """Load a robot from URDF text; ``source`` stands for it in the model and in messages."""
+    """Load a robot from URDF text; ``source`` names it in the model and in messages."""
     draft = canonicalise(
         parse(text, source=source),
         gravity=_gravity(gravity),

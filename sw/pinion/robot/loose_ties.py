@@ -1,4 +1,4 @@
-"""Finds mimic joints that follow a joint that is not there, themselves, or each other."""
+"""Checks of mimic joints that follow an unknown joint, themselves, or each other."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from .model import Joint, Model
 
 
 def loose_ties(model: Model) -> list[str]:
-    """What is wrong with the ties of a model's mimic joints, as half sentences."""
+    """Return the faults of a model's mimic joints, as half sentences."""
     joints = {body.joint.name: body.joint for body in model.bodies}
-    found: list[str] = []
+    faults: list[str] = []
     safe: set[str] = set()
     for start in joints:
         way: dict[str, None] = {}
         name = start
         while name not in safe:
             if name in way:
-                found.append(_circle([*list(way)[list(way).index(name) :], name]))
+                faults.append(_circle([*list(way)[list(way).index(name) :], name]))
                 break
             way[name] = None
             tie = joints[name].mimic
             if tie is None:
                 break
             if tie.joint not in joints:
-                found.append(
+                faults.append(
                     f"the joint {name!r} mimics {tie.joint!r}, which the robot {model.name!r} does "
                     f"not have ({nearest(tie.joint, _others(joints, name))})"
                 )
                 break
             name = tie.joint
         safe.update(way)
-    return found
+    return faults
 
 
 def _others(joints: Mapping[str, Joint], follower: str) -> list[str]:
-    """The joints that one may follow: neither itself nor one that follows it."""
+    """Return the joints that a joint may follow: neither itself nor one that follows it."""
     led = {follower}
     while more := {n for n, j in joints.items() if j.mimic and j.mimic.joint in led} - led:
         led |= more

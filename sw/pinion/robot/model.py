@@ -1,4 +1,4 @@
-"""The robot as every later stage sees it: a tree of moving bodies, each behind one joint.
+"""The robot model: a tree of moving bodies, each behind one joint.
 
 Conventions (Featherstone, "Rigid Body Dynamics Algorithms", 2008): spatial vectors are
 ``[angular; linear]`` in body coordinates, a transform is the pair ``(E, r)`` with
@@ -22,9 +22,9 @@ Mat3 = tuple[Vec3, Vec3, Vec3]
 
 
 class JointKind(Enum):
-    """What a joint does; an axis is always z of the joint's frame, so that ``S`` is constant.
+    """Type of a joint; its axis is always z of the joint's frame, so that ``S`` is constant.
 
-    Coordinates are Pinocchio's, velocities are in the frame of the body that moves:
+    Coordinates are Pinocchio's, velocities are in the moving body's frame:
 
     =========== ======================================= ===================================
     kind        q                                       v
@@ -37,9 +37,9 @@ class JointKind(Enum):
     FREE_FLYER  position, quaternion (x, y, z, w)       (linear, angular): 3 and 3
     =========== ======================================= ===================================
 
-    A quaternion is that of the rotation from child to parent coordinates and has unit length.
-    The free-flyer's own v is [linear; angular] as in Pinocchio, although every spatial vector of
-    this package is [angular; linear].
+    A quaternion is a unit one and rotates child to parent coordinates. The free-flyer's v is
+    [linear; angular] as in Pinocchio, although every spatial vector of this package is
+    [angular; linear].
     """
 
     REVOLUTE = "revolute"
@@ -61,18 +61,18 @@ class JointKind(Enum):
 
     @property
     def unit(self) -> str:
-        """Unit of the joint's position: ``rad``, ``m``, or both where it turns and shifts."""
+        """Unit of the joint's position: ``rad``, ``m``, or both if it rotates and translates."""
         return {"prismatic": "m", "planar": "m, rad", "free_flyer": "m, rad"}.get(self.value, "rad")
 
     @property
     def simple(self) -> bool:
-        """Revolute or prismatic."""
+        """Whether the joint is revolute or prismatic."""
         return self in (JointKind.REVOLUTE, JointKind.PRISMATIC)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Transform:
-    """Where a child frame stands in its parent frame.
+    """Pose of a child frame in its parent frame.
 
     Members
     -------
@@ -97,15 +97,15 @@ class Inertia:
 
     mass: float
     h: Vec3
-    I: tuple[float, float, float, float, float, float]  # noqa: E741 - the field's name for it
+    I: tuple[float, float, float, float, float, float]  # noqa: E741 - the symbol in the literature
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mimic:
-    """A joint's tie to another: ``q = multiplier * q[joint] + offset``.
+    """Coupling of a joint to another: ``q = multiplier * q[joint] + offset``.
 
-    Data alone as a robot is loaded, where the joint is one of its own in ``q``; it holds in a
-    coupled model (:func:`pinion.robot.coupled`), in which every function is computed.
+    A loaded robot only records it, and the joint has its own entry in ``q``; it takes effect in a
+    coupled model (:func:`pinion.robot.coupled`), which every function is computed for.
     """
 
     joint: str
@@ -120,28 +120,28 @@ class Joint:
     Members
     -------
     name : the URDF joint's name.
-    kind : what it does, about or along the z axis of the child frame (free of it: spherical,
-        free-flyer).
+    kind : its type; the motion is about or along the z axis of the child frame, except for
+        spherical joints and free-flyers.
     continuous : a revolute joint without position limits.
     tree : the child frame in the parent frame at ``q = 0``.
-    lower, upper : position limits [rad | m], infinite when there are none.
-    velocity, effort : limits of rate and force [rad/s | m/s], [N m | N], infinite when not given.
-    damping : viscous, effort for each unit of rate [N m s/rad | N s/m].
-    friction : Coulomb's, the effort that opposes any motion [N m | N].
+    lower, upper : position limits [rad | m], infinite if there are none.
+    velocity, effort : limits of rate and force [rad/s | m/s], [N m | N], infinite if not stated.
+    damping : viscous damping, effort per unit of rate [N m s/rad | N s/m].
+    friction : Coulomb friction, the effort that opposes any motion [N m | N].
     armature : rotor inertia reflected to the joint, on M's diagonal [kg m^2 | kg].
-    stiffness, rest : a spring's effort for each unit of position [N m/rad | N/m], and the position
-        at which it gives none [rad | m]; for joints of one position.
-    damping_poly : coefficients of higher orders (b, c) of damping: the effort ``b v |v| + c v^3``
-        at the rate v besides.
-    stiffness_poly : those of the spring: the effort ``b x^2 + c x^3`` at x from rest besides.
+    stiffness, rest : a spring's effort per unit of position [N m/rad | N/m], and its position of
+        zero effort [rad | m]; for joints of one position.
+    damping_poly : higher-order damping coefficients (b, c): an additional effort
+        ``b v |v| + c v^3`` at the rate v.
+    stiffness_poly : the same of the spring: an additional effort ``b x^2 + c x^3`` at x from rest.
     armature_in_base : a free-flyer's armature acts on its origin's acceleration as the base sees
-        it, ``armature (dv + w x v)``, which is MuJoCo's; Pinocchio's acts on dv alone.
+        it, ``armature (dv + w x v)``, as in MuJoCo; in Pinocchio it acts on dv alone.
     mimic : the joint that this one follows, or None.
     pitch : shift along z for each radian of a helical joint [m/rad], 0 for any other.
 
-    Limits, damping, friction and armature of a joint with several velocities are those of each of
-    them. Armature is a part of the inertia matrix everywhere; damping, friction and springs count
-    where ``joint_terms`` asks for them (:mod:`pinion.dynamics.joint_terms`). A mimic holds in
+    Limits, damping, friction and armature of a joint with several velocities apply to each of them.
+    Armature is always part of the inertia matrix; damping, friction and springs count only if
+    ``joint_terms`` selects them (:mod:`pinion.dynamics.joint_terms`). A mimic takes effect in
     coupled models.
     """
 
@@ -166,7 +166,7 @@ class Joint:
 
     @property
     def shown_kind(self) -> str:
-        """The kind as people are shown it: that of a revolute joint without limits apart."""
+        """The kind for display, where a revolute joint without limits is "continuous"."""
         return "continuous" if self.continuous else self.kind.value
 
 
@@ -195,26 +195,26 @@ class Frame:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A robot; the only robot type that later stages see.
+    """A robot; the only robot type that later stages use.
 
-    The base is fixed; a robot that floats has a free-flyer as its first joint.
+    The base is fixed; a floating robot has a free-flyer as its first joint.
 
     Members
     -------
     name : the robot's name.
-    source : the file or the built-in it came from.
+    source : the file or the built-in robot it was read from.
     bodies : moving bodies, parents first.
     gravity : (3,) acceleration of gravity, base coordinates [m/s^2].
     base_links : the URDF links merged into the fixed base.
     frames : every URDF link's frame.
     notes : what canonicalisation did, one sentence each (axes turned, joints merged, residues
         snapped).
-    rated_velocity : speeds of the reference distribution [rad/s | m/s], one a velocity of each
-        joint; of joints that mimic others too, where they are coupled.
-    coupled : joints that mimic others follow them and have no coordinates of their own: q, qd, qdd
-        and tau are the free joints' (:mod:`.coupling`).
-    tips : moving links that nothing hangs on; the one that was asked for, where the robot was cut
-        down to the chain to a link. Empty where the source does not say (:func:`.subchain.tip_of`).
+    rated_velocity : speeds of the reference distribution [rad/s | m/s], one for each velocity of
+        each joint, coupled mimic joints included.
+    coupled : mimic joints follow their leaders and have no coordinates: q, qd, qdd and tau are
+        those of the free joints (:mod:`.coupling`).
+    tips : moving links without children; the requested link if the robot was cut down to a chain.
+        Empty if the source does not tell (:func:`.subchain.tip_of`).
     """
 
     name: str
@@ -262,19 +262,17 @@ class Model:
         return sum(body.joint.kind.nv for body in self.bodies if not self.follows(body))
 
     def follows(self, body: Body) -> bool:
-        """Whether a body's joint has no coordinates, since it follows another."""
+        """Return whether a body's joint follows another and so has no coordinates."""
         return self.coupled and body.joint.mimic is not None
 
     @cached_property
     def q_slices(self) -> tuple[slice, ...]:
-        """Where each body's joint has its positions in ``q``; nowhere where it follows another."""
+        """Slice of each body's joint in ``q``; empty if it follows another."""
         return _slices([0 if self.follows(b) else b.joint.kind.nq for b in self.bodies])
 
     @cached_property
     def v_slices(self) -> tuple[slice, ...]:
-        """Where each body's joint has its velocities in ``qd``, and its efforts in ``tau``; nowhere
-        where it follows another.
-        """
+        """Slice of each body's joint in ``qd`` and ``tau``; empty if it follows another."""
         return _slices([0 if self.follows(b) else b.joint.kind.nv for b in self.bodies])
 
     @property

@@ -1,7 +1,7 @@
-"""A model as JSON-able data and back, without the loss of a bit.
+"""Lossless conversion of a model to JSON data and back.
 
-Floats are kept as numbers (Python writes the shortest text that reads back as the same float);
-infinite limits, which JSON does not have, are the strings ``"inf"`` and ``"-inf"``.
+Floats are numbers (Python writes the shortest text that reads back as the same float); infinite
+limits, which JSON lacks, are the strings ``"inf"`` and ``"-inf"``.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .model import (
 )
 
 FORMAT = "pinion-model-1"
-"""Marks the layout of the data; a reader refuses any other."""
+"""Version of the data's layout; the reader refuses any other."""
 
 
 def model_to_dict(model: Model) -> dict[str, Any]:
-    """The model as dictionaries, lists, strings and finite numbers."""
+    """Return the model as dictionaries, lists, strings and finite numbers."""
     return {
         "format": FORMAT,
         "name": model.name,
@@ -50,15 +50,17 @@ def model_to_dict(model: Model) -> dict[str, Any]:
 
 
 def model_from_dict(data: Mapping[str, Any]) -> Model:
-    """The model that ``model_to_dict`` described, equal to it in every bit.
+    """Return the model that ``model_to_dict`` described, bit for bit.
 
     Errors
     ------
     RobotError : the data is not of this format or lacks a key.
     """
-    found = data.get("format")
-    if found != FORMAT:
-        raise RobotError(f"The stored model's format is {found!r}, not {FORMAT!r}; build it again.")
+    layout = data.get("format")
+    if layout != FORMAT:
+        raise RobotError(
+            f"The stored model's format is {layout!r}, not {FORMAT!r}; build it again."
+        )
     try:
         return Model(
             name=str(data["name"]),
@@ -139,7 +141,7 @@ def _body_from(data: Mapping[str, Any]) -> Body:
             effort=_number_from(joint["effort"]),
             damping=float(joint["damping"]),
             friction=float(joint["friction"]),
-            # Absent from models stored before these existed, or where they are zero.
+            # Absent from older models, or if zero.
             armature=float(joint.get("armature", 0.0)),
             mimic=_mimic_from(joint.get("mimic")),
             pitch=float(joint.get("pitch", 0.0)),

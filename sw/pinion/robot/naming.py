@@ -1,4 +1,4 @@
-"""What may be a name: of a robot, of its links and joints, from any file or library."""
+"""Checks of the names of robots, links and joints from any file or library."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from .errors import RobotError
 from .model import Model
 
 LONGEST = 200
-"""Characters of a name. It becomes a part of names of files, which have 255 bytes."""
+"""Most characters of a name: it becomes part of file names, which have at most 255 bytes."""
 
 
-def visible(name: str, what: str) -> str:
-    """The name as it is, if it can be shown on one line as it is.
+def visible(name: str, kind: str) -> str:
+    """Return the name unchanged if it can be shown on one line.
 
     Errors
     ------
     RobotError : a control character, a line separator or an invisible formatting character, such
-        as those that turn the direction of writing; or more characters than a name has.
+        as those that reverse the direction of writing; or too many characters.
     """
     if character := control_in(name):
         raise RobotError(
-            f"The {what} name {name[:LONGEST]!a} holds the control character {character!a}; "
-            "use characters that can be seen."
+            f"The {kind} name {name[:LONGEST]!a} contains the control character {character!a}; "
+            "use visible characters."
         )
     if len(name) > LONGEST:
         raise RobotError(
-            f"The {what} name {name[:40]!a}... has {len(name)} characters; use at most {LONGEST}."
+            f"The {kind} name {name[:40]!a}... has {len(name)} characters; use at most {LONGEST}."
         )
     return name
 
 
 def check_names(model: Model) -> Model:
-    """The model, if every name in it can be shown.
+    """Return the model if every name in it can be shown.
 
     Errors
     ------
-    RobotError : as of `visible`.
+    RobotError : as from `visible`.
     """
     visible(model.name, "robot")
     for body in model.bodies:

@@ -1,9 +1,9 @@
-"""Takes positions and joint orders between a model and the same robot in Pinocchio.
+"""Conversion of positions and joint orders between a model and the same robot in Pinocchio.
 
-Pinocchio orders joints by the names of siblings and keeps a continuous joint's position as cosine
-and sine; a model keeps the order of its file and one angle. Joints are matched by name; those of
-several degrees of freedom have the same coordinates in both. Pinocchio itself is never imported
-here: its models are used as they are given.
+Pinocchio sorts siblings by the names of their joints and stores a continuous joint's position as
+cosine and sine; a model keeps the order of its file and one angle. Joints are matched by name;
+those of several degrees of freedom have the same coordinates in both. Pinocchio itself is never
+imported here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .model import Model
 
 
 def v_permutation(model: Model, pin_model: Any) -> NDArray[np.intp]:
-    """Where each of the model's joints stands in Pinocchio's velocity.
+    """Return the index of each of the model's velocities in Pinocchio's velocity.
 
     Returns
     -------
@@ -38,7 +38,7 @@ def v_permutation(model: Model, pin_model: Any) -> NDArray[np.intp]:
 
 
 def q_to_pinocchio(model: Model, pin_model: Any, q: ArrayLike) -> NDArray[np.float64]:
-    """Pinocchio's position of a model's position.
+    """Convert a model's position to Pinocchio's.
 
     Parameters
     ----------
@@ -50,13 +50,13 @@ def q_to_pinocchio(model: Model, pin_model: Any, q: ArrayLike) -> NDArray[np.flo
 
     Errors
     ------
-    RobotError : the two do not have the same moving joints, or q has another shape.
+    RobotError : the two do not have the same moving joints, or q has the wrong shape.
     """
-    own = _checked(q, model.nq, "q", model.name)
-    result = np.zeros((*own.shape[:-1], int(pin_model.nq)))
+    positions = _checked(q, model.nq, "q", model.name)
+    result = np.zeros((*positions.shape[:-1], int(pin_model.nq)))
     for place, joint in _matched(model, pin_model):
         at, width = int(joint.idx_q), int(joint.nq)
-        value = own[..., place]
+        value = positions[..., place]
         if width != value.shape[-1]:  # a continuous joint, see _matched
             value = np.concatenate([np.cos(value), np.sin(value)], axis=-1)
         result[..., at : at + width] = value
@@ -64,7 +64,7 @@ def q_to_pinocchio(model: Model, pin_model: Any, q: ArrayLike) -> NDArray[np.flo
 
 
 def q_from_pinocchio(model: Model, pin_model: Any, q: ArrayLike) -> NDArray[np.float64]:
-    """A model's position of Pinocchio's; continuous joints come out within [-pi, pi].
+    """Convert Pinocchio's position to a model's; continuous joints end up within [-pi, pi].
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def q_from_pinocchio(model: Model, pin_model: Any, q: ArrayLike) -> NDArray[np.f
 
     Errors
     ------
-    RobotError : the two do not have the same moving joints, or q has another shape.
+    RobotError : the two do not have the same moving joints, or q has the wrong shape.
     """
     theirs = _checked(q, int(pin_model.nq), "Pinocchio q", model.name)
     result = np.zeros((*theirs.shape[:-1], model.nq))
@@ -90,51 +90,49 @@ def q_from_pinocchio(model: Model, pin_model: Any, q: ArrayLike) -> NDArray[np.f
 
 
 def _matched(model: Model, pin_model: Any) -> list[tuple[slice, Any]]:
-    """Where each free joint of the model has its positions, and Pinocchio's joint, in the model's
-    order; a joint that follows another in both has none in either.
-    """
+    """Return each free joint's slice in ``q`` and Pinocchio's joint, in the model's order."""
     numbers = {str(name): k for k, name in enumerate(pin_model.names) if k > 0}
     ours, theirs = set(model.joint_names), set(numbers)
     if ours != theirs:
         alone = sorted(ours - theirs) or sorted(theirs - ours)
         side = "model" if ours - theirs else "Pinocchio model"
         raise RobotError(
-            f"The joint {alone[0]!r} is in the {side} {model.name!r} alone; "
+            f"The joint {alone[0]!r} is only in the {side} {model.name!r}; "
             "the model and the Pinocchio model must have the same moving joints."
         )
     matched = []
     for body, place in zip(model.bodies, model.q_slices, strict=True):
         joint = pin_model.joints[numbers[body.joint.name]]
-        own, found = body.joint.kind, (int(joint.nq), int(joint.nv))
-        follows = found == (0, 0)
+        kind, sizes = body.joint.kind, (int(joint.nq), int(joint.nv))
+        follows = sizes == (0, 0)
         if follows != model.follows(body):
             raise RobotError(
                 f"The joint {body.joint.name!r} follows another "
                 + (
-                    "in Pinocchio, and is one of its own in the model: give "
+                    "in Pinocchio but is independent in the model: give "
                     "pinion.robot.coupled(model), or build Pinocchio's without mimic=True."
                     if follows
-                    else "in the model, and is one of its own in Pinocchio: build Pinocchio's with "
+                    else "in the model but is independent in Pinocchio: build Pinocchio's with "
                     "mimic=True, or give pinion.robot.uncoupled(model)."
                 )
             )
         if follows:
             continue
-        if found not in ((own.nq, own.nv), (own.nq + 1, own.nv)) or found[0] > max(2, own.nq):
+        if sizes not in ((kind.nq, kind.nv), (kind.nq + 1, kind.nv)) or sizes[0] > max(2, kind.nq):
             raise RobotError(
-                f"The joint {body.joint.name!r} is {own.value} in the model, but {found[0]} "
-                f"positions and {found[1]} velocities in Pinocchio; "
+                f"The joint {body.joint.name!r} is {kind.value} in the model, but {sizes[0]} "
+                f"positions and {sizes[1]} velocities in Pinocchio; "
                 "the two must be the same robot."
             )
         matched.append((place, joint))
     return matched
 
 
-def _checked(q: ArrayLike, width: int, what: str, robot: str) -> NDArray[np.float64]:
+def _checked(q: ArrayLike, width: int, quantity: str, robot: str) -> NDArray[np.float64]:
     array = np.asarray(q, dtype=np.float64)
     if array.ndim not in (1, 2) or array.shape[-1] != width:
         raise RobotError(
-            f"The {what} of the robot {robot!r} has the shape {array.shape!r}; "
+            f"The {quantity} of the robot {robot!r} has the shape {array.shape!r}; "
             f"give ({width},) or (n, {width})."
         )
     return array

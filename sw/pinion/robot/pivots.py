@@ -1,14 +1,14 @@
-r"""Finds joints that move no inertia: with one of them no forward dynamics exists.
+r"""Detection of joints that move no inertia, with which forward dynamics does not exist.
 
-The joint-space inertia matrix M(q) is positive definite where no motion of the joints leaves every
-body's momentum, and every armature, without any. Its pivots, taken from the tips to the base, are
-those of the articulated-body algorithm (Featherstone 2008, table 7.1),
+The joint-space inertia matrix M(q) is positive definite if every joint motion gives momentum to
+some body or armature. Its pivots, taken from the tips to the base, are those of the
+articulated-body algorithm (Featherstone 2008, table 7.1),
 
     D_i = S_i^T IA_i S_i + armature,      IA_parent += IA_i - U_i U_i^T / D_i,      U_i = IA_i S_i,
 
-and all of them are positive just where M is. A massless body between two joints is no fault as long
-as what is behind it still resists. A pivot is analytic in q, so that it is zero at every position
-or at hardly any: positions drawn at random decide, with probability one.
+and all of them are positive exactly if M is positive definite. A massless body between two joints
+is no fault as long as the bodies behind it still resist. A pivot is analytic in q, so it is zero at
+every position or at almost none: random positions decide, with probability one.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from .model import Inertia, Joint, JointKind, Model
 Array = NDArray[np.float64]
 
 POSITIONS = 3
-"""Positions that are tried; one would do, but for those that are singular by ill luck."""
+"""Number of random positions; one would do unless it happens to be singular."""
 
 SINGULAR = 1e-12
-"""Pivots this small beside the inertia that the joint carries are zeros and rounding."""
+"""Pivots this small relative to the inertia that the joint carries are rounded zeros."""
 
 _AXES: Mapping[JointKind, tuple[int, ...]] = MappingProxyType(
     {
@@ -53,7 +53,7 @@ class Idle:
     -------
     joint : its number.
     bodies : numbers of the bodies that it carries.
-    yielding : these do have inertia in its direction, but the joints behind it give way.
+    yielding : whether these have inertia in its direction but the joints behind it give way.
     """
 
     joint: int
@@ -62,12 +62,14 @@ class Idle:
 
 
 def idle_joints(model: Model) -> list[Idle]:
-    """The joints at which the joint-space inertia matrix is singular at every position."""
+    """Return the joints at which the joint-space inertia matrix is singular at every position."""
     if all(_full(body.inertia) for body in model.bodies):
         return []
     count = len(model.bodies)
-    own = [np.broadcast_to(_spatial(body.inertia), (POSITIONS, 6, 6)) for body in model.bodies]
-    articulated, composite = list(own), list(own)
+    spatial_inertias = [
+        np.broadcast_to(_spatial(body.inertia), (POSITIONS, 6, 6)) for body in model.bodies
+    ]
+    articulated, composite = list(spatial_inertias), list(spatial_inertias)
     moves, resists = [False] * count, [False] * count
     rng = np.random.default_rng(0)
     for i in reversed(range(count)):
@@ -85,7 +87,7 @@ def idle_joints(model: Model) -> list[Idle]:
 
 
 def _through(joint: Joint, IA: Array, IC: Array) -> tuple[bool, bool, Array]:
-    """Whether all of a joint's pivots are there, whether its load resists, and what passes it."""
+    """Return whether all pivots are nonzero, whether the load resists, and the passed inertia."""
     moves = resists = True
     for k in reversed(_AXES[joint.kind]):
         S = np.zeros(6)
@@ -95,24 +97,24 @@ def _through(joint: Joint, IA: Array, IC: Array) -> tuple[bool, bool, Array]:
         U = IA @ S
         D = U @ S + joint.armature
         scale = _scale(IC, S)
-        there = np.abs(D) > SINGULAR * scale
-        moves &= bool(there.any())
+        nonzero = np.abs(D) > SINGULAR * scale
+        moves &= bool(nonzero.any())
         resists &= bool((np.abs(S @ (IC @ S)[..., None])[..., 0] > SINGULAR * scale).any())
-        safe = np.where(there, D, 1.0)
+        safe = np.where(nonzero, D, 1.0)
         passed = U[:, :, None] * U[:, None, :] / safe[:, None, None]
-        IA = IA - np.where(there[:, None, None], passed, 0.0)
+        IA = IA - np.where(nonzero[:, None, None], passed, 0.0)
     return moves, resists, IA
 
 
 def _scale(IC: Array, S: Array) -> Array:
-    """What a pivot in the direction S is measured by: all moments, or all of the mass."""
+    """Return the scale of a pivot in the direction S: all moments, or all of the mass."""
     moments = np.abs(IC[:, 0, 0]) + np.abs(IC[:, 1, 1]) + np.abs(IC[:, 2, 2])
     mass = np.abs(IC[:, 5, 5])
     return np.asarray((S[:3] @ S[:3]) * moments + (S[3:] @ S[3:]) * mass)
 
 
 def _motion(joint: Joint, rng: np.random.Generator) -> Array:
-    """Motion vectors from parent to child coordinates at random positions, (POSITIONS, 6, 6)."""
+    """Return motion transforms, parent to child, at random positions, (POSITIONS, 6, 6)."""
     tree = np.array(joint.tree.E)
     lever = np.array(joint.tree.r)
     X = np.zeros((POSITIONS, 6, 6))
@@ -140,7 +142,7 @@ def _motion(joint: Joint, rng: np.random.Generator) -> Array:
 
 
 def _about(axis: int, angle: float) -> Array:
-    """Coordinates before a turn about a coordinate axis to those after it."""
+    """Return the (3, 3) coordinate transform of a turn about a coordinate axis."""
     turn, (i, j) = np.eye(3), ((1, 2), (2, 0), (0, 1))[axis]
     turn[i, i] = turn[j, j] = math.cos(angle)
     turn[i, j], turn[j, i] = math.sin(angle), -math.sin(angle)
@@ -148,19 +150,19 @@ def _about(axis: int, angle: float) -> Array:
 
 
 def _spatial(inertia: Inertia) -> Array:
-    """The (6, 6) inertia about the frame's origin, ``[angular; linear]``."""
+    """Return the (6, 6) inertia about the frame's origin, ``[angular; linear]``."""
     xx, xy, xz, yy, yz, zz = inertia.I
     x, y, z = inertia.h
-    made = np.zeros((6, 6))
-    made[:3, :3] = [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]
-    made[:3, 3:] = [[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]]
-    made[3:, :3] = made[:3, 3:].T
-    made[3:, 3:] = inertia.mass * np.eye(3)
-    return made
+    matrix = np.zeros((6, 6))
+    matrix[:3, :3] = [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]
+    matrix[:3, 3:] = [[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]]
+    matrix[3:, :3] = matrix[:3, 3:].T
+    matrix[3:, 3:] = inertia.mass * np.eye(3)
+    return matrix
 
 
 def _full(inertia: Inertia) -> bool:
-    """Whether a body resists every motion by itself, by far."""
+    """Return whether a body's inertia clearly resists every motion by itself."""
     if not inertia.mass > 0.0:
         return False
     xx, xy, xz, yy, yz, zz = about_com(inertia)

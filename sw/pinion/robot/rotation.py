@@ -1,7 +1,7 @@
-"""Rotations in plain Python floats, exact wherever the angles are right ones.
+"""Rotations in plain Python floats, exact for right angles.
 
-Plain Python on purpose: a robot's constants end in a content hash, so they must not depend on how
-a linear-algebra library was built for the machine at hand.
+Plain Python, since a robot's constants end in a content hash: they must not depend on how a
+linear-algebra library was built for the machine.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from dataclasses import dataclass, field
 from .model import Mat3, Transform, Vec3
 
 AS_READ = 1e-14
-"""What float64 leaves of a zero. Taking such residues away moves no result by 1e-10: the worst
-conditioned robots' forward dynamics multiply a change of an angle by some thousand."""
+"""Residue that float64 leaves of a zero. Removing such residues changes no result by 1e-10: forward
+dynamics of the worst-conditioned robots amplifies a change of an angle some thousand times."""
 
 SNAPPED = 1e-9
-"""The same for models that may differ from their file by less than number formats resolve: what
-angles with ten and more digits leave of a zero."""
+"""Residue that angles with ten and more digits leave of a zero, for models that may differ from
+their file by less than number formats resolve."""
 
 NEARLY = 1e-4
-"""Tilts this small [rad], but too large to be taken for residues, are named in the notes."""
+"""Smaller tilts [rad] that are too large for residues are named in the notes."""
 
 NEARLY_RIGHT = "Nearly right-angled"
-"""How the note on tilts begins that were kept."""
+"""Beginning of the note on tilts that were kept."""
 
 _NAMED = 3
-"""Places that a note names at most."""
+"""Largest number of places in a note."""
 
 IDENTITY: Mat3 = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 
@@ -46,15 +46,15 @@ _ALIGNMENTS: dict[Vec3, Mat3] = {
 
 @dataclass
 class Residues:
-    """What is taken for a residue, and a tally of what was, for the model's notes.
+    """Tolerance of rounding residues, and a tally of those removed, for the model's notes.
 
     Members
     -------
-    tolerance : how far from 0 or +-1 an entry of a rotation may be, a coordinate from 0 [m], and an
-        entry of a tensor relative to its largest.
-    count, largest, where : how many numbers were snapped, the largest change and its place.
-    tilts : the largest tilt [rad] at each place that is nearly right-angled and was kept.
-    known : places whose tilts another note explains.
+    tolerance : distance of a rotation's entry from 0 or +-1, of a coordinate from 0 [m], and of a
+        tensor's entry from 0 relative to the largest one, that counts as a residue.
+    count, largest, where : number of snapped numbers, the largest change and its place.
+    tilts : the largest tilt [rad] that was kept at each nearly right-angled place.
+    explained : places whose tilts another note explains.
     """
 
     tolerance: float = AS_READ
@@ -62,7 +62,7 @@ class Residues:
     largest: float = 0.0
     where: str = ""
     tilts: dict[str, float] = field(default_factory=dict)
-    known: frozenset[str] = frozenset()
+    explained: frozenset[str] = frozenset()
 
     def snapped(self, change: float, where: str) -> None:
         """Count one number that was moved by ``change``."""
@@ -71,12 +71,12 @@ class Residues:
             self.largest, self.where = change, where
 
     def kept(self, tilt: float, where: str) -> None:
-        """Note a number that would be a zero but for a small tilt."""
-        if where not in self.known:
+        """Note a number that would be zero without a small tilt."""
+        if where not in self.explained:
             self.tilts[where] = max(tilt, self.tilts.get(where, 0.0))
 
     def notes(self) -> list[str]:
-        """What was snapped and what was kept, at most one sentence each."""
+        """Return what was snapped and what was kept, at most one sentence each."""
         notes = []
         if self.count:
             plural = "s" if self.count > 1 else ""
@@ -101,7 +101,7 @@ def _listed(words: list[str]) -> str:
 
 
 def transpose(a: Mat3) -> Mat3:
-    """Transpose, which for a rotation is the inverse."""
+    """Return the transpose, which for a rotation is the inverse."""
     return (
         (a[0][0], a[1][0], a[2][0]),
         (a[0][1], a[1][1], a[2][1]),
@@ -110,30 +110,30 @@ def transpose(a: Mat3) -> Mat3:
 
 
 def rotate(a: Mat3, v: Vec3) -> Vec3:
-    """``a v``; adding 0.0 turns a negative zero into zero."""
+    """Return ``a v``; adding 0.0 turns a negative zero into zero."""
     x, y, z = (row[0] * v[0] + row[1] * v[1] + row[2] * v[2] + 0.0 for row in a)
     return (x, y, z)
 
 
 def multiply(a: Mat3, b: Mat3) -> Mat3:
-    """``a b``."""
+    """Return ``a b``."""
     columns = [rotate(a, column) for column in transpose(b)]
     return transpose((columns[0], columns[1], columns[2]))
 
 
 def add(a: Vec3, b: Vec3) -> Vec3:
-    """``a + b``."""
+    """Return ``a + b``."""
     return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
 
 
 def compose(outer: Transform, inner: Transform) -> Transform:
-    """Where a frame stands that is given in ``outer``, in the coordinates ``outer`` is given in."""
+    """Return the pose of the frame ``inner``, given in ``outer``, in the parent of ``outer``."""
     r = add(outer.r, rotate(transpose(outer.E), inner.r))
     return Transform(E=multiply(inner.E, outer.E), r=r)
 
 
 def from_rpy(rpy: Vec3) -> Mat3:
-    """URDF's fixed-axis roll, pitch, yaw [rad]: ``Rz(yaw) Ry(pitch) Rx(roll)``, child to parent."""
+    """Return ``Rz(yaw) Ry(pitch) Rx(roll)``, child to parent, of URDF's fixed-axis angles [rad]."""
     (cr, cp, cy), (sr, sp, sy) = (tuple(map(f, rpy)) for f in (math.cos, math.sin))
     return (
         (cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr),
@@ -189,10 +189,10 @@ def unit_axis(axis: Vec3, residues: Residues, where: str) -> Vec3:
 
 
 def align_z(axis: Vec3) -> Mat3:
-    """A rotation whose third column is the unit vector ``axis``.
+    """Return a rotation whose third column is the unit vector ``axis``.
 
-    A signed permutation for the six coordinate axes; otherwise the smallest turn that takes +z
-    (or -z, whichever is nearer, so that the formula never divides by a small number) to the axis.
+    It is a signed permutation for the six coordinate axes, otherwise the smallest turn that takes
+    +z (or -z, whichever is nearer, so that no small number divides) to the axis.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Joint speeds that a file states, and those that stand in where it states none that is one."""
+"""Rated joint speeds: those that a file states, and substitutes for missing ones."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ DEFAULT_RATED_VELOCITY = 1.0
 """Rated speed [rad/s | m/s] of a joint whose file gives no velocity limit."""
 
 PLACEHOLDER_VELOCITY = 100.0
-"""No joint of a robot is as fast [rad/s | m/s]: files write such limits where none is known."""
+"""Larger limits are placeholders [rad/s | m/s]: no robot joint is as fast."""
 
 
 def stated_velocity(limit: float | None) -> float | None:
-    """A velocity limit [rad/s | m/s]; None where it is missing, zero, infinite or a placeholder."""
+    """Return a velocity limit [rad/s | m/s]; None if missing, zero, infinite or a placeholder."""
     if limit is None or not 0.0 < limit < PLACEHOLDER_VELOCITY:
         return None
     return limit
@@ -25,13 +25,13 @@ def stated_velocity(limit: float | None) -> float | None:
 def rated_velocity(
     name: str, kind: JointKind, *, limit: float | None, rated: float | None, notes: list[str]
 ) -> float:
-    """Speed of the reference distribution [rad/s | m/s]; what stands in for a limit is noted.
+    """Return the speed of the reference distribution [rad/s | m/s], with a note on a substitute.
 
     Parameters
     ----------
     name, kind : of the joint.
-    limit : the file's velocity limit; None or infinite where it gives none.
-    rated : the rated speed that the file states besides.
+    limit : the file's velocity limit; None or infinite if it states none.
+    rated : the rated speed that the file states, if any.
     """
     stated = stated_velocity(limit)
     speed = rated or stated or DEFAULT_RATED_VELOCITY
@@ -46,14 +46,14 @@ def rated_velocity(
 
 
 def placeholder_sentences(model: Model) -> list[str]:
-    """What is taken in the place of velocity limits that are placeholders, a sentence a joint."""
-    found = []
+    """Return a sentence for each joint whose velocity limit is a placeholder."""
+    sentences = []
     for body, place in zip(model.bodies, uncoupled(model).v_slices, strict=True):
         joint = body.joint
         if _placeholder(joint.velocity):
             speed = model.rated_velocity[place.start]
-            found.append(_replaced(joint.name, joint.kind, joint.velocity, speed))
-    return found
+            sentences.append(_replaced(joint.name, joint.kind, joint.velocity, speed))
+    return sentences
 
 
 def _placeholder(limit: float) -> bool:

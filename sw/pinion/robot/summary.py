@@ -1,4 +1,4 @@
-"""What ``pinion info`` shows of a robot."""
+"""Summary of a robot, as ``pinion info`` shows it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TreeTransform(TypedDict):
 
 
 class LinkSummary(TypedDict):
-    """A moving body: mass [kg], centre of mass [m] and tensor about it [kg m^2], body frame."""
+    """Moving body: mass [kg], centre of mass [m] and tensor about it [kg m^2], body frame."""
 
     name: str
     mass: float
@@ -30,7 +30,7 @@ class LinkSummary(TypedDict):
 
 
 class MimicSummary(TypedDict):
-    """A joint's tie to another: ``q = multiplier * q[joint] + offset``."""
+    """Coupling of a joint to another: ``q = multiplier * q[joint] + offset``."""
 
     joint: str
     multiplier: float
@@ -38,10 +38,10 @@ class MimicSummary(TypedDict):
 
 
 class JointSummary(TypedDict):
-    """A joint: limits [rad | m], rates [rad/s | m/s], effort [N m | N]; None where unlimited.
+    """Joint: limits [rad | m], rates [rad/s | m/s], effort [N m | N]; None if unlimited.
 
     ``damping_poly`` and ``stiffness_poly`` have the coefficients of second and third order.
-    ``nq`` and ``nv`` are the numbers of its positions and velocities, 0 of a joint that is coupled
+    ``nq`` and ``nv`` are the numbers of its positions and velocities, 0 for a joint that is coupled
     to the one it mimics.
     """
 
@@ -73,7 +73,7 @@ class JointSummary(TypedDict):
 class Summary(TypedDict):
     """A robot at a glance; every value can be written as strict JSON.
 
-    ``tip`` is the link that functions of a tip speak of, None where ``tips`` has several.
+    ``tip`` is the tip that functions use, None if ``tips`` has several.
     """
 
     name: str
@@ -92,10 +92,10 @@ class Summary(TypedDict):
 
 
 def summarise(model: Model) -> Summary:
-    """Links, joints, limits, inertias and notes of a model.
+    """Return links, joints, limits, inertias and notes of a model.
 
-    ``total_mass`` [kg] is that of the moving bodies; ``max_depth`` is the number of joints on the
-    longest way from the base.
+    ``total_mass`` [kg] covers the moving bodies; ``max_depth`` is the number of joints on the
+    longest path from the base.
     """
     tips = list(tips_of(model))
     depths: list[int] = []

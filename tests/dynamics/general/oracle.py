@@ -1,4 +1,4 @@
-"""Pinocchio's own joints of every kind, on the same random trees as ours."""
+"""Pinocchio's joints of every kind, on the same random trees as ours."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.dynamics.models import random_model
 
 Array = NDArray[np.float64]
 
-# Ours is [angular; linear], Pinocchio's the other way round.
+# Ours is [angular; linear], Pinocchio's is [linear; angular].
 SWAP = np.array([3, 4, 5, 0, 1, 2])
 
 
@@ -31,27 +31,27 @@ def joint_model(joint: Joint) -> pin.JointModel:
 
 
 def rebuilt(model: Model) -> pin.Model:
-    """Our model in Pinocchio, joint by joint; bodies must be numbered depth first."""
-    made = pin.Model()
-    made.gravity.linear = np.array(model.gravity)
+    """Rebuild our model in Pinocchio, joint by joint; gradients need depth-first numbering."""
+    pin_model = pin.Model()
+    pin_model.gravity.linear = np.array(model.gravity)
     ids: list[int] = []
     for body in model.bodies:
         placement = pin.SE3(np.array(body.joint.tree.E).T, np.array(body.joint.tree.r))
         parent = 0 if body.parent < 0 else ids[body.parent]
-        ids.append(made.addJoint(parent, joint_model(body.joint), placement, body.joint.name))
+        ids.append(pin_model.addJoint(parent, joint_model(body.joint), placement, body.joint.name))
         xx, xy, xz, yy, yz, zz = body.inertia.I
         com = np.array(body.inertia.h) / body.inertia.mass
         shift = body.inertia.mass * (com @ com * np.eye(3) - np.outer(com, com))
         central = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) - shift
         inertia = pin.Inertia(body.inertia.mass, com, central)
-        made.appendBodyToJoint(ids[-1], inertia, pin.SE3.Identity())
+        pin_model.appendBodyToJoint(ids[-1], inertia, pin.SE3.Identity())
     armature = [b.joint.armature for b in model.bodies for _ in range(b.joint.kind.nv)]
-    made.armature = np.array(armature)
-    return made
+    pin_model.armature = np.array(armature)
+    return pin_model
 
 
 def random_tree_of_kinds(rng: np.random.Generator, bodies: int) -> Model:
-    """A random tree with any kind of joint anywhere, numbered depth first as Pinocchio asks."""
+    """Return a random tree of joints of any kind, numbered depth first as Pinocchio needs."""
     plain = random_model(rng, bodies)
     children: dict[int, list[int]] = {}
     for i, body in enumerate(plain.bodies):
@@ -63,18 +63,18 @@ def random_tree_of_kinds(rng: np.random.Generator, bodies: int) -> Model:
         waiting += reversed(children.get(order[-1], []))
     place = {-1: -1} | {old: new for new, old in enumerate(order)}
     kinds = list(JointKind)
-    made = []
+    reordered = []
     for old in order:
         body = plain.bodies[old]
         kind = kinds[rng.integers(len(kinds))]
         pitch = float(rng.normal() * 0.3) if kind is JointKind.HELICAL else 0.0
         joint = replace(body.joint, kind=kind, pitch=pitch)
-        made.append(replace(body, parent=place[body.parent], joint=joint))
-    return replace(plain, bodies=tuple(made))
+        reordered.append(replace(body, parent=place[body.parent], joint=joint))
+    return replace(plain, bodies=tuple(reordered))
 
 
 def with_terms(model: Model, rng: np.random.Generator) -> Model:
-    """The model with armature, damping and friction at every joint."""
+    """Return the model with armature, damping and friction at every joint."""
     bodies = [
         replace(
             body,
@@ -93,7 +93,7 @@ def with_terms(model: Model, rng: np.random.Generator) -> Model:
 def answer(
     model: pin.Model, q: Array, qd: Array, qdd: Array, wrenches: Array | None = None
 ) -> dict[str, Array]:
-    """Everything about one state; ``wrenches`` (bodies, 6) are ours, in body coordinates."""
+    """Return all results for one state; ``wrenches`` (bodies, 6) are in our body coordinates."""
     data = model.createData()
     forces = pin.StdVec_Force()
     forces.append(pin.Force.Zero())
@@ -102,14 +102,14 @@ def answer(
         forces.append(pin.Force(wrench))
     tau = np.array(pin.rnea(model, data, q, qd, qdd, forces))
     by_q, by_qd, _ = pin.computeRNEADerivatives(model, data, q, qd, qdd, forces)
-    found = {"tau": tau, "dtau_dq": np.array(by_q), "dtau_dqd": np.array(by_qd)}
+    results = {"tau": tau, "dtau_dq": np.array(by_q), "dtau_dqd": np.array(by_qd)}
     M = np.array(pin.crba(model, data, q))
-    found["M"] = np.triu(M) + np.triu(M, 1).T
+    results["M"] = np.triu(M) + np.triu(M, 1).T
     inverse = np.array(pin.computeMinverse(model, data, q))
-    found["minv"] = np.triu(inverse) + np.triu(inverse, 1).T
-    found["qdd"] = np.array(pin.aba(model, data, q, qd, tau, forces))
+    results["minv"] = np.triu(inverse) + np.triu(inverse, 1).T
+    results["qdd"] = np.array(pin.aba(model, data, q, qd, tau, forces))
     pin.computeABADerivatives(model, data, q, qd, tau, forces)
-    found["dqdd_dq"], found["dqdd_dqd"] = np.array(data.ddq_dq), np.array(data.ddq_dv)
-    found["kinetic"] = np.array(pin.computeKineticEnergy(model, data, q, qd))
-    found["potential"] = np.array(pin.computePotentialEnergy(model, data, q))
-    return found
+    results["dqdd_dq"], results["dqdd_dqd"] = np.array(data.ddq_dq), np.array(data.ddq_dv)
+    results["kinetic"] = np.array(pin.computeKineticEnergy(model, data, q, qd))
+    results["potential"] = np.array(pin.computePotentialEnergy(model, data, q))
+    return results

@@ -1,4 +1,4 @@
-"""Steps of robots whose positions are not a vector, and what they make of small changes."""
+"""Steps of robots whose positions are not a vector, and their gradients."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def test_gradients_of_integrate_agree_with_pinocchio(seed: int) -> None:
     v = rng.normal(size=(5, model.nv)) * np.array([[0.0], [1e-8], [1e-3], [1.0], [5.0]])
     by_q, by_v = dynamics.integrate_jacobians(model, q, v)
     for k in range(5):
-        want_q, want_v = pin.dIntegrate(theirs, q[k], v[k])
-        assert np.max(np.abs(by_q[k] - np.array(want_q))) < 1e-11
-        # At small angles the oracle's closed form loses digits; the next test has no such loss.
-        assert np.max(np.abs(by_v[k] - np.array(want_v))) < 1e-8
+        expected_q, expected_v = pin.dIntegrate(theirs, q[k], v[k])
+        assert np.max(np.abs(by_q[k] - np.array(expected_q))) < 1e-11
+        # At small angles the oracle's closed form loses digits, unlike the next test.
+        assert np.max(np.abs(by_v[k] - np.array(expected_v))) < 1e-8
 
 
 @pytest.mark.parametrize("size", [1e-8, 1e-3, 0.1])
@@ -50,10 +50,10 @@ def test_gradients_of_integrate_are_their_series(size: float) -> None:
     x, y = (np.array([[0, -c, b], [c, 0, -a], [-b, a, 0]]) for a, b, c in (v[3:6], v[:3]))
     ad = np.block([[x, y], [np.zeros((3, 3)), x]])
     powers = [np.linalg.matrix_power(-ad, k) for k in range(20)]
-    want_q = sum(power / factorial(k) for k, power in enumerate(powers))
-    want_v = sum(power / factorial(k + 1) for k, power in enumerate(powers))
-    assert np.max(np.abs(by_q[:6, :6] - want_q)) < 1e-14
-    assert np.max(np.abs(by_v[:6, :6] - want_v)) < 1e-14
+    expected_q = sum(power / factorial(k) for k, power in enumerate(powers))
+    expected_v = sum(power / factorial(k + 1) for k, power in enumerate(powers))
+    assert np.max(np.abs(by_q[:6, :6] - expected_q)) < 1e-14
+    assert np.max(np.abs(by_v[:6, :6] - expected_v)) < 1e-14
     assert np.array_equal(by_v[6:, 6:], np.eye(model.nv - 6))
 
 
@@ -68,14 +68,14 @@ def test_rates_in_the_tangent_are_those_that_move_the_bodies(seed: int) -> None:
     for size in (0.2, 0.1):
         _, by_u = dynamics.integrate_jacobians(model, q, size * direction[0])
         errors.append(np.max(np.abs(by_u @ tangent_rates(model, size * direction, v)[0] - v)))
-    # The first term left out is of order 4; a robot of plain joints has nothing to leave out.
+    # The first term left out is of order 4; a robot of plain joints has empties to leave out.
     assert any(body.joint.kind.nv > 1 for body in model.bodies)
     assert errors[1] > 1e-13
     assert np.log2(errors[0] / errors[1]) == pytest.approx(4.0, abs=0.3)
 
     by_u, by_v = tangent_rates_jacobians(model, direction, v)
     h = 1e-5
-    for got, moves in ((by_u, (1.0, 0.0)), (by_v, (0.0, 1.0))):
+    for gradient, moves in ((by_u, (1.0, 0.0)), (by_v, (0.0, 1.0))):
         ends = [
             np.stack(
                 [
@@ -86,7 +86,7 @@ def test_rates_in_the_tangent_are_those_that_move_the_bodies(seed: int) -> None:
             )
             for sign in (1.0, -1.0)
         ]
-        assert np.max(np.abs(got[0] - (ends[0] - ends[1]) / (2.0 * h))) < 1e-9
+        assert np.max(np.abs(gradient[0] - (ends[0] - ends[1]) / (2.0 * h))) < 1e-9
 
 
 @pytest.mark.parametrize("method", STEP_METHODS)
@@ -98,7 +98,7 @@ def test_gradient_of_a_step_is_its_difference(seed: int, method: StepMethod) -> 
     nv, dt, h = model.nv, 0.05, 1e-5
     q = dynamics.random_configuration(model, rng)
     qd = rng.normal(size=nv)
-    # Efforts that accelerate gently: any others shake a random robot beyond all differences.
+    # Efforts that accelerate gently, for accurate differences.
     tau = dynamics.rnea(model, q, qd, rng.normal(size=nv))
     f_ext = 0.1 * rng.normal(size=(len(model.bodies), 6))
     options = {"method": method, "f_ext": f_ext}
@@ -115,16 +115,16 @@ def test_gradient_of_a_step_is_its_difference(seed: int, method: StepMethod) -> 
         )
         return np.concatenate([dynamics.difference(model, end, other), speed])
 
-    got = np.concatenate([A, B], axis=-1)
+    actual = np.concatenate([A, B], axis=-1)
     units = h * np.eye(3 * nv)
-    want = np.stack([(moved(e) - moved(-e)) / (2.0 * h) for e in units], axis=-1)
-    error = np.max(np.abs(got - want)) / max(1.0, np.max(np.abs(want)))
+    expected = np.stack([(moved(e) - moved(-e)) / (2.0 * h) for e in units], axis=-1)
+    error = np.max(np.abs(actual - expected)) / max(1.0, np.max(np.abs(expected)))
     print(f"error {error:.2g}")
     assert error < 1e-8
 
 
 def simulated(model: Model, steps: int, method: StepMethod) -> tuple[Array, Array]:
-    """State after 0.2 s under constant efforts, in so many steps, from a state of its own."""
+    """Return the state after 0.2 s under constant efforts, in ``steps`` steps."""
     rng = np.random.default_rng(len(model.bodies))
     q = dynamics.random_configuration(model, rng)
     qd = rng.normal(size=model.nv)
@@ -147,7 +147,7 @@ def test_error_falls_with_the_order_of_the_method(name: str) -> None:
         model = random_tree_of_kinds(np.random.default_rng(int(name)), 4)
     else:
         model = load(name, floating_base=True)
-    # What is left of its own error is 1/256 of the smallest that is compared with it.
+    # Its own error is 1/256 of the smallest error compared with it.
     exact = simulated(model, 320, "rk4")
 
     def error(steps: int, method: StepMethod) -> float:
@@ -185,7 +185,7 @@ def test_scalar_and_general_steps_are_the_same(method: StepMethod) -> None:
     rng = np.random.default_rng(9)
     model = random_model(rng, 5)
     bodies = list(model.bodies)
-    # A helix without pitch is a revolute joint, and goes the way of the other kinds.
+    # A helical joint without pitch is a revolute joint, computed as a general one.
     k = next(k for k, body in enumerate(bodies) if body.joint.kind is JointKind.REVOLUTE)
     bodies[k] = replace(bodies[k], joint=replace(bodies[k].joint, kind=JointKind.HELICAL))
     other = replace(model, bodies=tuple(bodies))
@@ -208,9 +208,9 @@ def test_scalar_and_general_steps_are_the_same(method: StepMethod) -> None:
         list(f_ext.transpose(1, 2, 0)),
         method=method,
     )
-    whole = dynamics.discrete_dynamics(model, q, qd, tau, 0.01, method=method, f_ext=f_ext)
-    for found, wanted in zip(scalars, whole, strict=True):
-        assert relative_error(np.stack(found, axis=-1), wanted) < 1e-13
+    arrays = dynamics.discrete_dynamics(model, q, qd, tau, 0.01, method=method, f_ext=f_ext)
+    for element, expected in zip(scalars, arrays, strict=True):
+        assert relative_error(np.stack(element, axis=-1), expected) < 1e-13
 
 
 @pytest.mark.parametrize("method", STEP_METHODS)
@@ -224,9 +224,9 @@ def test_one_state_and_batches_of_any_length_have_the_same_numbers(method: StepM
     forces = rng.normal(size=(3, len(model.bodies), 6))
     for function in (dynamics.discrete_dynamics, dynamics.discrete_derivatives):
         batch = function(model, q, qd, tau, 0.01, method=method, f_ext=forces)
-        one = function(model, q[1], qd[1], tau[1], 0.01, method=method, f_ext=forces[1])
-        none = function(model, q[:0], qd[:0], tau[:0], 0.01, method=method, f_ext=forces[:0])
-        for many, single, empty in zip(batch, one, none, strict=True):
+        alone = function(model, q[1], qd[1], tau[1], 0.01, method=method, f_ext=forces[1])
+        empties = function(model, q[:0], qd[:0], tau[:0], 0.01, method=method, f_ext=forces[:0])
+        for many, single, empty in zip(batch, alone, empties, strict=True):
             assert relative_error(single, many[1]) < 1e-12
             assert empty.shape == (0, *single.shape)
 

@@ -1,4 +1,4 @@
-"""Wrong arguments for robots whose positions are not a vector are named before they are used."""
+"""Invalid arguments for robots whose positions are not a vector are reported before use."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ def test_wrong_shapes_and_numbers_are_named(q: np.ndarray, v: np.ndarray, messag
 
 
 def test_what_does_not_exist_for_such_a_robot_is_named() -> None:
-    with pytest.raises(DynamicsError, match="'composite' alone"):
+    with pytest.raises(DynamicsError, match="only support 'composite'"):
         dynamics.rnea_derivatives(MODEL, Q, V, V, method="column")
     with pytest.raises(DynamicsError, match="friction_width is -1"):
         dynamics.rnea(MODEL, Q, V, V, joint_terms=True, friction_width=-1.0)
     with pytest.raises(DynamicsError, match=r"f_ext has shape \(13, 5\)"):
         dynamics.rnea(MODEL, Q, V, V, np.zeros((13, 5)))
-    with pytest.raises(DynamicsError, match="take 'composite'"):
+    with pytest.raises(DynamicsError, match="choose 'composite'"):
         dynamics.rnea_derivatives_scalars(MODEL, list(Q), list(V), list(V), method="column")
     with pytest.raises(DynamicsError, match=r"root_joint.*revolute or prismatic"):
         dynamics.discrete_dynamics_scalars(MODEL, list(Q), list(V), list(V), 0.01)

@@ -1,4 +1,4 @@
-"""What must hold whoever computes it: differences, energy, the other path, joints' own terms."""
+"""Identities: differences, energy, the other formulation, joint terms."""
 
 from __future__ import annotations
 
@@ -53,9 +53,11 @@ def test_both_paths_agree_on_revolute_and_prismatic_joints(seed: int) -> None:
         dynamics.fd_derivatives_from_minv(model, q, qd, qdd, inverse, f_ext),
         strict=True,
     )
-    for k, (got, want) in enumerate(pairs):
-        floor = 1e-3 * np.ones_like(want)  # a gradient that is zero has rounding alone
-        assert np.max(np.abs(got - want)) < 1e-11 * max(np.max(np.abs(want)), floor.max()), k
+    for k, (actual, expected) in enumerate(pairs):
+        floor = 1e-3 * np.ones_like(expected)  # a zero gradient is pure rounding
+        assert np.max(np.abs(actual - expected)) < 1e-11 * max(
+            np.max(np.abs(expected)), floor.max()
+        ), k
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -80,15 +82,15 @@ def test_gradients_are_differences_along_integrate(seed: int, terms: bool) -> No
         dynamics.aba: (forward.dqdd_dq, forward.dqdd_dqd),
     }
     for value, (by_q, by_qd) in gradients.items():
-        for got, ends in (
+        for gradient, ends in (
             (by_q, value(model, moved, same_qd, same_x, **rows)),
             (by_qd, value(model, same_q, same_qd + steps, same_x, **rows)),
         ):
-            want = (ends[: model.nv] - ends[model.nv :]).T / (2.0 * h)
-            assert np.max(np.abs(got - want)) < 1e-6 * max(1.0, np.max(np.abs(want)))
+            expected = (ends[: model.nv] - ends[model.nv :]).T / (2.0 * h)
+            assert np.max(np.abs(gradient - expected)) < 1e-6 * max(1.0, np.max(np.abs(expected)))
     by_tau = dynamics.aba(model, same_q, same_qd, same_x + steps, **rows)
-    want = (by_tau[: model.nv] - by_tau[model.nv :]).T / (2.0 * h)
-    assert relative_error(forward.minv, want) < 1e-7
+    expected = (by_tau[: model.nv] - by_tau[model.nv :]).T / (2.0 * h)
+    assert relative_error(forward.minv, expected) < 1e-7
 
 
 def energy(model: Model, q: Array, qd: Array) -> float:
@@ -120,15 +122,15 @@ def test_a_robot_in_free_flight_keeps_its_energy(source: str) -> None:
     gained = energy(model, q, qd) - start
     scale += abs(work) + abs(float(dynamics.kinetic_energy(model, q, qd)))
     assert abs(gained - work) < 1e-4 * scale
-    assert abs(work) > 1e-3 * scale  # or the comparison says nothing
+    assert abs(work) > 1e-3 * scale  # otherwise the comparison is void
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_inverse_and_forward_dynamics_undo_each_other_with_joint_terms(seed: int) -> None:
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
-    chosen = random_model(rng, 6) if seed % 2 else oracle.random_tree_of_kinds(rng, 6)
-    model = oracle.with_terms(chosen, rng)
+    plain = random_model(rng, 6) if seed % 2 else oracle.random_tree_of_kinds(rng, 6)
+    model = oracle.with_terms(plain, rng)
     q = dynamics.random_configuration(model, rng, 3)
     qd, qdd = rng.normal(size=(2, 3, model.nv))
     joints = [body.joint for body in model.bodies for _ in range(body.joint.kind.nv)]
@@ -146,8 +148,8 @@ def test_inverse_and_forward_dynamics_undo_each_other_with_joint_terms(seed: int
         assert relative_error(tau, dynamics.rnea(without, q, qd, qdd) + extra) < 1e-12
         back = dynamics.aba(model, q, qd, tau, joint_terms=True, friction_width=width)
         assert relative_error(back, qdd) < 1e-9
-        found = dynamics.fd_derivatives(model, q, qd, tau, joint_terms=True, friction_width=width)
-        assert relative_error(found.qdd, qdd) < 1e-9
+        forward = dynamics.fd_derivatives(model, q, qd, tau, joint_terms=True, friction_width=width)
+        assert relative_error(forward.qdd, qdd) < 1e-9
     M = dynamics.crba(model, q)
     assert relative_error(M, dynamics.crba(without, q) + np.diag(armature)) < 1e-14
     for method in ("ltdl", "aba"):
@@ -166,7 +168,7 @@ def test_distance_from_the_base_costs_no_digits() -> None:
     near_by = dynamics.rnea_derivatives(model, q, qd, qdd)
     far_off = dynamics.rnea_derivatives(model, far, qd, qdd)
     for a, b in zip(near_by, far_off, strict=True):
-        assert relative_error(a, b) < 1e-8  # a far position itself is known to 1e-10 m
+        assert relative_error(a, b) < 1e-8  # a far position itself has a resolution of 1e-10 m
 
 
 def test_a_helix_without_pitch_is_a_revolute_joint() -> None:

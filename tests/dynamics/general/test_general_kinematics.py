@@ -40,18 +40,18 @@ def test_frames_and_centre_of_mass_agree_with_pinocchio(seed: int) -> None:
     for k in range(3):
         pin.computeJointJacobians(theirs, data, q[k])
         pin.updateFramePlacements(theirs, data)
-        want = data.oMf[number]
-        assert relative_error(R[k], np.array(want.rotation)) < 1e-12
-        assert relative_error(p[k], np.array(want.translation)) < 1e-12
+        expected = data.oMf[number]
+        assert relative_error(R[k], np.array(expected.rotation)) < 1e-12
+        assert relative_error(p[k], np.array(expected.translation)) < 1e-12
         assert relative_error(com[k], np.array(pin.centerOfMass(theirs, data, q[k]))) < 1e-12
-        wanted = np.array(pin.jacobianCenterOfMass(theirs, data, q[k]))
-        assert relative_error(com_jacobian[k], wanted) < 1e-12
+        expected = np.array(pin.jacobianCenterOfMass(theirs, data, q[k]))
+        assert relative_error(com_jacobian[k], expected) < 1e-12
         for name, reference in REFERENCES.items():
             J = dynamics.frame_jacobian(model, q[k], "tool", reference=name)  # type: ignore[arg-type]
-            wanted = np.array(pin.getFrameJacobian(theirs, data, number, reference))[SWAP]
-            assert np.max(np.abs(J - wanted)) < 1e-11
+            expected = np.array(pin.getFrameJacobian(theirs, data, number, reference))[SWAP]
+            assert np.max(np.abs(J - expected)) < 1e-11
             velocity = dynamics.frame_velocity(model, q[k], qd[k], "tool", reference=name)  # type: ignore[arg-type]
-            assert np.max(np.abs(velocity - wanted @ qd[k])) < 1e-11
+            assert np.max(np.abs(velocity - expected @ qd[k])) < 1e-11
     many = dynamics.frame_velocity(model, q, qd, "tool")
     each = [dynamics.frame_velocity(model, q[k], qd[k], "tool") for k in range(3)]
     assert np.array_equal(many, np.array(each))

@@ -67,19 +67,19 @@ def test_built_in_robot_on_a_floating_base_agrees_with_pinocchio(name: str) -> N
         position = q_to_pinocchio(model, theirs, q)
         rate, acceleration = np.zeros((2, model.nv))
         rate[order], acceleration[order] = qd, qdd
-        want = oracle.answer(theirs, position, rate, acceleration)
-        tau = want["tau"][order]
+        expected = oracle.answer(theirs, position, rate, acceleration)
+        tau = expected["tau"][order]
         assert relative_error(dynamics.rnea(model, q, qd, qdd), tau) < 1e-9
-        assert relative_error(dynamics.crba(model, q), want["M"][square]) < 1e-9
-        assert relative_error(dynamics.aba(model, q, qd, tau), want["qdd"][order]) < 1e-9
+        assert relative_error(dynamics.crba(model, q), expected["M"][square]) < 1e-9
+        assert relative_error(dynamics.aba(model, q, qd, tau), expected["qdd"][order]) < 1e-9
         by_q, by_qd = dynamics.rnea_derivatives(model, q, qd, qdd)
-        assert relative_error(by_q, want["dtau_dq"][square]) < 1e-8
-        assert relative_error(by_qd, want["dtau_dqd"][square]) < 1e-8
-        found = dynamics.fd_derivatives(model, q, qd, tau)
-        assert relative_error(found.qdd, want["qdd"][order]) < 1e-9
-        assert relative_error(found.minv, want["minv"][square]) < 1e-9
-        assert relative_error(found.dqdd_dq, want["dqdd_dq"][square]) < 1e-8
-        assert relative_error(found.dqdd_dqd, want["dqdd_dqd"][square]) < 1e-8
+        assert relative_error(by_q, expected["dtau_dq"][square]) < 1e-8
+        assert relative_error(by_qd, expected["dtau_dqd"][square]) < 1e-8
+        forward = dynamics.fd_derivatives(model, q, qd, tau)
+        assert relative_error(forward.qdd, expected["qdd"][order]) < 1e-9
+        assert relative_error(forward.minv, expected["minv"][square]) < 1e-9
+        assert relative_error(forward.dqdd_dq, expected["dqdd_dq"][square]) < 1e-8
+        assert relative_error(forward.dqdd_dqd, expected["dqdd_dqd"][square]) < 1e-8
 
 
 @pytest.mark.parametrize("floating_base", [False, True])
@@ -91,10 +91,10 @@ def test_planar_and_floating_joints_of_a_urdf_agree_with_pinocchio(floating_base
     theirs = pin.buildModelFromXML(MIXED, *root)
     q = dynamics.random_configuration(model, rng)
     qd, qdd = rng.normal(size=(2, model.nv))
-    want = pin.rnea(theirs, theirs.createData(), q_to_pinocchio(model, theirs, q), qd, qdd)
-    assert relative_error(dynamics.rnea(model, q, qd, qdd), np.array(want)) < 1e-12
+    expected = pin.rnea(theirs, theirs.createData(), q_to_pinocchio(model, theirs, q), qd, qdd)
+    assert relative_error(dynamics.rnea(model, q, qd, qdd), np.array(expected)) < 1e-12
     again = from_pinocchio(theirs)
-    assert relative_error(dynamics.rnea(again, q, qd, qdd), np.array(want)) < 1e-12
+    assert relative_error(dynamics.rnea(again, q, qd, qdd), np.array(expected)) < 1e-12
 
 
 def test_a_planar_joint_moves_across_its_axis() -> None:
@@ -106,7 +106,7 @@ def test_a_planar_joint_moves_across_its_axis() -> None:
     assert np.allclose(np.array(tree.E)[2], [0.0, 1.0, 0.0], atol=1e-15)
     q = dynamics.neutral_configuration(model)
     low = dynamics.potential_energy(model, q)
-    # Two of the three directions of a vertical plane's axes lie level or upright: weight is felt.
+    # One of the plane's two axes is upright, so that weight counts.
     raised = [
         dynamics.potential_energy(model, dynamics.integrate(model, q, np.eye(model.nv)[k]))
         for k in range(2)
@@ -119,12 +119,12 @@ def test_models_of_all_kinds_are_stored_and_summarised() -> None:
     assert {body.joint.kind for body in model.bodies} == set(JointKind)
     data = json.loads(json.dumps(model_to_dict(model)))
     assert model_from_dict(data) == model
-    for made in (load("hyq", floating_base=True), load_text(MIXED, floating_base=True)):
-        assert model_from_dict(json.loads(json.dumps(model_to_dict(made)))) == made
-        summary = summarise(made)
-        assert len(summary["joints"]) == len(made.bodies)
-        assert (summary["nq"], summary["nv"]) == (made.nq, made.nv)
-        assert len(made.rated_velocity) == made.nv
+    for floating in (load("hyq", floating_base=True), load_text(MIXED, floating_base=True)):
+        assert model_from_dict(json.loads(json.dumps(model_to_dict(floating)))) == floating
+        summary = summarise(floating)
+        assert len(summary["joints"]) == len(floating.bodies)
+        assert (summary["nq"], summary["nv"]) == (floating.nq, floating.nv)
+        assert len(floating.rated_velocity) == floating.nv
 
 
 def test_places_in_q_and_v() -> None:
@@ -141,7 +141,7 @@ def test_a_base_that_cannot_float_gives_one_sentence() -> None:
     ):
         load("pendulum", floating_base=True)
     text = MIXED.replace('"slide"', '"root_joint"')
-    with pytest.raises(RobotError, match="a joint 'root_joint' already"):
+    with pytest.raises(RobotError, match="already has a joint 'root_joint'"):
         load_text(text, floating_base=True)
     with pytest.raises(RobotError, match="instead of floating_base=True"):
         load(pin.buildModelFromXML(MIXED), floating_base=True)
@@ -150,8 +150,8 @@ def test_a_base_that_cannot_float_gives_one_sentence() -> None:
 @pytest.mark.parametrize("name", ["rnea", "fd_derivatives"])
 def test_a_function_of_such_a_robot_has_samples_and_values(name: str) -> None:
     model = load("iiwa14", floating_base=True)
-    drawn = sample(model, function(name), 3, distribution="reference", seed=0)
-    assert drawn["q"].shape == (3, 14) and drawn["qd"].shape == (3, 13)
+    samples = sample(model, function(name), 3, distribution="reference", seed=0)
+    assert samples["q"].shape == (3, 14) and samples["qd"].shape == (3, 13)
     q = dynamics.neutral_configuration(model)
     zeros = np.zeros(model.nv)
     arrays = {block.name: zeros for block in function(name).inputs} | {"q": q}

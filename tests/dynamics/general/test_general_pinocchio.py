@@ -1,6 +1,8 @@
-"""Random trees with joints of every kind, against Pinocchio's own joints."""
+"""Random trees with joints of every kind, against Pinocchio's joints."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 import pinocchio as pin
@@ -9,6 +11,7 @@ from numpy.typing import NDArray
 
 from pinion import dynamics
 from pinion.robot.model import Model
+from tests.dynamics import models
 from tests.dynamics.general import oracle
 
 Array = NDArray[np.float64]
@@ -18,12 +21,8 @@ GRADIENT_TOLERANCE = 1e-8
 STATES = 4
 
 
-def relative_error(got: Array, want: Array) -> float:
-    """Over the block's largest entry, or 1e-3 where the truth is zero: a body on a ball joint in
-    its centre of mass. NaN gives NaN, which no comparison with a bound accepts.
-    """
-    assert got.shape == want.shape
-    return float(np.max(np.abs(got - want)) / max(float(np.max(np.abs(want))), 1e-3))
+# A body on a ball joint in its centre of mass has entries that are zero.
+relative_error = partial(models.relative_error, floor=1e-3)
 
 
 def states(rng: np.random.Generator, model: Model) -> dict[str, Array]:
@@ -37,7 +36,7 @@ def states(rng: np.random.Generator, model: Model) -> dict[str, Array]:
 
 
 def ours(model: Model, x: dict[str, Array], tau: Array) -> dict[str, Array]:
-    """The same answers for a batch; forward dynamics at the efforts that the oracle found."""
+    """Return our results for a batch, with forward dynamics at the oracle's efforts."""
     q, qd, qdd, f_ext = x["q"], x["qd"], x["qdd"], x["f_ext"]
     by_q, by_qd = dynamics.rnea_derivatives(model, q, qd, qdd, f_ext)
     forward = dynamics.fd_derivatives(model, q, qd, tau, f_ext)
@@ -60,17 +59,19 @@ def check(model: Model, theirs: pin.Model, x: dict[str, Array]) -> None:
         oracle.answer(theirs, *(x[n][k] for n in ("q", "qd", "qdd", "f_ext")))
         for k in range(STATES)
     ]
-    want = {name: np.array([one[name] for one in each]) for name in each[0]}
-    got = ours(model, x, want["tau"])
-    for name, value in want.items():
+    expected = {name: np.array([state[name] for state in each]) for name in each[0]}
+    actual = ours(model, x, expected["tau"])
+    for name, value in expected.items():
         bound = GRADIENT_TOLERANCE if name.startswith("d") else TOLERANCE
-        assert relative_error(got[name], value) < bound, name
-    # The other ways to the same results.
+        assert relative_error(actual[name], value) < bound, name
+    # Other functions for the same results.
     q, qd, qdd, f_ext = x["q"], x["qd"], x["qdd"], x["f_ext"]
-    assert relative_error(dynamics.minv(model, q, method="aba"), want["minv"]) < TOLERANCE
-    by_q, by_qd = dynamics.fd_derivatives_from_minv(model, q, qd, qdd, np.tril(got["minv"]), f_ext)
-    assert relative_error(by_q, want["dqdd_dq"]) < GRADIENT_TOLERANCE
-    assert relative_error(by_qd, want["dqdd_dqd"]) < GRADIENT_TOLERANCE
+    assert relative_error(dynamics.minv(model, q, method="aba"), expected["minv"]) < TOLERANCE
+    by_q, by_qd = dynamics.fd_derivatives_from_minv(
+        model, q, qd, qdd, np.tril(actual["minv"]), f_ext
+    )
+    assert relative_error(by_q, expected["dqdd_dq"]) < GRADIENT_TOLERANCE
+    assert relative_error(by_qd, expected["dqdd_dqd"]) < GRADIENT_TOLERANCE
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -96,9 +97,9 @@ def test_moving_along_the_tangent_agrees_with_pinocchio(seed: int) -> None:
     between = dynamics.difference(model, q, other)
     assert np.array_equal(dynamics.neutral_configuration(model), pin.neutral(theirs))
     for k in range(5):
-        want = pin.integrate(theirs, q[k], steps[k])
+        expected = pin.integrate(theirs, q[k], steps[k])
         # The same place, whatever the signs of the quaternions.
-        assert np.max(np.abs(pin.difference(theirs, want, moved[k]))) < 1e-10
+        assert np.max(np.abs(pin.difference(theirs, expected, moved[k]))) < 1e-10
         assert np.max(np.abs(pin.difference(theirs, q[k], other[k]) - between[k])) < 1e-9
     assert np.max(np.abs(dynamics.difference(model, q, moved)[:3] - steps[:3])) < 1e-12
     back = dynamics.integrate(model, q, between)

@@ -1,4 +1,4 @@
-"""Mimicking joints tied to those they follow, against Pinocchio's mimic joints and identities."""
+"""Mimic joints tied to their leaders, against Pinocchio's mimic joints and identities."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ Array = NDArray[np.float64]
 
 
 def tied(rng: np.random.Generator) -> tuple[str, Model]:
-    """A random tree of six joints, of which the third follows the first and the last the fourth.
-
-    The reader notes the ties; Pinocchio, asked to, makes joints of its own of them.
-    """
+    """Return a random tree of six joints: the third follows the first, the last the fourth."""
     text = random_tree(rng, 6, prismatic=False, continuous=False)
     names = load_text(text).joint_names
     for follower, leader, tie in ((2, 0, "-0.7 0.2"), (5, 3, "1.5 0.0")):
@@ -35,7 +32,7 @@ def tied(rng: np.random.Generator) -> tuple[str, Model]:
     return text, load_text(text)
 
 
-# Pinocchio refuses a tree whose leader it reads after its follower: 1 and 6 make such ones.
+# Pinocchio refuses trees in which a leader comes after its follower, as for seeds 1 and 6.
 @pytest.mark.parametrize("seed", [0, 2, 3, 4, 5, 7])
 def test_tied_joints_agree_with_pinocchio(seed: int) -> None:
     print(f"seed {seed}")
@@ -50,8 +47,8 @@ def test_tied_joints_agree_with_pinocchio(seed: int) -> None:
     state = np.zeros((3, 4))
     state[:, order] = q, qd, qdd
     data = theirs.createData()
-    want = np.array(pin.rnea(theirs, data, *state))[order]
-    assert relative_error(ours.rnea(q, qd, qdd), want) < 1e-11
+    expected = np.array(pin.rnea(theirs, data, *state))[order]
+    assert relative_error(ours.rnea(q, qd, qdd), expected) < 1e-11
     M = np.array(pin.crba(theirs, data, state[0]))
     M = (np.triu(M) + np.triu(M, 1).T)[np.ix_(order, order)]
     assert relative_error(ours.crba(q), M) < 1e-11
@@ -79,17 +76,21 @@ def test_a_chain_of_ties_keeps_its_identities() -> None:
         tau = ours.rnea(q, qd, qdd, **options)
         assert relative_error(ours.aba(q, qd, tau, **options), qdd) < 1e-10
         by_q, by_qd = ours.rnea_derivatives(q, qd, qdd, **options)
-        found = ours.fd_derivatives(q, qd, tau, **options)
+        forward = ours.fd_derivatives(q, qd, tau, **options)
         h = 1e-6
         for j, step in enumerate(h * np.eye(4)):
-            for got, to in ((by_q, (step, 0.0)), (by_qd, (0.0, step))):
+            for gradient, to in ((by_q, (step, 0.0)), (by_qd, (0.0, step))):
                 ends = [ours.rnea(q + s * to[0], qd + s * to[1], qdd, **options) for s in (1, -1)]
-                want = (ends[0] - ends[1]) / (2.0 * h)
-                assert np.max(np.abs(got[:, :, j] - want)) < 1e-6 * max(1.0, np.max(np.abs(want)))
-            for got, to in ((found.dqdd_dq, (step, 0.0)), (found.dqdd_dqd, (0.0, step))):
+                expected = (ends[0] - ends[1]) / (2.0 * h)
+                assert np.max(np.abs(gradient[:, :, j] - expected)) < 1e-6 * max(
+                    1.0, np.max(np.abs(expected))
+                )
+            for gradient, to in ((forward.dqdd_dq, (step, 0.0)), (forward.dqdd_dqd, (0.0, step))):
                 ends = [ours.aba(q + s * to[0], qd + s * to[1], tau, **options) for s in (1, -1)]
-                want = (ends[0] - ends[1]) / (2.0 * h)
-                assert np.max(np.abs(got[:, :, j] - want)) < 1e-5 * max(1.0, np.max(np.abs(want)))
+                expected = (ends[0] - ends[1]) / (2.0 * h)
+                assert np.max(np.abs(gradient[:, :, j] - expected)) < 1e-5 * max(
+                    1.0, np.max(np.abs(expected))
+                )
 
 
 def test_a_floating_base_keeps_its_energy_with_tied_legs() -> None:

@@ -1,29 +1,30 @@
-"""The general functions on one state or a batch: what :mod:`pinion.dynamics.arrays` hands over.
+"""The general functions on one state or a batch, for :mod:`pinion.dynamics.arrays`.
 
 Arguments, results and errors are those of the functions of the same names there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pinion.dynamics.checks import Array, DynamicsError, checked, configurations, wrenches
-from pinion.dynamics.joint_terms import FRICTION_WIDTH, JointTerms, joint_terms_of
+from pinion.dynamics.checks import Array, DynamicsError, configurations, wrenches
+from pinion.dynamics.checks import checked as checked_array
+from pinion.dynamics.joint_terms import JointTerms, joint_terms_of
 from pinion.robot.model import Model
 
 from . import derivatives, energy, recursion
 from .state import Pose, pose_of
 
-Wanted = bool | Sequence[str]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """Checked arguments with a batch in front, and the shape that the results take."""
+    """Checked arguments with a batch axis in front, and the batch shape of the results."""
 
     pose: Pose
     states: dict[str, Array]
@@ -32,19 +33,21 @@ class Request:
     batch: tuple[int, ...]
 
     def shaped(self, result: Array) -> Array:
-        """Return a result (n, ...) without the batch where the caller gave one state."""
+        """Return a result (n, ...) without the batch axis if the caller passed one state."""
         return np.asarray(result).reshape((*self.batch, *result.shape[1:]))
+
+
+NO_TERMS: Mapping[str, Any] = MappingProxyType({})
 
 
 def request(
     model: Model,
-    joint_terms: Wanted = (),
-    friction_width: float = FRICTION_WIDTH,
     f_ext: ArrayLike | None = None,
+    terms: Mapping[str, Any] = NO_TERMS,
     **arguments: ArrayLike,
 ) -> Request:
-    """Check arguments by name and place the bodies."""
-    terms = joint_terms_of(model, joint_terms, friction_width)
+    """Check arguments by name and place the bodies; ``terms`` are options of `joint_terms_of`."""
+    joint_terms = joint_terms_of(model, **terms)
     states = configurations(model, **arguments)
     batch = states["q"].shape[:-1]
     forces = wrenches(model, f_ext, batch)
@@ -52,7 +55,7 @@ def request(
         states = {name: array[None] for name, array in states.items()}
         forces = None if forces is None else forces[None]
     pose = pose_of(model, states["q"])
-    return Request(pose=pose, states=states, f_ext=forces, terms=terms, batch=batch)
+    return Request(pose=pose, states=states, f_ext=forces, terms=joint_terms, batch=batch)
 
 
 def rnea(
@@ -61,26 +64,26 @@ def rnea(
     qd: ArrayLike,
     qdd: ArrayLike,
     f_ext: ArrayLike | None,
-    *,
-    joint_terms: Wanted,
-    friction_width: float,
+    **terms: Any,
 ) -> Array:
-    """Inverse dynamics."""
-    given = request(model, joint_terms, friction_width, f_ext, q=q, qd=qd, qdd=qdd)
-    x = given.states
-    return given.shaped(recursion.rnea(given.pose, x["qd"], x["qdd"], given.f_ext, given.terms))
+    """Return inverse dynamics' efforts."""
+    checked = request(model, f_ext, terms, q=q, qd=qd, qdd=qdd)
+    x = checked.states
+    return checked.shaped(
+        recursion.rnea(checked.pose, x["qd"], x["qdd"], checked.f_ext, checked.terms)
+    )
 
 
 def crba(model: Model, q: ArrayLike) -> Array:
-    """Joint-space inertia matrix."""
-    given = request(model, q=q)
-    return given.shaped(recursion.crba(given.pose, given.terms))
+    """Return the joint-space inertia matrix."""
+    checked = request(model, q=q)
+    return checked.shaped(recursion.crba(checked.pose, checked.terms))
 
 
 def minv(model: Model, q: ArrayLike, *, method: str) -> Array:
-    """Inverse of the joint-space inertia matrix."""
-    given = request(model, q=q)
-    return given.shaped(recursion.minv(given.pose, given.terms, method))
+    """Return the inverse of the joint-space inertia matrix."""
+    checked = request(model, q=q)
+    return checked.shaped(recursion.minv(checked.pose, checked.terms, method))
 
 
 def aba(
@@ -89,14 +92,14 @@ def aba(
     qd: ArrayLike,
     tau: ArrayLike,
     f_ext: ArrayLike | None,
-    *,
-    joint_terms: Wanted,
-    friction_width: float,
+    **terms: Any,
 ) -> Array:
-    """Forward dynamics."""
-    given = request(model, joint_terms, friction_width, f_ext, q=q, qd=qd, tau=tau)
-    x = given.states
-    return given.shaped(recursion.aba(given.pose, x["qd"], x["tau"], given.f_ext, given.terms))
+    """Return forward dynamics' accelerations."""
+    checked = request(model, f_ext, terms, q=q, qd=qd, tau=tau)
+    x = checked.states
+    return checked.shaped(
+        recursion.aba(checked.pose, x["qd"], x["tau"], checked.f_ext, checked.terms)
+    )
 
 
 def rnea_derivatives(
@@ -107,17 +110,16 @@ def rnea_derivatives(
     f_ext: ArrayLike | None,
     *,
     method: str,
-    joint_terms: Wanted,
-    friction_width: float,
+    **terms: Any,
 ) -> tuple[Array, Array]:
-    """Gradient of inverse dynamics."""
+    """Return the gradient of inverse dynamics."""
     check_method(model, method)
-    given = request(model, joint_terms, friction_width, f_ext, q=q, qd=qd, qdd=qdd)
-    x = given.states
+    checked = request(model, f_ext, terms, q=q, qd=qd, qdd=qdd)
+    x = checked.states
     by_q, by_qd = derivatives.rnea_derivatives(
-        given.pose, x["qd"], x["qdd"], given.f_ext, given.terms
+        checked.pose, x["qd"], x["qdd"], checked.f_ext, checked.terms
     )
-    return given.shaped(by_q), given.shaped(by_qd)
+    return checked.shaped(by_q), checked.shaped(by_qd)
 
 
 def fd_derivatives(
@@ -128,20 +130,19 @@ def fd_derivatives(
     f_ext: ArrayLike | None,
     *,
     method: str,
-    joint_terms: Wanted,
-    friction_width: float,
+    **terms: Any,
 ) -> tuple[Array, Array, Array, Array]:
-    """Forward dynamics with its gradient: qdd, dqdd_dq, dqdd_dqd, minv."""
+    """Return forward dynamics with its gradient: qdd, dqdd_dq, dqdd_dqd, minv."""
     check_method(model, method)
-    given = request(model, joint_terms, friction_width, f_ext, q=q, qd=qd, tau=tau)
-    x = given.states
+    checked = request(model, f_ext, terms, q=q, qd=qd, tau=tau)
+    x = checked.states
     qdd, by_q, by_qd, inverse = derivatives.fd_derivatives(
-        given.pose, x["qd"], x["tau"], given.f_ext, given.terms
+        checked.pose, x["qd"], x["tau"], checked.f_ext, checked.terms
     )
-    return given.shaped(qdd), given.shaped(by_q), given.shaped(by_qd), given.shaped(inverse)
+    shaped = checked.shaped
+    return shaped(qdd), shaped(by_q), shaped(by_qd), shaped(inverse)
 
 
-# Many parameters: the quantities of the equation, and the terms that rows switch.
 def fd_derivatives_from_minv(
     model: Model,
     q: ArrayLike,
@@ -151,38 +152,36 @@ def fd_derivatives_from_minv(
     f_ext: ArrayLike | None,
     *,
     method: str,
-    joint_terms: Wanted,
-    friction_width: float,
+    **terms: Any,
 ) -> tuple[Array, Array]:
-    """Gradient of forward dynamics with accelerations and M^-1 given."""
+    """Return the gradient of forward dynamics from accelerations and M^-1."""
     check_method(model, method)
-    given = request(model, joint_terms, friction_width, f_ext, q=q, qd=qd, qdd=qdd)
-    x = given.states
+    checked = request(model, f_ext, terms, q=q, qd=qd, qdd=qdd)
+    x = checked.states
     nv = model.nv
-    lower = np.tril(checked("minv", minv, (*given.batch, nv, nv))).reshape(-1, nv, nv)
+    lower = np.tril(checked_array("minv", minv, (*checked.batch, nv, nv))).reshape(-1, nv, nv)
     inverse = lower + np.swapaxes(np.tril(lower, -1), -1, -2)
     by_q, by_qd = derivatives.fd_derivatives_from_minv(
-        given.pose, x["qd"], x["qdd"], inverse, given.f_ext, given.terms
+        checked.pose, x["qd"], x["qdd"], inverse, checked.f_ext, checked.terms
     )
-    return given.shaped(by_q), given.shaped(by_qd)
+    return checked.shaped(by_q), checked.shaped(by_qd)
 
 
 def kinetic_energy(model: Model, q: ArrayLike, qd: ArrayLike) -> Array:
-    """Kinetic energy."""
-    given = request(model, q=q, qd=qd)
-    return given.shaped(energy.kinetic_energy(given.pose, given.states["qd"]))
+    """Return the kinetic energy."""
+    checked = request(model, q=q, qd=qd)
+    return checked.shaped(energy.kinetic_energy(checked.pose, checked.states["qd"]))
 
 
 def potential_energy(model: Model, q: ArrayLike) -> Array:
-    """Potential energy."""
-    given = request(model, q=q)
-    return given.shaped(energy.potential_energy(model, given.states["q"]))
+    """Return the potential energy."""
+    checked = request(model, q=q)
+    return checked.shaped(energy.potential_energy(model, checked.states["q"]))
 
 
 def check_method(model: Model, method: str) -> None:
-    """Raise for the column recursion, which knows no other joints."""
-    if method == "composite":
-        return
-    raise DynamicsError(
-        f"method is {method!r}, but for the joints of {model.name!r} there is 'composite' alone."
-    )
+    """Raise for the column recursion, which supports single-axis joints only."""
+    if method != "composite":
+        raise DynamicsError(
+            f"method is {method!r}, but the joints of {model.name!r} only support 'composite'."
+        )

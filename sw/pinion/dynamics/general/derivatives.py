@@ -1,13 +1,13 @@
 r"""Gradients of inverse and forward dynamics for joints of any kind, in closed form.
 
 Source: the composite form of Singh, Russell and Wensing 2022 (joints of several degrees of freedom,
-base coordinates), derived here with this package's names. Turn joint j by a small velocity d along
-its own body's axes (the tangent of ``integrate``). All that it carries moves rigidly by ``S_j d``;
-seen from there, the rest of the change is that of velocity and acceleration,
+base coordinates), derived here with this package's names. A small displacement d of joint j along
+its own body's axes (the tangent of ``integrate``) moves its subtree rigidly by ``S_j d``; relative
+to that motion, velocity and acceleration change by
 
     P = v_parent x S_j               Q = a_parent x S_j + v_parent x P
 
-of which the bodies i that j carries make the force ``(D_i P + I_i Q) d``, where
+for which the bodies i that j carries need the force ``(D_i P + I_i Q) d``, where
 
     D_i m = v_i x* I_i m - I_i (v_i x m) + m x* I_i v_i
 
@@ -16,11 +16,11 @@ is linear in m. Summed over the bodies a joint carries (D^C, I^C, f^C), with k t
     dtau_i/dq_j  = S_i^T (D_k^C P_j + I_k^C Q_j)  [+ S_i^T (S_j x* f_j^C) for i above j]
     dtau_i/dqd_j = S_i^T (D_k^C S_j + I_k^C (P_j + v_j x S_j))
 
-In the subtree the rigid motion turns S_i and f_i alike and leaves tau_i; above j it turns f alone.
-External forces are constant in their bodies' coordinates, so that they turn with them.
+In the subtree the rigid motion turns S_i and f_i alike and leaves tau_i unchanged; above j it turns
+only f. External forces are constant in their bodies' coordinates, so they turn with them.
 
-:mod:`pinion.dynamics.rnea_derivatives` has the form of the fewest operations, where a column is
-three 3-vectors that are sparse.
+:mod:`pinion.dynamics.rnea_derivatives` has the form with the fewest operations, where a column is
+three sparse 3-vectors.
 """
 
 from __future__ import annotations
@@ -55,21 +55,21 @@ def rnea_derivatives(
     nv = pose.model.nv
     by_q, by_qd = np.zeros((pose.n, nv, nv)), np.zeros((pose.n, nv, nv))
     for i, above in enumerate(columns_above(pose)):
-        own = np.arange(nv)[pose.slices[i]]
-        through = np.concatenate([above, own])
+        numbers = np.arange(nv)[pose.slices[i]]
+        through = np.concatenate([above, numbers])
         inertia, drag = inertias[i], drags[i]
         # Row block i against every joint above it and itself.
         row = transposed(pose.S[i])
         row_drag, row_inertia = row @ drag, row @ inertia
-        to_row = own[:, None], through
+        to_row = numbers[:, None], through
         by_q[:, *to_row] = row_drag @ P[:, :, through] + row_inertia @ Q[:, :, through]
         by_qd[:, *to_row] = row_drag @ S[:, :, through] + row_inertia @ V[:, :, through]
         # Column block i against every joint above it.
-        to_column = above[:, None], own
+        to_column = above[:, None], numbers
         turned = crossed_by(forces[i]) @ pose.S[i]
-        push = drag @ P[:, :, own] + inertia @ Q[:, :, own] + turned
+        push = drag @ P[:, :, numbers] + inertia @ Q[:, :, numbers] + turned
         by_q[:, *to_column] = transposed(S[:, :, above]) @ push
-        pull = drag @ S[:, :, own] + inertia @ V[:, :, own]
+        pull = drag @ S[:, :, numbers] + inertia @ V[:, :, numbers]
         by_qd[:, *to_column] = transposed(S[:, :, above]) @ pull
     diagonal = np.arange(nv)
     by_q[:, diagonal, diagonal] += rises(terms, pose.q)
@@ -89,13 +89,13 @@ def fd_derivatives(
 def fd_derivatives_from_minv(
     pose: Pose, qd: Array, qdd: Array, inverse: Array, f_ext: Array | None, terms: JointTerms
 ) -> tuple[Array, Array]:
-    """Return dqdd/dq and dqdd/dqd, which are ``-M^-1`` times RNEA's gradient at qdd."""
+    """Return dqdd/dq and dqdd/dqd: ``-M^-1`` times RNEA's gradient at qdd."""
     by_q, by_qd = rnea_derivatives(pose, qd, qdd, f_ext, terms)
     return -inverse @ by_q, -inverse @ by_qd
 
 
 def _drag(pose: Pose, motion: Motion, i: int) -> Array:
-    """Return D_i (n, 6, 6): what a body's force gains for each unit of changed velocity."""
+    """Return D_i (n, 6, 6): the change of a body's force per change of velocity."""
     inertia, v = pose.I[i], motion.v[i]
     carried = cross_motion(v)
     momentum = times(inertia, v)

@@ -1,21 +1,20 @@
 r"""One step of a robot with joints of any kind, and its gradient.
 
-Velocities q' are tangent to positions that may be no vectors, so that a step looks for the vector
-``u`` with ``q+ = integrate(q, u)``: along the way ``u' = tangent_rates(u, qd)`` and ``qd' = FD``.
+Velocities q' are tangent to positions, which may not be vectors, so a step computes the vector
+``u`` with ``q+ = integrate(q, u)``, where ``u' = tangent_rates(u, qd)`` and ``qd' = FD``.
 
 **semi_implicit**
 
     qd+ = qd + h FD(q, qd, tau)             u = h qd+
 
 **rk4**: the classical method on ``x = [u; qd]`` from ``u = 0``, which is a Runge-Kutta method of
-order 4 on a manifold (Munthe-Kaas 1999). Where positions add, ``u' = qd`` and it is the classical
+order 4 on a manifold (Munthe-Kaas 1999). If positions add, ``u' = qd`` and it is the classical
 method itself.
 
-Changes of positions are tangent: along the axes that each body has at q, and at q+ for the result.
+Changes of positions are tangent: along each body's axes at q, and at q+ for the result.
 
-Where positions add, the same step over any scalar is
-:func:`pinion.dynamics.discrete.discrete_dynamics_scalars`: it needs no exponential, and can be
-traced.
+For positions that add, :func:`pinion.dynamics.discrete.discrete_dynamics_scalars` is the same step
+over any scalar: it needs no exponential, and can be traced.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ StepMethod = Literal["semi_implicit", "rk4"]
 STEP_METHODS: tuple[StepMethod, ...] = ("semi_implicit", "rk4")
 
 RK4_NODES = (0.0, 0.5, 0.5, 1.0)
-"""Where in the step each stage is taken, from the state plus this much of the stage before."""
+"""Time of each stage in the step, and the factor of the stage before it."""
 
 RK4_WEIGHTS = (1.0 / 6.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 6.0)
 
@@ -49,7 +48,7 @@ Forward = Callable[[Array, Array], Array]
 """Accelerations (n, nv) at positions (n, nq) and rates (n, nv)."""
 
 Gradient = Callable[[Array, Array], tuple[Array, Array, Array, Array]]
-"""The same and their derivatives by positions (tangent), rates and efforts, (n, nv, nv) each."""
+"""Accelerations and derivatives by positions (tangent), rates and efforts, (n, nv, nv) each."""
 
 
 def step(
@@ -74,7 +73,7 @@ def step_derivatives(
 ) -> tuple[Array, Array]:
     """Return A (n, 2 nv, 2 nv) and B (n, 2 nv, nv) of the step at states (tangent of q; qd)."""
     n, nv = qd.shape
-    # A name with a d in front is the derivative of what it names by the step's [q; qd; tau].
+    # The prefix d_ marks derivatives by the step's [q; qd; tau].
     start = np.broadcast_to(np.eye(3 * nv), (n, 3 * nv, 3 * nv))
     d_q, d_qd, d_tau = start[:, :nv], start[:, nv : 2 * nv], start[:, 2 * nv :]
 
@@ -106,16 +105,16 @@ def step_derivatives(
             move, d_move = move + weight * dt * u_rate, d_move + weight * dt * d_u_rate
             d_end = d_end + weight * dt * d_qdd
     check_result(dt, move)
-    whole = np.concatenate([carried(move, d_move), d_end], axis=1)
-    return whole[:, :, : 2 * nv].copy(), whole[:, :, 2 * nv :].copy()
+    derivative = np.concatenate([carried(move, d_move), d_end], axis=1)
+    return derivative[:, :, : 2 * nv].copy(), derivative[:, :, 2 * nv :].copy()
 
 
 def check_result(dt: float, *results: Array) -> None:
-    """Raise for a step whose result is not finite."""
+    """Raise if a step's result is not finite."""
     if not all(np.isfinite(result).all() for result in results):
         raise DynamicsError(
-            f"A step of dt = {dt:g} s from these states has a result that is not finite: "
-            "shorten dt, or check the states and efforts."
+            f"The result of a step of dt = {dt:g} s from these states is not finite: shorten dt, "
+            "or check the states and efforts."
         )
 
 

@@ -1,6 +1,6 @@
 """Energies of a robot with joints of any kind.
 
-:mod:`pinion.dynamics.energy` has them over scalars, which can be traced.
+:mod:`pinion.dynamics.energy` has them over scalars and can be traced.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .state import Pose, first_moments, placements, velocities
 
 
 def kinetic_energy(pose: Pose, qd: Array) -> Array:
-    """Return the sum of ``1/2 v^T I v`` over the bodies, and of what rotors have [J]: (n,)."""
+    """Return the sum of ``1/2 v^T I v`` over the bodies, including the armature's [J]: (n,)."""
     armature = [
         body.joint.armature for body in pose.model.bodies for _ in range(body.joint.kind.nv)
     ]

@@ -1,8 +1,8 @@
-"""Each kind of joint: where it puts its body, and along what its body can move.
+"""Displacement and motion subspace of each kind of joint.
 
 The motion subspace S is constant in the moving body's coordinates for every kind (Featherstone
-2008, table 4.1), so that no joint has a velocity-product term of its own. S is a matrix here, of up
-to six columns; :mod:`pinion.dynamics.axis` has the columns one by one, over scalars.
+2008, table 4.1), so no joint has a velocity-product term of its own. S is a matrix of up to six
+columns here; :mod:`pinion.dynamics.axis` has the columns one by one, over scalars.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pinion.robot.model import Joint, JointKind
 
 from .spatial import Array
 
-# Columns of S, each the number of the unit vector (angular x, y, z, linear x, y, z) it is. The
-# order within a joint is Pinocchio's: a free-flyer's linear velocity comes first.
+# Columns of S as indices of unit vectors (angular x, y, z, linear x, y, z). The order within a
+# joint is Pinocchio's: a free-flyer's linear velocity comes first.
 _COLUMNS: Mapping[JointKind, tuple[int, ...]] = MappingProxyType(
     {
         JointKind.REVOLUTE: (2,),
@@ -39,12 +39,12 @@ def subspace(joint: Joint) -> Array:
 
 
 def kind_subspace(kind: JointKind) -> Array:
-    """Return S of a kind whose pitch is zero, (6, nv of the kind)."""
+    """Return S of a kind with zero pitch, (6, nv of the kind)."""
     return np.eye(6)[:, list(_COLUMNS[kind])]
 
 
 def displacement(kind: JointKind, q: Array, pitch: float = 0.0) -> tuple[Array, Array]:
-    """Return where the body stands in the frame it has at ``q = 0``.
+    """Return the pose of the body in its frame at ``q = 0``.
 
     Arguments
     ---------

@@ -1,4 +1,4 @@
-"""Frames and the centre of mass of a robot with joints of any kind; columns are in order of v.
+"""Frames and the centre of mass of a robot with joints of any kind; columns are ordered as v.
 
 :mod:`pinion.dynamics.kinematics` has them over scalars.
 """
@@ -26,7 +26,7 @@ def frame_placement(model: Model, q: Array, frame: Frame) -> tuple[Array, Array]
 
 
 def frame_jacobian(model: Model, q: Array, frame: Frame, reference: str) -> Array:
-    """Return J (n, 6, nv) with ``[angular; linear] = J v``, for a reference of kinematics."""
+    """Return J (n, 6, nv) with ``[angular; linear] = J v``, for one of ``REFERENCES``."""
     R, p = frame_placement(model, q, frame)
     J = _columns(model, *placements(model, q), frame.body)
     if reference == "world":

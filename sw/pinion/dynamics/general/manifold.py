@@ -1,10 +1,10 @@
-r"""Positions that are not vectors: how to move along them, and what lies between two of them.
+r"""Integration and differences of positions that are not vectors.
 
-``integrate`` moves each joint from q by a constant velocity v of its own body's frame for one unit
-of time, which is the exponential of SO(3), SE(2) and SE(3) (Sola, Deray and Atchuthan 2018,
-equations 132, 145 and 172; Pinocchio's convention too). ``difference`` is its inverse, with angles
-of quaternions and planar joints within half a turn. Gradients by q are by v in
-``f(integrate(q, v))`` at v = 0.
+``integrate`` moves each joint from q with a constant velocity v in its own body's frame for one
+unit of time, which is the exponential of SO(3), SE(2) and SE(3) (Sola, Deray and Atchuthan 2018,
+equations 132, 145 and 172; as in Pinocchio). ``difference`` is its inverse, with angles of
+quaternions and planar joints within half a turn. Gradients by q are derivatives of
+``f(integrate(q, v))`` by v at v = 0.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from .joints import quaternion_matrix
 from .spatial import Array, skew, times, transposed
 
 SMALL_ANGLE = 1e-3
-"""Below this angle [rad] series take the place of quotients whose digits would cancel."""
+"""Below this angle [rad] series replace quotients that suffer from cancellation."""
 
 
 def integrate(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
-    """Positions after moving from q with the velocity v for one unit of time.
+    """Return the positions after moving from q with the velocity v for one unit of time.
 
     Arguments
     ---------
     q : (nq,) or (n, nq) float, joint positions.
-    v : (nv,) or (n, nv) float, joint velocities times the time they last [rad | m].
+    v : (nv,) or (n, nv) float, joint velocities times their duration [rad | m].
 
     Returns
     -------
@@ -55,10 +55,10 @@ def integrate(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
 
 
 def difference(model: Model, q0: ArrayLike, q1: ArrayLike) -> Array:
-    """Velocity that takes q0 to q1 in one unit of time: (nv,) or (n, nv) float64.
+    """Return the velocity that takes q0 to q1 in one unit of time: (nv,) or (n, nv) float64.
 
-    ``integrate(model, q0, difference(model, q0, q1))`` is q1, but for the sign of a quaternion,
-    which does not matter. ``q0``, ``q1`` and errors as ``q`` for :func:`integrate`.
+    ``integrate(model, q0, difference(model, q0, q1))`` is q1, except for the signs of quaternions,
+    which do not matter. ``q0``, ``q1`` and errors are as for ``q`` of :func:`integrate`.
     """
     states = configurations(model, q0=q0, q1=q1)
     start, end = states["q0"], states["q1"]
@@ -70,10 +70,10 @@ def difference(model: Model, q0: ArrayLike, q1: ArrayLike) -> Array:
 
 
 def neutral_configuration(model: Model) -> Array:
-    """Positions (nq,) float64 with every joint at zero and every rotation none."""
+    """Return positions (nq,) float64 with every joint at zero and identity rotations."""
     q = np.zeros(model.nq)
-    for own, what in rotation_slices(model):
-        q[own.start if what == "cosine and sine" else own.stop - 1] = 1.0
+    for at, noun in rotation_slices(model):
+        q[at.start if noun == "cosine and sine" else at.stop - 1] = 1.0
     return q
 
 
@@ -82,8 +82,8 @@ def random_configuration(
 ) -> Array:
     """Draw positions: (nq,) float64, or (n, nq).
 
-    Joints with limits are uniform in them, angles without limits in [-pi, pi], shifts without
-    limits in [-reach, reach], in m; quaternions are uniform over all rotations.
+    Joints with limits are uniform within them, angles without limits in [-pi, pi], shifts without
+    limits in [-reach, reach] [m]; quaternions are uniform over all rotations.
     """
     count = 1 if n is None else n
     q = np.empty((count, model.nq))
@@ -96,14 +96,14 @@ def random_configuration(
                 high = reach if joint.kind is JointKind.PRISMATIC else np.pi
                 low = -high
             q[:, at] = rng.uniform(low, high, (count, 1))
-    for own, _ in rotation_slices(model):
-        direction = rng.normal(size=(count, own.stop - own.start))
-        q[:, own] = direction / np.linalg.norm(direction, axis=-1, keepdims=True)
+    for rotation_at, _ in rotation_slices(model):
+        direction = rng.normal(size=(count, rotation_at.stop - rotation_at.start))
+        q[:, rotation_at] = direction / np.linalg.norm(direction, axis=-1, keepdims=True)
     return q[0] if n is None else q
 
 
 def normalise(model: Model, q: ArrayLike) -> Array:
-    """Positions with quaternions, and planar joints' cosine and sine, scaled to unit length.
+    """Scale quaternions, and planar joints' cosine and sine, to unit length.
 
     ``q`` : (nq,) or (n, nq) float. Raises :class:`DynamicsError` for a wrong shape, a number that
     is not finite, or a quaternion of length zero.
@@ -115,16 +115,16 @@ def normalise(model: Model, q: ArrayLike) -> Array:
             f"pass ({model.nq},) for one state or (n, {model.nq}) for a batch."
         )
     check_finite("q", result)
-    for own, what in rotation_slices(model):
-        part = result[..., own]
+    for at, noun in rotation_slices(model):
+        part = result[..., at]
         largest = np.max(np.abs(part), axis=-1, keepdims=True)  # first: squares may overflow
         if not np.all(largest > 0.0):
             raise DynamicsError(
-                f"q[..., {own.start}:{own.stop}] is a {what} of length 0, which has no direction: "
-                "pass one that is not zero."
+                f"q[..., {at.start}:{at.stop}] is a {noun} of length 0, which has no direction: "
+                "pass a nonzero one."
             )
         part = part / largest
-        result[..., own] = part / np.linalg.norm(part, axis=-1, keepdims=True)
+        result[..., at] = part / np.linalg.norm(part, axis=-1, keepdims=True)
     return result
 
 
@@ -166,7 +166,7 @@ def _between(kind: JointKind, start: Array, end: Array) -> Array:
 
 
 def _arc(angle: Array, x: Array, y: Array) -> tuple[Array, Array]:
-    """Return where a body ends that moves with (x, y) of its own axes while it turns by angle."""
+    """Return the displacement of a body that moves by (x, y) in its own axes and turns by angle."""
     a = np.sinc(angle / np.pi)
     half = 0.5 * angle
     b = np.sin(half) * np.sinc(half / np.pi)  # (1 - cos) / angle
@@ -191,10 +191,10 @@ def _product(a: Array, b: Array) -> Array:
 
 
 def _relative(start: Array, end: Array) -> Array:
-    """Return ``start^-1 end``, the rotation between two, with its real part at least zero."""
+    """Return ``start^-1 end``, with a real part of at least zero."""
     inverse = start * np.array([-1.0, -1.0, -1.0, 1.0])
-    found = _product(inverse, end)
-    return np.where(found[..., 3:] < 0.0, -found, found)
+    rotation = _product(inverse, end)
+    return np.where(rotation[..., 3:] < 0.0, -rotation, rotation)
 
 
 def _logarithm(quaternion: Array) -> Array:

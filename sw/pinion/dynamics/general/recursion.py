@@ -3,11 +3,11 @@ r"""Inverse and forward dynamics, the inertia matrix and its inverse, for joints
 The textbook recursions (Featherstone 2008, tables 5.1, 6.2 and 7.1) with all vectors in base axes
 about one point, where nothing has to be transformed between bodies:
 
-    f_i = I_i a_i + v_i x* I_i v_i - f_ext      tau_i = S_i^T (sum of f over the bodies i carries)
+    f_i = I_i a_i + v_i x* I_i v_i - f_ext      tau_i = S_i^T (sum of f over the subtree of i)
     F   = I_i^C S_i                             M_ii = S_i^T F,  M_ji = S_j^T F for j above i
     U   = I_i^A S_i,  D = S_i^T U               I_parent^A += I_i^A - U D^-1 U^T
 
-Arguments are checked arrays with a batch: q (n, nq), the others (n, nv).
+Arguments are checked arrays with a batch axis: q (n, nq), the others (n, nv).
 
 :mod:`pinion.dynamics.rnea`, ``crba``, ``minv`` and ``aba`` have forms over scalars, with far fewer
 operations.
@@ -39,7 +39,7 @@ from .terms import armature_of, efforts
 
 
 def rnea(pose: Pose, qd: Array, qdd: Array, f_ext: Array | None, terms: JointTerms) -> Array:
-    """Inverse dynamics: tau (n, nv)."""
+    """Return inverse dynamics' tau (n, nv)."""
     forces = gathered(pose, body_forces(pose, motion_of(pose, qd, qdd), f_ext))
     tau = armature_of(terms) * qdd + efforts(terms, pose.q, qd)
     for i, force in enumerate(forces):
@@ -48,35 +48,35 @@ def rnea(pose: Pose, qd: Array, qdd: Array, f_ext: Array | None, terms: JointTer
 
 
 def crba(pose: Pose, terms: JointTerms) -> Array:
-    """Joint-space inertia matrix with the armature on its diagonal, (n, nv, nv), symmetric."""
+    """Return the joint-space inertia matrix including the armature, (n, nv, nv), symmetric."""
     nv = pose.model.nv
     M = np.zeros((pose.n, nv, nv))
     S = np.concatenate(pose.S, axis=-1)
     above = columns_above(pose)
     for i, composite in enumerate(gathered(pose, pose.I)):
-        own = np.arange(nv)[pose.slices[i]]
+        numbers = np.arange(nv)[pose.slices[i]]
         F = composite @ pose.S[i]
         block = transposed(pose.S[i]) @ F
-        M[:, own[:, None], own] = 0.5 * (block + transposed(block))
+        M[:, numbers[:, None], numbers] = 0.5 * (block + transposed(block))
         side = transposed(S[:, :, above[i]]) @ F
-        M[:, above[i][:, None], own] = side
-        M[:, own[:, None], above[i]] = transposed(side)
+        M[:, above[i][:, None], numbers] = side
+        M[:, numbers[:, None], above[i]] = transposed(side)
     diagonal = np.arange(nv)
     M[:, diagonal, diagonal] += armature_of(terms)
     return M
 
 
 def minv(pose: Pose, terms: JointTerms, method: str) -> Array:
-    """Inverse of the joint-space inertia matrix, (n, nv, nv): ``ltdl`` or ``aba``.
+    """Return the inverse of the joint-space inertia matrix, (n, nv, nv).
 
-    ``ltdl`` factorises CRBA's matrix (here densely, by Cholesky), ``aba`` lets the articulated
-    bodies answer to unit efforts.
+    ``ltdl`` factorises CRBA's matrix (here densely, by Cholesky), ``aba`` computes the articulated
+    bodies' responses to unit efforts.
     """
     nv = pose.model.nv
     if method == "aba":
         units = np.broadcast_to(np.eye(nv), (pose.n, nv, nv))
-        found = response(pose, articulated(pose, terms), units)
-        return 0.5 * (found + transposed(found))
+        columns = response(pose, articulated(pose, terms), units)
+        return 0.5 * (columns + transposed(columns))
     try:
         root = np.linalg.inv(np.linalg.cholesky(crba(pose, terms)))
     except np.linalg.LinAlgError:
@@ -86,7 +86,7 @@ def minv(pose: Pose, terms: JointTerms, method: str) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class Articulated:
-    """Articulated bodies: for each body its inertia, ``U = I^A S`` and ``(S^T U)^-1``."""
+    """Articulated inertia, ``U = I^A S`` and ``(S^T U)^-1`` of each body."""
 
     IA: list[Array]
     U: list[Array]
@@ -122,14 +122,14 @@ def response(
     drift: list[Array] | None = None,
     base: Array | None = None,
 ) -> Array:
-    """Return the accelerations that efforts produce, a column for each column of efforts.
+    """Return the accelerations that efforts produce, one column for each column of efforts.
 
     Arguments
     ---------
     tau : (n, nv, m) efforts.
-    bias : for each body (n, 6, m), the force that it needs at zero acceleration; none when None.
-    drift : for each body (n, 6, m), ``v x S qd``; none when None.
-    base : (6, 1) acceleration of the base; none when None.
+    bias : for each body (n, 6, m), the force that it needs at zero acceleration; zero if None.
+    drift : for each body (n, 6, m), ``v x S qd``; zero if None.
+    base : (6, 1) acceleration of the base; zero if None.
 
     Returns
     -------
@@ -144,26 +144,26 @@ def response(
         parent, S = pose.parents[i], pose.S[i]
         u[i] = tau[:, pose.slices[i]] - transposed(S) @ pA[i]
         if parent >= 0:
-            # The inertia that passes the joint, times the drift, without forming it.
+            # The inertia that passes the joint times the drift, without forming the inertia.
             push = u[i] - transposed(bodies.U[i]) @ c[i]
             through = bodies.IA[i] @ c[i] + bodies.U[i] @ (bodies.Dinv[i] @ push)
             pA[parent] = pA[parent] + pA[i] + through
     qdd = np.zeros((pose.n, pose.model.nv, m))
     a: list[Array] = []
     for i, parent in enumerate(pose.parents):
-        before = (still if base is None else base) if parent < 0 else a[parent]
-        before = before + c[i]
-        own = bodies.Dinv[i] @ (u[i] - transposed(bodies.U[i]) @ before)
-        qdd[:, pose.slices[i]] = own
-        a.append(before + pose.S[i] @ own)
+        a_parent = (still if base is None else base) if parent < 0 else a[parent]
+        a_parent = a_parent + c[i]
+        accelerations = bodies.Dinv[i] @ (u[i] - transposed(bodies.U[i]) @ a_parent)
+        qdd[:, pose.slices[i]] = accelerations
+        a.append(a_parent + pose.S[i] @ accelerations)
     return qdd
 
 
 def aba(pose: Pose, qd: Array, tau: Array, f_ext: Array | None, terms: JointTerms) -> Array:
-    """Forward dynamics by articulated bodies: qdd (n, nv)."""
+    """Return forward dynamics' qdd (n, nv) by articulated bodies."""
     v = velocities(pose, qd)
     bias = [force[..., None] for force in less_external(pose, gyroscopic(pose, v), f_ext)]
-    drift = [own[..., None] for own in drifts(pose, v, qd)]
+    drift = [body_drift[..., None] for body_drift in drifts(pose, v, qd)]
     acting = (tau - efforts(terms, pose.q, qd))[..., None]
     bodies = articulated(pose, terms)
     base = weight(pose)[:, None]

@@ -1,7 +1,7 @@
 """Spatial vectors and matrices as arrays with any number of leading axes: ``[angular; linear]``.
 
 :mod:`pinion.dynamics.spatial` and :mod:`pinion.dynamics.axis` have the same algebra in 3-vectors of
-scalars, where the zeros of a 6x6 matrix have their price.
+scalars, where zeros of a 6x6 matrix would cost operations.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def cross_force(v: Array, f: Array) -> Array:
 
 
 def crossed_by(f: Array) -> Array:
-    """Return the matrix that takes a motion m to ``m x* f``: (..., 6) to (..., 6, 6), symmetric.
+    """Return the matrix that maps a motion m to ``m x* f``: (..., 6) to (..., 6, 6), symmetric.
 
     Source: the bar-cross operator of Echeandia and Wensing 2021.
     """
@@ -64,7 +64,7 @@ def crossed_by(f: Array) -> Array:
 
 
 def motion_to_base(R: Array, p: Array) -> Array:
-    """Return the 6x6 matrix from a body's coordinates to the base's axes, for motion vectors.
+    """Return the 6x6 transform of motion vectors from a body's coordinates to the base's axes.
 
     R : (..., 3, 3) body to base; p : (..., 3) the body's origin [m].
     """
@@ -72,7 +72,7 @@ def motion_to_base(R: Array, p: Array) -> Array:
 
 
 def force_to_base(R: Array, p: Array) -> Array:
-    """Return the same for force vectors: the inverse transpose of :func:`motion_to_base`."""
+    """Return the 6x6 transform of force vectors: the inverse transpose of `motion_to_base`."""
     return blocks(R, skew(p) @ R, np.zeros_like(R), R)
 
 

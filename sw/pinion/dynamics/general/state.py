@@ -1,11 +1,11 @@
-"""Where the bodies stand and how they move, in base axes about one fixed point.
+"""Pose and motion of the bodies, in base axes about one fixed point.
 
-The point is the origin of the first body at the moment in question: no equation of motion sees
-which fixed point of space it is, and a robot that has floated far from the base loses no digits.
+The point is the current origin of the first body: equations of motion do not depend on the fixed
+point, and a robot that has floated far from the base loses no digits.
 
 The forward pass of :mod:`pinion.dynamics.rnea` is another formulation of :func:`motion_of` and
-:func:`body_forces`: in the bodies' own coordinates and with classical accelerations, which is less
-to compute, and is what hardware and programs are made from.
+:func:`body_forces`, in the bodies' own coordinates and with classical accelerations, which takes
+fewer operations.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .spatial import (
 
 @dataclass(frozen=True, kw_only=True)
 class Pose:
-    """Bodies at one batch of positions; n is the batch.
+    """Pose of the bodies at a batch of n positions.
 
     Members
     -------
@@ -41,8 +41,8 @@ class Pose:
     R, p : for each body (n, 3, 3) body to base axes, and (n, 3) its origin in the base [m].
     S : for each body (n, 6, k), its joint's motion subspace in base axes about the point.
     to_base : for each body (n, 6, 6), forces from body coordinates to base axes about the point.
-    I : for each body (n, 6, 6), its inertia there.
-    slices : for each body, its joint's place in a vector of velocities.
+    I : for each body (n, 6, 6), its inertia in base axes about the point.
+    slices : for each body, its joint's slice of a vector of velocities.
     """
 
     model: Model
@@ -51,7 +51,7 @@ class Pose:
     p: list[Array]
     S: list[Array]
     to_base: list[Array]
-    I: list[Array]  # noqa: E741 - the field's name for it
+    I: list[Array]  # noqa: E741 - the symbol in the literature
     slices: tuple[slice, ...]
 
     @property
@@ -69,7 +69,7 @@ class Pose:
 class Motion:
     """Velocities and accelerations of the bodies, (n, 6) each, base axes about the point.
 
-    ``a`` includes minus gravity, which stands for the weight of every body.
+    ``a`` includes minus gravity, which accounts for the weight of every body.
     """
 
     v: list[Array]
@@ -80,8 +80,8 @@ def placements(model: Model, q: Array) -> tuple[list[Array], list[Array]]:
     """Return R (n, 3, 3) and p (n, 3) of every body in the base, for q (n, nq)."""
     R: list[Array] = []
     p: list[Array] = []
-    for body, own in zip(model.bodies, model.q_slices, strict=True):
-        turn, shift = displacement(body.joint.kind, q[:, own], body.joint.pitch)
+    for body, at in zip(model.bodies, model.q_slices, strict=True):
+        turn, shift = displacement(body.joint.kind, q[:, at], body.joint.pitch)
         tree = body.joint.tree
         back = np.array(tree.E).T
         lever = np.array(tree.r) + times(back, shift)
@@ -95,7 +95,7 @@ def placements(model: Model, q: Array) -> tuple[list[Array], list[Array]]:
 
 
 def first_moments(model: Model, R: list[Array], p: list[Array]) -> list[Array]:
-    """Return mass times centre of mass of every body placed at R and p, (n, 3) each [kg m]."""
+    """Return mass times centre of mass of every body at R and p, (n, 3) each [kg m]."""
     return [
         body.inertia.mass * origin + times(turn, np.array(body.inertia.h))
         for body, turn, origin in zip(model.bodies, R, p, strict=True)
@@ -103,7 +103,7 @@ def first_moments(model: Model, R: list[Array], p: list[Array]) -> list[Array]:
 
 
 def pose_of(model: Model, q: Array) -> Pose:
-    """Place the bodies at checked positions q (n, nq)."""
+    """Return the pose of the bodies at checked positions q (n, nq)."""
     R, p = placements(model, q)
     S: list[Array] = []
     to_base: list[Array] = []
@@ -118,7 +118,7 @@ def pose_of(model: Model, q: Array) -> Pose:
 
 
 def weight(pose: Pose) -> Array:
-    """Return the acceleration of a base that rests in gravity, (6,): minus gravity."""
+    """Return the acceleration of a base at rest in gravity, (6,): minus gravity."""
     return np.concatenate([np.zeros(3), -np.array(pose.model.gravity)])
 
 
@@ -126,16 +126,16 @@ def velocities(pose: Pose, qd: Array) -> list[Array]:
     """Return ``v_i = v_parent + S_i qd_i`` of every body."""
     v: list[Array] = []
     for i, parent in enumerate(pose.parents):
-        own = times(pose.S[i], qd[:, pose.slices[i]])
-        v.append(own if parent < 0 else v[parent] + own)
+        gained = times(pose.S[i], qd[:, pose.slices[i]])
+        v.append(gained if parent < 0 else v[parent] + gained)
     return v
 
 
 def drifts(pose: Pose, v: list[Array], qd: Array) -> list[Array]:
-    """Return ``v_i x S_i qd_i`` of every body: how its joint's rate accelerates it."""
+    """Return ``v_i x S_i qd_i`` of every body: its acceleration by its joint's rate."""
     return [
-        times(cross_motion(v[i]), times(S, qd[:, own]))
-        for i, (S, own) in enumerate(zip(pose.S, pose.slices, strict=True))
+        times(cross_motion(v[i]), times(S, qd[:, v_at]))
+        for i, (S, v_at) in enumerate(zip(pose.S, pose.slices, strict=True))
     ]
 
 
@@ -145,8 +145,8 @@ def motion_of(pose: Pose, qd: Array, qdd: Array) -> Motion:
     drift = drifts(pose, v, qd)
     a: list[Array] = []
     for i, parent in enumerate(pose.parents):
-        before = weight(pose) if parent < 0 else a[parent]
-        a.append(before + times(pose.S[i], qdd[:, pose.slices[i]]) + drift[i])
+        a_parent = weight(pose) if parent < 0 else a[parent]
+        a.append(a_parent + times(pose.S[i], qdd[:, pose.slices[i]]) + drift[i])
     return Motion(v=v, a=a)
 
 
@@ -174,9 +174,9 @@ def less_external(pose: Pose, forces: list[Array], f_ext: Array | None) -> list[
     return [force - times(pose.to_base[i], f_ext[:, i]) for i, force in enumerate(forces)]
 
 
-def gathered(pose: Pose, own: list[Array]) -> list[Array]:
-    """Return for each body the sum over the bodies it carries, itself included."""
-    total = list(own)
+def gathered(pose: Pose, values: list[Array]) -> list[Array]:
+    """Return for each body the sum over its subtree."""
+    total = list(values)
     for i in reversed(range(len(total))):
         parent = pose.parents[i]
         if parent >= 0:
@@ -190,7 +190,7 @@ def columns_above(pose: Pose) -> list[NDArray[np.intp]]:
     through: list[NDArray[np.intp]] = []
     for i, parent in enumerate(pose.parents):
         before = np.zeros(0, dtype=np.intp) if parent < 0 else through[parent]
-        own = np.arange(pose.slices[i].start, pose.slices[i].stop)
+        numbers = np.arange(pose.slices[i].start, pose.slices[i].stop)
         above.append(before)
-        through.append(np.concatenate([before, own]))
+        through.append(np.concatenate([before, numbers]))
     return above

@@ -1,19 +1,19 @@
-r"""How ``integrate`` passes small changes on: its gradient by the start and by the step.
+r"""Gradient of ``integrate`` by the start and by the step.
 
-Of ``q1 = integrate(q, v)``, with changes of q and q1 along their own bodies' axes,
+For ``q1 = integrate(q, v)``, with changes of q and q1 along their own bodies' axes,
 
     dq1 = exp(-ad_v) dq + J_r(v) dv          J_r(v) = sum over k of (-ad_v)^k / (k + 1)!
 
 (Sola, Deray and Atchuthan 2018, equations 67 and 70; Pinocchio's dIntegrate). Both are blocks of
-the exponential of ``[[-ad_v, 1], [0, 0]]``, which is summed as a series of a fraction of it that is
-small and then squared: there is no angle at which a quotient would lose its digits.
+the exponential of ``[[-ad_v, 1], [0, 0]]``, computed by scaling, a series and squaring: there are
+no quotients that lose digits at some angle.
 
-The other way round, ``integrate(q, u)`` moves with the velocity v while ``J_r(u) u' = v``, of whose
-solution methods of order 4 need no more than (Munthe-Kaas 1999; the next term is of order 4 in u)
+Conversely, ``integrate(q, u)`` moves with the velocity v if ``J_r(u) u' = v``. Methods of order 4
+need only these terms of the solution (Munthe-Kaas 1999; the next term is of order 4 in u)
 
     u' = (1 + ad_u / 2 + ad_u^2 / 12) v
 
-There is no angle at which it would not exist, as the whole solution does not at full turns.
+which exist at every angle, unlike the full solution at full turns.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ from pinion.robot.model import JointKind, Model
 from .spatial import Array, blocks, skew, times
 
 SERIES_TERMS = 18
-"""Enough for a matrix of norm 1/2: the first term left out is below 1e-20."""
+"""Enough for a matrix of norm 1/2: the first omitted term is below 1e-20."""
 
 
 def integrate_jacobians(model: Model, q: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
-    """Gradient of :func:`pinion.dynamics.integrate` by q and by v, in tangent directions.
+    """Return the gradient of ``pinion.dynamics.integrate`` by q and by v, in tangent directions.
 
-    ``q`` : (nq,) or (n, nq) float; ``v`` : (nv,) or (n, nv) float, velocity times the time that it
-    lasts. Returns two arrays (nv, nv) or (n, nv, nv), zero between different joints. Raises
+    ``q`` : (nq,) or (n, nq) float; ``v`` : (nv,) or (n, nv) float, velocity times its duration.
+    Returns two arrays (nv, nv) or (n, nv, nv), zero between different joints. Raises
     :class:`DynamicsError` like ``integrate``.
     """
     step = configurations(model, q=q, v=v)["v"]
     by_q, by_v = (np.zeros((*step.shape, model.nv)) for _ in range(2))
-    for body, own in zip(model.bodies, model.v_slices, strict=True):
+    for body, v_at in zip(model.bodies, model.v_slices, strict=True):
         if not model.follows(body):
-            by_q[..., own, own], by_v[..., own, own] = _blocks(body.joint.kind, step[..., own])
+            by_q[..., v_at, v_at], by_v[..., v_at, v_at] = _blocks(body.joint.kind, step[..., v_at])
     return by_q, by_v
 
 
 def tangent_rates(model: Model, u: Array, v: Array) -> Array:
     """Return u' (n, nv), to order 3 in u, while ``integrate(q, u)`` moves with the velocity v.
 
-    ``u``, ``v`` : (n, nv); where positions add, u' is v itself.
+    ``u``, ``v`` : (n, nv); for positions that add, u' is v.
     """
     rates = np.array(v)
-    for kind, own in _turning(model):
-        ad = _bracket(kind, u[..., own])
-        once = times(ad, v[..., own])
-        rates[..., own] += once / 2.0 + times(ad, once) / 12.0
+    for kind, v_at in _turning(model):
+        ad = _bracket(kind, u[..., v_at])
+        once = times(ad, v[..., v_at])
+        rates[..., v_at] += once / 2.0 + times(ad, once) / 12.0
     return rates
 
 
@@ -62,34 +62,34 @@ def tangent_rates_jacobians(model: Model, u: Array, v: Array) -> tuple[Array, Ar
     """Return the gradient of :func:`tangent_rates` by u and by v, (n, nv, nv) each."""
     by_u = np.zeros((*v.shape, model.nv))
     by_v = np.broadcast_to(np.eye(model.nv), by_u.shape).copy()
-    for kind, own in _turning(model):
-        ad, ad_v = _bracket(kind, u[..., own]), _bracket(kind, v[..., own])
-        once = _bracket(kind, times(ad, v[..., own]))
-        by_u[..., own, own] = -ad_v / 2.0 - (once + ad @ ad_v) / 12.0
-        by_v[..., own, own] += ad / 2.0 + ad @ ad / 12.0
+    for kind, v_at in _turning(model):
+        ad, ad_v = _bracket(kind, u[..., v_at]), _bracket(kind, v[..., v_at])
+        once = _bracket(kind, times(ad, v[..., v_at]))
+        by_u[..., v_at, v_at] = -ad_v / 2.0 - (once + ad @ ad_v) / 12.0
+        by_v[..., v_at, v_at] += ad / 2.0 + ad @ ad / 12.0
     return by_u, by_v
 
 
 def _turning(model: Model) -> list[tuple[JointKind, slice]]:
-    """Return the joints whose velocities do not commute, and their places in v."""
+    """Return the kinds of joints whose velocities do not commute, and their slices of v."""
     joints = zip(model.bodies, model.v_slices, strict=True)
-    return [(body.joint.kind, own) for body, own in joints if body.joint.kind.nv > 1]
+    return [(body.joint.kind, v_at) for body, v_at in joints if body.joint.kind.nv > 1]
 
 
 def _blocks(kind: JointKind, v: Array) -> tuple[Array, Array]:
-    """Return ``exp(-ad_v)`` and ``J_r(v)`` of one joint, in the order of its own v."""
+    """Return ``exp(-ad_v)`` and ``J_r(v)`` of one joint, in the order of its v."""
     width = v.shape[-1]
     if width == 1:
-        one = np.ones((*v.shape, 1))
-        return one, one
+        unit = np.ones((*v.shape, 1))
+        return unit, unit
     ad = _bracket(kind, v)
     top = np.concatenate([-ad, np.broadcast_to(np.eye(width), ad.shape)], axis=-1)
-    whole = _exponential(np.concatenate([top, np.zeros_like(top)], axis=-2))
-    return whole[..., :width, :width], whole[..., :width, width:]
+    exponential = _exponential(np.concatenate([top, np.zeros_like(top)], axis=-2))
+    return exponential[..., :width, :width], exponential[..., :width, width:]
 
 
 def _bracket(kind: JointKind, v: Array) -> Array:
-    """Return ``ad_v``, the change of a velocity that is seen from a body moving with v."""
+    """Return ``ad_v``, the change of a velocity as seen from a body moving with v."""
     if kind is JointKind.SPHERICAL:
         return skew(v)
     if kind is JointKind.FREE_FLYER:

@@ -1,4 +1,4 @@
-"""Terms of joints (:mod:`pinion.dynamics.joint_terms`) on arrays."""
+"""Joint terms (:mod:`pinion.dynamics.joint_terms`) on arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def efforts(terms: JointTerms, q: Array, qd: Array) -> Array:
 
 
 def rises(terms: JointTerms, q: Array) -> Array:
-    """Return the derivative of :func:`efforts` by q's tangent, (n, nv): each depends on its own."""
+    """Return the derivative of :func:`efforts` by q's tangent, (n, nv): its diagonal."""
     places = columns_of(q)
     return vector_of([terms.rise(k, places) for k in range(len(terms.places))], q.shape[:-1])
 
@@ -30,9 +30,9 @@ def rises(terms: JointTerms, q: Array) -> Array:
 def slopes(terms: JointTerms, qd: Array) -> Array:
     """Return the derivative of :func:`efforts` by qd, (n, nv, nv)."""
     rates = columns_of(qd)
-    found = np.zeros((*qd.shape, qd.shape[-1]))
+    jacobian = np.zeros((*qd.shape, qd.shape[-1]))
     for k in range(len(rates)):
-        found[..., k, k] = terms.slope(k, rates)
+        jacobian[..., k, k] = terms.slope(k, rates)
         for m, other in terms.across(k, rates).items():
-            found[..., k, m] = other
-    return found
+            jacobian[..., k, m] = other
+    return jacobian

@@ -1,1 +1,1 @@
-"""Models from models: joints held still, chains cut out, joints coupled, payloads."""
+"""Editing of models: locked joints, chains to a link, coupled joints, payloads."""

@@ -1,4 +1,4 @@
-"""Joints that mimic others, coupled to them: a robot in the coordinates of its free joints."""
+"""Coupling of mimic joints: a robot in the coordinates of its free joints."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pinion.robot.model import Body, Model
 
 @dataclass(frozen=True, kw_only=True)
 class Tie:
-    """Which free joint moves a joint: ``q = ratio * q[leader] + offset``.
+    """Coupling of a joint to a free one: ``q = ratio * q[leader] + offset``.
 
     Members
     -------
-    leader : number of the body whose joint is free; the body's own where its joint is.
+    leader : number of the body with the free joint; the body itself if its joint is free.
     ratio : [rad/rad | m/rad | ...], 1 for a free joint.
     offset : [rad | m], 0 for a free joint.
     """
@@ -26,11 +26,11 @@ class Tie:
 
 
 def ties(model: Model) -> tuple[Tie, ...]:
-    """The tie of each body's joint; a joint may follow one that follows another.
+    """Return the tie of each body's joint; a joint may follow one that follows another.
 
     Errors
     ------
-    RobotError : a joint mimics one that is not there, that follows it in turn, or that has several
+    RobotError : a joint mimics an unknown one, one that follows it in turn, or one with several
         positions.
     """
     numbers = {body.joint.name: k for k, body in enumerate(model.bodies)}
@@ -38,43 +38,43 @@ def ties(model: Model) -> tuple[Tie, ...]:
 
 
 def coupled(model: Model) -> Model:
-    """The robot with every joint that mimics another tied to it, as all functions compute it.
+    """Return the robot with every mimic joint tied to its leader, as all functions compute it.
 
-    ``nq`` and ``nv`` count the free joints; bodies, frames and their order stay. A robot without
-    such joints, or one that is coupled already, is returned as it is.
+    ``nq`` and ``nv`` count the free joints; bodies, frames and their order are unchanged. A robot
+    without mimic joints, or one that is already coupled, is returned unchanged.
 
     Errors
     ------
-    RobotError : as :func:`ties`.
+    RobotError : as from :func:`ties`.
     """
     if model.coupled or all(body.joint.mimic is None for body in model.bodies):
         return model
-    ties(model)  # names what is wrong
+    ties(model)  # raises the errors
     return replace(model, coupled=True)
 
 
 def uncoupled(model: Model) -> Model:
-    """The robot with every joint, those that mimic others too, as one of its own."""
+    """Return the robot with every joint independent, mimic joints included."""
     return replace(model, coupled=False) if model.coupled else model
 
 
 def _tie(robot: str, bodies: Sequence[Body], numbers: dict[str, int], follower: int) -> Tie:
     ratio, offset = 1.0, 0.0
-    seen: list[str] = []
+    followers: list[str] = []
     k = follower
-    while (mimic := bodies[k].joint.mimic) is not None or seen:
+    while (mimic := bodies[k].joint.mimic) is not None or followers:
         joint = bodies[k].joint
         if joint.kind.nq != 1:
             raise RobotError(
                 f"The joint {joint.name!r} of {robot!r} is {joint.kind.value} and part of a "
-                "mimic: only joints of one position can follow or lead."
+                "mimic: only joints with one position can follow or lead."
             )
         if mimic is None:
             break
-        if joint.name in seen:
-            shown = " -> ".join(map(repr, [*seen, joint.name]))
-            raise RobotError(f"The mimics {shown} of {robot!r} form a circle; open it.")
-        seen.append(joint.name)
+        if joint.name in followers:
+            circle = " -> ".join(map(repr, [*followers, joint.name]))
+            raise RobotError(f"The mimics {circle} of {robot!r} form a circle; remove one of them.")
+        followers.append(joint.name)
         offset += ratio * mimic.offset
         ratio *= mimic.multiplier
         if mimic.joint not in numbers:

@@ -1,4 +1,4 @@
-"""Locks joints: what they carried becomes part of the body before them."""
+"""Locking of joints: the body behind a locked joint becomes part of the body before it."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from pinion.robot.rotation import (
 from .coupling import uncoupled
 
 Lock = Mapping[str, float | None] | Sequence[str]
-"""Joints to hold still: positions by name [rad | m], or texts ``NAME`` and ``NAME=VALUE``."""
+"""Joints to lock: positions by name [rad | m], or texts ``NAME`` and ``NAME=VALUE``."""
 
 
 def parse_lock(text: str) -> tuple[str, float | None]:
-    """Read ``NAME`` or ``NAME=VALUE``: a joint and its position [rad | m], None when not given.
+    """Parse ``NAME`` or ``NAME=VALUE``: a joint and its position [rad | m], None if omitted.
 
     Errors
     ------
-    RobotError : no name, or a value that is no finite number.
+    RobotError : no name, or a value that is not a finite number.
     """
     name, equals, value = (part.strip() for part in text.partition("="))
     if not name:
@@ -52,18 +52,18 @@ def parse_lock(text: str) -> tuple[str, float | None]:
 
 
 def held_positions(lock: Lock) -> dict[str, float | None]:
-    """The positions of joints to hold still, None for a joint's own choice.
+    """Return the positions of joints to lock, None for a joint's default.
 
     Raises
     ------
-    RobotError : a text names no joint or no number, or a joint twice, or it is nothing of `Lock`.
+    RobotError : a text without a joint or number, a joint listed twice, or a wrong type.
     """
     if isinstance(lock, Mapping):
         return dict(lock)
     if not _are_texts(lock):
         raise RobotError(
             f"The joints to lock are given as {lock!r}: give positions by name, such as "
-            '{"elbow": 0.3} or {"elbow": None} where it stands by default, or texts, such as '
+            '{"elbow": 0.3} or {"elbow": None} for the default position, or texts, such as '
             '["elbow=0.3"].'
         )
     positions: dict[str, float | None] = {}
@@ -80,55 +80,55 @@ def _are_texts(lock: object) -> bool:
 
 
 def lock(model: Model, positions: Lock, *, snap: bool = False) -> Model:
-    """The robot with some of its joints held still.
+    """Return the robot with some of its joints locked.
 
     Parameters
     ----------
-    positions : for each joint to lock its position [rad | m], by name or in texts (`Lock`); None
-        stands for 0, or for the limit nearest to 0 where 0 is outside the joint's limits. Joints
-        that mimic a locked joint are locked with it, at the position that the tie gives, unless
-        they have one of their own here.
-    snap : a rounded right angle, such as 1.5708, locks at the right angle, and residues go as
-        ``pinion.robot.load`` takes them away with ``snap``.
+    positions : the position [rad | m] of each joint to lock, by name or in texts (`Lock`); None
+        means 0, or the limit nearest to 0 if 0 is outside the joint's limits. Joints that mimic a
+        locked joint are locked with it, at the position that the tie gives, unless they are listed
+        here as well.
+    snap : lock a rounded right angle, such as 1.5708, at the right angle, and remove residues as
+        ``pinion.robot.load`` does with ``snap``.
 
     Returns
     -------
     A model whose other joints and bodies keep their order, names and frames. Bodies behind locked
     joints are merged into the body (or the base) before them, as links behind fixed joints are;
-    every link's frame is kept, and the notes say what was locked where.
+    every link's frame is kept, and the notes list what was locked at which position.
 
     Errors
     ------
     RobotError : an unknown joint, a position that is not finite or is outside the joint's limits,
-        no joint left to move, or one that moves no inertia where the others are held.
+        no joint left to move, or one that moves no inertia while the others are locked.
     """
     return check_joints(held_still(model, positions, snap=snap), before=model)
 
 
 def held_still(model: Model, positions: Lock, *, snap: bool = False) -> Model:
-    """The same, before its joints are judged."""
-    asked = held_positions(positions)
-    if not asked:
+    """Lock joints as :func:`lock` does, without checking the joints that are left."""
+    requested = held_positions(positions)
+    if not requested:
         return model
-    held, notes = _resolve(model, asked, snap)
-    if len(held) == len(model.bodies):
+    locked, notes = _resolve(model, requested, snap)
+    if len(locked) == len(model.bodies):
         raise RobotError(
-            f"All {len(held)} joints of the robot {model.name!r} are locked; leave one to move."
+            f"All {len(locked)} joints of the robot {model.name!r} are locked; leave one to move."
         )
     residues = Residues(tolerance=SNAPPED if snap else AS_READ)
-    homes, bodies = _merge(model, held, residues)
+    homes, bodies = _merge(model, locked, residues)
     base_links = list(model.base_links)
     links = [list(body.links) for body in bodies]
     inertias: dict[int, Inertia] = {}
     for old, (number, place) in zip(model.bodies, homes, strict=True):
-        if old.joint.name not in held:
+        if old.joint.name not in locked:
             continue
         (base_links if number < 0 else links[number]).extend(old.links)
         into = "the base" if number < 0 else repr(bodies[number].name)
         notes[old.joint.name] += f": {old.name!r} became part of {into}."
         if number >= 0:
-            own = inertias.get(number, bodies[number].inertia)
-            inertias[number] = combine(own, moved(old.inertia, place))
+            carrier_inertia = inertias.get(number, bodies[number].inertia)
+            inertias[number] = combine(carrier_inertia, moved(old.inertia, place))
     for number, inertia in inertias.items():
         where = f"the inertia of {bodies[number].name!r}"
         bodies[number] = replace(bodies[number], inertia=snap_inertia(inertia, residues, where))
@@ -139,12 +139,12 @@ def held_still(model: Model, positions: Lock, *, snap: bool = False) -> Model:
         ),
         base_links=_in_order(model, base_links),
         frames=tuple(_moved_frame(frame, homes, residues) for frame in model.frames),
-        notes=(*notes_without(model.notes, held), *notes.values(), *residues.notes()),
+        notes=(*notes_without(model.notes, locked), *notes.values(), *residues.notes()),
         rated_velocity=tuple(
             rate
-            for body, own in zip(model.bodies, uncoupled(model).v_slices, strict=True)
-            if body.joint.name not in held
-            for rate in model.rated_velocity[own]
+            for body, rates in zip(model.bodies, uncoupled(model).v_slices, strict=True)
+            if body.joint.name not in locked
+            for rate in model.rated_velocity[rates]
         ),
     )
 
@@ -152,11 +152,11 @@ def held_still(model: Model, positions: Lock, *, snap: bool = False) -> Model:
 def _resolve(
     model: Model, positions: Mapping[str, float | None], snap: bool
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """The position of every joint to lock, and the beginning of a note on each."""
+    """Return the position of every joint to lock, and the beginning of a note on each."""
     joints = {body.joint.name: body.joint for body in model.bodies}
-    held: dict[str, float] = {}
+    locked: dict[str, float] = {}
     notes: dict[str, str] = {}
-    for name, asked in positions.items():
+    for name, requested in positions.items():
         if name not in joints:
             raise unknown("moving joint", name, joints, model.name)
         joint = joints[name]
@@ -165,23 +165,25 @@ def _resolve(
                 f"The {joint.kind.value} joint {name!r} has {joint.kind.nq} position coordinates "
                 "and cannot be locked; lock joints of one."
             )
-        held[name], why = _default(joint) if asked is None else (_inside(joint, asked), "")
-        if snap and asked is not None and joint.kind is JointKind.REVOLUTE:
-            held[name] = right_position(held[name])
-        notes[name] = f"Locked joint {name!r} at {held[name]:.6g} {joint.kind.unit}{why}"
-    waiting = list(held)
+        locked[name], why = (
+            _default(joint) if requested is None else (_inside(joint, requested), "")
+        )
+        if snap and requested is not None and joint.kind is JointKind.REVOLUTE:
+            locked[name] = right_position(locked[name])
+        notes[name] = f"Locked joint {name!r} at {locked[name]:.6g} {joint.kind.unit}{why}"
+    waiting = list(locked)
     while waiting:
         leader = waiting.pop()
         for name, joint in joints.items():
-            if joint.mimic is None or joint.mimic.joint != leader or name in held:
+            if joint.mimic is None or joint.mimic.joint != leader or name in locked:
                 continue
-            held[name] = joint.mimic.multiplier * held[leader] + joint.mimic.offset
+            locked[name] = joint.mimic.multiplier * locked[leader] + joint.mimic.offset
             notes[name] = (
-                f"Locked joint {name!r} at {held[name]:.6g} {joint.kind.unit} "
+                f"Locked joint {name!r} at {locked[name]:.6g} {joint.kind.unit} "
                 f"(it mimics {leader!r})"
             )
             waiting.append(name)
-    return held, notes
+    return locked, notes
 
 
 def _default(joint: Joint) -> tuple[float, str]:
@@ -189,18 +191,18 @@ def _default(joint: Joint) -> tuple[float, str]:
     return nearest, "" if nearest == 0.0 else " (the limit nearest to 0)"
 
 
-def _inside(joint: Joint, asked: float) -> float:
-    """Check a position that the caller gave: degrees for radians are the usual mistake."""
+def _inside(joint: Joint, requested: float) -> float:
+    """Check a requested position: the usual mistake is degrees for radians."""
     try:
-        position = float(asked)
+        position = float(requested)
     except (TypeError, ValueError):
         raise RobotError(
-            f"The position {asked!r} of joint {joint.name!r} is no number; "
+            f"The position {requested!r} of joint {joint.name!r} is not a number; "
             f"give a number of {joint.kind.unit}, or None."
         ) from None
     if not math.isfinite(position):
         raise RobotError(
-            f"The position {asked!r} of joint {joint.name!r} is not finite; "
+            f"The position {requested!r} of joint {joint.name!r} is not finite; "
             f"give a number of {joint.kind.unit}."
         )
     if not joint.lower <= position <= joint.upper:
@@ -212,18 +214,18 @@ def _inside(joint: Joint, asked: float) -> float:
 
 
 def _merge(
-    model: Model, held: Mapping[str, float], residues: Residues
+    model: Model, locked: Mapping[str, float], residues: Residues
 ) -> tuple[list[tuple[int, Transform]], list[Body]]:
-    """Each old body's new body and place in it; the new bodies, still without what they gain."""
+    """Return each old body's new body and pose in it, and the new bodies before inertias merge."""
     homes: list[tuple[int, Transform]] = []
     bodies: list[Body] = []
     for body in model.bodies:
         joint = body.joint
         parent, place = (-1, IDENTITY_TRANSFORM) if body.parent < 0 else homes[body.parent]
         tree = _composed(place, joint.tree, residues, f"the origin of joint {joint.name!r}")
-        if joint.name in held:
+        if joint.name in locked:
             where = f"the locked joint {joint.name!r}"
-            motion = _motion(joint, held[joint.name], residues, where)
+            motion = _motion(joint, locked[joint.name], residues, where)
             homes.append((parent, _composed(tree, motion, residues, where)))
         else:
             homes.append((len(bodies), IDENTITY_TRANSFORM))
@@ -232,7 +234,7 @@ def _merge(
 
 
 def _motion(joint: Joint, q: float, residues: Residues, where: str) -> Transform:
-    """The moved child frame in the child frame at ``q = 0``, for a position ``q`` [rad | m]."""
+    """Return the child frame at ``q`` [rad | m] in the child frame at ``q = 0``."""
     if joint.kind is JointKind.PRISMATIC:
         return Transform(E=IDENTITY, r=(0.0, 0.0, q))
     c, s = math.cos(q), math.sin(q)
@@ -241,7 +243,7 @@ def _motion(joint: Joint, q: float, residues: Residues, where: str) -> Transform
 
 
 def _in_order(model: Model, links: list[str]) -> tuple[str, ...]:
-    """Merged links in the order of the frames, as the reader of a file lists them."""
+    """Return merged links in the order of the frames, as a file's reader lists them."""
     order = {frame.name: k for k, frame in enumerate(model.frames)}
     return tuple(sorted(links, key=lambda name: order.get(name, -1)))
 
@@ -255,13 +257,13 @@ def _moved_frame(frame: Frame, homes: list[tuple[int, Transform]], residues: Res
 
 
 def _composed(outer: Transform, inner: Transform, residues: Residues, where: str) -> Transform:
-    """Compose and remove residues; frames that stay where they were stay so in every bit."""
+    """Compose and remove residues; frames that do not move are unchanged, bit for bit."""
     if outer == IDENTITY_TRANSFORM:
         return inner
     if inner == IDENTITY_TRANSFORM:
         return outer
-    made = compose(outer, inner)
+    composed = compose(outer, inner)
     return Transform(
-        E=without_residues(made.E, residues, where),
-        r=snap_vector(made.r, residues.tolerance, residues, where),
+        E=without_residues(composed.E, residues, where),
+        r=snap_vector(composed.r, residues.tolerance, residues, where),
     )

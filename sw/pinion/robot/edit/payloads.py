@@ -1,4 +1,4 @@
-"""Adds a rigid load to a link: a tool, a gripper without its file, a workpiece."""
+"""Rigid loads on links: a tool, a gripper without a file, a workpiece."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def payload(
     com: Sequence[float] = (0.0, 0.0, 0.0),
     inertia: Sequence[float] | None = None,
 ) -> Model:
-    """The robot with a rigid load fixed to a link.
+    """Return the robot with a rigid load fixed to a link.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def payload(
 
     Errors
     ------
-    RobotError : an unknown link, one of the fixed base, or a load that no real body can be.
+    RobotError : an unknown link, one of the fixed base, or an unphysical load.
     """
     frame = find_link(model, link)
     if frame.body < 0:
@@ -48,14 +48,14 @@ def payload(
             f"The mass {mass!r} of the payload at {link!r} is not positive; give it in kg."
         )
     x, y, z = _numbers("com", com, 3, link)
-    given = (0.0,) * 6 if inertia is None else inertia
-    xx, xy, xz, yy, yz, zz = _numbers("inertia", given, 6, link)
+    moments_of_inertia = (0.0,) * 6 if inertia is None else inertia
+    xx, xy, xz, yy, yz, zz = _numbers("inertia", moments_of_inertia, 6, link)
     tensor = (xx, xy, xz, yy, yz, zz)
-    shown, problem = physical_problem(tensor)
+    moments, problem = physical_problem(tensor)
     if problem:
         raise RobotError(
             f"The inertia of the payload at {link!r} is not physical: its principal moments about "
-            f"the centre of mass are {shown} kg m^2, {problem}; correct it."
+            f"the centre of mass are {moments} kg m^2, {problem}; correct it."
         )
     residues = Residues()
     load = UrdfInertial(mass=own_mass, xyz=(x, y, z), rpy=(0.0, 0.0, 0.0), tensor=tensor)
@@ -71,7 +71,7 @@ def payload(
     )
 
 
-def _numbers(what: str, values: Sequence[float], count: int, link: str) -> tuple[float, ...]:
+def _numbers(quantity: str, values: Sequence[float], count: int, link: str) -> tuple[float, ...]:
     try:
         numbers = tuple(float(value) for value in values)
     except (TypeError, ValueError):
@@ -81,7 +81,7 @@ def _numbers(what: str, values: Sequence[float], count: int, link: str) -> tuple
     ):
         plural = "s" if count > 1 else ""
         raise RobotError(
-            f"The {what} {values!r} of the payload at {link!r} is malformed; "
+            f"The {quantity} {values!r} of the payload at {link!r} is malformed; "
             f"give {count} finite number{plural}."
         )
     return numbers

@@ -1,4 +1,4 @@
-"""Cuts a robot down to the chain of joints from its base to one link."""
+"""Reduction of a robot to the chain of joints from its base to one link."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from pinion.robot.model import Model
 from .coupling import uncoupled
 
 _SHOWN = 12
-"""Links that a message lists at most."""
+"""Largest number of links in a message."""
 
 
 def tip(model: Model, link: str) -> Model:
-    """The robot without the bodies that are not on the way from the base to ``link``.
+    """Return the robot with only the bodies on the path from the base to ``link``.
 
-    The last body is the one that carries the link, with all the links fixed to it; the link is the
-    tip of what is left (:func:`tip_of`). What is cut off is gone: the inertia of other branches,
-    and of what moves behind the link, no longer loads the joints; a note states its mass.
+    The last body is the one that carries the link, with all the links fixed to it; the link becomes
+    the tip (:func:`tip_of`). The inertia of other branches, and of bodies behind the link, no
+    longer loads the joints; a note states its mass.
 
     Errors
     ------
     RobotError : an unknown link (the message names the nearest ones), one of the fixed base, or a
-        joint that moves no inertia without what was cut off.
+        joint that moves no inertia without the removed bodies.
     """
     return check_joints(cut_down(model, link), before=model)
 
 
 def tips_of(model: Model) -> tuple[str, ...]:
-    """The links that could be meant by the tip: moving ones that nothing hangs on.
+    """Return the candidates for the tip: moving links without children.
 
-    It is one where the robot was cut down to a link or does not branch, several in other trees, and
+    There is one if the robot was cut down to a link or does not branch, several in other trees, and
     none without a robot.
     """
     numbers = {body.name: k for k, body in enumerate(model.bodies)}
     numbers |= {frame.name: frame.body for frame in model.frames}
-    # Leaves of branches that are locked or fixed do not move.
+    # Leaves of locked or fixed branches do not move.
     leaves = [name for name in model.tips if numbers.get(name, -1) >= 0]
     if not leaves:
         ends = set(range(len(model.bodies))) - set(model.parents)
@@ -49,24 +49,24 @@ def tips_of(model: Model) -> tuple[str, ...]:
 
 
 def tip_of(model: Model) -> str:
-    """The link at the end of the robot: the one that it was cut down to, else its only leaf.
+    """Return the link at the end of the robot: the one it was cut down to, or its only leaf.
 
     Errors
     ------
-    RobotError : several links could be meant; the message lists them.
+    RobotError : there are several candidates; the message lists them.
     """
     leaves = tips_of(model)
     if len(leaves) != 1:
-        shown = ", ".join(map(repr, leaves[:_SHOWN])) + (", ..." if len(leaves) > _SHOWN else "")
+        listed = ", ".join(map(repr, leaves[:_SHOWN])) + (", ..." if len(leaves) > _SHOWN else "")
         raise RobotError(
-            f"The robot {model.name!r} has several tips, {shown}: say which link is meant with "
-            f"tip={leaves[0]!r} or the like (--tip), which keeps the chain from the base to it."
+            f"The robot {model.name!r} has several tips, {listed}: choose a link, such as "
+            f"tip={leaves[0]!r} (--tip), which keeps the chain from the base to it."
         )
     return leaves[0]
 
 
 def cut_down(model: Model, link: str) -> Model:
-    """The same, before its joints are judged."""
+    """Cut down as :func:`tip` does, without checking the joints that are left."""
     last = find_link(model, link, moving=True).body
     if last < 0:
         raise RobotError(

@@ -1,4 +1,4 @@
-"""Brings a URDF into the form of ``Model``: z axes everywhere, fixed joints merged, no residues."""
+"""Conversion of a URDF to a ``Model``: all axes along z, fixed joints merged, no residues."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from .tree import children_of, root_of
 from .urdf import Urdf, UrdfJoint
 
 ROOT_JOINT = "root_joint"
-"""Name of the free-flyer that a floating base hangs on; Pinocchio's too."""
+"""Name of a floating base's free-flyer, as in Pinocchio."""
 
 KINDS: Mapping[str, JointKind] = MappingProxyType(
     {
@@ -61,7 +61,7 @@ KINDS: Mapping[str, JointKind] = MappingProxyType(
         "floating": JointKind.FREE_FLYER,
     }
 )
-"""What each of URDF's moving joints is."""
+"""Kind of each of URDF's moving joints."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class _Placed:
 
 @dataclass(frozen=True)
 class _Moving:
-    """A joint that moves, its parent body and its child's frame in the parent body."""
+    """A moving joint, its parent body and its child's frame in the parent body."""
 
     urdf: UrdfJoint
     parent: int
@@ -85,13 +85,13 @@ class _Moving:
 def canonicalise(
     urdf: Urdf, *, gravity: Vec3, floating_base: bool = False, snap: bool = False
 ) -> Draft:
-    """Build the model of a parsed URDF, whose inertias are still to be judged.
+    """Build the model of a parsed URDF, with its inertias still unchecked.
 
     Every motion axis, and a planar joint's normal, becomes the z axis of its body's frame, whose
     origin is the URDF child link's; links behind fixed joints join the body (or the base) they are
     fixed to; bodies are numbered depth first in the document order of the joints. With
     ``floating_base`` the root link is a body behind a free-flyer, and keeps its inertia. With
-    ``snap`` rounded right angles become right ones (:mod:`.snapping`), and larger residues go.
+    ``snap`` rounded right angles become exact (:mod:`.snapping`), and larger residues are removed.
 
     Errors
     ------
@@ -99,7 +99,7 @@ def canonicalise(
     """
     rounded = rounded_angles(urdf)
     notes = [*urdf.notes, *rounded.notes(snap)]
-    residues = Residues(tolerance=SNAPPED if snap else AS_READ, known=rounded.places)
+    residues = Residues(tolerance=SNAPPED if snap else AS_READ, explained=rounded.places)
     if snap:
         urdf = rounded.exact
     placed, moving = _place_links(urdf, residues, notes, floating_base)
@@ -126,9 +126,13 @@ def canonicalise(
         )
     rated: list[float] = []
     for joint, body in zip(moving, bodies, strict=True):
-        own, kind = joint.urdf, body.joint.kind
+        urdf_joint, kind = joint.urdf, body.joint.kind
         speed = rated_velocity(
-            own.name, kind, limit=own.velocity, rated=own.rated_velocity, notes=notes
+            urdf_joint.name,
+            kind,
+            limit=urdf_joint.velocity,
+            rated=urdf_joint.rated_velocity,
+            notes=notes,
         )
         rated += [speed] * kind.nv
     notes += _merge_note(members, moving) + residues.notes()
@@ -156,7 +160,7 @@ def canonicalise(
 def _place_links(
     urdf: Urdf, residues: Residues, notes: list[str], floating_base: bool
 ) -> tuple[dict[str, _Placed], list[_Moving]]:
-    """Walk the tree depth first and give every link its place in a body."""
+    """Walk the tree depth first and give every link its pose in a body."""
     children = children_of(urdf)
     root = root_of(urdf)
     moving: list[_Moving] = []
@@ -188,12 +192,11 @@ def _place_links(
 
 
 def _root_joint(urdf: Urdf, root: str) -> UrdfJoint:
-    """A floating joint above the root link, as if the file had it."""
+    """Return a floating joint above the root link, as if the file had it."""
     if any(joint.name == ROOT_JOINT and joint.type != "fixed" for joint in urdf.joints):
         raise RobotError(
-            f"The robot {urdf.name!r} has a joint {ROOT_JOINT!r} already, which is the name of "
-            "a floating base's joint; give it another name, or leave floating_base out if this is "
-            "what it is."
+            f"The robot {urdf.name!r} already has a joint {ROOT_JOINT!r}, the name of a floating "
+            "base's joint; rename it, or leave floating_base out if it is that joint."
         )
     zero: Vec3 = (0.0, 0.0, 0.0)
     return UrdfJoint(
@@ -221,9 +224,9 @@ def _root_joint(urdf: Urdf, root: str) -> UrdfJoint:
 def _alignment(joint: UrdfJoint, residues: Residues, notes: list[str]) -> Mat3:
     axis = unit_axis(joint.axis, residues, f"the axis of joint {joint.name!r}")
     if axis != (0.0, 0.0, 1.0):
-        shown = " ".join(f"{value:.6g}" for value in axis)
+        components = " ".join(f"{value:.6g}" for value in axis)
         kind = "" if sum(value != 0.0 for value in axis) == 1 else "oblique "
-        notes.append(f"Turned the {kind}axis ({shown}) of joint {joint.name!r} into +z.")
+        notes.append(f"Turned the {kind}axis ({components}) of joint {joint.name!r} into +z.")
     align = align_z(axis)
     if joint.type == "planar" and align != IDENTITY:
         x, y = (" ".join(f"{row[k] + 0.0:.6g}" for row in align) for k in (0, 1))
@@ -237,22 +240,22 @@ def _alignment(joint: UrdfJoint, residues: Residues, notes: list[str]) -> Mat3:
 def _merge(
     urdf: Urdf, placed: dict[str, _Placed], count: int, residues: Residues
 ) -> tuple[list[Inertia], tuple[LinkFigures, ...]]:
-    """Sum the inertias of each body's links; also what the file says of each."""
+    """Return the summed inertia of each body's links, and the file's figures of each link."""
     inertias = [ZERO] * count
     figures: list[LinkFigures] = []
     for link in urdf.links:
         place_in = placed[link.name]
         if link.inertial is None or place_in.body < 0:
             continue
-        given, where = link.inertial, f"the inertial of link {link.name!r}"
-        mass, tensor = significant(given.mass, given.tensor, residues, where)
-        inertial = replace(given, mass=mass, tensor=tensor)
+        stated, where = link.inertial, f"the inertial of link {link.name!r}"
+        mass, tensor = significant(stated.mass, stated.tensor, residues, where)
+        inertial = replace(stated, mass=mass, tensor=tensor)
         figures.append(
             LinkFigures(
                 link=link.name,
-                mass=given.mass,
+                mass=stated.mass,
                 tensor=tensor,
-                accepted="because the file accepts it" if given.accept else "",
+                accepted="because the file accepts it" if stated.accept else "",
             )
         )
         if inertial.mass != 0.0 or any(inertial.tensor):
@@ -262,7 +265,7 @@ def _merge(
 
 
 def _members(placed: dict[str, _Placed], count: int) -> dict[int, tuple[str, ...]]:
-    """Links of each body in the order of the walk, so the moving link (or the root) comes first."""
+    """Return each body's links in the order of the walk: the moving link (or root) comes first."""
     members: dict[int, list[str]] = {body: [] for body in range(-1, count)}
     for name, link in placed.items():
         members[link.body].append(name)
@@ -270,7 +273,7 @@ def _members(placed: dict[str, _Placed], count: int) -> dict[int, tuple[str, ...
 
 
 def _tips(urdf: Urdf, placed: dict[str, _Placed]) -> tuple[str, ...]:
-    """Moving links that no joint leads on from, in the order of the walk."""
+    """Return the moving links that are no joint's parent, in the order of the walk."""
     parents = {joint.parent for joint in urdf.joints}
     return tuple(name for name, link in placed.items() if name not in parents and link.body >= 0)
 
@@ -279,7 +282,7 @@ def _joint(moving: _Moving, fixed: Collection[str], notes: list[str]) -> Joint:
     joint, mimic = moving.urdf, moving.urdf.mimic
     kind, continuous = KINDS[joint.type], joint.type == "continuous"
     lower, upper = joint.lower, joint.upper
-    # One pair of limits says nothing of several coordinates.
+    # One pair of limits is meaningless for several coordinates.
     if continuous or not kind.simple or lower is None or upper is None:
         if kind.simple and not continuous:
             notes.append(f"Joint {joint.name!r} gives no position limits: it is unlimited.")
@@ -325,6 +328,6 @@ def _merge_note(members: dict[int, tuple[str, ...]], moving: list[_Moving]) -> l
     if not merged:
         return []
     count = sum(len(links) for _, links in merged)
-    shown = "; ".join(f"{', '.join(map(repr, links))} into {into}" for into, links in merged)
+    listed = "; ".join(f"{', '.join(map(repr, links))} into {into}" for into, links in merged)
     plural = "s" if count > 1 else ""
-    return [f"Merged {count} fixed joint{plural}: {shown}."]
+    return [f"Merged {count} fixed joint{plural}: {listed}."]

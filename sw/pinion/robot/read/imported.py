@@ -1,4 +1,4 @@
-"""Robots that another library has read: its joints, one by one, into the canonical ``Model``."""
+"""Conversion of robots that another library has read to the canonical ``Model``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from .urdf import LARGEST, UrdfInertial
 
 @dataclass(frozen=True, kw_only=True)
 class Pose:
-    """A frame in another: ``rotation`` its coordinates to the other's, ``offset`` in the other."""
+    """A frame in an outer one: ``rotation`` to outer coordinates, ``offset`` in the outer frame."""
 
     rotation: Mat3 = IDENTITY
     offset: Vec3 = (0.0, 0.0, 0.0)
@@ -61,10 +61,10 @@ class ImportedInertial:
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedJoint:
-    """A moving joint in the library's own frames; ``axis`` in the joint's frame.
+    """A moving joint in the library's frames; ``axis`` in the joint's frame.
 
-    ``parent`` numbers the joint before it, -1 for the base; ``pose`` is the joint's frame at
-    ``q = 0`` in the parent joint's. Infinite limits stand for none.
+    ``parent`` is the number of the joint before it, -1 for the base; ``pose`` is the joint's frame
+    at ``q = 0`` in the parent joint's. Limits are infinite if there are none.
     """
 
     name: str
@@ -100,7 +100,7 @@ class ImportedFrame:
 
 @dataclass(kw_only=True)
 class _State:
-    """What grows while the joints are gone through."""
+    """Notes, residues and alignments collected while the joints are converted."""
 
     notes: list[str]
     residues: Residues
@@ -120,9 +120,9 @@ def assemble(
 ) -> Draft:
     """Build the model: every axis turned into z, residues snapped, inertias about the origins.
 
-    Its inertias are still to be judged; odd ones are kept, as the library has kept them. Another
-    library's numbers have no digits, so ``snap`` takes larger residues for zeros and leaves
-    rounded angles.
+    Its inertias are still unchecked; unphysical ones are kept, as the library has kept them.
+    Another library's numbers have no digits, so ``snap`` removes larger residues but leaves rounded
+    angles.
 
     Errors
     ------
@@ -136,28 +136,40 @@ def assemble(
         visible(frame.name, "link")
     if not joints:
         raise RobotError(f"The robot {name!r} from {source} has no moving joint; give it one.")
-    for what, names in (("joint", [j.name for j in joints]), ("link", [f.name for f in frames])):
+    for kind, names in (("joint", [j.name for j in joints]), ("link", [f.name for f in frames])):
         twice = [name for name, uses in Counter(names).items() if uses > 1]
         if twice:
             raise RobotError(
-                f"The {what} name {twice[0]!r} is used twice; give every {what} its own name."
+                f"The {kind} name {twice[0]!r} is used twice; give every {kind} its own name."
             )
     state = _State(notes=list(notes), residues=Residues(tolerance=SNAPPED if snap else AS_READ))
-    inertials = [_significant(one, joints[one.joint].link, state) for one in inertials]
+    inertials = [
+        _significant(inertial, joints[inertial.joint].link, state) for inertial in inertials
+    ]
     links: dict[int, list[str]] = {number: [] for number in range(-1, len(joints))}
     for frame in frames:
         links[frame.joint].append(frame.name)
     bodies = []
     for number, joint in enumerate(joints):
-        made = _joint(joint, number, state)
+        model_joint = _joint(joint, number, state)
         inertia = _inertia(inertials, joint.link, number, state)
-        own = (joint.link, *(link for link in links[number] if link != joint.link))
+        body_links = (joint.link, *(link for link in links[number] if link != joint.link))
         bodies.append(
-            Body(name=joint.link, parent=joint.parent, joint=made, inertia=inertia, links=own)
+            Body(
+                name=joint.link,
+                parent=joint.parent,
+                joint=model_joint,
+                inertia=inertia,
+                links=body_links,
+            )
         )
     placed = tuple(
-        Frame(name=one.name, body=one.joint, placement=_placed(one, state.aligns, state.residues))
-        for one in frames
+        Frame(
+            name=frame.name,
+            body=frame.joint,
+            placement=_placed(frame, state.aligns, state.residues),
+        )
+        for frame in frames
     )
     rated: list[float] = []
     for joint in joints:
@@ -181,12 +193,12 @@ def assemble(
     )
     figures = tuple(
         LinkFigures(
-            link=joints[one.joint].link,
-            mass=one.mass,
-            tensor=one.tensor,
+            link=joints[inertial.joint].link,
+            mass=inertial.mass,
+            tensor=inertial.tensor,
             accepted="as it was given",
         )
-        for one in inertials
+        for inertial in inertials
     )
     return Draft(model=model, figures=figures)
 
@@ -195,12 +207,12 @@ def _joint(joint: ImportedJoint, number: int, state: _State) -> Joint:
     where = f"the origin of joint {joint.name!r}"
     axis = unit_axis(joint.axis, state.residues, f"the axis of joint {joint.name!r}")
     if axis != (0.0, 0.0, 1.0):
-        shown = " ".join(f"{value:.6g}" for value in axis)
+        components = " ".join(f"{value:.6g}" for value in axis)
         kind = "" if sum(value != 0.0 for value in axis) == 1 else "oblique "
-        state.notes.append(f"Turned the {kind}axis ({shown}) of joint {joint.name!r} into +z.")
+        state.notes.append(f"Turned the {kind}axis ({components}) of joint {joint.name!r} into +z.")
     align = state.aligns[number] = align_z(axis)
     back = transpose(state.aligns[joint.parent])
-    # Residues go before anything is multiplied, so that right angles stay exact.
+    # Residues are removed before anything is multiplied, so that right angles stay exact.
     turn = multiply(back, without_residues(joint.pose.rotation, state.residues, where))
     rotation = without_residues(multiply(turn, align), state.residues, where)
     offset = rotate(back, joint.pose.offset)
@@ -233,26 +245,26 @@ def _inertia(
 ) -> Inertia:
     total = ZERO
     back = transpose(state.aligns[number])
-    for one in inertials:
-        if one.joint != number:
+    for part in inertials:
+        if part.joint != number:
             continue
         axes = without_residues(
-            multiply(back, one.axes), state.residues, f"the inertial of link {link!r}"
+            multiply(back, part.axes), state.residues, f"the inertial of link {link!r}"
         )
         inertial = UrdfInertial(
-            mass=one.mass, xyz=(0.0, 0.0, 0.0), rpy=(0.0, 0.0, 0.0), tensor=one.tensor
+            mass=part.mass, xyz=(0.0, 0.0, 0.0), rpy=(0.0, 0.0, 0.0), tensor=part.tensor
         )
-        total = combine(total, place(inertial, axes, rotate(back, one.com), state.residues))
+        total = combine(total, place(inertial, axes, rotate(back, part.com), state.residues))
     return snap_inertia(total, state.residues, f"the inertia of {link!r}")
 
 
-def _significant(one: ImportedInertial, link: str, state: _State) -> ImportedInertial:
-    numbers = (one.mass, *one.com, *one.tensor)
+def _significant(inertial: ImportedInertial, link: str, state: _State) -> ImportedInertial:
+    numbers = (inertial.mass, *inertial.com, *inertial.tensor)
     if not all(math.isfinite(value) and abs(value) <= LARGEST for value in numbers):
         raise RobotError(f"The inertia {numbers!r} of {link!r} is not finite; correct it.")
     where = f"the inertia of link {link!r}"
-    mass, tensor = significant(one.mass, one.tensor, state.residues, where)
-    return replace(one, mass=mass, tensor=tensor)
+    mass, tensor = significant(inertial.mass, inertial.tensor, state.residues, where)
+    return replace(inertial, mass=mass, tensor=tensor)
 
 
 def _placed(frame: ImportedFrame, aligns: Mapping[int, Mat3], residues: Residues) -> Transform:
@@ -267,5 +279,5 @@ def _placed(frame: ImportedFrame, aligns: Mapping[int, Mat3], residues: Residues
 
 
 def _limit(value: float) -> float:
-    """Libraries write the largest float where there is no limit."""
+    """Turn the largest float, which libraries write for no limit, into infinity."""
     return math.copysign(math.inf, value) if abs(value) >= LARGEST else value

@@ -1,4 +1,4 @@
-"""What a URDF says for other programs that would change the dynamics, and is no part of a model."""
+"""Elements of a URDF for other programs that affect dynamics but are not part of a model."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pinion.base.amounts import decimal
 from pinion.base.escaping import one_line
 
 _SHOWN = 4
-"""Joints or links that a sentence names at most."""
+"""Largest number of joints or links in a sentence."""
 
 _LONGEST = 60
-"""Characters of a name or a figure that a sentence repeats."""
+"""Largest number of characters of a repeated name or figure."""
 
 _ROTOR = "the inertia of a rotor"
 _SPRING = "the stiffness of a spring"
@@ -28,7 +28,7 @@ _WHAT: Mapping[str, str] = MappingProxyType(
         "turngravityoff": "no gravity",
     }
 )
-"""By an element's name in small letters, without its prefix and underscores."""
+"""Meanings by an element's name in lower case, without its prefix and underscores."""
 
 _OF_ROBOT: Mapping[str, str] = MappingProxyType(
     {"loop_joint": _LOOP, "drake:linear_spring_damper": "a spring with a damper"}
@@ -45,50 +45,48 @@ _REMEDY: Mapping[str, str] = MappingProxyType(
 _COUNTED: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {_ROTOR: ("armature", "rotor_inertia"), _SPRING: ("stiffness",)}
 )
-"""Attributes of a joint's ``<pinion>`` that say it in the model."""
+"""Attributes of a joint's ``<pinion>`` that put it into the model."""
 
 
 def left_out(robot: ElementTree.Element) -> list[str]:
-    """A sentence on each kind of such elements: inside ``<transmission>`` and ``<gazebo>``, and
-    those of the robot itself.
-    """
+    """Return a sentence on each kind of element that is left out, at any of the three places."""
     holders: dict[tuple[str, str], dict[str, None]] = {}
-    own = {
+    pinion_keys = {
         joint.get("name", "").strip(): {
             key for each in joint.findall("pinion")[:1] for key in each.attrib
         }
         for joint in robot.findall("joint")
     }
-    for tag, what, holding in _elements(robot):
-        keys = _COUNTED.get(what, ())
-        names = [name for name in holding if own.get(name, set()).isdisjoint(keys)]
+    for tag, meaning, holding in _elements(robot):
+        keys = _COUNTED.get(meaning, ())
+        names = [name for name in holding if pinion_keys.get(name, set()).isdisjoint(keys)]
         if names:
-            holders.setdefault((tag, what), {}).update(dict.fromkeys(names))
-    return [_sentence(tag, what, list(names)) for (tag, what), names in holders.items()]
+            holders.setdefault((tag, meaning), {}).update(dict.fromkeys(names))
+    return [_sentence(tag, meaning, list(names)) for (tag, meaning), names in holders.items()]
 
 
 def _elements(robot: ElementTree.Element) -> Iterator[tuple[str, str, list[str]]]:
-    """Of each element its holder's tag, what it says, and of which joints or links."""
+    """Yield each element's holder's tag, its meaning, and its joints or links."""
     for holder in (*robot.findall("transmission"), *robot.findall("gazebo")):
         for element in holder.iter():
-            what = _WHAT.get(element.tag.rpartition(":")[2].replace("_", "").lower(), "")
-            if what and _says(element):
-                yield holder.tag, what, list(_holders(holder))
+            meaning = _WHAT.get(element.tag.rpartition(":")[2].replace("_", "").lower(), "")
+            if meaning and _says(element):
+                yield holder.tag, meaning, list(_holders(holder))
     for joint in robot.findall("gazebo/joint"):
         yield "gazebo", _LOOP, [joint.get("name", "").strip()]
-    for tag, what in _OF_ROBOT.items():
+    for tag, meaning in _OF_ROBOT.items():
         for element in robot.findall(tag):
-            yield tag, what, [element.get("name", "").strip()]
+            yield tag, meaning, [element.get("name", "").strip()]
 
 
 def _says(element: ElementTree.Element) -> bool:
-    """Whether an element says anything else than its absence: some figures inside, or its own."""
+    """Return whether an element has children, or a value other than zero or false."""
     text = element.get("value", element.text or "").strip().lower()
     return bool(len(element)) or not (text in ("", "false") or decimal(text) == 0.0)
 
 
 def _holders(element: ElementTree.Element) -> Iterator[str]:
-    """The joints of a transmission, or what a ``<gazebo>`` refers to."""
+    """Yield the joints of a transmission, or the reference of a ``<gazebo>``."""
     if element.tag == "gazebo":
         yield element.get("reference", "").strip()
         return
@@ -96,13 +94,13 @@ def _holders(element: ElementTree.Element) -> Iterator[str]:
     yield from joints or [element.get("name", "").strip()]
 
 
-def _sentence(tag: str, what: str, holders: list[str]) -> str:
+def _sentence(tag: str, meaning: str, holders: list[str]) -> str:
     names = [name for name in holders if name]
-    shown = ", ".join(repr(one_line(name)[:_LONGEST]) for name in names[:_SHOWN])
+    listed = ", ".join(repr(one_line(name)[:_LONGEST]) for name in names[:_SHOWN])
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     of = "" if tag in _OF_ROBOT else "of "
-    subject = f"The <{tag}> {of}{shown}{more}" if names else f"A <{tag}>"
+    subject = f"The <{tag}> {of}{listed}{more}" if names else f"A <{tag}>"
     if tag in _OF_ROBOT:
-        return f"{subject} is {what}, left out of the model."
-    remedy = f"; to count it {_REMEDY[what]}" if what in _REMEDY else ""
-    return f"{subject} has {what}, left out of the model{remedy}."
+        return f"{subject} is {meaning}, left out of the model."
+    remedy = f"; to count it {_REMEDY[meaning]}" if meaning in _REMEDY else ""
+    return f"{subject} has {meaning}, left out of the model{remedy}."

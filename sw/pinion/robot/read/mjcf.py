@@ -1,4 +1,4 @@
-"""Reads a MuJoCo file (MJCF) through the ``mujoco`` library, which compiles its defaults away."""
+"""Reader of MuJoCo files (MJCF), through the ``mujoco`` library, which resolves defaults."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _KINDS: Mapping[int, JointKind] = MappingProxyType(
 )
 
 _LONGEST = 190
-"""Characters of the name of a link without mass, so that a number behind it has room."""
+"""Most characters of a massless link's name, which leaves room for a number."""
 
 
 def from_mjcf(
@@ -47,20 +47,19 @@ def from_mjcf(
     Parameters
     ----------
     path : the file; its worldbody becomes the fixed base.
-    gravity : (3,) base coordinates [m/s^2]; the file's own when None.
-    snap : take residues up to 1e-9 for zeros; MuJoCo has read the numbers, so nothing is known of
-        the digits that the file writes.
+    gravity : (3,) base coordinates [m/s^2]; the file's if None.
+    snap : replace residues up to 1e-9 by zeros; rounded angles stay, since MuJoCo does not report
+        the digits in the file.
 
     Returns
     -------
-    The model; its positions are MuJoCo's qpos, in MuJoCo's order, but for quaternions, which are
-    (x, y, z, w) here and (w, x, y, z) there; and the linear velocity of a free joint is in the
-    body's axes here and in the world's there. A body with several joints is a chain of links, a
-    joint each, all but the last without mass and called after the body and the joint
-    (``cup_x``). Armature, damping, dry friction and springs of joints are read, with what actuators
-    add to them and what flags of ``<option>`` switch off. Contacts, tendons and equality
-    constraints are not part of a model; the notes say what was left out, ``docs/mjcf.md`` has
-    every field.
+    The model; its positions are MuJoCo's qpos, in MuJoCo's order, except that quaternions are
+    (x, y, z, w) here and (w, x, y, z) there, and the linear velocity of a free joint is in the
+    body's axes here and in the world's there. A body with several joints becomes a chain of links
+    with one joint each, all but the last without mass and named after the body and the joint
+    (``cup_x``). Armature, damping, dry friction and springs of joints are read, including what
+    actuators add and flags of ``<option>`` disable. Contacts, tendons and equality constraints are
+    not part of a model; the notes list what was left out, ``docs/mjcf.md`` has every field.
 
     Errors
     ------
@@ -72,7 +71,7 @@ def from_mjcf(
 def read_mjcf(
     path: str | os.PathLike[str], *, gravity: Vec3 | None = None, snap: bool = False
 ) -> Draft:
-    """The same, before its inertias are judged."""
+    """Read an MJCF file, without checking the inertias."""
     compiled = _compile(os.fspath(path))
     return read_compiled(compiled, source=os.fspath(path), gravity=gravity, snap=snap)
 
@@ -96,8 +95,8 @@ def _compile(path: str) -> Any:
 def read_compiled(
     compiled: Any, *, source: str, gravity: Vec3 | None = None, snap: bool = False
 ) -> Draft:
-    """The same of an ``mjModel``; ``source`` is what it was compiled from."""
-    # All names in one, each behind the one before it, the model's first.
+    """Read an ``mjModel``, without checking the inertias; ``source`` is its file."""
+    # The names are concatenated, the model's first.
     if not _is_utf8(bytes(compiled.names)):
         raise RobotError(f"The file {source!r} has a name that is not UTF-8; use other characters.")
     names = _names(compiled.body, int(compiled.nbody), "body")
@@ -138,45 +137,45 @@ def read_compiled(
     )
 
 
-def _names(of: Callable[[int], Any], size: int, what: str) -> list[str]:
-    """The names that the file gives, and others in the place of those that it does not give."""
-    given = [str(of(k).name) for k in range(size)]
-    taken = set(given)
-    return [name or _unused(f"{what}_{k}", taken) for k, name in enumerate(given)]
+def _names(of: Callable[[int], Any], size: int, prefix: str) -> list[str]:
+    """Return the file's names, with substitutes for missing ones."""
+    file_names = [str(of(k).name) for k in range(size)]
+    used = set(file_names)
+    return [name or _unused(f"{prefix}_{k}", used) for k, name in enumerate(file_names)]
 
 
-def _unused(name: str, taken: set[str]) -> str:
-    """The name, or the first of it with a number that nothing is called by; then it is taken."""
+def _unused(name: str, used: set[str]) -> str:
+    """Return the name, with a number if it is used, and mark it as used."""
     candidates = (name if n == 1 else f"{name}_{n}" for n in count(1))
-    chosen = next(one for one in candidates if one not in taken)
-    taken.add(chosen)
-    return chosen
+    unused = next(candidate for candidate in candidates if candidate not in used)
+    used.add(unused)
+    return unused
 
 
 def _massless_links(compiled: Any, names: list[str], joint_names: list[str]) -> dict[int, str]:
-    """The link behind each joint that has another one behind it in the same body."""
-    taken, links = set(names), {}
+    """Return a link for each joint that another one follows in the same body."""
+    used, links = set(names), {}
     for body, name in enumerate(names):
         first = int(compiled.body_jntadr[body])
         for number in range(first, first + int(compiled.body_jntnum[body]) - 1):
-            links[number] = _unused(f"{name}_{joint_names[number]}"[:_LONGEST], taken)
+            links[number] = _unused(f"{name}_{joint_names[number]}"[:_LONGEST], used)
     return links
 
 
 def _chains(links: Mapping[int, str]) -> list[str]:
     if not links:
         return []
-    shown = ", ".join(map(repr, links.values()))
+    listed = ", ".join(map(repr, links.values()))
     several = len(links) > 1
     return [
         "Bodies with several joints are chains of links, one joint each, and all but the last have "
-        f"no mass of their own in the file: {shown} "
+        f"no mass of their own in the file: {listed} "
         f"{'are such links' if several else 'is such a link'}."
     ]
 
 
 def _one_sided(compiled: Any, joint_names: list[str]) -> list[str]:
-    """A sentence for each joint with effort limits that are not the same both ways."""
+    """Return a sentence for each joint with asymmetric effort limits."""
     notes = []
     for number in (k for k, limited in enumerate(compiled.jnt_actfrclimited) if limited):
         low, high = (float(value) for value in compiled.jnt_actfrcrange[number])
@@ -191,14 +190,14 @@ def _one_sided(compiled: Any, joint_names: list[str]) -> list[str]:
 def _joint(
     compiled: Any, terms: FileTerms, number: int, name: str, link: str, parent: int, pose: Pose
 ) -> tuple[ImportedJoint, Pose]:
-    """A joint, and the body's frame in the joint's; ``pose`` is the body's at its qpos0."""
+    """Return a joint, and the body's frame in the joint's; ``pose`` is the body's at its qpos0."""
     kind = _KINDS[int(compiled.jnt_type[number])]
     if kind is JointKind.FREE_FLYER:
         pose = Pose()  # its positions are the body's in the world, wherever the file puts it
     anchor, axis = _vec3(compiled.jnt_pos[number]), _vec3(compiled.jnt_axis[number])
     offset = add(pose.offset, rotate(pose.rotation, anchor))
     rotation = pose.rotation
-    # The file places the body at q = ref; the model's joint frame stands where q = 0 puts it.
+    # The file places the body at q = ref, the model at q = 0.
     at = int(compiled.jnt_qposadr[number])
     ref = float(compiled.qpos0[at]) if kind.nv == 1 else 0.0
     if ref != 0.0 and kind is JointKind.REVOLUTE:
@@ -238,10 +237,10 @@ def _joint(
 
 def _inertial(compiled: Any, body: int, joint: int, pose: Pose) -> ImportedInertial:
     xx, yy, zz = _vec3(compiled.body_inertia[body])
-    own = Pose(
+    inertia_pose = Pose(
         rotation=_from_quaternion(compiled.body_iquat[body]), offset=_vec3(compiled.body_ipos[body])
     )
-    placed = _behind(pose, own)
+    placed = _behind(pose, inertia_pose)
     return ImportedInertial(
         joint=joint,
         mass=float(compiled.body_mass[body]),
@@ -273,14 +272,14 @@ def _behind(outer: Pose, inner: Pose) -> Pose:
 
 
 def _about(axis: Vec3, angle: float) -> Mat3:
-    """The turn by ``angle`` about a unit axis."""
+    """Return the rotation by ``angle`` about a unit axis."""
     x, y, z = axis
     half = math.sin(angle / 2.0)
     return _from_quaternion((math.cos(angle / 2.0), half * x, half * y, half * z))
 
 
 def _from_quaternion(quaternion: Iterable[float]) -> Mat3:
-    """Own to outer coordinates; MuJoCo's order is w, x, y, z."""
+    """Return the rotation, inner to outer coordinates; MuJoCo's order is w, x, y, z."""
     parts = [float(value) for value in quaternion]
     norm = math.sqrt(math.fsum(value * value for value in parts))
     w, x, y, z = (value / norm for value in parts)

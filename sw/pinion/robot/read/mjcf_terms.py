@@ -1,9 +1,8 @@
-"""What a compiled MJCF file adds to rigid bodies at its joints, and what a model cannot hold.
+"""Joint terms of a compiled MJCF file, and notes on what a model cannot represent.
 
-MuJoCo's inverse dynamics (``mj_inverse``) reads more of a file than the bodies: flags of
-``<option>`` switch parts off, actuators add armature and damping to their joints by the square of
-their gear, damping and stiffness have coefficients of higher orders. ``docs/mjcf.md`` has every
-field.
+MuJoCo's inverse dynamics (``mj_inverse``) uses more of a file than the bodies: flags of
+``<option>`` disable parts, actuators add armature and damping to their joints by the square of
+their gear, damping and stiffness have higher-order coefficients. ``docs/mjcf.md`` has every field.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from pinion.robot.model import Vec3
 Array = NDArray[np.float64]
 
 _FREE, _BALL = 0, 1
-"""MuJoCo's mjtJoint; slide and hinge, which have one position, are behind them."""
+"""Values of MuJoCo's mjtJoint; slide and hinge, which have one position, are larger."""
 
 _JOINT_TRANSMISSIONS = (0, 1)
-"""MuJoCo's mjtTrn for actuators of joints: ``joint`` and ``jointinparent``."""
+"""Values of MuJoCo's mjtTrn for actuators of joints: ``joint`` and ``jointinparent``."""
 
 _ORDERS = 2
 """Coefficients of damping and stiffness beyond the linear one."""
@@ -31,17 +30,17 @@ _ORDERS = 2
 
 @dataclass(frozen=True, kw_only=True)
 class FileTerms:
-    """Figures as MuJoCo's inverse dynamics uses them, zeros for what a flag switches off.
+    """Figures as MuJoCo's inverse dynamics uses them, zero if a flag disables them.
 
     Members
     -------
     gravity : (3,) [m/s^2].
-    armature, damping, friction : (nv,) of each velocity, with what actuators add.
+    armature, damping, friction : (nv,) of each velocity, including actuators' contributions.
     damping_poly : (nv, 2) coefficients of v |v| and of v^3.
     stiffness : (njnt,) of joints of one position, 0 for others.
     stiffness_poly : (njnt, 2) coefficients of x^2 and of x^3.
     limited : (njnt,) whether a joint of one position has limits.
-    notes : one sentence for each thing that is not in the model, or that a flag switched off.
+    notes : one sentence for each thing that is not in the model, or that a flag disabled.
     """
 
     gravity: Vec3
@@ -56,9 +55,9 @@ class FileTerms:
 
 
 def file_terms(compiled: Any, joint_names: list[str], gravity: Vec3 | None) -> FileTerms:
-    """Read them from an ``mjModel``.
+    """Read the figures of an ``mjModel``.
 
-    ``joint_names`` are those of the notes; ``gravity`` takes the place of the file's.
+    ``joint_names`` are used in the notes; ``gravity`` replaces the file's.
     """
     kind = np.array(compiled.jnt_type)
     joint = np.array(compiled.dof_jntid)
@@ -108,7 +107,7 @@ def file_terms(compiled: Any, joint_names: list[str], gravity: Vec3 | None) -> F
 
 
 def _geared(compiled: Any) -> list[tuple[int, float]]:
-    """The actuators of joints, each with the square of its gear: the first, whatever the joint."""
+    """Return the actuators of joints, each with the square of its first gear."""
     addresses = getattr(compiled, "actuator_outadr", range(len(compiled.actuator_trntype)))
     return [
         (at, float(compiled.actuator_gear[addresses[at], 0]) ** 2)
@@ -118,13 +117,13 @@ def _geared(compiled: Any) -> list[tuple[int, float]]:
 
 
 def _polynomial(compiled: Any, name: str, count: int) -> Array:
-    """Coefficients of higher orders (count, 2), which files of older releases do not have."""
-    found = getattr(compiled, name, None)
-    return np.zeros((count, _ORDERS)) if found is None else np.array(found)
+    """Return higher-order coefficients (count, 2), which older releases do not have."""
+    coefficients = getattr(compiled, name, None)
+    return np.zeros((count, _ORDERS)) if coefficients is None else np.array(coefficients)
 
 
 def _off(compiled: Any, flag: str) -> bool:
-    """Whether the file switches off what the flag of ``<option>`` is named after."""
+    """Return whether the file disables what the flag of ``<option>`` is named after."""
     bits = import_module("mujoco").mjtDisableBit
     names = {flag} | {
         "frictionloss": {"constraint"},
@@ -141,20 +140,20 @@ def _off(compiled: Any, flag: str) -> bool:
 def _switched_off(flag: str, matters: bool) -> list[str]:
     if not matters:
         return []
-    what = {
+    subject = {
         "damper": "the damping of joints",
         "spring": "springs of joints",
         "frictionloss": "the dry friction of joints",
         "limit": "the limits of joints",
         "gravity": "gravity",
     }[flag]
-    return [f"The file switches {what} off by a flag of its <option>: the model has none."]
+    return [f"The file switches {subject} off by a flag of its <option>: the model has none."]
 
 
 def _of_free_joints(
     figures: dict[str, Array], free: NDArray[np.bool_], names: list[str]
 ) -> list[str]:
-    """What acts along the axes of the world in MuJoCo, and along those of the body here."""
+    """Return notes on terms that act along world axes in MuJoCo and along body axes here."""
     notes = []
     for dof in np.flatnonzero(free)[::6]:
         name = names[dof]
@@ -171,14 +170,14 @@ def _of_free_joints(
 
 
 def _left_out(compiled: Any, gravity: Vec3, springs: int) -> list[str]:
-    """One sentence for each thing in the file that would change the dynamics and is not kept.
+    """Return a sentence for each thing in the file that affects dynamics and is left out.
 
     ``gravity`` is the model's.
     """
     active = not (_off(compiled, "damper") and _off(compiled, "spring"))  # other passive forces
     option = compiled.opt
     bits = import_module("mujoco").mjtEnableBit
-    found = {
+    omissions = {
         "equality constraints": not _off(compiled, "equality") and compiled.neq,
         "contacts between geoms": not _off(compiled, "contact") and _may_touch(compiled),
         "tendons": compiled.ntendon,
@@ -195,14 +194,18 @@ def _left_out(compiled: Any, gravity: Vec3, springs: int) -> list[str]:
         "accelerations of discrete time in inverse dynamics (invdiscrete)": int(option.enableflags)
         & int(getattr(bits, "mjENBL_INVDISCRETE", 0)),
     }
-    notes = [f"The file has {what}, left out of the model." for what, has in found.items() if has]
+    notes = [
+        f"The file has {omission}, left out of the model."
+        for omission, present in omissions.items()
+        if present
+    ]
     if int(compiled.nmocap):
         notes.append("The file has bodies of motion capture, which stand still in the model.")
     return notes
 
 
 def _may_touch(compiled: Any) -> bool:
-    """Whether MuJoCo looks for contacts between any two geoms, or the file lists pairs."""
+    """Return whether MuJoCo checks any two geoms for contact, or the file lists pairs."""
     if int(compiled.npair):
         return True
     weld = np.array(compiled.body_weldid)
@@ -216,7 +219,7 @@ def _may_touch(compiled: Any) -> bool:
         meets = (types[k] & affinities[:k]) | (types[:k] & affinities[k])
         others = body[:k]
         apart = others != body[k]
-        if filtered:  # a body does not touch the one that it hangs on, unless that is the world
+        if filtered:  # a body does not touch its parent, unless that is the world
             apart &= ~((above[k] == others) & (others != 0))
             apart &= ~((above[:k] == body[k]) & (body[k] != 0))
         if np.any(meets.astype(bool) & apart):

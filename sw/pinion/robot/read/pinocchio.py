@@ -1,4 +1,4 @@
-"""Reads a Pinocchio model that the caller made; Pinocchio itself is never imported here."""
+"""Conversion of a caller's Pinocchio model; Pinocchio itself is never imported here."""
 
 from __future__ import annotations
 
@@ -41,36 +41,36 @@ _KINDS: Mapping[str, JointKind] = MappingProxyType(
 
 
 def is_pinocchio(thing: object) -> bool:
-    """Whether ``thing`` looks like a Pinocchio model."""
+    """Return whether ``thing`` looks like a Pinocchio model."""
     needed = ("njoints", "joints", "names", "parents", "jointPlacements", "inertias", "frames")
     return all(hasattr(thing, name) for name in needed)
 
 
 def from_pinocchio(pin_model: Any, *, gravity: Vec3 | None = None, snap: bool = False) -> Model:
-    """A Pinocchio model as a ``Model``, bodies in Pinocchio's order of joints.
+    """Convert a Pinocchio model, with the bodies in Pinocchio's order of joints.
 
     Parameters
     ----------
     pin_model : a ``pinocchio.Model`` whose joints are revolute (bounded or not), prismatic or
         helical, about or along any axis, or spherical, planar or free-flyers.
-    gravity : (3,) base coordinates [m/s^2]; the Pinocchio model's own when None.
-    snap : take residues up to 1e-9 for zeros.
+    gravity : (3,) base coordinates [m/s^2]; the Pinocchio model's if None.
+    snap : replace residues up to 1e-9 by zeros.
 
     Returns
     -------
-    The model, whose links are Pinocchio's BODY frames. ``pinocchio_map`` takes ``q`` from one to
-    the other: a continuous joint is one angle here, its cosine and sine there.
+    The model, whose links are Pinocchio's BODY frames. ``pinocchio_map`` converts ``q`` between the
+    two: a continuous joint is one angle here, its cosine and sine there.
 
     Errors
     ------
-    RobotError : not a Pinocchio model, a joint of another kind, one that moves no inertia, or a
+    RobotError : not a Pinocchio model, an unsupported joint, one that moves no inertia, or a
         gravity with an angular part.
     """
     return read_pinocchio(pin_model, gravity=gravity, snap=snap).finished()
 
 
 def read_pinocchio(pin_model: Any, *, gravity: Vec3 | None = None, snap: bool = False) -> Draft:
-    """The same, before its inertias are judged."""
+    """Convert a Pinocchio model, without checking the inertias."""
     if not is_pinocchio(pin_model):
         raise RobotError(
             f"The object {pin_model!r} is not a Pinocchio model; give a pinocchio.Model."
@@ -83,7 +83,7 @@ def read_pinocchio(pin_model: Any, *, gravity: Vec3 | None = None, snap: bool = 
         _joint(pin_model, number, links.get(number - 1))
         for number in range(1, int(pin_model.njoints))
     ]
-    own = gravity if gravity is not None else _gravity(pin_model)
+    model_gravity = gravity if gravity is not None else _gravity(pin_model)
     name = str(pin_model.name) or "robot"
     return assemble(
         name=name,
@@ -91,7 +91,7 @@ def read_pinocchio(pin_model: Any, *, gravity: Vec3 | None = None, snap: bool = 
         joints=joints,
         inertials=[_inertial(pin_model.inertias[k + 1], k) for k in range(len(joints))],
         frames=frames,
-        gravity=own,
+        gravity=model_gravity,
         snap=snap,
         notes=[*_one_sided(pin_model), *_unused_rotors(pin_model)],
     )
@@ -101,9 +101,9 @@ def _gravity(pin_model: Any) -> Vec3:
     turning = _vec3(pin_model.gravity.angular)
     if any(turning):
         raise RobotError(
-            f"The Pinocchio model's gravity has the angular part {turning!r}, an "
-            "acceleration of the base that no model has here; set pin_model.gravity.angular to "
-            "zeros, or give gravity."
+            f"The Pinocchio model's gravity has the angular part {turning!r}, an acceleration of "
+            "the base that is not supported; set pin_model.gravity.angular to zeros, or give "
+            "gravity."
         )
     return _vec3(pin_model.gravity.linear)
 
@@ -113,16 +113,16 @@ _TWO_SIDED = (
     ("velocity limits", "Velocity", min, "smaller"),
     ("a dry friction", "DryFriction", max, "larger"),
 )
-"""Figures that newer releases have for either direction, and which one counts for both here."""
+"""Figures that newer releases have for each direction, and which one is used for both here."""
 
 
 def _one_sided(pin_model: Any) -> list[str]:
-    """A sentence for each joint with figures that are not the same both ways."""
+    """Return a sentence for each joint with asymmetric figures."""
     notes = []
     for number in range(1, int(pin_model.njoints)):
         joint = pin_model.joints[number]
         at = slice(int(joint.idx_v), int(joint.idx_v) + int(joint.nv))
-        for what, name, _, which in _TWO_SIDED:
+        for quantity, name, _, which in _TWO_SIDED:
             upper = _entries(pin_model, (f"upper{name}Limit",), at)
             lower = _entries(pin_model, (f"lower{name}Limit",), at)
             ends = [
@@ -130,19 +130,19 @@ def _one_sided(pin_model: Any) -> list[str]:
                 for low, high in zip(lower, upper, strict=False)
                 if abs(low) != abs(high)
             ]
-            # Where one is no limit at all, the other one holds.
+            # If one of them is unlimited, the other one holds.
             ends = [pair for pair in ends if all(abs(value) < LARGEST for value in pair)]
             if ends:
                 low, high = ends[0]
                 notes.append(
-                    f"Joint {str(pin_model.names[number])!r} has {what} from {low:g} to {high:g}; "
-                    f"the {which} of the two holds both ways in the model."
+                    f"Joint {str(pin_model.names[number])!r} has {quantity} from {low:g} to "
+                    f"{high:g}; the {which} of the two holds both ways in the model."
                 )
     return notes
 
 
 def _unused_rotors(pin_model: Any) -> list[str]:
-    """A sentence for each joint with a rotor that Pinocchio's own functions leave out."""
+    """Return a sentence for each joint with a rotor that Pinocchio's functions ignore."""
     notes = []
     for number in range(1, int(pin_model.njoints)):
         at = slice(int(pin_model.joints[number].idx_v), None)
@@ -150,11 +150,12 @@ def _unused_rotors(pin_model: Any) -> list[str]:
             _entries(pin_model, (key,), at)[:1]
             for key in ("rotorInertia", "rotorGearRatio", "armature")
         )
-        seen = sum(r * g**2 for r, g in zip(rotor, ratio, strict=False))
-        if seen and armature == [0.0]:
+        reflected = sum(r * g**2 for r, g in zip(rotor, ratio, strict=False))
+        if reflected and armature == [0.0]:
             notes.append(
-                f"Joint {str(pin_model.names[number])!r} has a rotor of {seen:g} kg m^2 behind its "
-                "gear and no armature: it is left out, as in Pinocchio; set pin_model.armature."
+                f"Joint {str(pin_model.names[number])!r} has a rotor of {reflected:g} kg m^2 "
+                "behind its gear and no armature: it is left out, as in Pinocchio; set "
+                "pin_model.armature."
             )
     return notes
 
@@ -196,7 +197,7 @@ def _joint(pin_model: Any, number: int, link: str | None) -> ImportedJoint:
 
 
 def _axis(joint: Any, kind: JointKind, continuous: bool) -> tuple[Vec3, float]:
-    """The axis and the pitch of a joint of one velocity, read from its motion subspace."""
+    """Return the axis and pitch of a joint of one velocity from its motion subspace."""
     if kind.nv > 1:
         return (0.0, 0.0, 1.0), 0.0
     q = np.zeros(int(joint.idx_q) + int(joint.nq))
@@ -213,11 +214,11 @@ def _axis(joint: Any, kind: JointKind, continuous: bool) -> tuple[Vec3, float]:
 
 
 def _frames(pin_model: Any) -> list[ImportedFrame]:
-    """The links: frames of the type BODY, in Pinocchio's order, so a joint's own link is first."""
+    """Return the frames of type BODY, in Pinocchio's order: a joint's own link comes first."""
     return [
         ImportedFrame(
             name=str(frame.name),
-            # Older releases say parent; newer ones warn of it.
+            # Older releases have parent only; newer ones warn about it.
             joint=int(frame.parentJoint if hasattr(frame, "parentJoint") else frame.parent) - 1,
             pose=_pose(frame.placement),
         )
@@ -244,7 +245,7 @@ def _pose(placement: Any) -> Pose:
 
 
 def _entries(pin_model: Any, names: Iterable[str], at: slice) -> list[float]:
-    """Entries ``at`` of the first of these vectors that the model has; 0 where it has none."""
+    """Return entries ``at`` of the first of these vectors that the model has, or 0."""
     for name in names:
         vector = getattr(pin_model, name, None)
         if vector is not None:
@@ -253,21 +254,21 @@ def _entries(pin_model: Any, names: Iterable[str], at: slice) -> list[float]:
 
 
 def _both_ways(pin_model: Any, name: str, older: str, at: slice) -> list[float]:
-    """Figures that newer releases have for either direction and older ones once."""
+    """Return figures that newer releases have for each direction and older ones once."""
     (choose,) = (choose for _, key, choose, _ in _TWO_SIDED if key == name)
     upper = _entries(pin_model, (f"upper{name}Limit", older), at)
     if not hasattr(pin_model, f"lower{name}Limit"):
         return upper
     lower = _entries(pin_model, (f"lower{name}Limit",), at)
-    # By their size: Pinocchio 4.1 has URDF's limit of velocity as its lower one, too.
+    # By magnitude: Pinocchio 4.1 stores URDF's velocity limit as the lower one as well.
     return [choose(abs(high), abs(low)) for low, high in zip(lower, upper, strict=True)]
 
 
-def _one(figures: list[float], what: str, joint: str) -> float:
-    """The figure that all velocities of a joint have."""
+def _one(figures: list[float], quantity: str, joint: str) -> float:
+    """Return the figure that all velocities of a joint share."""
     if any(value != figures[0] for value in figures):
         raise RobotError(
-            f"The Pinocchio joint {joint!r} has several figures of {what}, {figures!r}; "
+            f"The Pinocchio joint {joint!r} has different values of {quantity}, {figures!r}; "
             "give all its velocities the same one."
         )
     return figures[0]

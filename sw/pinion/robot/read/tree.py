@@ -1,4 +1,4 @@
-"""Checks that the joints of a URDF make one tree of its links."""
+"""Checks that the joints of a URDF connect its links to one tree."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from .urdf import Urdf, UrdfJoint
 
 
 def children_of(urdf: Urdf) -> dict[str, list[UrdfJoint]]:
-    """The joints below each link, in document order.
+    """Return the joints below each link, in document order.
 
     Errors
     ------
-    RobotError : a joint names a link that is not there.
+    RobotError : a joint names an unknown link.
     """
     children: dict[str, list[UrdfJoint]] = {link.name: [] for link in urdf.links}
     for joint in urdf.joints:
@@ -27,7 +27,7 @@ def children_of(urdf: Urdf) -> dict[str, list[UrdfJoint]]:
 
 
 def root_of(urdf: Urdf) -> str:
-    """The one link that is no joint's child.
+    """Return the one link that is no joint's child.
 
     Errors
     ------
@@ -44,16 +44,16 @@ def root_of(urdf: Urdf) -> str:
     _check_cycles(urdf, above)
     roots = [link.name for link in urdf.links if link.name not in above]
     if len(roots) > 1:
-        shown = ", ".join(map(repr, roots[:4])) + (", ..." if len(roots) > 4 else "")
+        listed = ", ".join(map(repr, roots[:4])) + (", ..." if len(roots) > 4 else "")
         raise RobotError(
-            f"The robot {urdf.name!r} has {len(roots)} roots ({shown}); "
+            f"The robot {urdf.name!r} has {len(roots)} roots ({listed}); "
             "join them with fixed joints so that one link has no parent."
         )
     return roots[0]
 
 
 def _check_cycles(urdf: Urdf, above: dict[str, UrdfJoint]) -> None:
-    """Follow every link upwards; a link met twice on one way closes a cycle."""
+    """Follow every link upwards; a link met twice on one path closes a cycle."""
     safe: set[str] = set()
     for link in urdf.links:
         way: dict[str, None] = {}
@@ -62,8 +62,8 @@ def _check_cycles(urdf: Urdf, above: dict[str, UrdfJoint]) -> None:
             if name in way:
                 loop = list(way)[list(way).index(name) :]
                 downwards = [name, *reversed(loop)]  # ends where it starts
-                shown = " -> ".join(map(repr, downwards))
-                raise RobotError(f"The links {shown} form a cycle; only trees are supported.")
+                cycle = " -> ".join(map(repr, downwards))
+                raise RobotError(f"The links {cycle} form a cycle; only trees are supported.")
             way[name] = None
             name = above[name].parent
         safe.update(way)

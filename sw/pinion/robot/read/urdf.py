@@ -1,13 +1,12 @@
-"""Reads URDF text into plain records: what the file says, number by number, and nothing more.
+"""Reader of URDF text into plain records of the file's content.
 
-Only the kinematic and inertial content is read. Elements of our own may appear, which other tools
-ignore: in a joint ``<pinion rated_velocity="1.48" armature="0.2"/>``, the speed [rad/s | m/s] of
-the reference distribution and the rotor's inertia reflected to the joint [kg m^2 | kg], or in its
-place ``rotor_inertia="2e-5" gear_ratio="100"``, the rotor's own inertia and its turns for one of
-the joint; ``stiffness="40" rest="0.1"``, a spring [N m/rad | N/m] and where it gives no effort
-[rad | m]; in an
-``<inertial>`` ``<pinion accept_inertia="true"/>``, which keeps published figures that no real body
-can have.
+Only the kinematic and inertial content is read. Pinion's own elements, which other tools ignore,
+are: in a joint ``<pinion rated_velocity="1.48" armature="0.2"/>``, the speed [rad/s | m/s] of the
+reference distribution and the rotor's inertia reflected to the joint [kg m^2 | kg], or instead
+``rotor_inertia="2e-5" gear_ratio="100"``, the rotor's inertia and its turns per turn of the joint;
+``stiffness="40" rest="0.1"``, a spring [N m/rad | N/m] and its position of zero effort [rad | m];
+in an ``<inertial>`` ``<pinion accept_inertia="true"/>``, which keeps published figures that no real
+body can have.
 """
 
 from __future__ import annotations
@@ -28,27 +27,28 @@ from .document import name_of, read_bytes, robot_element, text_of
 from .left_out import left_out
 
 LARGEST = 1e30
-"""No figure of a robot is larger; beyond it, products of figures would overflow."""
+"""Largest figure of a robot; products of larger ones could overflow."""
 
 FARTHEST = 1e7
-"""No coordinate is larger [m]: a quarter of the Earth's circumference holds every map's origin."""
+"""Largest coordinate [m]: a quarter of the Earth's circumference covers every map's origin."""
 
 WIDEST = 1e6
-"""No angle is larger [rad]: beyond it a float's last digit is no small turn any more."""
+"""Largest angle [rad]: beyond it a float's last digit is no longer a small turn."""
+
 EXACT: Vec3 = (0.0, 0.0, 0.0)
-"""The rounding of numbers that nobody wrote."""
+"""Rounding of numbers that are not from a file."""
 
 _SUPPORTED = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 
 _BOUNDED = ("revolute", "prismatic")
-"""Joints whose position limits say something."""
+"""Types of joints whose position limits are meaningful."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UrdfInertial:
     """An ``<inertial>``: tensor (xx, xy, xz, yy, yz, zz) about the centre of mass, own axes.
 
-    ``rpy_rounding`` as of :class:`UrdfJoint`.
+    ``rpy_rounding`` as in :class:`UrdfJoint`.
     """
 
     mass: float
@@ -61,7 +61,7 @@ class UrdfInertial:
 
 @dataclass(frozen=True, kw_only=True)
 class UrdfLink:
-    """A ``<link>``; ``inertial`` is None when the file gives none."""
+    """A ``<link>``; ``inertial`` is None if the file has none."""
 
     name: str
     inertial: UrdfInertial | None
@@ -69,12 +69,12 @@ class UrdfLink:
 
 @dataclass(frozen=True, kw_only=True)
 class UrdfJoint:
-    """A ``<joint>``; limits are None when the file gives none, or none that the joint's type has.
+    """A ``<joint>``; limits are None if the file has none, or the joint's type ignores them.
 
     One of a pair of position limits may be infinite.
 
-    ``rpy_rounding`` is half a unit of the last digit written of each angle of ``rpy`` [rad]: what a
-    writer who rounds may have left out.
+    ``rpy_rounding`` is half a unit of the last written digit of each angle of ``rpy`` [rad], the
+    largest rounding error.
     """
 
     name: str
@@ -102,7 +102,7 @@ class UrdfJoint:
 class Urdf:
     """A ``<robot>``: links and joints in document order, names checked to be unique.
 
-    ``notes`` has a sentence on each thing that was left out or not taken at its word.
+    ``notes`` has a sentence on each thing that was left out or reinterpreted.
     """
 
     name: str
@@ -117,19 +117,18 @@ def read(path: str | os.PathLike[str]) -> Urdf:
 
     Errors
     ------
-    RobotError : the file is missing, is no regular file, is too large, cannot be read, or is not a
-        URDF.
+    RobotError : the file is missing, not regular, too large or unreadable, or is not a URDF.
     """
     return parse(read_bytes(path), source=os.fspath(path))
 
 
 def parse(text: str | bytes, *, source: str) -> Urdf:
-    """Parse URDF text; ``source`` stands for it in messages.
+    """Parse URDF text; ``source`` names it in messages.
 
     Errors
     ------
     RobotError : not XML, not a robot, malformed, missing or repeated values, duplicate names,
-        xacro that nobody expanded.
+        unexpanded xacro.
     """
     root, notes = robot_element(text, source=source)
     links = tuple(_link(element, k) for k, element in enumerate(root.findall("link")))
@@ -143,14 +142,14 @@ def parse(text: str | bytes, *, source: str) -> Urdf:
     return Urdf(name=name, source=source, links=links, joints=joints, notes=tuple(notes))
 
 
-def _unique(what: str, names: list[str]) -> None:
-    seen: set[str] = set()
+def _unique(kind: str, names: list[str]) -> None:
+    used: set[str] = set()
     for name in names:
-        if name in seen:
+        if name in used:
             raise RobotError(
-                f"The {what} name {name!r} is used twice; give every {what} its own name."
+                f"The {kind} name {name!r} is used twice; give every {kind} its own name."
             )
-        seen.add(name)
+        used.add(name)
 
 
 def _link(element: ElementTree.Element, number: int) -> UrdfLink:
@@ -166,8 +165,8 @@ def _inertial(element: ElementTree.Element, link: str) -> UrdfInertial:
         missing = "<mass>" if mass is None else "<inertia>"
         raise RobotError(f"The <inertial> of {where} has no {missing}; add one.")
     tensor = [_required(inertia, key, where) for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")]
-    own = element.find("pinion")
-    accept = None if own is None else text_of(own, "accept_inertia", where)
+    extension = element.find("pinion")
+    accept = None if extension is None else text_of(extension, "accept_inertia", where)
     if accept not in (None, "true", "false"):
         raise RobotError(
             f"The accept_inertia {accept!r} of {where} is unknown; write true or false."
@@ -191,12 +190,12 @@ def _joint(element: ElementTree.Element, number: int, notes: list[str]) -> UrdfJ
         raise RobotError(
             f"The type {kind!r} of {where} is unknown; use one of {', '.join(_SUPPORTED)}."
         )
-    # Of a fixed joint nothing counts but where it is.
+    # Only the pose of a fixed joint counts.
     moving = element if kind != "fixed" else ElementTree.Element("joint")
-    dynamics, mimic, own = (moving.find(tag) for tag in ("dynamics", "mimic", "pinion"))
+    dynamics, mimic, extension = (moving.find(tag) for tag in ("dynamics", "mimic", "pinion"))
     limit = moving.find("limit")
     lower, upper = _position_limits(limit if kind in _BOUNDED else None, where)
-    rated = _optional(own, "rated_velocity", where)
+    rated = _optional(extension, "rated_velocity", where)
     if rated is not None and rated <= 0.0:
         raise RobotError(f"The rated_velocity {rated!r} of {where} must be positive.")
     xyz, rpy, rounding = _origin(element, where)
@@ -214,9 +213,10 @@ def _joint(element: ElementTree.Element, number: int, notes: list[str]) -> UrdfJ
         effort=_size_limit(limit, "effort", where, notes),
         damping=_not_negative(_optional(dynamics, "damping", where), "damping", where) or 0.0,
         friction=_not_negative(_optional(dynamics, "friction", where), "friction", where) or 0.0,
-        armature=_armature(own, where),
-        stiffness=_not_negative(_optional(own, "stiffness", where), "stiffness", where) or 0.0,
-        rest=_optional(own, "rest", where) or 0.0,
+        armature=_armature(extension, where),
+        stiffness=_not_negative(_optional(extension, "stiffness", where), "stiffness", where)
+        or 0.0,
+        rest=_optional(extension, "rest", where) or 0.0,
         mimic=None if mimic is None else _mimic(mimic, where),
         rated_velocity=rated,
         rpy_rounding=rounding,
@@ -232,7 +232,7 @@ def _axis(joint: ElementTree.Element, kind: str, where: str, notes: list[str]) -
                 "default, (1 0 0)."
             )
         return (1.0, 0.0, 0.0)
-    axis = _vector(element, "xyz", where, what="axis", default=None)
+    axis = _vector(element, "xyz", where, quantity="axis", default=None)
     if not any(axis):
         raise RobotError(f"The axis '0 0 0' of {where} is zero; give it a direction.")
     return axis
@@ -241,7 +241,7 @@ def _axis(joint: ElementTree.Element, kind: str, where: str, notes: list[str]) -
 def _position_limits(
     limit: ElementTree.Element | None, where: str
 ) -> tuple[float | None, float | None]:
-    """The lower and the upper one, None where neither says anything."""
+    """Return the lower and the upper limit, None if neither is finite."""
     lower, upper = (_optional(limit, key, where, infinite=True) for key in ("lower", "upper"))
     if lower is None and upper is None:
         return None, None
@@ -253,8 +253,8 @@ def _position_limits(
         )
     if lower == math.inf or upper == -math.inf:
         raise RobotError(
-            f"The limits of {where}, {lower!r} and {upper!r}, leave it no position; write -inf "
-            "for lower and inf for upper, or no limits."
+            f"The limits of {where}, {lower!r} and {upper!r}, allow no position; write -inf for "
+            "lower and inf for upper, or no limits."
         )
     return (lower, upper) if math.isfinite(lower) or math.isfinite(upper) else (None, None)
 
@@ -262,7 +262,7 @@ def _position_limits(
 def _size_limit(
     limit: ElementTree.Element | None, key: str, where: str, notes: list[str]
 ) -> float | None:
-    """A limit of size; None where the file gives none, or what people write for none."""
+    """Return a limit of magnitude; None if it is missing, infinite or -1."""
     value = _optional(limit, key, where, infinite=True)
     if value == -1.0:
         notes.append(f"J{where[1:]} has the {key} limit -1, which is taken for none.")
@@ -271,10 +271,10 @@ def _size_limit(
     return None if value == math.inf else value
 
 
-def _armature(own: ElementTree.Element | None, where: str) -> float:
-    """What a rotor's inertia is at the joint: as given, or by its own figures and its gear's."""
+def _armature(extension: ElementTree.Element | None, where: str) -> float:
+    """Return a rotor's inertia at the joint: as stated, or from its own and its gear ratio."""
     keys = ("armature", "rotor_inertia", "gear_ratio")
-    armature, rotor, ratio = (_optional(own, key, where) for key in keys)
+    armature, rotor, ratio = (_optional(extension, key, where) for key in keys)
     armature, rotor = (
         _not_negative(x, key, where) for x, key in zip((armature, rotor), keys, strict=False)
     )
@@ -282,8 +282,8 @@ def _armature(own: ElementTree.Element | None, where: str) -> float:
         return armature or 0.0
     if armature is not None or rotor is None:
         raise RobotError(
-            f"The <pinion> of {where} needs an armature, or a rotor_inertia with a gear_ratio (1 "
-            "without one), and not both; leave one of them out."
+            f"The <pinion> of {where} needs either an armature, or a rotor_inertia with a "
+            "gear_ratio (1 if omitted), not both; leave one of them out."
         )
     return rotor * (1.0 if ratio is None else ratio) ** 2
 
@@ -309,18 +309,18 @@ def _end(element: ElementTree.Element, tag: str, where: str) -> str:
 
 
 def _origin(element: ElementTree.Element, where: str) -> tuple[Vec3, Vec3, Vec3]:
-    """Its xyz, its rpy, and half a unit of the last digit of each angle of rpy."""
+    """Return its xyz, its rpy, and half a unit of the last digit of each angle of rpy."""
     origin = element.find("origin")
     zero: Vec3 = (0.0, 0.0, 0.0)
     if origin is None:
         return zero, zero, EXACT
-    xyz = _vector(origin, "xyz", where, what="origin xyz", default=zero)
-    rpy = _vector(origin, "rpy", where, what="origin rpy", default=zero)
-    for what, vector, largest, unit in (("xyz", xyz, FARTHEST, "m"), ("rpy", rpy, WIDEST, "rad")):
+    xyz = _vector(origin, "xyz", where, quantity="origin xyz", default=zero)
+    rpy = _vector(origin, "rpy", where, quantity="origin rpy", default=zero)
+    for key, vector, largest, unit in (("xyz", xyz, FARTHEST, "m"), ("rpy", rpy, WIDEST, "rad")):
         for value in vector:
             if abs(value) > largest:
                 raise RobotError(
-                    f"The origin {what} of {where} has the coordinate {value!r} {unit}, larger "
+                    f"The origin {key} of {where} has the coordinate {value!r} {unit}, larger "
                     f"than {largest:g} {unit} in size; write it in {unit}."
                 )
     roll, pitch, yaw = map(half_unit, origin.get("rpy", "0 0 0").split())
@@ -328,26 +328,26 @@ def _origin(element: ElementTree.Element, where: str) -> tuple[Vec3, Vec3, Vec3]
 
 
 def half_unit(number: str) -> float:
-    """Half a unit of the last digit of a decimal number as it is written: 0.00005 of 1.5708."""
+    """Return half a unit of the last digit of a written decimal number: 0.00005 for 1.5708."""
     try:
         exponent = Decimal(number).as_tuple().exponent
-    except InvalidOperation:  # an exponent beyond all measure, of a number that is zero
+    except InvalidOperation:  # zero with a huge exponent
         return 0.0
     return float(Decimal((0, (5,), int(exponent) - 1)))
 
 
 def _vector(
-    element: ElementTree.Element, key: str, where: str, *, what: str, default: Vec3 | None
+    element: ElementTree.Element, key: str, where: str, *, quantity: str, default: Vec3 | None
 ) -> Vec3:
     text = text_of(element, key, where)
     if text is None:
         if default is not None:
             return default
-        raise RobotError(f"The {what} of {where} has no {key} attribute; write three numbers.")
+        raise RobotError(f"The {quantity} of {where} has no {key} attribute; write three numbers.")
     parts = text.split()
     if len(parts) != 3:
-        raise RobotError(f"The {what} {text!r} of {where} is malformed; write three numbers.")
-    x, y, z = (_number(part, what, where) for part in parts)
+        raise RobotError(f"The {quantity} {text!r} of {where} is malformed; write three numbers.")
+    x, y, z = (_number(part, quantity, where) for part in parts)
     return (x, y, z)
 
 
@@ -367,25 +367,25 @@ def _optional(
     return _number(text, f"{element.tag} {key}", where, infinite=infinite)
 
 
-def _number(text: str, what: str, where: str, *, infinite: bool = False) -> float:
-    """The number that a text writes; with ``infinite`` one beyond all size is infinite."""
+def _number(text: str, quantity: str, where: str, *, infinite: bool = False) -> float:
+    """Parse a number; with ``infinite``, one beyond `LARGEST` becomes infinite."""
     value = decimal(text)
     if value is None:
         point = " with a point, not a comma" if "," in text else ""
         raise RobotError(
-            f"The {what} {text!r} of {where} is not a number; write a decimal number{point}."
+            f"The {quantity} {text!r} of {where} is not a number; write a decimal number{point}."
         )
     if abs(value) <= LARGEST:
         return value
     if infinite and not math.isnan(value):
         return math.copysign(math.inf, value)
     raise RobotError(
-        f"The {what} {text!r} of {where} is not a finite number of physical size; "
+        f"The {quantity} {text!r} of {where} is not a finite number of physical size; "
         "write a decimal number."
     )
 
 
-def _not_negative(value: float | None, what: str, where: str) -> float | None:
+def _not_negative(value: float | None, quantity: str, where: str) -> float | None:
     if value is not None and value < 0.0:
-        raise RobotError(f"The {what} {value!r} of {where} is negative; write its magnitude.")
+        raise RobotError(f"The {quantity} {value!r} of {where} is negative; write its magnitude.")
     return value
