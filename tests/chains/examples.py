@@ -25,10 +25,10 @@ CHAINS: Mapping[str, Callable[[], Chain]] = MappingProxyType(
 )
 
 
-def relative(found: Array, expected: Array) -> float:
+def relative(values: Array, expected: Array) -> float:
     """The largest error relative to the largest component; NaN where there is one."""
-    assert found.shape == expected.shape
-    return float(np.max(np.abs(found - expected)) / np.max(np.abs(expected)))
+    assert values.shape == expected.shape
+    return float(np.max(np.abs(values - expected)) / np.max(np.abs(expected)))
 
 
 def swapped(op: Operator) -> Operator:

@@ -40,9 +40,9 @@ def global_matrices(chain: Chain, q: Array, **options: Any) -> Global:
     A = block_diagonal(bodies.D[0])
     w = bodies.W.shape[2]
     for i in range(n - 1):
-        here, after = slice(w * i, w * i + w), slice(w * i + w, w * i + 2 * w)
-        A[here, after] = bodies.U[0, i]
-        A[after, here] = bodies.U[0, i].T
+        rows, after = slice(w * i, w * i + w), slice(w * i + w, w * i + 2 * w)
+        A[rows, after] = bodies.U[0, i]
+        A[after, rows] = bodies.U[0, i].T
     used = np.flatnonzero(np.any(bodies.W != 0, axis=1).ravel())
     H = block_diagonal(chain.S[chain.main])
     return Global(

@@ -54,9 +54,9 @@ def test_chain_to_a_named_tip() -> None:
 def test_forward_dynamics_undo_inverse_dynamics(joints: object, inertias: str) -> None:
     chain = random_chain(7, 2, joints=joints, inertias=inertias, branches=2)  # type: ignore[arg-type]
     state = random_state(chain, 3, 4)
-    found = aba(chain, state.q.astype(LONG), state.qd.astype(LONG), state.tau.astype(LONG))
-    assert found.dtype == LONG
-    np.testing.assert_allclose(found.astype(float), state.qdd, atol=1e-7)
+    qdd = aba(chain, state.q.astype(LONG), state.qd.astype(LONG), state.tau.astype(LONG))
+    assert qdd.dtype == LONG
+    np.testing.assert_allclose(qdd.astype(float), state.qdd, atol=1e-7)
 
 
 def test_forward_dynamics_of_joints_with_quaternions() -> None:
@@ -80,9 +80,9 @@ def test_tip_wrench_acts_on_the_last_link_through_both() -> None:
 def test_one_state_is_a_batch_of_one() -> None:
     chain = random_chain(4, 1)
     state = random_state(chain, 1, 1)
-    one = rnea(chain, state.q[0], state.qd[0], state.qdd[0])
-    assert one.shape == (chain.nv,)
-    np.testing.assert_array_equal(one, state.tau[0])
+    single = rnea(chain, state.q[0], state.qd[0], state.qdd[0])
+    assert single.shape == (chain.nv,)
+    np.testing.assert_array_equal(single, state.tau[0])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, LONG])

@@ -45,8 +45,8 @@ def error(algorithm: Any, chain: Chain, **options: Any) -> float:
     s = random_state(chain, 1, 2)
     push = np.random.default_rng(1).normal(size=(2, 6))
     expected = aba(chain, s.q.astype(LONG), s.qd, s.tau, push)
-    found: Array = algorithm(chain, s.q, s.qd, s.tau, f_tip=push, **options)
-    return relative(found, expected)
+    qdd: Array = algorithm(chain, s.q, s.qd, s.tau, f_tip=push, **options)
+    return relative(qdd, expected)
 
 
 @pytest.mark.parametrize("name", CHAINS)
@@ -70,13 +70,13 @@ def test_armature_is_in_every_algorithm_or_refused(name: str) -> None:
     chain = with_armature(CHAINS[name]())
     s = random_state(chain, 1, 2)
     bare = rnea(replace(chain, armature=None), s.q, s.qd, s.qdd)
-    found = rnea(chain, s.q, s.qd, s.qdd)
+    tau = rnea(chain, s.q, s.qd, s.qdd)
     assert chain.armature is not None
     rotors = chain.flat(chain.armature[None, :, : chain.width] * chain.padded(s.qdd))
-    assert relative(found, bare + rotors) < 1e-13
+    assert relative(tau, bare + rotors) < 1e-13
     for form in FORMS:
-        assert relative(rnea_scan(chain, s.q, s.qd, s.qdd, form=form), found) < 1e-11, form
-    assert relative(aba(chain, s.q, s.qd, found), s.qdd) < 1e-9
+        assert relative(rnea_scan(chain, s.q, s.qd, s.qdd, form=form), tau) < 1e-11, form
+    assert relative(aba(chain, s.q, s.qd, tau), s.qdd) < 1e-9
     for algorithm in ALGORITHMS.values():
         assert error(algorithm, chain) < 1e-11
     with pytest.raises(
@@ -151,9 +151,9 @@ def test_types_stay(algorithm: str) -> None:
     wide = [x.astype(LONG) for x in single]
     expected = aba(chain, *wide)
     for arguments, limit in ((single, 1e-4), (wide, 1e-15)):
-        found = ALGORITHMS[algorithm](chain, *arguments)
-        assert found.dtype == arguments[0].dtype
-        assert relative(found, expected) < limit
+        qdd = ALGORITHMS[algorithm](chain, *arguments)
+        assert qdd.dtype == arguments[0].dtype
+        assert relative(qdd, expected) < limit
 
 
 @pytest.mark.parametrize("combined", [False, True])

@@ -36,21 +36,21 @@ def computed(it: Instruction, operands: Sequence[Any]) -> Any:
 
 def values(program: Program, inputs: Mapping[str, Any]) -> list[Any]:
     """The value of every instruction."""
-    found: list[Any] = []
+    computed_values: list[Any] = []
     for it in program.instructions:
         if it.kind is Kind.INPUT:
-            found.append(inputs[str(it.value)])
+            computed_values.append(inputs[str(it.value)])
         elif it.kind is Kind.CONST:
-            found.append(it.value)
+            computed_values.append(it.value)
         else:
-            found.append(computed(it, [found[a] for a in it.args]))
-    return found
+            computed_values.append(computed(it, [computed_values[a] for a in it.args]))
+    return computed_values
 
 
 def results(program: Program, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The results by word."""
-    found = values(program, inputs)
-    return {str(word): found[at] for word, at in program.outputs}
+    node_values = values(program, inputs)
+    return {str(word): node_values[at] for word, at in program.outputs}
 
 
 def allocated_results(
@@ -61,23 +61,23 @@ def allocated_results(
     Slots and registers hold pairs of a value's number and the value, so that reading another one
     than was meant fails.
     """
-    known = values(program, inputs)  # of what is given
+    node_values = values(program, inputs)  # of what is given
     early = program.early_angles
-    given = {
-        i: known[i]
+    given_values = {
+        i: node_values[i]
         for i, it in enumerate(program.instructions)
         if it.kind in GIVEN or (it.kind in TRIG and it.args[0] in early)
     }
     memory: dict[int, tuple[int, Any]] = {}
     inside: dict[int, Any] = {}
-    made = dict(given)
+    results = dict(given_values)
     last = {a: k for k, step in enumerate(allocation.steps) for a in _reads(program, step.compute)}
 
     def read(i: int, slot: int) -> Any:
         if slot == IN_REGISTER:
             return inside[i]
         if slot == GIVEN_IN_MEMORY:
-            return given[i]
+            return given_values[i]
         assert memory[slot][0] == i, f"slot {slot} holds {memory[slot][0]} and {i} was meant"
         return memory[slot][1]
 
@@ -96,20 +96,24 @@ def allocated_results(
         outside = {a for a, slot in zip(it.args, step.operands, strict=True) if slot != IN_REGISTER}
         assert len(outside) <= 1, "an instruction reads memory once"
         value = computed(it, operands)
-        made[step.compute] = value
+        results[step.compute] = value
         for i in given_up:
             del inside[i]
         for a in list(inside):
             if last.get(a, -1) <= k:
                 del inside[a]
         if it.kind in TRIG:
-            given[step.compute] = value
+            given_values[step.compute] = value
         elif step.compute in last:
             inside[step.compute] = value
         # Values that were given up without a store are still in `inside`: they are in memory too.
-        kept = [a for a in inside if a not in given and not any(a == i for i, _ in memory.values())]
-        assert len(kept) <= registers
-    return {str(word): made[at] for word, at in program.outputs}
+        in_registers = [
+            a
+            for a in inside
+            if a not in given_values and not any(a == i for i, _ in memory.values())
+        ]
+        assert len(in_registers) <= registers
+    return {str(word): results[at] for word, at in program.outputs}
 
 
 def _reads(program: Program, i: int) -> tuple[int, ...]:

@@ -125,15 +125,15 @@ def remez(problem: Problem, count: int, fixed: Sequence[Decimal] = ()) -> list[D
             for r, w in zip(grid, weights, strict=True)
         ]
         # Chebyshev's extrema are close enough to start from.
-        chosen = [round((POINTS - 1) * (k + 1) / (free + 1)) for k in range(free + 1)]
+        nodes = [round((POINTS - 1) * (k + 1) / (free + 1)) for k in range(free + 1)]
         for _ in range(50):
             solution = _solve(
                 [
                     [weights[i] * grid[i] ** (2 * (len(fixed) + j)) for j in range(free)]
                     + [Decimal((-1) ** row)]
-                    for row, i in enumerate(chosen)
+                    for row, i in enumerate(nodes)
                 ],
-                [residuals[i] for i in chosen],
+                [residuals[i] for i in nodes],
             )
             coefficients = [*fixed, *solution[:-1]]
             errors = [
@@ -156,9 +156,9 @@ def remez(problem: Problem, count: int, fixed: Sequence[Decimal] = ()) -> list[D
                     f"The exchange found {len(extrema)} extrema where it needs {free + 1}; "
                     "start from other points."
                 )
-            if extrema == chosen:
+            if extrema == nodes:
                 break
-            chosen = extrema
+            nodes = extrema
         return coefficients
 
 

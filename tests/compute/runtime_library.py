@@ -59,12 +59,12 @@ def instruction_sets() -> list[str]:
         flags = Path("/proc/cpuinfo").read_text().split()
     except OSError:
         return ["portable"]
-    found = ["portable"]
+    names = ["portable"]
     if {"avx2", "fma"} <= set(flags):
-        found.append("avx2")
+        names.append("avx2")
     if {"avx512f", "avx512dq", "avx512vl", "avx512bw", "fma"} <= set(flags):
-        found.append("avx512")
-    return found
+        names.append("avx512")
+    return names
 
 
 def compiler() -> str | None:
@@ -94,8 +94,8 @@ class Library:
 
     def kernel(self, name: str, dtype: np.dtype) -> ctypes._Pointer[KernelStruct]:
         """Either "sums" or "copies"."""
-        found: ctypes._Pointer[KernelStruct] = getattr(self.c, f"{name}_kernel")(dtype.itemsize)
-        return found
+        kernel: ctypes._Pointer[KernelStruct] = getattr(self.c, f"{name}_kernel")(dtype.itemsize)
+        return kernel
 
     def run(
         self,
@@ -190,10 +190,10 @@ class Placed:
 
     def read(self) -> np.ndarray:
         """The values, (n, size)."""
-        found = self.elements(self.memory)
+        values = self.elements(self.memory)
         if self.layout == BLOCKS:
-            found = found.transpose(0, 2, 1).reshape(-1, self.size)[: self.n]
-        return found
+            values = values.transpose(0, 2, 1).reshape(-1, self.size)[: self.n]
+        return values
 
     def untouched(self, before: NDArray[np.uint8]) -> bool:
         """Whether all around the array is as before, gaps between its rows included."""

@@ -218,9 +218,9 @@ def test_lanes_behind_the_last_sample_repeat_it(library: Library, dtype: np.dtyp
             for a in inputs:
                 a.write(samples(n, a.size, dtype))
             assert library.run(kernel, n, inputs, outputs) == DONE
-            found = library.c.lanes_of_last_call()[:lanes]
+            lanes_of_call = library.c.lanes_of_last_call()[:lanes]
             first = (n - 1) // lanes * lanes
-            assert found == [64.0 * min(first + i, n - 1) + 1 for i in range(lanes)]
+            assert lanes_of_call == [64.0 * min(first + i, n - 1) + 1 for i in range(lanes)]
 
 
 def fenced(layout: int, size: int, n: int, dtype: np.dtype, *, at_end: bool) -> Placed:
@@ -357,7 +357,7 @@ x, y = (Placed(m.view("u1"), 0, AOS, 301, 301, 1000, np.dtype("f4")) for m in me
 assert library.run(library.kernel("copies", x.dtype), 1000, [x], [y], 2) == 0
 print(library.c.count_threads())
 """
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
@@ -365,7 +365,7 @@ print(library.c.count_threads())
         cwd=Path(__file__).parents[2],
         check=True,
     )
-    assert done.stdout.split() == ["2"]
+    assert completed.stdout.split() == ["2"]
 
 
 def test_wrong_calls_are_refused(library: Library) -> None:

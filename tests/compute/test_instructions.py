@@ -32,10 +32,10 @@ def kinds(graph: Graph) -> list[Kind]:
     return [it.kind for it in select(graph).instructions if it.kind is not Kind.INPUT]
 
 
-def close(found: dict[str, object], graph: Graph, inputs: dict[str, np.ndarray]) -> None:
-    wanted = evaluate_floats(graph, inputs)
-    for word, value in wanted.items():
-        error = np.max(np.abs(np.asarray(found[word]) - value))
+def close(results: dict[str, object], graph: Graph, inputs: dict[str, np.ndarray]) -> None:
+    expected = evaluate_floats(graph, inputs)
+    for word, value in expected.items():
+        error = np.max(np.abs(np.asarray(results[word]) - value))
         assert error <= 1e-9 * (1.0 + np.max(np.abs(value))), word
 
 
@@ -56,10 +56,10 @@ def test_orders_and_few_registers_change_no_result(graph: Graph) -> None:
         for i, it in enumerate(moved.instructions):
             assert all(a < i for a in it.args)
         for registers in (3, 5):
-            found = allocated_results(
+            results = allocated_results(
                 moved, allocate(moved, registers=registers), inputs, registers=registers
             )
-            close(found, graph, inputs)
+            close(results, graph, inputs)
 
 
 def test_every_operation_has_instructions_and_every_instruction_an_expression() -> None:
@@ -90,7 +90,7 @@ def test_an_unknown_operation_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "wanted"),
+    ("nodes", "expected"),
     [
         # a b + c, c - a b, a b - c
         ([Node("mul", (0, 1)), Node("add", (3, 2))], [Kind.FMA]),
@@ -125,9 +125,9 @@ def test_an_unknown_operation_is_refused() -> None:
         ),
     ],
 )
-def test_signs_and_products_go_into_sums(nodes: list[Node], wanted: list[Kind]) -> None:
+def test_signs_and_products_go_into_sums(nodes: list[Node], expected: list[Kind]) -> None:
     graph = graph_of(A, B, C, *nodes)
-    assert kinds(graph) == wanted
+    assert kinds(graph) == expected
     inputs = {name: np.array([0.7, -1.3, k]) for k, name in enumerate("abc")}
     close(results(select(graph), inputs), graph, inputs)
 

@@ -49,8 +49,8 @@ def processor() -> frozenset[str]:
     """What an x86 processor can do, by the names of /proc/cpuinfo."""
     info = Path("/proc/cpuinfo")
     text = info.read_text() if info.exists() else ""
-    found = re.search(r"^flags\s*:(.*)$", text, re.MULTILINE)
-    return frozenset(found[1].split()) if found else frozenset()
+    flags = re.search(r"^flags\s*:(.*)$", text, re.MULTILINE)
+    return frozenset(flags[1].split()) if flags else frozenset()
 
 
 class Library:
@@ -111,8 +111,10 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     file = tmp_path_factory.mktemp("sincos") / f"{isa}.so"
     source = Path(__file__).with_name("sincos_library.cpp")
     command = [compiler, *FLAGS.split(), *flags.split(), f"-I{RUNTIME}", str(source)]
-    done = subprocess.run([*command, "-o", str(file)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    completed = subprocess.run(
+        [*command, "-o", str(file)], capture_output=True, text=True, check=False
+    )
+    assert completed.returncode == 0, completed.stderr
     return Library(isa, file)
 
 
@@ -127,7 +129,7 @@ def hardest(kind: str) -> list[float]:
     a small multiple or sum of these, is.
     """
     digits = {"float": 24, "double": 53}[kind]
-    found = []
+    candidates = []
     for exponent in range(-digits, math.frexp(END[kind])[1] - digits + 1):
         rest, before, q, denominators = Fraction(2) ** exponent / (PI / 2), 0, 1, [1]
         while q < 2**digits:
@@ -138,8 +140,8 @@ def hardest(kind: str) -> list[float]:
             for b in [0, *denominators[-6:]]:
                 for factor in range(1, 9):
                     if 2 ** (digits - 1) <= (m := factor * b + a) < 2**digits:
-                        found.append(math.ldexp(m, exponent))
-    return [x for x in found if x < END[kind]]
+                        candidates.append(math.ldexp(m, exponent))
+    return [x for x in candidates if x < END[kind]]
 
 
 def samples(kind: str, rng: np.random.Generator) -> Array:
@@ -200,8 +202,8 @@ def test_the_fast_range_ends_where_it_is_stated(library: Library, kind: str) -> 
         assert differs.mean() > 0.01, f"seed {SEED}"
     x = END[kind] + 4 + rng.random(1000)
     for beyond in (x, -x):
-        found, wanted = library.sincos(kind, beyond), library.library(kind, beyond)
-        assert bits(found).tolist() == bits(wanted).tolist(), f"seed {SEED}"
+        results, expected = library.sincos(kind, beyond), library.library(kind, beyond)
+        assert bits(results).tolist() == bits(expected).tolist(), f"seed {SEED}"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -210,13 +212,13 @@ def test_beyond_the_fast_range_the_c_library_answers(library: Library, kind: str
     largest = float(np.finfo(KINDS[kind]).max)
     x = 2.0 ** rng.uniform(math.log2(END[kind] + 4), math.log2(largest), 3000)
     x = np.concatenate([x, -x, [largest, -largest]])
-    wanted = bits(library.library(kind, x))
+    expected = bits(library.library(kind, x))
     # All lanes of a vector, and one in five.
-    assert bits(library.sincos(kind, x)).tolist() == wanted.tolist(), f"seed {SEED}"
+    assert bits(library.sincos(kind, x)).tolist() == expected.tolist(), f"seed {SEED}"
     mixed = np.zeros(x.size * 5)
     mixed[::5] = x
-    found = bits(library.sincos(kind, mixed))[:, ::5]
-    assert found.tolist() == wanted.tolist(), f"seed {SEED}"
+    results = bits(library.sincos(kind, mixed))[:, ::5]
+    assert results.tolist() == expected.tolist(), f"seed {SEED}"
 
 
 @pytest.mark.parametrize("shape", ["vector", "scalar"])
@@ -264,18 +266,18 @@ def test_lanes_keep_their_bits_beside_any_other(library: Library, kind: str) -> 
     beyond = [np.inf, -np.inf, np.nan, 2 * END[kind], -1e30]
     for _ in range(20):
         x = rng.uniform(-END[kind], END[kind], lanes)
-        wanted = bits(library.sincos(kind, x))
+        expected = bits(library.sincos(kind, x))
         for lane in range(lanes):
             for value in beyond:
                 changed = x.copy()
                 changed[lane] = value
-                found = bits(library.sincos(kind, changed))
+                results = bits(library.sincos(kind, changed))
                 others = np.arange(lanes) != lane
-                assert (found[:, others] == wanted[:, others]).all(), f"seed {SEED}"
+                assert (results[:, others] == expected[:, others]).all(), f"seed {SEED}"
         # Several at once.
         out = rng.random(lanes) < 0.5
-        found = bits(library.sincos(kind, np.where(out, rng.choice(beyond, lanes), x)))
-        assert (found[:, ~out] == wanted[:, ~out]).all(), f"seed {SEED}"
+        results = bits(library.sincos(kind, np.where(out, rng.choice(beyond, lanes), x)))
+        assert (results[:, ~out] == expected[:, ~out]).all(), f"seed {SEED}"
 
 
 def test_coefficients_are_within_a_hair_of_the_best() -> None:
@@ -291,10 +293,10 @@ def test_coefficients_are_within_a_hair_of_the_best() -> None:
         assert len(stated) == 2 * count
         # Horner's rule begins with the highest; the double's sine has the other sign.
         sine = [sign * x for x in reversed(stated[:count])]
-        for name, found in (("sine", sine), ("cosine", stated[: count - 1 : -1])):
+        for name, coefficients in (("sine", sine), ("cosine", stated[: count - 1 : -1])):
             problem, count, _ = minimax.CASES[f"{name} {kind}"]
             best = minimax.error(problem, minimax.remez(problem, count))
-            assert best < minimax.error(problem, found) < best * Decimal("1.1"), (name, kind)
+            assert best < minimax.error(problem, coefficients) < best * Decimal("1.1"), (name, kind)
 
 
 @pytest.mark.slow
@@ -312,8 +314,8 @@ def test_scalars_compile_for_cuda(tmp_path: Path) -> None:
         "template __global__ void probe(const double *, double *, double *);\n"
     )
     command = [compiler, "-std=c++17", "-fmad=false", f"-I{RUNTIME}", "-ptx", str(source)]
-    done = subprocess.run(
+    completed = subprocess.run(
         [*command, "-o", str(tmp_path / "probe.ptx")], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     assert "fma.rn.f64" in (tmp_path / "probe.ptx").read_text()

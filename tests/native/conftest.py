@@ -84,15 +84,15 @@ def mounted(tmp_path: Path) -> Mounted:
         if probe.returncode != 0:
             pytest.skip(f"this machine permits no mount ({probe.stderr.strip()})")
         # No PYTHONPATH is needed: Pinion is installed where this interpreter finds it.
-        done = subprocess.run(
+        completed = subprocess.run(
             [*prefix, sys.executable, "-c", script, str(place)],
             capture_output=True,
             text=True,
             timeout=LIMIT,
             check=False,
         )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert completed.returncode == 0, completed.stderr
+        return completed.stdout
 
     return run
 
@@ -102,14 +102,14 @@ def processes_in() -> Callable[[Path], list[str]]:
     """What runs with a working folder below one; empty where there is no /proc."""
 
     def find(folder: Path) -> list[str]:
-        found = []
+        command_lines = []
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 # The name of a folder that was removed meanwhile ends with a note.
                 if os.readlink(process / "cwd").startswith(f"{folder}/"):
-                    found.append((process / "cmdline").read_text())
+                    command_lines.append((process / "cmdline").read_text())
             except OSError:
                 continue  # it has ended, or belongs to another user
-        return found
+        return command_lines
 
     return find

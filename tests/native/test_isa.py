@@ -17,7 +17,7 @@ def pretend(
     monkeypatch: pytest.MonkeyPatch, machine: str, features: frozenset[str] = frozenset()
 ) -> list[str]:
     monkeypatch.setattr(isa, "processor", lambda: (machine, features))
-    return [found.name for found in isa.available()]
+    return [instruction_set.name for instruction_set in isa.available()]
 
 
 def test_machines_have_what_their_features_say(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,9 +67,9 @@ def test_linux_lists_features_of_the_first_processor() -> None:
     ("said", "machine"), [("AMD64", "x86_64"), ("arm64", "aarch64"), ("x86_64", "x86_64")]
 )
 def test_architectures_have_several_names(
-    said: str, machine: str, monkeypatch: pytest.MonkeyPatch
+    reported: str, machine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(platform, "machine", lambda: said)
+    monkeypatch.setattr(platform, "machine", lambda: reported)
     assert isa.processor()[0] == machine
 
 

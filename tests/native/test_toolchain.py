@@ -158,8 +158,8 @@ def test_a_refused_source_is_one_sentence_and_leaves_what_was_there(
     sources = {"good.cpp": "int a;\n", "bad.cpp": "int f() { return nowhere; }\n"}
     with pytest.raises(ComputeError) as caught:
         compile_library(sources, out=out, compiler=compiler, isa=PORTABLE)
-    said = sentence(caught.value)
-    assert "bad.cpp:1:" in said and "nowhere" in said and str(compiler) in said
+    message = sentence(caught.value)
+    assert "bad.cpp:1:" in message and "nowhere" in message and str(compiler) in message
     assert out.read_text() == "old" and os.listdir(place) == ["old.so"]
 
 
@@ -334,9 +334,9 @@ def test_compilers_are_looked_for_in_order_and_never_run(bare: Path) -> None:
     ran = bare.parent / "ran"
     for name, family in (("zig", "zig"), ("clang++", "clang"), ("g++", "gcc")):
         script(bare / name, f": > {ran}")
-        found = find_compiler()
+        compiler = find_compiler()
         words = (str(bare / name), *(["c++"] if name == "zig" else []))
-        assert (found.command, found.family) == (words, family)
+        assert (compiler.command, compiler.family) == (words, family)
     (bare / "c++").symlink_to("clang++")
     assert find_compiler().command == (str(bare / "c++"),) and find_compiler().family == "clang"
     (bare / "c++").unlink()
@@ -356,9 +356,9 @@ def test_zig_is_also_found_as_a_python_package(
     monkeypatch.syspath_prepend(package.parent)
     script(package / "zig", 'test "$*" = version && echo 0.99.0')
     for choice in (None, "zig"):
-        found = find_compiler(choice)
-        assert found.command == (str(package / "zig"), "c++") and found.family == "zig"
-    assert found.version == "zig 0.99.0"
+        compiler = find_compiler(choice)
+        assert compiler.command == (str(package / "zig"), "c++") and compiler.family == "zig"
+    assert compiler.version == "zig 0.99.0"
     assert "ziglang" not in sys.modules
 
 
@@ -378,10 +378,10 @@ def test_a_choice_is_a_name_a_path_or_a_command(bare: Path, tmp_path: Path) -> N
     assert find_compiler(str(path)).command == (str(path),)
     script(bare / "ccache", "echo clang version 19.1")
     script(bare / "clang++", "")
-    found = find_compiler("ccache clang++ -stdlib=libc++")
-    assert found.command == (str(bare / "ccache"), "clang++", "-stdlib=libc++")
-    assert found.family == "clang" and found.version == "clang version 19.1"
-    assert str(bare / "clang++") in found.identity
+    compiler = find_compiler("ccache clang++ -stdlib=libc++")
+    assert compiler.command == (str(bare / "ccache"), "clang++", "-stdlib=libc++")
+    assert compiler.family == "clang" and compiler.version == "clang version 19.1"
+    assert str(bare / "clang++") in compiler.identity
 
 
 @pytest.mark.parametrize("choice", ["", "  ", "icpx -O9", "it's", "zig", "/no/such/g++"])

@@ -118,12 +118,12 @@ def accuracy(
         )
     forward = direction == "forward"
     serial = aba if forward else rnea
-    found: dict[str, list[float]] = {}
+    errors: dict[str, list[float]] = {}
     for seed in seeds:
         chain = random_chain(links, seed, inertias=inertias, branches=branches)
         state = random_state(chain, seed)
-        given = (state.q, state.qd, state.tau if forward else state.qdd)
-        q, qd, x = (np.asarray(a[0], dtype) for a in given)
+        inputs = (state.q, state.qd, state.tau if forward else state.qdd)
+        q, qd, x = (np.asarray(a[0], dtype) for a in inputs)
         reference = serial(chain, q.astype(wide), qd.astype(wide), x.astype(wide))
         scale = np.max(np.abs(reference))
         moved = serial(chain, np.nextafter(q, np.inf).astype(wide), qd, x)
@@ -138,11 +138,11 @@ def accuracy(
             results[PINOCCHIO] = peer(model, model.createData(), *doubles)
         for name, result in results.items():
             error = np.inf if result is None else float(np.max(np.abs(result - reference)) / scale)
-            found.setdefault(name, []).append(error)
+            errors.setdefault(name, []).append(error)
     return Accuracy(
         inertias=inertias,
         links=links,
-        errors={name: np.array(errors) for name, errors in found.items()},
+        errors={name: np.array(errors) for name, errors in errors.items()},
     )
 
 

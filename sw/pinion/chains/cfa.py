@@ -108,10 +108,10 @@ class Bodies:
         free = times(self.J, self.gathered(F) - p)
         R = -times(transposed(self.W), self.differences(free))
         F = F + times(self.W, self.diagonal.solve(R[..., None], count)[..., 0])
-        held = times(self.J, self.gathered(F) - p)
+        main_accelerations = times(self.J, self.gathered(F) - p)
         qdd, a = np.zeros_like(tau), still.copy()
-        qdd[:, chain.main] = times(transposed(self.T), self.differences(held))
-        a[:, chain.main] = held
+        qdd[:, chain.main] = times(transposed(self.T), self.differences(main_accelerations))
+        a[:, chain.main] = main_accelerations
         answers(at, bodies, still, qdd, a, chain.branches)
         note_branches(chain, count)
         return qdd
@@ -163,8 +163,8 @@ def cfa(
     bodies = free_bodies(at, solver=solver, I_X=I_X, variant=variant)
     result = np.zeros((*at.batch, chain.nv), at.dtype)
     for _ in range(refine + 1):
-        found = rnea_scan(chain, q, qd, result, method=method, count=count)
-        rest = np.asarray(tau, at.dtype) - found
+        bias = rnea_scan(chain, q, qd, result, method=method, count=count)
+        rest = np.asarray(tau, at.dtype) - bias
         effort = chain.padded(np.asarray(rest, at.dtype).reshape(at.count, chain.nv))
         result = result + at.flat(bodies.accelerations(effort, count))
     return result
@@ -255,8 +255,8 @@ def condition(chain: Chain, q: ArrayLike, *, solver: str = "oee") -> Array:
     solved = free_bodies(at, solver=solver).accelerations(chain.padded(tau))
     error = np.max(np.abs(chain.flat(solved) - signs), axis=-1, initial=0.0)
     eps = np.finfo(at.dtype).eps
-    found = np.maximum(1.0, np.nan_to_num(error / eps, nan=np.inf))
-    worst = float(np.max(eps * found, initial=0.0))
+    numbers = np.maximum(1.0, np.nan_to_num(error / eps, nan=np.inf))
+    worst = float(np.max(eps * numbers, initial=0.0))
     if worst > eps**0.25:
         warnings.warn(
             f"Constraint forces of the chain {chain.name!r} lose digits: solved by {solver!r}, "
@@ -265,7 +265,7 @@ def condition(chain: Chain, q: ArrayLike, *, solver: str = "oee") -> Array:
             ConditionWarning,
             stacklevel=2,
         )
-    return at.shaped(found)
+    return at.shaped(numbers)
 
 
 def complements(H: Array, dof: Array, length: Array) -> tuple[Array, Array]:
@@ -315,16 +315,16 @@ def _product(matrix: Array, x: Array) -> Array:
 def _metric(chain: Chain, I_X: ArrayLike | None, dtype: np.dtype[np.floating]) -> Array:
     if I_X is None:
         return np.eye(6, dtype=dtype)
-    found = np.asarray(I_X, dtype)
-    if found.shape != (chain.n, 6, 6):
-        raise DynamicsError(f"I_X has shape {found.shape}, expected {(chain.n, 6, 6)}.")
+    metric = np.asarray(I_X, dtype)
+    if metric.shape != (chain.n, 6, 6):
+        raise DynamicsError(f"I_X has shape {metric.shape}, expected {(chain.n, 6, 6)}.")
     try:
-        factorise(found)
+        factorise(metric)
     except np.linalg.LinAlgError:
         raise DynamicsError(
             "I_X has a matrix that is not positive definite: pass inertias, or None for ones."
         ) from None
-    return found
+    return metric
 
 
 def _inverses(chain: Chain, IA: Array) -> Array:

@@ -251,18 +251,18 @@ def _tip(frame: tuple[ArrayLike, ArrayLike] | None, dtype: np.dtype[np.floating]
     return blocks(E, np.zeros_like(E), -E @ skew(r), E)
 
 
-def _from_base(at: State, own: Array, method: str, count: Count | None) -> Array:
+def _from_base(at: State, terms: Array, method: str, count: Count | None) -> Array:
     """Return what links (B, n, 6) have when each adds its own, from a base that has nothing."""
     X = at.X[:, at.chain.main]
-    return scan(affine, (X, own[..., None]), method, count)[1][..., 0]
+    return scan(affine, (X, terms[..., None]), method, count)[1][..., 0]
 
 
 def _tip_acceleration(
     at: State, X: Array, drift: Array, qdd: Array, method: str, count: Count | None
 ) -> Array:
     """Eq. 86 with the velocities' terms: drift (B, n, 6) is ``v x S qd``, qdd (B, nv)."""
-    own = times(at.S, at.chain.padded(qdd))[:, at.chain.main] + drift
-    return times(X, _from_base(at, own, method, count)[:, -1])
+    terms = times(at.S, at.chain.padded(qdd))[:, at.chain.main] + drift
+    return times(X, _from_base(at, terms, method, count)[:, -1])
 
 
 def _pushed(at: State, f: Array, method: str, count: Count | None) -> Array:
@@ -289,24 +289,24 @@ class _Terms:
 
 def _terms(contact: TypeI | TypeII | Lathrop, at: State, V: Array) -> _Terms:
     def matrix(name: str, x: ArrayLike, rows: int, columns: int | None = None) -> Array:
-        found = np.asarray(x, at.dtype)
-        if found.ndim != 2 or len(found) != rows or columns not in (None, found.shape[1]):
-            wanted = f"({rows}, {'m' if columns is None else columns})"
+        matrix_ = np.asarray(x, at.dtype)
+        if matrix_.ndim != 2 or len(matrix_) != rows or columns not in (None, matrix_.shape[1]):
+            expected = f"({rows}, {'m' if columns is None else columns})"
             raise DynamicsError(
-                f"{name} of the contact has shape {found.shape}, expected {wanted}."
+                f"{name} of the contact has shape {matrix_.shape}, expected {expected}."
             )
-        check_finite(f"{name} of the contact", found)
-        return found
+        check_finite(f"{name} of the contact", matrix_)
+        return matrix_
 
     def vector(name: str, x: ArrayLike | None, width: int) -> Array:
-        found = np.zeros(width, at.dtype) if x is None else np.asarray(x, at.dtype)
-        if found.shape not in ((width,), (at.count, width)):
+        vector_ = np.zeros(width, at.dtype) if x is None else np.asarray(x, at.dtype)
+        if vector_.shape not in ((width,), (at.count, width)):
             raise DynamicsError(
-                f"{name} of the contact has shape {found.shape}, expected ({width},) or "
+                f"{name} of the contact has shape {vector_.shape}, expected ({width},) or "
                 f"({at.count}, {width})."
             )
-        check_finite(f"{name} of the contact", found)
-        return np.broadcast_to(found, (at.count, width))
+        check_finite(f"{name} of the contact", vector_)
+        return np.broadcast_to(vector_, (at.count, width))
 
     # Of the classical acceleration the spatial one lacks omega x v.
     carried = np.zeros_like(V)

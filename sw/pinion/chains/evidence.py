@@ -37,7 +37,7 @@ def counts(lengths: Sequence[int] = LENGTHS) -> list[dict[str, Any]]:
     Objects with ``algorithm``, ``links``, ``levels``, ``combines`` and ``sequential``. Of the
     constraint force algorithm the block system alone: its inverse dynamics are scans as the first.
     """
-    found = []
+    rows = []
     for n in lengths:
         chain = random_chain(n, 1)
         state = random_state(chain, 1)
@@ -49,10 +49,10 @@ def counts(lengths: Sequence[int] = LENGTHS) -> list[dict[str, Any]]:
             ("Brent and Kung", "brent_kung"),
         ):
             counted = partial(rnea_scan, *inverse, method=method)
-            found.append(_counted(f"ID by scans, {name}", n, counted))
+            rows.append(_counted(f"ID by scans, {name}", n, counted))
         if n <= _DENSE:
-            found.append(_counted("JSIIA", n, partial(jsiia, *forward)))
-        found.append(_counted("hybrid ABIA", n, partial(hybrid_aba, *forward)))
+            rows.append(_counted("JSIIA", n, partial(jsiia, *forward)))
+        rows.append(_counted("hybrid ABIA", n, partial(hybrid_aba, *forward)))
         at = state_of(chain, state.q, tau=state.tau)
         for name, solver in (
             ("CFA, odd-even elimination", "oee"),
@@ -68,8 +68,8 @@ def counts(lengths: Sequence[int] = LENGTHS) -> list[dict[str, Any]]:
             if solver == "ldl":
                 # Its levels have one elimination each.
                 row |= {"levels": 0, "sequential": count.levels + count.solves}
-            found.append(row)
-    return found
+            rows.append(row)
+    return rows
 
 
 def _counted(name: str, n: int, algorithm: Counted) -> dict[str, Any]:
@@ -124,16 +124,16 @@ def _hybrid() -> dict[str, int]:
 
 def _upper_blocks(seeds: int = 10) -> dict[str, Any]:
     """Conditions of the blocks right of the diagonal, of joints of one velocity."""
-    found = []
+    conditions_ = []
     for inertias in ("unit", "arm", "taper", "finger"):
         for seed in range(seeds):
             chain = random_chain(_LINKS, seed, inertias=inertias)
             state = random_state(chain, seed)
             U = free_bodies(state_of(chain, state.q, tau=state.tau)).U
-            found.append(np.linalg.cond(U).reshape(-1))
-    conditions = np.concatenate(found)
+            conditions_.append(np.linalg.cond(U).reshape(-1))
+    conditions = np.concatenate(conditions_)
     return {
-        "chains": len(found),
+        "chains": len(conditions_),
         "median_condition": float(np.median(conditions)),
         "largest_condition": float(np.max(conditions)),
     }
@@ -151,10 +151,10 @@ def _any_joint() -> dict[str, float]:
 
 def _error(chain: Chain, **options: Any) -> float:
     state = random_state(chain, 1)
-    given = (state.q, state.qd, state.tau)
-    exact = aba(chain, *(x.astype(np.longdouble) for x in given))
-    found = cfa(chain, *given, **options)
-    return float(np.max(np.abs(found - exact)) / np.max(np.abs(exact)))
+    arguments = (state.q, state.qd, state.tau)
+    exact = aba(chain, *(x.astype(np.longdouble) for x in arguments))
+    qdd = cfa(chain, *arguments, **options)
+    return float(np.max(np.abs(qdd - exact)) / np.max(np.abs(exact)))
 
 
 def _branches() -> dict[str, float]:

@@ -143,14 +143,14 @@ def _combined(parts: _Parts, tau: Array, f: Array, method: str, count: Count | N
     F, T, Z, C = slice(0, 6), slice(6, 6 + k), slice(6 + k, 12 + k), slice(12 + k, 12 + 2 * k)
     # Place i is the paper's i, 0 to n + 1; in row i stand matrices of links i and i + 1.
     A = np.zeros((batch, n + 2, 13 + 2 * k, 13 + 2 * k), tau.dtype)
-    own, after = slice(1, n + 1), slice(0, n)
-    A[:, own, F, F] = parts.X
+    links, after = slice(1, n + 1), slice(0, n)
+    A[:, links, F, F] = parts.X
     A[:, 2:, F, -1] = f
-    A[:, own, T, F] = -transposed(parts.S)
-    A[:, own, T, -1] = tau
+    A[:, links, T, F] = -transposed(parts.S)
+    A[:, links, T, -1] = tau
     A[:, after, Z, T] = parts.Pi
     A[:, after, Z, Z] = parts.Y
-    A[:, own, Z, -1] = parts.b
+    A[:, links, Z, -1] = parts.b
     A[:, after, C, T] = parts.inverse
     A[:, after, C, Z] = -parts.inverse @ transposed(parts.S)
     A[..., -1, -1] = 1

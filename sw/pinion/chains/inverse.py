@@ -92,14 +92,14 @@ def forces(at: State, *, method: str, form: str, count: Count | None = None) -> 
     """
     main, branches = at.chain.main, at.chain.branches
     v, a = at.along("qd"), at.along("qdd")
-    v[:, main], a[:, main], own = _motion(at, method, form, count)
+    v[:, main], a[:, main], forces_ = _motion(at, method, form, count)
     zero = np.zeros_like(at.base)
     outwards(at, v[..., None], zero[:, None], branches)
     a[:, branches] += at.drift(v)[:, branches]
     outwards(at, a[..., None], at.base[:, None], branches)
     f = times(at.I, a) + at.gyroscopic(v)
-    if own is not None:
-        f[:, main] = own
+    if forces_ is not None:
+        f[:, main] = forces_
     inwards(at, f[..., None], branches[::-1])
     if "f_tip" in at.wrenches:
         f[:, main[-1]] += at.wrenches["f_tip"]
@@ -120,8 +120,8 @@ def efforts(at: State, f: Array, *, method: str, form: str, count: Count | None 
         E, p = operators.placement(at.X[:, main])
         R = transposed(E)
         R, r = _from_next(R), _from_next(-times(R, p))
-        found = scan(op, (rotation.of(R), r, f[:, main]), method, count, from_tip=True)[-1]
-        tau[:, main] = times(transposed(at.S[main]), found)
+        tip_forces = scan(op, (rotation.of(R), r, f[:, main]), method, count, from_tip=True)[-1]
+        tau[:, main] = times(transposed(at.S[main]), tip_forces)
         return tau
     # Equation 16. The last operand, of F_n = F_(n+1) + F^_n, is folded into the one before.
     k = at.chain.width
@@ -184,8 +184,8 @@ def _motion(
     if form == "affine":
         first = (np.broadcast_to(np.eye(6, dtype=at.dtype), (at.count, 1, 6, 6)), base[..., None])
         v = scan(affine, (X, vel[..., None]), method, count)[1][..., 0]
-        own = acc + times(cross_motion(v), vel)
-        a = scan(affine, folded(affine, (X, own[..., None]), first), method, count)[1][..., 0]
+        terms = acc + times(cross_motion(v), vel)
+        a = scan(affine, folded(affine, (X, terms[..., None]), first), method, count)[1][..., 0]
         return v, a, None
     if form in ("lie", "quaternion"):
         rotation = QUATERNION if form == "quaternion" else MATRIX

@@ -59,7 +59,7 @@ def jsiia(
     M, bias = inertia_and_bias(at, method=method, count=count)
     rest = chain.flat(at["tau"]) - bias
     try:
-        found = solve_positive(M, rest[..., None])[..., 0]
+        qdd = solve_positive(M, rest[..., None])[..., 0]
     except np.linalg.LinAlgError:
         raise DynamicsError(
             f"The joint space inertia of the chain {chain.name!r} with {chain.nv} velocities is "
@@ -69,7 +69,7 @@ def jsiia(
     if count is not None:
         count.steps("Cholesky columns", chain.nv)
         count.steps("substitution rows", 2 * chain.nv)
-    return at.shaped(found)
+    return at.shaped(qdd)
 
 
 def inertia_and_bias(

@@ -260,17 +260,17 @@ def _once(like: Array) -> Array:
 def _turned_products(E: Array) -> Array:
     """(..., 6, 6): products of the components of ``E w`` from those of w."""
     first, second = E[..., _FIRST, :], E[..., _SECOND, :]
-    there = first[..., :, _FIRST] * second[..., :, _SECOND]
-    return np.asarray(there + _once(E) * first[..., :, _SECOND] * second[..., :, _FIRST])
+    crossed = first[..., :, _FIRST] * second[..., :, _SECOND]
+    return np.asarray(crossed + _once(E) * first[..., :, _SECOND] * second[..., :, _FIRST])
 
 
 def _twice_crossed(p: Array) -> Array:
     """(..., 3, 6): ``w x (p x w) = p |w|^2 - w (w . p)`` from the products of w's components."""
     eye = np.eye(3, dtype=p.dtype)
-    own = (1 - _once(p)) * p[..., :, None]
+    diagonal = (1 - _once(p)) * p[..., :, None]
     first, second = eye[:, _FIRST], eye[:, _SECOND]
     along = first * p[..., None, _SECOND] + _once(p) * second * p[..., None, _FIRST]
-    return np.asarray(own - along)
+    return np.asarray(diagonal - along)
 
 
 def _gyroscopic(I: Array) -> Array:  # noqa: E741 - the field's name for it

@@ -33,11 +33,13 @@ def to_pinocchio(chain: Chain, pin: Any) -> Any:
                 f"Joint {i} of the chain {chain.name!r} is neither revolute nor prismatic: only "
                 "these are handed to Pinocchio."
             )
-        made = pin.JointModelRevoluteUnaligned if np.any(turn) else pin.JointModelPrismaticUnaligned
+        joint_model = (
+            pin.JointModelRevoluteUnaligned if np.any(turn) else pin.JointModelPrismaticUnaligned
+        )
         axis = turn if np.any(turn) else shift
         parent = 0 if chain.parent[i] < 0 else numbers[chain.parent[i]]
         placement = pin.SE3(np.array(chain.E[i].T), np.array(chain.r[i]))
-        number = model.addJoint(parent, made(np.array(axis)), placement, f"joint{i}")
+        number = model.addJoint(parent, joint_model(np.array(axis)), placement, f"joint{i}")
         model.appendBodyToJoint(number, _inertia(pin, chain.I[i]), pin.SE3.Identity())
         numbers.append(number)
     return model

@@ -75,13 +75,15 @@ def random_chain(
     if n < 1 or branches < 0:
         raise DynamicsError(f"A chain of {n} links and {branches} side branches is none.")
     rng = np.random.default_rng((seed, n, INERTIAS.index(inertias)))
-    wanted: list[str | int | JointKind] = [joints] * n if isinstance(joints, str) else [*joints]
+    joint_kinds: list[str | int | JointKind] = (
+        [joints] * n if isinstance(joints, str) else [*joints]
+    )
     parent = list(range(-1, n - 1))
     for _ in range(branches):
         at = int(rng.integers(n))
         for _ in range(int(rng.integers(1, 4))):
             parent.append(at)
-            wanted.append("mixed")
+            joint_kinds.append("mixed")
             at = len(parent) - 1
     count = len(parent)
     sizes = _SIZES[inertias]
@@ -90,7 +92,7 @@ def random_chain(
     S = np.zeros((count, 6, 6))
     kinds: list[JointKind | None] = []
     dof = []
-    for i, joint in enumerate(wanted):
+    for i, joint in enumerate(joint_kinds):
         columns, kind = _joint(rng, joint, length[i])
         S[i, :, : columns.shape[1]] = columns
         kinds.append(kind)
@@ -129,17 +131,17 @@ def random_state(chain: Chain, seed: int, batch: int = 1) -> RandomState:
     """Positions anywhere, rates to 1 and accelerations to 10 [rad | m, s]; efforts by ID."""
     rng = np.random.default_rng((seed, chain.nv, batch))
     q = rng.uniform(-1.0, 1.0, (batch, chain.nq))
-    for i, own in enumerate(chain.q_slices):
+    for i, part in enumerate(chain.q_slices):
         kind = chain.kinds[i]
         if kind is None and chain.dof[i] == 1:
             turns = bool(np.any(chain.S[i, :3, 0]))
             # A shift is about as long as the links, or long chains would be longer than they turn.
-            q[:, own] *= np.pi if turns else float(np.linalg.norm(chain.r[i]))
+            q[:, part] *= np.pi if turns else float(np.linalg.norm(chain.r[i]))
         elif kind is JointKind.PLANAR:
             angle = rng.uniform(-np.pi, np.pi, batch)
-            q[:, own.start + 2], q[:, own.start + 3] = np.cos(angle), np.sin(angle)
+            q[:, part.start + 2], q[:, part.start + 3] = np.cos(angle), np.sin(angle)
         elif kind in (JointKind.SPHERICAL, JointKind.FREE_FLYER):
-            q[:, own.stop - 4 : own.stop] = _directions(rng, batch, 4)
+            q[:, part.stop - 4 : part.stop] = _directions(rng, batch, 4)
     qd = rng.uniform(-1.0, 1.0, (batch, chain.nv))
     qdd = rng.uniform(-10.0, 10.0, (batch, chain.nv))
     return RandomState(q, qd, qdd, rnea(chain, q, qd, qdd))
@@ -159,8 +161,8 @@ def _drawn(
 
 
 def _directions(rng: np.random.Generator, count: int, width: int) -> Array:
-    found = rng.normal(size=(count, width))
-    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True))
+    directions = rng.normal(size=(count, width))
+    return np.asarray(directions / np.linalg.norm(directions, axis=1, keepdims=True))
 
 
 def _joint(

@@ -64,16 +64,16 @@ def velocities(at: State) -> Array:
     return _from_base(at, at.along("qd"), np.zeros_like(at.base))
 
 
-def accelerations(at: State, own: Array) -> Array:
+def accelerations(at: State, terms: Array) -> Array:
     """Return the bodies' accelerations with gravity's at the base, (B, bodies, 6).
 
     own : (B, bodies, 6) what each joint adds.
     """
-    return _from_base(at, own, at.base)
+    return _from_base(at, terms, at.base)
 
 
-def _from_base(at: State, own: Array, base: Array) -> Array:
-    result = np.array(own)
+def _from_base(at: State, terms: Array, base: Array) -> Array:
+    result = np.array(terms)
     outwards(at, result[..., None], base[:, None], range(at.chain.bodies))
     return result
 

@@ -100,8 +100,8 @@ def scan(
     """
     check_choice("method", method, METHODS)
     single = isinstance(x, np.ndarray)
-    given = (x,) if isinstance(x, np.ndarray) else tuple(x)
-    heads = {a.shape[: axis + 1] for a in given}
+    elements = (x,) if isinstance(x, np.ndarray) else tuple(x)
+    heads = {a.shape[: axis + 1] for a in elements}
     if len(heads) != 1 or len(next(iter(heads))) <= axis or next(iter(heads))[axis] == 0:
         raise DynamicsError(
             f"The arrays of a scan begin with the shapes {sorted(heads)}: pass one or more of the "
@@ -109,23 +109,23 @@ def scan(
         )
     line = _Line(op, axis, Count() if count is None else count)
     if from_tip:
-        given = line.part(given, slice(None, None, -1))
+        elements = line.part(elements, slice(None, None, -1))
     if method == "blelloch":
-        found = line.blelloch(given, exclusive)
+        scanned = line.blelloch(elements, exclusive)
     else:
         if exclusive:
             # The identity takes the first place, and the last element acts on nothing.
-            first = op.identity(line.part(given, slice(0, 1)))
-            given = line.joined(first, line.part(given, slice(0, -1)))
+            first = op.identity(line.part(elements, slice(0, 1)))
+            elements = line.joined(first, line.part(elements, slice(0, -1)))
         methods = {
             "sequential": line.sequential,
             "hillis_steele": line.hillis_steele,
             "brent_kung": line.brent_kung,
         }
-        found = methods[method](given)
+        scanned = methods[method](elements)
     if from_tip:
-        found = line.part(found, slice(None, None, -1))
-    return found[0] if single else found
+        scanned = line.part(scanned, slice(None, None, -1))
+    return scanned[0] if single else scanned
 
 
 @dataclass(frozen=True)
@@ -139,19 +139,19 @@ class _Line:
     def length(self, x: Elements) -> int:
         return int(x[0].shape[self.axis])
 
-    def at(self, own: slice) -> tuple[slice, ...]:
-        return (*[slice(None)] * self.axis, own)
+    def at(self, span: slice) -> tuple[slice, ...]:
+        return (*[slice(None)] * self.axis, span)
 
-    def part(self, x: Elements, own: slice) -> Elements:
-        return tuple(a[self.at(own)] for a in x)
+    def part(self, x: Elements, span: slice) -> Elements:
+        return tuple(a[self.at(span)] for a in x)
 
     def joined(self, first: Elements, second: Elements) -> Elements:
         pairs = zip(first, second, strict=True)
         return tuple(np.concatenate(pair, axis=self.axis) for pair in pairs)
 
-    def write(self, x: Elements, own: slice, values: Elements) -> None:
+    def write(self, x: Elements, span: slice, values: Elements) -> None:
         for a, value in zip(x, values, strict=True):
-            a[self.at(own)] = value
+            a[self.at(span)] = value
 
     def level(self, newer: Elements, older: Elements) -> Elements:
         self.count.level(self.length(newer))
@@ -160,8 +160,8 @@ class _Line:
     def sequential(self, x: Elements) -> Elements:
         result = tuple(a.copy() for a in x)
         for i in range(1, self.length(x)):
-            own, before = slice(i, i + 1), slice(i - 1, i)
-            self.write(result, own, self.level(self.part(x, own), self.part(result, before)))
+            target, before = slice(i, i + 1), slice(i - 1, i)
+            self.write(result, target, self.level(self.part(x, target), self.part(result, before)))
         return result
 
     def hillis_steele(self, x: Elements) -> Elements:
@@ -187,8 +187,8 @@ class _Line:
         """Give every second element of those at a distance h what lies before it."""
         n = self.length(x)
         if first < n:
-            own, before = slice(first, n, 2 * h), slice(first - h, n - h, 2 * h)
-            self.write(x, own, self.level(self.part(x, own), self.part(x, before)))
+            target, before = slice(first, n, 2 * h), slice(first - h, n - h, 2 * h)
+            self.write(x, target, self.level(self.part(x, target), self.part(x, before)))
 
     def blelloch(self, x: Elements, exclusive: bool) -> Elements:
         n = self.length(x)

@@ -117,10 +117,10 @@ def state_of(
     """
     widths = {name: 6 if name in wrenches else chain.nv for name in arguments}
     widths["q"] = chain.nq
-    given = {name: _numbers(name, x) for name, x in {"q": q, **arguments}.items()}
-    dtype = np.result_type(np.float32, *(x for x in given.values()))
-    batch = given["q"].shape[:-1]
-    for name, x in given.items():
+    numbers = {name: _numbers(name, x) for name, x in {"q": q, **arguments}.items()}
+    dtype = np.result_type(np.float32, *(x for x in numbers.values()))
+    batch = numbers["q"].shape[:-1]
+    for name, x in numbers.items():
         if x.ndim not in (1, 2) or x.shape[-1] != widths[name]:
             width = widths[name]
             raise DynamicsError(
@@ -129,12 +129,12 @@ def state_of(
             )
         if x.shape[:-1] != batch:
             raise DynamicsError(
-                f"{name} has shape {x.shape} but q has {given['q'].shape}: pass one state each, or "
+                f"{name} has shape {x.shape} but q has {numbers['q'].shape}: pass one state each, or "
                 "batches of the same length."
             )
         check_finite(name, x)
-        given[name] = np.asarray(x, dtype).reshape(-1, widths[name])
-    positions = of_unit_length("q", given.pop("q"), rotations_of(chain.kinds, chain.q_slices))
+        numbers[name] = np.asarray(x, dtype).reshape(-1, widths[name])
+    positions = of_unit_length("q", numbers.pop("q"), rotations_of(chain.kinds, chain.q_slices))
     k = chain.width
     used = np.arange(k) < chain.dof[:, None]
     base = np.zeros(6, dtype)
@@ -146,8 +146,8 @@ def state_of(
         S=chain.S[:, :, :k].astype(dtype),
         I=chain.I.astype(dtype),
         unused=np.eye(k, dtype=dtype) * ~used[:, :, None],
-        velocities={name: chain.padded(x) for name, x in given.items() if name not in wrenches},
-        wrenches={name: given[name] for name in wrenches if name in given},
+        velocities={name: chain.padded(x) for name, x in numbers.items() if name not in wrenches},
+        wrenches={name: numbers[name] for name in wrenches if name in numbers},
         base=base,
         armature=rotors[:, :k].astype(dtype),
         batch=batch,
@@ -179,9 +179,9 @@ def _displacements(chain: Chain, q: Array) -> tuple[Array, Array]:
     """R (B, bodies, 3, 3) from body to joint frame, and p (B, bodies, 3), the body's origin."""
     rates = np.zeros((len(q), chain.bodies, chain.width), q.dtype)
     special = []
-    for i, (own, dof) in enumerate(zip(chain.q_slices, chain.dof, strict=True)):
+    for i, (columns, dof) in enumerate(zip(chain.q_slices, chain.dof, strict=True)):
         if chain.kinds[i] is None:
-            rates[:, i, :dof] = q[:, own]
+            rates[:, i, :dof] = q[:, columns]
         else:
             special.append(i)
     R, p = exponential(times(chain.S[:, :, : chain.width].astype(q.dtype), rates))

@@ -144,12 +144,12 @@ def diagonalise(
     check_choice("method", method, METHODS)
     if D.ndim != 4 or D.shape[1] < 1 or D.shape[2] != D.shape[3]:
         raise DynamicsError(f"D has shape {D.shape}, expected (B, n, k, k) with one block or more.")
-    wanted = (D.shape[0], D.shape[1] - 1, *D.shape[2:])
+    expected = (D.shape[0], D.shape[1] - 1, *D.shape[2:])
     for name, blocks in {"U": U, "lower": U if lower is None else lower}.items():
-        if blocks.shape != wanted:
-            raise DynamicsError(f"{name} has shape {blocks.shape}, expected {wanted}.")
-    made = {"oee": _eliminated, "oer": _reduced, "ldl": _swept}[method]
-    forward, backward, left = made(D, U, lower)
+        if blocks.shape != expected:
+            raise DynamicsError(f"{name} has shape {blocks.shape}, expected {expected}.")
+    factorise_ = {"oee": _eliminated, "oer": _reduced, "ldl": _swept}[method]
+    forward, backward, left = factorise_(D, U, lower)
     if count is not None:
         for level in forward:
             count.level(_combines(level))
@@ -171,15 +171,15 @@ def _applied(levels: tuple[Level, ...], R: Array, count: Count | None) -> Array:
     x = R
     for level in levels:
         before, x = x, np.array(x, np.result_type(x, level[0].factor))
-        for one in level:
-            x[:, one.target] -= one.factor @ before[:, one.source]
+        for elimination in level:
+            x[:, elimination.target] -= elimination.factor @ before[:, elimination.source]
         if count is not None:
             count.level(_combines(level))
     return x
 
 
 def _combines(level: Level) -> int:
-    return sum(one.factor.shape[1] for one in level)
+    return sum(elimination.factor.shape[1] for elimination in level)
 
 
 _Made = tuple[tuple[Level, ...], tuple[Level, ...], Array]
@@ -223,9 +223,9 @@ def _reduced(D: Array, U: Array, lower: Array | None) -> _Made:
         before, after = D[:, 0::2][:, : m // 2], D[:, 2::2]
         K = _divided(L[:, 0::2], before, symmetric)
         E = _divided(U[:, 1::2], after, symmetric)
-        kept, former = _places(2 * h - 1, 2 * h, m // 2), _places(h - 1, 2 * h, m // 2)
+        odd, former = _places(2 * h - 1, 2 * h, m // 2), _places(h - 1, 2 * h, m // 2)
         between, later = (_places(i * h - 1, 2 * h, E.shape[1]) for i in (2, 3))
-        forward.append((Elimination(kept, former, K), Elimination(between, later, E)))
+        forward.append((Elimination(odd, former, K), Elimination(between, later, E)))
         if symmetric:
             back = (transposed(K), transposed(E))
         else:
@@ -233,7 +233,7 @@ def _reduced(D: Array, U: Array, lower: Array | None) -> _Made:
                 _inverse_of(before, symmetric)(U[:, 0::2]),
                 _inverse_of(after, symmetric)(L[:, 1::2]),
             )
-        backward.append((Elimination(former, kept, back[0]), Elimination(later, between, back[1])))
+        backward.append((Elimination(former, odd, back[0]), Elimination(later, between, back[1])))
         rest = m // 2 - 1
         D = np.array(D[:, 1::2])
         D -= K @ U[:, 0::2]
@@ -253,10 +253,10 @@ def _swept(D: Array, U: Array, lower: Array | None) -> _Made:
     L = transposed(U) if lower is None else lower
     left = np.array(D)
     for i in range(D.shape[1] - 1):
-        here, after = slice(i, i + 1), slice(i + 1, i + 2)
-        K = _divided(L[:, here], left[:, here], symmetric)
-        back = transposed(K) if symmetric else _inverse_of(left[:, here], False)(U[:, here])
-        left[:, after] -= K @ U[:, here]
-        forward.append((Elimination(after, here, K),))
-        backward.append((Elimination(here, after, back),))
+        pivot, after = slice(i, i + 1), slice(i + 1, i + 2)
+        K = _divided(L[:, pivot], left[:, pivot], symmetric)
+        back = transposed(K) if symmetric else _inverse_of(left[:, pivot], False)(U[:, pivot])
+        left[:, after] -= K @ U[:, pivot]
+        forward.append((Elimination(after, pivot, K),))
+        backward.append((Elimination(pivot, after, back),))
     return tuple(forward), tuple(reversed(backward)), left

@@ -57,8 +57,8 @@ class CpuBackend(Backend):
 
     def __repr__(self) -> str:
         k = self.kernel
-        made = f"{k.dtype.name}, {k.layout}, {k.isa.name}"
-        return f"<CpuBackend {self.function!r} of {self.model!r}: {made}>"
+        settings = f"{k.dtype.name}, {k.layout}, {k.isa.name}"
+        return f"<CpuBackend {self.function!r} of {self.model!r}: {settings}>"
 
     def _repr_html_(self) -> str:
         k = self.kernel

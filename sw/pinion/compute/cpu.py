@@ -130,7 +130,7 @@ def compile(
     dtype, threads = dtype_name(dtype), check_threads(threads)
     model = load(model) if isinstance(model, str) else model
     row = row_of(function, **options)
-    asked = {
+    request = {
         **{"dtype": dtype, "layout": layout, "finite": finite, "threads": threads, "isa": isa},
         **{"check_rotations": check_rotations, "reuse": reuse, "vector": vector},
         **{"compiler": compiler, "cache": cache},
@@ -164,9 +164,9 @@ def compile(
 
     def make(path: Path) -> None:
         progress.step(f"Compiling {row.name} of {model.name} for {machine.name}; {store.lifetime}")
-        made = print_kernel() if text is None else text
+        code = print_kernel() if text is None else text
         compile_library(
-            {"kernel.cpp": made}, out=path, compiler=command, isa=machine, include=(HEADERS,)
+            {"kernel.cpp": code}, out=path, compiler=command, isa=machine, include=(HEADERS,)
         )
 
     runtime = load_runtime(machine, command, store)
@@ -182,7 +182,7 @@ def compile(
         reuse=reuse,
         threads=threads,
         native=Native(runtime, library, address),
-        asked=asked,
+        asked=request,
     )
 
 
@@ -286,8 +286,8 @@ class Compiled:
         self, /, *values: ArrayLike, out: Mapping[str, Any] | None = None, **named: ArrayLike
     ) -> Result:
         """Compute with every check and conversion."""
-        count, single, views, kept = self._inputs(by_name(self.inputs, values, named))
-        arrays = self._outputs(out, count, kept, single=single)
+        count, single, views, converted = self._inputs(by_name(self.inputs, values, named))
+        arrays = self._outputs(out, count, converted, single=single)
         native = self._native
         if native.data:
             views.append(View(native.data, LAYOUT_NUMBERS["blocks"], 0))
@@ -296,7 +296,7 @@ class Compiled:
         flags = flags_for(out, shape)
         if flags is None:
             flags = native.runtime.empty(shape, np.dtype(np.bool_), reuse=self.reuse)
-        elif any(np.may_share_memory(flags, x) for x in (*kept, *arrays.values())):
+        elif any(np.may_share_memory(flags, x) for x in (*converted, *arrays.values())):
             raise InputError(
                 "The array for 'saturated' overlaps an input or a result: give memory of its own."
             )
@@ -304,14 +304,14 @@ class Compiled:
         return written(out, arrays, flags)
 
     def _inputs(
-        self, given: Mapping[str, ArrayLike]
+        self, requests: Mapping[str, ArrayLike]
     ) -> tuple[int, bool, list[View], list[NDArray[Any]]]:
         """Number of samples, whether it is one alone, views of the inputs and what they look at."""
         dtype = np.float32 if self.dtype == np.float32 else np.float64
         if self.layout == "aos":
-            checked = validate_arrays(self.inputs, given, dtype=dtype, finite=self.finite)
+            checked = validate_arrays(self.inputs, requests, dtype=dtype, finite=self.finite)
             check_rotations(self._rotations, checked.arrays, finite=self.finite)
-            kept = [
+            converted = [
                 np.require(checked.arrays[a.name], dtype=dtype, requirements=("C", "A"))
                 for a in self.inputs
             ]
@@ -319,12 +319,12 @@ class Compiled:
                 View(x.ctypes.data, LAYOUT_NUMBERS["aos"], x.size // len(x) if len(x) else 0)
                 if x.ndim > len(a.shape)
                 else View(x.ctypes.data, ONE, 0)
-                for a, x in zip(self.inputs, kept, strict=True)
+                for a, x in zip(self.inputs, converted, strict=True)
             ]
-            return checked.count, checked.single, views, kept
-        named = self._named(given)
+            return checked.count, checked.single, views, converted
+        named = self._named(requests)
         count = count_of(self.layout, named)
-        kept = []
+        converted = []
         for array, values in named:
             flat = values.reshape(-1) if values.flags.c_contiguous else values
             if self.finite and not np.isfinite(flat).all():
@@ -334,38 +334,38 @@ class Compiled:
                     f"'{array.name}' at index [{index}] is {values[where]}: every input must be a "
                     "finite number."
                 )
-            kept.append(self._placed(array, values.astype(dtype, copy=False)))
+            converted.append(self._placed(array, values.astype(dtype, copy=False)))
         samples_first = {
             a.name: np.moveaxis(x, -1, 0 if self.layout == "soa" else 1)
-            for a, x in zip(self.inputs, kept, strict=True)
+            for a, x in zip(self.inputs, converted, strict=True)
             if a.name in self._rotations
         }
         check_rotations(self._rotations, samples_first, finite=self.finite)
-        views = [self._view(a, x) for a, x in zip(self.inputs, kept, strict=True)]
-        return count, False, views, kept
+        views = [self._view(a, x) for a, x in zip(self.inputs, converted, strict=True)]
+        return count, False, views, converted
 
-    def _named(self, given: Mapping[str, ArrayLike]) -> list[tuple[Array, NDArray[Any]]]:
+    def _named(self, requests: Mapping[str, ArrayLike]) -> list[tuple[Array, NDArray[Any]]]:
         """Inputs of ``soa`` and ``blocks`` in order."""
         names = [a.name for a in self.inputs]
-        for name in given:
+        for name in requests:
             if name not in names:
                 raise InputError(
                     f"There is no input array '{name}'; the inputs are {', '.join(names)}."
                 )
-        found = []
+        pairs = []
         for array in self.inputs:
-            if array.name not in given:
+            if array.name not in requests:
                 raise InputError(
                     f"The input array '{array.name}' is missing; give {', '.join(names)}."
                 )
-            values = np.asarray(given[array.name])
+            values = np.asarray(requests[array.name])
             if values.dtype.kind not in "fiu":
                 raise InputError(
                     f"'{array.name}' has the dtype {values.dtype}: give floats or integers, which "
                     f"are converted to {self.dtype.name}."
                 )
-            found.append((array, values))
-        return found
+            pairs.append((array, values))
+        return pairs
 
     def _placed(self, array: Array, values: NDArray[Any]) -> NDArray[Any]:
         """The values where the kernel can read them; the same array where it can already."""
@@ -398,21 +398,21 @@ class Compiled:
             empty = self._native.runtime.empty
             return {n: empty(shape, self.dtype, reuse=self.reuse) for n, shape in shapes.items()}
         check_out(out, self.results)
-        made: dict[str, NDArray[Any]] = {}
+        results: dict[str, NDArray[Any]] = {}
         for array in self.results:
             name = array.name
             values = out[name]
             self._check_output(array, values, shapes[name])
-            for other, what in [(x, "an input") for x in inputs] + [
-                (x, f"the result '{n}'") for n, x in made.items()
+            for other, owner in [(x, "an input") for x in inputs] + [
+                (x, f"the result '{n}'") for n, x in results.items()
             ]:
                 if np.may_share_memory(values, other):
                     raise InputError(
-                        f"The array given for the result '{name}' overlaps {what}: give memory of "
+                        f"The array given for the result '{name}' overlaps {owner}: give memory of "
                         "its own."
                     )
-            made[name] = values
-        return made
+            results[name] = values
+        return results
 
     def _check_output(self, array: Array, values: Any, shape: tuple[int, ...]) -> None:
         name = array.name
@@ -474,7 +474,7 @@ class Kernel(Compiled):
         reuse: bool,
         threads: int,
         native: Native,
-        asked: Mapping[str, Any],
+        options: Mapping[str, Any],
     ) -> None:
         super().__init__(
             title=f"{function.name} of {model.name}",
@@ -489,7 +489,7 @@ class Kernel(Compiled):
             rotations=rotations_of(function.inputs, model) if check_rotations else None,
             reuse=reuse,
         )
-        self._asked = dict(asked)
+        self._asked = dict(options)
         self.model = model
         self.function = function
         if native.runtime.module is not None:
@@ -523,8 +523,8 @@ class Kernel(Compiled):
         return _compiled, (self.model, portable(self.function), self._asked)
 
 
-def _compiled(model: Model, function: PortableFunction, asked: Mapping[str, Any]) -> Kernel:
-    return compile(model, function.function(), **asked)
+def _compiled(model: Model, function: PortableFunction, options: Mapping[str, Any]) -> Kernel:
+    return compile(model, function.function(), **options)
 
 
 def graph_of(model: Model, row: Function) -> Graph:

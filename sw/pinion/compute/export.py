@@ -81,10 +81,10 @@ def export_library(
         When the folder has something in it or cannot be written, the name is none of C, or the
         function does not compile; nothing is left behind then.
     """
-    chosen = identifier(f"{model.name}_{function.name}") if name is None else name
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", chosen):
+    library_name = identifier(f"{model.name}_{function.name}") if name is None else name
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", library_name):
         raise ComputeError(
-            f"'{chosen[:80]}' is no name for a C library: give letters, digits and underscores, a "
+            f"'{library_name[:80]}' is no name for a C library: give letters, digits and underscores, a "
             "letter first."
         )
     unknown = [dtype for dtype in dtypes if dtype not in _TYPES]
@@ -106,7 +106,7 @@ def export_library(
     free = c_names([b.name for b in (*inputs, *results)], _TAKEN)
     named = [replace(b, name=name) for b, name in zip((*inputs, *results), free, strict=True)]
     library = _Library(
-        name=chosen,
+        name=library_name,
         title=f"{function.name} of {model.name}",
         doc=function.doc,
         inputs=tuple(named[: len(inputs)]),
@@ -137,7 +137,7 @@ def export_library(
             reason=reason,
         ) from error
     return {
-        "name": chosen,
+        "name": library_name,
         "files": files,
         "instruction_sets": [isa.name for isa in sets],
         "dtypes": list(dtypes),
@@ -163,29 +163,29 @@ class _Library:
 
     def sources(self, model: Model, function: Function, progress: Progress) -> dict[str, str]:
         """All sources and their headers, by file name."""
-        made = {file: (HEADERS / file).read_text() for file in _RUNTIME}
+        texts = {file: (HEADERS / file).read_text() for file in _RUNTIME}
         progress.step("tracing")
         graph = cpu.graph_of(model, function)
         for isa in self.sets:
             runtime = (HEADERS / "runtime.cpp").read_text()
             macros = "".join(
-                f"#define {macro} {self.name}_{what}_{isa.name}\n"
-                for macro, what in (
+                f"#define {macro} {self.name}_{suffix}_{isa.name}\n"
+                for macro, suffix in (
                     ("PINION_RUN", "run"),
                     ("PINION_RUN_FLAGGED", "run_flagged"),
                     ("PINION_FIRST_NONFINITE", "first_nonfinite"),
                 )
             )
-            made[f"runtime_{isa.name}.cpp"] = f"#define PINION_API\n{macros}{runtime}"
+            texts[f"runtime_{isa.name}.cpp"] = f"#define PINION_API\n{macros}{runtime}"
             for dtype in self.dtypes:
                 progress.step(f"printing {dtype} for {isa.name}")
                 text = cpu.kernel_of(model, function, graph, dtype=dtype, machine=isa).text
                 getter = f"{self.name}_{_TYPES[dtype][1]}_{isa.name}"
-                made[self.unit(dtype, isa)] = (
+                texts[self.unit(dtype, isa)] = (
                     f"#define PINION_API\n#define PINION_GET_KERNEL {getter}\n{text}"
                 )
-        made[f"{self.name}.cpp"] = self.dispatcher()
-        return made
+        texts[f"{self.name}.cpp"] = self.dispatcher()
+        return texts
 
     def write(self, folder: Path, sources: Mapping[str, str]) -> None:
         """All but the compiled library, into a new folder."""
@@ -213,26 +213,26 @@ class _Library:
 
     def arguments(self, dtype: str) -> str:
         kind = _TYPES[dtype][0]
-        given = [f"const {kind} *{b.name}" for b in self.inputs]
-        return ", ".join(["size_t n", *given, *(f"{kind} *{b.name}" for b in self.results)])
+        inputs = [f"const {kind} *{b.name}" for b in self.inputs]
+        return ", ".join(["size_t n", *inputs, *(f"{kind} *{b.name}" for b in self.results)])
 
     def _signatures(self) -> list[tuple[str, str, str]]:
         """Name, arguments and layout of each function."""
-        found = []
+        signatures = []
         for dtype in self.dtypes:
             arguments = f"{self.arguments(dtype)}, unsigned threads"
             suffix = _TYPES[dtype][1]
-            found.append((f"{self.name}_{suffix}", arguments, "PINION_AOS"))
-            found.append((f"{self.name}_blocks_{suffix}", arguments, "PINION_BLOCKS"))
-        return found
+            signatures.append((f"{self.name}_{suffix}", arguments, "PINION_AOS"))
+            signatures.append((f"{self.name}_blocks_{suffix}", arguments, "PINION_BLOCKS"))
+        return signatures
 
     def header(self) -> str:
         lines = []
-        for blocks, what in ((self.inputs, "in"), (self.results, "out")):
+        for blocks, direction in ((self.inputs, "in"), (self.results, "out")):
             for b in blocks:
                 shape = " x ".join(map(str, b.shape)) or "1"
                 unit = comment(b.unit)
-                lines.append(f"     {what:3} {b.name}: {shape}, {unit}")
+                lines.append(f"     {direction:3} {b.name}: {shape}, {unit}")
         arrays = "\n".join(lines)
         blocks = (*self.inputs, *self.results)
         sizes = "".join(
@@ -298,9 +298,9 @@ const char *{self.name}_isa(void);
             cases.append(f'    {{"{isa.name}", {self.name}_run_{isa.name}, {{{row}}}}},')
         choice = []
         for k, isa in enumerate(self.sets):
-            wanted = [f'__builtin_cpu_supports("{f}")' for f in sorted(isa.features)]
-            choice.append(f"  if ({' && '.join(wanted) or 'true'}) return machines[{k}];")
-            if not wanted:
+            tests = [f'__builtin_cpu_supports("{f}")' for f in sorted(isa.features)]
+            choice.append(f"  if ({' && '.join(tests) or 'true'}) return machines[{k}];")
+            if not tests:
                 break
         functions = []
         for name, arguments, layout in self._signatures():
@@ -367,7 +367,7 @@ const char *{self.name}_isa(void) {{ return machine().name; }}
             f"  for (int k = 0; k < N * {_size(b)}; ++k) {b.name}[k] = 0.1 * (k % 7);\n"
             for b in self.inputs
         )
-        shown = self.results[0]
+        first = self.results[0]
         return f"""\
 /* cc example.c -Iinclude -Llib -l{self.name} -Wl,-rpath,'$ORIGIN/lib' -o example */
 #include <stdio.h>
@@ -383,7 +383,7 @@ int main(void) {{
     return 1;
   }}
   printf("%s\\n", {self.name}_isa());
-  for (int k = 0; k < {_size(shown)}; ++k) printf("%.9g\\n", (double){shown.name}[k]);
+  for (int k = 0; k < {_size(first)}; ++k) printf("%.9g\\n", (double){first.name}[k]);
   return 0;
 }}
 """
@@ -391,9 +391,9 @@ int main(void) {{
     def cmake(self) -> str:
         units = "\n".join(f"  src/{file}" for file in [*self.unit_flags(), f"{self.name}.cpp"])
         flags = "\n".join(
-            f'set_source_files_properties(src/{file} PROPERTIES COMPILE_OPTIONS "{";".join(own)}")'
-            for file, own in self.unit_flags().items()
-            if own
+            f'set_source_files_properties(src/{file} PROPERTIES COMPILE_OPTIONS "{";".join(flags)}")'
+            for file, flags in self.unit_flags().items()
+            if flags
         )
         common = " ".join(
             flag for flag in FLAGS if flag not in ("-shared", "-fPIC") and "-std" not in flag

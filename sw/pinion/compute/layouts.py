@@ -78,12 +78,12 @@ def count_of(layout: str, arrays: Sequence[tuple[Array, NDArray[Any]]]) -> int:
     for array, values in arrays:
         if values.ndim != len(array.shape) + (1 if layout == "soa" else 2):
             raise _misfit(layout, array, values)
-        wanted = (
+        expected = (
             (*array.shape, values.shape[-1])
             if layout == "soa"
             else (values.shape[0], *array.shape, BLOCK)
         )
-        if values.shape != wanted:
+        if values.shape != expected:
             raise _misfit(layout, array, values)
         counts[array.name] = values.shape[-1] if layout == "soa" else BLOCK * values.shape[0]
     if len(set(counts.values())) > 1:
@@ -96,10 +96,10 @@ def count_of(layout: str, arrays: Sequence[tuple[Array, NDArray[Any]]]) -> int:
 
 def _misfit(layout: str, array: Array, values: NDArray[Any]) -> InputError:
     axes = ", ".join(map(str, array.shape))
-    wanted = f"({axes}, n)" if layout == "soa" else f"(ceil(n/16), {axes}, 16)"
+    expected = f"({axes}, n)" if layout == "soa" else f"(ceil(n/16), {axes}, 16)"
     return InputError(
         f"'{array.name}' has the shape {values.shape}: the layout '{layout}' wants "
-        f"{wanted.replace('(, ', '(').replace(', , ', ', ')}."
+        f"{expected.replace('(, ', '(').replace(', , ', ', ')}."
     )
 
 

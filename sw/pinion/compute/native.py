@@ -106,12 +106,12 @@ class Runtime:
         ComputeError
             When the runtime refuses.
         """
-        given, made = ((View * len(part))(*part) for part in views)
+        inputs, outputs = ((View * len(part))(*part) for part in views)
         answer = self.library.pinion_run_flagged(
             ctypes.c_void_p(kernel),
             ctypes.c_size_t(count),
-            given,
-            made,
+            inputs,
+            outputs,
             ctypes.c_void_p(flags.ctypes.data),
             ctypes.c_uint(threads),
         )
@@ -189,10 +189,10 @@ def load_kernel(path: Path) -> tuple[ctypes.CDLL, int]:
         address = int(library.pinion_get_kernel())
     except (OSError, AttributeError) as error:
         raise ComputeError(f"The compiled kernel {path} cannot be loaded: {error}.") from None
-    found = KernelStruct.from_address(address)
-    if found.abi != ABI:
+    kernel = KernelStruct.from_address(address)
+    if kernel.abi != ABI:
         raise ComputeError(
-            f"The compiled kernel {path} has the interface {found.abi}, and this Pinion has {ABI}: "
+            f"The compiled kernel {path} has the interface {kernel.abi}, and this Pinion has {ABI}: "
             "compile it again."
         )
     return library, address

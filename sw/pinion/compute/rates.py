@@ -112,22 +112,22 @@ def kernel_case(
             a.name: np.ascontiguousarray(states[a.name][0], dtype=dtype) for a in kernel.inputs
         }
         return Case(partial(kernel, **single), 1, calls=100)
-    given = {}
+    arrays = {}
     for a in kernel.inputs:
         rows = np.resize(states[a.name].astype(dtype), (count, *a.shape))
         if kernel.layout == "blocks":
-            given[a.name] = _aligned_copy(to_blocks(rows))
+            arrays[a.name] = _aligned_copy(to_blocks(rows))
         elif kernel.layout == "soa":
-            given[a.name] = _padded(np.moveaxis(rows, 0, -1))
+            arrays[a.name] = _padded(np.moveaxis(rows, 0, -1))
         else:
-            given[a.name] = _aligned_copy(rows)
+            arrays[a.name] = _aligned_copy(rows)
     if not outputs:
-        return Case(lambda: kernel.run(**given), count)
+        return Case(lambda: kernel.run(**arrays), count)
     out = {}
     for a in kernel.results:
         empty = np.zeros(batch_shape(kernel.layout, a.shape, count), dtype=dtype)
         out[a.name] = _padded(empty) if kernel.layout == "soa" else _aligned_copy(empty)
-    return Case(lambda: kernel.run(out=out, **given), count)
+    return Case(lambda: kernel.run(out=out, **arrays), count)
 
 
 def copy_cases(probe: Probe, kernel: Kernel, count: int) -> dict[str, Case]:
@@ -176,7 +176,7 @@ def rounds_of(
         repetition counts.
     probe : measured in each round as well, under the name ``probe``.
     """
-    found: dict[str, list[float]] = {name: [] for name in cases}
+    times: dict[str, list[float]] = {name: [] for name in cases}
     for case in cases.values():
         case.call()
     for _ in range(rounds):
@@ -185,10 +185,10 @@ def rounds_of(
             end = time.perf_counter() + seconds
             while time.perf_counter() < end:
                 best = min(best, case.time())
-            found[name].append(best)
+            times[name].append(best)
         if probe is not None:
-            found.setdefault("probe", []).append(min(probe() for _ in range(5)))
-    return found
+            times.setdefault("probe", []).append(min(probe() for _ in range(5)))
+    return times
 
 
 def floor_ns(kernel_counts: Mapping[str, int], dtype: str, lanes: int, fma_ns: float) -> float:
@@ -221,9 +221,9 @@ def states_of(model: Model, function: Function, *, seed: int) -> dict[str, NDArr
 def _aligned_copy(values: NDArray[Any]) -> NDArray[Any]:
     memory = np.empty(values.nbytes + 64, dtype=np.uint8)
     start = -memory.ctypes.data % 64
-    made = memory[start : start + values.nbytes].view(values.dtype).reshape(values.shape)
-    made[...] = values
-    return made
+    copy = memory[start : start + values.nbytes].view(values.dtype).reshape(values.shape)
+    copy[...] = values
+    return copy
 
 
 def _padded(values: NDArray[Any]) -> NDArray[Any]:

@@ -147,37 +147,37 @@ class Cache:
         return self._contents(key, make, suffix=".bin")
 
     def _contents(self, key: Mapping[str, Any], make: Callable[[], bytes], *, suffix: str) -> bytes:
-        made: list[bytes] = []
+        contents: list[bytes] = []
 
         def write(path: Path) -> None:
-            if not made:
-                made.append(make())
-            path.write_bytes(made[0])
+            if not contents:
+                contents.append(make())
+            path.write_bytes(contents[0])
 
         try:
-            found = self._entry(key, write, suffix=suffix).read_bytes()
+            content = self._entry(key, write, suffix=suffix).read_bytes()
         except (OSError, StorageError):
-            if not made:
-                made.append(make())
-        return made[0] if made else found
+            if not contents:
+                contents.append(make())
+        return contents[0] if contents else content
 
     def _entry(self, key: Mapping[str, Any], make: Callable[[Path], None], *, suffix: str) -> Path:
         name, content = _name(key, suffix)
-        own: list[OSError] = []
+        write_errors: list[OSError] = []
 
         def watched(path: Path) -> None:
             try:
                 make(path)
             except OSError as error:
                 if error.errno not in _NO_PLACE:
-                    own.append(error)
+                    write_errors.append(error)
                 raise
 
         if self._private is None:
             try:
                 return _obtain(self.folder, name, content=content, make=watched, wait=self.wait)
             except (OSError, StorageError) as error:
-                if error in own:
+                if error in write_errors:
                     raise
                 self._problem = (
                     f"What is compiled lasts for this process only, since the cache folder "
@@ -190,7 +190,7 @@ class Cache:
         try:
             return _obtain(self._private, name, content=content, make=watched, wait=self.wait)
         except (OSError, StorageError) as error:
-            if error in own:
+            if error in write_errors:
                 raise
             raise StorageError(
                 f"What is compiled can be kept neither in '{self.folder}' nor in "
@@ -433,7 +433,7 @@ def _holder(path: Path) -> str:
 def _sweep(folder: Path) -> None:
     """Remove what killed processes left, what nobody has used for months, and what is too much."""
     now = time.time()
-    kept: list[tuple[float, int, Path]] = []
+    libraries: list[tuple[float, int, Path]] = []
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with contextlib.suppress(OSError):
@@ -448,9 +448,9 @@ def _sweep(folder: Path) -> None:
                 elif entry.name.endswith(_METADATA) and age > UNUSED:
                     _forget(path)
                 elif entry.name.endswith(_METADATA):
-                    kept.append((age, _made(path).stat().st_size, path))
+                    libraries.append((age, _made(path).stat().st_size, path))
     room = MOST
-    for _, size, path in sorted(kept):
+    for _, size, path in sorted(libraries):
         room -= size
         if room < 0:
             with contextlib.suppress(OSError):

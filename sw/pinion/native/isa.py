@@ -81,12 +81,12 @@ def named(name: str) -> InstructionSet:
     ------
     ComputeError : there is none of that name, or this machine does not run it.
     """
-    known = {isa.name: isa for isa in INSTRUCTION_SETS}
-    if name not in known:
+    by_name = {isa.name: isa for isa in INSTRUCTION_SETS}
+    if name not in by_name:
         raise ComputeError(
-            f"There is no instruction set '{name}': choose one of {', '.join(known)}."
+            f"There is no instruction set '{name}': choose one of {', '.join(by_name)}."
         )
-    isa, runs = known[name], available()
+    isa, runs = by_name[name], available()
     if isa not in runs:
         machine, features = processor()
         alien = isa.machine != machine

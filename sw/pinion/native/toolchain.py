@@ -98,9 +98,9 @@ def find_compiler(choice: str | None = None) -> Compiler:
     if choice is not None:
         return _chosen(choice)
     for name in ("c++", "g++", "clang++"):
-        found = shutil.which(name)
-        if found is not None:
-            return _compiler((found,))
+        path = shutil.which(name)
+        if path is not None:
+            return _compiler((path,))
     zig = _zig()
     if zig is not None:
         return _compiler((zig, "c++"))
@@ -156,8 +156,8 @@ def compile_library(
     out = Path(os.path.abspath(out))
     macros = [f"-D{name}={text}" if text else f"-D{name}" for name, text in (defines or {}).items()]
     folders = [f"-I{os.path.abspath(folder)}" for folder in include]
-    own = _ZIG if compiler.family == "zig" else ()
-    flags = [*FLAGS, *own, *isa.flags, *macros, *folders, *extra_flags]
+    family_flags = _ZIG if compiler.family == "zig" else ()
+    flags = [*FLAGS, *family_flags, *isa.flags, *macros, *folders, *extra_flags]
     # Largest first: no long one is left over for the end.
     units.sort(key=lambda name: len(sources[name]), reverse=True)
     deadline = time.monotonic() + timeout
@@ -237,14 +237,14 @@ class _Run:
                     name, arguments = waiting.pop()
                     running[self._start(arguments)] = (name, bytearray())
                 ended = [process for process in running if process.poll() is not None]
-                busy = [process for process, (_, said) in running.items() if _read(process, said)]
+                busy = [process for process, (_, log) in running.items() if _read(process, log)]
                 for process in ended:
-                    name, said = running.pop(process)
+                    name, log = running.pop(process)
                     _close(process)
                     if process.returncode < 0:
                         _stop(process)  # a compiler that was killed leaves what it had started
                     if process.returncode != 0:
-                        text = said.decode(errors="replace")
+                        text = log.decode(errors="replace")
                         raise self._refusal(name, text, status=process.returncode)
                 if ended:
                     continue
@@ -296,16 +296,16 @@ class _Run:
         os.set_blocking(process.stdout.fileno(), False)
         return process
 
-    def _refusal(self, name: str, said: str, *, status: int) -> ComputeError:
-        reason = _reason(said, status=status)
-        no_room = _NO_ROOM.search(said)
+    def _refusal(self, name: str, log: str, *, status: int) -> ComputeError:
+        reason = _reason(log, status=status)
+        no_room = _NO_ROOM.search(log)
         if no_room is not None:
             return StorageError(
                 f"The compiler '{self.compiler}' could not write its files in "
                 f"'{self.folder.parent}' ({no_room[0]}): make room there, or take another folder.",
                 reason=no_room[0],
             )
-        if status < 0 or "terminated program" in said:
+        if status < 0 or "terminated program" in log:
             return ComputeError(
                 f"The compiler '{self.compiler}' died at {name} ({reason}): see that it has memory "
                 "enough, or choose another one."
@@ -319,7 +319,7 @@ class _Run:
 class _Signs:
     """What a thread and who waits for it tell each other; each is set once, by one side."""
 
-    go = stop = done = False
+    go = stop = finished = False
     raised: BaseException | None = None
 
 
@@ -346,18 +346,18 @@ def _undisturbed(work: Callable[[_Signs], None]) -> None:
         except BaseException as error:
             signs.raised = error
         finally:
-            signs.done = True
+            signs.finished = True
             bell.release()
 
     try:
         # Interrupted here, there may be a thread or not. It does nothing before it is told to.
         _thread.start_new_thread(body, ())
         signs.go = True
-        while not signs.done:
+        while not signs.finished:
             bell.acquire(timeout=0.05)
     finally:
         signs.stop = True
-        while signs.go and not signs.done:
+        while signs.go and not signs.finished:
             bell.acquire(timeout=0.05)
     error, signs.raised = signs.raised, None
     try:
@@ -383,20 +383,20 @@ def _chosen(choice: str) -> Compiler:
                 "`pip install ziglang`, or choose g++ or clang++."
             )
         return _compiler((zig, "c++"))
-    found = shutil.which(words[0])
-    if found is None:
+    path = shutil.which(words[0])
+    if path is None:
         raise ComputeError(
             f"There is no compiler '{words[0]}' on the search path: give the name or the path of "
             "a C++ compiler such as g++, clang++ or zig."
         )
-    return _compiler((found, *words[1:]))
+    return _compiler((path, *words[1:]))
 
 
 def _zig() -> str | None:
     """Zig on the search path, or the one in the Python package ``ziglang``."""
-    found = shutil.which("zig")
-    if found is not None:
-        return found
+    path = shutil.which("zig")
+    if path is not None:
+        return path
     package = importlib.util.find_spec("ziglang")
     if package is None or package.origin is None:
         return None
@@ -437,10 +437,10 @@ def _family(command: tuple[str, ...]) -> Family:
 def _version_text(command: tuple[str, ...]) -> str:
     # Zig's c++ speaks of the clang inside; its own version stands in another command.
     zig = Path(os.path.realpath(command[0])).name == "zig"
-    asked = (command[0], "version") if zig else (*command, "--version")
+    version_command = (command[0], "version") if zig else (*command, "--version")
     try:
-        done = subprocess.run(
-            asked,
+        completed = subprocess.run(
+            version_command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=20.0,
@@ -449,7 +449,7 @@ def _version_text(command: tuple[str, ...]) -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    return ("zig " if zig else "") + done.stdout.decode(errors="replace")
+    return ("zig " if zig else "") + completed.stdout.decode(errors="replace")
 
 
 def _link_flags(compiler: Compiler) -> tuple[str, ...]:
@@ -476,14 +476,14 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _read(process: subprocess.Popen[bytes], said: bytearray) -> bool:
+def _read(process: subprocess.Popen[bytes], log: bytearray) -> bool:
     """Append what a process has printed since, at least what a pipe holds; whether it was any."""
     size = 0
     with contextlib.suppress(BlockingIOError):
         assert process.stdout is not None
         while size < _PIPE_BYTES and (part := os.read(process.stdout.fileno(), 1 << 16)):
             size += len(part)
-            said += part[: max(_LOG_BYTES - len(said), 0)]
+            log += part[: max(_LOG_BYTES - len(log), 0)]
     return size > 0
 
 
@@ -492,16 +492,16 @@ def _close(process: subprocess.Popen[bytes]) -> None:
     process.stdout.close()
 
 
-def _reason(said: str, *, status: int) -> str:
+def _reason(log: str, *, status: int) -> str:
     """The first error in a compiler's output, or how it ended."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
     if status < 0:
         return _signal(-status)
     # What g++ says of a linker comes behind what the linker says itself.
     errors = [line for line in lines if "error:" in line and "ld returned" not in line]
     errors += [line for line in lines if "undefined" in line]
-    chosen = (errors or lines or [f"exit status {status}"])[0]
-    return chosen if len(chosen) <= 300 else f"{chosen[:297]}..."
+    reason = (errors or lines or [f"exit status {status}"])[0]
+    return reason if len(reason) <= 300 else f"{reason[:297]}..."
 
 
 def _signal(number: int) -> str:

@@ -45,14 +45,14 @@ Built = Callable[..., kernels.ChainKernel]
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache for this module: nothing is found that an earlier run has compiled."""
     return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(scope="module")
-def built(kept: Path) -> Built:
-    return partial(kernels.compile, cache=kept)
+def built(cache_folder: Path) -> Built:
+    return partial(kernels.compile, cache=cache_folder)
 
 
 def given(function: str, state: RandomState, dtype: Any = "float64") -> dict[str, Array]:
@@ -65,11 +65,11 @@ def expected(chain: Chain, function: str, arguments: dict[str, Array], dtype: An
     return model(chain, *(x.astype(dtype) for x in arguments.values()))
 
 
-def error(found: Array, right: Array) -> Array:
+def error(values: Array, right: Array) -> Array:
     """Of each robot's result, relative to its largest element; (B,)."""
-    assert found.shape == right.shape
-    assert np.isfinite(found).all()
-    distance = np.abs(found - right).max(axis=-1) / np.abs(right).max(axis=-1)
+    assert values.shape == right.shape
+    assert np.isfinite(values).all()
+    distance = np.abs(values - right).max(axis=-1) / np.abs(right).max(axis=-1)
     return np.asarray(distance, np.float64)
 
 
@@ -78,9 +78,9 @@ def assert_exact(
 ) -> None:
     """To 1e-13 for inverse dynamics; to 1e-11 or ten times the float model's error for others."""
     right = expected(chain, function, arguments)
-    own = error(expected(chain, function, arguments, np.float64), right).max()
-    found = error(built(chain, function, **options)(**arguments), right).max()
-    assert found < (1e-13 if function == "rnea" else max(1e-11, 10 * own))
+    model_error = error(expected(chain, function, arguments, np.float64), right).max()
+    kernel_error = error(built(chain, function, **options)(**arguments), right).max()
+    assert kernel_error < (1e-13 if function == "rnea" else max(1e-11, 10 * model_error))
 
 
 @pytest.mark.parametrize("name", CHAINS)
@@ -111,9 +111,9 @@ def test_float_has_the_errors_of_its_table(built: Built, function: str) -> None:
         for seed in range(3):
             chain = random_chain(n, seed, inertias="arm")
             arguments = given(function, random_state(chain, seed, 20), np.float32)
-            found = built(chain, function, dtype="float32")(**arguments)
-            assert found.dtype == np.float32
-            errors.append(error(found, expected(chain, function, arguments)))
+            result = built(chain, function, dtype="float32")(**arguments)
+            assert result.dtype == np.float32
+            errors.append(error(result, expected(chain, function, arguments)))
         assert np.median(errors) < limit, n
 
 
@@ -122,8 +122,8 @@ def test_long_chains(built: Built, function: str) -> None:
     chain = random_chain(200, 3, inertias="arm")
     arguments = given(function, random_state(chain, 3, 2))
     right = expected(chain, function, arguments)
-    found = error(built(chain, function)(**arguments), right).max()
-    assert found < (1e-12 if function == "rnea" else 1e-8)
+    largest_error = error(built(chain, function)(**arguments), right).max()
+    assert largest_error < (1e-12 if function == "rnea" else 1e-8)
 
 
 @pytest.mark.slow
@@ -138,8 +138,8 @@ def test_chains_of_every_length(built: Built, function: str, n: int, inertias: s
         chain = random_chain(n, seed, inertias=inertias)
         arguments = given(function, random_state(chain, seed, 1))
         right = expected(chain, function, arguments)
-        found = error(built(chain, function)(**arguments), right).max()
-        assert found < limit, seed
+        largest_error = error(built(chain, function)(**arguments), right).max()
+        assert largest_error < limit, seed
 
 
 def test_refinement_brings_constraint_forces_to_the_errors_of_aba(built: Built) -> None:
@@ -163,9 +163,9 @@ def test_a_robot_does_not_depend_on_its_batch(built: Built, function: str, dtype
         assert np.shares_memory(kernel(out=out[:count], **part), out)
         np.testing.assert_array_equal(out[:count], whole[:count])
         np.testing.assert_array_equal(out[count], 7.0)
-    one = kernel(**{name: x[5] for name, x in arguments.items()})
-    assert one.shape == (chain.nv,)
-    np.testing.assert_array_equal(one, whole[5])
+    single = kernel(**{name: x[5] for name, x in arguments.items()})
+    assert single.shape == (chain.nv,)
+    np.testing.assert_array_equal(single, whole[5])
     for threads in (1, 2, 5):
         again = built(chain, function, dtype=dtype, threads=threads)
         np.testing.assert_array_equal(again(**arguments), whole)
@@ -184,14 +184,14 @@ def test_layouts_and_one_array_for_all(built: Built) -> None:
     arguments = given("aba", random_state(chain, 4, 37))
     right = built(chain, "aba")(**arguments)
     blocks = built(chain, "aba", layout="blocks")
-    made = blocks(**{name: to_blocks(x) for name, x in arguments.items()})
-    np.testing.assert_array_equal(from_blocks(made, 37), right)
+    result = blocks(**{name: to_blocks(x) for name, x in arguments.items()})
+    np.testing.assert_array_equal(from_blocks(result, 37), right)
     rows = built(chain, "aba", layout="soa")
-    made = rows(**{name: np.ascontiguousarray(x.T) for name, x in arguments.items()})
-    np.testing.assert_array_equal(made.T, right)
+    result = rows(**{name: np.ascontiguousarray(x.T) for name, x in arguments.items()})
+    np.testing.assert_array_equal(result.T, right)
     q, qd = arguments["q"][3], arguments["qd"][3]
-    found = built(chain, "aba")(q=q, qd=qd, tau=arguments["tau"])
-    np.testing.assert_array_equal(found[3], right[3])
+    qdd = built(chain, "aba")(q=q, qd=qd, tau=arguments["tau"])
+    np.testing.assert_array_equal(qdd[3], right[3])
 
 
 def test_nan_stays_with_its_robot(built: Built) -> None:
@@ -199,9 +199,9 @@ def test_nan_stays_with_its_robot(built: Built) -> None:
     arguments = given("rnea", random_state(chain, 4, 20))
     right = built(chain, "rnea")(**arguments)
     arguments["qd"][4, 2] = np.nan
-    found = built(chain, "rnea")(**arguments)
-    assert np.isnan(found[4]).any()
-    np.testing.assert_array_equal(np.delete(found, 4, 0), np.delete(right, 4, 0))
+    tau = built(chain, "rnea")(**arguments)
+    assert np.isnan(tau[4]).any()
+    np.testing.assert_array_equal(np.delete(tau, 4, 0), np.delete(right, 4, 0))
     with pytest.raises(InputError, match=r"'qd' at index \[4, 2\] is nan"):
         built(chain, "rnea", finite=True)(**arguments)
 
@@ -344,7 +344,7 @@ def test_requests_that_do_not_fit(built: Built) -> None:
     assert kernel(**{name: x[:0] for name, x in good.items()}).shape == (0, 3)
 
 
-def test_times_stand_beside_pinocchio(kept: Path) -> None:
+def test_times_stand_beside_pinocchio(cache_folder: Path) -> None:
     rows = chain_times(
         random_chain(3, 1, inertias="arm"),
         pinocchio=pin,
@@ -353,10 +353,10 @@ def test_times_stand_beside_pinocchio(kept: Path) -> None:
         robots=20,
         rounds=1,
         seconds=0.0,
-        cache=kept,
+        cache=cache_folder,
     )
-    found = [(row["by"], row["function"]) for row in rows]
-    assert found == [
+    listed = [(row["by"], row["function"]) for row in rows]
+    assert listed == [
         ("Pinion", "rnea"),
         ("Pinion", "jsiia"),
         ("Pinocchio, loop", "rnea"),

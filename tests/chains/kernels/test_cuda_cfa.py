@@ -56,38 +56,38 @@ def run(tmp_path_factory: pytest.TempPathFactory, compiler: Compiler) -> Run:
     host = HostKernels(texts, folder=tmp_path_factory.mktemp("cfa"), compiler=compiler)
 
     def run(name: str, robots: Robots, seed: int = 0) -> np.ndarray:
-        made = kernel_of(name, robots.q.shape[1], len(robots.q))
-        return launched(host, made, robots, KERNELS[name][2], seed=seed)["qdd"]
+        kernel = kernel_of(name, robots.q.shape[1], len(robots.q))
+        return launched(host, kernel, robots, KERNELS[name][2], seed=seed)["qdd"]
 
     return run
 
 
-def assert_exact(found: np.ndarray, robots: Robots) -> None:
+def assert_exact(qdd: np.ndarray, robots: Robots) -> None:
     """Hold every error to 1e-11, or to ten times the largest `floor` of `robots` if that is more.
 
     All robots have one bound, the largest floor and not their own: rounding errors of a robot's
     articulated bodies may cancel, and those of a kernel, which multiplies and adds in another
     order, need not cancel in the same robot.
     """
-    errors = robots.errors(found)
+    errors = robots.errors(qdd)
     allowed = max(1e-11, 10 * robots.floor.max())
     assert errors.max() <= allowed, (robots.q.shape, errors.max(), allowed)
 
 
 @cache
-def drawn(n: int, count: int) -> Robots:
+def robots_of(n: int, count: int) -> Robots:
     return random_robots(n, count, seed=n)
 
 
 def assert_exact_on(run: Run, name: str, n: int, count: int) -> None:
-    robots = drawn(n, max(8, count))
+    robots = robots_of(n, max(8, count))
     if KERNELS[name][1] is GRID:  # which computes one robot
         parts = [robots.one(k) for k in range(count)]
-        found = np.concatenate([run(name, part, k) for k, part in enumerate(parts)])
+        qdd = np.concatenate([run(name, part, k) for k, part in enumerate(parts)])
     else:
-        found = run(name, robots, n)
-    exact = replace(robots, qdd=robots.qdd[: len(found)])
-    assert_exact(found, exact)
+        qdd = run(name, robots, n)
+    exact = replace(robots, qdd=robots.qdd[: len(qdd)])
+    assert_exact(qdd, exact)
 
 
 # 200 robots a kernel.

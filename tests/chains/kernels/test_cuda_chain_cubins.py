@@ -23,16 +23,16 @@ QUICK = {
 
 
 def kernels() -> dict[str, KernelSource]:
-    found = {}
+    by_name = {}
     for n in (32, 100, 1500):
         for function, methods in METHODS.items():
             for method in methods:
                 if (n > 100 and method == "jsiia") or method.startswith(("cfa", "two_streams")):
                     continue  # the latter are in test_cuda_cfa_cubins.py
                 for dtype in ("float32", "float64"):
-                    made = cuda.source(n, function, method=method, dtype=dtype)
-                    found.update({kernel.name: kernel for kernel in made.kernels})
-    return found
+                    source = cuda.source(n, function, method=method, dtype=dtype)
+                    by_name.update({kernel.name: kernel for kernel in source.kernels})
+    return by_name
 
 
 def cases() -> list[Any]:

@@ -59,7 +59,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory, compiled: dict[str, HostKer
         )
         assert (len(source.kernels) > 1 and source.workspace > 0) == several
         device = HostDevice(tmp_path_factory.mktemp("device"), memory=memory, compiled=compiled)
-        made = CudaKernel(
+        kernel = CudaKernel(
             model=model,
             function=row,
             source=source,
@@ -70,26 +70,26 @@ def opened(tmp_path_factory: pytest.TempPathFactory, compiled: dict[str, HostKer
             graphs=graphs,
             check_rotations=check_rotations,
         )
-        return made, device
+        return kernel, device
 
     return open_kernel
 
 
 def states(count: int, seed: int = 4) -> dict[str, np.ndarray]:
-    return drawn(MODEL, ROW, count, seed)
+    return sampled(MODEL, ROW, count, seed)
 
 
-def drawn(model: Model, row: Function, count: int, seed: int) -> dict[str, np.ndarray]:
-    found = sample(model, row, count, distribution="reference", seed=seed)
-    return {name: values.astype(np.float64) for name, values in found.items()}
+def sampled(model: Model, row: Function, count: int, seed: int) -> dict[str, np.ndarray]:
+    arrays = sample(model, row, count, distribution="reference", seed=seed)
+    return {name: values.astype(np.float64) for name, values in arrays.items()}
 
 
-def wanted(given: dict[str, np.ndarray]) -> np.ndarray:
-    return ROW.evaluate(MODEL, given)["tau"]
+def expected_tau(inputs: dict[str, np.ndarray]) -> np.ndarray:
+    return ROW.evaluate(MODEL, inputs)["tau"]
 
 
-def close(found: np.ndarray, right: np.ndarray) -> bool:
-    return bool(np.max(np.abs(found - right)) <= 1e-12 * np.max(np.abs(right)))
+def close(values: np.ndarray, right: np.ndarray) -> bool:
+    return bool(np.max(np.abs(values - right)) <= 1e-12 * np.max(np.abs(right)))
 
 
 class There:

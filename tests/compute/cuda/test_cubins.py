@@ -34,14 +34,14 @@ OTHERS = [a for a in ARCHITECTURES if a not in ("sm_75", "sm_90")]
 
 def cases() -> list[Any]:
     """Robot, function, architecture; slow but for one GPU, and both for the largest gradients."""
-    found = []
+    parameters = []
     for robot, name in CASES:
         for architecture in ("sm_75", "sm_90"):
             quick = robot == "iiwa14" and architecture == "sm_90"
             quick = quick and name in ("rnea", "minv", "aba", "fd_derivatives")
             marks = () if quick and name not in NEW else (pytest.mark.slow,)
-            found.append(pytest.param(robot, name, architecture, marks=marks))
-    return found
+            parameters.append(pytest.param(robot, name, architecture, marks=marks))
+    return parameters
 
 
 def compiled(
@@ -120,12 +120,12 @@ def test_steps_of_a_solver_compile(robot: str, step: str) -> None:
 
 
 def test_compiling_is_told_once(tmp_path: Path) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     text = 'extern "C" __global__ void here() {}'
     for _ in range(2):
-        compiled = Kept(Cache(tmp_path), Progress(told.append))("here", text, "sm_90")
+        compiled = Kept(Cache(tmp_path), Progress(messages.append))("here", text, "sm_90")
         assert compiled[:4] == b"\x7fELF"
-    assert told == ["Compiling here for sm_90; it is kept for later"]
+    assert messages == ["Compiling here for sm_90; it is kept for later"]
 
 
 @pytest.mark.parametrize("architecture", [pytest.param("sm_75", marks=pytest.mark.slow), "sm_90"])
@@ -152,9 +152,9 @@ def test_other_architectures_and_layouts(architecture: str, layout: str) -> None
 @pytest.mark.parametrize("architecture", some(["sm_75", "sm_90"], ("sm_90",)))
 @pytest.mark.parametrize("name", some(["fd_derivatives", LINKS.name], (LINKS.name,)))
 def test_blocks_that_compute_a_sample(architecture: str, dtype: str, name: str) -> None:
-    made = cooperative.source(load("iiwa14"), name, dtype=dtype)
-    cubin = compile_cubin(made.text, architecture=architecture, names=[made.name])
-    usage = cubin.usage[made.name]
+    source = cooperative.source(load("iiwa14"), name, dtype=dtype)
+    cubin = compile_cubin(source.text, architecture=architecture, names=[source.name])
+    usage = cubin.usage[source.name]
     assert (usage.spill_stores, usage.spill_loads) == (0, 0)
     assert usage.registers <= 128
 

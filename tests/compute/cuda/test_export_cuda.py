@@ -111,13 +111,13 @@ class View(ctypes.Structure):
 
 def views(arrays: list[np.ndarray], layout: str) -> Any:
     """`Inputs` or `Results` of arrays (n, ...), or for soa (..., n)."""
-    made = []
+    members = []
     for array in arrays:
         if layout == "aos":
-            made.append(View(array.ctypes.data, array[0].size, 1))
+            members.append(View(array.ctypes.data, array[0].size, 1))
         else:
-            made.append(View(array.ctypes.data, 1, array.shape[-1]))
-    return _struct(View, made)
+            members.append(View(array.ctypes.data, 1, array.shape[-1]))
+    return _struct(View, members)
 
 
 def _struct(kind: Any, values: list[Any]) -> Any:
@@ -125,8 +125,8 @@ def _struct(kind: Any, values: list[Any]) -> Any:
 
 
 def states(name: str, dtype: str) -> dict[str, np.ndarray]:
-    drawn = sample(load("iiwa14"), function(name), COUNT, distribution="reference", seed=5)
-    return {key: np.ascontiguousarray(values.astype(dtype)) for key, values in drawn.items()}
+    samples = sample(load("iiwa14"), function(name), COUNT, distribution="reference", seed=5)
+    return {key: np.ascontiguousarray(values.astype(dtype)) for key, values in samples.items()}
 
 
 def launched(kernels: HostKernels, name: str, shared: int, threads: int, args: list[Any]) -> None:
@@ -150,46 +150,48 @@ def test_every_layout_and_a_cost(tmp_path: Path, name: str, dtype: str) -> None:
     model, row = load("iiwa14"), function(name)
     out = tmp_path / "out"
     kernels = on_host(out, exported(out, name, dtype))
-    made = export_header(model, row, folder=out, dtype=dtype, name="arm")
-    shared, threads = made["shared_bytes"], made["threads"]
+    record = export_header(model, row, folder=out, dtype=dtype, name="arm")
+    shared, threads = record["shared_bytes"], record["threads"]
     assert (shared > 0) == (name == "rnea_derivatives")  # whose values are too many for registers
-    given = states(name, dtype)
-    wanted = cpu.compile(model, row, dtype=dtype, threads=1, cache=tmp_path / "cache")(**given)
-    arrays = [given[b.name] for b in row.inputs]
+    inputs = states(name, dtype)
+    expected = cpu.compile(model, row, dtype=dtype, threads=1, cache=tmp_path / "cache")(**inputs)
+    arrays = [inputs[b.name] for b in row.inputs]
     shapes = [b.dims(model) for b in row.results]
     fused = isa.best().name != "portable"
 
-    def same(found: list[np.ndarray]) -> None:
-        for values, block in zip(found, row.results, strict=True):
+    def same(results: list[np.ndarray]) -> None:
+        for values, block in zip(results, row.results, strict=True):
             assert np.isfinite(values).all()
             if fused:
-                assert values.tobytes() == np.ascontiguousarray(wanted[block.name]).tobytes()
+                assert values.tobytes() == np.ascontiguousarray(expected[block.name]).tobytes()
             else:
-                assert np.allclose(values, wanted[block.name], rtol=1e-4, atol=1e-4)
+                assert np.allclose(values, expected[block.name], rtol=1e-4, atol=1e-4)
 
-    found = [np.full((COUNT, *shape), np.nan, dtype) for shape in shapes]
-    launched(kernels, "strided", shared, threads, [views(arrays, "aos"), views(found, "aos")])
-    same(found)
+    results = [np.full((COUNT, *shape), np.nan, dtype) for shape in shapes]
+    launched(kernels, "strided", shared, threads, [views(arrays, "aos"), views(results, "aos")])
+    same(results)
     turned = [np.ascontiguousarray(np.moveaxis(a, 0, -1)) for a in arrays]
-    found = [np.full((*shape, COUNT), np.nan, dtype) for shape in shapes]
-    launched(kernels, "strided", shared, threads, [views(turned, "soa"), views(found, "soa")])
-    same([np.ascontiguousarray(np.moveaxis(f, -1, 0)) for f in found])
+    results = [np.full((*shape, COUNT), np.nan, dtype) for shape in shapes]
+    launched(kernels, "strided", shared, threads, [views(turned, "soa"), views(results, "soa")])
+    same([np.ascontiguousarray(np.moveaxis(f, -1, 0)) for f in results])
     blocks = [to_blocks(a) for a in arrays]
-    found = [np.full((-(-COUNT // 16), *shape, 16), np.nan, dtype) for shape in shapes]
+    results = [np.full((-(-COUNT // 16), *shape, 16), np.nan, dtype) for shape in shapes]
     pointers = [
-        _struct(ctypes.c_void_p, [a.ctypes.data for a in group]) for group in (blocks, found)
+        _struct(ctypes.c_void_p, [a.ctypes.data for a in group]) for group in (blocks, results)
     ]
     launched(kernels, "blocks", shared, threads, pointers)
     same(
         [
             np.ascontiguousarray(np.moveaxis(f, -1, 1).reshape(-1, *f.shape[1:-1])[:COUNT])
-            for f in found
+            for f in results
         ]
     )
 
     costs = np.full(COUNT, np.nan, dtype)
     launched(kernels, "costs", shared, threads, [views(arrays, "aos"), costs])
-    first = row.evaluate(model, {k: v.astype(float) for k, v in given.items()})[row.results[0].name]
+    first = row.evaluate(model, {k: v.astype(float) for k, v in inputs.items()})[
+        row.results[0].name
+    ]
     squares = (first.reshape(COUNT, -1) ** 2).sum(axis=1)
     assert np.allclose(costs, squares, rtol=1e-10 if dtype == "float64" else 1e-4)
 
@@ -198,14 +200,14 @@ def test_every_layout_and_a_cost(tmp_path: Path, name: str, dtype: str) -> None:
 def test_five_steps_of_semi_implicit_euler(tmp_path: Path, dtype: str, tolerance: float) -> None:
     model, row = load("iiwa14"), function("aba")
     kernels = on_host(tmp_path, exported(tmp_path, "aba", dtype))
-    given = states("aba", dtype)
+    inputs = states("aba", dtype)
     real = ctypes.c_double if dtype == "float64" else ctypes.c_float
     ends = [np.full((COUNT, 7), np.nan, dtype) for _ in range(2)]
-    arrays = [given[b.name] for b in row.inputs]
+    arrays = [inputs[b.name] for b in row.inputs]
     step = 0.01
     args = [views(arrays, "aos"), ctypes.c_int(5), real(step), *ends]
     launched(kernels, "roll", 0, 128, args)
-    q, qd, tau = (given[key].astype(float) for key in ("q", "qd", "tau"))
+    q, qd, tau = (inputs[key].astype(float) for key in ("q", "qd", "tau"))
     begin = qd.copy()
     for _ in range(5):
         qd = qd + step * row.evaluate(model, {"q": q, "qd": qd, "tau": tau})["qdd"]
@@ -235,7 +237,7 @@ def test_the_example_compiles_with_nvcc(tmp_path: Path) -> None:
     if nvcc is None:
         pytest.skip("there is no nvcc on this machine")
     export_header(load("two_link"), function("aba"), folder=tmp_path)
-    done = subprocess.run(
+    completed = subprocess.run(
         [nvcc, "-std=c++17", "-fmad=false", "-Xcompiler", "-Wall,-Wextra", "-c", "example.cu"],
         cwd=tmp_path / "example",
         capture_output=True,
@@ -243,7 +245,7 @@ def test_the_example_compiles_with_nvcc(tmp_path: Path) -> None:
         timeout=LIMIT,
         check=False,
     )
-    assert done.returncode == 0 and "warning" not in done.stderr, done.stderr
+    assert completed.returncode == 0 and "warning" not in completed.stderr, completed.stderr
 
 
 def test_two_headers_go_into_one_file(tmp_path: Path) -> None:
@@ -262,9 +264,9 @@ def test_two_headers_go_into_one_file(tmp_path: Path) -> None:
     )
     (tmp_path / "library").mkdir()
     kernels = HostKernels(text, folder=tmp_path / "library", include=[tmp_path])
-    found = np.zeros(2, np.float32)
-    kernels.launch("both", 1, 1, 0, [found], seed=1)
-    assert np.allclose(found, [5, 6], rtol=1e-4)
+    sums = np.zeros(2, np.float32)
+    kernels.launch("both", 1, 1, 0, [sums], seed=1)
+    assert np.allclose(sums, [5, 6], rtol=1e-4)
 
 
 def test_arrays_are_where_their_layout_says(tmp_path: Path) -> None:
@@ -283,15 +285,15 @@ extern "C" __global__ void aos(long long n, const double *q, const double *qd, c
 """
     (tmp_path / "library").mkdir()
     kernels = HostKernels(text, folder=tmp_path / "library", include=[tmp_path])
-    given = sample(model, row, COUNT, distribution="reference", seed=5)
-    wanted = row.evaluate(model, given)["tau"]
-    rows = [np.ascontiguousarray(given[b.name], dtype=float) for b in row.inputs]
+    inputs = sample(model, row, COUNT, distribution="reference", seed=5)
+    expected = row.evaluate(model, inputs)["tau"]
+    rows = [np.ascontiguousarray(inputs[b.name], dtype=float) for b in row.inputs]
     tau = np.full((COUNT, 2), np.nan)
     launched(kernels, "soa", 0, 128, [*(np.ascontiguousarray(r.T) for r in rows), tau])
-    assert np.allclose(tau, wanted, rtol=1e-10, atol=1e-10)
+    assert np.allclose(tau, expected, rtol=1e-10, atol=1e-10)
     tau = np.full((2, COUNT), np.nan)
     launched(kernels, "aos", 0, 128, [*rows, tau])
-    assert np.allclose(tau.T, wanted, rtol=1e-10, atol=1e-10)
+    assert np.allclose(tau.T, expected, rtol=1e-10, atol=1e-10)
 
 
 def test_threads_have_shared_memory_of_their_own(tmp_path: Path) -> None:

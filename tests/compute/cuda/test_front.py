@@ -50,8 +50,8 @@ def test_wrong_options(device: str, options: dict[str, Any], message: str) -> No
 
 
 def test_sources_need_no_gpu() -> None:
-    made = cuda.source("iiwa14", "rnea", layout="blocks", comments=True)
-    (kernel,) = made.kernels
+    source = cuda.source("iiwa14", "rnea", layout="blocks", comments=True)
+    (kernel,) = source.kernels
     assert "rnea of iiwa14, float32, blocks" in kernel.text.splitlines()[0]
     assert ".py:" in kernel.text
     wide = cuda.source("iiwa14", "rnea", dtype=np.dtype("float64"))  # as NumPy has it

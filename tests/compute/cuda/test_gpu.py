@@ -27,13 +27,13 @@ SHORT = "CUDA_ERROR_OUT_OF_MEMORY: not enough"
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    made = StandIn()
+    driver = StandIn()
     package: Any = ModuleType("cuda")
-    package.core, package.bindings = made.core, ModuleType("cuda.bindings")
-    package.bindings.driver = made.driver
+    package.core, package.bindings = driver.core, ModuleType("cuda.bindings")
+    package.bindings.driver = driver.driver
     monkeypatch.setitem(sys.modules, "cuda", package)
     monkeypatch.setitem(sys.modules, "cuda.bindings", package.bindings)
-    return made
+    return driver
 
 
 def opened() -> Gpu:

@@ -97,11 +97,11 @@ def test_what_is_measured_is_right(tmp_path: Path, layout: str) -> None:
     )
     states = states_of(model, row, seed=1)
     batch = OnDevice(kernel, states, 37)
-    wanted = row.evaluate(model, {k: v[:37].astype(np.float64) for k, v in states.items()})["tau"]
+    expected = row.evaluate(model, {k: v[:37].astype(np.float64) for k, v in states.items()})["tau"]
     case = batch.by_threads(3)
     case.call()
     assert case.count == 3 * 37 and [n for _, n in device.launches[-3:]] == [37] * 3
-    assert np.max(np.abs(batch.results()["tau"] - wanted)) <= 1e-12 * np.max(np.abs(wanted))
+    assert np.max(np.abs(batch.results()["tau"] - expected)) <= 1e-12 * np.max(np.abs(expected))
     batch.close()
     assert device.used == 0
 

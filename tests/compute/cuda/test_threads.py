@@ -79,24 +79,26 @@ def same_as_processor(
 ) -> None:
     """Every result has the very bits that the CPU path gives, at every number of samples."""
     model = load(robot)
-    drawn = sample(model, row, COUNT, distribution="reference", seed=seed)
-    given = {name: values.astype(source.dtype) for name, values in drawn.items()}
-    wanted = cpu.compile(model, row, dtype=source.dtype, threads=1, cache=folder / "cache")(**given)
+    samples = sample(model, row, COUNT, distribution="reference", seed=seed)
+    inputs = {name: values.astype(source.dtype) for name, values in samples.items()}
+    expected_ = cpu.compile(model, row, dtype=source.dtype, threads=1, cache=folder / "cache")(
+        **inputs
+    )
     kernels = on_host(source, folder)
     for count in (1, 33, COUNT):
-        found = run_threads(
+        results = run_threads(
             source,
             kernels,
             inputs=[b.resolved(model) for b in row.inputs],
             results=[b.resolved(model) for b in row.results],
-            given={k: in_layout(source.layout, v[:count]) for k, v in given.items()},
+            given={k: in_layout(source.layout, v[:count]) for k, v in inputs.items()},
             count=count,
             seed=seed,
         )
-        for name, values in found.items():
+        for name, values in results.items():
             rows = as_rows(source.layout, values, count)
             assert np.isfinite(rows).all(), name
-            expected = np.ascontiguousarray(wanted[name][:count])
+            expected = np.ascontiguousarray(expected_[name][:count])
             if not signed_zeros:
                 rows, expected = rows + 0.0, expected + 0.0
             assert rows.tobytes() == expected.tobytes(), name
@@ -159,8 +161,8 @@ def test_what_shared_memory_cannot_hold_is_in_local_memory(tmp_path: Path) -> No
 
 def test_one_sample_serves_all(tmp_path: Path) -> None:
     model, row = load("iiwa14"), function("rnea")
-    given = sample(model, row, 40, distribution="reference", seed=3)
-    given["qd"] = given["qd"][:1].repeat(40, axis=0)
+    inputs = sample(model, row, 40, distribution="reference", seed=3)
+    inputs["qd"] = inputs["qd"][:1].repeat(40, axis=0)
     blocks = {
         "inputs": [b.resolved(model) for b in row.inputs],
         "results": [b.resolved(model) for b in row.results],
@@ -168,13 +170,13 @@ def test_one_sample_serves_all(tmp_path: Path) -> None:
     for layout in ("aos", "soa"):
         source = printed("iiwa14", row, "float64", layout)
         kernels = on_host(source, tmp_path)
-        each = {k: in_layout(layout, v) for k, v in given.items()}
-        one = {**each, "qd": given["qd"][0]}
-        found = [
-            run_threads(source, kernels, given=g, count=40, **blocks)["tau"] for g in (each, one)
+        each = {k: in_layout(layout, v) for k, v in inputs.items()}
+        shared = {**each, "qd": inputs["qd"][0]}
+        results = [
+            run_threads(source, kernels, given=g, count=40, **blocks)["tau"] for g in (each, shared)
         ]
-        assert np.isfinite(found[0]).all()
-        assert found[0].tobytes() == found[1].tobytes()
+        assert np.isfinite(results[0]).all()
+        assert results[0].tobytes() == results[1].tobytes()
 
 
 def test_a_missing_barrier_shows(tmp_path: Path) -> None:
@@ -212,8 +214,8 @@ def test_a_program_that_fits_nowhere_is_split_as_well_as_can_be() -> None:
     program = select(cpu.graph_of(load("iiwa14"), function("fd_derivatives")))
     best = plan(program, Room(plain=1, registers=8, slots=1))
     assert len(best) > 1
-    one = plan(program, Room(plain=1, registers=8, slots=10_000))
-    assert max(part.slots for part in best) < one[0].slots
+    whole_plan = plan(program, Room(plain=1, registers=8, slots=10_000))
+    assert max(part.slots for part in best) < whole_plan[0].slots
 
 
 @pytest.mark.parametrize(
@@ -227,7 +229,7 @@ def test_a_program_that_fits_nowhere_is_split_as_well_as_can_be() -> None:
 )
 def test_wrong_arguments_are_refused(change: dict[str, Any], message: str) -> None:
     model, row = load("iiwa14"), function("rnea")
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "inputs": [b.resolved(model) for b in row.inputs],
         "results": [b.resolved(model) for b in row.results],
         "dtype": "float32",
@@ -236,7 +238,7 @@ def test_wrong_arguments_are_refused(change: dict[str, Any], message: str) -> No
         "title": "",
     }
     with pytest.raises(ComputeError, match=message):
-        thread_source(cpu.graph_of(model, row), **{**given, **change})
+        thread_source(cpu.graph_of(model, row), **{**options, **change})
 
 
 @pytest.mark.slow

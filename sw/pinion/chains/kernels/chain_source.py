@@ -209,15 +209,15 @@ def source(
             f"A chain of {n} joints cannot move its tip in all six directions, in which 'closed' "
             "holds it: give six joints at least, or some damping."
         )
-    made = _Maker(n, dtype)
+    maker = _Maker(n, dtype)
     alone: tuple[KernelSource, ...] = ()
     between: dict[str, int] = {}
     if closed:
-        kernels, alone = made.closed(method, refine, damping)
+        kernels, alone = maker.closed(method, refine, damping)
     elif constrained:
-        kernels, alone = made.cfa(_SOLVERS[method], refine)
+        kernels, alone = maker.cfa(_SOLVERS[method], refine)
     else:
-        kernels, between = made.rnea(method) if function == "rnea" else made.aba(method)
+        kernels, between = maker.rnea(method) if function == "rnea" else maker.aba(method)
     return ChainSource(
         function=function,
         method=method,
@@ -265,10 +265,10 @@ class _Maker:
         between = {"bias": n, "factors": _FACTORS * n}
         if method == "hybrid":
             return (bias, scans), between
-        own = Shape("Warp", 1, WARP, 0)
+        shape = Shape("Warp", 1, WARP, 0)
         shared = _TRANSPOSED * self.dtype.itemsize
         factors = self._kernel(
-            *("serial.cuh", "factors_by_warps", ("q", "factors"), own),
+            *("serial.cuh", "factors_by_warps", ("q", "factors"), shape),
             f"factors_by_warps<{self.scalar}>(shared, {_ARGUMENTS}, q, factors);",
             shared_bytes=shared,
         )
@@ -306,11 +306,11 @@ class _Maker:
         damping: float | None = None,
     ) -> KernelSource:
         contact = damping is not None
-        made: CfaKernel
+        kernel: CfaKernel
         if damping is None:
-            made = cfa_kernel(self.n, robots, self.dtype.name, solver=solver, refine=refine)
+            kernel = cfa_kernel(self.n, robots, self.dtype.name, solver=solver, refine=refine)
         else:
-            made = closed_kernel(
+            kernel = closed_kernel(
                 *(self.n, robots, self.dtype.name),
                 solver=solver,
                 refine=refine,
@@ -318,12 +318,12 @@ class _Maker:
                 part=part,
             )
         return KernelSource(
-            name=made.name,
-            text=made.text,
-            arrays=made.arrays,
-            shape=made.shape,
-            shared_bytes=made.shared_bytes,
-            elements=made.elements,
+            name=kernel.name,
+            text=kernel.text,
+            arrays=kernel.arrays,
+            shape=kernel.shape,
+            shared_bytes=kernel.shared_bytes,
+            elements=kernel.elements,
             workspace=words_a_link(self.n, solver, contact=contact, part=part),
             constrained=True,
             part=part,
@@ -335,7 +335,7 @@ class _Maker:
     def _scan(
         self,
         header: str,
-        what: str,
+        stage: str,
         arrays: tuple[str, ...],
         per_robot: int,
         elements: Sequence[int],
@@ -343,22 +343,22 @@ class _Maker:
         shape = self.shape
         scope = f"pinion::parallel::{shape.scope}"
         call = (
-            f"{what}_kernel<{self.scalar}, {shape.links}, {scope}>(shared, scratch, {_ARGUMENTS}, "
+            f"{stage}_kernel<{self.scalar}, {shape.links}, {scope}>(shared, scratch, {_ARGUMENTS}, "
             f"{', '.join(arrays)});"
         )
         return self._kernel(
-            *(header, f"{what}_by_{shape.scope.lower()}", arrays, shape, call),
+            *(header, f"{stage}_by_{shape.scope.lower()}", arrays, shape, call),
             per_robot=per_robot,
             shared_bytes=shape.shared_bytes(max(elements), self.dtype),
             elements=tuple(elements),
         )
 
     def _serial(
-        self, what: str, method: str, arrays: tuple[str, ...], workspace: int
+        self, stage: str, method: str, arrays: tuple[str, ...], workspace: int
     ) -> KernelSource:
-        name = f"{what}_by_{method}s"
+        name = f"{stage}_by_{method}s"
         shape = Shape("Warp" if method == "warp" else "Thread", 1, _THREADS, 0)
-        shared = what == "forward" and method == "warp"
+        shared = stage == "forward" and method == "warp"
         call = (
             f"{name}<{self.scalar}>({'shared, ' if shared else ''}{_ARGUMENTS}, "
             f"({self.scalar} *)scratch, {', '.join(arrays)});"
@@ -394,12 +394,12 @@ class _Maker:
     ) -> KernelSource:
         T = self.scalar
         name = f"{name}_{self.dtype.name}"
-        given = ", ".join(f"{'' if a == arrays[-1] else 'const '}{T} *{a}" for a in arrays)
+        parameters = ", ".join(f"{'' if a == arrays[-1] else 'const '}{T} *{a}" for a in arrays)
         text = (
             f'#include "../../chains/kernels/sources/{header}"\n'
             f'extern "C" __global__ void __launch_bounds__({MOST_THREADS})\n'
             f"{name}(long long robots, long long n, const {T} *numbers, long long chain_step,\n"
-            f"    long long robot_step, long long step, void *scratch,\n    {given}) {{\n"
+            f"    long long robot_step, long long step, void *scratch,\n    {parameters}) {{\n"
             f"  extern __shared__ __align__(16) {T} shared[];\n"
             f"  pinion::parallel::{call}\n}}\n"
         )

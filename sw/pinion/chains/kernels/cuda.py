@@ -117,12 +117,12 @@ def compile(
         inertia that has an inverse), or a kernel does not compile or load.
     """
     chains = [chain] if isinstance(chain, Chain) else list(chain)
-    lengths = sorted({one.n for one in chains})
+    lengths = sorted({chain.n for chain in chains})
     if len(lengths) != 1:
         raise InputError(f"The chains have {lengths} links: give some, and all of the same length.")
     if frame is not None and function != "closed":
         raise InputError(f"'{function}' has no frame at the tip: leave it out, or choose 'closed'.")
-    moved = [canonical(one) for one in chains]
+    moved = [canonical(chain) for chain in chains]
     return ChainKernel(
         chains=moved,
         source=source(
@@ -130,7 +130,7 @@ def compile(
         ),
         device=open_gpu(device, cache) if isinstance(device, int) else device,
         factors=factors,
-        tips=[canonical_tip(one, *_frame(frame)) for one in chains],
+        tips=[canonical_tip(chain, *_frame(frame)) for chain in chains],
     )
 
 
@@ -157,9 +157,9 @@ def joint_factors(chain: Chain, q: Array) -> Array:
     zeros = np.zeros_like(q)
     at = state_of(chain, q, tau=zeros)
     none = np.zeros((len(q), chain.n, 6), q.dtype)
-    found = articulated(at, none, none, reversed(range(chain.n)))
-    inverse = 1 / found.d
-    both = np.concatenate([found.U[..., 0] * inverse, inverse], axis=-1)
+    bodies = articulated(at, none, none, reversed(range(chain.n)))
+    inverse = 1 / bodies.d
+    both = np.concatenate([bodies.U[..., 0] * inverse, inverse], axis=-1)
     return np.ascontiguousarray(both.swapaxes(1, 2))
 
 
@@ -224,15 +224,15 @@ class ChainKernel:
             raise InputError(
                 f"The inputs are {', '.join(names)}, not {', '.join(arrays)}: give these."
             )
-        there = [name for name in names if is_on_a_device(arrays[name])]
-        if there and len(there) < len(names):
-            here = next(name for name in names if name not in there)
+        on_device = [name for name in names if is_on_a_device(arrays[name])]
+        if on_device and len(on_device) < len(names):
+            on_host = next(name for name in names if name not in on_device)
             raise InputError(
-                f"'{there[0]}' is on a device and '{here}' is in the host's memory: give all in "
+                f"'{on_device[0]}' is on a device and '{on_host}' is in the host's memory: give all in "
                 "one place."
             )
         try:
-            return self._on_device(arrays) if there else self._from_host(arrays)
+            return self._on_device(arrays) if on_device else self._from_host(arrays)
         except MemoryError as error:
             self.close()
             raise ComputeError(f"{error} Give fewer robots at once.") from None
@@ -314,9 +314,9 @@ class ChainKernel:
 
     def _from_host(self, arrays: Mapping[str, Any]) -> Any:
         n, shapes = self.source.n, self.source.shapes
-        given = {name: np.asarray(arrays[name]) for name in self.source.inputs}
-        batch = given["q"].shape[:-1]
-        for name, x in given.items():
+        inputs = {name: np.asarray(arrays[name]) for name in self.source.inputs}
+        batch = inputs["q"].shape[:-1]
+        for name, x in inputs.items():
             (width,) = shapes[name]
             if x.ndim not in (1, 2) or x.shape != (*batch, width) or x.dtype.kind not in "fiu":
                 raise InputError(
@@ -328,7 +328,7 @@ class ChainKernel:
             return self._given({x: np.zeros((*batch, *shapes[x])) for x in self.source.results})
         room = self._room_for(robots)
         stream = room.stream
-        for name, x in given.items():
+        for name, x in inputs.items():
             sent = room.pinned[name][: x.size].reshape(x.shape)
             sent[...] = x
             stream.upload(room.memory[name], sent)
@@ -372,8 +372,8 @@ class ChainKernel:
                 )
             # Of an axis of one element the stride says nothing, and libraries choose any.
             strides = tuple(
-                own if size > 1 else rows
-                for size, own, rows in zip(shape, strides, contiguous(shape), strict=True)
+                stride if size > 1 else rows
+                for size, stride, rows in zip(shape, strides, contiguous(shape), strict=True)
             )
             first = first or (shape, strides)
             (width,) = self.source.shapes[name]
@@ -383,10 +383,10 @@ class ChainKernel:
                     f"{self.dtype}."
                 )
             if name in HELD:
-                wanted = (*first[0][:-1], width)
-                if (shape, strides) != (wanted, contiguous(wanted)):
+                expected = (*first[0][:-1], width)
+                if (shape, strides) != (expected, contiguous(expected)):
                     raise InputError(
-                        f"'{name}' has shape {shape} and strides {strides}: give {wanted}, as many "
+                        f"'{name}' has shape {shape} and strides {strides}: give {expected}, as many "
                         "as 'q' has, in rows."
                     )
             elif (shape, strides) != first:
@@ -404,13 +404,13 @@ class ChainKernel:
             raise InputError(
                 f"'q' has strides {strides}: give arrays in rows, {rows}, or in columns, {columns}."
             )
-        made = {}
+        arrays_ = {}
         for name in self.source.results:
-            own = (*shape[:-1], *self.source.shapes[name])
-            memory = self.device.allocate(max(1, prod(own) * self.dtype.itemsize))
+            result_shape = (*shape[:-1], *self.source.shapes[name])
+            memory = self.device.allocate(max(1, prod(result_shape) * self.dtype.itemsize))
             places[name] = memory.address
-            apart = contiguous(own) if name in HELD else strides
-            made[name] = DeviceArray(self.device.index, memory, own, apart, self.dtype)
+            apart = contiguous(result_shape) if name in HELD else strides
+            arrays_[name] = DeviceArray(self.device.index, memory, result_shape, apart, self.dtype)
         if robots:
             room = self._room_for(robots)
             places |= {name: room.memory[name].address for name in self.source.between}
@@ -418,7 +418,7 @@ class ChainKernel:
             for group in self._groups(robots):
                 self._queue(room, group, robots, places, steps)
             room.stream.wait()
-        return self._given(made)
+        return self._given(arrays_)
 
     def _groups(self, robots: int) -> list[list[tuple[KernelSource, Any]]]:
         """The kernels in their order; those of a group have one work memory."""
@@ -483,8 +483,8 @@ class ChainKernel:
     def _own_factors(self, q: Array) -> Array:
         if len(self.chains) == 1:
             return joint_factors(self.chains[0], q)
-        found = [joint_factors(chain, q[k : k + 1]) for k, chain in enumerate(self.chains)]
-        return np.concatenate(found)
+        factors = [joint_factors(chain, q[k : k + 1]) for k, chain in enumerate(self.chains)]
+        return np.concatenate(factors)
 
     def __repr__(self) -> str:
         source = self.source

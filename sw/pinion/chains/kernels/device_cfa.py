@@ -199,8 +199,13 @@ def words_a_link(n: int, solver: str, *, contact: bool = False, part: str = "ALL
     """Numbers of work memory a link."""
     place = _PLACE + 5 * (7 if contact else 1)
     levels = (n - 1).bit_length()
-    own = 2 * place + levels * _COUPLING if solver == "oee" else place + _COUPLING
-    return _LINK_ROWS + own + (_TIP_ROWS if contact else 0) + (_STEP_ROWS if part != "ALL" else 0)
+    solver_words = 2 * place + levels * _COUPLING if solver == "oee" else place + _COUPLING
+    return (
+        _LINK_ROWS
+        + solver_words
+        + (_TIP_ROWS if contact else 0)
+        + (_STEP_ROWS if part != "ALL" else 0)
+    )
 
 
 def _kernel(
@@ -221,15 +226,15 @@ def _kernel(
             "refinements or more."
         )
     T, contact = SCALARS[dtype], damping is not None
-    chosen = cfa_shape(n, robots, solver) if shape is None else shape
+    kernel_shape = cfa_shape(n, robots, solver) if shape is None else shape
     inputs = ("q", "qd", "tau", "tip", "G_C") if contact else ("q", "qd", "tau")
     results = ("qdd", "F", "Lambda_inverse") if contact else ("qdd",)
     arrays = [f"const {T} *{x}" for x in inputs] + [f"{T} *{x}" for x in results]
     kind = "closed" if contact else "cfa"
-    own = "" if part == "ALL" else f", Part::{part}"
+    part_argument = "" if part == "ALL" else f", Part::{part}"
     settings = f"{refine}, {T}({damping!r})" if contact else f"{refine}"
     whole = kind if part == "ALL" else f"{kind}_{part.lower()}"
-    name = f"{whole}_{solver}_{chosen.scope.lower()}_{chosen.links}_{refine}_{dtype}"
+    name = f"{whole}_{solver}_{kernel_shape.scope.lower()}_{kernel_shape.links}_{refine}_{dtype}"
     text = (
         f'#include "../../chains/kernels/sources/{kind}.cuh"\n'
         f'extern "C" __global__ void {name}({_PARAMETERS.format(T=T)}, {", ".join(arrays)}) {{\n'
@@ -238,13 +243,13 @@ def _kernel(
         f"  static_assert(sizeof(Moving<{T}>::Element) == {_SCAN_WORDS[0]} * sizeof({T}) &&\n"
         f'      sizeof(Carried<{T}>::Element) == {_SCAN_WORDS[1]} * sizeof({T}), "scans");\n'
         f"  extern __shared__ {T} shared[];\n"
-        f"  {kind}_kernel<{T}, {chosen.links}, {SOLVERS[solver]}, {chosen.scope}{own}>(\n"
+        f"  {kind}_kernel<{T}, {kernel_shape.links}, {SOLVERS[solver]}, {kernel_shape.scope}{part_argument}>(\n"
         "      shared, scratch, Work{work, work_step, row_step}, robots, n, numbers, chain_step,\n"
         f"      constraints, constraint_step, robot_step, step, {settings}, "
         f"{', '.join([*inputs, *results])});\n"
         "}\n"
     )
-    alone = chosen.scope == "Thread"
+    alone = kernel_shape.scope == "Thread"
     words = words_a_link(n, solver, contact=contact, part=part) * n
     scans = _SCAN_WORDS * (refine + 1)
     if contact:
@@ -254,11 +259,11 @@ def _kernel(
         name=name,
         text=text,
         arrays=(*inputs, *results),
-        shape=chosen,
-        blocks=-(-robots // chosen.threads) if alone else chosen.blocks(robots),
+        shape=kernel_shape,
+        blocks=-(-robots // kernel_shape.threads) if alone else kernel_shape.blocks(robots),
         elements=scans,
-        shared_bytes=0 if alone else chosen.shared_bytes(max(_SCAN_WORDS), dtype),
-        scratch_bytes=chosen.scratch_bytes(scans, dtype),
+        shared_bytes=0 if alone else kernel_shape.shared_bytes(max(_SCAN_WORDS), dtype),
+        scratch_bytes=kernel_shape.scratch_bytes(scans, dtype),
         work_bytes=words * robots * size,
         work_step=1 if alone else words,
         row_step=robots if alone else 1,

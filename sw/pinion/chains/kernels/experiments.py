@@ -103,15 +103,15 @@ class Shape:
 
 def shapes(links: Sequence[int] = LINKS, groups: Sequence[int] = GROUPS) -> list[Shape]:
     """The points of all experiments."""
-    found = [Shape(name, n, 1) for name in ("links_id", "links_fd") for n in links]
+    shapes_ = [Shape(name, n, 1) for name in ("links_id", "links_fd") for n in links]
     for name, n in (
         ("groups_id_10", 10),
         ("groups_id_100", 100),
         ("groups_fd_10", 10),
         ("groups_fd_200", 200),
     ):
-        found += [Shape(name, n, robots) for robots in groups]
-    return found
+        shapes_ += [Shape(name, n, robots) for robots in groups]
+    return shapes_
 
 
 def measured(shape: Shape, *, seconds: float, seed: int = 1) -> Iterator[Row]:
@@ -132,8 +132,8 @@ def measured(shape: Shape, *, seconds: float, seed: int = 1) -> Iterator[Row]:
     """
     chain = random_chain(shape.links, seed, inertias=INERTIAS)
     state = random_state(chain, seed, shape.robots)
-    wanted = [name for name in _MODELS if _inverse(name) == shape.inverse]
-    for name in wanted:
+    methods = [name for name in _MODELS if _inverse(name) == shape.inverse]
+    for name in methods:
         for platform, call in _calls(shape, name, chain, state):
             yield _row(shape, name, platform, call, seconds)
 
@@ -179,16 +179,16 @@ class Gpu:
         """
         chain = random_chain(shape.links, seed, inertias=INERTIAS)
         state = random_state(chain, seed, shape.robots)
-        given = _arguments(shape, state)
+        arguments = _arguments(shape, state)
         for name, (function, method) in _ON_GPU.items():
             if _inverse(name) != shape.inverse:
                 continue
             try:
                 kernel = cuda.compile(chain, function, method=method, device=self._device)
-                yield _row(shape, name, "gpu_copies", partial(kernel, **given), seconds)
+                yield _row(shape, name, "gpu_copies", partial(kernel, **arguments), seconds)
                 if method != "hybrid":
-                    there = {key: kernel.sent(array) for key, array in given.items()}
-                    yield _row(shape, name, "gpu", partial(kernel, **there), seconds)
+                    device_arguments = {key: kernel.sent(array) for key, array in arguments.items()}
+                    yield _row(shape, name, "gpu", partial(kernel, **device_arguments), seconds)
                 kernel.close()
             except (InputError, ComputeError) as error:
                 self.left_out[f"{name} on the GPU, {shape.robots} x {shape.links}"] = str(error)
@@ -196,17 +196,17 @@ class Gpu:
 
 def _calls(shape: Shape, name: str, chain: Chain, state: RandomState) -> Iterator[tuple[str, Call]]:
     """The platforms that an algorithm is measured on at one point."""
-    given = _arguments(shape, state)
+    arguments = _arguments(shape, state)
     if name in _COMPILED:
-        one = compile(chain, _COMPILED[name], threads=1)
-        out = np.empty_like(given["qd"])
-        yield "one", partial(one, out=out, **given)
+        single_thread = compile(chain, _COMPILED[name], threads=1)
+        out = np.empty_like(arguments["qd"])
+        yield "one", partial(single_thread, out=out, **arguments)
         if shape.robots > 1:
-            yield "all", partial(compile(chain, _COMPILED[name]), out=out, **given)
+            yield "all", partial(compile(chain, _COMPILED[name]), out=out, **arguments)
             if name != "cfa_ldl":
-                yield "thread", partial(a_thread_each, one, given, out)
+                yield "thread", partial(a_thread_each, single_thread, arguments, out)
     if shape.experiment.startswith("links") and (name != "jsiia" or shape.links <= DENSE):
-        yield "numpy", partial(_MODELS[name], chain, *given.values())
+        yield "numpy", partial(_MODELS[name], chain, *arguments.values())
 
 
 def _arguments(shape: Shape, state: RandomState) -> dict[str, NDArray[Any]]:
@@ -216,12 +216,12 @@ def _arguments(shape: Shape, state: RandomState) -> dict[str, NDArray[Any]]:
 
 
 def a_thread_each(
-    kernel: ChainKernel, given: Mapping[str, NDArray[Any]], out: NDArray[Any]
+    kernel: ChainKernel, arguments: Mapping[str, NDArray[Any]], out: NDArray[Any]
 ) -> None:
     """Compute each robot in a thread of its own, as the papers' baseline does."""
 
     def one(k: int) -> None:
-        kernel(out=out[k], **{name: array[k] for name, array in given.items()})
+        kernel(out=out[k], **{name: array[k] for name, array in arguments.items()})
 
     threads = [Thread(target=one, args=(k,)) for k in range(len(out))]
     for thread in threads:
@@ -243,10 +243,10 @@ def beside_pinocchio(pinocchio: Any, groups: Sequence[int] = PEER_GROUPS) -> lis
         When there is no compiler.
     """
     chain = random_chain(10, 1, inertias=INERTIAS)
-    found: list[Row] = []
+    rows: list[Row] = []
     for robots in groups:
-        found += chain_times(chain, pinocchio=pinocchio, threads=(1, 0), robots=robots)
-    return found
+        rows += chain_times(chain, pinocchio=pinocchio, threads=(1, 0), robots=robots)
+    return rows
 
 
 def mean_ms(call: Call, seconds: float) -> tuple[float, int]:

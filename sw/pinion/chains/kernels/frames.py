@@ -137,26 +137,26 @@ class Frames:
             When an inertia is none of a rigid body.
         """
         n = len(self.parent)
-        made = np.zeros(n, body_type(dtype))
-        made["parent"] = self.parent
+        records = np.zeros(n, body_type(dtype))
+        records["parent"] = self.parent
         apart = (self.parent >= 0) & (self.parent != np.arange(n) - 1)
-        made["kept"][self.parent[apart]] = 1
+        records["kept"][self.parent[apart]] = 1
         E = self.X[:, :3, :3]
         cg, sg, ca, sa, c0, s0 = _angles(E)
-        made["branch"] = np.abs(sg) > 0
+        records["branch"] = np.abs(sg) > 0
         for key, value in zip(("cg", "sg", "ca", "sa"), (cg, sg, ca, sa), strict=True):
-            made[key] = value
-        made["c0"], made["s0"] = c0, s0
+            records[key] = value
+        records["c0"], records["s0"] = c0, s0
         lower = transposed(E) @ self.X[:, 3:, :3]  # -r^
-        made["r"] = np.stack([lower[:, 1, 2], lower[:, 2, 0], lower[:, 0, 1]], axis=-1)
-        made["axis"] = E[:, 2]
-        made["turn"], made["shift"] = self.S[:, 0], self.S[:, 1]
-        made["kind"] = SCREW
-        made["armature"] = self.armature
+        records["r"] = np.stack([lower[:, 1, 2], lower[:, 2, 0], lower[:, 0, 1]], axis=-1)
+        records["axis"] = E[:, 2]
+        records["turn"], records["shift"] = self.S[:, 0], self.S[:, 1]
+        records["kind"] = SCREW
+        records["armature"] = self.armature
         # Behind a joint with armature no row of an articulated inertia is zero, as behind a screw.
         bare = self.armature == 0
-        made["kind"][np.all(self.S == (1, 0), axis=-1) & bare] = TURN
-        made["kind"][np.all(self.S == (0, 1), axis=-1) & bare] = SHIFT
+        records["kind"][np.all(self.S == (1, 0), axis=-1) & bare] = TURN
+        records["kind"][np.all(self.S == (0, 1), axis=-1) & bare] = SHIFT
         mass, lever, others = rigid_parts(self.I)
         for i in others:
             raise ComputeError(
@@ -164,11 +164,11 @@ class Frames:
                 "of a rigid body: give mass, centre of mass and rotational inertia, as Chain.of "
                 "does."
             )
-        made["mass"], made["lever"] = mass, lever
-        made["J"] = self.I[:, *np.triu_indices(3)]
+        records["mass"], records["lever"] = mass, lever
+        records["J"] = self.I[:, *np.triu_indices(3)]
         half = np.trace(self.I[:, :3, :3], axis1=1, axis2=2)[:, None, None] / 2
-        made["second"] = (half * np.eye(3) - self.I[:, :3, :3])[:, *np.triu_indices(3)]
-        return made
+        records["second"] = (half * np.eye(3) - self.I[:, :3, :3])[:, *np.triu_indices(3)]
+        return records
 
     def compliances(self, name: str, dtype: str) -> NDArray[np.void]:
         """The records of what forces do to the bodies of a chain without side branches.
@@ -213,15 +213,15 @@ class Frames:
             unturned[:, k, k + 1], unturned[:, k + 1, k] = -s0, s0
             unturned[:, k + 2, k + 2] = 1
         X: Array = unturned @ self.X
-        made = np.zeros(n, compliance_type(dtype))
-        made["wa"], made["wl"], made["scale"] = W[:, 2, 2], W[:, 5, 2], 1 / size**2
+        records = np.zeros(n, compliance_type(dtype))
+        records["wa"], records["wl"], records["scale"] = W[:, 2, 2], W[:, 5, 2], 1 / size**2
         lower = np.tril_indices(6)
-        made["inverse"] = inverse[:, *lower]
-        made["own"] = (transposed(W) @ inverse @ W)[:, *np.tril_indices(5)]
+        records["inverse"] = inverse[:, *lower]
+        records["own"] = (transposed(W) @ inverse @ W)[:, *np.tril_indices(5)]
         across = inverse[:-1] @ transposed(X[1:])
-        made["before"][1:] = (X[1:] @ across)[:, *lower]
-        made["cross"][1:] = (transposed(W[:-1]) @ across).reshape(n - 1, 30)
-        return made
+        records["before"][1:] = (X[1:] @ across)[:, *lower]
+        records["cross"][1:] = (transposed(W[:-1]) @ across).reshape(n - 1, 30)
+        return records
 
 
 def screw_axes(S: Array) -> tuple[Array, Array]:
@@ -275,14 +275,14 @@ def _canonical(S: Array, X: Array, parent: NDArray[np.int64]) -> Array:
     """Motion transforms (n, 6, 6) from the bodies' frames to the canonical ones."""
     n = len(S)
     axis, origin = screw_axes(S)
-    made = np.zeros((n, 6, 6), _WIDE)
+    transforms = np.zeros((n, 6, 6), _WIDE)
     for i in range(n):
         later = np.flatnonzero(parent == i)
         # The next body of the chain, if there is one; others need a turn more.
         towards = X[later[0], :3, :3].T @ axis[later[0]] if len(later) else axis[i]
         Q = _towards(axis[i], towards)
-        made[i] = blocks(Q, np.zeros_like(Q), -Q @ skew(origin[i]), Q)
-    return made
+        transforms[i] = blocks(Q, np.zeros_like(Q), -Q @ skew(origin[i]), Q)
+    return transforms
 
 
 def _rounded(S: Array, size: Array) -> Array:

@@ -131,21 +131,23 @@ def compile(
 
     runtime = load_runtime(machine, command, store)
     library, pattern = load_kernel(store.library(key, make))
-    given, made = (("q", "qd", "qdd"), "tau") if function == "rnea" else (("q", "qd", "tau"), "qdd")
-    kernel = data.kernel(pattern, (*given, made))
-    kept = (library, data, kernel)
+    inputs, result = (
+        (("q", "qd", "qdd"), "tau") if function == "rnea" else (("q", "qd", "tau"), "qdd")
+    )
+    kernel = data.kernel(pattern, (*inputs, result))
+    keepalive = (library, data, kernel)
     return ChainKernel(
         chain=chain,
         function=function,
         title=f"{function} of {chain.name}",
-        inputs=[Array(name=name, shape=(chain.nv,), unit=_UNITS[name]) for name in given],
-        results=[Array(name=made, shape=(chain.nv,), unit=_UNITS[made])],
+        inputs=[Array(name=name, shape=(chain.nv,), unit=_UNITS[name]) for name in inputs],
+        results=[Array(name=result, shape=(chain.nv,), unit=_UNITS[result])],
         dtype=dtype,
         layout=layout,
         isa=machine,
         finite=finite,
         threads=threads,
-        native=Native(runtime, kept, ctypes.addressof(kernel), ctypes.addressof(data.record)),
+        native=Native(runtime, keepalive, ctypes.addressof(kernel), ctypes.addressof(data.record)),
     )
 
 
@@ -206,7 +208,7 @@ class _Data:
     """A chain's records, and what points to them."""
 
     record: _ChainStruct
-    kept: tuple[NDArray[Any], ...]
+    arrays: tuple[NDArray[Any], ...]
 
     @classmethod
     def of(cls, chain: Chain, function: str, dtype: str, refine: int) -> _Data:
@@ -218,7 +220,7 @@ class _Data:
         record = _ChainStruct(
             len(bodies), refine, bodies.ctypes.data, compliances.ctypes.data, gravity.ctypes.data
         )
-        return cls(record=record, kept=(bodies, compliances, gravity))
+        return cls(record=record, arrays=(bodies, compliances, gravity))
 
     def kernel(self, pattern: int, names: tuple[str, ...]) -> KernelStruct:
         """A copy of a library's kernel with these arrays, the last of them the result."""
@@ -227,7 +229,7 @@ class _Data:
         arrays = [ArrayStruct(name.encode(), count) for name in names]
         inputs = (ArrayStruct * len(names))(*arrays[:-1], ArrayStruct(b"", 0))
         outputs = (ArrayStruct * 1)(arrays[-1])
-        made = KernelStruct.from_buffer_copy(KernelStruct.from_address(pattern))
-        made.inputs, made.input = len(names), inputs
-        made.outputs, made.output = 1, outputs
-        return made
+        record = KernelStruct.from_buffer_copy(KernelStruct.from_address(pattern))
+        record.inputs, record.input = len(names), inputs
+        record.outputs, record.output = 1, outputs
+        return record

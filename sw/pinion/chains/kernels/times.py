@@ -83,10 +83,10 @@ def chain_times(
         for dtype in dtypes:
             for count in threads:
                 kernel = compile(chain, function, dtype=dtype, threads=count, cache=cache)
-                given = {a.name: _rows(state, a.name, dtype) for a in kernel.inputs}
+                requests = {a.name: _rows(state, a.name, dtype) for a in kernel.inputs}
                 out = np.zeros((robots, chain.nv), dtype)
                 put(
-                    Case(partial(kernel, out=out, **given), robots),
+                    Case(partial(kernel, out=out, **requests), robots),
                     by="Pinion",
                     function=function,
                     dtype=dtype,
@@ -107,14 +107,14 @@ def chain_times(
                 if count > 0:
                     call = _pool(pinocchio, chain, function, state, count)
                     put(Case(call, robots), by="Pinocchio, pool", **row, threads=count)
-    found = {
+    nanoseconds = {
         name: median(ns) for name, ns in rounds_of(cases, rounds=rounds, seconds=seconds).items()
     }
     rows = []
     for name, row in about.items():
         loop = loops.get(_theirs(row["function"]))
-        ratio = {} if loop is None else {"against_loop": found[loop] / found[name]}
-        rows.append({**row, "ns_per_robot": found[name], **ratio})
+        ratio = {} if loop is None else {"against_loop": nanoseconds[loop] / nanoseconds[name]}
+        rows.append({**row, "ns_per_robot": nanoseconds[name], **ratio})
     return rows
 
 

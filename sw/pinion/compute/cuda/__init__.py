@@ -125,16 +125,16 @@ def compile(
     store = Cache(default_folder(os.environ) if cache is None else cache)
     if layout not in ("aos", "soa"):
         raise ComputeError(f"A GPU's kernel has no layout '{layout}' here; choose aos or soa.")
-    there = open_gpu(device, cache, progress) if isinstance(device, int) else device
-    made = source(model, row, dtype=dtype, layout=layout)
+    gpu = open_gpu(device, cache, progress) if isinstance(device, int) else device
+    program = source(model, row, dtype=dtype, layout=layout)
     small = small_batches(model, row, dtype)
 
     def crossover(measure: Callable[[], int]) -> int:
         key = {
             "kind": "crossover",
             "package": package_digest(("native", "compute")),
-            "device": there.name,
-            "kernels": [kernel.text for kernel in made.kernels],
+            "device": gpu.name,
+            "kernels": [kernel.text for kernel in program.kernels],
             "small": small.text if small else "",
         }
         return int(store.text(key, lambda: str(measure())))
@@ -142,8 +142,8 @@ def compile(
     return CudaKernel(
         model=model,
         function=row,
-        source=made,
-        device=there,
+        source=program,
+        device=gpu,
         finite=finite,
         check_rotations=check_rotations,
         graphs=graphs,
@@ -173,10 +173,10 @@ def open_gpu(index: int, cache: Path | None = None, progress: Progress = SILENT)
 def small_batches(model: Model, row: Function, dtype: str) -> CooperativeSource | None:
     """The kernel of a block a sample, where the function and the robot have one that fits."""
     try:
-        made = cooperative.source(model, row, dtype=dtype)
+        program = cooperative.source(model, row, dtype=dtype)
     except ComputeError:
         return None
-    return made if made.shared_bytes <= SHARED_BYTES else None
+    return program if program.shared_bytes <= SHARED_BYTES else None
 
 
 class Kept:

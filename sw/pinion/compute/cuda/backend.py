@@ -32,11 +32,11 @@ class CudaBackend(Backend):
     """
 
     def __init__(
-        self, kernel: CudaKernel, address: str = "", asked: Mapping[str, Any] | None = None
+        self, kernel: CudaKernel, address: str = "", options: Mapping[str, Any] | None = None
     ) -> None:
         self.kernel = kernel
         self._address = address
-        self._asked = dict(asked or {})
+        self._asked = dict(options or {})
         self.model = kernel.model
         self.function = kernel.function
 
@@ -94,17 +94,17 @@ def open_backend(
     """
     if address and not (address.isascii() and address.isdigit()):
         raise InputError(f"The device 'cuda:{address}' has no number: give cuda:0 or the like.")
-    asked: dict[str, Any] = {
+    options: dict[str, Any] = {
         **{"dtype": dtype, "layout": layout, "graphs": graphs, "cache": cache},
         "check_rotations": check_rotations,
     }
     kernel = compile_kernel(
-        model, function, finite=True, device=int(address or 0), progress=progress, **asked
+        model, function, finite=True, device=int(address or 0), progress=progress, **options
     )
-    return CudaBackend(kernel, address, asked)
+    return CudaBackend(kernel, address, options)
 
 
 def _opened(
-    model: Model, function: PortableFunction, address: str, asked: Mapping[str, Any]
+    model: Model, function: PortableFunction, address: str, options: Mapping[str, Any]
 ) -> CudaBackend:
-    return open_backend(model, function.function(), address, **asked)
+    return open_backend(model, function.function(), address, **options)

@@ -335,10 +335,10 @@ def _row(function: str | Function, outputs: Sequence[str]) -> Function:
     if isinstance(function, str):
         return _known(name, "composite", outputs)
     try:
-        known = _known(name, function.options.get("derivatives", "composite"), function.added)
+        reference = _known(name, function.options.get("derivatives", "composite"), function.added)
     except InputError:
-        known = None
-    if known != function:
+        reference = None
+    if reference != function:
         raise ComputeError(
             f"The function '{name}' is not the table's of that name, and only those have a kernel "
             "for the threads of a block: take the kernel of one thread a sample."
@@ -492,9 +492,9 @@ extern "C" __global__ void __launch_bounds__({self.threads})
         )
 
     def _parameters(self, scalar: str) -> str:
-        given = [f"const {scalar} *const __restrict__ {block.name}" for block in self.row.inputs]
-        made = [f"{scalar} *const __restrict__ {block.name}" for block in self.row.results]
-        return ", ".join([*given, *made])
+        inputs = [f"const {scalar} *const __restrict__ {block.name}" for block in self.row.inputs]
+        results = [f"{scalar} *const __restrict__ {block.name}" for block in self.row.results]
+        return ", ".join([*inputs, *results])
 
     def _body(self) -> str:
         """The steps with the barriers between them."""
@@ -546,14 +546,14 @@ extern "C" __global__ void __launch_bounds__({self.threads})
 
     def _cleared(self, used: set[str]) -> list[str]:
         """Arrays with entries that no phase writes, which have to be zero."""
-        found = []
+        sums = []
         if "dtau" in used and 2 * self.tree.pairs - self.n < self.n**2:
-            found.append("dtau")
+            sums.append("dtau")
         # Products with M^-1 leave out what is between trees.
-        given = any(block.name == "minv" for block in self.row.results)
-        if given and self.tree.trees > 1:
-            found.append("minv")
-        return found
+        has_inverse = any(block.name == "minv" for block in self.row.results)
+        if has_inverse and self.tree.trees > 1:
+            sums.append("minv")
+        return sums
 
     def _places(self, cleared: Sequence[str]) -> tuple[dict[str, int], int]:
         """Where each array begins, and where the last one ends.
@@ -577,13 +577,13 @@ extern "C" __global__ void __launch_bounds__({self.threads})
 
         places: dict[str, int] = {}
         for array in sorted(lives, key=lambda name: (-self._words(name), name)):
-            taken = sorted(
+            occupied = sorted(
                 (places[other], places[other] + self._words(other))
                 for other in places
                 if meet(lives[array], lives[other])
             )
             at = 0
-            for begin, end in taken:
+            for begin, end in occupied:
                 if at + self._words(array) <= begin:
                     break
                 at = max(at, end)

@@ -82,31 +82,31 @@ def compile_cubin(text: str, *, architecture: str, names: Sequence[str] = ()) ->
             include_path=[str(HEADERS)],
             ptxas_options=["-v"],
         )
-        made = Program(text, "c++", options).compile("cubin", logs=log)
+        code = Program(text, "c++", options).compile("cubin", logs=log)
     except Exception as error:  # cuda-core has no class of its own for what NVRTC says
-        said = _first_error(f"{log.getvalue()}\n{error}") or str(error).strip().splitlines()[0]
-        raise ComputeError(f"NVRTC did not compile for {architecture}: {said}") from None
+        message = _first_error(f"{log.getvalue()}\n{error}") or str(error).strip().splitlines()[0]
+        raise ComputeError(f"NVRTC did not compile for {architecture}: {message}") from None
     usage = _usage(log.getvalue())
     for name in names:
         if name not in usage:
             raise ComputeError(f"NVRTC reported nothing of the kernel '{name}'.")
-    return Cubin(bytes(made.code), usage)
+    return Cubin(bytes(code.code), usage)
 
 
 def compiler_version() -> str:
     """Versions of what compiles, for keys of a cache."""
-    found = []
+    versions = []
     for package in ("cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc"):
         try:
-            found.append(f"{package} {version(package)}")
+            versions.append(f"{package} {version(package)}")
         except PackageNotFoundError:
-            found.append(f"{package} of the system")
-    return ", ".join(found)
+            versions.append(f"{package} of the system")
+    return ", ".join(versions)
 
 
 def _usage(log: str) -> dict[str, Usage]:
     """What ``ptxas -v`` says of every kernel."""
-    found = {}
+    usages = {}
     for name, text in re.findall(
         r"Compiling entry function '(\w+)'(.*?)(?=Compiling entry function|\Z)", log, re.S
     ):
@@ -117,8 +117,8 @@ def _usage(log: str) -> dict[str, Usage]:
         if memory is None or registers is None:
             raise ComputeError(f"The assembler's report on '{name}' is not as Pinion knows it.")
         stack, stores, loads = map(int, memory.groups())
-        found[name] = Usage(int(registers[1]), stores, loads, stack)
-    return found
+        usages[name] = Usage(int(registers[1]), stores, loads, stack)
+    return usages
 
 
 def _first_error(log: str) -> str:

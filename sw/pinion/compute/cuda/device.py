@@ -173,7 +173,7 @@ class Device(Protocol):
             When the host gives no more of that kind.
         """
 
-    def stream(self, given: Any = None) -> Stream:
+    def stream(self, stream: Any = None) -> Stream:
         """A new stream, or one of the caller's (an object with ``__cuda_stream__``)."""
 
     def load(self, name: str, text: str) -> Any:
@@ -281,14 +281,14 @@ class Gpu:
         """Memory of the host that the device copies from and to by itself."""
         with self._asked(f"pin {size:,} bytes of the host's memory", memory=True):
             buffer = self._host.allocate(max(size, 1))
-            found = (ctypes.c_uint8 * size).from_address(int(buffer.handle))
+            block = (ctypes.c_uint8 * size).from_address(int(buffer.handle))
         # The array keeps the memory that it looks at.
-        return _Kept.of(np.ctypeslib.as_array(found), buffer)
+        return _Kept.of(np.ctypeslib.as_array(block), buffer)
 
-    def stream(self, given: Any = None) -> Stream:
+    def stream(self, stream: Any = None) -> Stream:
         """A new stream, or one of the caller's."""
         with self._asked("make a stream"):
-            return _GpuStream(self, self._device.create_stream(given))
+            return _GpuStream(self, self._device.create_stream(stream))
 
     def load(self, name: str, text: str) -> Any:
         """Compile a text, or find it compiled, and load the kernel of that name."""
@@ -301,7 +301,7 @@ class Gpu:
         with self._asked("finish its work"):
             self._device.sync()
 
-    def _asked(self, what: str, *, memory: bool = False) -> _Asked:
+    def _asked(self, action: str, *, memory: bool = False) -> _Asked:
         """Around calls of the driver, which raise sentences then.
 
         Parameters
@@ -309,19 +309,19 @@ class Gpu:
         what : they are to do, for the sentence.
         memory : a lack of it is a MemoryError.
         """
-        return _Asked(self, what, memory)
+        return _Asked(self, action, memory)
 
-    def _refusal(self, what: str, error: BaseException, *, memory: bool = False) -> Exception:
+    def _refusal(self, action: str, error: BaseException, *, memory: bool = False) -> Exception:
         """What to raise instead of an error of cuda-core or of the driver."""
         if memory and ("OUT_OF_MEMORY" in str(error) or "out of memory" in str(error)):
-            return MemoryError(f"{self.name} has no memory left to {what}.")
+            return MemoryError(f"{self.name} has no memory left to {action}.")
         if any(name in str(error) for name in _NO_RETURN):
             self._lost = (
                 f"{self.name} is lost to this process ({_line(error)}): start the process again."
             )
             return ComputeError(self._lost)
         return ComputeError(
-            f'{self.name} did not {what} ({_line(error)}): try again, or take device="cpu".'
+            f'{self.name} did not {action} ({_line(error)}): try again, or take device="cpu".'
         )
 
 
@@ -333,9 +333,9 @@ class _Asked:
 
     __slots__ = ("_gpu", "_memory", "_what")
 
-    def __init__(self, gpu: Gpu, what: str, memory: bool) -> None:
+    def __init__(self, gpu: Gpu, action: str, memory: bool) -> None:
         self._gpu = gpu
-        self._what = what
+        self._what = action
         self._memory = memory
 
     def __enter__(self) -> None:
@@ -368,9 +368,9 @@ class _Kept(np.ndarray[Any, np.dtype[np.uint8]]):
 
     @classmethod
     def of(cls, array: NDArray[np.uint8], owner: Any) -> _Kept:
-        made = array.view(cls)
-        made.owner = owner
-        return made
+        view = array.view(cls)
+        view.owner = owner
+        return view
 
 
 class _GpuMemory:
@@ -413,8 +413,8 @@ class _GpuStream:
 
     def _copy(self, to: tuple[int, Any], source: tuple[int, Any], size: int) -> None:
         with self._gpu._asked(f"copy {size:,} bytes"):
-            there, here = (self._part(address, size, owner) for address, owner in (to, source))
-            there.copy_from(here, stream=self._stream)
+            target, origin = (self._part(address, size, owner) for address, owner in (to, source))
+            target.copy_from(origin, stream=self._stream)
 
     def allocate(self, size: int) -> Memory:
         gpu = self._gpu

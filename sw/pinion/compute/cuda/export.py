@@ -87,13 +87,13 @@ def export_header(
         When an argument does not do, the function takes several kernels, a file was changed by
         hand, or the folder cannot be written; everything is as it was then.
     """
-    chosen = identifier(f"{model.name}_{function.name}") if name is None else name
+    identifier_ = identifier(f"{model.name}_{function.name}") if name is None else name
     if (
-        not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", chosen)
-        or chosen != c_names([chosen], _TAKEN)[0]
+        not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", identifier_)
+        or identifier_ != c_names([identifier_], _TAKEN)[0]
     ):
         raise ComputeError(
-            f"'{chosen[:80]}' is no name for a CUDA header: give letters, digits and underscores, "
+            f"'{identifier_[:80]}' is no name for a CUDA header: give letters, digits and underscores, "
             "a letter first, and no word of C++ or of the header."
         )
     if dtype not in SCALARS:
@@ -112,10 +112,10 @@ def export_header(
         )
     words = [
         *("pinion", "export", "--cuda", robot or model.name, function.name),
-        *("--dtype", dtype, "--name", chosen, "-o", "FOLDER"),
+        *("--dtype", dtype, "--name", identifier_, "-o", "FOLDER"),
     ]
     header = _Header(
-        name=chosen,
+        name=identifier_,
         title=comment(f"{function.name} of {model.name}, {dtype}: {function.doc}"),
         command=line_comment(" ".join(map(shlex.quote, words))),
         inputs=_named(inputs, ()),
@@ -123,23 +123,23 @@ def export_header(
         dtype=dtype,
         body=body,
     )
-    made = header.files()
+    texts = header.files()
     record = {
         "generator": "pinion",
         "version": installation.version(),
         "robot": model.name,
         "function": function.name,
         "dtype": dtype,
-        "files": {path: _digest(text.encode()) for path, text in made.items()},
+        "files": {path: _digest(text.encode()) for path, text in texts.items()},
     }
-    made[f"{chosen}.json"] = json.dumps(record, indent=2) + "\n"
+    texts[f"{identifier_}.json"] = json.dumps(record, indent=2) + "\n"
     if not force:
-        _refuse_changed(folder, chosen, made)
-    _put(folder, made)
+        _refuse_changed(folder, identifier_, texts)
+    _put(folder, texts)
     return {
-        "name": chosen,
+        "name": identifier_,
         "dtype": dtype,
-        "files": sorted(made),
+        "files": sorted(texts),
         "threads": body.threads,
         "shared_bytes": header.shared_bytes,
         "arithmetic": body.arithmetic,
@@ -154,49 +154,49 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content.replace(b"\r\n", b"\n")).hexdigest()
 
 
-def _refuse_changed(folder: Path, name: str, made: Mapping[str, str]) -> None:
+def _refuse_changed(folder: Path, name: str, texts: Mapping[str, str]) -> None:
     """Refuse where a file is neither as the record says nor what would be written."""
     record = folder / f"{name}.json"
-    known: Any = {}
+    digests: Any = {}
     try:
         if os.path.lexists(record):
-            known = json.loads(record.read_text())["files"]
-            if not isinstance(known, dict):
+            digests = json.loads(record.read_text())["files"]
+            if not isinstance(digests, dict):
                 raise TypeError
     except (ValueError, TypeError, KeyError, RecursionError, OSError):
         raise ComputeError(
             f"'{record}' is no record of what Pinion wrote: restore it, or replace every generated "
             "file with force=True (--force)."
         ) from None
-    for path, text in made.items():
-        there = folder / path
-        if path == record.name or not os.path.lexists(there):
+    for path, text in texts.items():
+        file = folder / path
+        if path == record.name or not os.path.lexists(file):
             continue
         try:
-            found = _digest(there.read_bytes())
+            digest = _digest(file.read_bytes())
         except OSError as error:
             raise StorageError(
-                f"'{there}' cannot be read ({error.strerror}): move it away.",
+                f"'{file}' cannot be read ({error.strerror}): move it away.",
                 reason=error.strerror or str(error),
             ) from error
-        if found not in (known.get(path), _digest(text.encode())):
+        if digest not in (digests.get(path), _digest(text.encode())):
             raise ComputeError(
-                f"'{there}' is not as Pinion wrote it: move the change to a hook, in a file of "
+                f"'{file}' is not as Pinion wrote it: move the change to a hook, in a file of "
                 f"your own that includes {name}.cuh, or replace the file with force=True (--force)."
             )
 
 
-def _put(folder: Path, made: Mapping[str, str]) -> None:
+def _put(folder: Path, texts: Mapping[str, str]) -> None:
     """Write all files, or leave everything as it was."""
     new = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
             work, old = Path(scratch) / "made", Path(scratch) / "old"
-            for path, text in made.items():
+            for path, text in texts.items():
                 (work / path).parent.mkdir(parents=True, exist_ok=True)
                 (work / path).write_bytes(text.encode())
-            _replace(work, folder, old, made)
+            _replace(work, folder, old, texts)
     except BaseException as error:
         for parent in new:
             with contextlib.suppress(OSError):  # somebody else's are in it, or it was never made
@@ -211,11 +211,11 @@ def _put(folder: Path, made: Mapping[str, str]) -> None:
         ) from error
 
 
-def _replace(work: Path, folder: Path, old: Path, made: Mapping[str, str]) -> None:
+def _replace(work: Path, folder: Path, old: Path, texts: Mapping[str, str]) -> None:
     """Put files into a folder, the record last; if one cannot be, undo those before it."""
     undo: list[Callable[[], object]] = []
     try:
-        for path, text in made.items():
+        for path, text in texts.items():
             target = folder / path
             if (
                 target.is_file()
@@ -264,18 +264,20 @@ def _for_cuda(text: str) -> str:
             stack.pop()
         if all(inside for _, _, inside in stack):
             lines.append(line)
-    kept = "\n".join(lines)
-    kept = re.sub(r"^#(pragma once|include \".*|define PINION_\w+( .*)?)$", "", kept, flags=re.M)
-    kept = kept.replace("PINION_INLINE", _INLINE).replace("PINION_UNROLL", _UNROLL)
-    return re.sub(r"\n{3,}", "\n\n", kept)
+    header_text = "\n".join(lines)
+    header_text = re.sub(
+        r"^#(pragma once|include \".*|define PINION_\w+( .*)?)$", "", header_text, flags=re.M
+    )
+    header_text = header_text.replace("PINION_INLINE", _INLINE).replace("PINION_UNROLL", _UNROLL)
+    return re.sub(r"\n{3,}", "\n\n", header_text)
 
 
 def _answer(condition: str) -> bool | None:
     """What a condition on the machine is for CUDA; None where it is on something else."""
     if "PINION_CUDA_HOST" in condition or "__clang__" in condition:  # whose pragmas nvcc takes
         return True
-    if found := re.fullmatch(r"(!?)PINION_ISA_(\w+)", condition):
-        return (found[2] == "CUDA") != bool(found[1])
+    if match := re.fullmatch(r"(!?)PINION_ISA_(\w+)", condition):
+        return (match[2] == "CUDA") != bool(match[1])
     return None
 
 
@@ -295,15 +297,15 @@ class _Array:
     about: str
 
 
-def _named(blocks: Sequence[Block], taken: Sequence[str]) -> tuple[_Array, ...]:
+def _named(blocks: Sequence[Block], reserved: Sequence[str]) -> tuple[_Array, ...]:
     """Arrays under names that C++ and the header have free."""
     # The header's own sizes are called size_ARRAY.
     names = [f"array_{b.name}" if b.name.startswith("size_") else b.name for b in blocks]
-    found = []
-    for block, name in zip(blocks, c_names(names, (*taken, *_TAKEN)), strict=True):
+    arrays = []
+    for block, name in zip(blocks, c_names(names, (*reserved, *_TAKEN)), strict=True):
         shape = " x ".join(map(str, block.shape)) or "1"
-        found.append(_Array(name, prod(map(int, block.shape)), f"{shape}, {comment(block.unit)}"))
-    return tuple(found)
+        arrays.append(_Array(name, prod(map(int, block.shape)), f"{shape}, {comment(block.unit)}"))
+    return tuple(arrays)
 
 
 def _names(arrays: Sequence[_Array]) -> tuple[str, ...]:
@@ -312,7 +314,7 @@ def _names(arrays: Sequence[_Array]) -> tuple[str, ...]:
 
 def _fill(template: str, values: Mapping[str, str]) -> str:
     """A template with its ``@NAMES@`` replaced, once: what is put in is not looked at."""
-    return re.sub(r"@([A-Z_]+)@", lambda found: values[found[1]], template)
+    return re.sub(r"@([A-Z_]+)@", lambda match: values[match[1]], template)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -359,7 +361,7 @@ class _Header:
 
     def _values(self) -> dict[str, str]:
         """What the templates ask for."""
-        shown = self.results[0]
+        first = self.results[0]
         return {
             "NAME": self.name,
             "TITLE": self.title,
@@ -380,7 +382,7 @@ class _Header:
             "REQUEST": self._own("Request", self.inputs),
             "RESULT": self._own("Result", self.results),
             "COMPUTE": self._compute(),
-            "SHOWN": shown.name,
+            "SHOWN": first.name,
             "EXAMPLE_ARRAYS": "".join(self._example_array(a, True) for a in self.inputs)
             + "".join(self._example_array(a, False) for a in self.results),
             "GIVEN": ", ".join(f"{a.name}_device" for a in self.inputs),
@@ -432,19 +434,19 @@ class _Header:
 
     def _strided(self, struct: str, kind: str, arrays: Sequence[_Array]) -> str:
         types = [f"runtime::Strided{kind}<real>"] * len(arrays)
-        made = ",\n            ".join(
+        members = ",\n            ".join(
             f"runtime::Strided{kind}<real>({a}.first, sample, {a}.step, {a}.apart)"
             for a in _names(arrays)
         )
-        return self._source(struct, f"{kind}Array", kind, arrays, types, made)
+        return self._source(struct, f"{kind}Array", kind, arrays, types, members)
 
     def _blocks(self, struct: str, kind: str, arrays: Sequence[_Array]) -> str:
         types = [f"runtime::Block{kind}<real, {array.size}, 16>" for array in arrays]
-        made = ",\n            ".join(
+        members = ",\n            ".join(
             f"{of}({array.name}, sample)" for of, array in zip(types, arrays, strict=True)
         )
         member = "const real *" if kind == "Input" else "real *"
-        return self._source(struct, member, kind, arrays, types, made)
+        return self._source(struct, member, kind, arrays, types, members)
 
     def _source(
         self,
@@ -453,7 +455,7 @@ class _Header:
         kind: str,
         arrays: Sequence[_Array],
         types: Sequence[str],
-        made: str,
+        initialisers: str,
     ) -> str:
         """Where a kernel finds arrays: ``at(sample)`` gives a sample's accessor."""
         members = ""
@@ -464,19 +466,19 @@ class _Header:
         return (
             f"struct {struct} {{\n{members}  struct Sample {{\n{inner}  }};\n"
             f"  __device__ __forceinline__ Sample at(long long sample) const {{\n"
-            f"    return {{{made}}};\n  }}\n}};"
+            f"    return {{{initialisers}}};\n  }}\n}};"
         )
 
     def _makers(self, kind: str, arrays: Sequence[_Array]) -> str:
         struct = f"{kind}s"
         pointer = "const real *" if kind == "Input" else "real *"
-        given = ", ".join(f"{pointer}{array.name}" for array in arrays)
+        pointers = ", ".join(f"{pointer}{array.name}" for array in arrays)
         aos = ", ".join(f"{{{array.name}, {array.size}, 1}}" for array in arrays)
         soa = ", ".join(f"{{{array.name}, 1, n}}" for array in arrays)
         side = struct.lower()
         return (
-            f"__host__ __device__ inline {struct} {side}_aos({given}) {{\n  return {{{aos}}};\n}}\n"
-            f"__host__ __device__ inline {struct} {side}_soa(long long n, {given}) {{\n"
+            f"__host__ __device__ inline {struct} {side}_aos({pointers}) {{\n  return {{{aos}}};\n}}\n"
+            f"__host__ __device__ inline {struct} {side}_soa(long long n, {pointers}) {{\n"
             f"  return {{{soa}}};\n}}\n"
         )
 
@@ -547,13 +549,13 @@ class _Header:
             f"{inner}}}{short}"
         )
 
-    def _example_array(self, array: _Array, given: bool) -> str:
+    def _example_array(self, array: _Array, is_input: bool) -> str:
         name, size = array.name, f"n * robot::size_{array.name}"
         lines = [f"std::vector<real> {name}_host({size});", f"real *{name}_device;"]
-        if given:
+        if is_input:
             lines.append(f"fill({name}_host);")
         lines.append(f"CHECK(cudaMalloc(&{name}_device, {name}_host.size() * sizeof(real)));")
-        if given:
+        if is_input:
             lines += [
                 f"CHECK(cudaMemcpy({name}_device, {name}_host.data(),",
                 f"                 {name}_host.size() * sizeof(real), cudaMemcpyHostToDevice));",

@@ -229,27 +229,27 @@ class CudaKernel:
             that the driver does not recover from, every later call says so.
         """
         arrays = by_name(self.inputs, values, arrays)
-        there = [name for name, value in arrays.items() if is_on_a_device(value)]
-        if there and len(there) < len(arrays):
-            here = next(name for name in arrays if name not in there)
+        on_device = [name for name, value in arrays.items() if is_on_a_device(value)]
+        if on_device and len(on_device) < len(arrays):
+            on_host = next(name for name in arrays if name not in on_device)
             raise InputError(
-                f"'{there[0]}' is on a device and '{here}' is in the host's memory: give all in "
+                f"'{on_device[0]}' is on a device and '{on_host}' is in the host's memory: give all in "
                 "one place."
             )
-        if there:
+        if on_device:
             return self._on_device(arrays, out, stream, workspace)
         if stream is not None or workspace is not None:
-            what = "A workspace" if stream is None else "A stream"
-            raise InputError(f"{what} is for arrays on the device; these are the host's.")
+            argument = "A workspace" if stream is None else "A stream"
+            raise InputError(f"{argument} is for arrays on the device; these are the host's.")
         return self._from_host(arrays, out, graphs=self.graphs)
 
     # ---- Arrays of the host ---------------------------------------------------------------------
 
     def _from_host(
-        self, given: Mapping[str, ArrayLike], out: Mapping[str, Any] | None, *, graphs: bool
+        self, requests: Mapping[str, ArrayLike], out: Mapping[str, Any] | None, *, graphs: bool
     ) -> Result:
         scalar = np.float32 if self.dtype == np.float32 else np.float64
-        checked = validate_arrays(self.inputs, given, dtype=scalar, finite=self.finite)
+        checked = validate_arrays(self.inputs, requests, dtype=scalar, finite=self.finite)
         check_rotations(self._rotations, checked.arrays, finite=self.finite)
         count = checked.count
         results = self._host_results(out, count, checked.single)
@@ -292,7 +292,7 @@ class CudaKernel:
         if out is None:
             return {a.name: np.empty((count, *a.shape), self.dtype) for a in self.results}
         check_out(out, self.results)
-        found = {}
+        results = {}
         for a in self.results:
             values = out[a.name]
             shape = a.shape if single else (count, *a.shape)
@@ -306,8 +306,8 @@ class CudaKernel:
                     f"The result '{a.name}' is written to an array of the host that is writeable, "
                     f"{shape} of {self.dtype.name}."
                 )
-            found[a.name] = values[np.newaxis] if single else values
-        return found
+            results[a.name] = values[np.newaxis] if single else values
+        return results
 
     def _lanes_for(self, samples: int) -> list[_Lane]:
         """Lanes whose chunks have as many samples, or as many as there is memory for."""
@@ -335,22 +335,22 @@ class CudaKernel:
 
     def _on_device(
         self,
-        given: Mapping[str, Any],
+        requests: Mapping[str, Any],
         out: Mapping[str, Any] | None,
         stream: Any,
         workspace: Any,
     ) -> Result:
         names = [a.name for a in self.inputs]
-        for name in given:
+        for name in requests:
             if name not in names:
                 raise InputError(
                     f"There is no input array '{name}'; the inputs are {', '.join(names)}."
                 )
         views = []
         for a in self.inputs:
-            if a.name not in given:
+            if a.name not in requests:
                 raise InputError(f"The input array '{a.name}' is missing; give {', '.join(names)}.")
-            views.append(self._view(a, given[a.name], "is read"))
+            views.append(self._view(a, requests[a.name], "is read"))
         lengths = {a.name: v.samples for a, v in zip(self.inputs, views, strict=True)}
         batched = {name: n for name, n in lengths.items() if n is not None}
         if len(set(batched.values())) > 1:
@@ -398,13 +398,13 @@ class CudaKernel:
             targets.append(view)
         return arrays, targets
 
-    def _allocated(self, queue: Stream, size: int, what: str, count: int) -> Memory:
+    def _allocated(self, queue: Stream, size: int, purpose: str, count: int) -> Memory:
         """Memory of a stream for something of a batch."""
         try:
             return queue.allocate(size)
         except MemoryError:
             raise ComputeError(
-                f"{self.device.name} has no {size:,} bytes left for {what} of {count:,} samples: "
+                f"{self.device.name} has no {size:,} bytes left for {purpose} of {count:,} samples: "
                 "give fewer at once, or free some of its memory."
             ) from None
 
@@ -513,20 +513,20 @@ class CudaKernel:
         args = [count]
         for view in views:
             args += [view.address, view.step, view.apart]
-        made = None
+        allocated = None
         if self.source.workspace:
             if workspace is None:
-                what = f"what passes between the kernels of '{self.function.name}'"
-                workspace = self._allocated(stream, self.workspace_bytes(count), what, count)
-                made = workspace
+                purpose = f"what passes between the kernels of '{self.function.name}'"
+                workspace = self._allocated(stream, self.workspace_bytes(count), purpose, count)
+                allocated = workspace
             args.append(workspace.address)
         try:
             for kernel, loaded in zip(self.source.kernels, self._loaded, strict=True):
                 blocks = -(-count // kernel.threads)
                 stream.launch(loaded, Launch(blocks, kernel.threads, kernel.shared_bytes), args)
         finally:
-            if made is not None:
-                made.close()  # when the stream has come so far
+            if allocated is not None:
+                allocated.close()  # when the stream has come so far
 
     def measured(self) -> int:
         """The crossover of this device: twice the largest of `SMALL_BATCHES` up to which blocks are
@@ -632,21 +632,21 @@ class _Lane:
         ones : for each input whether one sample serves all.
         """
         kernel = self.kernel
-        found = []
+        places = []
         for arrays, memory in ((kernel.inputs, self.requests), (kernel.results, self.answers)):
             for k, (a, place) in enumerate(
                 zip(arrays, self._placed(arrays, count)[0], strict=True)
             ):
-                one = arrays is kernel.inputs and ones[k]
-                step = 0 if one else prod(a.shape)
-                found.append(Placed(memory.address + place, step, 1, count, memory))
-        return found
+                shared = arrays is kernel.inputs and ones[k]
+                step = 0 if shared else prod(a.shape)
+                places.append(Placed(memory.address + place, step, 1, count, memory))
+        return places
 
     def start(
         self,
         first: int,
         count: int,
-        given: Mapping[str, NDArray[Any]],
+        requests: Mapping[str, NDArray[Any]],
         results: Mapping[str, NDArray[Any]],
         *,
         graphs: bool,
@@ -661,7 +661,7 @@ class _Lane:
         places, _ = self._placed(kernel.inputs, count)
         ones = []
         for a, place in zip(kernel.inputs, places, strict=True):
-            values = given[a.name]
+            values = requests[a.name]
             ones.append(values.ndim == len(a.shape))
             rows = values[np.newaxis] if ones[-1] else values[first : first + count]
             size = rows.size * kernel.dtype.itemsize
@@ -722,9 +722,9 @@ class _Lane:
         # Graphs first, as they use the memory.
         recorded = [graph for graph in self.graphs.values() if graph is not None]
         closing: list[Recorded | Memory] = [*recorded, *self.held]
-        for held in closing:
+        for resource in closing:
             with contextlib.suppress(ComputeError):  # a lost device takes nothing back
-                held.close()
+                resource.close()
         self.held, self.graphs = [], {}
 
 
@@ -760,9 +760,11 @@ def described(
     if interface is not None:
         shape = tuple(map(int, interface["shape"]))
         dtype = np.dtype(interface["typestr"])
-        given = interface.get("strides")
+        byte_strides = interface.get("strides")
         strides = (
-            contiguous(shape) if given is None else tuple(int(s) // dtype.itemsize for s in given)
+            contiguous(shape)
+            if byte_strides is None
+            else tuple(int(s) // dtype.itemsize for s in byte_strides)
         )
         device = None
         if hasattr(value, "__dlpack_device__"):

@@ -109,10 +109,10 @@ def fit(program: Program, room: Room) -> Part:
         (allocate(candidate, registers=room.registers, memory_operands=False), candidate)
         for candidate in ordered
     ]
-    allocation, chosen = min(
+    allocation, best = min(
         placed, key=lambda pair: (max(pair[0].slots, room.slots - 2 * angles), pair[0].cost)
     )
-    return Part(chosen, allocation, live_values(chosen), angles, 2 * angles + allocation.slots)
+    return Part(best, allocation, live_values(best), angles, 2 * angles + allocation.slots)
 
 
 def split(program: Program, groups: int) -> list[Program]:
@@ -158,9 +158,9 @@ def split(program: Program, groups: int) -> list[Program]:
     first += [(word, at) for outputs in sets for word, at in outputs if shared[at]]
     pieces = [_piece(program, [*first, *((word, i) for i, word in words.items())], {})]
     for outputs in sets:
-        own = [(word, at) for word, at in outputs if not shared[at]]
-        if own:
-            pieces.append(_piece(program, own, words))
+        piece_outputs = [(word, at) for word, at in outputs if not shared[at]]
+        if piece_outputs:
+            pieces.append(_piece(program, piece_outputs, words))
     return pieces
 
 
@@ -171,24 +171,24 @@ def _runs(
     order = sorted(columns)
     work = [len(_cone(program, (at for _, at in columns[c]))) for c in order]
     runs: list[list[int]] = [[] for _ in range(max(1, groups))]
-    total, done = sum(work), 0
+    total, finished = sum(work), 0
     for column, size in zip(order, work, strict=True):
-        middle = done + size / 2
+        middle = finished + size / 2
         runs[min(len(runs) - 1, int(middle * len(runs) / total) if total else 0)].append(column)
-        done += size
+        finished += size
     return [run for run in runs if run]
 
 
 def _cone(program: Program, roots: Iterable[int], stop: Iterable[int] = ()) -> list[int]:
     """All that some values need, they included; what is in `stop` is as far as it goes."""
-    ends, seen, todo = set(stop), set(), list(roots)
+    ends, visited, todo = set(stop), set(), list(roots)
     while todo:
         i = todo.pop()
-        if i not in seen:
-            seen.add(i)
+        if i not in visited:
+            visited.add(i)
             if i not in ends:
                 todo += program.instructions[i].args
-    return sorted(seen)
+    return sorted(visited)
 
 
 def _piece(
@@ -197,12 +197,12 @@ def _piece(
     """The part of a program that some outputs need, where some values are read as words."""
     cone = _cone(program, (at for _, at in outputs), words)
     place = {old: new for new, old in enumerate(cone)}
-    made = []
+    instructions = []
     for old in cone:
         it = program.instructions[old]
         if old in words:
-            made.append(Instruction(Kind.INPUT, (), words[old], it.node))
+            instructions.append(Instruction(Kind.INPUT, (), words[old], it.node))
         else:
             args = tuple(place[a] for a in it.args)
-            made.append(Instruction(it.kind, args, it.value, it.node))
-    return Program(tuple(made), tuple((word, place[at]) for word, at in outputs))
+            instructions.append(Instruction(it.kind, args, it.value, it.node))
+    return Program(tuple(instructions), tuple((word, place[at]) for word, at in outputs))

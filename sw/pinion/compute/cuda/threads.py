@@ -288,13 +288,13 @@ extern "C" __global__ void __launch_bounds__(PINION_THREADS)
     def _parameters(self) -> list[str]:
         scalar = SCALARS[self.dtype]
         sides = (("in", f"const {scalar} *", self.inputs), ("out", f"{scalar} *", self.results))
-        made = ["long long n"]
+        parameters = ["long long n"]
         for side, kind, blocks in sides:
             for k, _ in enumerate(blocks):
-                made.append(f"{kind}{side}{k}")
+                parameters.append(f"{kind}{side}{k}")
                 if self.layout != "blocks":
-                    made += [f"long long {side}{k}_step", f"long long {side}{k}_apart"]
-        return made + ([f"{scalar} *workspace"] if self.workspace else [])
+                    parameters += [f"long long {side}{k}_step", f"long long {side}{k}_apart"]
+        return parameters + ([f"{scalar} *workspace"] if self.workspace else [])
 
     def _type(self, kind: str, block: Block, place: _Place) -> str:
         if block.name == WORKSPACE:
@@ -320,20 +320,22 @@ extern "C" __global__ void __launch_bounds__(PINION_THREADS)
         """How a thread's accessors are made."""
         kind = "Input" if side == "in" else "Result"
         at = 0 if side == "in" else sum(map(_words, self.inputs))
-        made = []
+        views = []
         for k, block in enumerate(blocks):
             if self.layout == "blocks":
-                made.append(f"{self._type(kind, block, place)}({side}{k}, sample)")
+                views.append(f"{self._type(kind, block, place)}({side}{k}, sample)")
             elif place.staged:
-                made.append(
+                views.append(
                     f"{self._type(kind, block, place)}{{shared + {place.pitch * at} + threadIdx.x}}"
                 )
             else:
-                made.append(f"Strided{kind}<T>({side}{k}, sample, {side}{k}_step, {side}{k}_apart)")
+                views.append(
+                    f"Strided{kind}<T>({side}{k}, sample, {side}{k}_step, {side}{k}_apart)"
+                )
             at += _words(block)
         if self.workspace:
-            made.append(f"Block{kind}<T, {self.workspace}, PINION_WARP>(workspace, sample)")
-        return made
+            views.append(f"Block{kind}<T, {self.workspace}, PINION_WARP>(workspace, sample)")
+        return views
 
     def _body(self, part: Part, turns: int, place: _Place) -> list[str]:
         lines = [

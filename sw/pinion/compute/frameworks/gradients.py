@@ -64,8 +64,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 )
 
 
-def _called(kernel: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    result = kernel(**given)
+def _called(kernel: Any, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    result = kernel(**arguments)
     return {name: result[name] for name in result.names}
 
 
@@ -121,8 +121,8 @@ class Differentiable:
 
     def linear(self, *inputs: Any, run: Run = _called) -> tuple[Any, Sequence[Any]]:
         """The function and its Jacobians, (n, nv) and (n, nv, nv) each."""
-        given = dict(zip(self.rule.inputs, inputs, strict=True))
-        made: dict[str, Any] = {}
+        arguments = dict(zip(self.rule.inputs, inputs, strict=True))
+        results: dict[str, Any] = {}
         for kernel in self.kernels:
-            made |= run(kernel, {a.name: given[a.name] for a in kernel.inputs})
-        return made[self.rule.value], [made[name] for name in self.rule.jacobians]
+            results |= run(kernel, {a.name: arguments[a.name] for a in kernel.inputs})
+        return results[self.rule.value], [results[name] for name in self.rule.jacobians]

@@ -81,11 +81,11 @@ class Card:
 
     def compile(self, model: Model | str, function: str, **options: Any) -> Any:
         """A kernel that runs there; options as of :func:`pinion.compute.cuda.compile`."""
-        made = cuda.compile(model, function, device=self.gpu, **options)
+        kernel = cuda.compile(model, function, device=self.gpu, **options)
         # Executables keep the numbers alone and outlive whatever asked for them, so that its code
         # stays loaded until the process ends, as the libraries of the CPU path do.
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
-        return made
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kernel))
+        return kernel
 
     def attributes(self, kernel: Any) -> Mapping[str, Any]:
         """What ``runtime/jaxcuda.cpp`` is to know of a kernel."""
@@ -159,21 +159,23 @@ def dynamics(
         device of an array does not fit.
     """
     place = _placed(device, threads, compiler, cache)
-    made = Differentiable(model, function, dtype=dtype, compile=place.compile, cache=cache)
-    names, nv = made.rule.inputs, made.model.nv
+    differentiable = Differentiable(
+        model, function, dtype=dtype, compile=place.compile, cache=cache
+    )
+    names, nv = differentiable.rule.inputs, differentiable.model.nv
 
-    def run(kernel: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-        batch = given[kernel.inputs[0].name].shape[:-1]
+    def run(kernel: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        batch = arguments[kernel.inputs[0].name].shape[:-1]
         shapes = [jax.ShapeDtypeStruct((*batch, *a.shape), kernel.dtype) for a in kernel.results]
         call = jax.ffi.ffi_call(place.target, shapes, vmap_method="broadcast_all")
-        results = call(*(given[a.name] for a in kernel.inputs), **place.attributes(kernel))
+        results = call(*(arguments[a.name] for a in kernel.inputs), **place.attributes(kernel))
         return {a.name: r for a, r in zip(kernel.results, results, strict=True)}
 
     def check(arrays: Sequence[Any]) -> None:
         for name, array in zip(names, arrays, strict=True):
-            if array.dtype != made.plain.dtype:
+            if array.dtype != differentiable.plain.dtype:
                 raise InputError(
-                    f"'{name}' has the dtype {array.dtype}: give {made.plain.dtype.name}."
+                    f"'{name}' has the dtype {array.dtype}: give {differentiable.plain.dtype.name}."
                 )
             if array.shape != arrays[0].shape or array.shape[-1:] != (nv,):
                 raise InputError(
@@ -183,11 +185,11 @@ def dynamics(
     @jax.custom_vjp  # type: ignore[untyped-decorator]
     def call(*arrays: Any) -> Any:
         check(arrays)
-        return made.value(*arrays, run=run)
+        return differentiable.value(*arrays, run=run)
 
     def forward(*arrays: Any) -> Any:
         check(arrays)
-        value, jacobians = made.linear(*arrays, run=run)
+        value, jacobians = differentiable.linear(*arrays, run=run)
         return value, tuple(jacobians)
 
     def backward(jacobians: Sequence[Any], gradient: Any) -> Any:
@@ -198,17 +200,17 @@ def dynamics(
     def checked(*arrays: Any) -> Any:
         if len(arrays) != len(names):
             raise InputError(f"'{function}' takes {', '.join(names)}, not {len(arrays)} arrays.")
-        given = [jnp.asarray(array) for array in arrays]
-        for name, array in zip(names, given, strict=True):
+        converted = [jnp.asarray(array) for array in arrays]
+        for name, array in zip(names, converted, strict=True):
             # What is traced is placed later, by XLA, which then says where there is no such call.
             if not isinstance(array, jax.core.Tracer):
-                for found in array.devices():
-                    if found.platform != place.platform:
+                for found_device in array.devices():
+                    if found_device.platform != place.platform:
                         raise InputError(
-                            f"'{name}' is on the device '{found}': give arrays on a "
+                            f"'{name}' is on the device '{found_device}': give arrays on a "
                             f"'{place.platform}', or name another device."
                         )
-        return call(*given)
+        return call(*converted)
 
     return checked
 

@@ -57,7 +57,7 @@ class Place(Protocol):
     def compile(self, model: Model | str, function: str, **options: Any) -> Any:
         """A kernel that runs there."""
 
-    def run(self, kernel: Any, given: Mapping[str, Any], out: Mapping[str, Any]) -> None:
+    def run(self, kernel: Any, arguments: Mapping[str, Any], out: Mapping[str, Any]) -> None:
         """Compute a kernel, of contiguous tensors into contiguous tensors."""
 
 
@@ -84,7 +84,7 @@ class Card:
         """A kernel that runs there; options as of :func:`pinion.compute.cuda.compile`."""
         return cuda.compile(model, function, device=self.gpu, **options)
 
-    def run(self, kernel: Any, given: Mapping[str, Any], out: Mapping[str, Any]) -> None:
+    def run(self, kernel: Any, arguments: Mapping[str, Any], out: Mapping[str, Any]) -> None:
         """Queue a kernel on the current stream."""
         some = next(iter(out.values()))
         with self.current():
@@ -94,7 +94,7 @@ class Card:
                 out={name: self.handed(tensor) for name, tensor in out.items()},
                 stream=self.stream(),
                 workspace=None if workspace is None else self.handed(workspace),
-                **{name: self.handed(tensor) for name, tensor in given.items()},
+                **{name: self.handed(tensor) for name, tensor in arguments.items()},
             )
 
 
@@ -107,10 +107,10 @@ class _Processor:
     def compile(self, model: Model | str, function: str, **options: Any) -> Any:
         return cpu.compile(model, function, **options)
 
-    def run(self, kernel: Any, given: Mapping[str, Any], out: Mapping[str, Any]) -> None:
+    def run(self, kernel: Any, arguments: Mapping[str, Any], out: Mapping[str, Any]) -> None:
         kernel(
             out={name: tensor.numpy() for name, tensor in out.items()},
-            **{name: tensor.numpy() for name, tensor in given.items()},
+            **{name: tensor.numpy() for name, tensor in arguments.items()},
         )
 
 
@@ -154,11 +154,11 @@ def dynamics(
         another device, of another dtype or of a shape that does not fit.
     """
     place = _placed(device, options.get("cache"))
-    made = Differentiable(model, function, dtype=dtype, compile=place.compile, **options)
+    differentiable = Differentiable(model, function, dtype=dtype, compile=place.compile, **options)
     kind = getattr(torch, dtype)
 
     def call(*tensors: Any) -> Any:
-        names = made.rule.inputs
+        names = differentiable.rule.inputs
         if len(tensors) != len(names):
             raise InputError(f"'{function}' takes {', '.join(names)}, not {len(tensors)} tensors.")
         for name, tensor in zip(names, tensors, strict=True):
@@ -169,12 +169,12 @@ def dynamics(
                 )
             if tensor.dtype != kind:
                 raise InputError(f"'{name}' has the dtype {tensor.dtype}: give {kind}.")
-            if tensor.shape != tensors[0].shape or tensor.shape[-1:] != (made.model.nv,):
+            if tensor.shape != tensors[0].shape or tensor.shape[-1:] != (differentiable.model.nv,):
                 raise InputError(
-                    f"'{name}' has the shape {tuple(tensor.shape)}: give (..., {made.model.nv}), "
+                    f"'{name}' has the shape {tuple(tensor.shape)}: give (..., {differentiable.model.nv}), "
                     "the same for all."
                 )
-        return _Dynamics.apply(place, made, *tensors)
+        return _Dynamics.apply(place, differentiable, *tensors)
 
     return call
 
@@ -207,25 +207,25 @@ def _gpu(index: int, cache: Path | None) -> Card:
     )
 
 
-def _run(place: Place, kernel: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    some = next(iter(given.values()))
+def _run(place: Place, kernel: Any, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    some = next(iter(arguments.values()))
     out = {a.name: some.new_empty((len(some), *a.shape)) for a in kernel.results}
-    place.run(kernel, given, out)
+    place.run(kernel, arguments, out)
     return out
 
 
 class _Dynamics(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
-    def forward(ctx: Any, place: Place, made: Differentiable, *tensors: Any) -> Any:
-        shape, nv, run = tensors[0].shape, made.model.nv, partial(_run, place)
+    def forward(ctx: Any, place: Place, differentiable: Differentiable, *tensors: Any) -> Any:
+        shape, nv, run = tensors[0].shape, differentiable.model.nv, partial(_run, place)
         # A tensor may stand for the negative of its memory, which no kernel would know.
         flat = [t.detach().resolve_neg().reshape(-1, nv).contiguous() for t in tensors]
         if not any(ctx.needs_input_grad[2:]):
-            return made.value(*flat, run=run).reshape(shape)
-        value, jacobians = made.linear(*flat, run=run)
-        wanted = ctx.needs_input_grad[2:]
+            return differentiable.value(*flat, run=run).reshape(shape)
+        value, jacobians = differentiable.linear(*flat, run=run)
+        needs_gradient = ctx.needs_input_grad[2:]
         ctx.save_for_backward(
-            *(j if needed else None for j, needed in zip(jacobians, wanted, strict=True))
+            *(j if needed else None for j, needed in zip(jacobians, needs_gradient, strict=True))
         )
         return value.reshape(shape)
 

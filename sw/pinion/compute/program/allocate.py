@@ -133,14 +133,14 @@ class _Allocator:
                         loads.append((a, where_it_is))
                         self.inside[a] = None
             read = tuple(where[a] for a in it.args)
-            done = [a for a in args if not self.reads[a]]
-            for a in done:
+            dead = [a for a in args if not self.reads[a]]
+            for a in dead:
                 self.inside.pop(a, None)
             if self.reads[i] and not self.given[i]:
                 self._room(stores, [])
                 self.inside[i] = None
             # Not before: what makes room is written before the instruction reads its operands.
-            for a in done:
+            for a in dead:
                 if a in self.slot:
                     heappush(self.free, self.slot.pop(a))
             steps.append(Step(tuple(loads), tuple(stores), i, read))

@@ -3,7 +3,7 @@
 A processor computes ``a b + c`` in one instruction, and ``a b - c``, ``c - a b`` and ``-a b - c``
 as well. So a product that only sums read costs nothing of its own where each of those sums can take
 it in, and a negation costs nothing at all but for some results. Which sum takes which product is
-chosen here; the compiler is told to fuse nothing more.
+chosen here; the compiler is scalar to fuse nothing more.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class _Value:
 
     kind: Kind
     args: tuple[Signed, ...]
-    given: Word | float | Node | None
+    operand: Word | float | Node | None
     node: int
     product: int | None = None  # which operand of a sum is fused into it
 
@@ -165,23 +165,23 @@ def _values(graph: Graph) -> tuple[list[_Value], list[Signed]]:
     values: list[_Value] = []
     refs: list[Signed] = []
 
-    def make(kind: Kind, *args: Signed, node: int, given: Word | float | Node | None = None) -> int:
-        values.append(_Value(kind, args, given, node))
+    def make(kind: Kind, *args: Signed, node: int, value: Word | float | Node | None = None) -> int:
+        values.append(_Value(kind, args, value, node))
         return len(values) - 1
 
     for i, node in enumerate(graph.nodes):
         x = [refs[a] for a in node.args]
         family = OPS[node.op].family if node.op in OPS else None
         if family is Family.INPUT:
-            refs.append((1, make(Kind.INPUT, node=i, given=Word.of(str(node.params[0])))))
+            refs.append((1, make(Kind.INPUT, node=i, value=Word.of(str(node.params[0])))))
         elif family is Family.CONSTANT:
-            refs.append((1, make(Kind.CONST, node=i, given=float(node.params[0]))))
+            refs.append((1, make(Kind.CONST, node=i, value=float(node.params[0]))))
         elif family is Family.NEGATION:
             refs.append((-x[0][0], x[0][1]))
         elif family is Family.ROUNDING:
             refs.append(x[0])
         elif family is Family.FUNCTION:
-            refs.append((1, make(_ANGLES.get(node.op, Kind.FUNCTION), *x, node=i, given=node)))
+            refs.append((1, make(_ANGLES.get(node.op, Kind.FUNCTION), *x, node=i, value=node)))
         elif family in (Family.SUM, Family.PRODUCT):
             terms = x
             if family is Family.PRODUCT:
@@ -258,12 +258,12 @@ def _emit(graph: Graph, values: list[_Value], refs: list[Signed]) -> Program:
             for a in _operands(values, i):
                 needed[a] = True
 
-    made: list[Instruction] = []
+    instructions: list[Instruction] = []
     place: list[Signed] = [(1, -1)] * len(values)  # sign and position of the instruction
 
-    def put(kind: Kind, args: tuple[int, ...], given: Word | float | Op | None, node: int) -> int:
-        made.append(Instruction(kind, args, given, node))
-        return len(made) - 1
+    def put(kind: Kind, args: tuple[int, ...], value: Word | float | Op | None, node: int) -> int:
+        instructions.append(Instruction(kind, args, value, node))
+        return len(instructions) - 1
 
     for i, value in enumerate(values):
         # Inputs are all there, read or not: the record has them.
@@ -279,33 +279,33 @@ def _emit(graph: Graph, values: list[_Value], refs: list[Signed]) -> Program:
                 constant = [values[x].kind is Kind.CONST for _, x in value.args]
                 if any(constant):
                     at = constant.index(True)
-                    number = values[value.args[at][1]].given
+                    number = values[value.args[at][1]].operand
                     assert isinstance(number, float)
                     flipped = put(Kind.CONST, (), -number, value.node)
                     a, b = (flipped, b) if at == 0 else (a, flipped)
                     sa = -sa
             place[i] = sa * sb, put(Kind.MUL, (a, b), None, value.node)
-        elif isinstance(value.given, Node):
-            known = [(sign * place[a][0], place[a][1]) for sign, a in value.args]
-            place[i] = _function(value.kind, value.given, known, made, put, value.node)
+        elif isinstance(value.operand, Node):
+            args = [(sign * place[a][0], place[a][1]) for sign, a in value.args]
+            place[i] = _function(value.kind, value.operand, args, instructions, put, value.node)
         else:
-            assert not isinstance(value.given, Node)
-            place[i] = 1, put(value.kind, (), value.given, value.node)
+            assert not isinstance(value.operand, Node)
+            place[i] = 1, put(value.kind, (), value.operand, value.node)
 
     outputs = []
     negated: dict[int, int] = {}
     for word, (sign, root) in roots:
-        own, at = place[root]
-        if own * sign < 0:
-            if made[at].kind is Kind.CONST:
-                told = made[at].value
-                assert isinstance(told, float)
-                negated.setdefault(at, put(Kind.CONST, (), 0.0 - told, made[at].node))
+        root_sign, at = place[root]
+        if root_sign * sign < 0:
+            if instructions[at].kind is Kind.CONST:
+                scalar = instructions[at].value
+                assert isinstance(scalar, float)
+                negated.setdefault(at, put(Kind.CONST, (), 0.0 - scalar, instructions[at].node))
             elif at not in negated:
-                negated[at] = put(Kind.NEG, (at,), None, made[at].node)
+                negated[at] = put(Kind.NEG, (at,), None, instructions[at].node)
             at = negated[at]
         outputs.append((word, at))
-    return _without_unread(Program(tuple(made), tuple(outputs)))
+    return _without_unread(Program(tuple(instructions), tuple(outputs)))
 
 
 def _operands(values: list[_Value], i: int) -> list[int]:
@@ -345,14 +345,14 @@ def _function(
     kind: Kind,
     like: Node,
     x: Sequence[Signed],
-    made: Sequence[Instruction],
+    instructions: Sequence[Instruction],
     put: Callable[[Kind, tuple[int, ...], Word | float | Op | None, int], int],
     node: int,
 ) -> Signed:
     """A function of values with signs, with negations where its row cannot take them."""
 
     def negated(at: int) -> int:
-        number = made[at].value
+        number = instructions[at].value
         if isinstance(number, float):
             return put(Kind.CONST, (), 0.0 - number, node)
         return put(Kind.NEG, (at,), None, node)
@@ -376,8 +376,8 @@ def _without_unread(program: Program) -> Program:
     used |= {at for _, at in program.outputs}
     keep = [i for i, it in enumerate(program.instructions) if i in used or it.kind is Kind.INPUT]
     place = {old: new for new, old in enumerate(keep)}
-    kept = tuple(
+    remaining = tuple(
         Instruction(it.kind, tuple(place[a] for a in it.args), it.value, it.node)
         for it in (program.instructions[i] for i in keep)
     )
-    return Program(kept, tuple((word, place[at]) for word, at in program.outputs))
+    return Program(remaining, tuple((word, place[at]) for word, at in program.outputs))

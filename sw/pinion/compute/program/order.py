@@ -22,7 +22,7 @@ def live_values(program: Program) -> int:
 
     Inputs, constants, sines and cosines stand in memory and do not count.
     """
-    held = [it.kind in (*GIVEN, *TRIG) for it in program.instructions]
+    occupies = [it.kind in (*GIVEN, *TRIG) for it in program.instructions]
     last = [-1] * len(program.instructions)
     for i, it in enumerate(program.instructions):
         for a in it.args:
@@ -30,8 +30,8 @@ def live_values(program: Program) -> int:
     live = most = 0
     for i, it in enumerate(program.instructions):
         # A value may take the register of an operand that nothing reads any more.
-        live -= sum(not held[a] and last[a] == i for a in dict.fromkeys(it.args))
-        if not held[i] and last[i] >= 0:
+        live -= sum(not occupies[a] and last[a] == i for a in dict.fromkeys(it.args))
+        if not occupies[i] and last[i] >= 0:
             live += 1
             most = max(most, live)
     return most
@@ -67,11 +67,11 @@ ORDERS: Mapping[str, Order] = MappingProxyType(
 
 def arrange(program: Program, *, registers: int) -> tuple[Program, Allocation]:
     """The order, of those known, that needs the fewest moves to and from memory."""
-    tried = []
+    candidates = []
     for order in ORDERS.values():
         ordered = program.ordered(order(program))
-        tried.append((ordered, allocate(ordered, registers=registers)))
-    return min(tried, key=lambda pair: pair[1].cost)
+        candidates.append((ordered, allocate(ordered, registers=registers)))
+    return min(candidates, key=lambda pair: pair[1].cost)
 
 
 def _needs(program: Program) -> list[int]:
@@ -89,23 +89,23 @@ def _needs(program: Program) -> list[int]:
 def _walk(program: Program, roots: Sequence[int]) -> list[int]:
     needs = _needs(program)
     order: list[int] = []
-    done = [False] * len(program.instructions)
+    placed = [False] * len(program.instructions)
     for root in roots:
         todo = [root]
         while todo:
             i = todo[-1]
             args = program.instructions[i].args
-            waiting = [] if done[i] else [a for a in dict.fromkeys(args) if not done[a]]
+            waiting = [] if placed[i] else [a for a in dict.fromkeys(args) if not placed[a]]
             if waiting:
                 # The last one on the stack goes first.
                 todo += sorted(waiting, key=lambda a: needs[a])
                 continue
             todo.pop()
-            if not done[i]:
-                done[i] = True
+            if not placed[i]:
+                placed[i] = True
                 order.append(i)
     # What nothing reads stays, at the end: words of the request that the function does not need.
-    return order + [i for i, there in enumerate(done) if not there]
+    return order + [i for i, is_placed in enumerate(placed) if not is_placed]
 
 
 def _parts(program: Program) -> list[int]:

@@ -141,26 +141,26 @@ class _Printer:
 
     def _angles(self) -> list[str]:
         lines = []
-        done: set[int] = set()
+        printed: set[int] = set()
         for it in self.program.instructions:
             angle = it.args[0] if it.kind in TRIG else -1
             if angle not in self.early or angle in self.turn:
                 continue
             for k in self._cone(angle):
-                if k not in done and self.program.instructions[k].kind not in GIVEN:
-                    done.add(k)
+                if k not in printed and self.program.instructions[k].kind not in GIVEN:
+                    printed.add(k)
                     lines.append(self._line(k))
             lines += self._pair(angle, self._read(angle))
         return lines
 
     def _cone(self, root: int) -> list[int]:
-        seen, todo = set(), [root]
+        visited, todo = set(), [root]
         while todo:
             i = todo.pop()
-            if i not in seen:
-                seen.add(i)
+            if i not in visited:
+                visited.add(i)
                 todo += self.program.instructions[i].args
-        return sorted(seen)
+        return sorted(visited)
 
     def _puts(self) -> dict[int, list[str]]:
         """For each instruction the lines that write it as results."""
