@@ -1,10 +1,10 @@
-"""A function for other programs: a C library with its header and sources, which need no Python."""
+"""Export of a function as a C library with header and sources, independent of Python."""
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -26,13 +26,13 @@ from .native import HEADERS
 
 __all__ = ["export_library"]
 
-# C type and suffix of each kind of number.
 _TAKEN = (
     *("n", "threads", "in", "out", "machine", "machines", "Machine"),
     *("N", "answer", "main", "printf", "fprintf"),
 )
-"""Names that the functions and the example use themselves."""
+"""Names that the generated functions and the example use."""
 
+# C type and suffix of each dtype.
 _TYPES = {"float32": ("float", "f32"), "float64": ("double", "f64")}
 
 _RUNTIME = (
@@ -59,17 +59,17 @@ def export_library(
 ) -> dict[str, Any]:
     """Write a folder with a C library for a function of a robot.
 
-    The folder has ``include/NAME.h``, ``lib/libNAME.so`` for this machine's architecture (the
-    instruction set is chosen when it runs), ``lib/pkgconfig/NAME.pc``, the sources in ``src``, a
+    The folder contains ``include/NAME.h``, ``lib/libNAME.so`` for this machine's architecture (the
+    instruction set is chosen at run time), ``lib/pkgconfig/NAME.pc``, the sources in ``src``, a
     ``CMakeLists.txt`` that compiles them anywhere, ``example.c`` and ``README.md``.
 
     Parameters
     ----------
-    folder : is made; it must not exist, or be empty.
-    name : of library and functions; by default robot and function.
-    dtypes : kinds of numbers, each with functions of its own.
-    compiler : as of :func:`pinion.compute.cpu.compile`.
-    progress : told each step.
+    folder : created; it must not exist, or be empty.
+    name : name of the library and its functions; by default robot and function.
+    dtypes : number types, each with separate functions.
+    compiler : as for :func:`pinion.compute.cpu.compile`.
+    progress : receives each step.
 
     Returns
     -------
@@ -78,23 +78,23 @@ def export_library(
     Raises
     ------
     InputError
-        When the folder has something in it or cannot be written, the name is none of C, or the
-        function does not compile; nothing is left behind then.
+        If the folder is not empty or not writable, the name is not a valid C name, or the function
+        does not compile. Nothing is left behind.
     """
     library_name = identifier(f"{model.name}_{function.name}") if name is None else name
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", library_name):
         raise ComputeError(
-            f"'{library_name[:80]}' is no name for a C library: give letters, digits and underscores, a "
-            "letter first."
+            f"'{library_name[:80]}' is not a valid name for a C library: use letters, digits and "
+            "underscores, starting with a letter."
         )
     unknown = [dtype for dtype in dtypes if dtype not in _TYPES]
     if unknown or not dtypes:
         raise ComputeError(
-            f"There is no dtype '{', '.join(unknown)}' here; choose of {', '.join(_TYPES)}."
+            f"Unknown dtype '{', '.join(unknown)}': choose from {', '.join(_TYPES)}."
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ComputeError(
-            f"'{folder}' exists and is no empty folder: give the name of a new one, so that "
+            f"'{folder}' exists and is not an empty folder: give the name of a new one, so that "
             "nothing is overwritten."
         )
     command = find_compiler(compiler)
@@ -114,34 +114,46 @@ def export_library(
         dtypes=tuple(dtypes),
         sets=tuple(sets),
     )
-    new = [parent for parent in folder.parents if not parent.exists()]
-    try:
-        with scratch_beside(folder) as scratch:
-            work = scratch / "made"
-            sources = library.sources(model, function, progress)
-            library.write(work, sources)
-            progress.step("compiling the library")
-            library.compile(work, sources, command)
-            files = sorted(str(p.relative_to(work)) for p in work.rglob("*") if p.is_file())
-            settle(work, folder)
-    except BaseException as error:
-        for parent in new:
-            with contextlib.suppress(OSError):  # somebody else's are in it, or it was never made
-                parent.rmdir()
-        if not isinstance(error, OSError):
-            raise
-        reason = error.strerror or str(error)
-        raise StorageError(
-            f"No library can be written to '{folder}' ({reason}): see that the folder around it "
-            "can be written and has room, or give another one.",
-            reason=reason,
-        ) from error
+    with undone_on_failure(folder, "library"), scratch_beside(folder) as scratch:
+        work = scratch / "new"
+        sources = library.sources(model, function, progress)
+        library.write(work, sources)
+        progress.step("compiling the library")
+        library.compile(work, sources, command)
+        files = sorted(str(p.relative_to(work)) for p in work.rglob("*") if p.is_file())
+        settle(work, folder)
     return {
         "name": library_name,
         "files": files,
         "instruction_sets": [isa.name for isa in sets],
         "dtypes": list(dtypes),
     }
+
+
+@contextlib.contextmanager
+def undone_on_failure(folder: Path, kind: str) -> Iterator[None]:
+    """Remove the folders made for an export that fails; report a failed write in one sentence.
+
+    Raises
+    ------
+    StorageError
+        If the export fails with an `OSError`.
+    """
+    new = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    try:
+        yield
+    except BaseException as error:
+        for parent in new:
+            with contextlib.suppress(OSError):  # it has other files, or was never made
+                parent.rmdir()
+        if not isinstance(error, OSError):
+            raise
+        reason = error.strerror or str(error)
+        raise StorageError(
+            f"The {kind} cannot be written to '{folder}' ({reason}): check that the folder is "
+            "writable and has room, or choose another one.",
+            reason=reason,
+        ) from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +174,7 @@ class _Library:
         return flags | {f"runtime_{isa.name}.cpp": isa.flags for isa in self.sets}
 
     def sources(self, model: Model, function: Function, progress: Progress) -> dict[str, str]:
-        """All sources and their headers, by file name."""
+        """Return all sources and their headers by file name."""
         texts = {file: (HEADERS / file).read_text() for file in _RUNTIME}
         progress.step("tracing")
         graph = cpu.graph_of(model, function)
@@ -188,7 +200,7 @@ class _Library:
         return texts
 
     def write(self, folder: Path, sources: Mapping[str, str]) -> None:
-        """All but the compiled library, into a new folder."""
+        """Write everything except the compiled library into a new folder."""
         for part in ("include", "src", "lib/pkgconfig"):
             (folder / part).mkdir(parents=True)
         for file, text in sources.items():
@@ -200,7 +212,7 @@ class _Library:
         (folder / "README.md").write_text(self.readme())
 
     def compile(self, folder: Path, sources: Mapping[str, str], compiler: Compiler) -> None:
-        """The library, of the sources that `write` has written."""
+        """Compile the library from the sources that `write` has written."""
         compile_library(
             sources,
             out=folder / "lib" / f"lib{self.name}.so",
@@ -217,7 +229,7 @@ class _Library:
         return ", ".join(["size_t n", *inputs, *(f"{kind} *{b.name}" for b in self.results)])
 
     def _signatures(self) -> list[tuple[str, str, str]]:
-        """Name, arguments and layout of each function."""
+        """Return the name, arguments and layout of each function."""
         signatures = []
         for dtype in self.dtypes:
             arguments = f"{self.arguments(dtype)}, unsigned threads"
@@ -283,7 +295,7 @@ const char *{self.name}_isa(void);
 """
 
     def dispatcher(self) -> str:
-        """The functions of the header: the best instruction set, then the runtime."""
+        """Return the source that picks the best instruction set and calls the runtime."""
         declared, cases = [], []
         for isa in self.sets:
             declared += [
@@ -390,7 +402,7 @@ int main(void) {{
 
     def cmake(self) -> str:
         units = "\n".join(f"  src/{file}" for file in [*self.unit_flags(), f"{self.name}.cpp"])
-        flags = "\n".join(
+        options = "\n".join(
             f'set_source_files_properties(src/{file} PROPERTIES COMPILE_OPTIONS "{";".join(flags)}")'
             for file, flags in self.unit_flags().items()
             if flags
@@ -406,7 +418,7 @@ find_package(Threads REQUIRED)
 
 add_library({self.name} SHARED
 {units})
-{flags}
+{options}
 target_include_directories({self.name} PUBLIC include PRIVATE src)
 target_compile_features({self.name} PRIVATE cxx_std_17)
 target_compile_options({self.name} PRIVATE {common} -fvisibility=hidden)
