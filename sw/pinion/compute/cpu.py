@@ -182,7 +182,7 @@ def compile(
         reuse=reuse,
         threads=threads,
         native=Native(runtime, library, address),
-        asked=request,
+        options=settings,
     )
 
 

@@ -403,7 +403,8 @@ int main(void) {{
     def cmake(self) -> str:
         units = "\n".join(f"  src/{file}" for file in [*self.unit_flags(), f"{self.name}.cpp"])
         options = "\n".join(
-            f'set_source_files_properties(src/{file} PROPERTIES COMPILE_OPTIONS "{";".join(flags)}")'
+            f"set_source_files_properties(src/{file} PROPERTIES COMPILE_OPTIONS "
+            f'"{";".join(flags)}")'
             for file, flags in self.unit_flags().items()
             if flags
         )

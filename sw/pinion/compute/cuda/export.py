@@ -465,7 +465,8 @@ class _Header:
         soa = ", ".join(f"{{{array.name}, 1, n}}" for array in arrays)
         side = struct.lower()
         return (
-            f"__host__ __device__ inline {struct} {side}_aos({pointers}) {{\n  return {{{aos}}};\n}}\n"
+            f"__host__ __device__ inline {struct} {side}_aos({pointers}) {{\n"
+            f"  return {{{aos}}};\n}}\n"
             f"__host__ __device__ inline {struct} {side}_soa(long long n, {pointers}) {{\n"
             f"  return {{{soa}}};\n}}\n"
         )
