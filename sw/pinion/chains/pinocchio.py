@@ -1,4 +1,4 @@
-"""A chain as a model of Pinocchio, the peer that tests and benchmarks compare with."""
+"""Conversion of a chain to Pinocchio, the reference of tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def to_pinocchio(chain: Chain, pin: Any) -> Any:
 
     Parameters
     ----------
-    pin : the module ``pinocchio``, which is no requirement of this package.
+    pin : the module ``pinocchio``, which this package does not require.
 
     Raises
     ------
     DynamicsError
-        When a joint is neither a turn nor a shift about an axis through its frame's origin.
+        If a joint is neither revolute nor prismatic about an axis through its frame's origin.
     """
     model = pin.Model()
     model.gravity.linear[:] = chain.gravity
@@ -31,7 +31,7 @@ def to_pinocchio(chain: Chain, pin: Any) -> Any:
         if chain.dof[i] != 1 or (np.any(turn) and np.any(shift)):
             raise DynamicsError(
                 f"Joint {i} of the chain {chain.name!r} is neither revolute nor prismatic: only "
-                "these are handed to Pinocchio."
+                "these can be converted to Pinocchio."
             )
         joint_model = (
             pin.JointModelRevoluteUnaligned if np.any(turn) else pin.JointModelPrismaticUnaligned
