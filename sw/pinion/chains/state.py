@@ -176,7 +176,7 @@ def transforms(chain: Chain, q: Array) -> Array:
 
 
 def _displacements(chain: Chain, q: Array) -> tuple[Array, Array]:
-    """Return R (B, bodies, 3, 3) from body to joint frame and the body's origin p (B, bodies, 3)."""
+    """Return R (B, bodies, 3, 3) from body to joint frame, and p (B, bodies, 3), its origin."""
     rates = np.zeros((len(q), chain.bodies, chain.width), q.dtype)
     special = []
     for i, (columns, dof) in enumerate(zip(chain.q_slices, chain.dof, strict=True)):

@@ -1,7 +1,7 @@
-"""The papers' experiments on long chains and many robots, as times on this machine.
+"""Times on this machine for the papers' experiments on long chains and many robots.
 
-Sources, and what they claim: :mod:`pinion.bench.scaling.data`. Random chains with turns and shifts
-about axes in any direction, random states, double precision.
+:mod:`pinion.bench.scaling.data` has the sources and their claims. Chains have random revolute and
+prismatic joints, states are random, and numbers have double precision.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LINKS = (10, 20, 50, 100, 200, 500, 1000)
 GROUPS = (1, 10, 100, 1000)
 PEER_GROUPS = (1000, 10_000)
 DENSE = 200
-"""Links of the longest chain whose M the float model makes: n inverse dynamics in one batch."""
+"""Longest chain whose M the float model computes, by n inverse dynamics in one batch."""
 
 INERTIAS = "arm"
 
@@ -88,7 +88,7 @@ class Shape:
     Members
     -------
     experiment : its name.
-    links, robots : of the chain, and how many of them.
+    links, robots : links of the chain, and number of robots.
     """
 
     experiment: str
@@ -97,38 +97,38 @@ class Shape:
 
     @property
     def inverse(self) -> bool:
-        """Whether inverse dynamics is what is computed."""
+        """Whether it computes inverse dynamics."""
         return "_id" in self.experiment
 
 
 def shapes(links: Sequence[int] = LINKS, groups: Sequence[int] = GROUPS) -> list[Shape]:
-    """The points of all experiments."""
-    shapes_ = [Shape(name, n, 1) for name in ("links_id", "links_fd") for n in links]
+    """Return the points of all experiments."""
+    points = [Shape(name, n, 1) for name in ("links_id", "links_fd") for n in links]
     for name, n in (
         ("groups_id_10", 10),
         ("groups_id_100", 100),
         ("groups_fd_10", 10),
         ("groups_fd_200", 200),
     ):
-        shapes_ += [Shape(name, n, robots) for robots in groups]
-    return shapes_
+        points += [Shape(name, n, robots) for robots in groups]
+    return points
 
 
 def measured(shape: Shape, *, seconds: float, seed: int = 1) -> Iterator[Row]:
-    """Times of everything that this machine's processors compute at one point.
+    """Measure everything that this machine's processors compute at one point.
 
     Parameters
     ----------
-    seconds : for each figure: as many calls as fit, one at least.
+    seconds : time for each figure: as many calls as fit, at least one.
 
     Yields
     ------
-    Rows as :mod:`pinion.bench.scaling.data` takes them.
+    Rows in the form of :mod:`pinion.bench.scaling.data`.
 
     Raises
     ------
     ComputeError
-        When there is no compiler.
+        If there is no compiler.
     """
     chain = random_chain(shape.links, seed, inertias=INERTIAS)
     state = random_state(chain, seed, shape.robots)
@@ -158,12 +158,12 @@ def _inverse(name: str) -> bool:
 class Gpu:
     """The GPU of this machine, for the same experiments.
 
-    None of it has been run on one yet.
+    This has not run on a GPU yet.
 
     Members
     -------
-    name : the device's.
-    left_out : what could not be measured, with the reason.
+    name : name of the device.
+    left_out : reasons for missing measurements, by measurement.
     """
 
     def __init__(self, device: Device) -> None:
@@ -172,10 +172,10 @@ class Gpu:
         self._device = device
 
     def measured(self, shape: Shape, *, seconds: float, seed: int = 1) -> Iterator[Row]:
-        """Times of everything that the GPU computes at one point: arguments as of `measured`.
+        """Measure everything that the GPU computes at one point; arguments as for `measured`.
 
-        From arrays of the host and back, and, but for the hybrid, from arrays on the device. Every
-        call waits for its result.
+        With host arrays, including copies, and, except for the hybrid, with arrays on the device.
+        Every call waits for its result.
         """
         chain = random_chain(shape.links, seed, inertias=INERTIAS)
         state = random_state(chain, seed, shape.robots)
@@ -195,7 +195,7 @@ class Gpu:
 
 
 def _calls(shape: Shape, name: str, chain: Chain, state: RandomState) -> Iterator[tuple[str, Call]]:
-    """The platforms that an algorithm is measured on at one point."""
+    """Yield the platforms and calls of an algorithm at one point."""
     arguments = _arguments(shape, state)
     if name in _COMPILED:
         single_thread = compile(chain, _COMPILED[name], threads=1)
@@ -218,12 +218,12 @@ def _arguments(shape: Shape, state: RandomState) -> dict[str, NDArray[Any]]:
 def a_thread_each(
     kernel: ChainKernel, arguments: Mapping[str, NDArray[Any]], out: NDArray[Any]
 ) -> None:
-    """Compute each robot in a thread of its own, as the papers' baseline does."""
+    """Compute each robot in a separate thread, as the papers' baseline does."""
 
-    def one(k: int) -> None:
+    def compute(k: int) -> None:
         kernel(out=out[k], **{name: array[k] for name, array in arguments.items()})
 
-    threads = [Thread(target=one, args=(k,)) for k in range(len(out))]
+    threads = [Thread(target=compute, args=(k,)) for k in range(len(out))]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -231,16 +231,16 @@ def a_thread_each(
 
 
 def beside_pinocchio(pinocchio: Any, groups: Sequence[int] = PEER_GROUPS) -> list[Row]:
-    """Times of kernels for chains of 10 links beside Pinocchio's calls, on one core and on all.
+    """Measure kernels for chains of 10 links and Pinocchio's calls, on one core and on all.
 
     Parameters
     ----------
-    pinocchio : the module, which is no requirement of this package.
+    pinocchio : the module, which this package does not require.
 
     Raises
     ------
     ComputeError
-        When there is no compiler.
+        If there is no compiler.
     """
     chain = random_chain(10, 1, inertias=INERTIAS)
     rows: list[Row] = []
@@ -250,11 +250,11 @@ def beside_pinocchio(pinocchio: Any, groups: Sequence[int] = PEER_GROUPS) -> lis
 
 
 def mean_ms(call: Call, seconds: float) -> tuple[float, int]:
-    """Milliseconds of a call in the mean, and of how many; the first is not counted if others are.
+    """Return the mean milliseconds of a call, without the first one if possible, and their number.
 
     Parameters
     ----------
-    seconds : all of them together; one call at least.
+    seconds : time for all calls, of which there is at least one.
     """
     begin = time.perf_counter()
     call()
