@@ -354,8 +354,8 @@ class ChainKernel:
         n = self.source.n
         if self.source.method == "hybrid":
             raise InputError(
-                "The processor computes a part of 'hybrid': give arrays of the host, or choose "
-                "the method 'abia'."
+                "The processor computes a part of 'hybrid': give host arrays, or choose the method "
+                "'abia'."
             )
         places: dict[str, int] = {}
         first: tuple[tuple[int, ...], tuple[int, ...]] | None = None
@@ -363,10 +363,10 @@ class ChainKernel:
             shape, strides, address, dtype, device = described(name, arrays[name])
             if device is not None and device != self.device.index:
                 raise InputError(
-                    f"'{name}' is on the device {device}, and the kernel on {self.device.index}: "
+                    f"'{name}' is on device {device}, but the kernel on {self.device.index}: "
                     "copy it there."
                 )
-            # Of an axis of one element the stride says nothing, and libraries choose any.
+            # The stride of an axis with one element is arbitrary.
             strides = tuple(
                 stride if size > 1 else rows
                 for size, stride, rows in zip(shape, strides, contiguous(shape), strict=True)
@@ -375,19 +375,19 @@ class ChainKernel:
             (width,) = self.source.shapes[name]
             if len(shape) not in (1, 2) or shape[-1] != width or dtype != self.dtype:
                 raise InputError(
-                    f"'{name}' has shape {shape} of {dtype}: give ({width},) or (B, {width}) of "
-                    f"{self.dtype}."
+                    f"'{name}' has shape {shape} and dtype {dtype}: give ({width},) or "
+                    f"(B, {width}) of {self.dtype}."
                 )
             if name in HELD:
                 expected = (*first[0][:-1], width)
                 if (shape, strides) != (expected, contiguous(expected)):
                     raise InputError(
-                        f"'{name}' has shape {shape} and strides {strides}: give {expected}, as many "
-                        "as 'q' has, in rows."
+                        f"'{name}' has shape {shape} and strides {strides}: give {expected} in "
+                        "rows, with the batch of 'q'."
                     )
             elif (shape, strides) != first:
                 raise InputError(
-                    f"'{name}' has shape {shape} and strides {strides}, and 'q' has {first[0]} and "
+                    f"'{name}' has shape {shape} and strides {strides}, but 'q' has {first[0]} and "
                     f"{first[1]}: give all in one layout."
                 )
             places[name] = address
