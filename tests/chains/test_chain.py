@@ -120,7 +120,7 @@ def test_chains_that_are_none_are_refused() -> None:
         "not finite": {"r": chain.r * np.nan},
         "0 to 6": {"dof": np.array([1, 7, 1])},
         "independent columns": {"S": chain.S * 0},
-        "comes before": {"parent": np.array([-1, 2, 1])},
+        "must precede": {"parent": np.array([-1, 2, 1])},
         "no path": {"main": np.array([0, 2])},
         "no links": {"main": np.array([], np.int64)},
         "one each": {"kinds": (None,)},

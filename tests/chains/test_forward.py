@@ -80,7 +80,7 @@ def test_armature_is_in_every_algorithm_or_refused(name: str) -> None:
     for algorithm in ALGORITHMS.values():
         assert error(algorithm, chain) < 1e-11
     with pytest.raises(
-        dynamics.DynamicsError, match=r"has armature, which ties its links in a way"
+        dynamics.DynamicsError, match=r"has armature, which the constraint force algorithm"
     ):
         cfa(chain, s.q, s.qd, s.tau)
 

@@ -155,5 +155,5 @@ def test_equation_15_refuses_inertias_of_no_rigid_body() -> None:
     at = state_of(chain, np.zeros(chain.nq))
     heavy = at.I + np.diag([0.0, 0, 0, 1.0, 0, 0])
     zero = np.zeros((1, 2, 6))
-    with pytest.raises(DynamicsError, match="differs by 1 from those of rigid bodies"):
+    with pytest.raises(DynamicsError, match="differs by 1 from that of a rigid body"):
         quadratic_matrix(at.X, zero, zero, heavy)

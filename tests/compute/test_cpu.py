@@ -223,7 +223,10 @@ def test_wrong_outputs_are_named(arm: Kernel) -> None:
         ({"tau": inputs["q"]}, "overlaps an input"),
         ({"tau": np.zeros((3, 7)), "qdd": np.zeros((3, 7))}, "no result 'qdd'"),
         ({}, "no array for the result 'tau'"),
-        (np.zeros((3, 7)), "'out' is a mapping .* such as {\"tau\": ...}, and not of .* ndarray"),
+        (
+            np.zeros((3, 7)),
+            "'out' must be a mapping .* such as {\"tau\": ...}, not of type ndarray",
+        ),
     ]
     for out, message in wrong:
         with pytest.raises(InputError, match=message):
@@ -248,13 +251,13 @@ def test_what_cannot_be_compiled_is_said_in_a_sentence(cache_folder: Path) -> No
         cpu.compile("iiwa14", "rnea", dtype="float16", cache=cache_folder)
     with pytest.raises(InputError, match="no layout 'rows'"):
         cpu.compile("iiwa14", "rnea", layout="rows", cache=cache_folder)
-    with pytest.raises(ComputeError, match="no instruction set 'sse9'"):
+    with pytest.raises(ComputeError, match="Unknown instruction set 'sse9'"):
         cpu.compile("iiwa14", "rnea", isa="sse9", cache=cache_folder)
     nothing: Any = None
     with pytest.raises(ComputeError, match="no dtype 'None'"):
         cpu.compile("iiwa14", "rnea", dtype=nothing, cache=cache_folder)
     for threads in (-1, "two", 1.5, None):
-        with pytest.raises(ComputeError, match=f"cannot use {threads!r} threads: give 0 for all"):
+        with pytest.raises(ComputeError, match=f"0 for all processors, not {threads!r}"):
             cpu.compile("iiwa14", "rnea", threads=cast(Any, threads), cache=cache_folder)
     with pytest.raises(InputError, match="no function 'dance'"):
         cpu.compile("iiwa14", "dance", cache=cache_folder)
@@ -357,7 +360,7 @@ def test_the_front_has_the_cpu_beside_the_float_model(
                 opened.run(**broken)
     with pytest.raises(InputError, match="'cpu' has no option 'ii'; it has dtype"):
         backend("two_link", "aba", device="cpu", ii=2)
-    with pytest.raises(InputError, match="no address, and '3'"):
+    with pytest.raises(InputError, match="no address, but '3'"):
         backend("two_link", "aba", device="cpu:3")
 
 
@@ -386,8 +389,8 @@ def test_a_c_program_uses_an_exported_function(tmp_path: Path) -> None:
     names = {line.split()[-1] for line in exported.splitlines()}
     assert names == {"arm_f32", "arm_f64", "arm_blocks_f32", "arm_blocks_f64", "arm_isa"}
     assert library.arm_f64(ctypes.c_size_t(1), *([None] * 6), 1) == 2, "null pointers are refused"
-    with pytest.raises(ComputeError, match="no empty folder"):
+    with pytest.raises(ComputeError, match="not an empty folder"):
         export_library(robot, row, tmp_path / "lib", name="arm")
-    with pytest.raises(ComputeError, match="no name for a C library"):
+    with pytest.raises(ComputeError, match="not a valid name for a C library"):
         export_library(robot, row, tmp_path / "other", name="7up")
     assert not (tmp_path / "other").exists()

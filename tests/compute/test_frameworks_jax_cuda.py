@@ -278,7 +278,7 @@ def test_what_is_refused(player: Player) -> None:
     with pytest.raises(InputError, match=r"'q' is on the device '.*0': give arrays on a 'gpu'"):
         dynamics("two_link", "aba", device=away)(q, qd, tau)
     for name in ("gpu", "cuda:", "cuda:x", "cudaX", "cuda:-1"):
-        with pytest.raises(InputError, match=f"There is no device '{name}': give cpu, cuda or"):
+        with pytest.raises(InputError, match=f"Unknown device '{name}': use cpu, cuda or"):
             dynamics("two_link", "aba", device=name)
     assert player.driver.started == []
 

@@ -286,7 +286,7 @@ def test_what_the_runtime_answers_is_said(pair: Callable[..., Pair]) -> None:
     runtime = slow._native.runtime
     space, flags = np.zeros(1000), np.zeros(1, np.bool_)
     good = [View(space.ctypes.data, 0, 2)] * 3
-    with pytest.raises(ComputeError, match="a layout or a stride that does not do"):
+    with pytest.raises(ComputeError, match="an invalid layout or stride"):
         runtime.run(slow.address, 1, (good, [View(space.ctypes.data, 9, 2)] * 3), flags, 1)
     stranger = KernelStruct(abi=99, bytes=8, lanes=8, inputs=3, outputs=3)
     with pytest.raises(ComputeError, match="of another version of Pinion"):

@@ -223,14 +223,14 @@ def test_a_compiler_that_hangs_is_stopped_with_its_children(
     fake = script(place.parent / "g++", "sleep 1000 & sleep 1000")
     with pytest.raises(ComputeError) as caught:
         compile_one("", place / "a.so", find_compiler(str(fake)), timeout=0.1)
-    assert "did not get done with unit.cpp in time" in sentence(caught.value)
+    assert "did not finish unit.cpp in time" in sentence(caught.value)
     assert os.listdir(place) == []
     until(lambda: not processes_in(place))  # the last of a killed process takes a moment
 
 
 def test_a_compiler_that_never_stops_talking_is_stopped(place: Path) -> None:
     fake = script(place.parent / "g++", "exec yes nonsense")
-    with pytest.raises(ComputeError, match="did not get done"):
+    with pytest.raises(ComputeError, match="did not finish"):
         compile_one("", place / "a.so", find_compiler(str(fake)), timeout=0.1)
     assert os.listdir(place) == []
 

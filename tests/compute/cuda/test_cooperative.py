@@ -343,11 +343,11 @@ def test_what_has_no_kernel_is_said_in_a_sentence() -> None:
         cooperative.source("iiwa14", "energy")
     with pytest.raises(ComputeError, match="no dtype 'float16'"):
         cooperative.source("iiwa14", "rnea", dtype="float16")
-    with pytest.raises(ComputeError, match="is free_flyer, and the threads"):
+    with pytest.raises(ComputeError, match="is free_flyer, but kernels"):
         cooperative.source(load("hyq", floating_base=True), "rnea")
     with pytest.raises(ComputeError, match="bytes of shared memory"):
         cooperative.source("chain_80", "fd_derivatives", dtype="float64")
     for row in (function("rnea"), LINKS):
         changed_row = replace(row, doc="my own")
-        with pytest.raises(ComputeError, match="is not the table's of that name"):
+        with pytest.raises(ComputeError, match="differs from the table's function of that name"):
             cooperative.source("iiwa14", changed_row)

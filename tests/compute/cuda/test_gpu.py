@@ -104,7 +104,7 @@ def test_a_call_that_fails_is_a_sentence(stand_in: StandIn, name: str) -> None:
     gpu = opened()
     stream = gpu.stream()
     stand_in.failing[name] = "CUDA_ERROR_UNKNOWN: no\nreason"
-    with pytest.raises(ComputeError, match=r"^a stand-in did not .*UNKNOWN: no\): ") as caught:
+    with pytest.raises(ComputeError, match=r"^a stand-in failed to .*UNKNOWN: no\): ") as caught:
         CALLS[name](gpu, stream)
     assert len(str(caught.value).splitlines()) == 1 and stand_in.depth == 0
     stand_in.failing.clear()
@@ -128,7 +128,7 @@ def test_after_an_error_that_stays_every_call_says_so(stand_in: StandIn, name: s
             call(gpu, stream)
         assert str(caught.value) == (
             "a stand-in is lost to this process (CUDA_ERROR_ILLEGAL_ADDRESS: While executing a "
-            "kernel): start the process again."
+            "kernel): restart the process."
         )
     assert stand_in.depth == 0
 
@@ -136,7 +136,7 @@ def test_after_an_error_that_stays_every_call_says_so(stand_in: StandIn, name: s
 @pytest.mark.parametrize("name", ["Device.set_current", "Device.create_stream"])
 def test_a_device_that_does_not_open_is_a_sentence(stand_in: StandIn, name: str) -> None:
     stand_in.failing[name] = "CUDA_ERROR_NO_DEVICE: none"
-    with pytest.raises(InputError, match=r"did not (open|make a stream) \(CUDA_ERROR_NO_DEVICE"):
+    with pytest.raises(InputError, match=r"failed to (open|make a stream) \(CUDA_ERROR_NO_DEVICE"):
         opened()
 
 

@@ -73,7 +73,7 @@ def test_results_where_the_caller_wants_them(opened: Opened) -> None:
     row = np.zeros(7)
     compiled(out={"tau": row}, **{name: values[0] for name, values in inputs.items()})
     assert close(row, expected_tau(inputs)[0])
-    with pytest.raises(InputError, match=r"'out' is a mapping .* such as \{\"tau\": \.\.\.\}"):
+    with pytest.raises(InputError, match=r"'out' must be a mapping .* such as \{\"tau\": \.\.\.\}"):
         compiled(out=out, **inputs)
 
 
@@ -285,15 +285,15 @@ def broken(**change: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (broken(q=np.zeros((6, 7))), "'qd' is on a device and 'q' is in the host's memory"),
+        (broken(q=np.zeros((6, 7))), "'qd' is on a device, but 'q' is in host memory"),
         (broken(q=None), "The input array 'q' is missing"),
         (broken(x=There(np.zeros(7))), "There is no input array 'x'"),
-        (broken(q=There(np.zeros((6, 7)), device=1)), "'q' is on the device 1, and the kernel on"),
+        (broken(q=There(np.zeros((6, 7)), device=1)), "'q' is on device 1, but the kernel on"),
         (broken(q=There(np.zeros((6, 7), np.float32))), "is read as float64 and is float32"),
         (broken(q=There(np.zeros((6, 8)))), "'q' has the shape"),
         (broken(q=There(np.zeros((5, 7)))), "different numbers of requests"),
         (broken(q=There(np.asfortranarray(np.zeros((6, 7))))), "make it contiguous"),
-        (broken(out={"tau": There(np.zeros((5, 7)))}), "has no shape"),
+        (broken(out={"tau": There(np.zeros((5, 7)))}), "must have the shape"),
         (broken(out={}), "no array for the result 'tau'"),
         (broken(out={"tau": There(np.zeros((6, 7))), "x": 1}), "There is no result 'x'"),
         ({**states(6), "stream": 1}, "A stream is for arrays on the device"),
@@ -331,7 +331,7 @@ def test_a_tensor_that_keeps_its_memory_is_refused(opened: Opened) -> None:
             return 2, 0
 
     compiled, _ = opened()
-    with pytest.raises(InputError, match=r"'q' does not hand over .* requires grad"):
+    with pytest.raises(InputError, match=r"'q' does not give access .* requires grad"):
         compiled(**broken(q=Tensor()))
 
 

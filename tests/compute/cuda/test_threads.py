@@ -221,9 +221,9 @@ def test_a_program_that_fits_nowhere_is_split_as_well_as_can_be() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"dtype": "float16"}, "There is no dtype 'float16' here"),
-        ({"layout": "rows"}, "There is no layout 'rows' here"),
-        ({"name": "a b"}, "'a b' is no name for a kernel"),
+        ({"dtype": "float16"}, "Unknown dtype 'float16'"),
+        ({"layout": "rows"}, "Unknown layout 'rows'"),
+        ({"name": "a b"}, "'a b' is not a valid name for a kernel"),
         ({"results": [Block(name=WORKSPACE, shape=(7,), unit="")]}, "is taken"),
     ],
 )

@@ -182,8 +182,8 @@ def _refuse_changed(folder: Path, name: str, files: Mapping[str, str]) -> None:
             ) from error
         if digest not in (digests.get(path), _digest(text.encode())):
             raise ComputeError(
-                f"'{file}' was changed after Pinion wrote it: move the change to a hook, in your "
-                f"own file that includes {name}.cuh, or replace the file with force=True (--force)."
+                f"'{file}' differs from what Pinion wrote: move the change to a hook, in your own "
+                f"file that includes {name}.cuh, or replace the file with force=True (--force)."
             )
 
 
