@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pinion.compute
+from pinion.compute.native import KernelStruct, View
 
 AOS, SOA, BLOCKS, ONE = range(4)
 LAYOUTS = {"aos": AOS, "soa": SOA, "blocks": BLOCKS}
@@ -27,28 +28,6 @@ INSTRUCTION_SETS = {
     "neon": [],
     "portable": [],
 }
-
-
-class ArrayStruct(ctypes.Structure):
-    _fields_ = (("name", ctypes.c_char_p), ("size", ctypes.c_uint32))
-
-
-class KernelStruct(ctypes.Structure):
-    _fields_ = (
-        ("abi", ctypes.c_uint32),
-        ("bytes", ctypes.c_uint32),
-        ("lanes", ctypes.c_uint32),
-        ("inputs", ctypes.c_uint32),
-        ("outputs", ctypes.c_uint32),
-        ("input", ctypes.POINTER(ArrayStruct)),
-        ("output", ctypes.POINTER(ArrayStruct)),
-        ("compute", ctypes.c_void_p),
-        ("isa", ctypes.c_char_p),
-    )
-
-
-class ViewStruct(ctypes.Structure):
-    _fields_ = (("data", ctypes.c_void_p), ("layout", ctypes.c_int32), ("stride", ctypes.c_int64))
 
 
 def instruction_sets() -> list[str]:
@@ -83,8 +62,8 @@ class Library:
         library.pinion_run.argtypes = (
             ctypes.POINTER(KernelStruct),
             ctypes.c_size_t,
-            ctypes.POINTER(ViewStruct),
-            ctypes.POINTER(ViewStruct),
+            ctypes.POINTER(View),
+            ctypes.POINTER(View),
             ctypes.c_uint,
         )
         library.lanes_of_last_call.restype = ctypes.POINTER(ctypes.c_double)
@@ -110,8 +89,8 @@ class Library:
             self.c.pinion_run(
                 kernel,
                 n,
-                (ViewStruct * len(inputs))(*(a.view for a in inputs)),
-                (ViewStruct * len(outputs))(*(a.view for a in outputs)),
+                (View * len(inputs))(*(a.view for a in inputs)),
+                (View * len(outputs))(*(a.view for a in outputs)),
                 threads,
             )
         )
@@ -162,9 +141,9 @@ class Placed:
     dtype: np.dtype
 
     @property
-    def view(self) -> ViewStruct:
+    def view(self) -> View:
         """The same in C."""
-        return ViewStruct(self.memory.ctypes.data + self.start, self.layout, self.stride)
+        return View(self.memory.ctypes.data + self.start, self.layout, self.stride)
 
     def elements(self, memory: NDArray[np.uint8]) -> np.ndarray:
         """The elements in a memory like the own one: (n, size), or (blocks, size, 16)."""

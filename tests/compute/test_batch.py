@@ -23,7 +23,7 @@ from tests.compute.runtime_library import (
     KernelStruct,
     Library,
     Placed,
-    ViewStruct,
+    View,
     build,
     compiler,
     extent,
@@ -173,8 +173,8 @@ def test_strides_of_inputs_are_free(library: Library) -> None:
         (turned, SOA, 0, np.repeat(source[:, :1], size, axis=1)),
     ):
         result = np.zeros((n, size), dtype)
-        x = ViewStruct(data.ctypes.data, layout, stride)
-        y = ViewStruct(result.ctypes.data, AOS, size)
+        x = View(data.ctypes.data, layout, stride)
+        y = View(result.ctypes.data, AOS, size)
         assert library.c.pinion_run(kernel, n, ctypes.byref(x), ctypes.byref(y), 1) == DONE
         np.testing.assert_array_equal(result, expected)
 
@@ -377,15 +377,15 @@ def test_wrong_calls_are_refused(library: Library) -> None:
         n: int = n,
         *,
         kernel: ctypes._Pointer[KernelStruct] = kernel,
-        x: ViewStruct = good.view,
-        y: ViewStruct = good.view,
+        x: View = good.view,
+        y: View = good.view,
     ) -> int:
         return int(library.c.pinion_run(kernel, n, ctypes.byref(x), ctypes.byref(y), 1))
 
-    def like(layout: int, stride: int) -> ViewStruct:
-        return ViewStruct(good.view.data, layout, stride)
+    def like(layout: int, stride: int) -> View:
+        return View(good.view.data, layout, stride)
 
-    assert answer(0, x=ViewStruct(None, AOS, 301), y=ViewStruct(None, AOS, 301)) == DONE
+    assert answer(0, x=View(None, AOS, 301), y=View(None, AOS, 301)) == DONE
     for change in ({"abi": 2}, {"bytes": 2}, {"lanes": 0}, {"lanes": 3}, {"lanes": 32}):
         other = KernelStruct.from_buffer_copy(kernel.contents)
         for name, value in change.items():
@@ -393,7 +393,7 @@ def test_wrong_calls_are_refused(library: Library) -> None:
         assert answer(kernel=ctypes.pointer(other)) == BAD_KERNEL
         assert answer(0, kernel=ctypes.pointer(other)) == BAD_KERNEL
     assert answer(kernel=ctypes.POINTER(KernelStruct)()) == BAD_KERNEL
-    for view in (like(4, 301), like(-1, 301), ViewStruct(None, AOS, 301)):
+    for view in (like(4, 301), like(-1, 301), View(None, AOS, 301)):
         assert answer(x=view) == BAD_VIEW
         assert answer(y=view) == BAD_VIEW
     assert answer(y=like(ONE, 0)) == BAD_VIEW

@@ -41,12 +41,6 @@ SETS = [instruction_set.name for instruction_set in isa.available()]
 TOLERANCE = {"float64": 1e-11, "float32": 3e-5}
 
 
-@pytest.fixture(scope="module")
-def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache for this module: nothing is found that an earlier run has compiled."""
-    return tmp_path_factory.mktemp("cache")
-
-
 def states(
     robot: str, row: Function, count: int, dtype: str, *, seed: int = 5
 ) -> dict[str, np.ndarray]:
@@ -247,14 +241,14 @@ def test_a_dtype_is_whatever_numpy_takes_for_one(dtype: DTypeLike, cache_folder:
 
 
 def test_what_cannot_be_compiled_is_said_in_a_sentence(cache_folder: Path) -> None:
-    with pytest.raises(ComputeError, match="no dtype 'float16'"):
+    with pytest.raises(ComputeError, match="Unknown dtype 'float16'"):
         cpu.compile("iiwa14", "rnea", dtype="float16", cache=cache_folder)
-    with pytest.raises(InputError, match="no layout 'rows'"):
+    with pytest.raises(InputError, match="Unknown layout 'rows'"):
         cpu.compile("iiwa14", "rnea", layout="rows", cache=cache_folder)
     with pytest.raises(ComputeError, match="Unknown instruction set 'sse9'"):
         cpu.compile("iiwa14", "rnea", isa="sse9", cache=cache_folder)
     nothing: Any = None
-    with pytest.raises(ComputeError, match="no dtype 'None'"):
+    with pytest.raises(ComputeError, match="Unknown dtype 'None'"):
         cpu.compile("iiwa14", "rnea", dtype=nothing, cache=cache_folder)
     for threads in (-1, "two", 1.5, None):
         with pytest.raises(ComputeError, match=f"0 for all processors, not {threads!r}"):

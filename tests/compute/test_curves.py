@@ -45,7 +45,7 @@ PLANAR = Function(
 )
 
 
-def given(dtype: str) -> dict[str, np.ndarray]:
+def points(dtype: str) -> dict[str, np.ndarray]:
     """Points all around, both axes, ends of segments, and next to nothing."""
     rng = np.random.default_rng(8)
     x, y = rng.uniform(-4, 4, (2, 3001))
@@ -64,12 +64,6 @@ def expected(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     }
 
 
-@pytest.fixture(scope="module")
-def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache for this module."""
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.mark.parametrize(
     ("using", "dtype"),
     [
@@ -82,7 +76,7 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_every_instruction_set(using: str, dtype: str, cache_folder: Path) -> None:
     kernel = cpu.compile(load("pendulum"), PLANAR, dtype=dtype, isa=using, cache=cache_folder)
-    arrays = given(dtype)
+    arrays = points(dtype)
     results, want = kernel(**arrays), expected(arrays)
     last = float(np.finfo(dtype).eps)
     for name, ulps in (("root", 1.0), ("angle", 3.0), ("sum", 8.0)):
@@ -95,7 +89,7 @@ def test_every_instruction_set(using: str, dtype: str, cache_folder: Path) -> No
 
 
 def test_threads_of_a_gpu_compute_the_same(tmp_path: Path) -> None:
-    model, arrays = load("pendulum"), given("float64")
+    model, arrays = load("pendulum"), points("float64")
     source = cuda.source(model, PLANAR, dtype="float64")
     results = run_threads(
         source,

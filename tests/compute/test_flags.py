@@ -32,11 +32,6 @@ pytestmark = pytest.mark.skipif(
 SETS = [instruction_set.name for instruction_set in isa.available()]
 
 
-@pytest.fixture(scope="module")
-def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 def not_finite(result: Result) -> np.ndarray:
     """(n,) bool, by NumPy, of results (n, ...)."""
     rows = [np.isfinite(result[name]).reshape(len(result[name]), -1) for name in result.names]

@@ -50,7 +50,7 @@ def test_jacobians_are_slopes(name: str) -> None:
 
 
 def test_what_has_no_gradient_is_refused() -> None:
-    with pytest.raises(InputError, match="'minv' has no gradient here"):
+    with pytest.raises(InputError, match="'minv' has no gradient: choose"):
         Differentiable("two_link", "minv")
 
 

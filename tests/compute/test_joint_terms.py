@@ -25,17 +25,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
-def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache for this module."""
-    return tmp_path_factory.mktemp("cache")
-
-
 SETS = [instruction_set.name for instruction_set in isa.available()]
 
 
 @pytest.mark.parametrize(
-    ("chosen", "name"),
+    ("robot_name", "name"),
     some_rows(
         [
             ("hinge", "fd_derivatives"),

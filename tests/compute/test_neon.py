@@ -131,11 +131,6 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     return Machine(compiler, Path(library).resolve().parents[1], runtime, driver)
 
 
-@pytest.fixture(scope="module")
-def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 def compiled(machine: Machine, name: str, dtype: str, folder: Path) -> Path:
     """The kernel's library for the emulated machine."""
     robot, row = load("iiwa14"), function(name)

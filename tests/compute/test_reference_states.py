@@ -120,11 +120,6 @@ def test_one_wrong_number_is_noticed() -> None:
         assert not np.delete(relative_errors, 7).any()
 
 
-@pytest.fixture(scope="module")
-def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(
     not any(shutil.which(name) for name in ("c++", "g++", "clang++")),

@@ -40,11 +40,6 @@ COUNTS = (0, 1, 2, 15, 16, 17, 63, 64, 300)  # from 64 on C gives back the inter
 SEED = 14
 
 
-@pytest.fixture(scope="module")
-def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture
 def hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """Python's headers are in a folder that is empty."""

@@ -64,7 +64,7 @@ def test_linux_lists_features_of_the_first_processor() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "machine"), [("AMD64", "x86_64"), ("arm64", "aarch64"), ("x86_64", "x86_64")]
+    ("reported", "machine"), [("AMD64", "x86_64"), ("arm64", "aarch64"), ("x86_64", "x86_64")]
 )
 def test_architectures_have_several_names(
     reported: str, machine: str, monkeypatch: pytest.MonkeyPatch

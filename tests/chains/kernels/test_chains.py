@@ -297,10 +297,10 @@ def test_arguments_that_do_not_do(built: Built) -> None:
     chain = random_chain(3, 1)
     for message, options in {
         "no kernel 'crba' for chains: choose one of rnea": {"function": "crba"},
-        "no dtype 'float16' here": {"dtype": "float16"},
+        "Unknown dtype 'float16'": {"dtype": "float16"},
         "cannot use -1 threads": {"threads": -1},
         "cannot be refined -2 times": {"refine": -2},
-        "no layout 'rows'": {"layout": "rows"},
+        "Unknown layout 'rows'": {"layout": "rows"},
         "Unknown instruction set 'mmx'": {"isa": "mmx"},
     }.items():
         with pytest.raises(InputError, match=message):

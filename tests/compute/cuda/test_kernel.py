@@ -283,7 +283,7 @@ def broken(**change: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("requests", "message"),
     [
         (broken(q=np.zeros((6, 7))), "'qd' is on a device, but 'q' is in host memory"),
         (broken(q=None), "The input array 'q' is missing"),
