@@ -1,4 +1,4 @@
-"""Errors against 80-bit arithmetic, beside Pinocchio's."""
+"""Errors against 80-bit arithmetic, compared with Pinocchio's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SEEDS = 30
 
 
 def check_forward(measured: Accuracy) -> None:
-    """1e-8, and 30 times the worst of Pinocchio's errors on the same chains."""
+    """Check against 1e-8 and 30 times Pinocchio's largest error on the same chains."""
     limit = min(1e-8, 30 * measured.worst(PINOCCHIO))
     for name in forward_algorithms():
         assert measured.worst(name) <= limit, (measured.inertias, measured.links, name)
@@ -38,7 +38,7 @@ def check_inverse(measured: Accuracy, limit: float) -> None:
 def test_forward_dynamics_of_long_arms() -> None:
     measured = accuracy(forward_algorithms(), inertias="arm", links=100, seeds=range(2), pin=pin)
     check_forward(measured)
-    # Further from the reference than its own rounding, or it would be compared with itself.
+    # Further from the reference than rounding: it is not compared with itself.
     assert measured.worst("ABA") > 1e-14
     assert set(measured.errors) == {ULP, PINOCCHIO, *forward_algorithms()}
 
@@ -93,7 +93,7 @@ def test_forward_dynamics_of_very_long_chains(inertias: str, links: int) -> None
     algorithms = {name: f for name, f in forward_algorithms().items() if name != "JSIIA"}
     measured = accuracy(algorithms, inertias=inertias, links=links, seeds=range(3))
     for name in algorithms:
-        # Efforts that are rounded before z is scanned cost a digit: 9e-8 was seen, combined 1e-8.
+        # Efforts rounded before the scan of z lose a digit: 9e-8 measured, combined 1e-8.
         limit = 5e-7 if name == "hybrid" else 1e-7
         assert measured.worst(name) <= limit, name
 

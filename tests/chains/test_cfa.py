@@ -36,7 +36,7 @@ from tests.chains.examples import relative
 from tests.chains.global_matrices import global_matrices, mass_matrix
 
 MODULE = importlib.import_module("pinion.chains.cfa")
-"""The module, which the package's function of its name hides."""
+"""The module, which the package's function of the same name hides."""
 
 GOOD = ("unit", "arm", "taper", "finger")
 JOINTS: dict[str, Any] = {
@@ -54,7 +54,7 @@ JOINTS: dict[str, Any] = {
 
 
 def error(chain: Chain, state: RandomState, **options: Any) -> float:
-    """The largest error of the batch against 80 bits, relative to each state's largest qdd."""
+    """Return the batch's largest error against 80 bits, relative to each state's largest qdd."""
     dtype = options.pop("dtype", float)
     inputs = [x.astype(dtype) for x in (state.q, state.qd, state.tau)]
     exact = aba(chain, *(x.astype(np.longdouble) for x in inputs))
@@ -63,7 +63,7 @@ def error(chain: Chain, state: RandomState, **options: Any) -> float:
 
 
 def oblique(chain: Chain, seed: int) -> Chain:
-    """The same joints with other coordinates: S is no longer orthonormal."""
+    """Return the same joints with other coordinates: S is no longer orthonormal."""
     rng = np.random.default_rng(seed)
     S = np.array(chain.S)
     for i, dof in enumerate(chain.dof):
@@ -119,7 +119,7 @@ def test_original_form_is_right_for_unit_axes_alone() -> None:
     state = random_state(chain, 1)
     assert error(chain, state, refine=0) < 1e-10
     assert error(chain, state, variant="original", refine=0) > 0.1
-    # What it returns instead: G M^-1 G tau, with the efforts of velocities and gravity taken off.
+    # It returns G M^-1 G tau instead, with tau less the efforts of velocities and gravity.
     G = np.diag([float(S[:, 0] @ S[:, 0]) for S in chain.S])
     q, qd, tau = state.q[0], state.qd[0], state.tau[0]
     moved = tau - rnea(chain, q, qd, np.zeros(chain.nv))
@@ -164,7 +164,7 @@ def test_accuracy_of_long_chains(kind: str, n: int) -> None:
 
 
 def check_accuracy(kind: str, n: int, seeds: range) -> None:
-    """1e-8 refined, and 30 times the worst of Pinocchio's errors on the same chains."""
+    """Check refined errors against 1e-8 and 30 times Pinocchio's largest error."""
     algorithms = constraint_force_algorithms()
     measured = accuracy(algorithms, inertias=kind, links=n, seeds=seeds, pin=pin)
     for name in algorithms:
@@ -172,7 +172,7 @@ def check_accuracy(kind: str, n: int, seeds: range) -> None:
             assert measured.worst(name) < min(1e-8, 30 * measured.worst(PINOCCHIO)), name
         elif name != "CFA, oee":
             assert measured.worst(name) < 1e-6, name
-    # Unrefined results are none that 80 bits would give, nor the refined ones.
+    # Unrefined results differ from those in 80 bits and from the refined ones.
     assert measured.worst("CFA, ldl") > measured.worst("CFA, ldl, refined") or n == 2
 
 
@@ -197,12 +197,12 @@ def check_identities(chain: Chain) -> None:
     g = global_matrices(chain, q)
     S1, T2 = np.linalg.solve(g.P, g.H), g.P.T @ g.W
     assert np.max(np.abs(T2.T @ S1)) < 1e-12 * np.max(np.abs(T2)) * np.max(np.abs(S1))
-    # 1999, eq. 8: what is free is what is unconstrained, less what is immobile.
+    # 1999, eq. 8: the free part is the unconstrained less the immobile.
     free = S1 @ np.linalg.solve(S1.T @ g.I @ S1, S1.T)
     A = T2.T @ g.J @ T2
     assert relative(g.J - g.J @ T2 @ np.linalg.solve(A, T2.T @ g.J), free) < 1e-9
     assert relative(g.blocks, A) < 1e-14
-    # 1993, eq. 61 and 63, whose joints have H^T H = 1.
+    # 1993, eq. 61 and 63, for joints with H^T H = 1.
     M = mass_matrix(chain, q)
     K = g.P @ g.J @ g.P.T
     B, C = g.W.T @ K @ g.H, g.H.T @ K @ g.H
@@ -234,7 +234,7 @@ def test_condition_tells_the_error_of_an_unrefined_solution() -> None:
             assert refined < eps**0.5 or caught
             assert error(chain, state, solver="oer") < 1e-8
             bad += refined > eps**0.5
-    # The warning is needed: OEE is beyond one refinement for some of the wide chains.
+    # The warning is needed: one refinement is not enough for OEE on some wide chains.
     assert 0 < bad <= warned
 
 
@@ -306,7 +306,7 @@ def test_link_without_mass_that_carries_a_body() -> None:
     inertias, S, dof = np.array(chain.I), np.array(chain.S), np.array(chain.dof)
     inertias[at] = 0.0
     state = random_state(chain, 1)
-    # A joint that moves lends the link no inertia in its direction, a fixed one does.
+    # A moving joint adds no inertia in its direction to the link, a fixed one does.
     with pytest.raises(dynamics.DynamicsError, match=f"link {at}"):
         cfa(replace(chain, I=inertias), state.q, state.qd, state.tau)
     S[carried], dof[carried] = 0.0, 0

@@ -1,4 +1,4 @@
-"""Chains as arrays, their random kin, and the serial algorithms on them."""
+"""Chains as arrays, random chains, and the serial algorithms."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_exponential_of_small_and_large_angles(dtype: type) -> None:
         R, p = exponential(twist)
         pitch, turned = displacement(JointKind.HELICAL, np.array([angle], dtype), 0.1)
         np.testing.assert_allclose(R, pitch, atol=4 * eps)
-        # About an axis that does not pass the origin: sin and 1 - cos over the angle.
+        # About an axis away from the origin: sin and 1 - cos over the angle.
         x = 0.3 if angle == 0.0 else 0.3 * np.sin(dtype(angle)) / dtype(angle)
         y = 0.0 if angle == 0.0 else 0.6 * np.sin(dtype(angle) / 2) ** 2 / dtype(angle)
         np.testing.assert_allclose(p, [x, y, turned[2]], atol=4 * eps)

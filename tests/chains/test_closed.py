@@ -40,7 +40,7 @@ SIX, POINT = np.eye(6), np.eye(6)[:, 3:]
 
 
 def frame(seed: int) -> tuple[Array, Array]:
-    """A tip's frame that is not the link's."""
+    """Return a tip's frame that differs from the link's."""
     rng = np.random.default_rng(seed)
     R = np.linalg.qr(rng.normal(size=(3, 3)))[0]
     return R * np.sign(np.linalg.det(R)), 0.1 * rng.normal(size=3)
@@ -51,20 +51,20 @@ def to_tip(E: Array, r: Array) -> Array:
 
 
 def directions(seed: int, count: int) -> tuple[Array, Array]:
-    """W (6, count) and H (6, 6 - count), orthonormal and oblique to all axes."""
+    """Return W (6, count) and H (6, 6 - count), orthonormal and oblique to all axes."""
     Q = np.linalg.qr(np.random.default_rng(seed).normal(size=(6, 6)))[0]
     return Q[:, :count], Q[:, count:]
 
 
 def left_over(chain: Chain, state: RandomState, solution: Closed, X: Array) -> float:
-    """How far qdd is from what 80-bit articulated bodies give under the wrench at the tip."""
+    """Return the error of qdd against 80-bit articulated bodies under the wrench at the tip."""
     inputs = [x.astype(LONG) for x in (state.q, state.qd, state.tau)]
     push = times(X.T, solution.F).astype(LONG)
     return relative(solution.qdd, aba(chain, *inputs, push))
 
 
 def tip_acceleration(chain: Chain, q: Array, qd: Array, qdd: Array, X: Array) -> Array:
-    """In 80 bits, without gravity: Vdot (B, 6)."""
+    """Return Vdot (B, 6) in 80 bits, without gravity."""
     wide = [x.astype(LONG) for x in (q, qd, qdd)]
     at = state_of(chain, wide[0], qd=wide[1], qdd=wide[2])
     v = velocities(at)
@@ -74,7 +74,7 @@ def tip_acceleration(chain: Chain, q: Array, qd: Array, qdd: Array, X: Array) ->
 
 
 def peer(chain: Chain, state: RandomState, E: Array, r: Array, kind: Any) -> tuple[Array, Array]:
-    """Pinocchio's constraintDynamics of the first state: qdd, and the force on the tip."""
+    """Return qdd and the force on the tip by Pinocchio's constraintDynamics, first state."""
     model = to_pinocchio(chain, pin)
     data = model.createData()
     contact = pin.RigidConstraintModel(
@@ -167,7 +167,7 @@ def test_every_contact_meets_its_own_equations(count: int) -> None:
     assert np.max(np.abs(times(W.T, two.Vdot) - G_C)) < 1e-9
     np.testing.assert_allclose(times(H.T, two.F), times(phi, two.z) + K_F, atol=1e-10)
     assert relative(two.qdd, type_i.qdd) > 1e-3
-    # With no friction it is type I, and so is Lathrop's with these matrices.
+    # Without friction it is type I, and so is Lathrop's with these matrices.
     same = solved(TypeII(W=W, H=H, phi=0 * phi, d=K_F, G_C=G_C))
     assert relative(same.qdd, type_i.qdd) < 1e-10
     M1 = np.hstack([H, np.zeros((6, count))])
@@ -193,7 +193,7 @@ def test_equation_29_by_its_parts() -> None:
     open_chain = tip_acceleration(chain, q, qd, qdd0, X)[0].astype(float)
     K_C = np.linalg.solve(constrained, W.T @ open_chain - G_C)
     assert relative(K_C, solution.z[0]) < 1e-10
-    # As eq. 29 is printed, with the acceleration that the contact leaves; without Jdot qd; and with
+    # Eq. 29 as printed, with the remaining acceleration; without Jdot qd; and with
     # the base's acceleration in the by-product of inverse dynamics.
     drift = tip_acceleration(chain, q, qd, zero, X)[0].astype(float)
     at = state_of(chain, q)
@@ -227,7 +227,7 @@ def check_operational_inertia(chain: Chain) -> None:
         np.eye(count),
         X,
     ).T.astype(float)
-    # J^T F, which the tip's wrench takes from the efforts, is the same Jacobian's.
+    # J^T F, which is subtracted from the efforts, has the same Jacobian.
     wrench = np.arange(1.0, 7.0)
     zero = np.zeros(count)
     pushed = rnea(chain, q, zero, zero, X.T @ wrench) - rnea(chain, q, zero, zero)
@@ -252,12 +252,12 @@ def test_contacts_that_hold_more_than_the_chain_can_move() -> None:
         with pytest.raises(dynamics.DynamicsError, match="does not determine the wrench"):
             closed_chain(*arguments, contact=contact)
     closed_chain(*arguments, contact=TypeI(W=W))
-    # Damped, the contact yields: W^T Vdot - damping F is what it was to hold.
+    # A damped contact yields: W^T Vdot - damping F has the required value.
     solution = closed_chain(*arguments, contact=TypeI(W=SIX), damping=1e-3)
     np.testing.assert_allclose(solution.Vdot, 1e-3 * solution.F, rtol=1e-9, atol=1e-9)
     assert left_over(chain, state, solution, SIX) < 1e-9
     assert np.linalg.matrix_rank(solution.Lambda_inverse[0], tol=1e-9) == 4
-    # A contact of rank less than its columns.
+    # A contact with dependent columns.
     with pytest.raises(dynamics.DynamicsError, match="does not determine"):
         closed_chain(*arguments, contact=TypeI(W=np.hstack([W, W[:, :1]])))
 
@@ -288,9 +288,9 @@ def test_right_hand_sides_share_one_diagonalisation() -> None:
         arguments = (chain, state.q, state.qd, state.tau)
         options: dict[str, Any] = {"refine": refine, "count": count}
         closed_chain(*arguments, contact=TypeI(W=POINT), method="hillis_steele", **options)
-        # Table I: an inverse dynamics of three scans, J qdd0 and J^T F of one each, two solutions.
+        # Table I: inverse dynamics by three scans, J qdd0 and J^T F by one each, two solutions.
         table = (3 + 1 + 1 + 2) * 3
-        # Once the diagonalisation, Lambda^-1, the tip's velocity and its acceleration at the end.
+        # Only once: the diagonalisation, Lambda^-1, the tip's velocity and final acceleration.
         assert count.levels == 4 * 3 + (refine + 1) * table
         assert count.solves == 1 + 2 * (refine + 1) and not count.sequential
 

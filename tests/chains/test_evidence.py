@@ -1,4 +1,4 @@
-"""What the algorithms say of the papers' claims."""
+"""Evidence for the papers' claims."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_facts_are_what_the_claims_need(monkeypatch: pytest.MonkeyPatch) -> None
     assert facts["levels_with_branches"]["levels"] < facts["levels_with_branches"]["links"]
     assert 2.0 < facts["serial_cfa"]["ratio"] < facts["serial_cfa"]["refined"] < 4.0
     assert facts["two_arrays"]["both"] >= facts["two_arrays"]["first"] > 0
-    # A wrong solver shows.
+    # A wrong solver is noticed.
     monkeypatch.setattr(
         evidence, "cfa", lambda *arguments, **options: 2 * cfa(*arguments, **options)
     )

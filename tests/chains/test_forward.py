@@ -41,7 +41,7 @@ ALGORITHMS: dict[str, Any] = {
 
 
 def error(algorithm: Any, chain: Chain, **options: Any) -> float:
-    """Against ABA in 80 bits, with a wrench at the tip, of a batch of two."""
+    """Return the error against ABA in 80 bits, with a wrench at the tip, for a batch of two."""
     s = random_state(chain, 1, 2)
     push = np.random.default_rng(1).normal(size=(2, 6))
     expected = aba(chain, s.q.astype(LONG), s.qd, s.tau, push)
@@ -58,7 +58,7 @@ def test_forward_dynamics_are_those_of_the_recursion(name: str, algorithm: str) 
 
 
 def with_armature(chain: Chain) -> Chain:
-    """Rotors at every other joint, of its own at each velocity."""
+    """Return rotors at every other joint, different at each velocity."""
     armature = np.random.default_rng(2).uniform(0.05, 0.5, (chain.bodies, 6))
     armature *= np.arange(6) < chain.dof[:, None]
     armature[1::2] = 0.0

@@ -25,7 +25,7 @@ EXACT = ("affine", "matrix")
 
 
 def error(chain: Chain, method: str, form: str) -> float:
-    """Against the recursion, with a wrench at the tip, of a batch of two."""
+    """Return the error against the recursion, with a wrench at the tip, for a batch of two."""
     s = random_state(chain, 1, 2)
     push = np.random.default_rng(1).normal(size=(2, 6))
     tau = rnea_scan(chain, s.q, s.qd, s.qdd, method=method, form=form, f_tip=push)
@@ -76,7 +76,7 @@ def test_types_stay(form: str) -> None:
     single = [x.astype(np.float32) for x in (state.q, state.qd, state.qdd)]
     wide = [x.astype(LONG) for x in single]
     expected = rnea(chain, *wide)
-    # Rotations that are rounded to double precision are none to 80 bits, and R, p are not X.
+    # Rotations rounded to double precision are invalid in 80 bits, and R, p are not X.
     for arguments, limit in ((single, 1e-5), (wide, 2e-17 if form in EXACT else 2e-14)):
         tau = rnea_scan(chain, *arguments, form=form)
         assert tau.dtype == arguments[0].dtype

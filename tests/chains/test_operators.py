@@ -18,7 +18,7 @@ COUNT = 20
 
 
 def parts(seed: int) -> tuple[Array, Array, Array, Array]:
-    """Unit quaternions, shifts and two twists."""
+    """Return unit quaternions, shifts and two twists."""
     rng = np.random.default_rng(seed)
     quaternion = rng.normal(size=(COUNT, 4))
     quaternion /= np.linalg.norm(quaternion, axis=1, keepdims=True)
@@ -81,7 +81,7 @@ def test_lie_elements_are_matrices_of_equation_12() -> None:
     a, b = lie_elements(1), lie_elements(2)
     product = matrices(operators.lie.combine(a, b))
     np.testing.assert_allclose(product, matrices(a) @ matrices(b), atol=1e-12)
-    # The sign of ad is noticed.
+    # A wrong sign of ad is noticed.
     R, p, acc, vel = a
     wrong = motion_matrix(adjoint(R, p), acc, -vel)
     assert np.max(np.abs(wrong @ matrices(b) - product)) > 0.1
@@ -133,7 +133,7 @@ def test_equation_15_is_linear_in_products_of_velocities() -> None:
 
     A = quadratic_matrix(at.X, acc, vel, at.I)
     new = times(at.X, V) + vel
-    # V x S qd, of the parent's V: what is along S qd itself is none.
+    # V x S qd with the parent's V: the part along S qd vanishes.
     drift = cross_motions(times(at.X, V), vel)
     Vdot = times(at.X, acceleration) + acc + drift
     force = times(at.I, Vdot) + cross_force(new, times(at.I, new))

@@ -1,4 +1,4 @@
-"""Scans by every method: what they combine, in which order, and in how many levels."""
+"""Scans by every method: combined elements, their order, and the number of levels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 16, 31, 33, 100]
 
 
 def joined(newer: Elements, older: Elements) -> Elements:
-    """Stretches first..last of places; those that do not follow each other, or swapped, are -99."""
+    """Combine intervals first..last; intervals that are not adjacent, or swapped, give -99."""
     first, last = older[0], newer[1]
     follows = np.where(newer[2] > 0, newer[0] == older[1] + 1, newer[0] == older[1] - 1)
     empty_new, empty_old = newer[2] == 0, older[2] == 0

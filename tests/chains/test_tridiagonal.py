@@ -1,4 +1,4 @@
-"""Block tridiagonal solvers: right results, levels counted, and what the text has wrong is seen."""
+"""Block tridiagonal solvers: results, levels, and errors of the text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Levels(Count):
 
 
 def system(n: int, k: int, seed: int, batch: int = 2) -> tuple[Array, Array, Array]:
-    """D, U and R of a positive definite matrix whose blocks beside the diagonal count."""
+    """Return D, U and R of a positive definite matrix with significant off-diagonal blocks."""
     rng = np.random.default_rng(seed)
     D = rng.normal(size=(batch, n, k, k))
     D = D @ np.swapaxes(D, -1, -2) / k + 3 * np.eye(k)
@@ -97,14 +97,14 @@ def test_levels(n: int) -> None:
         diagonalise(D, U, method=method, count=matrix).solve(R, later)
         assert matrix.each == count.each[: matrix.levels] and matrix.solves == 0
         assert later == count
-    # Each row loses its two neighbours, if it has them.
+    # Each row eliminates its neighbours, up to two.
     count = Levels()
     solve_tridiagonal(D, U, R, "oee", count=count)
     assert count.each == [2 * (n - 2**j) for j in range(up)]
 
 
 def printed(D: Array, U: Array, R: Array, distances: list[int]) -> Array:
-    """Fijany 1993, eq. 90-93, row by row, with the distance of the neighbours at each level."""
+    """Solve by Fijany 1993, eq. 90-93, row by row, with the neighbours' distance at each level."""
     n, k = D.shape[1], D.shape[2]
     zero = np.zeros_like(D[:, 0])
     reach = n + max(distances, default=0)
@@ -135,14 +135,14 @@ def test_neighbours_are_at_a_distance_that_doubles(n: int) -> None:
     levels = (n - 1).bit_length()
     right = printed(D, U, R, [2**j for j in range(levels)])
     np.testing.assert_allclose(right, exact, atol=1e-13)
-    # As eq. 90-92 are printed: i +- 2 at every level.
+    # Eq. 90-92 as printed: i +- 2 at every level.
     assert np.max(np.abs(printed(D, U, R, [2] * levels) - exact)) > 1e-2
 
 
 def test_general_systems() -> None:
     rng = np.random.default_rng(1)
     A = rng.normal(size=(50, 6, 6))
-    A[0] = np.eye(6)[::-1]  # needs exchanges from the first pivot on
+    A[0] = np.eye(6)[::-1]  # needs row exchanges from the first pivot on
     x = rng.normal(size=(50, 6, 2))
     np.testing.assert_allclose(solve_general(A, A @ x), x, atol=1e-11)
     wide = A.astype(np.longdouble)

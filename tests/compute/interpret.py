@@ -1,4 +1,4 @@
-"""Programs and allocations carried out in Python, one value at a time."""
+"""Interpreter of programs and allocations, one value at a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RULES: Mapping[Kind, Any] = {
 
 
 def computed(it: Instruction, operands: Sequence[Any]) -> Any:
-    """What an instruction gives; a function's parameters stand behind its operands."""
+    """Compute an instruction; a function's parameters follow its operands."""
     if isinstance(it.value, Op):
         count = it.value.arity or 0
         node = Node(it.value.name, tuple(range(count)), tuple(operands[count:]))
@@ -35,7 +35,7 @@ def computed(it: Instruction, operands: Sequence[Any]) -> Any:
 
 
 def values(program: Program, inputs: Mapping[str, Any]) -> list[Any]:
-    """The value of every instruction."""
+    """Return the value of every instruction."""
     computed_values: list[Any] = []
     for it in program.instructions:
         if it.kind is Kind.INPUT:
@@ -48,7 +48,7 @@ def values(program: Program, inputs: Mapping[str, Any]) -> list[Any]:
 
 
 def results(program: Program, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The results by word."""
+    """Return the results by word."""
     node_values = values(program, inputs)
     return {str(word): node_values[at] for word, at in program.outputs}
 
@@ -56,12 +56,12 @@ def results(program: Program, inputs: Mapping[str, Any]) -> dict[str, Any]:
 def allocated_results(
     program: Program, allocation: Allocation, inputs: Mapping[str, Any], *, registers: int
 ) -> dict[str, Any]:
-    """The results when every value is only where the allocation has it.
+    """Return the results if every value is only where the allocation puts it.
 
-    Slots and registers hold pairs of a value's number and the value, so that reading another one
-    than was meant fails.
+    Slots and registers hold pairs of a value's number and the value, so that reading a wrong one
+    fails.
     """
-    node_values = values(program, inputs)  # of what is given
+    node_values = values(program, inputs)
     early = program.early_angles
     given_values = {
         i: node_values[i]
@@ -78,18 +78,18 @@ def allocated_results(
             return inside[i]
         if slot == GIVEN_IN_MEMORY:
             return given_values[i]
-        assert memory[slot][0] == i, f"slot {slot} holds {memory[slot][0]} and {i} was meant"
+        assert memory[slot][0] == i, f"slot {slot} holds {memory[slot][0]}, not {i}"
         return memory[slot][1]
 
     for k, step in enumerate(allocation.steps):
-        # What gives up its register may be an operand, which is read there before the result comes.
+        # A spilled value may be an operand, which is read from its register before the result.
         operand = set(program.instructions[step.compute].args)
         given_up = [i for i, _ in step.stores if i in operand]
         for i, slot in step.stores:
             assert slot < allocation.slots
             memory[slot] = (i, inside[i] if i in operand else inside.pop(i))
         for i, slot in step.loads:
-            # What was loaded before and has made room since is no longer there.
+            # A value that was loaded and dropped since is loaded again.
             inside[i] = read(i, slot)
         it = program.instructions[step.compute]
         operands = [read(a, slot) for a, slot in zip(it.args, step.operands, strict=True)]
@@ -106,7 +106,7 @@ def allocated_results(
             given_values[step.compute] = value
         elif step.compute in last:
             inside[step.compute] = value
-        # Values that were given up without a store are still in `inside`: they are in memory too.
+        # Values dropped without a store are still in `inside`: they are in memory too.
         in_registers = [
             a
             for a in inside

@@ -1,4 +1,4 @@
-"""The batch runtime with toy kernels, compiled and called through ctypes; arrays in any layout."""
+"""The batch runtime with toy kernels, called through ctypes, and arrays in any layout."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ INSTRUCTION_SETS = {
 
 
 def instruction_sets() -> list[str]:
-    """Those that this machine has."""
+    """Return the instruction sets of this machine."""
     if platform.machine() in ("aarch64", "arm64"):
         return ["neon"]
     try:
@@ -47,7 +47,7 @@ def instruction_sets() -> list[str]:
 
 
 def compiler() -> str | None:
-    """The system's C++ compiler, if there is one."""
+    """Return the system's C++ compiler, or None."""
     return next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
 
 
@@ -72,7 +72,7 @@ class Library:
         self.c = library
 
     def kernel(self, name: str, dtype: np.dtype) -> ctypes._Pointer[KernelStruct]:
-        """Either "sums" or "copies"."""
+        """Return the kernel "sums" or "copies"."""
         kernel: ctypes._Pointer[KernelStruct] = getattr(self.c, f"{name}_kernel")(dtype.itemsize)
         return kernel
 
@@ -84,7 +84,7 @@ class Library:
         outputs: list[Placed],
         threads: int = 1,
     ) -> int:
-        """What pinion_run returns."""
+        """Return the result of pinion_run."""
         return int(
             self.c.pinion_run(
                 kernel,
@@ -97,7 +97,7 @@ class Library:
 
 
 def build(isa: str, folder: Path) -> Library:
-    """Compiles the runtime with the toy kernels; warnings are errors."""
+    """Compile the runtime with the toy kernels; warnings are errors."""
     command = compiler()
     assert command is not None
     path = folder / f"toys_{isa}.so"
@@ -109,12 +109,12 @@ def build(isa: str, folder: Path) -> Library:
 
 
 def whole(n: int) -> int:
-    """So many samples have the blocks of n."""
+    """Return the number of samples in the blocks of n."""
     return -(-n // BLOCK) * BLOCK
 
 
 def extent(layout: int, size: int, stride: int, n: int) -> int:
-    """How many elements an array spans."""
+    """Return the number of elements that an array spans."""
     if n == 0 or size == 0:
         return 0
     if layout == AOS:
@@ -128,8 +128,8 @@ def extent(layout: int, size: int, stride: int, n: int) -> int:
 class Placed:
     """An array at a place in memory.
 
-    memory : (bytes,) uint8, what lies around it
-    start : the byte where it begins
+    memory : (bytes,) uint8, the surrounding memory
+    start : its first byte
     """
 
     memory: NDArray[np.uint8]
@@ -142,11 +142,11 @@ class Placed:
 
     @property
     def view(self) -> View:
-        """The same in C."""
+        """Its `pinion_view`."""
         return View(self.memory.ctypes.data + self.start, self.layout, self.stride)
 
     def elements(self, memory: NDArray[np.uint8]) -> np.ndarray:
-        """The elements in a memory like the own one: (n, size), or (blocks, size, 16)."""
+        """Return the elements in a memory of this layout: (n, size), or (blocks, size, 16)."""
         width = self.dtype.itemsize
         shape: tuple[int, ...] = (self.n, self.size)
         strides: tuple[int, ...] = {
@@ -160,7 +160,7 @@ class Placed:
         return np.ndarray(shape, self.dtype, memory, self.start, strides)
 
     def write(self, values: np.ndarray) -> None:
-        """Puts values, (n, size), where they belong."""
+        """Write values, (n, size)."""
         if self.layout == BLOCKS:
             padded = np.zeros((whole(self.n), self.size), self.dtype)
             padded[: self.n] = values
@@ -168,14 +168,14 @@ class Placed:
         self.elements(self.memory)[:] = values
 
     def read(self) -> np.ndarray:
-        """The values, (n, size)."""
+        """Return the values, (n, size)."""
         values = self.elements(self.memory)
         if self.layout == BLOCKS:
             values = values.transpose(0, 2, 1).reshape(-1, self.size)[: self.n]
         return values
 
     def untouched(self, before: NDArray[np.uint8]) -> bool:
-        """Whether all around the array is as before, gaps between its rows included."""
+        """Return whether everything around the array is unchanged, including gaps between rows."""
         after = self.memory.copy()
         self.elements(after)[:] = self.elements(before)
         return bool(np.array_equal(after, before))

@@ -1,4 +1,4 @@
-"""Compiled functions beside the float model, on every instruction set that this machine has."""
+"""Compiled functions compared with the float model, on every instruction set of this machine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.skipif(
 
 SETS = [instruction_set.name for instruction_set in isa.available()]
 
-# Of a block's largest element: float32 rounds some hundred times with 6e-8 each.
+# Relative to a block's largest element: float32 rounds some hundred times with 6e-8 each.
 TOLERANCE = {"float64": 1e-11, "float32": 3e-5}
 
 
@@ -49,7 +49,7 @@ def states(
 
 
 def largest_error(kernel: Kernel, result: Any, inputs: dict[str, np.ndarray]) -> float:
-    """Of all results, relative to the largest element of each; infinite where one is not finite."""
+    """Return the largest error relative to each result's largest element; infinite for NaN."""
     wide = {name: values.astype(np.float64) for name, values in inputs.items()}
     expected = kernel.function.evaluate(kernel.model, wide)
     worst = 0.0
@@ -85,7 +85,7 @@ def test_a_floating_base_and_quaternions_are_compiled(cache_folder: Path) -> Non
     kernel = cpu.compile(robot, row, cache=cache_folder)
     inputs = sample(robot, row, 50, distribution="reference", seed=8)
     wide = {name: values.astype(np.float64) for name, values in inputs.items()}
-    # Of unit length in float64 too; the quaternion stands behind the three positions.
+    # Of unit length in float64 too; the quaternion follows the three positions.
     wide["q"][:, 3:7] /= np.linalg.norm(wide["q"][:, 3:7], axis=1, keepdims=True)
     result = kernel(**wide)
     assert result.qdd.shape == (50, 18)
@@ -258,7 +258,7 @@ def test_what_cannot_be_compiled_is_said_in_a_sentence(cache_folder: Path) -> No
 
 
 def scaled(factor: float) -> Function:
-    """A function of one's own whose helper is changed from outside."""
+    """Return a user-defined function with a helper that depends on an argument."""
     return Function(
         name="power",
         doc="joint power, scaled",
@@ -345,7 +345,7 @@ def test_the_front_has_the_cpu_beside_the_float_model(
             fast_result.names == other.names
             and fast_result.saturated.shape == other.saturated.shape
         )
-        # The float model takes what a card would get: float32.
+        # The float model takes float32, as a card does.
         assert np.allclose(fast_result.qdd, other.qdd, rtol=1e-4)
         broken = {name: values.copy() for name, values in inputs.items()}
         broken["qd"][7, 1] = np.nan

@@ -1,4 +1,4 @@
-"""Square roots, angles and tables in programs: of processors, and of a GPU's threads."""
+"""Square roots, angles and tables in programs for processors and for a GPU's threads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SETS = [instruction_set.name for instruction_set in isa.available()]
 
 
 def planar(model: Model, x: Any, y: Any, *, region: Any) -> Sequence[Any]:
-    """A root of what may be below zero, an angle, and two tables."""
+    """Return a root of a number that may be negative, an angle, and the sum of two tables."""
     return sqrt(x), arctan2(y, x), look_up(BELL, x) + look_up(BENT, y)
 
 
@@ -46,7 +46,7 @@ PLANAR = Function(
 
 
 def points(dtype: str) -> dict[str, np.ndarray]:
-    """Points all around, both axes, ends of segments, and next to nothing."""
+    """Return points in all directions, on both axes, at ends of segments, and near zero."""
     rng = np.random.default_rng(8)
     x, y = rng.uniform(-4, 4, (2, 3001))
     x[:40], y[40:80], y[80:90] = 0.0, 0.0, x[80:90]

@@ -1,6 +1,6 @@
-"""What a compiled function says of a request: results that are not finite, rotations that are none.
+"""Flags and errors of requests: results that are not finite, invalid rotations.
 
-Whether results are finite is asked of NumPy, and whether a rotation is one of the float model.
+NumPy tells whether results are finite, and the float model whether rotations are valid.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SETS = [instruction_set.name for instruction_set in isa.available()]
 
 
 def not_finite(result: Result) -> np.ndarray:
-    """(n,) bool, by NumPy, of results (n, ...)."""
+    """Return (n,) bools for results (n, ...), computed by NumPy."""
     rows = [np.isfinite(result[name]).reshape(len(result[name]), -1) for name in result.names]
     return ~np.concatenate(rows, axis=1).all(axis=1)
 
@@ -62,7 +62,7 @@ def test_what_overflows_is_flagged_and_nothing_else(
 
 
 def test_each_lane_and_each_result_counts(cache_folder: Path) -> None:
-    """One sample of a block, in which one result alone is not finite: qdd of these, M^-1 not."""
+    """In one sample of a block only the result qdd is not finite."""
     row = function("fd_derivatives", outputs=["minv"])
     kernel = cpu.compile("two_link", row, cache=cache_folder)
     for lane in range(16):
@@ -113,7 +113,7 @@ def test_nan_in_a_request_is_refused_or_flagged_where_it_is_let_through(cache_fo
 
 
 def test_the_float_model_flags_too() -> None:
-    """A user's function whose result overflows float64, for what float32 holds."""
+    """A user-defined function overflows float64 for values within float32's range."""
     opened = backend(None, "tests.compute.portable_functions:cube_of_cube", device="float")
     result = opened(x=np.array([1.0, 1e35, 2.0]))
     assert np.flatnonzero(result.saturated).tolist() == [1] and np.isinf(result.y[1])
@@ -131,12 +131,12 @@ def test_an_earlier_result_is_written(cache_folder: Path) -> None:
         assert first.tau is tau and first.saturated is flags
         assert flags.all() == (inputs is bad) and flags.any() == (inputs is bad)
     assert np.array_equal(tau, expected)
-    # As a mapping, the flags are written too; without them, they are new.
+    # A mapping's flags are written too; without them, they are new.
     flags[:] = True
     again = kernel(**good, out=first._asdict())
     assert again is not first and again.tau is tau and again.saturated is flags and not flags.any()
     assert kernel(**good, out={"tau": tau}).saturated is not flags
-    # One request: what it says is right, and no other result's flag has changed.
+    # One request: its flag is right, and no other result's flag has changed.
     sample_ = {name: values[0] for name, values in good.items()}
     single, other = kernel(**sample_), kernel(**sample_)
     assert kernel(**{**sample_, "qd": bad["qd"][0]}, out=single) is single
@@ -147,7 +147,7 @@ def test_an_earlier_result_is_written(cache_folder: Path) -> None:
         cpu.compile("two_link", "aba", cache=cache_folder)(
             *(good[name] for name in ("q", "qd", "qdd")), out=first
         )
-    # Of another kind of card: cycles are not this run's.
+    # A result of a card: its cycles are not those of this run.
     carded = Result(arrays={"tau": np.zeros((20, 2))}, saturated=flags.copy(), cycles=7)
     assert kernel(**good, out=carded).cycles is None and np.array_equal(carded.tau, expected)
 
@@ -179,7 +179,7 @@ def rolling(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Model]:
 
 
 def refused(model: Model, states: dict[str, np.ndarray]) -> str:
-    """What the float model says of requests that it refuses; "" of others."""
+    """Return the float model's error for requests that it refuses, otherwise ""."""
     try:
         rnea(model, *states.values())
     except DynamicsError as error:

@@ -1,4 +1,4 @@
-"""Gradients in PyTorch and JAX, where those are installed, and the examples that use them."""
+"""Gradients in PyTorch and JAX, if they are installed, and the examples that use them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.breadth import some
 
 @pytest.fixture(scope="module", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The user's cache is not for tests."""
+    """Keep tests out of the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield

@@ -1,6 +1,6 @@
 """JAX on a device: XLA's real calls, jitted, mapped and differentiated, of the C++ for GPUs.
 
-What does not run: CUDA's platform of XLA and the driver. Stream and scratch memory are those of
+XLA's CUDA platform and the driver do not run. Stream and scratch memory are those of
 ``tests/support/xla_device.cpp``; ``cuLaunchKernel`` is a function here, which runs the kernels on
 this processor. Takes 40 seconds.
 """
@@ -61,7 +61,7 @@ _Launch = ctypes.CFUNCTYPE(
 
 @dataclass
 class Loaded:
-    """A kernel as ``cuda-core`` gives it."""
+    """A kernel with the interface of ``cuda-core``."""
 
     handle: int
     name: str
@@ -74,9 +74,9 @@ class Driver(HostDevice):
 
     Members
     -------
-    started : of every launch the kernel's name, its blocks and the samples it was told.
-    answer : of the driver; 0 is success.
-    trouble : what went wrong in a launch, where an exception would be lost.
+    started : kernel name, blocks and samples of every launch.
+    answer : result of the driver; 0 is success.
+    trouble : errors in launches, where exceptions would be lost.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -85,7 +85,7 @@ class Driver(HostDevice):
         self.started: list[tuple[str, int, int]] = []
         self.answer = 0
         self.trouble: list[BaseException] = []
-        # Code that nobody holds is unloaded, as on a GPU.
+        # Unreferenced code is unloaded, as on a GPU.
         self._loaded: WeakValueDictionary[int, Loaded] = WeakValueDictionary()
         self._found: WeakValueDictionary[str, Loaded] = WeakValueDictionary()
         self._handles = itertools.count(0x7F00_0000_0000, 16)  # which need 64 bits
@@ -123,7 +123,7 @@ class Driver(HostDevice):
 
 @dataclass
 class Player:
-    """A card for `dynamics`, its driver, and the library that XLA calls."""
+    """A card for `dynamics`, its driver, and the library called by XLA."""
 
     card: Card
     driver: Driver
@@ -185,14 +185,14 @@ def test_xla_queues_the_kernels(player: Player, name: str) -> None:
         assert close(jax.block_until_ready(call(*inputs)), value)
         ((started, blocks, samples),) = player.driver.started
         assert samples == count
-        # Small batches have a block a sample.
+        # Small batches use a block per sample.
         small = count < CROSSOVER
         assert started == (f"pinion_{name}" if small else name)
         assert blocks == (count if small else -(-count // 128))
         player.driver.started.clear()
         both = jax.jit(jax.value_and_grad(lambda *x: jnp.sum(call(*x)), argnums=(0, 1, 2)))
         total, pulled = jax.block_until_ready(both(*inputs))
-        # XLA may choose another order, and leaves out what nobody asks for.
+        # XLA may choose another order, and omits unused results.
         assert sorted(kernel.removeprefix("pinion_") for kernel, _, _ in player.driver.started) == (
             sorted(kernel for kernel, _ in RULES[name].kernels)
         )
@@ -301,6 +301,6 @@ def test_the_call_for_gpus_compiles_and_is_known_to_xla(tmp_path: Path) -> None:
     jitted: Callable[..., Any] = jax.jit(
         lambda x: jax.ffi.ffi_call(first, jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
     )
-    # On a processor there is no call of this name.
+    # A processor has no call of this name.
     with pytest.raises(Exception, match=f"{first}"):
         jax.block_until_ready(jitted(jnp.zeros(3)))

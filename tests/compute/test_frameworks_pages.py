@@ -1,4 +1,4 @@
-"""Code on pages that needs PyTorch or JAX, where those are installed: tests/docs leaves it out."""
+"""Code on pages that needs PyTorch or JAX, which tests/docs omits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NEEDS = re.compile(r"pinion\.compute\.frameworks\.(torch|jax) import")
 
 
 def _found() -> dict[tuple[str, str], list[Block]]:
-    """The blocks by page and framework, in order, but those for a GPU."""
+    """Return the blocks by page and framework, in order, except those for a GPU."""
     programs: dict[tuple[str, str], list[Block]] = {}
     for path in sorted((ROOT / "docs").rglob("*.md")):
         for block in blocks(path.read_text("utf-8")):
@@ -31,7 +31,7 @@ FOUND = _found()
 
 
 def test_the_pages_that_speak_of_frameworks_are_here() -> None:
-    """A block that is indented instead of fenced would be left out in silence."""
+    """An indented block instead of a fenced one would be omitted silently."""
     assert set(FOUND) >= {
         ("docs/cpu.md", "torch"),
         ("docs/guides/torch-and-jax.md", "torch"),

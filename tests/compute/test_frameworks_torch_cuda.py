@@ -1,7 +1,7 @@
-"""PyTorch on a device, which here is a processor that plays one.
+"""PyTorch on a device that is simulated by a processor.
 
-What does not run: PyTorch's own streams and allocator, and the driver. Memory that a test's kernels
-are still to use is kept by it, where on a GPU the order of the stream keeps it. Takes 20 seconds.
+PyTorch's own streams and allocator and the driver do not run. Tests keep memory that their kernels
+still use; on a GPU the order of the stream does that. Takes 20 seconds.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CPU = torch.device("cpu")
 
 
 class Player(HostDevice):
-    """A device that compiles a text once."""
+    """A device that compiles each text once."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -53,7 +53,7 @@ class Player(HostDevice):
 
 
 class AtOnce(HostStream):
-    """A stream whose work is done as soon as it is queued."""
+    """A stream that executes work immediately."""
 
     def launch(self, *args: Any) -> None:
         super().launch(*args)
@@ -61,7 +61,7 @@ class AtOnce(HostStream):
 
 
 class Handed:
-    """A tensor as a GPU's shows itself."""
+    """A tensor with the protocols of one on a GPU."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         assert not tensor.requires_grad
@@ -76,12 +76,12 @@ class Handed:
 
 
 class Played:
-    """A card, and what it was asked for.
+    """A card, and its calls.
 
     Members
     -------
     card : for `dynamics`.
-    queue : the stream that is PyTorch's current one.
+    queue : PyTorch's current stream.
     handed : every tensor that a kernel got.
     """
 
@@ -105,7 +105,7 @@ class Played:
         self.current -= 1
 
     def _stream(self) -> HostStream:
-        assert self.current == 1  # PyTorch is asked, and the kernel queued, on its device
+        assert self.current == 1  # called with its device current
         return self.queue
 
     def _hand(self, tensor: torch.Tensor) -> Handed:
@@ -115,7 +115,7 @@ class Played:
 
 @pytest.fixture(scope="module", autouse=True)
 def _alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A cache of this file; no measurement of crossovers; new memory is NaN."""
+    """Use a separate cache, no measurement of crossovers, and new memory of NaN."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setattr(kernels, "_fastest", lambda stream, run: 1.0)
@@ -148,7 +148,7 @@ def test_a_value_and_its_gradient_wait_for_nothing(gpu: Player, name: str) -> No
     flat = [x.reshape(6, 2).numpy() for x in inputs]
     gpu.launches.clear()
     plain = call(*inputs)
-    assert torch.isnan(plain).all()  # queued, and the call is back
+    assert torch.isnan(plain).all()  # queued, not yet executed
     played.queue.wait()
     assert close(plain, right.value(*flat).reshape(2, 3, 2))
     assert gpu.launches == [(name, 6)]
@@ -163,7 +163,7 @@ def test_a_value_and_its_gradient_wait_for_nothing(gpu: Player, name: str) -> No
     assert [kernel for kernel, _ in gpu.launches] == [
         launched for launched, _ in RULES[name].kernels
     ]
-    # The Jacobians are kept where the kernel wrote them, those that are asked for.
+    # The needed Jacobians stay where the kernel wrote them.
     saved = value.grad_fn.saved_tensors
     assert saved[1] is None
     written = {tensor.data_ptr() for tensor in played.handed}
@@ -210,7 +210,7 @@ def test_what_passes_between_kernels_is_the_memory_of_torch(
     inputs = random_inputs(40, 2)
     gpu.launches.clear()
     result = call(inputs[0].clone().requires_grad_(), *inputs[1:]).detach()
-    # The device gave nothing, and nobody waited.
+    # The device allocated nothing, and nothing waited.
     assert len(gpu.launches) == 3 and gpu.used == 0 and torch.isnan(result).all()
     assert sum(tensor.dtype == torch.uint8 for tensor in played.handed) == 1
     played.queue.wait()
@@ -232,7 +232,7 @@ def test_what_is_refused(gpu: Player, change: dict[int, Any], message: str) -> N
     played = Played(gpu, torch.device("cuda", 0))
     call = dynamics("two_link", "aba", dtype="float32", device=played.card)
     gpu.launches.clear()
-    with FakeTensorMode():  # tensors without memory, of devices that this machine lacks
+    with FakeTensorMode():  # tensors without memory, on devices that this machine lacks
         tensors = [
             torch.empty(**{"size": (4, 2), "device": "cuda:0"} | change.get(k, {}))
             for k in range(3)
@@ -274,7 +274,7 @@ def test_the_current_stream_of_the_named_device_is_taken(
     for device, index in (("cuda", 2), ("cuda:1", 1)):
         place = front._placed(device, None)
         assert isinstance(place, Card) and place.device == torch.device("cuda", index)
-        # The legacy default stream has a number of its own, since 0 may also stand for none.
+        # The legacy default stream has a separate number, since 0 may also mean none.
         assert place.stream().__cuda_stream__() == (0, number)
         assert indices == [index, place.device]
         indices.clear()

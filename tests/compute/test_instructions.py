@@ -1,4 +1,4 @@
-"""Instructions, their order and their memory, before anything is compiled."""
+"""Instructions, their order and their allocation."""
 
 from __future__ import annotations
 
@@ -105,20 +105,20 @@ def test_an_unknown_operation_is_refused() -> None:
         ([Node("dot", (0, 1, 2), (-1, 1))], [Kind.FNMA]),
         ([Node("dot", (0, 1, 2), (1, 1)), Node("neg", (3,))], [Kind.FNMS]),
         ([Node("dot", (0, 1, 1, 2, 0), (1, -1, 1))], [Kind.MUL, Kind.FMS, Kind.ADD]),
-        # -(a - c) is c - a; -(a + c) takes an instruction of its own.
+        # -(a - c) is c - a; -(a + c) needs another instruction.
         ([Node("sub", (0, 2)), Node("neg", (3,))], [Kind.SUB]),
         ([Node("add", (0, 2)), Node("neg", (3,))], [Kind.ADD, Kind.NEG]),
-        # The clamp of -a, negated, is one of a with the ends mirrored.
+        # The negated clamp of -a is the clamp of a with mirrored bounds.
         (
             [Node("neg", (0,)), Node("clamp", (3,), (-0.5, 1.0)), Node("neg", (4,))],
             [Kind.CONST, Kind.CONST, Kind.FUNCTION],
         ),
-        # A product that two sums read goes into both.
+        # A product read by two sums is fused into both.
         (
             [Node("mul", (0, 1)), Node("add", (3, 2)), Node("sub", (3, 0)), Node("mul", (4, 5))],
             [Kind.FMA, Kind.FMS, Kind.MUL],
         ),
-        # A product that something else reads as well is computed once.
+        # A product with another reader is computed once.
         (
             [Node("mul", (0, 1)), Node("add", (3, 2)), Node("mul", (3, 4))],
             [Kind.MUL, Kind.ADD, Kind.MUL],

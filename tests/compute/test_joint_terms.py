@@ -1,4 +1,4 @@
-"""Armature, damping, friction and springs in programs: of processors, and of a GPU's threads."""
+"""Armature, damping, friction and springs in programs for processors and a GPU's threads."""
 
 from __future__ import annotations
 

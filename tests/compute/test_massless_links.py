@@ -1,4 +1,4 @@
-"""Programs of a robot with links without mass between its joints: processors, threads of a GPU."""
+"""Programs for processors and a GPU's threads of a robot with massless links."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Kernels for NEON, compiled for AArch64 and run in an emulator, beside this machine's.
+"""Kernels for NEON, run in an emulator of AArch64, compared with this machine's.
 
-The sources are what `cpu.compile` would compile there, the runtime's too; only Python is left out.
-Products are fused alike, so a machine that fuses them as well computes the same bits.
+The sources, including the runtime, are those that `cpu.compile` compiles there, without Python.
+Products are fused alike, so a machine that also fuses them computes the same bits.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ NEON = next(isa for isa in INSTRUCTION_SETS if isa.name == "neon")
 COUNTS = (1, 15, 17, 1000)
 SEED = 14
 TOLERANCE = {"float64": 1e-11, "float32": 3e-5}  # of a block's largest element, as in test_cpu.py
-LIMIT = 600.0  # seconds; ends what hangs
+LIMIT = 600.0  # seconds; ends a hang
 
 
 @dataclass(frozen=True)
 class Machine:
-    """The emulated one.
+    """The emulated machine.
 
     Members
     -------
-    compiler : for it.
+    compiler : its compiler.
     root : folder with its C library.
     runtime, driver : the runtime's library, and the program that calls it.
     """
@@ -69,7 +69,7 @@ class Machine:
     driver: Path
 
     def start(self, *words: object, cwd: Path | None = None) -> list[str]:
-        """The words that a program there prints."""
+        """Run a program there and return the words of its output."""
         completed = subprocess.run(
             [EMULATOR, "-L", self.root, *map(str, words)],
             cwd=cwd,
@@ -86,7 +86,7 @@ class Machine:
     def run(
         self, library: Path, kernel: Kernel, inputs: Arrays, layout: str, threads: int
     ) -> tuple[Arrays, list[int]]:
-        """Results (n, ...) of inputs (n, ...), and the place in each input that is not finite."""
+        """Return results (n, ...) for inputs (n, ...), and each input's first non-finite place."""
         n = len(inputs[kernel.inputs[0].name])
         folder = library.parent
         placed = [_placed(inputs[a.name], layout) for a in kernel.inputs]
@@ -127,12 +127,12 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     source = Path(__file__).with_name("other_machine.cpp")
     flags = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{HEADERS}"]
     subprocess.run([COMPILER, *flags, source, "-o", driver, "-ldl", "-pthread"], check=True)
-    # What is found is .../lib/libc.so.6.
+    # The path is .../lib/libc.so.6.
     return Machine(compiler, Path(library).resolve().parents[1], runtime, driver)
 
 
 def compiled(machine: Machine, name: str, dtype: str, folder: Path) -> Path:
-    """The kernel's library for the emulated machine."""
+    """Compile the kernel's library for the emulated machine."""
     robot, row = load("iiwa14"), function(name)
     source = cpu.kernel_of(robot, row, cpu.graph_of(robot, row), dtype=dtype, machine=NEON)
     out = folder / "kernel.so"
@@ -142,7 +142,7 @@ def compiled(machine: Machine, name: str, dtype: str, folder: Path) -> Path:
 
 
 def assert_same(results: Arrays, native: Arrays, expected: Arrays, dtype: str) -> None:
-    """The bits of this machine where it fuses products too, and the float model's numbers."""
+    """Check the bits of this machine if it fuses products too, and the float model's numbers."""
     for name, values in expected.items():
         assert results[name].shape == values.shape and results[name].dtype == dtype
         worst = np.max(np.abs(results[name] - values)) / np.max(np.abs(values))
@@ -182,7 +182,7 @@ def test_what_is_not_finite_stays_in_its_sample_on_neon(
     samples = sample(kernel.model, kernel.function, 40, distribution="reference", seed=SEED)
     inputs = {key: values.astype(dtype) for key, values in samples.items()}
     clean, _ = machine.run(library, kernel, inputs, "aos", 1)
-    # The last is finite, and too large an angle for the vectors' sine: the C library makes it.
+    # The last is finite, but too large for the vectors' sine: the C library computes it.
     for key, value in (("q", np.inf), ("qd", np.nan), ("qdd", -np.inf), ("q", 1e7)):
         broken = {name: values.copy() for name, values in inputs.items()}
         broken[key][21, 2] = value

@@ -1,4 +1,4 @@
-"""The opponents of the CPU benchmark: the kept baseline is what its record tells of, and works."""
+"""The opponents of the CPU benchmark: the kept baseline fits its record, and works."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_baseline_is_of_todays_robots(robot: str) -> None:
 @pytest.mark.skipif(not SOME_COMPILER, reason="no C compiler")
 def test_a_kept_baseline_agrees_with_the_float_model(tmp_path: Path) -> None:
     baselines = opponents.casadi_c("iiwa14", "rnea", states=64, cache=tmp_path, using=SOME_COMPILER)
-    assert len(baselines) == 2  # as CasADi wrote it, and without its tests for null arguments
+    assert len(baselines) == 2  # CasADi's text, and the same without its tests for null arguments
     for opponent in baselines:
         assert opponent.worst < 1e-12
         times = opponent.time(3)

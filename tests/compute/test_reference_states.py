@@ -1,8 +1,8 @@
-"""Compiled functions beside Pinocchio on 100,000 states of the reference distribution.
+"""Compiled functions compared with Pinocchio on 100,000 states of the reference distribution.
 
-Pinocchio reads the robot's URDF by itself. The states are float32, as they travel, so both kinds of
-kernel and Pinocchio compute from the very same numbers. An error is that of a result array of one
-sample, relative to the array's largest element there.
+Pinocchio reads the robot's URDF itself. The states are float32, as in transfers, so both kinds of
+kernel and Pinocchio use the same numbers. An error is that of a result array of one
+sample, relative to the array's largest element.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ COUNT = 100_000
 CHUNK = 5_000  # states at a time: all gradients of atlas would be 6 GB
 SEED = 14
 
-# Seen over all results of a function: the largest and the median error of float64, then of float32.
-# Where something is inverted, those of float64 are mostly Pinocchio's: beside the float model the
-# kernels have a fifth of them or less, and Pinocchio's own model and the one rebuilt from ours
-# differ as much. float32 loses most in qdd: torques that cancel meet the inverse of an inertia.
+# Measured over all results of a function: largest and median error of float64, then of float32.
+# With an inverse, those of float64 are mostly Pinocchio's: relative to the float model the
+# kernels have at most a fifth of them, and Pinocchio's own model and the one rebuilt from ours
+# differ as much. float32 loses most in qdd: cancelling torques times an inverse inertia.
 SEEN = {
     ("iiwa14", "rnea"): (2.4e-14, 3.4e-16, 2.4e-6, 5.5e-8),
     ("iiwa14", "aba"): (1.3e-13, 6.3e-15, 8.2e-6, 7.2e-7),
@@ -46,10 +46,10 @@ SEEN = {
     ("atlas", "minv"): (7.0e-13, 3.8e-14, 6.3e-6, 5.7e-8),
     ("atlas", "fd_derivatives"): (1.4e-12, 9.5e-14, 4.0e-4, 4.0e-6),
 }
-# Other instruction sets and other builds of Pinocchio round otherwise.
+# Other instruction sets and other builds of Pinocchio round differently.
 MARGIN = 2.0
 
-# No figure that is put above later may go beyond these: the largest error and the median.
+# Upper bounds of the figures above: the largest error and the median.
 PROMISED = {
     ("iiwa14", "float64"): (1e-11, 2e-13),
     ("hyq", "float64"): (1e-11, 2e-13),
@@ -61,7 +61,7 @@ PROMISED = {
 
 
 class Reference:
-    """Pinocchio's results for arrays of states, in our order of joints."""
+    """Pinocchio's results for arrays of states, in Pinion's order of joints."""
 
     def __init__(self, robot: str) -> None:
         self.oracle: Oracle = from_urdf(urdf_text(robot), load(robot).joint_names)
@@ -70,7 +70,7 @@ class Reference:
         self.square = np.ix_(self.order, self.order)
 
     def results(self, name: str, inputs: dict[str, Array]) -> dict[str, Array]:
-        """By name, (n, nv) or (n, nv, nv), of inputs (n, nv)."""
+        """Return results by name, (n, nv) or (n, nv, nv), for inputs (n, nv)."""
         state_columns = []
         for values in inputs.values():
             theirs = np.empty_like(values)
@@ -101,7 +101,7 @@ class Reference:
 
 
 def errors(results: NDArray[np.floating], expected: Array) -> Array:
-    """(n,), of each sample's array; NaN where one of its elements is none."""
+    """Return the relative error of each sample's array, (n,); NaN if an element is NaN."""
     assert results.shape == expected.shape
     axes = tuple(range(1, expected.ndim))
     largest = np.max(np.abs(expected), axis=axes)

@@ -1,4 +1,4 @@
-"""Memory of results: it serves again when nobody looks at it any more, and never before."""
+"""Memory of results: it is reused when nothing refers to it any more, and never before."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_memory_comes_back_when_a_result_goes(kernel: Kernel) -> None:
     again = kernel(**request(COUNT, 2))
     assert kept_bytes(kernel) == 0
     assert {span(again[name]) for name in again.names} == set(address.values())
-    # A little more or fewer samples find the same memory.
+    # Slightly different numbers of samples use the same memory.
     del again
     near = kernel(**request(COUNT - 10, 3))
     assert {span(near[name])[0] for name in near.names} == {low for low, _ in address.values()}
@@ -128,7 +128,7 @@ def test_no_memory_is_used_again_that_somebody_looks_at(kernel: Kernel, how: str
         for name in other.names:
             begin, end = span(other[name])
             assert end <= low or low + values.nbytes <= begin, "this memory is in use"
-    # At the address itself, since not every holder shows its numbers.
+    # By address, since not every holder gives access to its numbers.
     memory = np.ctypeslib.as_array((ctypes.c_double * values.size).from_address(low))
     assert np.array_equal(memory, values.reshape(-1))
     del holder, other
@@ -143,7 +143,7 @@ def test_copies_and_pickles_are_their_own(kernel: Kernel) -> None:
     buffers: list[pickle.PickleBuffer] = []
     outside = pickle.dumps(first, protocol=5, buffer_callback=buffers.append)
     copies = [pickle.loads(pickle.dumps(first)), copy.deepcopy(first)]
-    late = pickle.loads(outside, buffers=buffers)  # which looks at the same memory
+    late = pickle.loads(outside, buffers=buffers)  # refers to the same memory
     del first, buffers
     for seed in range(2, 6):
         kernel(**request(COUNT, seed))
@@ -260,7 +260,7 @@ def test_memory_is_bounded_over_calls_of_changing_sizes(kernel: Kernel) -> None:
         result = kernel(**{name: values[:count] for name, values in largest.items()})
         if large or not k % 50:
             most = max(most, kept_bytes(kernel))
-            # The last result beside what is kept, and the C library's own.
+            # The last result, the kept memory, and the C library's own.
             assert resident() - before < MOST + (64 << 20) + sum(v.nbytes for v in result.values())
     assert MOST // 2 < most <= MOST, "the bound was not tried"
 

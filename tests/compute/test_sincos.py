@@ -1,4 +1,4 @@
-"""Sine and cosine of compiled kernels: errors, lanes that do not meet, and every special value."""
+"""Sine and cosine of compiled kernels: errors, independence of lanes, special values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.compute import minimax
 
 RUNTIME = Path(__file__).resolve().parents[2] / "sw/pinion/compute/runtime"
 FLAGS = "-std=c++17 -O2 -ffp-contract=off -fno-math-errno -fPIC -shared -Wall -Wextra -Werror"
-# By machine and instruction set: what the processor must have, and the compiler's flags.
+# By machine and instruction set: required processor features, and the compiler's flags.
 X86 = {
     "avx512": (
         "avx512f avx512dq avx512vl avx512bw fma",
@@ -36,7 +36,7 @@ SEED = 20
 # A double's hardest argument needs 53 + 62 bits of it, which are 35 digits.
 PI = Fraction("3.14159265358979323846264338327950288419716939937510582097494459")
 KINDS: dict[str, np.dtype[Any]] = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}
-# What sincos.hpp states: the end of the fast range, and the largest error in it [ulp].
+# From sincos.hpp: the end of the fast range, and the largest error in it [ulp].
 END = {"float": 205886.0, "double": 1647098.0}
 LARGEST = {"float": 1.5, "double": 0.9}
 LARGEST_PORTABLE = {"float": 1.5, "double": 1.1}
@@ -46,7 +46,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @cache
 def processor() -> frozenset[str]:
-    """What an x86 processor can do, by the names of /proc/cpuinfo."""
+    """Return the features of an x86 processor by their names in /proc/cpuinfo."""
     info = Path("/proc/cpuinfo")
     text = info.read_text() if info.exists() else ""
     flags = re.search(r"^flags\s*:(.*)$", text, re.MULTILINE)
@@ -74,14 +74,14 @@ class Library:
         return s[: x.size], c[: x.size]
 
     def library(self, kind: str, x: Array) -> tuple[Array, Array]:
-        """What the C library makes of x."""
+        """Return the results of the C library."""
         x = x.astype(KINDS[kind])
         s, c = np.empty_like(x), np.empty_like(x)
         self._call(f"{kind}_library", x, s, c)
         return s, c
 
     def errors(self, kind: str, x: Array) -> Array:
-        """(2, n) float, the errors of sine and cosine [ulp]."""
+        """Return the errors of sine and cosine [ulp], (2, n) float."""
         if kind == "double" and self._functions.long_double_digits() < 64:
             pytest.skip("a long double is no better than a double here: nothing to compare with")
         x = x.astype(KINDS[kind])
@@ -90,7 +90,7 @@ class Library:
         return errors
 
     def all_floats(self, end: float, step: int) -> Array:
-        """(2,) float, the largest errors over every `step`-th float of [0, end) [ulp]."""
+        """Return the largest errors over every `step`-th float of [0, end) [ulp], (2,) float."""
         largest = np.zeros(2)
         last = int(np.float32(end).view(np.uint32))
         self._functions.all_floats(
@@ -123,10 +123,10 @@ def bits(values: tuple[Array, Array]) -> Array:
 
 
 def hardest(kind: str) -> list[float]:
-    """Arguments of every binade that are next to multiples of pi/2 like few others.
+    """Return the arguments of every binade that are closest to multiples of pi/2.
 
-    m 2^e is next to one where m next to a denominator of the continued fraction of 2^e / (pi/2), or
-    a small multiple or sum of these, is.
+    m 2^e is close to one if m is close to a denominator of the continued fraction of
+    2^e / (pi/2), or to a small multiple or sum of these.
     """
     digits = {"float": 24, "double": 53}[kind]
     candidates = []
@@ -145,12 +145,12 @@ def hardest(kind: str) -> list[float]:
 
 
 def samples(kind: str, rng: np.random.Generator) -> Array:
-    """(n,) arguments within the fast range, of both signs, most of them where it is difficult."""
+    """Return (n,) arguments in the fast range, of both signs, mostly difficult ones."""
     end, dtype = END[kind], KINDS[kind]
     turns = np.append(np.arange(1, 200), rng.integers(1, int(end / 1.6), 1500))
     multiples = np.array([float(int(k) * PI / 2) for k in turns]).astype(dtype)
     near = (multiples[:, None] + np.arange(-4, 5) * np.spacing(multiples)[:, None]).ravel()
-    # Where sin r is below a power of two and r above, the rounding of r counts twice.
+    # If sin r is below a power of two and r above, the rounding of r counts twice.
     power = 2.0 ** rng.integers(-10, 0, 40_000)
     above = power * (1 + power**2 / 6 * rng.random(power.size))
     quarters = rng.integers(0, 64, power.size) * 4.0 ** rng.integers(0, 7, power.size)
@@ -177,7 +177,7 @@ def test_errors_in_the_fast_range_are_as_stated(library: Library, kind: str) -> 
     for name, error in zip(["sine", "cosine"], errors, strict=True):
         worst = error.argmax()
         assert error[worst] <= stated, f"{name} of {float(x[worst]).hex()}, seed {SEED}"
-        # Stated too high, a bound would prove nothing.
+        # A loose bound would prove nothing.
         assert error[worst] >= 0.8 * stated, f"seed {SEED}"
 
 
@@ -194,7 +194,7 @@ def test_errors_over_all_floats_are_as_stated(library: Library) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_fast_range_ends_where_it_is_stated(library: Library, kind: str) -> None:
-    # Beyond it results have the C library's bits; some of those within it have not.
+    # Beyond it results have the C library's bits; within it some have not.
     rng = np.random.default_rng(SEED)
     x = np.append(END[kind] * (1 - 1e-5 * rng.random(1000)), END[kind])
     for within in (x, -x):
@@ -274,7 +274,7 @@ def test_lanes_keep_their_bits_beside_any_other(library: Library, kind: str) -> 
                 results = bits(library.sincos(kind, changed))
                 others = np.arange(lanes) != lane
                 assert (results[:, others] == expected[:, others]).all(), f"seed {SEED}"
-        # Several at once.
+        # Several lanes.
         out = rng.random(lanes) < 0.5
         results = bits(library.sincos(kind, np.where(out, rng.choice(beyond, lanes), x)))
         assert (results[:, ~out] == expected[:, ~out]).all(), f"seed {SEED}"

@@ -1,7 +1,7 @@
-"""Kernels where Python's headers are missing: calls through ctypes beside calls in C.
+"""Kernels without Python's headers: calls through ctypes compared with calls in C.
 
-Whatever a call gives, a result or an error, must be the same either way. The headers are hidden
-from the one that looks for them, all else is as on such a machine.
+Results and errors must be the same either way. The headers are hidden
+from the function that looks for them; everything else is as on such a machine.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ Given = dict[str, Any]
 Call = Callable[[Kernel], Given]
 
 ROBOT, FUNCTION = "two_link", "fd_derivatives"
-COUNTS = (0, 1, 2, 15, 16, 17, 63, 64, 300)  # from 64 on C gives back the interpreter's lock
+COUNTS = (0, 1, 2, 15, 16, 17, 63, 64, 300)  # from 64 on C releases the interpreter's lock
 SEED = 14
 
 
 @pytest.fixture
 def hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """Python's headers are in a folder that is empty."""
+    """Hide Python's headers."""
     real = sysconfig.get_path
 
     def get_path(name: str, *arguments: Any, **options: Any) -> Any:
@@ -55,7 +55,7 @@ def hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.M
 
 @pytest.fixture
 def pair(hidden: pytest.MonkeyPatch, cache_folder: Path) -> Callable[..., Pair]:
-    """The same kernel with calls in C and with calls through ctypes."""
+    """Return a kernel with calls in C and one with calls through ctypes."""
 
     def make(**options: Any) -> Pair:
         slow = cpu.compile(ROBOT, FUNCTION, cache=cache_folder, **options)
@@ -71,7 +71,7 @@ def pair(hidden: pytest.MonkeyPatch, cache_folder: Path) -> Callable[..., Pair]:
 
 
 def states(kernel: Kernel, count: int) -> Given:
-    """Inputs in the kernel's layout."""
+    """Return inputs in the kernel's layout."""
     samples = sample(
         load(ROBOT), kernel.function, max(count, 1), distribution="reference", seed=SEED
     )
@@ -95,7 +95,7 @@ def outputs(kernel: Kernel, count: int) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def outcome(kernel: Kernel, arguments: Given) -> Any:
-    """All that a call tells: names, shapes, dtypes and bits, or the error."""
+    """Return names, shapes, dtypes and bits of a call's results, or its error."""
     try:
         result = kernel(**arguments)
     except Exception as error:
@@ -133,7 +133,7 @@ def test_results_are_the_same(layout: str, dtype: str, pair: Callable[..., Pair]
 
 
 def changed(change: Callable[[Given], Any], count: int = 20) -> Call:
-    """A call whose arguments are changed in place, or replaced by what is returned."""
+    """Return a call with arguments that are changed in place or replaced."""
 
     def make(kernel: Kernel) -> Given:
         inputs = states(kernel, count)
@@ -144,7 +144,7 @@ def changed(change: Callable[[Given], Any], count: int = 20) -> Call:
 
 
 def given_out(change: Callable[[Given], Any], count: int = 20) -> Call:
-    """The same with outputs, which are what is changed."""
+    """Return a call with changed outputs."""
 
     def make(kernel: Kernel) -> Given:
         inputs = states(kernel, count)
@@ -247,7 +247,7 @@ def test_odd_calls_have_the_same_end(finite: bool, pair: Callable[..., Pair]) ->
         if isinstance(fast_outcome[0], type):
             assert issubclass(fast_outcome[0], InputError), (name, fast_outcome)
             refused.add(name)
-    # An input is overlapped by an output, which takes arrays of one call.
+    # An output that overlaps an input needs arrays of one call.
     for kernel in (fast, slow):
         inputs = states(kernel, 20)
         with pytest.raises(InputError, match="overlaps an input"):

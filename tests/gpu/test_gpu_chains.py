@@ -1,4 +1,4 @@
-"""Kernels of chains on a GPU, where the machine has one. None of this has been run yet."""
+"""Kernels of chains on a GPU, if the machine has one. This has not run yet."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALL = [(function, method) for function, methods in cuda.METHODS.items() for meth
 
 
 def worst(values: Any, expected: Any) -> float:
-    """Of the largest element; infinite for NaN."""
+    """Return the error relative to the largest element; infinite for NaN."""
     error = float(np.max(np.abs(values - expected)) / np.max(np.abs(expected)))
     return np.inf if np.isnan(error) else error
 

@@ -1,4 +1,4 @@
-"""Kernels of functions on a GPU, where the machine has one. None of this has been run yet."""
+"""Kernels of functions on a GPU, if the machine has one. This has not run yet."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CASES = [("iiwa14", name) for name in NAMES] + [
     ("atlas", "fd_derivatives"),
 ]
 LIMITS = {"float32": (1e-6, 3e-5), "float64": (1e-12, 1e-11)}
-"""Median and worst error of a block's largest element; atlas in float32 has ten times as much."""
+"""Median and largest error relative to a block's largest element; ten times for atlas, float32."""
 
 
 def states(robot: str, name: str, count: int) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def states(robot: str, name: str, count: int) -> dict[str, Any]:
 
 
 def errors(values: Any, expected: Any) -> Any:
-    """Of each sample, relative to its largest element; infinite for NaN."""
+    """Return each sample's error relative to its largest element; infinite for NaN."""
     axes = tuple(range(1, np.ndim(expected)))
     error = np.max(np.abs(values - expected), axis=axes) / np.max(np.abs(expected), axis=axes)
     return np.where(np.isnan(error), np.inf, error)
@@ -57,7 +57,7 @@ def test_threads_and_blocks_equal_the_float_model(
         results = kernel(**inputs)
         for result, expected in right.items():
             error = errors(results[result], expected)
-            # What solves with the inertia matrix loses more than articulated bodies do.
+            # Solving with the inertia matrix loses more than articulated bodies.
             more = 4 if name == "fd_derivatives" or (crossover and name == "aba") else 1
             assert np.median(error) <= more * median, (crossover, result)
             assert np.max(error) <= more * worst, (crossover, result)
@@ -104,7 +104,7 @@ def test_graphs_chunks_and_arrays_of_the_device_agree(
 
 
 def _fetched(kernel: Any, array: Any) -> Any:
-    """An array of the device, of structures, on the host."""
+    """Copy an array of structures from the device to the host."""
     stream = kernel.device.stream()
     pinned = kernel.device.pinned(array._memory.size)
     stream.download(pinned, array._memory)

@@ -1,4 +1,4 @@
-"""What was compiled before: found, shared, spoilt, locked, and kept elsewhere."""
+"""The cache of compiled files: found, shared, damaged, locked, and moved entries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pinion.native.errors import ComputeError, StorageError
 from pinion.native.isa import named
 from pinion.native.toolchain import Compiler, compile_library
 
-LIMIT = 300.0  # seconds; ends what hangs
+LIMIT = 300.0  # seconds; ends a hang
 KEY = {"robot": "iiwa14", "formats": [1, 2.5, None]}
 ANSWER = 'extern "C" int answer() { return 42; }\n'
 
@@ -35,7 +35,7 @@ Until = Callable[[Callable[[], object]], None]
 
 
 class Maker:
-    """Writes a file, and counts."""
+    """A maker that writes a file and counts its calls."""
 
     def __init__(self, content: bytes = b"library") -> None:
         self.content = content
@@ -47,7 +47,7 @@ class Maker:
 
 
 def names(folder: Path) -> list[str]:
-    """What is in the folder, by the ends of the names."""
+    """Return the suffixes of the names in a folder."""
     return sorted("".join(Path(name).suffixes) or name for name in os.listdir(folder))
 
 
@@ -69,7 +69,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder for temporary ones, empty."""
+    """An empty folder for temporary folders."""
     place = tmp_path / "temporary"
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
@@ -78,7 +78,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def other_users(tmp_path: Path) -> Path:
-    """A folder that belongs to somebody else."""
+    """A folder that belongs to another user."""
     if os.geteuid() != 0:
         return Path("/")
     place = tmp_path / "others"
@@ -92,7 +92,7 @@ def test_the_default_folder_is_the_platforms() -> None:
     assert default_folder(home, platform="linux") == Path("/h/u/.cache/pinion")
     assert default_folder(home, platform="darwin") == Path("/h/u/Library/Caches/pinion")
     assert default_folder({**home, "XDG_CACHE_HOME": "/c"}, platform="linux") == Path("/c/pinion")
-    # A relative path is no path, says the specification.
+    # The specification ignores relative paths.
     assert default_folder({**home, "XDG_CACHE_HOME": "c"}) == default_folder(home)
     assert default_folder({**home, "XDG_CACHE_HOME": ""}) == default_folder(home)
     assert default_folder({}).is_absolute() and "pinion" in default_folder({}).name
@@ -236,7 +236,7 @@ def test_when_one_is_killed_another_goes_on(
     os.kill(killed.pid, signal.SIGKILL)
     other.join(LIMIT)
     assert other.exitcode == 42
-    # What the killed one had begun may be somebody's who is slow; an hour later it is nobody's.
+    # Leftovers of the killed process may belong to a slow one; after an hour they do not.
     (left,) = (path for path in folder.iterdir() if path.is_dir())
     os.utime(left, (time.time() - 4000.0,) * 2)
     Cache(folder).library({**KEY, "more": 1}, Maker())
@@ -364,7 +364,7 @@ def test_a_full_disk_is_replaced_by_another(folder: Path, temporary: Path) -> No
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert "(No space left on device)" in cache.problem and str(folder) in cache.problem
     assert cache.problem.endswith(".")
-    # From now on nothing is made twice, and what was there is still found.
+    # From now on nothing is made twice, and earlier entries are still found.
     assert cache.library(KEY, make) == path and len(written) == 2
     assert temporary in cache.library({**KEY, "more": 1}, make).parents and len(written) == 3
     make_not = Maker()
@@ -423,7 +423,7 @@ def test_a_folder_that_cannot_be_made_is_replaced(
 
 
 def test_a_folder_that_cannot_be_written_is_still_read(fork: Callable[..., Any]) -> None:
-    # Not below pytest's own, which other users cannot enter.
+    # Not below pytest's folder, which other users cannot enter.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder, temporary = Path(name, "cache"), Path(name, "temporary")
 
@@ -567,7 +567,7 @@ def test_a_text_is_made_once(folder: Path) -> None:
     (file,) = folder.glob("*.txt")
     file.write_text("spoilt")
     assert Cache(folder).text(KEY, make) == text
-    # A library of the same key is another thing.
+    # A library of the same key is a different entry.
     assert Cache(folder).library(KEY, Maker()).read_bytes() == b"library"
     assert next(counter) == 2
 

@@ -1,4 +1,4 @@
-"""Instruction sets by what a processor says of itself."""
+"""Instruction sets by a processor's features."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_machines_have_what_their_features_say(monkeypatch: pytest.MonkeyPatch) 
     assert pretend(monkeypatch, "x86_64", frozenset({"sse2"})) == ["portable"]
     assert pretend(monkeypatch, "aarch64") == ["neon", "portable"]
     assert pretend(monkeypatch, "riscv64") == ["portable"]
-    # Features of the same name on another architecture are not meant.
+    # Features of the same name on another architecture do not count.
     assert pretend(monkeypatch, "aarch64", AVX512) == ["neon", "portable"]
 
 

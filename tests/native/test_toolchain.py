@@ -22,7 +22,7 @@ from pinion.native.isa import InstructionSet, available, named
 from pinion.native.toolchain import Compiler, compile_library, find_compiler
 
 PORTABLE = named("portable")
-LIMIT = 300.0  # seconds; ends what hangs
+LIMIT = 300.0  # seconds; ends a hang
 
 WIDTH = """
 #ifdef __AVX512F__
@@ -35,7 +35,7 @@ WIDTH = """
 extern "C" int width() { return WIDTH; }
 """
 
-# What `sleep` is to a shell, for a compiler that is told to allow it: an hour, in little memory.
+# Makes a compiler with the right options run for an hour, in little memory.
 SLOW = """
 constexpr unsigned long sum() {
   unsigned long s = 0;
@@ -70,7 +70,7 @@ def compile_one(text: str, out: Path, compiler: Compiler, **options: Any) -> Non
 
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only folder on the search path, empty; no Python package of Zig either."""
+    """An empty folder as the only one on the search path, without zig's Python package."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
@@ -125,7 +125,7 @@ def test_several_sources_headers_and_macros_make_one_library(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such flag")
 def test_a_library_stays_when_it_is_closed(compiler: Compiler, place: Path) -> None:
-    # A thread of its pool may be asleep in its code.
+    # A thread of its pool may be sleeping in its code.
     path = place / "stays.so"
     if compiler.family == "zig":
         pytest.skip("Zig's linker is given no such flag")
@@ -225,7 +225,7 @@ def test_a_compiler_that_hangs_is_stopped_with_its_children(
         compile_one("", place / "a.so", find_compiler(str(fake)), timeout=0.1)
     assert "did not finish unit.cpp in time" in sentence(caught.value)
     assert os.listdir(place) == []
-    until(lambda: not processes_in(place))  # the last of a killed process takes a moment
+    until(lambda: not processes_in(place))  # a killed process takes a moment to disappear
 
 
 def test_a_compiler_that_never_stops_talking_is_stopped(place: Path) -> None:
@@ -243,7 +243,7 @@ def test_the_first_error_is_found_behind_many_warnings(place: Path) -> None:
 
 
 def test_sources_compile_side_by_side(place: Path) -> None:
-    # Each run ends only when both have begun; the third, the linker, comes by itself.
+    # Each run ends only when both have begun; the third, the linker, runs alone.
     body = """
     for last; do :; done
     case "$*" in *-shared*) echo > library.so; exit;; esac
@@ -276,7 +276,7 @@ def test_an_interrupt_stops_the_compiler_and_leaves_nothing(
 
     def compile_slowly() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        # If this test fails, the compiler goes on alone, but not for long.
+        # If this test fails, the compiler continues, but not for long.
         resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
         try:
             compile_one(SLOW, place / "a.so", compiler, extra_flags=PATIENT[compiler.family])
@@ -304,7 +304,7 @@ def test_an_interrupt_at_any_moment_leaves_nothing(
     ready = place.parent / "ready"
 
     def compile_for_ever() -> None:
-        gc.disable()  # an interrupt that falls into a finalizer is ignored, by Python itself
+        gc.disable()  # Python ignores an interrupt in a finalizer
         signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             ready.touch()
@@ -316,7 +316,7 @@ def test_an_interrupt_at_any_moment_leaves_nothing(
         child = fork(compile_for_ever)
         until(ready.exists)
         ready.unlink()
-        # A thread, a folder, a file and two processes are made within some ten milliseconds.
+        # A thread, a folder, a file and two processes start within some ten milliseconds.
         time.sleep(rng.choice([0.0, rng.uniform(0.0, 0.004), rng.uniform(0.0, 0.02)]))
         os.kill(child.pid, signal.SIGINT)
         child.join(LIMIT)

@@ -1,4 +1,4 @@
-"""Kernels of chains against the float models: in double against 80 bits, in float by its table."""
+"""Kernels of chains against the float models: double against 80 bits, float by a table."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Built = Callable[..., kernels.ChainKernel]
 
 @pytest.fixture(scope="module")
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache for this module: nothing is found that an earlier run has compiled."""
+    """An empty cache for this module."""
     return tmp_path_factory.mktemp("cache")
 
 
@@ -66,7 +66,7 @@ def expected(chain: Chain, function: str, arguments: dict[str, Array], dtype: An
 
 
 def error(values: Array, right: Array) -> Array:
-    """Of each robot's result, relative to its largest element; (B,)."""
+    """Return each robot's error relative to its result's largest element, (B,)."""
     assert values.shape == right.shape
     assert np.isfinite(values).all()
     distance = np.abs(values - right).max(axis=-1) / np.abs(right).max(axis=-1)
@@ -76,7 +76,7 @@ def error(values: Array, right: Array) -> Array:
 def assert_exact(
     built: Built, chain: Chain, function: str, arguments: dict[str, Array], **options: Any
 ) -> None:
-    """To 1e-13 for inverse dynamics; to 1e-11 or ten times the float model's error for others."""
+    """Check to 1e-13 for inverse dynamics, otherwise to 1e-11 or ten times the model's error."""
     right = expected(chain, function, arguments)
     model_error = error(expected(chain, function, arguments, np.float64), right).max()
     kernel_error = error(built(chain, function, **options)(**arguments), right).max()
@@ -94,8 +94,8 @@ def test_double_is_as_exact_as_the_float_model(built: Built, function: str, name
     assert_exact(built, chain, function, given(function, random_state(chain, 6, ROBOTS)))
 
 
-# Medians over robots, by links: two to seven times what is seen, about twice what the float models
-# have in float32.
+# Medians over robots, by links: two to seven times those measured, about twice those of the float
+# models in float32.
 FLOAT = {
     "rnea": {10: 6e-7, 100: 2.1e-6},
     "aba": {10: 1e-5, 100: 1.2e-2},
@@ -133,7 +133,7 @@ def test_long_chains(built: Built, function: str) -> None:
 def test_chains_of_every_length(built: Built, function: str, n: int, inertias: str) -> None:
     limit = 1e-12 if function == "rnea" else 1e-8 if n <= 200 else 1e-7
     if function == "jsiia" and n > 200:
-        limit = 1e-6  # nothing refines it: 1.3e-7 is seen, from the condition of M
+        limit = 1e-6  # not refined: 1.3e-7 measured, from the condition of M
     for seed in range(30 if n <= 200 else 2):
         chain = random_chain(n, seed, inertias=inertias)
         arguments = given(function, random_state(chain, seed, 1))
@@ -214,7 +214,7 @@ def test_a_robot_of_the_library_as_a_chain(built: Built) -> None:
 
 @pytest.mark.parametrize("function", ["rnea", "aba", "jsiia"])
 def test_armature_is_that_of_the_float_model(built: Built, function: str) -> None:
-    """At some joints of every kind, and at a robot's with side branches."""
+    """Armature at some joints of every kind, and at those of a robot with side branches."""
     robots = [random_chain(9, 5, inertias="arm", joints=j) for j in ("mixed", "helical")]
     for bare in (*robots, Chain.of(load("hyq"))):
         armature = np.zeros((bare.bodies, 6))
@@ -228,7 +228,7 @@ def test_armature_is_that_of_the_float_model(built: Built, function: str) -> Non
 
 @pytest.mark.parametrize("scale", [2.0, 1e-3])
 def test_motion_subspaces_of_any_length_and_place(built: Built, scale: float) -> None:
-    """Turns about axes that pass the origin at a distance; columns not of length 1."""
+    """Axes away from the origin, and columns of S not of length 1."""
     chain = random_chain(8, 1, inertias="arm", joints="helical")
     S = np.array(chain.S)
     S[::2] *= scale
@@ -239,7 +239,7 @@ def test_motion_subspaces_of_any_length_and_place(built: Built, scale: float) ->
 
 
 def test_frames_are_canonical() -> None:
-    """Chains take no turn but those about x and the joint's z, whatever the axes' directions."""
+    """Chains need only turns about x and the joint's z, whatever the axes' directions."""
     kinds = {"revolute": TURN, "prismatic": SHIFT, "helical": SCREW}
     for joints, kind in kinds.items():
         chain = random_chain(50, 1, joints=joints)
@@ -288,7 +288,7 @@ def test_mutants_of_the_sources_are_noticed(built: Built, function: str, tmp_pat
         text = (folder / file).read_text()
         assert text.count(old) >= 1
         (folder / file).write_text(text.replace(old, new))
-        # Without refinement, which would correct some of them.
+        # Without refinement, which would correct some errors.
         kernel = built(chain, function, refine=0, sources=folder)
         assert error(kernel(**arguments), right).max() > 1e-6
 

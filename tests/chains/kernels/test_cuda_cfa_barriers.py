@@ -1,4 +1,4 @@
-"""Places where threads of the constraint force algorithm meet: all are needed, and they do."""
+"""Barriers and distances of the constraint force algorithm: all are needed and sufficient."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ CONTACT = {
     "G_C": np.zeros((1, 6)),
 }
 WHOLE = 1e-10
-"""How far results may be from articulated bodies', of max |qdd|."""
+"""Tolerance of results against articulated bodies, relative to max |qdd|."""
 
 
 def headers() -> str:
-    """The headers as one text: those of the common ones stay outside."""
+    """Return the headers as one text, without the common ones."""
     text = "".join((HEADERS / f"{x}.cuh").read_text() for x in ("tridiagonal", "cfa", "closed"))
     text = re.sub(r'#include "(tridiagonal|cfa)\.cuh"', "", text)
     return re.sub(r'#include "(\w+)\.cuh"', r'#include "../../chains/kernels/sources/\1.cuh"', text)
 
 
 def with_mutants() -> tuple[str, list[str]]:
-    """The kernels, in which a number of host memory says which mutant they are; names of those."""
+    """Return the kernels with mutants selected by a number in host memory, and their names."""
     text, names = headers(), []
 
     def switched(match: re.Match[str]) -> str:
@@ -120,14 +120,14 @@ def test_every_barrier_and_every_distance_is_needed(
     for k, owner in enumerate(names):
         choose(k)
         telling = ["parts"] if k in only_parts else expected(owner)
-        # In some orders threads that do not meet come in the right one by chance.
+        # In some orders threads without a barrier are right by chance.
         for name in KERNELS:
             seeds = range(1, 9 if name in telling else 2)
             assert any(shows(name, seed) for seed in seeds) == (name in telling), (owner, name)
 
 
 def expected(mutant: str) -> list[str]:
-    """The kernels that have what the mutant changes."""
+    """Return the kernels that contain the mutant's change."""
     owner = mutant.split(",")[0]
     return {
         "Elimination": ["oee", "grid", "closed", "parts"],
@@ -142,7 +142,7 @@ def expected(mutant: str) -> list[str]:
 def test_no_two_threads_meet_at_a_word(
     name: str, tmp_path: Path, compiler: Compiler, robots: Robots
 ) -> None:
-    """Work memory in watched shared memory: accesses are apart in whatever order threads come."""
+    """Check accesses of work memory in watched shared memory, in any order of threads."""
     kernel = KERNELS[name]
     assert isinstance(kernel, CfaKernel)
     scan = -(-kernel.shared_bytes // 8)

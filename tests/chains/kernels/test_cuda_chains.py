@@ -1,4 +1,4 @@
-"""Kernels of long chains, run on a processor, beside the float model in 80 bits."""
+"""Kernels of long chains, run on a processor, compared with the float model in 80 bits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.cuda_chains import ChainDevice
 from tests.support.cuda_host import HostError
 from tests.support.cuda_omissions import Place
 
-# Constraint forces are in files of their own: test_cuda_cfa.py and those beside it.
+# Constraint forces are in separate files: test_cuda_cfa.py and its neighbours.
 ALL = [
     (function, method)
     for function, methods in METHODS.items()
@@ -28,7 +28,7 @@ ALL = [
     if function != "closed" and not method.startswith("cfa")
 ]
 
-# Robots by their number of links: 200 a kernel, of which most are short, some around the borders of
+# Robots by their number of links: 200 per kernel, most of them short, some around the sizes of
 # warps and blocks.
 ROBOTS = {
     "Warp": {1: 30, 2: 40, 5: 60, 12: 40, 31: 15, 32: 15},
@@ -39,19 +39,19 @@ ROBOTS = {
 MORE = {1: 40, 2: 40, 31: 30, 32: 30, 33: 20, 63: 20, 64: 12, 100: 8}
 SCANS = ("scan", "jsiia", "hybrid", "abia")
 
-# Of the largest element: inverse dynamics; forward dynamics in float32, by the longest chain.
+# Relative to the largest element: inverse dynamics; forward dynamics in float32, by length.
 INVERSE = {"float64": 1e-12, "float32": 1e-5}
 FORWARD_FLOAT32 = {2: 2e-5, 33: 2e-3, 100: 2e-2}
 
 
 @dataclass(frozen=True)
 class Robots:
-    """Chains of as many links, a state each, and what comes out.
+    """Chains of equal length, a state of each, and the expected results.
 
     Members
     -------
-    expected : tau by the float model, which made it, and qdd in 80 bits.
-    model_errors : error of the float model's forward dynamics, of each robot's largest element.
+    expected : tau of the float model, and qdd in 80 bits.
+    model_errors : errors of the float model's forward dynamics relative to the largest element.
     """
 
     chains: tuple[Chain, ...]
@@ -81,7 +81,7 @@ def robots(n: int, count: int) -> Robots:
 
 
 def error(values: Any, expected: Any) -> float:
-    """Of the largest element; infinite for NaN."""
+    """Return the error relative to the largest element; infinite for NaN."""
     scale = float(np.max(np.abs(expected)))
     worst = float(np.max(np.abs(values - expected))) / scale
     return np.inf if np.isnan(worst) else worst
@@ -92,7 +92,7 @@ def call(kernel: ChainKernel, inputs: dict[str, Any]) -> Any:
 
 
 def check(kernel: ChainKernel, batch: Robots) -> Any:
-    """What comes out, which is as exact as it is to be."""
+    """Compute, check the accuracy and return the result."""
     dtype, source = kernel.source.dtype, kernel.source
     result = call(kernel, batch.inputs)
     assert result.dtype == dtype
@@ -102,7 +102,7 @@ def check(kernel: ChainKernel, batch: Robots) -> Any:
     if source.function == "rnea":
         assert errors.max() <= INVERSE[dtype]
     elif dtype == "float64":
-        # Of a single state the float model's error may be small by chance.
+        # For a single state the float model's error may be small by chance.
         for of in (np.max, np.median):
             assert of(errors) <= max(1e-11, 10 * of(batch.model_errors))
     else:
@@ -112,9 +112,9 @@ def check(kernel: ChainKernel, batch: Robots) -> Any:
 
 
 class Devices:
-    """Devices with kernels of one dtype for warps, or for blocks and grids, each compiled once.
+    """Cache of devices with kernels of one dtype for warps, or for blocks and grids.
 
-    Threads of a block are watched. Those of a warp are not: their barriers are not the block's.
+    Only threads of a block are watched: a warp's barriers are not the block's.
     """
 
     def __init__(self, factory: pytest.TempPathFactory, compiler: Compiler) -> None:
@@ -147,7 +147,7 @@ def devices(tmp_path_factory: pytest.TempPathFactory, compiler: Compiler) -> Dev
 
 
 def scoped(scope: str, n: int, function: str, method: str, dtype: str) -> ChainSource:
-    """The kernels of a scope for chains of any length, by small blocks."""
+    """Return the kernels of a scope for chains of any length, with small blocks."""
     source = cuda.source(
         {"Warp": 32, "Block": 100, "Grid": 1500}[scope], function, method=method, dtype=dtype
     )
@@ -166,7 +166,7 @@ def scoped(scope: str, n: int, function: str, method: str, dtype: str) -> ChainS
     return replace(source, n=n, kernels=tuple(map(small, source.kernels)), between=between)
 
 
-# Of kernels that scan, one a scope; those of `hybrid` are those of `abia`.
+# One kernel with scans per scope; the kernels of `hybrid` are those of `abia`.
 QUICK = (("rnea", "scan", "Grid"), ("aba", "abia", "Warp"), ("aba", "abia", "Block"))
 
 

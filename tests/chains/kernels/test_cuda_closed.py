@@ -1,4 +1,4 @@
-"""Kernels of a chain that is held at its tip, on a processor, against the model in 80 bits."""
+"""Kernels of a chain held at its tip, on a processor, against the model in 80 bits."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def model(robots: Robots, contact: Mapping[str, Array], damping: float, kind: ty
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Case:
-    """Robots with a contact, and what the float model gives in 80 bits and in double."""
+    """Return robots with a contact, and the float model's results in 80 bits and in double."""
 
     robots: Robots
     contact: dict[str, Array]
@@ -76,7 +76,7 @@ class Case:
 
 @cache
 def case_of(n: int, count: int, damping: float) -> Case:
-    # A chain a robot up to five, and else as many states of each.
+    # A chain per robot up to five, otherwise several states of each.
     robots, contact = random_robots(n, count, seed=n, states=-(-count // 5)), contact_of(n, count)
     return Case(
         robots=robots,
@@ -86,7 +86,7 @@ def case_of(n: int, count: int, damping: float) -> Case:
     )
 
 
-# 200 robots a kernel.
+# 200 robots per kernel.
 ROBOTS = {
     "warp": {6: 50, 9: 60, 12: 60, 31: 10, 32: 20},
     "grid": {6: 50, 9: 60, 12: 60, 32: 20, 65: 10},

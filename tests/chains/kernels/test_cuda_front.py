@@ -1,4 +1,4 @@
-"""What a chain's kernels take, and how chains are laid out for them."""
+"""Arguments of a chain's kernels, and their layout of chains."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_arrays_on_the_device(which: int, chain: Chain, device: ChainDevice) -> 
         assert np.array_equal(fetched(tau), host)
     single = kernel(**{name: on_device(device, x[4]) for name, x in inputs.items()})
     assert np.array_equal(fetched(single), host[4])
-    # A batch of one has any stride there: NumPy's own says what its array was made of.
+    # The stride of a batch of one is arbitrary: NumPy keeps that of the original array.
     one_row = {name: on_device(device, x[4:5]) for name, x in inputs.items()}
     one_row["qd"] = replace_strides(one_row["qd"], (1, 1))
     tau = kernel(**one_row)
@@ -153,7 +153,7 @@ def test_hybrid_takes_any_factors_of_the_processor(chain: Chain, device: ChainDe
 
     def factors(q: Any) -> Any:
         calls.append(len(q))
-        assert device.launches[-1][0].startswith("bias_")  # queued, for the device to do meanwhile
+        assert device.launches[-1][0].startswith("bias_")  # queued for the device meanwhile
         return joint_factors(canonical(chain), q)
 
     kernel = compiled(chain, device, 2, factors=factors)

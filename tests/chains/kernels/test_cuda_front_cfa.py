@@ -1,4 +1,4 @@
-"""Constraint forces as a method of compiled chains: which kernel, in which memory, for how many."""
+"""Constraint forces as a method of compiled chains: kernels, memory and numbers of robots."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def compiled(chain: Any, device: ChainDevice, method: str, **more: Any) -> Chain
 
 
 def states(chains: list[Chain], count: int = 1) -> tuple[dict[str, Any], Any]:
-    """As many states of each chain as said, and what comes of them in 80 bits."""
+    """Return states of each chain, and their results in 80 bits."""
     samples = [(chain, random_state(chain, k, count)) for k, chain in enumerate(chains)]
     inputs = {name: np.concatenate([getattr(s, name) for _, s in samples]) for name in NAMES}
     exact = [
@@ -49,7 +49,7 @@ def states(chains: list[Chain], count: int = 1) -> tuple[dict[str, Any], Any]:
 
 
 def worst(values: Any, exact: Any) -> float:
-    """Of each robot's largest element, the largest; infinite for NaN."""
+    """Return the largest error relative to each robot's largest element; infinite for NaN."""
     error = np.max(np.abs(values - exact), axis=-1) / np.max(np.abs(exact), axis=-1)
     return float(np.max(np.where(np.isnan(error), np.inf, error)))
 
@@ -99,7 +99,7 @@ def test_one_long_chain_is_a_grids_and_several_are_blocks(device: ChainDevice) -
     both = kernel(**inputs)
     assert worst(both, exact) <= 1e-9
     assert launched(device) == [("cfa_oee_block_1_1_float64", 2)]
-    # What a grid needs to be zero: a kernel may compute several robots first and then one.
+    # A grid's zeros: a kernel may compute several robots first and then one.
     assert kernel._room is not None
     memory: Any = kernel._room.scratch
     assert not memory.bytes[:16].any() and memory.bytes[16:].any()
@@ -108,7 +108,7 @@ def test_one_long_chain_is_a_grids_and_several_are_blocks(device: ChainDevice) -
 def test_a_grid_computes_robots_one_after_the_other(device: ChainDevice) -> None:
     chains = [random_chain(130, seed, inertias="unit") for seed in range(2)]
     inputs, exact = states(chains)
-    # As for chains of more than 1,024 links, which take longer than a test may.
+    # Stands for chains of more than 1,024 links, which take too long for a test.
     source = SOURCES["grid"]
     kernel = ChainKernel(
         chains=compiled(chains, device, "cfa_oee").chains,

@@ -45,7 +45,7 @@ def compiled(chain: Any, device: ChainDevice, method: str, **more: Any) -> Chain
 
 
 def states(chains: list[Chain], each: int = 1) -> tuple[dict[str, Any], dict[str, Any]]:
-    """As many states of each chain as said, and what comes of them in 80 bits."""
+    """Return states of each chain, and their results in 80 bits."""
     rng = np.random.default_rng(1)
     inputs: dict[str, list[Any]] = {name: [] for name in ("q", "qd", "tau", "G_C")}
     exact: dict[str, list[Any]] = {name: [] for name in NAMES}
@@ -143,7 +143,7 @@ def test_both_events_are_needed(
 
 
 def test_steps_at_once_write_nothing_in_common(device: ChainDevice) -> None:
-    """Memory of one step stays as it was in the other, which is at work meanwhile."""
+    """The steps, which run in parallel, do not change each other's memory."""
     n, robots = N, random_robots(N, 1, inertias="unit")
     contact = {"tip": np.eye(4)[:3].ravel(), "G_C": np.zeros((1, 6))}
     words = n * words_a_link(n, "oee", contact=True, part="STEP_I")
@@ -208,7 +208,7 @@ def test_grids_that_do_not_fit_at_once_are_blocks(
 ) -> None:
     chain = random_chain(130, 1, inertias="unit")
     inputs, exact = states([chain])
-    # A grid of 130 links has three blocks of 64 threads: two at once take six of them.
+    # A grid of 130 links has three blocks of 64 threads: two at once need six of them.
     for multiprocessors, scope in ((2, "grid"), (1, "block")):
         monkeypatch.setattr(device, "multiprocessors", multiprocessors)
         device.launches.clear()

@@ -1,4 +1,4 @@
-"""Scans by warps, blocks and grids: of an operation that does not commute, without rounding.
+"""Scans by warps, blocks and grids of an exact operation that does not commute.
 
 The operation is that of a rolling hash, x -> p x + v modulo a prime below 2^12, exact in float32.
 """

@@ -1,4 +1,4 @@
-"""A kernel on a processor that plays a device, and its arrays."""
+"""A kernel on a processor that simulates a device, and its arrays."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def compiled() -> dict[str, HostKernels]:
 
 @pytest.fixture
 def opened(tmp_path_factory: pytest.TempPathFactory, compiled: dict[str, HostKernels]) -> Opened:
-    """Opens a kernel of `MODEL` and `ROW` in float64 on a device that is this processor.
+    """Return a function that opens a kernel of `MODEL` and `ROW` in float64 on a simulated device.
 
-    With ``several``, one of `SEVERAL` that is in several kernels with a workspace.
+    With ``several``, that of `SEVERAL`, in several kernels with a workspace.
     """
 
     def open_kernel(
@@ -93,7 +93,7 @@ def close(values: np.ndarray, right: np.ndarray) -> bool:
 
 
 class There:
-    """An array in the device's memory as other libraries hand it over."""
+    """An array in the device's memory with the protocols of other libraries."""
 
     def __init__(self, array: np.ndarray, *, device: int = 0) -> None:
         self.array = array

@@ -1,4 +1,4 @@
-"""Times of batches: every path has its rows, and what is timed computes the right numbers."""
+"""Times of batches: every path has its rows, and the timed calls compute the right numbers."""
 
 from __future__ import annotations
 

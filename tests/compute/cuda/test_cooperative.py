@@ -1,4 +1,4 @@
-"""Kernels of one block a sample, run on a processor, beside the float model."""
+"""Kernels of one block per sample, run on a processor, compared with the float model."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ LINKS = RNEA_DERIVATIVES_FROM_LINKS
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
-# Of a block's largest element, for each sample the worst element: the median of the samples and the
-# worst one.
+# Relative to a block's largest element, the worst element of each sample: the median and the
+# largest over the samples.
 TOLERANCE = {"float64": (1e-12, 1e-11), "float32": (1e-6, 3e-5)}
 
-# Robots whose float32 errors are larger where results come through M^-1, by how much: M is rounded,
+# Factors of robots with larger float32 errors of results that use M^-1: M is rounded,
 # and tau - c. CPU kernels of fd_derivatives, which factorise M too, have the same errors: 2e-6 and
 # 6e-6 of qdd for hyq, 6e-7 and 9e-5 of dqdd_dq for atlas.
 HARDER = {"hyq": 4.0, "atlas": 5.0}
@@ -43,8 +43,8 @@ FAR = 64  # elements around each result that must stay as they are
 
 @cache
 def robot(name: str) -> Model:
-    """A robot; "tree" and "wood" have branches, joints of three kinds and oblique axes, and their
-    numbers are in no depth-first order; "serial" has links without mass between its joints.
+    """Return a robot; "tree" and "wood" have branches, joints of three kinds and oblique axes, and
+    are not numbered depth first; "serial" has massless links between its joints.
     """
     if name == "serial":
         return serial()
@@ -59,7 +59,7 @@ def robot(name: str) -> Model:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A kernel on this machine, with the function that it is of."""
+    """A kernel on this machine, with its function."""
 
     model: Model
     row: Function
@@ -69,8 +69,7 @@ class Compiled:
     def states(self, count: int) -> Arrays:
         arrays = sample(self.model, self.row, count, distribution="reference", seed=7)
         if self.row.name == LINKS.name:
-            # Formulations differ as much as v, a and f contradict each other: not by roundings to
-            # float32 here.
+            # Formulations differ as much as v, a and f are inconsistent, so no float32 here.
             state = sample(
                 self.model,
                 function("rnea"),
@@ -108,11 +107,11 @@ class Compiled:
         return results
 
     def omit(self, barrier: int) -> None:
-        """Leave out a barrier from now on; -1 for none."""
+        """Omit a barrier from now on; -1 for none."""
         self.host.launch("omit", 1, 1, 0, [ctypes.c_int(barrier)], 0)
 
     def errors(self, inputs: Arrays, results: Arrays) -> dict[str, tuple[float, float]]:
-        """For each result the median and the worst error of the samples; infinite for NaN."""
+        """Return the median and largest error of the samples for each result; infinite for NaN."""
         wide = {name: x.astype(np.float64) for name, x in inputs.items()}
         errors = {}
         for name, expected in self.row.evaluate(self.model, wide).items():
@@ -134,7 +133,7 @@ class Compiled:
 
 
 class Kernels:
-    """Compiled kernels by robot, function and dtype, each compiled once."""
+    """Cache of compiled kernels by robot, function and dtype."""
 
     def __init__(self, folder: Path, compiler: Compiler) -> None:
         self.folder = folder
@@ -156,12 +155,12 @@ class Kernels:
 
 
 def named(name: str) -> Function:
-    """The row of a name, of the table or of the partitions."""
+    """Return the row of a name, from the table or the partitions."""
     return LINKS if name == LINKS.name else function(name)
 
 
 def with_switches(text: str) -> str:
-    """The kernel with a kernel beside it that says which barrier is left out."""
+    """Return the kernel with a second kernel that selects the omitted barrier."""
     numbers: Iterator[int] = iter(range(1000))
     text = re.sub(
         r"__syncthreads\(\);",
@@ -180,7 +179,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory, compiler: Compiler) -> Ker
 
 
 def cases() -> list[Any]:
-    """Robot, function, dtype; those that others stand for are slow."""
+    """Return robot, function and dtype; those that others represent are slow."""
     parameters = []
     for name in ("iiwa14", "hyq", "tree", "atlas"):
         for row in cooperative.FUNCTIONS:
@@ -207,7 +206,7 @@ def test_every_function_agrees_with_the_float_model(
     inputs = kernel.states(60)
     results = kernel.run(inputs, grid=17, seed=0)
     assert kernel.is_right(inputs, results)
-    # The order of threads and blocks does not show, to the bit.
+    # Results do not depend on the order of threads and blocks, to the bit.
     few = {key: x[:9] for key, x in inputs.items()}
     for seed in range(1, 4):
         again = kernel.run(few, grid=seed, seed=seed)
@@ -286,7 +285,7 @@ def test_every_barrier_is_needed(name: str, dtype: str, row: str, kernels: Kerne
         try:
             results = kernel.run(inputs, grid=2, seed=seed)
         except HostError as error:
-            # What says where to write may not be there yet.
+            # Indices of writes may not be there yet.
             if "wrote outside" not in str(error):
                 raise
             return True
@@ -326,7 +325,7 @@ def test_both_formulations_of_a_gradient_have_the_same_kernel() -> None:
 
 @pytest.mark.parametrize("name", ["v", "a", "f"])
 def test_what_links_do_is_read_and_not_computed_anew(name: str, kernels: Kernels) -> None:
-    # By columns, as the threads compute: formulations agree where v, a and f agree.
+    # By columns, as the threads compute: formulations agree if v, a and f are consistent.
     row = LINKS.formulated("column")
     assert row.variant is not None
     kernel = replace(kernels("hyq", row, "float64"), row=replace(row, scalars=row.variant.scalars))

@@ -1,4 +1,4 @@
-"""CUDA kernels compiled for GPUs that are not here: their registers and spills, as assembled."""
+"""Registers and spills of CUDA kernels, compiled without a GPU."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OTHERS = [a for a in ARCHITECTURES if a not in ("sm_75", "sm_90")]
 
 
 def cases() -> list[Any]:
-    """Robot, function, architecture; slow but for one GPU, and both for the largest gradients."""
+    """Return robot, function and architecture; slow except for one GPU and some gradients."""
     parameters = []
     for robot, name in CASES:
         for architecture in ("sm_75", "sm_90"):
@@ -47,7 +47,7 @@ def cases() -> list[Any]:
 def compiled(
     robot: str, name: str, dtype: str, architecture: str, layout: str = "soa"
 ) -> tuple[ThreadSource, list[Cubin]]:
-    """The kernels of a function, each compiled on its own as they are for a device."""
+    """Return the kernels of a function, each compiled separately as for a device."""
     model, row = load(robot), LINKS if name == LINKS.name else function(name)
     source = thread_source(
         cpu.graph_of(model, row),
@@ -78,10 +78,10 @@ def test_single_precision_spills_nothing(robot: str, name: str, architecture: st
 
 
 SPILLED = {("iiwa14", "riccati"): 512}
-"""Bytes of steps in which the compiler keeps hundreds of words that are read once and used often.
+"""Spilled bytes of steps with hundreds of words that are read once and used often.
 
-In the larger of them 424 are stored and 460 loaded, 221 words; read anew at each of their 2,613
-uses, the 459 words of its arrays would be 2,154 loads more.
+In the larger of them 424 are stored and 460 loaded, 221 words; reading the 459 words of its
+arrays again at each of their 2,613 uses would add 2,154 loads.
 """
 
 
@@ -135,7 +135,7 @@ def test_double_precision_has_its_values_in_shared_memory(architecture: str) -> 
     usage = cubins[0].usage["fd_derivatives"]
     assert kernel.moves > 0 and kernel.far == 0
     assert (usage.spill_stores, usage.spill_loads) == (0, 0)
-    # Nothing is computed twice.
+    # No repeated computation.
     assert kernel.arithmetic == compiled_arithmetic("iiwa14", "fd_derivatives")
 
 
@@ -173,7 +173,7 @@ def test_thirty_joints_in_several_kernels(architecture: str) -> None:
 
 
 def compiled_arithmetic(robot: str, name: str) -> int:
-    """Instructions of a function on a processor, where nothing is computed twice either."""
+    """Return the instructions of a function on a processor, without repeated computation."""
     return cpu.source(robot, name, dtype="float32").arithmetic
 
 

@@ -32,11 +32,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 COUNT = 75  # not whole blocks
-LIMIT = 600.0  # seconds; ends what hangs
+LIMIT = 600.0  # seconds; ends a hang
 
 
 def exported(folder: Path, name: str, dtype: str = "float32", **options: Any) -> str:
-    """Header and hooks of iiwa14 as one text, and kernels that use them under plain names."""
+    """Return header and hooks of iiwa14 as one text, and kernels that use them by plain names."""
     model, row = load("iiwa14"), function(name)
     export_header(model, row, folder=folder, dtype=dtype, name="arm", **options)
     hooks = (folder / "example/hooks.cuh").read_text()
@@ -46,7 +46,7 @@ def exported(folder: Path, name: str, dtype: str = "float32", **options: Any) ->
 
 
 SAMPLE = "const long long sample = (long long)blockIdx.x * blockDim.x + threadIdx.x;"
-# On a processor a kernel is a function, which others may call.
+# On a processor a kernel is a function that others may call.
 KERNELS = """
 typedef arm::real real;
 #if defined(PINION_CUDA_HOST)
@@ -80,7 +80,7 @@ template __global__ void example::rollout<arm::Inputs>(long long, arm::Inputs, i
 
 
 def in_one(folder: Path, text: str) -> str:
-    """The text with its headers in it, as NVRTC and the rewriting of shared memory want it."""
+    """Inline the headers of a text, for NVRTC and the rewriting of shared memory."""
     hooks = (folder / "example/hooks.cuh").read_text().replace("#pragma once", "")
     header = (folder / "arm.cuh").read_text()
     whole = text.replace('#include "example/hooks.cuh"', hooks)
@@ -88,7 +88,7 @@ def in_one(folder: Path, text: str) -> str:
 
 
 def on_host(folder: Path, text: str) -> HostKernels:
-    """Kernels of the text alone: those of the header are templates, which have no address."""
+    """Return the text's kernels: those of the header are templates without addresses."""
     header = folder / "arm.cuh"
     rewritten = folder / "rewritten"
     (rewritten / "example").mkdir(parents=True)
@@ -100,7 +100,7 @@ def on_host(folder: Path, text: str) -> HostKernels:
 
 
 class View(ctypes.Structure):
-    """An array of any strides, as the header declares it."""
+    """An array of any strides, as declared in the header."""
 
     _fields_ = (
         ("first", ctypes.c_void_p),
@@ -110,7 +110,7 @@ class View(ctypes.Structure):
 
 
 def views(arrays: list[np.ndarray], layout: str) -> Any:
-    """`Inputs` or `Results` of arrays (n, ...), or for soa (..., n)."""
+    """Return `Inputs` or `Results` for arrays (n, ...), or (..., n) for soa."""
     members = []
     for array in arrays:
         if layout == "aos":
@@ -152,7 +152,7 @@ def test_every_layout_and_a_cost(tmp_path: Path, name: str, dtype: str) -> None:
     kernels = on_host(out, exported(out, name, dtype))
     record = export_header(model, row, folder=out, dtype=dtype, name="arm")
     shared, threads = record["shared_bytes"], record["threads"]
-    assert (shared > 0) == (name == "rnea_derivatives")  # whose values are too many for registers
+    assert (shared > 0) == (name == "rnea_derivatives")  # has too many values for registers
     inputs = states(name, dtype)
     expected = cpu.compile(model, row, dtype=dtype, threads=1, cache=tmp_path / "cache")(**inputs)
     arrays = [inputs[b.name] for b in row.inputs]
@@ -330,7 +330,7 @@ def test_regenerating_changes_nothing_and_edits_are_refused(tmp_path: Path) -> N
     export()
     assert contents(out) == first
     assert {path: (out / path).stat().st_mtime_ns for path in first} == times
-    # Ends of lines as version control may make them.
+    # Line ends that version control may produce.
     (out / "README.md").write_bytes(first["README.md"].replace(b"\n", b"\r\n"))
     export()
     assert contents(out) == first
@@ -350,11 +350,11 @@ def test_regenerating_changes_nothing_and_edits_are_refused(tmp_path: Path) -> N
         assert contents(out) == before
         export(force=True)
         assert contents(out) == {**first, "hooks.cuh": b"mine"}
-    # What was taken away comes back; other options replace what is as it was written.
+    # Removed files come back; other options replace unchanged files.
     (out / "README.md").unlink()
     export(dtype="float64")
     assert contents(out)["arm.cuh"] != first["arm.cuh"] and (out / "README.md").exists()
-    # Without the record nobody knows who wrote the files.
+    # Without the record the files' origin is unknown.
     (out / "arm.json").unlink()
     with pytest.raises(ComputeError, match="differs from what Pinion wrote"):
         export()

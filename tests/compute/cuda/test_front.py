@@ -1,4 +1,4 @@
-"""The device "cuda" where there is none: one sentence, and sources all the same."""
+"""The device "cuda" without a GPU: one sentence, and sources all the same."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ def test_sources_need_no_gpu() -> None:
     (kernel,) = source.kernels
     assert "rnea of iiwa14, float32, blocks" in kernel.text.splitlines()[0]
     assert ".py:" in kernel.text
-    wide = cuda.source("iiwa14", "rnea", dtype=np.dtype("float64"))  # as NumPy has it
+    wide = cuda.source("iiwa14", "rnea", dtype=np.dtype("float64"))  # as in NumPy
     assert wide == cuda.source("iiwa14", "rnea", dtype="float64") != cuda.source("iiwa14", "rnea")

@@ -1,6 +1,6 @@
-"""What talks to the driver, with a stand-in for it: which calls, and sentences when they fail.
+"""Calls of a stand-in for the driver, and the sentences for their errors.
 
-Nothing here shows that a GPU would do what is asked.
+Nothing here shows that a GPU would execute them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def opened() -> Gpu:
 
 
 def work(stream: Stream, gpu: Gpu) -> None:
-    """A chunk: requests in, a kernel, results out."""
+    """Run a chunk: upload, kernel, download."""
     memory, pinned = gpu.allocate(64), gpu.pinned(64)
     stream.upload(memory, pinned)
     stream.launch(gpu.load("name", "text"), Launch(1, 32, 0), [1, memory.address])
@@ -70,7 +70,7 @@ CALLS: dict[str, Callable[[Gpu, Stream], Any]] = {
     "Graph.close": lambda gpu, stream: stream.record(lambda to: None).close(),
     "cuCtxPushCurrent": lambda gpu, stream: stream.wait(),
 }
-"""Calls of cuda-core, each with what makes it."""
+"""Calls of cuda-core, each with code that makes it."""
 
 
 def test_a_record_is_of_the_builder_and_is_launched_on_the_stream(stand_in: StandIn) -> None:

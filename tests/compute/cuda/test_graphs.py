@@ -1,4 +1,4 @@
-"""Batches that are queued as a graph, calls from several threads, memory that is short or lost."""
+"""Batches as CUDA graphs, calls from several threads, and missing or lost memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def right(kernel: CudaKernel, inputs: dict[str, np.ndarray], results: Mapping[str, Any]) -> bool:
-    """Whether all results are those of the function."""
+    """Return whether all results are those of the function."""
     expected = kernel.function.evaluate(kernel.model, inputs)
     return all(close(results[a.name], expected[a.name]) for a in kernel.results)
 
@@ -38,7 +38,7 @@ def states(kernel: CudaKernel, count: int, seed: int = 4) -> dict[str, np.ndarra
 
 
 def run(kernel: CudaKernel, sizes: Sequence[int]) -> list[np.ndarray]:
-    """Results of batches of so many samples, each with states of its own."""
+    """Return the results of batches of the given sizes, each with different states."""
     results_ = []
     for k, count in enumerate(sizes):
         inputs = states(kernel, count, k)
@@ -49,7 +49,7 @@ def run(kernel: CudaKernel, sizes: Sequence[int]) -> list[np.ndarray]:
 
 
 def on_device(kernel: CudaKernel, count: int, **options: Any) -> Mapping[str, Any]:
-    """Compute a batch whose arrays are on the device."""
+    """Compute a batch with arrays on the device."""
     return kernel(**placed(kernel, count), **options)
 
 
@@ -58,7 +58,7 @@ def placed(kernel: CudaKernel, count: int) -> dict[str, There]:
 
 
 def arrays(results: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """What stands in results on the device."""
+    """Return the values of results on the device."""
     return {name: fetched(array) for name, array in results.items() if name != "saturated"}
 
 
@@ -93,7 +93,7 @@ def test_a_size_that_came_twice_is_one_call_of_the_driver(opened: Opened) -> Non
 
 
 def scenario(kernel: CudaKernel, device: HostDevice) -> None:
-    """What graphs must get right: sizes, arrays that serve all, closed lanes, a bound."""
+    """Check graphs: sizes, arrays that serve all samples, closed lanes, a bound."""
     run(kernel, (6, 6, 4, 4, 6, 4, 6))
     inputs = states(kernel, 6)
     shared = {**inputs, "qd": inputs["qd"][2]}
@@ -101,12 +101,12 @@ def scenario(kernel: CudaKernel, device: HostDevice) -> None:
     for _ in range(3):
         assert np.array_equal(kernel(**shared).tau, kernel(**every).tau)
         assert right(kernel, every, kernel(**every))
-    # Larger chunks are in other memory, and the graphs of the old one are gone.
+    # Larger chunks use other memory, and the graphs of the old one are gone.
     run(kernel, (40,))
     assert device.recorded == 0
     run(kernel, (6, 6, 6))
     assert device.recorded == 1
-    # As many are kept as are said, and those that came last.
+    # Only the latest graphs are kept, up to the limit.
     for count in range(10, 30):
         before = device.calls
         run(kernel, (count, count, 6))
@@ -201,7 +201,7 @@ def test_a_graph_that_fails_is_gone(opened: Opened) -> None:
 
 
 def from_threads(kernel: CudaKernel) -> list[str]:
-    """Call a kernel from several threads; what went wrong."""
+    """Call a kernel from several threads and return the failures."""
     wrong: list[str] = []
 
     def work(count: int) -> None:
@@ -302,7 +302,7 @@ def test_a_workspace_that_goes_too_early_is_noticed(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel, device = opened(several=True)
-    # As if it were not given back in the order of the stream.
+    # As if it were not freed in the order of the stream.
     monkeypatch.setattr(HostStream, "allocate", lambda self, size: device.allocate(size))
     stream = device.stream()
     on_device(kernel, 70, stream=stream)

@@ -1,4 +1,4 @@
-"""The shim that runs CUDA kernels on a processor: right ones are right, wrong ones are found."""
+"""The shim that runs CUDA kernels on a processor: right ones pass, wrong ones are detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches through a device: chunks, arrays of the device, and what is refused."""
+"""Batches on a device: chunks, arrays on the device, and refused calls."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_batch_in_chunks(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> N
     result = compiled(**inputs)
     assert close(result.tau, expected_tau(inputs))
     assert device.launches == [("rnea", 128)] * 7 + [("rnea", 104)]
-    # Again, shorter: the memory is there.
+    # A shorter batch uses the existing memory.
     used = device.used
     assert close(compiled(**states(5)).tau, expected_tau(states(5)))
     assert device.used == used
@@ -90,7 +90,7 @@ def test_results_that_are_not_finite_are_flagged(
     assert np.flatnonzero(bad.saturated).tolist() == [0, 130, 299]
     assert np.array_equal(bad.saturated, ~np.isfinite(bad.tau).all(axis=1))
     assert compiled(**{name: values[130] for name, values in inputs.items()}).saturated
-    # An earlier result is written, and what it said is not left.
+    # An earlier result is overwritten, including its flags.
     flags, tau = bad.saturated, bad.tau
     assert compiled(**states(300), out=bad) is bad
     assert bad.saturated is flags and not flags.any() and bad.tau is tau
@@ -152,7 +152,7 @@ def test_arrays_of_the_device(opened: Opened, layout: str) -> None:
     out = There(np.zeros((70, 7)))
     result = compiled(out={"tau": out}, **on_device)
     assert result.tau is out and close(out.array, expected_tau(inputs))
-    # One without a batch axis serves all; slices of larger arrays are read where they are.
+    # An array without a batch axis serves all; slices of larger arrays are read in place.
     wide = np.zeros((70, 9))
     wide[:, :7] = inputs["q"]
     tau = compiled(**{**on_device, "q": There(wide[:, :7]), "qd": There(inputs["qd"][5])}).tau
@@ -172,7 +172,7 @@ def test_small_batches_have_blocks_that_compute_a_sample(opened: Opened) -> None
     compiled, device = opened(crossover=20)
     for count in (1, 19, 20):
         assert close(compiled(**states(count)).tau, expected_tau(states(count)))
-    # One sample that serves all, and elements apart, are for threads.
+    # One sample for all, and elements that are not contiguous, need threads.
     inputs = states(5)
     compiled(**{**inputs, "qd": inputs["qd"][0]})
     wide = np.zeros((5, 9))
@@ -251,7 +251,7 @@ def test_a_workspace_of_the_caller_needs_no_waiting(
     stream.wait()
     right = function("rnea_derivatives").evaluate(load("two_link"), inputs)
     assert all(close(array.array, right[name]) for name, array in out.items())
-    # Without one it is taken in that stream.
+    # Without a workspace it is allocated in that stream.
     written = {name: There(np.full_like(array.array, np.nan)) for name, array in out.items()}
     compiled(stream=stream, out=written, **on_device)
     stream.wait()

@@ -1,4 +1,4 @@
-"""``pinion bench cuda --partitions`` on a processor that plays a device: rows and results."""
+"""``pinion bench cuda --partitions`` on a processor that simulates a device."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Device(HostDevice):
-    """One that compiles no text twice."""
+    """A device that compiles each text once."""
 
     def load(self, name: str, text: str) -> tuple[str, HostKernels]:
         if not hasattr(self, "_known"):
@@ -122,7 +122,7 @@ def test_what_is_measured_is_the_gradient(name: str, device: Device, cache: Path
             array[...] = np.nan
     run._whole(inputs, links, gradients, results)()
     assert error() <= 1e-4
-    # A part that is left out, or numbers of another state, would show.
+    # A missing part, or numbers of another state, would show.
     if run.before is not None:
         run = replace(run, before=None)
         for array in links.values():

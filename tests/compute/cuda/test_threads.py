@@ -1,4 +1,4 @@
-"""Kernels of a thread a sample, run on a processor: the same bits as the CPU path."""
+"""Kernels of one thread per sample, run on a processor: the bits of the CPU path."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ pytestmark = [
 ]
 
 DTYPES = ("float32", "float64")
-COUNT = 75  # three warps, the last one not whole
+COUNT = 75  # three warps, the last one incomplete
 
 
 def printed(
@@ -77,7 +77,7 @@ def same_as_processor(
     seed: int = 1,
     signed_zeros: bool = True,
 ) -> None:
-    """Every result has the very bits that the CPU path gives, at every number of samples."""
+    """Check that every result has the bits of the CPU path for several numbers of samples."""
     model = load(robot)
     samples = sample(model, row, COUNT, distribution="reference", seed=seed)
     inputs = {name: values.astype(source.dtype) for name, values in samples.items()}
@@ -105,7 +105,7 @@ def same_as_processor(
 
 
 def each_once() -> list[Any]:
-    """Dtype and layout: one pair in the ordinary tests, all pairs in the slow."""
+    """Return dtypes and layouts: one pair for the ordinary tests, all pairs for the slow ones."""
     quick = {("float32", "blocks")}
     return [
         pytest.param(*pair, marks=() if pair in quick else pytest.mark.slow)
@@ -141,8 +141,8 @@ def test_values_that_do_not_fit_into_registers(tmp_path: Path, layout: str) -> N
 @pytest.mark.slow  # tests/compute/cuda/test_kernel.py has programs of several kernels as well
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_several_kernels_share_the_work(tmp_path: Path, layout: str) -> None:
-    # So little room that the columns of the gradient go to kernels of their own, and so little
-    # shared memory that a few values are left for local memory.
+    # So little room that the columns of the gradient go to separate kernels, and so little
+    # shared memory that a few values go to local memory.
     row = function("rnea_derivatives")
     source = printed("iiwa14", row, "float32", layout, Room(plain=40, registers=30, slots=15))
     assert len(source.kernels) > 2 and source.workspace > 0
@@ -198,7 +198,7 @@ def test_a_split_program_computes_everything_once() -> None:
     program = select(cpu.graph_of(load("iiwa14"), function("fd_derivatives")))
     for groups in (2, 3, 7):
         pieces = split(program, groups)
-        # The last columns may need nothing that others do not.
+        # The last columns may need nothing that only they use.
         assert groups <= len(pieces) <= groups + 1
         assert sum(piece.arithmetic for piece in pieces) == program.arithmetic
         written = [word for piece in pieces for word, _ in piece.outputs]
@@ -266,6 +266,6 @@ def test_second_derivatives(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_steps_of_a_solver(tmp_path: Path, step: str) -> None:
-    """What an iteration of trajectory optimisation consists of, beside the gradient."""
+    """Compile the parts of an iteration of trajectory optimisation besides the gradient."""
     row = solver_steps(load("two_link"))[step]
     same_as_processor("two_link", row, printed("two_link", row, "float64", "blocks"), tmp_path)
