@@ -1,4 +1,4 @@
-"""Chains of every kind of joint, and how results are compared, for the parallel algorithms."""
+"""Chains with every kind of joint, and comparisons, for the parallel algorithms."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ CHAINS: Mapping[str, Callable[[], Chain]] = MappingProxyType(
 )
 
 
-def relative(found: Array, expected: Array) -> float:
-    """The largest error relative to the largest component; NaN where there is one."""
-    assert found.shape == expected.shape
-    return float(np.max(np.abs(found - expected)) / np.max(np.abs(expected)))
+def relative(values: Array, expected: Array) -> float:
+    """Return the largest error relative to the largest component; NaN if one is NaN."""
+    assert values.shape == expected.shape
+    return float(np.max(np.abs(values - expected)) / np.max(np.abs(expected)))
 
 
 def swapped(op: Operator) -> Operator:
-    """The operator with its operands in the wrong order."""
+    """Return the operator with swapped operands."""
     return Operator(lambda newer, older: op.combine(older, newer), op.identity)

@@ -1,4 +1,4 @@
-"""The matrices of a whole chain, as the papers write them: what block by block is checked with."""
+"""The matrices of a whole chain, as in the papers, to check the algorithms by blocks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = NDArray[Any]
 class Global:
     """P, H, W, I^-1 and X_tip of Featherstone and Fijany 1999 (eq. 12-16), at one state.
 
-    Columns of W that are zeros are left out. `blocks` is A as the CFA has it.
+    Zero columns of W are omitted. `blocks` is A in the CFA's form.
     """
 
     P: Array
@@ -40,9 +40,9 @@ def global_matrices(chain: Chain, q: Array, **options: Any) -> Global:
     A = block_diagonal(bodies.D[0])
     w = bodies.W.shape[2]
     for i in range(n - 1):
-        here, after = slice(w * i, w * i + w), slice(w * i + w, w * i + 2 * w)
-        A[here, after] = bodies.U[0, i]
-        A[after, here] = bodies.U[0, i].T
+        rows, after = slice(w * i, w * i + w), slice(w * i + w, w * i + 2 * w)
+        A[rows, after] = bodies.U[0, i]
+        A[after, rows] = bodies.U[0, i].T
     used = np.flatnonzero(np.any(bodies.W != 0, axis=1).ravel())
     H = block_diagonal(chain.S[chain.main])
     return Global(
@@ -65,7 +65,7 @@ def block_diagonal(blocks: Array) -> Array:
 
 
 def mass_matrix(chain: Chain, q: Array) -> Array:
-    """Return M (nv, nv) by one inverse dynamics a column."""
+    """Return M (nv, nv) by one inverse dynamics per column."""
     still = replace(chain, gravity=np.zeros(3))
     count = chain.nv
     return rnea(still, np.tile(q, (count, 1)), np.zeros((count, count)), np.eye(count)).T

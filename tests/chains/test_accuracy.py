@@ -1,4 +1,4 @@
-"""Errors against 80-bit arithmetic, beside Pinocchio's."""
+"""Errors against 80-bit arithmetic, compared with Pinocchio's."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ KINDS = ("unit", "arm", "taper", "finger")
 SEEDS = 30
 
 
-def check_forward(found: Accuracy) -> None:
-    """1e-8, and 30 times the worst of Pinocchio's errors on the same chains."""
-    limit = min(1e-8, 30 * found.worst(PINOCCHIO))
+def check_forward(measured: Accuracy) -> None:
+    """Check against 1e-8 and 30 times Pinocchio's largest error on the same chains."""
+    limit = min(1e-8, 30 * measured.worst(PINOCCHIO))
     for name in forward_algorithms():
-        assert found.worst(name) <= limit, (found.inertias, found.links, name)
+        assert measured.worst(name) <= limit, (measured.inertias, measured.links, name)
 
 
-def check_inverse(found: Accuracy, limit: float) -> None:
+def check_inverse(measured: Accuracy, limit: float) -> None:
     for name in inverse_algorithms():
-        assert found.worst(name) <= limit, (found.inertias, found.links, name)
+        assert measured.worst(name) <= limit, (measured.inertias, measured.links, name)
 
 
 def test_forward_dynamics_of_long_arms() -> None:
-    found = accuracy(forward_algorithms(), inertias="arm", links=100, seeds=range(2), pin=pin)
-    check_forward(found)
-    # Further from the reference than its own rounding, or it would be compared with itself.
-    assert found.worst("ABA") > 1e-14
-    assert set(found.errors) == {ULP, PINOCCHIO, *forward_algorithms()}
+    measured = accuracy(forward_algorithms(), inertias="arm", links=100, seeds=range(2), pin=pin)
+    check_forward(measured)
+    # Further from the reference than rounding: it is not compared with itself.
+    assert measured.worst("ABA") > 1e-14
+    assert set(measured.errors) == {ULP, PINOCCHIO, *forward_algorithms()}
 
 
 def test_inverse_dynamics_of_long_arms() -> None:
-    found = accuracy(inverse_algorithms(), direction="inverse", links=200, seeds=[1], pin=pin)
-    check_inverse(found, 1e-12)
-    assert found.worst(PINOCCHIO) <= 1e-12
+    measured = accuracy(inverse_algorithms(), direction="inverse", links=200, seeds=[1], pin=pin)
+    check_inverse(measured, 1e-12)
+    assert measured.worst(PINOCCHIO) <= 1e-12
 
 
 def test_errors_of_wrong_algorithms_are_seen() -> None:
@@ -59,11 +59,11 @@ def test_errors_of_wrong_algorithms_are_seen() -> None:
     def refused(chain: Chain, q: Array, qd: Array, tau: Array) -> Array:
         raise DynamicsError("No.")
 
-    found = accuracy({"off": off, "lost": lost, "refused": refused}, links=5, seeds=[0, 1])
-    np.testing.assert_allclose(found.errors["off"], 1e-6, rtol=1e-3)
-    assert not found.worst("lost") <= np.inf
-    assert found.worst("refused") == np.inf
-    lines = table([found]).splitlines()
+    measured = accuracy({"off": off, "lost": lost, "refused": refused}, links=5, seeds=[0, 1])
+    np.testing.assert_allclose(measured.errors["off"], 1e-6, rtol=1e-3)
+    assert not measured.worst("lost") <= np.inf
+    assert measured.worst("refused") == np.inf
+    lines = table([measured]).splitlines()
     assert lines[0] == f"| inertias | links | {ULP} | off | lost | refused |"
     assert lines[2].startswith("| arm | 5 | ")
     assert lines[2].endswith(" | 1e-06 | nan | inf |")
@@ -72,9 +72,9 @@ def test_errors_of_wrong_algorithms_are_seen() -> None:
 
 
 def test_single_precision_has_errors_of_its_own() -> None:
-    found = accuracy(forward_algorithms(), links=10, seeds=range(5), dtype=np.float32)
+    measured = accuracy(forward_algorithms(), links=10, seeds=range(5), dtype=np.float32)
     for name in forward_algorithms():
-        assert 1e-8 < np.median(found.errors[name]) < 1e-4
+        assert 1e-8 < np.median(measured.errors[name]) < 1e-4
 
 
 @pytest.mark.slow
@@ -91,11 +91,11 @@ def test_forward_dynamics_of_many_chains(inertias: str, links: int) -> None:
 @pytest.mark.parametrize("inertias", KINDS)
 def test_forward_dynamics_of_very_long_chains(inertias: str, links: int) -> None:
     algorithms = {name: f for name, f in forward_algorithms().items() if name != "JSIIA"}
-    found = accuracy(algorithms, inertias=inertias, links=links, seeds=range(3))
+    measured = accuracy(algorithms, inertias=inertias, links=links, seeds=range(3))
     for name in algorithms:
-        # Efforts that are rounded before z is scanned cost a digit: 9e-8 was seen, combined 1e-8.
+        # Efforts rounded before the scan of z lose a digit: 9e-8 measured, combined 1e-8.
         limit = 5e-7 if name == "hybrid" else 1e-7
-        assert found.worst(name) <= limit, name
+        assert measured.worst(name) <= limit, name
 
 
 @pytest.mark.slow
@@ -106,7 +106,7 @@ def test_inverse_dynamics_of_many_chains(inertias: str, links: int) -> None:
     for dtype, limit in ((np.float64, 1e-12), (np.float32, 1e-5)):
         # Single precision is for up to 200 links.
         if dtype is np.float64 or links <= 200:
-            found = accuracy(
+            measured = accuracy(
                 inverse_algorithms(),
                 direction="inverse",
                 inertias=inertias,
@@ -114,4 +114,4 @@ def test_inverse_dynamics_of_many_chains(inertias: str, links: int) -> None:
                 seeds=seeds,
                 dtype=dtype,
             )
-            check_inverse(found, limit)
+            check_inverse(measured, limit)

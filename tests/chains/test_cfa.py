@@ -36,7 +36,7 @@ from tests.chains.examples import relative
 from tests.chains.global_matrices import global_matrices, mass_matrix
 
 MODULE = importlib.import_module("pinion.chains.cfa")
-"""The module, which the package's function of its name hides."""
+"""The module, which the package's function of the same name hides."""
 
 GOOD = ("unit", "arm", "taper", "finger")
 JOINTS: dict[str, Any] = {
@@ -54,16 +54,16 @@ JOINTS: dict[str, Any] = {
 
 
 def error(chain: Chain, state: RandomState, **options: Any) -> float:
-    """The largest error of the batch against 80 bits, relative to each state's largest qdd."""
+    """Return the batch's largest error against 80 bits, relative to each state's largest qdd."""
     dtype = options.pop("dtype", float)
-    given = [x.astype(dtype) for x in (state.q, state.qd, state.tau)]
-    exact = aba(chain, *(x.astype(np.longdouble) for x in given))
-    off = np.max(np.abs(cfa(chain, *given, **options) - exact), axis=-1)
+    inputs = [x.astype(dtype) for x in (state.q, state.qd, state.tau)]
+    exact = aba(chain, *(x.astype(np.longdouble) for x in inputs))
+    off = np.max(np.abs(cfa(chain, *inputs, **options) - exact), axis=-1)
     return float(np.max(off / np.max(np.abs(exact), axis=-1)))
 
 
 def oblique(chain: Chain, seed: int) -> Chain:
-    """The same joints with other coordinates: S is no longer orthonormal."""
+    """Return the same joints with other coordinates: S is no longer orthonormal."""
     rng = np.random.default_rng(seed)
     S = np.array(chain.S)
     for i, dof in enumerate(chain.dof):
@@ -74,9 +74,9 @@ def oblique(chain: Chain, seed: int) -> Chain:
 @pytest.mark.parametrize("joints", JOINTS)
 @pytest.mark.parametrize("branches", [0, 3])
 def test_every_joint_and_side_branches(joints: str, branches: int) -> None:
-    wanted = JOINTS[joints]
-    n = 7 if isinstance(wanted, str) else len(wanted)
-    chain = random_chain(n, 2, joints=wanted, branches=branches)
+    kinds = JOINTS[joints]
+    n = 7 if isinstance(kinds, str) else len(kinds)
+    chain = random_chain(n, 2, joints=kinds, branches=branches)
     state = random_state(chain, 3, 3)
     for solver in METHODS:
         assert error(chain, state, solver=solver, refine=0) < 1e-10
@@ -85,9 +85,9 @@ def test_every_joint_and_side_branches(joints: str, branches: int) -> None:
 
 @pytest.mark.parametrize("joints", ["mixed", "floating base", "0 to 6", "first and last"])
 def test_oblique_subspaces_and_any_metric(joints: str) -> None:
-    wanted = JOINTS[joints]
-    n = 7 if isinstance(wanted, str) else len(wanted)
-    chain = oblique(random_chain(n, 4, joints=wanted, branches=2), 5)
+    kinds = JOINTS[joints]
+    n = 7 if isinstance(kinds, str) else len(kinds)
+    chain = oblique(random_chain(n, 4, joints=kinds, branches=2), 5)
     state = random_state(chain, 6, 2)
     factor = np.random.default_rng(7).normal(size=(n, 6, 6))
     for metric in (None, chain.I[chain.main], factor @ np.swapaxes(factor, 1, 2) + np.eye(6)):
@@ -119,7 +119,7 @@ def test_original_form_is_right_for_unit_axes_alone() -> None:
     state = random_state(chain, 1)
     assert error(chain, state, refine=0) < 1e-10
     assert error(chain, state, variant="original", refine=0) > 0.1
-    # What it returns instead: G M^-1 G tau, with the efforts of velocities and gravity taken off.
+    # It returns G M^-1 G tau instead, with tau less the efforts of velocities and gravity.
     G = np.diag([float(S[:, 0] @ S[:, 0]) for S in chain.S])
     q, qd, tau = state.q[0], state.qd[0], state.tau[0]
     moved = tau - rnea(chain, q, qd, np.zeros(chain.nv))
@@ -133,8 +133,8 @@ def test_bias_forces_of_branches_are_needed(monkeypatch: pytest.MonkeyPatch) -> 
     assert error(chain, state, refine=0) < 1e-10
 
     def without(*arguments: Any) -> Any:
-        found = articulated(*arguments)
-        return replace(found, p=0 * found.p)
+        bodies = articulated(*arguments)
+        return replace(bodies, p=0 * bodies.p)
 
     monkeypatch.setattr(MODULE, "articulated", without)
     assert error(chain, state, refine=0) > 1e-3
@@ -158,22 +158,22 @@ def test_accuracy_to_two_hundred_links(kind: str, n: int) -> None:
 def test_accuracy_of_long_chains(kind: str, n: int) -> None:
     algorithms = constraint_force_algorithms()
     refined = {name: algorithms[name] for name in algorithms if name.endswith("refined")}
-    found = accuracy(refined, inertias=kind, links=n, seeds=range(2))
+    measured = accuracy(refined, inertias=kind, links=n, seeds=range(2))
     for name in refined:
-        assert found.worst(name) < 1e-7, name
+        assert measured.worst(name) < 1e-7, name
 
 
 def check_accuracy(kind: str, n: int, seeds: range) -> None:
-    """1e-8 refined, and 30 times the worst of Pinocchio's errors on the same chains."""
+    """Check refined errors against 1e-8 and 30 times Pinocchio's largest error."""
     algorithms = constraint_force_algorithms()
-    found = accuracy(algorithms, inertias=kind, links=n, seeds=seeds, pin=pin)
+    measured = accuracy(algorithms, inertias=kind, links=n, seeds=seeds, pin=pin)
     for name in algorithms:
         if name.endswith("refined"):
-            assert found.worst(name) < min(1e-8, 30 * found.worst(PINOCCHIO)), name
+            assert measured.worst(name) < min(1e-8, 30 * measured.worst(PINOCCHIO)), name
         elif name != "CFA, oee":
-            assert found.worst(name) < 1e-6, name
-    # Unrefined results are none that 80 bits would give, nor the refined ones.
-    assert found.worst("CFA, ldl") > found.worst("CFA, ldl, refined") or n == 2
+            assert measured.worst(name) < 1e-6, name
+    # Unrefined results differ from those in 80 bits and from the refined ones.
+    assert measured.worst("CFA, ldl") > measured.worst("CFA, ldl, refined") or n == 2
 
 
 @pytest.mark.parametrize("n", [3, 30])
@@ -197,12 +197,12 @@ def check_identities(chain: Chain) -> None:
     g = global_matrices(chain, q)
     S1, T2 = np.linalg.solve(g.P, g.H), g.P.T @ g.W
     assert np.max(np.abs(T2.T @ S1)) < 1e-12 * np.max(np.abs(T2)) * np.max(np.abs(S1))
-    # 1999, eq. 8: what is free is what is unconstrained, less what is immobile.
+    # 1999, eq. 8: the free part is the unconstrained less the immobile.
     free = S1 @ np.linalg.solve(S1.T @ g.I @ S1, S1.T)
     A = T2.T @ g.J @ T2
     assert relative(g.J - g.J @ T2 @ np.linalg.solve(A, T2.T @ g.J), free) < 1e-9
     assert relative(g.blocks, A) < 1e-14
-    # 1993, eq. 61 and 63, whose joints have H^T H = 1.
+    # 1993, eq. 61 and 63, for joints with H^T H = 1.
     M = mass_matrix(chain, q)
     K = g.P @ g.J @ g.P.T
     B, C = g.W.T @ K @ g.H, g.H.T @ K @ g.H
@@ -222,27 +222,27 @@ def test_condition_tells_the_error_of_an_unrefined_solution() -> None:
         for seed in range(3):
             chain = random_chain(n, seed, inertias=kind)
             state = random_state(chain, seed)
-            with warnings.catch_warnings(record=True) as said:
+            with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 expected = eps * condition(chain, state.q)[0]
-            assert [w.category for w in said] == [ConditionWarning] * int(expected > eps**0.25)
-            warned += len(said)
-            found = error(chain, state, refine=0)
-            assert found / 100 < expected + 4 * eps and expected < 100 * max(found, 1e-14)
+            assert [w.category for w in caught] == [ConditionWarning] * int(expected > eps**0.25)
+            warned += len(caught)
+            unrefined = error(chain, state, refine=0)
+            assert unrefined / 100 < expected + 4 * eps and expected < 100 * max(unrefined, 1e-14)
             refined = error(chain, state)
             # One refinement squares the error, which is eps^(1/4) where the warning begins.
-            assert refined < eps**0.5 or said
+            assert refined < eps**0.5 or caught
             assert error(chain, state, solver="oer") < 1e-8
             bad += refined > eps**0.5
-    # The warning is needed: OEE is beyond one refinement for some of the wide chains.
+    # The warning is needed: one refinement is not enough for OEE on some wide chains.
     assert 0 < bad <= warned
 
 
 def test_condition_has_the_shape_of_the_batch() -> None:
     chain = random_chain(5, 1)
     state = random_state(chain, 1, 3)
-    found = condition(chain, state.q)
-    assert found.shape == (3,) and np.all(found >= 1.0)
+    conditions = condition(chain, state.q)
+    assert conditions.shape == (3,) and np.all(conditions >= 1.0)
     assert condition(chain, state.q[1]).shape == ()
     single = condition(chain, state.q.astype(np.float32))
     assert single.dtype == np.float32 and np.all(single * np.finfo(np.float32).eps < 1e-3)
@@ -255,16 +255,16 @@ def test_types_are_kept() -> None:
     assert error(chain, state, dtype=np.float32) < 1e-5
     assert error(chain, state, refine=0, dtype=np.longdouble) < 1e-15
     for dtype in (np.float32, np.float64, np.longdouble):
-        found = cfa(chain, *(x.astype(dtype) for x in (state.q, state.qd, state.tau)))
-        assert found.dtype == dtype and found.shape == state.qd.shape
+        qdd = cfa(chain, *(x.astype(dtype) for x in (state.q, state.qd, state.tau)))
+        assert qdd.dtype == dtype and qdd.shape == state.qd.shape
 
 
 def test_one_state_is_a_batch_of_one() -> None:
     chain = random_chain(4, 1)
     state = random_state(chain, 1, 1)
-    one = cfa(chain, state.q[0], state.qd[0], state.tau[0])
-    assert one.shape == (chain.nv,)
-    np.testing.assert_array_equal(one, cfa(chain, state.q, state.qd, state.tau)[0])
+    single = cfa(chain, state.q[0], state.qd[0], state.tau[0])
+    assert single.shape == (chain.nv,)
+    np.testing.assert_array_equal(single, cfa(chain, state.q, state.qd, state.tau)[0])
 
 
 @pytest.mark.parametrize("n", [2, 9, 64])
@@ -276,9 +276,9 @@ def test_levels_are_logarithmic(n: int) -> None:
     for name, levels in solver.items():
         for refine in (0, 2):
             count = Count()
-            given = (chain, state.q, state.qd, state.tau)
+            arguments = (chain, state.q, state.qd, state.tau)
             options: dict[str, Any] = {"solver": name, "refine": refine, "count": count}
-            cfa(*given, method="hillis_steele", **options)
+            cfa(*arguments, method="hillis_steele", **options)
             # Inverse dynamics are three scans.
             assert count.levels == (refine + 1) * (3 * up + levels)
             assert count.solves == refine + 1 and not count.sequential
@@ -306,7 +306,7 @@ def test_link_without_mass_that_carries_a_body() -> None:
     inertias, S, dof = np.array(chain.I), np.array(chain.S), np.array(chain.dof)
     inertias[at] = 0.0
     state = random_state(chain, 1)
-    # A joint that moves lends the link no inertia in its direction, a fixed one does.
+    # A moving joint adds no inertia in its direction to the link, a fixed one does.
     with pytest.raises(dynamics.DynamicsError, match=f"link {at}"):
         cfa(replace(chain, I=inertias), state.q, state.qd, state.tau)
     S[carried], dof[carried] = 0.0, 0

@@ -1,4 +1,4 @@
-"""Chains as arrays, their random kin, and the serial algorithms on them."""
+"""Chains as arrays, random chains, and the serial algorithms."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def test_chain_to_a_named_tip() -> None:
 def test_forward_dynamics_undo_inverse_dynamics(joints: object, inertias: str) -> None:
     chain = random_chain(7, 2, joints=joints, inertias=inertias, branches=2)  # type: ignore[arg-type]
     state = random_state(chain, 3, 4)
-    found = aba(chain, state.q.astype(LONG), state.qd.astype(LONG), state.tau.astype(LONG))
-    assert found.dtype == LONG
-    np.testing.assert_allclose(found.astype(float), state.qdd, atol=1e-7)
+    qdd = aba(chain, state.q.astype(LONG), state.qd.astype(LONG), state.tau.astype(LONG))
+    assert qdd.dtype == LONG
+    np.testing.assert_allclose(qdd.astype(float), state.qdd, atol=1e-7)
 
 
 def test_forward_dynamics_of_joints_with_quaternions() -> None:
@@ -80,9 +80,9 @@ def test_tip_wrench_acts_on_the_last_link_through_both() -> None:
 def test_one_state_is_a_batch_of_one() -> None:
     chain = random_chain(4, 1)
     state = random_state(chain, 1, 1)
-    one = rnea(chain, state.q[0], state.qd[0], state.qdd[0])
-    assert one.shape == (chain.nv,)
-    np.testing.assert_array_equal(one, state.tau[0])
+    single = rnea(chain, state.q[0], state.qd[0], state.qdd[0])
+    assert single.shape == (chain.nv,)
+    np.testing.assert_array_equal(single, state.tau[0])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, LONG])
@@ -93,7 +93,7 @@ def test_exponential_of_small_and_large_angles(dtype: type) -> None:
         R, p = exponential(twist)
         pitch, turned = displacement(JointKind.HELICAL, np.array([angle], dtype), 0.1)
         np.testing.assert_allclose(R, pitch, atol=4 * eps)
-        # About an axis that does not pass the origin: sin and 1 - cos over the angle.
+        # About an axis away from the origin: sin and 1 - cos over the angle.
         x = 0.3 if angle == 0.0 else 0.3 * np.sin(dtype(angle)) / dtype(angle)
         y = 0.0 if angle == 0.0 else 0.6 * np.sin(dtype(angle) / 2) ** 2 / dtype(angle)
         np.testing.assert_allclose(p, [x, y, turned[2]], atol=4 * eps)
@@ -120,7 +120,7 @@ def test_chains_that_are_none_are_refused() -> None:
         "not finite": {"r": chain.r * np.nan},
         "0 to 6": {"dof": np.array([1, 7, 1])},
         "independent columns": {"S": chain.S * 0},
-        "comes before": {"parent": np.array([-1, 2, 1])},
+        "must precede": {"parent": np.array([-1, 2, 1])},
         "no path": {"main": np.array([0, 2])},
         "no links": {"main": np.array([], np.int64)},
         "one each": {"kinds": (None,)},

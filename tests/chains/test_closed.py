@@ -40,7 +40,7 @@ SIX, POINT = np.eye(6), np.eye(6)[:, 3:]
 
 
 def frame(seed: int) -> tuple[Array, Array]:
-    """A tip's frame that is not the link's."""
+    """Return a tip's frame that differs from the link's."""
     rng = np.random.default_rng(seed)
     R = np.linalg.qr(rng.normal(size=(3, 3)))[0]
     return R * np.sign(np.linalg.det(R)), 0.1 * rng.normal(size=3)
@@ -51,30 +51,30 @@ def to_tip(E: Array, r: Array) -> Array:
 
 
 def directions(seed: int, count: int) -> tuple[Array, Array]:
-    """W (6, count) and H (6, 6 - count), orthonormal and oblique to all axes."""
+    """Return W (6, count) and H (6, 6 - count), orthonormal and oblique to all axes."""
     Q = np.linalg.qr(np.random.default_rng(seed).normal(size=(6, 6)))[0]
     return Q[:, :count], Q[:, count:]
 
 
-def left_over(chain: Chain, state: RandomState, found: Closed, X: Array) -> float:
-    """How far qdd is from what 80-bit articulated bodies give under the wrench at the tip."""
-    given = [x.astype(LONG) for x in (state.q, state.qd, state.tau)]
-    push = times(X.T, found.F).astype(LONG)
-    return relative(found.qdd, aba(chain, *given, push))
+def left_over(chain: Chain, state: RandomState, solution: Closed, X: Array) -> float:
+    """Return the error of qdd against 80-bit articulated bodies under the wrench at the tip."""
+    inputs = [x.astype(LONG) for x in (state.q, state.qd, state.tau)]
+    push = times(X.T, solution.F).astype(LONG)
+    return relative(solution.qdd, aba(chain, *inputs, push))
 
 
 def tip_acceleration(chain: Chain, q: Array, qd: Array, qdd: Array, X: Array) -> Array:
-    """In 80 bits, without gravity: Vdot (B, 6)."""
+    """Return Vdot (B, 6) in 80 bits, without gravity."""
     wide = [x.astype(LONG) for x in (q, qd, qdd)]
     at = state_of(chain, wide[0], qd=wide[1], qdd=wide[2])
     v = velocities(at)
-    own = at.along("qdd") + at.drift(v)
-    a = accelerations(replace(at, base=np.zeros(6, LONG)), own)
+    terms = at.along("qdd") + at.drift(v)
+    a = accelerations(replace(at, base=np.zeros(6, LONG)), terms)
     return times(X.astype(LONG), a[:, chain.main[-1]])
 
 
 def peer(chain: Chain, state: RandomState, E: Array, r: Array, kind: Any) -> tuple[Array, Array]:
-    """Pinocchio's constraintDynamics of the first state: qdd, and the force on the tip."""
+    """Return qdd and the force on the tip by Pinocchio's constraintDynamics, first state."""
     model = to_pinocchio(chain, pin)
     data = model.createData()
     contact = pin.RigidConstraintModel(
@@ -113,7 +113,7 @@ def check_against_peer(chain: Chain) -> None:
         qdd, force = peer(chain, state, E, r, kind)
         point = W is POINT
         for solver in METHODS:
-            found = closed_chain(
+            solution = closed_chain(
                 chain,
                 state.q,
                 state.qd,
@@ -122,13 +122,13 @@ def check_against_peer(chain: Chain) -> None:
                 frame=(E, r),
                 solver=solver,
             )
-            assert relative(found.qdd[0], qdd) < 1e-9
+            assert relative(solution.qdd[0], qdd) < 1e-9
             # Pinocchio's is the force on the tip.
-            assert relative(-found.F[0], force) < 1e-8
-            assert left_over(chain, state, found, X) < 1e-9
-            moved = tip_acceleration(chain, state.q, state.qd, found.qdd, X)
+            assert relative(-solution.F[0], force) < 1e-8
+            assert left_over(chain, state, solution, X) < 1e-9
+            moved = tip_acceleration(chain, state.q, state.qd, solution.qdd, X)
             scale = np.max(np.abs(tip_acceleration(chain, state.q, state.qd, still, X)))
-            assert np.max(np.abs(moved - found.Vdot)) < 1e-9 * max(1.0, scale)
+            assert np.max(np.abs(moved - solution.Vdot)) < 1e-9 * max(1.0, scale)
             if not point:
                 assert np.max(np.abs(moved)) < 1e-9 * max(1.0, scale)
         if point:
@@ -151,31 +151,33 @@ def test_every_contact_meets_its_own_equations(count: int) -> None:
     phi = 0.3 * rng.normal(size=(6 - count, count))
 
     def solved(contact: TypeI | TypeII | Lathrop, **options: Any) -> Closed:
-        found = closed_chain(
+        solution = closed_chain(
             chain, state.q, state.qd, state.tau, contact=contact, frame=(E, r), **options
         )
-        assert left_over(chain, state, found, X) < 1e-10
-        moved = tip_acceleration(chain, state.q, state.qd, found.qdd, X)
-        assert np.max(np.abs(moved - found.Vdot)) < 1e-10
-        return found
+        assert left_over(chain, state, solution, X) < 1e-10
+        moved = tip_acceleration(chain, state.q, state.qd, solution.qdd, X)
+        assert np.max(np.abs(moved - solution.Vdot)) < 1e-10
+        return solution
 
-    one = solved(TypeI(W=W, G_C=G_C, H=H, K_F=K_F))
-    assert np.max(np.abs(times(W.T, one.Vdot) - G_C)) < 1e-9
-    np.testing.assert_allclose(times(H.T, one.F), np.tile(K_F, (3, 1)), atol=1e-12)
-    np.testing.assert_allclose(times(W.T, one.F), one.z, atol=1e-12)
+    type_i = solved(TypeI(W=W, G_C=G_C, H=H, K_F=K_F))
+    assert np.max(np.abs(times(W.T, type_i.Vdot) - G_C)) < 1e-9
+    np.testing.assert_allclose(times(H.T, type_i.F), np.tile(K_F, (3, 1)), atol=1e-12)
+    np.testing.assert_allclose(times(W.T, type_i.F), type_i.z, atol=1e-12)
     two = solved(TypeII(W=W, H=H, phi=phi, d=K_F, G_C=G_C))
     assert np.max(np.abs(times(W.T, two.Vdot) - G_C)) < 1e-9
     np.testing.assert_allclose(times(H.T, two.F), times(phi, two.z) + K_F, atol=1e-10)
-    assert relative(two.qdd, one.qdd) > 1e-3
-    # With no friction it is type I, and so is Lathrop's with these matrices.
+    assert relative(two.qdd, type_i.qdd) > 1e-3
+    # Without friction it is type I, and so is Lathrop's with these matrices.
     same = solved(TypeII(W=W, H=H, phi=0 * phi, d=K_F, G_C=G_C))
-    assert relative(same.qdd, one.qdd) < 1e-10
+    assert relative(same.qdd, type_i.qdd) < 1e-10
     M1 = np.hstack([H, np.zeros((6, count))])
     M2 = np.hstack([np.zeros((6, 6 - count)), W])
     third = solved(Lathrop(M1=M1, M2=M2, kappa1=times(W, G_C), kappa2=H @ K_F))
-    assert relative(third.qdd, one.qdd) < 1e-10 and relative(third.F, one.F) < 1e-10
-    np.testing.assert_allclose(third.z[:, 6 - count :], one.z, rtol=1e-8, atol=1e-9)
-    np.testing.assert_allclose(times(H.T, one.Vdot), third.z[:, : 6 - count], rtol=1e-8, atol=1e-8)
+    assert relative(third.qdd, type_i.qdd) < 1e-10 and relative(third.F, type_i.F) < 1e-10
+    np.testing.assert_allclose(third.z[:, 6 - count :], type_i.z, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(
+        times(H.T, type_i.Vdot), third.z[:, : 6 - count], rtol=1e-8, atol=1e-8
+    )
 
 
 def test_equation_29_by_its_parts() -> None:
@@ -184,20 +186,20 @@ def test_equation_29_by_its_parts() -> None:
     q, qd, tau = state.q, state.qd, state.tau
     W, _ = directions(2, 3)
     G_C = np.array([1.0, -2.0, 0.5])
-    found = closed_chain(chain, q, qd, tau, contact=TypeI(W=W, G_C=G_C))
+    solution = closed_chain(chain, q, qd, tau, contact=TypeI(W=W, G_C=G_C))
     X, zero = np.eye(6), np.zeros_like(qd)
     qdd0 = aba(chain, q, qd, tau)
-    held = W.T @ found.Lambda_inverse[0] @ W
+    constrained = W.T @ solution.Lambda_inverse[0] @ W
     open_chain = tip_acceleration(chain, q, qd, qdd0, X)[0].astype(float)
-    K_C = np.linalg.solve(held, W.T @ open_chain - G_C)
-    assert relative(K_C, found.z[0]) < 1e-10
-    # As eq. 29 is printed, with the acceleration that the contact leaves; without Jdot qd; and with
+    K_C = np.linalg.solve(constrained, W.T @ open_chain - G_C)
+    assert relative(K_C, solution.z[0]) < 1e-10
+    # Eq. 29 as printed, with the remaining acceleration; without Jdot qd; and with
     # the base's acceleration in the by-product of inverse dynamics.
     drift = tip_acceleration(chain, q, qd, zero, X)[0].astype(float)
     at = state_of(chain, q)
     lifted = accelerations(at, np.zeros((1, chain.bodies, 6)))[0, chain.main[-1]]
-    for wrong in (found.Vdot[0], open_chain - drift, open_chain + lifted):
-        assert relative(np.linalg.solve(held, W.T @ wrong - G_C), found.z[0]) > 1e-3
+    for wrong in (solution.Vdot[0], open_chain - drift, open_chain + lifted):
+        assert relative(np.linalg.solve(constrained, W.T @ wrong - G_C), solution.z[0]) > 1e-3
 
 
 @pytest.mark.parametrize("inertias", ["unit", "arm"])
@@ -225,15 +227,15 @@ def check_operational_inertia(chain: Chain) -> None:
         np.eye(count),
         X,
     ).T.astype(float)
-    # J^T F, which the tip's wrench takes from the efforts, is the same Jacobian's.
+    # J^T F, which is subtracted from the efforts, has the same Jacobian.
     wrench = np.arange(1.0, 7.0)
     zero = np.zeros(count)
     pushed = rnea(chain, q, zero, zero, X.T @ wrench) - rnea(chain, q, zero, zero)
     assert relative(pushed, J.T @ wrench) < 1e-9
     exact = J @ np.linalg.solve(mass_matrix(chain, q), J.T)
     for solver in METHODS:
-        found = operational_inertia_inverse(chain, q, frame=(E, r), solver=solver)
-        assert relative(found, exact) < 1e-9
+        inverse = operational_inertia_inverse(chain, q, frame=(E, r), solver=solver)
+        assert relative(inverse, exact) < 1e-9
 
 
 def test_contacts_that_hold_more_than_the_chain_can_move() -> None:
@@ -241,21 +243,21 @@ def test_contacts_that_hold_more_than_the_chain_can_move() -> None:
     state = random_state(chain, 1, 2)
     arguments = (chain, state.q, state.qd, state.tau)
     W = directions(1, 3)[0]
-    five, one = directions(1, 5)
+    five, last = directions(1, 5)
     for contact in (
         TypeI(W=SIX),
-        TypeII(W=five, H=one, phi=np.zeros((1, 5))),
+        TypeII(W=five, H=last, phi=np.zeros((1, 5))),
         Lathrop(M1=np.zeros((6, 6)), M2=SIX),
     ):
         with pytest.raises(dynamics.DynamicsError, match="does not determine the wrench"):
             closed_chain(*arguments, contact=contact)
     closed_chain(*arguments, contact=TypeI(W=W))
-    # Damped, the contact yields: W^T Vdot - damping F is what it was to hold.
-    found = closed_chain(*arguments, contact=TypeI(W=SIX), damping=1e-3)
-    np.testing.assert_allclose(found.Vdot, 1e-3 * found.F, rtol=1e-9, atol=1e-9)
-    assert left_over(chain, state, found, SIX) < 1e-9
-    assert np.linalg.matrix_rank(found.Lambda_inverse[0], tol=1e-9) == 4
-    # A contact of rank less than its columns.
+    # A damped contact yields: W^T Vdot - damping F has the required value.
+    solution = closed_chain(*arguments, contact=TypeI(W=SIX), damping=1e-3)
+    np.testing.assert_allclose(solution.Vdot, 1e-3 * solution.F, rtol=1e-9, atol=1e-9)
+    assert left_over(chain, state, solution, SIX) < 1e-9
+    assert np.linalg.matrix_rank(solution.Lambda_inverse[0], tol=1e-9) == 4
+    # A contact with dependent columns.
     with pytest.raises(dynamics.DynamicsError, match="does not determine"):
         closed_chain(*arguments, contact=TypeI(W=np.hstack([W, W[:, :1]])))
 
@@ -265,15 +267,15 @@ def test_one_state_and_types() -> None:
     state = random_state(chain, 1, 2)
     contact = TypeI(W=POINT)
     both = closed_chain(chain, state.q, state.qd, state.tau, contact=contact)
-    one = closed_chain(chain, state.q[1], state.qd[1], state.tau[1], contact=contact)
+    single = closed_chain(chain, state.q[1], state.qd[1], state.tau[1], contact=contact)
     for name, shape in {"qdd": 8, "F": 6, "Vdot": 6, "z": 3, "Lambda_inverse": (6, 6)}.items():
-        assert getattr(one, name).shape == (shape if isinstance(shape, tuple) else (shape,))
-        np.testing.assert_allclose(getattr(one, name), getattr(both, name)[1], rtol=1e-9)
+        assert getattr(single, name).shape == (shape if isinstance(shape, tuple) else (shape,))
+        np.testing.assert_allclose(getattr(single, name), getattr(both, name)[1], rtol=1e-9)
     for dtype in (np.float32, LONG):
-        given = [x.astype(dtype) for x in (state.q, state.qd, state.tau)]
-        found = closed_chain(chain, *given, contact=contact)
-        assert found.qdd.dtype == found.Lambda_inverse.dtype == dtype
-        assert relative(found.qdd, both.qdd) < 1e-3
+        inputs = [x.astype(dtype) for x in (state.q, state.qd, state.tau)]
+        solution = closed_chain(chain, *inputs, contact=contact)
+        assert solution.qdd.dtype == solution.Lambda_inverse.dtype == dtype
+        assert relative(solution.qdd, both.qdd) < 1e-3
     exact = operational_inertia_inverse(chain, state.q)
     np.testing.assert_array_equal(exact, both.Lambda_inverse)
 
@@ -286,9 +288,9 @@ def test_right_hand_sides_share_one_diagonalisation() -> None:
         arguments = (chain, state.q, state.qd, state.tau)
         options: dict[str, Any] = {"refine": refine, "count": count}
         closed_chain(*arguments, contact=TypeI(W=POINT), method="hillis_steele", **options)
-        # Table I: an inverse dynamics of three scans, J qdd0 and J^T F of one each, two solutions.
+        # Table I: inverse dynamics by three scans, J qdd0 and J^T F by one each, two solutions.
         table = (3 + 1 + 1 + 2) * 3
-        # Once the diagonalisation, Lambda^-1, the tip's velocity and its acceleration at the end.
+        # Only once: the diagonalisation, Lambda^-1, the tip's velocity and final acceleration.
         assert count.levels == 4 * 3 + (refine + 1) * table
         assert count.solves == 1 + 2 * (refine + 1) and not count.sequential
 
@@ -302,8 +304,8 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
         ("contact is None", None, {}),
         ("refine is -1", good, {"refine": -1}),
         ("damping -1", good, {"damping": -1.0}),
-        ("no rotation", good, {"frame": (np.eye(3) * 2, np.zeros(3))}),
-        ("no rotation", good, {"frame": (-np.eye(3), np.zeros(3))}),
+        ("not a rotation", good, {"frame": (np.eye(3) * 2, np.zeros(3))}),
+        ("not a rotation", good, {"frame": (-np.eye(3), np.zeros(3))}),
         (r"frame's r\[1\] is nan", good, {"frame": (np.eye(3), np.array([0, np.nan, 0]))}),
         ("frame has shapes", good, {"frame": (np.eye(3), np.zeros(2))}),
         ("solver is", good, {"solver": "qr"}),

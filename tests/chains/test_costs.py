@@ -1,4 +1,4 @@
-"""What the constraint force algorithm costs by its equations."""
+"""Costs of the constraint force algorithm by its equations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pinion.chains.small import factorise, solve_factored
 
 
 class Counted:
-    """A number that counts what is done to it; exact zeros, ones and integers are structure."""
+    """A number that counts its operations; exact zeros, ones and integers are structure."""
 
     def __init__(self, value: float, tally: list[int]) -> None:
         self.value, self.tally = value, tally
@@ -96,10 +96,10 @@ def test_schedule_of_two_arrays() -> None:
         assert matrix.first["diagonalise"] == levels
         assert inverse.first["updates"] == inverse.second["update"] == last.second["update"]
         assert last.second["update"] == levels
-        # Levels grow with the logarithm alone, and two arrays need fewer than one.
+        # Levels grow with the logarithm, and two arrays need fewer than one.
         assert depth(phases) == 8 * levels + 11 < depth(phases, arrays=1) == 10 * levels + 14
-        # In operations the first array is the longer, so that step II costs no time (VI.E); in
-        # levels the inverse dynamics' scans are.
+        # In operations the first array takes longer, so that step II costs no time (VI.E); in
+        # levels the inverse dynamics' scans do.
         for phase in (matrix, inverse):
             work = [
                 sum(count * price[kind] for kind, count in array.items())

@@ -41,12 +41,12 @@ ALGORITHMS: dict[str, Any] = {
 
 
 def error(algorithm: Any, chain: Chain, **options: Any) -> float:
-    """Against ABA in 80 bits, with a wrench at the tip, of a batch of two."""
+    """Return the error against ABA in 80 bits, with a wrench at the tip, for a batch of two."""
     s = random_state(chain, 1, 2)
     push = np.random.default_rng(1).normal(size=(2, 6))
     expected = aba(chain, s.q.astype(LONG), s.qd, s.tau, push)
-    found: Array = algorithm(chain, s.q, s.qd, s.tau, f_tip=push, **options)
-    return relative(found, expected)
+    qdd: Array = algorithm(chain, s.q, s.qd, s.tau, f_tip=push, **options)
+    return relative(qdd, expected)
 
 
 @pytest.mark.parametrize("name", CHAINS)
@@ -58,7 +58,7 @@ def test_forward_dynamics_are_those_of_the_recursion(name: str, algorithm: str) 
 
 
 def with_armature(chain: Chain) -> Chain:
-    """Rotors at every other joint, of its own at each velocity."""
+    """Return rotors at every other joint, different at each velocity."""
     armature = np.random.default_rng(2).uniform(0.05, 0.5, (chain.bodies, 6))
     armature *= np.arange(6) < chain.dof[:, None]
     armature[1::2] = 0.0
@@ -70,17 +70,17 @@ def test_armature_is_in_every_algorithm_or_refused(name: str) -> None:
     chain = with_armature(CHAINS[name]())
     s = random_state(chain, 1, 2)
     bare = rnea(replace(chain, armature=None), s.q, s.qd, s.qdd)
-    found = rnea(chain, s.q, s.qd, s.qdd)
+    tau = rnea(chain, s.q, s.qd, s.qdd)
     assert chain.armature is not None
     rotors = chain.flat(chain.armature[None, :, : chain.width] * chain.padded(s.qdd))
-    assert relative(found, bare + rotors) < 1e-13
+    assert relative(tau, bare + rotors) < 1e-13
     for form in FORMS:
-        assert relative(rnea_scan(chain, s.q, s.qd, s.qdd, form=form), found) < 1e-11, form
-    assert relative(aba(chain, s.q, s.qd, found), s.qdd) < 1e-9
+        assert relative(rnea_scan(chain, s.q, s.qd, s.qdd, form=form), tau) < 1e-11, form
+    assert relative(aba(chain, s.q, s.qd, tau), s.qdd) < 1e-9
     for algorithm in ALGORITHMS.values():
         assert error(algorithm, chain) < 1e-11
     with pytest.raises(
-        dynamics.DynamicsError, match=r"has armature, which ties its links in a way"
+        dynamics.DynamicsError, match=r"has armature, which the constraint force algorithm"
     ):
         cfa(chain, s.q, s.qd, s.tau)
 
@@ -151,9 +151,9 @@ def test_types_stay(algorithm: str) -> None:
     wide = [x.astype(LONG) for x in single]
     expected = aba(chain, *wide)
     for arguments, limit in ((single, 1e-4), (wide, 1e-15)):
-        found = ALGORITHMS[algorithm](chain, *arguments)
-        assert found.dtype == arguments[0].dtype
-        assert relative(found, expected) < limit
+        qdd = ALGORITHMS[algorithm](chain, *arguments)
+        assert qdd.dtype == arguments[0].dtype
+        assert relative(qdd, expected) < limit
 
 
 @pytest.mark.parametrize("combined", [False, True])

@@ -25,11 +25,11 @@ EXACT = ("affine", "matrix")
 
 
 def error(chain: Chain, method: str, form: str) -> float:
-    """Against the recursion, with a wrench at the tip, of a batch of two."""
+    """Return the error against the recursion, with a wrench at the tip, for a batch of two."""
     s = random_state(chain, 1, 2)
     push = np.random.default_rng(1).normal(size=(2, 6))
-    found = rnea_scan(chain, s.q, s.qd, s.qdd, method=method, form=form, f_tip=push)
-    return relative(found, rnea(chain, s.q, s.qd, s.qdd, push))
+    tau = rnea_scan(chain, s.q, s.qd, s.qdd, method=method, form=form, f_tip=push)
+    return relative(tau, rnea(chain, s.q, s.qd, s.qdd, push))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -76,18 +76,18 @@ def test_types_stay(form: str) -> None:
     single = [x.astype(np.float32) for x in (state.q, state.qd, state.qdd)]
     wide = [x.astype(LONG) for x in single]
     expected = rnea(chain, *wide)
-    # Rotations that are rounded to double precision are none to 80 bits, and R, p are not X.
+    # Rotations rounded to double precision are invalid in 80 bits, and R, p are not X.
     for arguments, limit in ((single, 1e-5), (wide, 2e-17 if form in EXACT else 2e-14)):
-        found = rnea_scan(chain, *arguments, form=form)
-        assert found.dtype == arguments[0].dtype
-        assert relative(found, expected) < limit
+        tau = rnea_scan(chain, *arguments, form=form)
+        assert tau.dtype == arguments[0].dtype
+        assert relative(tau, expected) < limit
 
 
 def test_one_state_is_a_batch_of_one() -> None:
     chain = random_chain(4, 1)
     state = random_state(chain, 1)
-    found = rnea_scan(chain, state.q[0], state.qd[0], state.qdd[0])
-    np.testing.assert_allclose(found, state.tau[0], rtol=1e-12)
+    tau = rnea_scan(chain, state.q[0], state.qd[0], state.qdd[0])
+    np.testing.assert_allclose(tau, state.tau[0], rtol=1e-12)
 
 
 @pytest.mark.parametrize("form", FORMS)

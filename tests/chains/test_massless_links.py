@@ -1,4 +1,4 @@
-"""Chains with links without mass between their joints, as several joints in one body make them."""
+"""Chains with massless links between their joints, as from several joints in one body."""
 
 from __future__ import annotations
 

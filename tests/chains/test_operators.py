@@ -18,7 +18,7 @@ COUNT = 20
 
 
 def parts(seed: int) -> tuple[Array, Array, Array, Array]:
-    """Unit quaternions, shifts and two twists."""
+    """Return unit quaternions, shifts and two twists."""
     rng = np.random.default_rng(seed)
     quaternion = rng.normal(size=(COUNT, 4))
     quaternion /= np.linalg.norm(quaternion, axis=1, keepdims=True)
@@ -43,8 +43,8 @@ def elements(name: str, seed: int) -> Elements:
 NAMES = ["matrix", "affine", "lie", "lie_quaternion", "wrench", "wrench_quaternion"]
 
 
-def assert_same(found: Elements, expected: Elements) -> None:
-    for a, b in zip(found, expected, strict=True):
+def assert_same(results: Elements, expected: Elements) -> None:
+    for a, b in zip(results, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * np.max(np.abs(b)))
 
 
@@ -63,9 +63,9 @@ def test_operators_are_associative_and_have_an_identity(name: str) -> None:
 def test_inverse_of_equation_14() -> None:
     a = lie_elements(1)
     back = operators.lie_inverse(a)
-    for one, other in ((a, back), (back, a)):
-        found = operators.lie.combine(one, other)
-        for x, e in zip(found, operators.lie.identity(a), strict=True):
+    for first, other in ((a, back), (back, a)):
+        combined = operators.lie.combine(first, other)
+        for x, e in zip(combined, operators.lie.identity(a), strict=True):
             np.testing.assert_allclose(x, e, atol=1e-13)
 
 
@@ -81,7 +81,7 @@ def test_lie_elements_are_matrices_of_equation_12() -> None:
     a, b = lie_elements(1), lie_elements(2)
     product = matrices(operators.lie.combine(a, b))
     np.testing.assert_allclose(product, matrices(a) @ matrices(b), atol=1e-12)
-    # The sign of ad is noticed.
+    # A wrong sign of ad is noticed.
     R, p, acc, vel = a
     wrong = motion_matrix(adjoint(R, p), acc, -vel)
     assert np.max(np.abs(wrong @ matrices(b) - product)) > 0.1
@@ -92,8 +92,8 @@ def test_quaternions_give_what_matrices_give() -> None:
         return quaternion_matrix(x[0]), *x[1:]
 
     a, b = parts(1), parts(2)
-    found = with_matrices(operators.lie_quaternion.combine(a, b))
-    assert_same(found, operators.lie.combine(with_matrices(a), with_matrices(b)))
+    combined = with_matrices(operators.lie_quaternion.combine(a, b))
+    assert_same(combined, operators.lie.combine(with_matrices(a), with_matrices(b)))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.longdouble])
@@ -101,10 +101,10 @@ def test_quaternions_of_rotations_up_to_half_turns(dtype: type) -> None:
     turns = np.concatenate([np.eye(4), -np.eye(4), parts(3)[0]]).astype(dtype)
     turns = np.concatenate([turns, np.array([[0.6, 0, 0.8, 0], [0, 0.6, 0.8, 1e-9]], dtype)])
     turns /= np.sqrt(np.sum(turns**2, axis=1, keepdims=True))
-    found = operators.quaternion_of(quaternion_matrix(turns))
-    assert found.dtype == dtype
-    sign = np.sign(np.sum(found * turns, axis=1, keepdims=True))
-    np.testing.assert_allclose(found * sign, turns, rtol=0, atol=8 * np.finfo(dtype).eps)
+    quaternions = operators.quaternion_of(quaternion_matrix(turns))
+    assert quaternions.dtype == dtype
+    sign = np.sign(np.sum(quaternions * turns, axis=1, keepdims=True))
+    np.testing.assert_allclose(quaternions * sign, turns, rtol=0, atol=8 * np.finfo(dtype).eps)
 
 
 def test_wrench_is_the_transpose_of_the_adjoint() -> None:
@@ -115,15 +115,15 @@ def test_wrench_is_the_transpose_of_the_adjoint() -> None:
     back = transposed(R)
     f = np.random.default_rng(1).normal(size=(1, 5, 6))
     zero = np.zeros_like(f)
-    *_, found = operators.wrench.combine((back, -times(back, p), zero), (back, p, f))
-    np.testing.assert_allclose(found, times(transposed(at.X), f), atol=1e-14)
+    *_, wrench = operators.wrench.combine((back, -times(back, p), zero), (back, p, f))
+    np.testing.assert_allclose(wrench, times(transposed(at.X), f), atol=1e-14)
 
 
 def test_equation_15_is_linear_in_products_of_velocities() -> None:
     chain = random_chain(6, 2, joints="helical", inertias="arm")
     at = state_of(chain, random_state(chain, 1).q)
     rng = np.random.default_rng(1)
-    V, acc, vel, own = rng.normal(size=(4, 1, 6, 6))
+    V, acc, vel, acceleration = rng.normal(size=(4, 1, 6, 6))
 
     def column(V: Array, Vdot: Array, force: Array) -> Array:
         w, v = V[..., :3], V[..., 3:]
@@ -133,12 +133,12 @@ def test_equation_15_is_linear_in_products_of_velocities() -> None:
 
     A = quadratic_matrix(at.X, acc, vel, at.I)
     new = times(at.X, V) + vel
-    # V x S qd, of the parent's V: what is along S qd itself is none.
+    # V x S qd with the parent's V: the part along S qd vanishes.
     drift = cross_motions(times(at.X, V), vel)
-    Vdot = times(at.X, own) + acc + drift
+    Vdot = times(at.X, acceleration) + acc + drift
     force = times(at.I, Vdot) + cross_force(new, times(at.I, new))
-    found = times(A, column(V, own, rng.normal(size=(1, 6, 6))))
-    np.testing.assert_allclose(found, column(new, Vdot, force), atol=1e-12)
+    combined = times(A, column(V, acceleration, rng.normal(size=(1, 6, 6))))
+    np.testing.assert_allclose(combined, column(new, Vdot, force), atol=1e-12)
     assert np.linalg.matrix_rank(A[0, 0]) == 22
 
 
@@ -155,5 +155,5 @@ def test_equation_15_refuses_inertias_of_no_rigid_body() -> None:
     at = state_of(chain, np.zeros(chain.nq))
     heavy = at.I + np.diag([0.0, 0, 0, 1.0, 0, 0])
     zero = np.zeros((1, 2, 6))
-    with pytest.raises(DynamicsError, match="differs by 1 from those of rigid bodies"):
+    with pytest.raises(DynamicsError, match="differs by 1 from that of a rigid body"):
         quadratic_matrix(at.X, zero, zero, heavy)

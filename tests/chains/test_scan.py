@@ -1,4 +1,4 @@
-"""Scans by every method: what they combine, in which order, and in how many levels."""
+"""Scans by every method: combined elements, their order, and the number of levels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 16, 31, 33, 100]
 
 
 def joined(newer: Elements, older: Elements) -> Elements:
-    """Stretches first..last of places; those that do not follow each other, or swapped, are -99."""
+    """Combine intervals first..last; intervals that are not adjacent, or swapped, give -99."""
     first, last = older[0], newer[1]
     follows = np.where(newer[2] > 0, newer[0] == older[1] + 1, newer[0] == older[1] - 1)
     empty_new, empty_old = newer[2] == 0, older[2] == 0
@@ -69,18 +69,18 @@ def test_operands_in_the_wrong_order_are_noticed(method: str) -> None:
 def test_arguments_stay_and_results_have_their_type(method: str) -> None:
     x = np.arange(6, dtype=np.float32).reshape(1, 6)
     before = x.copy()
-    found = scan(SUM, x, method)
+    sums = scan(SUM, x, method)
     np.testing.assert_array_equal(x, before)
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, [[0, 1, 3, 6, 10, 15]])
-    np.testing.assert_array_equal(scan(SUM, x.T, method, axis=0).T, found)
+    assert sums.dtype == np.float32
+    np.testing.assert_array_equal(sums, [[0, 1, 3, 6, 10, 15]])
+    np.testing.assert_array_equal(scan(SUM, x.T, method, axis=0).T, sums)
 
 
 def counted(method: str, n: int, *, exclusive: bool = False) -> Count:
     count = Count()
-    found = scan(SUM, np.ones((1, n)), method, count, exclusive=exclusive)
+    sums = scan(SUM, np.ones((1, n)), method, count, exclusive=exclusive)
     expected = np.arange(n) if exclusive else np.arange(1, n + 1)
-    np.testing.assert_array_equal(found[0], expected)
+    np.testing.assert_array_equal(sums[0], expected)
     return count
 
 
@@ -106,12 +106,12 @@ def test_matrices_are_multiplied_from_the_left() -> None:
     rng = np.random.default_rng(1)
     A = rng.normal(size=(3, 11, 4, 4))
     product = Operator(lambda a, b: (a[0] @ b[0],), _eyes)
-    last = reduce(lambda done, i: A[:, i] @ done, range(1, 11), A[:, 0])
-    back = reduce(lambda done, i: A[:, i] @ done, range(9, -1, -1), A[:, 10])
+    last = reduce(lambda product_, i: A[:, i] @ product_, range(1, 11), A[:, 0])
+    back = reduce(lambda product_, i: A[:, i] @ product_, range(9, -1, -1), A[:, 10])
     for method in METHODS:
         np.testing.assert_allclose(scan(product, A, method)[:, -1], last, rtol=1e-12)
-        found = scan(product, A, method, from_tip=True)
-        np.testing.assert_allclose(found[:, 0], back, rtol=1e-12)
+        products = scan(product, A, method, from_tip=True)
+        np.testing.assert_allclose(products[:, 0], back, rtol=1e-12)
 
 
 def _eyes(like: Elements) -> tuple[Array]:
@@ -119,11 +119,11 @@ def _eyes(like: Elements) -> tuple[Array]:
 
 
 def test_scans_of_what_is_no_line_of_elements_are_refused() -> None:
-    one = np.ones((1, 3))
+    ones = np.ones((1, 3))
     for message, arguments in {
-        "choose one of 'sequential'": (one, "fast"),
+        "choose one of 'sequential'": (ones, "fast"),
         "one element or more": (np.ones((1, 0)), "blelloch"),
-        "same batch and length": ((one, np.ones((1, 4))), "blelloch"),
+        "same batch and length": ((ones, np.ones((1, 4))), "blelloch"),
         "pass one or more": ((), "blelloch"),
     }.items():
         with pytest.raises(DynamicsError, match=message):

@@ -1,4 +1,4 @@
-"""Block tridiagonal solvers: right results, levels counted, and what the text has wrong is seen."""
+"""Block tridiagonal solvers: results, levels, and errors of the text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Levels(Count):
 
 
 def system(n: int, k: int, seed: int, batch: int = 2) -> tuple[Array, Array, Array]:
-    """D, U and R of a positive definite matrix whose blocks beside the diagonal count."""
+    """Return D, U and R of a positive definite matrix with significant off-diagonal blocks."""
     rng = np.random.default_rng(seed)
     D = rng.normal(size=(batch, n, k, k))
     D = D @ np.swapaxes(D, -1, -2) / k + 3 * np.eye(k)
@@ -58,19 +58,19 @@ def test_solutions_of_every_length(method: str, symmetric: bool) -> None:
             if not symmetric:
                 lower = np.random.default_rng(n).uniform(-1, 1, U.shape) / k
             exact = np.linalg.solve(dense(D, U, lower), R.reshape(2, n * k, 3)).reshape(R.shape)
-            found = solve_tridiagonal(D, U, R, method, lower=None if symmetric else lower)
-            assert found.shape == R.shape
-            assert np.max(np.abs(found - exact)) < 1e-13 * max(1.0, np.max(np.abs(exact)))
+            solution = solve_tridiagonal(D, U, R, method, lower=None if symmetric else lower)
+            assert solution.shape == R.shape
+            assert np.max(np.abs(solution - exact)) < 1e-13 * max(1.0, np.max(np.abs(exact)))
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_later_right_hand_sides(method: str) -> None:
     D, U, R = system(13, 4, 1)
-    kept = diagonalise(D, U, method=method)
-    np.testing.assert_array_equal(kept.solve(R), solve_tridiagonal(D, U, R, method))
+    factors = diagonalise(D, U, method=method)
+    np.testing.assert_array_equal(factors.solve(R), solve_tridiagonal(D, U, R, method))
     more = np.random.default_rng(2).normal(size=(2, 13, 4, 7))
     np.testing.assert_allclose(
-        kept.solve(more)[..., 3:4], solve_tridiagonal(D, U, more[..., 3:4], method), atol=1e-14
+        factors.solve(more)[..., 3:4], solve_tridiagonal(D, U, more[..., 3:4], method), atol=1e-14
     )
 
 
@@ -78,10 +78,10 @@ def test_later_right_hand_sides(method: str) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.longdouble])
 def test_types_are_kept(method: str, dtype: type) -> None:
     D, U, R = (x.astype(dtype) for x in system(9, 3, 4))
-    found = solve_tridiagonal(D, U, R, method)
-    assert found.dtype == dtype
+    solution = solve_tridiagonal(D, U, R, method)
+    assert solution.dtype == dtype
     exact = solve_tridiagonal(*(x.astype(np.longdouble) for x in (D, U, R)), "ldl")
-    assert np.max(np.abs(found - exact)) < 20 * np.finfo(dtype).eps
+    assert np.max(np.abs(solution - exact)) < 20 * np.finfo(dtype).eps
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 7, 8, 9, 127, 128, 129, 1000, 1024])
@@ -97,14 +97,14 @@ def test_levels(n: int) -> None:
         diagonalise(D, U, method=method, count=matrix).solve(R, later)
         assert matrix.each == count.each[: matrix.levels] and matrix.solves == 0
         assert later == count
-    # Each row loses its two neighbours, if it has them.
+    # Each row eliminates its neighbours, up to two.
     count = Levels()
     solve_tridiagonal(D, U, R, "oee", count=count)
     assert count.each == [2 * (n - 2**j) for j in range(up)]
 
 
 def printed(D: Array, U: Array, R: Array, distances: list[int]) -> Array:
-    """Fijany 1993, eq. 90-93, row by row, with the distance of the neighbours at each level."""
+    """Solve by Fijany 1993, eq. 90-93, row by row, with the neighbours' distance at each level."""
     n, k = D.shape[1], D.shape[2]
     zero = np.zeros_like(D[:, 0])
     reach = n + max(distances, default=0)
@@ -135,19 +135,19 @@ def test_neighbours_are_at_a_distance_that_doubles(n: int) -> None:
     levels = (n - 1).bit_length()
     right = printed(D, U, R, [2**j for j in range(levels)])
     np.testing.assert_allclose(right, exact, atol=1e-13)
-    # As eq. 90-92 are printed: i +- 2 at every level.
+    # Eq. 90-92 as printed: i +- 2 at every level.
     assert np.max(np.abs(printed(D, U, R, [2] * levels) - exact)) > 1e-2
 
 
 def test_general_systems() -> None:
     rng = np.random.default_rng(1)
     A = rng.normal(size=(50, 6, 6))
-    A[0] = np.eye(6)[::-1]  # needs exchanges from the first pivot on
+    A[0] = np.eye(6)[::-1]  # needs row exchanges from the first pivot on
     x = rng.normal(size=(50, 6, 2))
     np.testing.assert_allclose(solve_general(A, A @ x), x, atol=1e-11)
     wide = A.astype(np.longdouble)
-    found = solve_general(wide, wide @ x)
-    assert found.dtype == np.longdouble and np.max(np.abs(found - x)) < 1e-15
+    solution = solve_general(wide, wide @ x)
+    assert solution.dtype == np.longdouble and np.max(np.abs(solution - x)) < 1e-15
     for bad in (np.zeros((2, 2)), np.full((2, 2), np.nan)):
         with pytest.raises(np.linalg.LinAlgError, match="pivot is zero"):
             solve_general(bad, np.ones((2, 1)))

@@ -158,8 +158,8 @@ def test_wrong_input_is_one_sentence_and_leaves_nothing(pinion: Pinion, tmp_path
     refused("two_link", needles=["robot and a function", "two_link"])
     refused("two_link", "rnea", "minv", needles=["two_link rnea minv"])
     refused("two_link", "rnea", "--name", "7up", needles=["'7up'"])
-    refused("two_link", "rnea", out="full", needles=["full' exists and is no empty folder"])
-    refused("two_link", "rnea", out="file", needles=["file' exists and is no empty folder"])
+    refused("two_link", "rnea", out="full", needles=["full' exists and is not an empty folder"])
+    refused("two_link", "rnea", out="file", needles=["file' exists and is not an empty folder"])
     refused("two_link", "rnea", out="file/out", needles=["file/out'", "give another one"])
     assert (tmp_path / "full/mine").read_text() == "mine"
     assert (tmp_path / "file").read_text() == "file"

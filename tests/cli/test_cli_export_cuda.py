@@ -20,7 +20,7 @@ def test_a_header_is_written_and_regenerated(pinion: Pinion, tmp_path: Path) -> 
     assert pinion(*command).code == 0
     assert header.read_bytes() == first
     header.write_bytes(first + b"// mine\n")
-    pinion(*command).refused("two_link_rnea.cuh' is not as Pinion wrote it", "hook", "--force")
+    pinion(*command).refused("two_link_rnea.cuh' differs from what Pinion wrote", "hook", "--force")
     assert header.read_bytes() == first + b"// mine\n"
     assert pinion(*command, "--force").code == 0
     assert header.read_bytes() == first

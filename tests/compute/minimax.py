@@ -21,14 +21,14 @@ from decimal import Decimal, localcontext
 import numpy as np
 
 DIGITS = 40
-POINTS = 200  # of the grid on which extrema are looked for
+POINTS = 200  # of the grid for extrema
 
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
     """Approximate `target` by the polynomial P: |weight(z) P(z) - target(z)| small on (0, end^2].
 
-    weight, target : functions of r = sqrt(z), both divided by what the error is relative to.
+    weight, target : functions of r = sqrt(z), both divided by the error's reference.
     end : the largest r.
     """
 
@@ -38,7 +38,7 @@ class Problem:
 
 
 def _series(r: Decimal, first: int) -> Decimal:
-    """sin r / r (first = 1) or cos r (first = 0) without the terms below r^4 or r^2.
+    """Return sin r / r (first = 1) or cos r (first = 0) without the terms below r^4 or r^2.
 
     That is: the sum over k >= 1 (sine), k >= 2 (cosine) of (-1)^k r^(2k) / (2k + first)!.
     """
@@ -54,9 +54,10 @@ def _series(r: Decimal, first: int) -> Decimal:
 
 
 def sine(end: Decimal, slack: int = 0) -> Problem:
-    """Of sin r = r + r^3 P(r^2) the relative error; it may be 1 + slack (r/end)^6 times as large.
+    """Return the problem of sin r = r + r^3 P(r^2) with relative error.
 
-    Slack is for a reduction that rounds r: that costs most where sin r is below a power of two and
+    The error may be 1 + slack (r/end)^6 times as large. Slack accounts for rounding of r in the
+    reduction, which costs most where sin r is below a power of two and
     r above, next to 1/8, 1/4 and 1/2, so the polynomial should be good there.
     """
 
@@ -69,12 +70,12 @@ def sine(end: Decimal, slack: int = 0) -> Problem:
 
 
 def cosine(end: Decimal) -> Problem:
-    """Of cos r = 1 - r^2/2 + r^4 P(r^2) the absolute error."""
+    """Return the problem of cos r = 1 - r^2/2 + r^4 P(r^2) with absolute error."""
     return Problem(weight=lambda r: r**4, target=lambda r: _series(r, 0), end=end)
 
 
 def evaluate(coefficients: Sequence[Decimal], z: Decimal) -> Decimal:
-    """A polynomial by Horner's rule, lowest coefficient first."""
+    """Evaluate a polynomial by Horner's rule, lowest coefficient first."""
     total = Decimal(0)
     for coefficient in reversed(coefficients):
         total = total * z + coefficient
@@ -82,13 +83,13 @@ def evaluate(coefficients: Sequence[Decimal], z: Decimal) -> Decimal:
 
 
 def _grid(end: Decimal) -> list[Decimal]:
-    """Points in (0, end], dense at both ends."""
+    """Return points in (0, end], dense at both ends."""
     steps = (Decimal(math.cos(math.pi * k / (2 * POINTS))) for k in range(POINTS))
     return sorted(end * step for step in steps)
 
 
 def error(problem: Problem, coefficients: Sequence[Decimal]) -> Decimal:
-    """The largest error of a polynomial over the grid."""
+    """Return the largest error of a polynomial over the grid."""
     with localcontext() as context:
         context.prec = DIGITS
         return max(
@@ -98,7 +99,7 @@ def error(problem: Problem, coefficients: Sequence[Decimal]) -> Decimal:
 
 
 def _solve(matrix: list[list[Decimal]], right: list[Decimal]) -> list[Decimal]:
-    """Gauss' elimination with pivoting."""
+    """Solve by Gaussian elimination with pivoting."""
     rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
     size = len(rows)
     for k in range(size):
@@ -112,7 +113,7 @@ def _solve(matrix: list[list[Decimal]], right: list[Decimal]) -> list[Decimal]:
 
 
 def remez(problem: Problem, count: int, fixed: Sequence[Decimal] = ()) -> list[Decimal]:
-    """The `count` coefficients of the best polynomial whose lowest ones are `fixed`."""
+    """Return the `count` coefficients of the best polynomial with `fixed` lowest ones."""
     with localcontext() as context:
         context.prec = DIGITS
         free = count - len(fixed)
@@ -124,16 +125,16 @@ def remez(problem: Problem, count: int, fixed: Sequence[Decimal] = ()) -> list[D
             problem.target(r) - w * evaluate(fixed, r * r)
             for r, w in zip(grid, weights, strict=True)
         ]
-        # Chebyshev's extrema are close enough to start from.
-        chosen = [round((POINTS - 1) * (k + 1) / (free + 1)) for k in range(free + 1)]
+        # Chebyshev's extrema are a good start.
+        nodes = [round((POINTS - 1) * (k + 1) / (free + 1)) for k in range(free + 1)]
         for _ in range(50):
             solution = _solve(
                 [
                     [weights[i] * grid[i] ** (2 * (len(fixed) + j)) for j in range(free)]
                     + [Decimal((-1) ** row)]
-                    for row, i in enumerate(chosen)
+                    for row, i in enumerate(nodes)
                 ],
-                [residuals[i] for i in chosen],
+                [residuals[i] for i in nodes],
             )
             coefficients = [*fixed, *solution[:-1]]
             errors = [
@@ -156,14 +157,14 @@ def remez(problem: Problem, count: int, fixed: Sequence[Decimal] = ()) -> list[D
                     f"The exchange found {len(extrema)} extrema where it needs {free + 1}; "
                     "start from other points."
                 )
-            if extrema == chosen:
+            if extrema == nodes:
                 break
-            chosen = extrema
+            nodes = extrema
         return coefficients
 
 
 def fit(problem: Problem, count: int, scalar: type[np.floating]) -> list[Decimal]:
-    """`count` coefficients that are exact in `scalar`, lowest first."""
+    """Return `count` coefficients that are exact in `scalar`, lowest first."""
     fixed: list[Decimal] = []
     for k in range(count):
         best = remez(problem, count, fixed)
@@ -171,7 +172,7 @@ def fit(problem: Problem, count: int, scalar: type[np.floating]) -> list[Decimal
     return fixed
 
 
-# What sincos.hpp uses. A float's r goes beyond pi/4, because 2/pi and the quotient are rounded: at
+# The cases of sincos.hpp. A float's r exceeds pi/4, because 2/pi and the quotient are rounded: at
 # the end of the range by 0.013.
 CASES: dict[str, tuple[Problem, int, type[np.floating]]] = {
     "sine float": (sine(Decimal("0.8"), slack=30), 3, np.float32),
@@ -182,7 +183,7 @@ CASES: dict[str, tuple[Problem, int, type[np.floating]]] = {
 
 
 def main() -> None:
-    """Print the coefficients and their errors, of the best polynomial and rounded."""
+    """Print the rounded coefficients, and their errors and those of the best polynomial."""
     for name, (problem, count, scalar) in CASES.items():
         best, rounded = remez(problem, count), fit(problem, count, scalar)
         print(f"{name}: error {error(problem, best):.3e}, rounded {error(problem, rounded):.3e}")

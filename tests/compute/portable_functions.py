@@ -1,4 +1,4 @@
-"""Functions of a user's own, in a module that another process can import."""
+"""User-defined functions in a module that another process can import."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pinion import api as pinion
     inputs={"x": pinion.array(sampling=pinion.uniform(-1.0, 1.0))}, outputs={"y": pinion.array()}
 )
 def cube_of_cube(x: Any) -> Any:
-    """x^9, which overflows float64 within float32's range."""
+    """Return x^9, which overflows float64 within float32's range."""
     cube = x * x * x
     return cube * cube * cube
 
@@ -22,5 +22,5 @@ def cube_of_cube(x: Any) -> Any:
     states={"total": pinion.state()},
 )
 def running_sum(x: Any, total: Any) -> dict[str, Any]:
-    """The sum of all requests so far."""
+    """Return the sum of all requests so far."""
     return {"y": total + x, "total": total + x}

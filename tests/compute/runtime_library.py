@@ -1,4 +1,4 @@
-"""The batch runtime with toy kernels, compiled and called through ctypes; arrays in any layout."""
+"""The batch runtime with toy kernels, called through ctypes, and arrays in any layout."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pinion.compute
+from pinion.compute.native import KernelStruct, View
 
 AOS, SOA, BLOCKS, ONE = range(4)
 LAYOUTS = {"aos": AOS, "soa": SOA, "blocks": BLOCKS}
@@ -29,46 +30,24 @@ INSTRUCTION_SETS = {
 }
 
 
-class ArrayStruct(ctypes.Structure):
-    _fields_ = (("name", ctypes.c_char_p), ("size", ctypes.c_uint32))
-
-
-class KernelStruct(ctypes.Structure):
-    _fields_ = (
-        ("abi", ctypes.c_uint32),
-        ("bytes", ctypes.c_uint32),
-        ("lanes", ctypes.c_uint32),
-        ("inputs", ctypes.c_uint32),
-        ("outputs", ctypes.c_uint32),
-        ("input", ctypes.POINTER(ArrayStruct)),
-        ("output", ctypes.POINTER(ArrayStruct)),
-        ("compute", ctypes.c_void_p),
-        ("isa", ctypes.c_char_p),
-    )
-
-
-class ViewStruct(ctypes.Structure):
-    _fields_ = (("data", ctypes.c_void_p), ("layout", ctypes.c_int32), ("stride", ctypes.c_int64))
-
-
 def instruction_sets() -> list[str]:
-    """Those that this machine has."""
+    """Return the instruction sets of this machine."""
     if platform.machine() in ("aarch64", "arm64"):
         return ["neon"]
     try:
         flags = Path("/proc/cpuinfo").read_text().split()
     except OSError:
         return ["portable"]
-    found = ["portable"]
+    names = ["portable"]
     if {"avx2", "fma"} <= set(flags):
-        found.append("avx2")
+        names.append("avx2")
     if {"avx512f", "avx512dq", "avx512vl", "avx512bw", "fma"} <= set(flags):
-        found.append("avx512")
-    return found
+        names.append("avx512")
+    return names
 
 
 def compiler() -> str | None:
-    """The system's C++ compiler, if there is one."""
+    """Return the system's C++ compiler, or None."""
     return next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
 
 
@@ -83,8 +62,8 @@ class Library:
         library.pinion_run.argtypes = (
             ctypes.POINTER(KernelStruct),
             ctypes.c_size_t,
-            ctypes.POINTER(ViewStruct),
-            ctypes.POINTER(ViewStruct),
+            ctypes.POINTER(View),
+            ctypes.POINTER(View),
             ctypes.c_uint,
         )
         library.lanes_of_last_call.restype = ctypes.POINTER(ctypes.c_double)
@@ -93,9 +72,9 @@ class Library:
         self.c = library
 
     def kernel(self, name: str, dtype: np.dtype) -> ctypes._Pointer[KernelStruct]:
-        """Either "sums" or "copies"."""
-        found: ctypes._Pointer[KernelStruct] = getattr(self.c, f"{name}_kernel")(dtype.itemsize)
-        return found
+        """Return the kernel "sums" or "copies"."""
+        kernel: ctypes._Pointer[KernelStruct] = getattr(self.c, f"{name}_kernel")(dtype.itemsize)
+        return kernel
 
     def run(
         self,
@@ -105,20 +84,20 @@ class Library:
         outputs: list[Placed],
         threads: int = 1,
     ) -> int:
-        """What pinion_run returns."""
+        """Return the result of pinion_run."""
         return int(
             self.c.pinion_run(
                 kernel,
                 n,
-                (ViewStruct * len(inputs))(*(a.view for a in inputs)),
-                (ViewStruct * len(outputs))(*(a.view for a in outputs)),
+                (View * len(inputs))(*(a.view for a in inputs)),
+                (View * len(outputs))(*(a.view for a in outputs)),
                 threads,
             )
         )
 
 
 def build(isa: str, folder: Path) -> Library:
-    """Compiles the runtime with the toy kernels; warnings are errors."""
+    """Compile the runtime with the toy kernels; warnings are errors."""
     command = compiler()
     assert command is not None
     path = folder / f"toys_{isa}.so"
@@ -130,12 +109,12 @@ def build(isa: str, folder: Path) -> Library:
 
 
 def whole(n: int) -> int:
-    """So many samples have the blocks of n."""
+    """Return the number of samples in the blocks of n."""
     return -(-n // BLOCK) * BLOCK
 
 
 def extent(layout: int, size: int, stride: int, n: int) -> int:
-    """How many elements an array spans."""
+    """Return the number of elements that an array spans."""
     if n == 0 or size == 0:
         return 0
     if layout == AOS:
@@ -149,8 +128,8 @@ def extent(layout: int, size: int, stride: int, n: int) -> int:
 class Placed:
     """An array at a place in memory.
 
-    memory : (bytes,) uint8, what lies around it
-    start : the byte where it begins
+    memory : (bytes,) uint8, the surrounding memory
+    start : its first byte
     """
 
     memory: NDArray[np.uint8]
@@ -162,12 +141,12 @@ class Placed:
     dtype: np.dtype
 
     @property
-    def view(self) -> ViewStruct:
-        """The same in C."""
-        return ViewStruct(self.memory.ctypes.data + self.start, self.layout, self.stride)
+    def view(self) -> View:
+        """Its `pinion_view`."""
+        return View(self.memory.ctypes.data + self.start, self.layout, self.stride)
 
     def elements(self, memory: NDArray[np.uint8]) -> np.ndarray:
-        """The elements in a memory like the own one: (n, size), or (blocks, size, 16)."""
+        """Return the elements in a memory of this layout: (n, size), or (blocks, size, 16)."""
         width = self.dtype.itemsize
         shape: tuple[int, ...] = (self.n, self.size)
         strides: tuple[int, ...] = {
@@ -181,7 +160,7 @@ class Placed:
         return np.ndarray(shape, self.dtype, memory, self.start, strides)
 
     def write(self, values: np.ndarray) -> None:
-        """Puts values, (n, size), where they belong."""
+        """Write values, (n, size)."""
         if self.layout == BLOCKS:
             padded = np.zeros((whole(self.n), self.size), self.dtype)
             padded[: self.n] = values
@@ -189,14 +168,14 @@ class Placed:
         self.elements(self.memory)[:] = values
 
     def read(self) -> np.ndarray:
-        """The values, (n, size)."""
-        found = self.elements(self.memory)
+        """Return the values, (n, size)."""
+        values = self.elements(self.memory)
         if self.layout == BLOCKS:
-            found = found.transpose(0, 2, 1).reshape(-1, self.size)[: self.n]
-        return found
+            values = values.transpose(0, 2, 1).reshape(-1, self.size)[: self.n]
+        return values
 
     def untouched(self, before: NDArray[np.uint8]) -> bool:
-        """Whether all around the array is as before, gaps between its rows included."""
+        """Return whether everything around the array is unchanged, including gaps between rows."""
         after = self.memory.copy()
         self.elements(after)[:] = self.elements(before)
         return bool(np.array_equal(after, before))

@@ -23,7 +23,7 @@ from tests.compute.runtime_library import (
     KernelStruct,
     Library,
     Placed,
-    ViewStruct,
+    View,
     build,
     compiler,
     extent,
@@ -36,7 +36,7 @@ SEED = 11
 SIZES = (1, 2, 3, 7, 12, 16, 17, 30, 49)
 COUNTS = (0, 1, 2, 7, 8, 15, 16, 17, 31, 33, 100, 4097)
 DTYPES = [pytest.param(np.dtype(d), id=d) for d in ("float32", "float64")]
-# A hang ends, sooner or later.
+# Seconds; ends a hang.
 LIMIT = 600
 
 DONE, BAD_KERNEL, BAD_VIEW = range(3)
@@ -54,24 +54,24 @@ def rng() -> np.random.Generator:
 
 
 def samples(n: int, size: int, dtype: np.dtype) -> np.ndarray:
-    """Every element tells its sample and its place: (n, size)."""
+    """Return (n, size) elements that identify their sample and place."""
     return (np.arange(n)[:, None] * 64 + np.arange(size) + 1).astype(dtype)
 
 
 def sums(inputs: list[np.ndarray]) -> list[np.ndarray]:
-    """What the kernel "sums" makes of arrays (n, size)."""
+    """Return the results of the kernel "sums" for arrays (n, size)."""
     return [2 * a - (np.arange(a.shape[1]) + 1).astype(a.dtype) * inputs[0] for a in inputs]
 
 
 def tight(layout: int, size: int, n: int) -> int:
-    """The stride of an array without gaps."""
+    """Return the stride of an array without gaps."""
     return size if layout == AOS else n
 
 
 def placed(
     layout: int, size: int, n: int, dtype: np.dtype, *, stride: int | None = None, offset: int = 0
 ) -> Placed:
-    """An array amid bytes with a pattern, `offset` elements behind a multiple of 64 bytes."""
+    """Return an array amid a pattern, `offset` elements after a multiple of 64 bytes."""
     stride = tight(layout, size, n) if stride is None else stride
     room = extent(layout, size, stride, n) * dtype.itemsize
     memory = np.full(room + 512, 0xA5, np.uint8)
@@ -87,7 +87,7 @@ def check_sums(
     outputs: list[Placed],
     threads: int,
 ) -> None:
-    """Runs the kernel "sums" and compares everything, what lies around outputs included."""
+    """Run the kernel "sums" and compare everything, including the memory around outputs."""
     values = [samples(n, a.size, dtype) for a in inputs]
     for a, value in zip(inputs, values, strict=True):
         if a.layout == ONE:
@@ -101,7 +101,7 @@ def check_sums(
 
 
 def in_child(work: Callable[[], object]) -> None:
-    """Does it in a fork of this process; a signal, an exception or a hang there is a failure."""
+    """Run in a fork of this process; a signal, an exception or a hang there is a failure."""
     child = os.fork()
     if child == 0:
         try:
@@ -145,7 +145,7 @@ def test_layouts_gaps_and_alignments_mix(
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_large_batches_leave_no_gap(library: Library, dtype: np.dtype) -> None:
-    # More than what makes outputs bypass the caches, on lines and off them, with a ragged end.
+    # Large enough that outputs bypass the caches, on lines and off them, with a ragged end.
     n = (17 << 20) // (2 * sum(SIZES) * dtype.itemsize) // 16 * 16 + 3
     for layout, stride, offset in (
         (AOS, None, 0),
@@ -173,8 +173,8 @@ def test_strides_of_inputs_are_free(library: Library) -> None:
         (turned, SOA, 0, np.repeat(source[:, :1], size, axis=1)),
     ):
         result = np.zeros((n, size), dtype)
-        x = ViewStruct(data.ctypes.data, layout, stride)
-        y = ViewStruct(result.ctypes.data, AOS, size)
+        x = View(data.ctypes.data, layout, stride)
+        y = View(result.ctypes.data, AOS, size)
         assert library.c.pinion_run(kernel, n, ctypes.byref(x), ctypes.byref(y), 1) == DONE
         np.testing.assert_array_equal(result, expected)
 
@@ -183,7 +183,7 @@ def test_strides_of_inputs_are_free(library: Library) -> None:
 def test_samples_travel_bit_for_bit(
     library: Library, dtype: np.dtype, rng: np.random.Generator
 ) -> None:
-    # Arrays too wide for the stack; all bits, those of NaNs too.
+    # Arrays too wide for the stack; all bits, including those of NaNs.
     kernel = library.kernel("copies", dtype)
     for n in (1, 5, 16, 23, 4097):
         for layout_in, layout_out in ((AOS, SOA), (SOA, AOS), (AOS, AOS), (BLOCKS, AOS)):
@@ -218,13 +218,13 @@ def test_lanes_behind_the_last_sample_repeat_it(library: Library, dtype: np.dtyp
             for a in inputs:
                 a.write(samples(n, a.size, dtype))
             assert library.run(kernel, n, inputs, outputs) == DONE
-            found = library.c.lanes_of_last_call()[:lanes]
+            lanes_of_call = library.c.lanes_of_last_call()[:lanes]
             first = (n - 1) // lanes * lanes
-            assert found == [64.0 * min(first + i, n - 1) + 1 for i in range(lanes)]
+            assert lanes_of_call == [64.0 * min(first + i, n - 1) + 1 for i in range(lanes)]
 
 
 def fenced(layout: int, size: int, n: int, dtype: np.dtype, *, at_end: bool) -> Placed:
-    """An array that ends right before, or begins right behind, a page that nobody may touch."""
+    """Return an array next to a page without access, after it or before it."""
     page = mmap.PAGESIZE
     stride = tight(layout, size, n)
     room = extent(layout, size, stride, n) * dtype.itemsize
@@ -260,7 +260,7 @@ def test_nothing_beside_arrays_is_touched(library: Library, dtype: np.dtype, at_
 
 @pytest.fixture
 def meeting(library: Library) -> Iterator[Callable[[int, int], int]]:
-    """Computes a batch in which so many threads have to meet; returns how many there were."""
+    """Return a function that computes a batch in which threads must meet, and counts them."""
 
     def meet(threads: int, crowd: int) -> int:
         dtype, n = np.dtype("float32"), 1003
@@ -286,7 +286,7 @@ def test_no_thread_computes_elsewhere_than_the_process_may(
     def pinned() -> None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         assert meeting(0, 1) == 1
-        # Threads that were asked for share the processor.
+        # Requested threads share the processor.
         assert meeting(2, 2) == 2
         masks = [os.sched_getaffinity(int(task)) for task in os.listdir("/proc/self/task")]
         assert masks == [os.sched_getaffinity(0)] * 2
@@ -308,7 +308,7 @@ def test_the_child_of_a_fork_has_a_pool_of_its_own(meeting: Callable[[int, int],
 def test_a_fork_amid_a_batch_leaves_the_child_a_pool(
     library: Library, meeting: Callable[[int, int], int]
 ) -> None:
-    # Two threads wait for a third one, which does not come, while the child is made.
+    # Two threads wait for a third one, which does not come, during the fork.
     library.c.expect_crowd(0)
     other = threading.Thread(target=meeting, args=(2, 3))
     other.start()
@@ -357,7 +357,7 @@ x, y = (Placed(m.view("u1"), 0, AOS, 301, 301, 1000, np.dtype("f4")) for m in me
 assert library.run(library.kernel("copies", x.dtype), 1000, [x], [y], 2) == 0
 print(library.c.count_threads())
 """
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
@@ -365,7 +365,7 @@ print(library.c.count_threads())
         cwd=Path(__file__).parents[2],
         check=True,
     )
-    assert done.stdout.split() == ["2"]
+    assert completed.stdout.split() == ["2"]
 
 
 def test_wrong_calls_are_refused(library: Library) -> None:
@@ -377,15 +377,15 @@ def test_wrong_calls_are_refused(library: Library) -> None:
         n: int = n,
         *,
         kernel: ctypes._Pointer[KernelStruct] = kernel,
-        x: ViewStruct = good.view,
-        y: ViewStruct = good.view,
+        x: View = good.view,
+        y: View = good.view,
     ) -> int:
         return int(library.c.pinion_run(kernel, n, ctypes.byref(x), ctypes.byref(y), 1))
 
-    def like(layout: int, stride: int) -> ViewStruct:
-        return ViewStruct(good.view.data, layout, stride)
+    def like(layout: int, stride: int) -> View:
+        return View(good.view.data, layout, stride)
 
-    assert answer(0, x=ViewStruct(None, AOS, 301), y=ViewStruct(None, AOS, 301)) == DONE
+    assert answer(0, x=View(None, AOS, 301), y=View(None, AOS, 301)) == DONE
     for change in ({"abi": 2}, {"bytes": 2}, {"lanes": 0}, {"lanes": 3}, {"lanes": 32}):
         other = KernelStruct.from_buffer_copy(kernel.contents)
         for name, value in change.items():
@@ -393,7 +393,7 @@ def test_wrong_calls_are_refused(library: Library) -> None:
         assert answer(kernel=ctypes.pointer(other)) == BAD_KERNEL
         assert answer(0, kernel=ctypes.pointer(other)) == BAD_KERNEL
     assert answer(kernel=ctypes.POINTER(KernelStruct)()) == BAD_KERNEL
-    for view in (like(4, 301), like(-1, 301), ViewStruct(None, AOS, 301)):
+    for view in (like(4, 301), like(-1, 301), View(None, AOS, 301)):
         assert answer(x=view) == BAD_VIEW
         assert answer(y=view) == BAD_VIEW
     assert answer(y=like(ONE, 0)) == BAD_VIEW

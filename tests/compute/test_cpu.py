@@ -1,4 +1,4 @@
-"""Compiled functions beside the float model, on every instruction set that this machine has."""
+"""Compiled functions compared with the float model, on every instruction set of this machine."""
 
 from __future__ import annotations
 
@@ -35,31 +35,25 @@ pytestmark = pytest.mark.skipif(
     reason="no C++ compiler on this machine",
 )
 
-SETS = [found.name for found in isa.available()]
+SETS = [instruction_set.name for instruction_set in isa.available()]
 
-# Of a block's largest element: float32 rounds some hundred times with 6e-8 each.
+# Relative to a block's largest element: float32 rounds some hundred times with 6e-8 each.
 TOLERANCE = {"float64": 1e-11, "float32": 3e-5}
-
-
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache for this module: nothing is found that an earlier run has compiled."""
-    return tmp_path_factory.mktemp("cache")
 
 
 def states(
     robot: str, row: Function, count: int, dtype: str, *, seed: int = 5
 ) -> dict[str, np.ndarray]:
-    drawn = sample(load(robot), row, count, distribution="reference", seed=seed)
-    return {name: values.astype(dtype) for name, values in drawn.items()}
+    samples = sample(load(robot), row, count, distribution="reference", seed=seed)
+    return {name: values.astype(dtype) for name, values in samples.items()}
 
 
-def largest_error(kernel: Kernel, result: Any, given: dict[str, np.ndarray]) -> float:
-    """Of all results, relative to the largest element of each; infinite where one is not finite."""
-    wide = {name: values.astype(np.float64) for name, values in given.items()}
-    wanted = kernel.function.evaluate(kernel.model, wide)
+def largest_error(kernel: Kernel, result: Any, inputs: dict[str, np.ndarray]) -> float:
+    """Return the largest error relative to each result's largest element; infinite for NaN."""
+    wide = {name: values.astype(np.float64) for name, values in inputs.items()}
+    expected = kernel.function.evaluate(kernel.model, wide)
     worst = 0.0
-    for name, values in wanted.items():
+    for name, values in expected.items():
         assert result[name].shape == values.shape and result[name].dtype == kernel.dtype
         if not np.isfinite(result[name]).all():
             return float("inf")
@@ -78,20 +72,20 @@ def largest_error(kernel: Kernel, result: Any, given: dict[str, np.ndarray]) -> 
     ),
 )
 def test_every_function_agrees_with_the_float_model(
-    name: str, dtype: str, using: str, kept: Path
+    name: str, dtype: str, using: str, cache_folder: Path
 ) -> None:
     row = function(name)
-    kernel = cpu.compile("two_link", row, dtype=dtype, isa=using, cache=kept)
-    given = states("two_link", row, 100, dtype)
-    assert largest_error(kernel, kernel(**given), given) <= TOLERANCE[dtype]
+    kernel = cpu.compile("two_link", row, dtype=dtype, isa=using, cache=cache_folder)
+    inputs = states("two_link", row, 100, dtype)
+    assert largest_error(kernel, kernel(**inputs), inputs) <= TOLERANCE[dtype]
 
 
-def test_a_floating_base_and_quaternions_are_compiled(kept: Path) -> None:
+def test_a_floating_base_and_quaternions_are_compiled(cache_folder: Path) -> None:
     robot, row = load("hyq", floating_base=True), function("aba")
-    kernel = cpu.compile(robot, row, cache=kept)
-    given = sample(robot, row, 50, distribution="reference", seed=8)
-    wide = {name: values.astype(np.float64) for name, values in given.items()}
-    # Of unit length in float64 too; the quaternion stands behind the three positions.
+    kernel = cpu.compile(robot, row, cache=cache_folder)
+    inputs = sample(robot, row, 50, distribution="reference", seed=8)
+    wide = {name: values.astype(np.float64) for name, values in inputs.items()}
+    # Of unit length in float64 too; the quaternion follows the three positions.
     wide["q"][:, 3:7] /= np.linalg.norm(wide["q"][:, 3:7], axis=1, keepdims=True)
     result = kernel(**wide)
     assert result.qdd.shape == (50, 18)
@@ -99,99 +93,99 @@ def test_a_floating_base_and_quaternions_are_compiled(kept: Path) -> None:
 
 
 @pytest.mark.parametrize("name", some(SETS, 1))
-def test_instruction_sets_agree(name: str, kept: Path) -> None:
+def test_instruction_sets_agree(name: str, cache_folder: Path) -> None:
     for dtype in ("float32", "float64"):
-        kernel = cpu.compile("iiwa14", "aba", dtype=dtype, isa=name, cache=kept)
+        kernel = cpu.compile("iiwa14", "aba", dtype=dtype, isa=name, cache=cache_folder)
         assert kernel.isa.name == name
-        told: bytes = KernelStruct.from_address(kernel.address).isa
-        assert told.decode() == name
-        given = states("iiwa14", kernel.function, 37, dtype)
-        assert largest_error(kernel, kernel(**given), given) <= TOLERANCE[dtype]
+        reported: bytes = KernelStruct.from_address(kernel.address).isa
+        assert reported.decode() == name
+        inputs = states("iiwa14", kernel.function, 37, dtype)
+        assert largest_error(kernel, kernel(**inputs), inputs) <= TOLERANCE[dtype]
 
 
-def test_sets_that_fuse_products_give_the_same_bits(kept: Path) -> None:
+def test_sets_that_fuse_products_give_the_same_bits(cache_folder: Path) -> None:
     fused = [name for name in SETS if name != "portable"]
     if len(fused) < 2:
         pytest.skip("this machine has no two instruction sets that fuse products")
     for dtype in ("float32", "float64"):
-        given = states("iiwa14", function("aba"), 37, dtype)
+        inputs = states("iiwa14", function("aba"), 37, dtype)
         first, *others = (
-            cpu.compile("iiwa14", "aba", dtype=dtype, isa=name, cache=kept)(**given).qdd
+            cpu.compile("iiwa14", "aba", dtype=dtype, isa=name, cache=cache_folder)(**inputs).qdd
             for name in fused
         )
         assert all(np.array_equal(first, other) for other in others)
 
 
-def test_a_gradient_in_every_layout_and_with_outputs_given(kept: Path) -> None:
+def test_a_gradient_in_every_layout_and_with_outputs_given(cache_folder: Path) -> None:
     row = function("fd_derivatives", outputs=["minv"])
-    given = states("iiwa14", row, 45, "float32")
-    kernel = cpu.compile("iiwa14", row, dtype="float32", cache=kept)
-    result = kernel(**given)
-    assert largest_error(kernel, result, given) <= TOLERANCE["float32"]
+    inputs = states("iiwa14", row, 45, "float32")
+    kernel = cpu.compile("iiwa14", row, dtype="float32", cache=cache_folder)
+    result = kernel(**inputs)
+    assert largest_error(kernel, result, inputs) <= TOLERANCE["float32"]
     assert not result.saturated.any() and result.cycles is None
 
     out = {a.name: np.full((45, *a.shape), np.nan, np.float32) for a in kernel.results}
-    again = kernel(out=out, **given)
+    again = kernel(out=out, **inputs)
     for name in result.names:
         assert again[name] is out[name] and np.array_equal(out[name], result[name])
 
-    blocks = cpu.compile("iiwa14", row, dtype="float32", layout="blocks", cache=kept)
-    found = blocks(**{name: to_blocks(values) for name, values in given.items()})
-    rows = cpu.compile("iiwa14", row, dtype="float32", layout="soa", cache=kept)
-    turned = rows(**{name: np.moveaxis(values, 0, -1) for name, values in given.items()})
+    blocks = cpu.compile("iiwa14", row, dtype="float32", layout="blocks", cache=cache_folder)
+    blocked = blocks(**{name: to_blocks(values) for name, values in inputs.items()})
+    rows = cpu.compile("iiwa14", row, dtype="float32", layout="soa", cache=cache_folder)
+    turned = rows(**{name: np.moveaxis(values, 0, -1) for name, values in inputs.items()})
     for name in result.names:
-        assert np.array_equal(from_blocks(found[name], 45), result[name])
+        assert np.array_equal(from_blocks(blocked[name], 45), result[name])
         assert np.array_equal(np.moveaxis(turned[name], -1, 0), result[name])
 
 
 @pytest.fixture(scope="module")
-def arm(kept: Path) -> Kernel:
-    return cpu.compile("iiwa14", "rnea", cache=kept)
+def arm(cache_folder: Path) -> Kernel:
+    return cpu.compile("iiwa14", "rnea", cache=cache_folder)
 
 
 def test_any_number_of_samples_gives_the_same_bits(arm: Kernel) -> None:
-    given = states("iiwa14", arm.function, 300, "float64")
-    whole = arm(**given).tau
+    inputs = states("iiwa14", arm.function, 300, "float64")
+    whole = arm(**inputs).tau
     for count in (0, 1, 2, 7, 15, 16, 17, 33, 299):
-        part = arm(**{name: values[:count] for name, values in given.items()})
+        part = arm(**{name: values[:count] for name, values in inputs.items()})
         assert part.tau.shape == (count, 7) and np.array_equal(part.tau, whole[:count])
         assert part.saturated.shape == (count,)
-    single = arm(**{name: values[3] for name, values in given.items()})
+    single = arm(**{name: values[3] for name, values in inputs.items()})
     assert single.tau.shape == (7,) and np.array_equal(single.tau, whole[3])
     assert single.saturated.shape == ()
-    shared = arm(q=given["q"][3], qd=given["qd"], qdd=given["qdd"]).tau
-    each = arm(q=np.tile(given["q"][3], (300, 1)), qd=given["qd"], qdd=given["qdd"]).tau
+    shared = arm(q=inputs["q"][3], qd=inputs["qd"], qdd=inputs["qdd"]).tau
+    each = arm(q=np.tile(inputs["q"][3], (300, 1)), qd=inputs["qd"], qdd=inputs["qdd"]).tau
     assert np.array_equal(shared, each)
 
 
 def test_the_quick_call_and_the_checked_one_give_the_same(arm: Kernel) -> None:
     assert arm.run != arm._compute, "Python's headers are missing, or the quick call was not made"
-    given = states("iiwa14", arm.function, 50, "float64")
-    assert np.array_equal(arm.run(**given).tau, arm._compute(**given).tau)
-    turned = {name: np.asfortranarray(values) for name, values in given.items()}
-    assert np.array_equal(arm(**turned).tau, arm(**given).tau)
-    lists = {name: values[0].tolist() for name, values in given.items()}
-    assert np.array_equal(arm(**lists).tau, arm(**given).tau[0])
+    inputs = states("iiwa14", arm.function, 50, "float64")
+    assert np.array_equal(arm.run(**inputs).tau, arm._compute(**inputs).tau)
+    turned = {name: np.asfortranarray(values) for name, values in inputs.items()}
+    assert np.array_equal(arm(**turned).tau, arm(**inputs).tau)
+    lists = {name: values[0].tolist() for name, values in inputs.items()}
+    assert np.array_equal(arm(**lists).tau, arm(**inputs).tau[0])
     raw = np.zeros(50 * 7 * 8 + 1, dtype=np.uint8)[1:]
     odd = raw.view(np.float64).reshape(50, 7)
-    odd[...] = given["q"]
+    odd[...] = inputs["q"]
     assert not odd.flags.aligned
-    assert np.array_equal(arm(**(given | {"q": odd})).tau, arm(**given).tau)
+    assert np.array_equal(arm(**(inputs | {"q": odd})).tau, arm(**inputs).tau)
 
 
-def test_what_is_not_finite_stays_in_its_sample(kept: Path) -> None:
+def test_what_is_not_finite_stays_in_its_sample(cache_folder: Path) -> None:
     for dtype in ("float32", "float64"):
-        kernel = cpu.compile("iiwa14", "rnea", dtype=dtype, cache=kept)
-        given = states("iiwa14", kernel.function, 40, dtype)
-        clean = kernel(**given).tau
+        kernel = cpu.compile("iiwa14", "rnea", dtype=dtype, cache=cache_folder)
+        inputs = states("iiwa14", kernel.function, 40, dtype)
+        clean = kernel(**inputs).tau
         for name, value in (("q", np.inf), ("qd", np.nan), ("q", 1e7), ("qdd", -np.inf)):
-            broken = {k: v.copy() for k, v in given.items()}
+            broken = {k: v.copy() for k, v in inputs.items()}
             broken[name][21, 2] = value
-            found = kernel(**broken).tau
+            tau = kernel(**broken).tau
             others = np.arange(40) != 21
-            assert np.array_equal(found[others], clean[others])
-            assert np.isfinite(found[21]).all() == np.isfinite(value)
-            assert np.isnan(found[21]).any() or np.isfinite(value)
+            assert np.array_equal(tau[others], clean[others])
+            assert np.isfinite(tau[21]).all() == np.isfinite(value)
+            assert np.isnan(tau[21]).any() or np.isfinite(value)
 
 
 REFUSED = [
@@ -205,14 +199,14 @@ REFUSED = [
 
 @pytest.mark.parametrize(("change", "message"), REFUSED)
 def test_wrong_inputs_are_named(arm: Kernel, change: dict[str, Any], message: str) -> None:
-    given: dict[str, Any] = {name: np.zeros((3, 7)) for name in ("q", "qd", "qdd")} | change
-    given = {name: values for name, values in given.items() if values is not None}
+    requests: dict[str, Any] = {name: np.zeros((3, 7)) for name in ("q", "qd", "qdd")} | change
+    requests = {name: values for name, values in requests.items() if values is not None}
     with pytest.raises(InputError, match=message):
-        arm(**given)
+        arm(**requests)
 
 
 def test_wrong_outputs_are_named(arm: Kernel) -> None:
-    given = {name: np.zeros((3, 7)) for name in ("q", "qd", "qdd")}
+    inputs = {name: np.zeros((3, 7)) for name in ("q", "qd", "qdd")}
     frozen = np.zeros((3, 7))
     frozen.flags.writeable = False
     wrong: list[tuple[Any, str]] = [
@@ -220,48 +214,51 @@ def test_wrong_outputs_are_named(arm: Kernel) -> None:
         ({"tau": np.zeros((3, 7), np.float32)}, "must be float64"),
         ({"tau": frozen}, "is read-only"),
         ({"tau": np.zeros((6, 7))[::2]}, "contiguous and aligned"),
-        ({"tau": given["q"]}, "overlaps an input"),
+        ({"tau": inputs["q"]}, "overlaps an input"),
         ({"tau": np.zeros((3, 7)), "qdd": np.zeros((3, 7))}, "no result 'qdd'"),
         ({}, "no array for the result 'tau'"),
-        (np.zeros((3, 7)), "'out' is a mapping .* such as {\"tau\": ...}, and not of .* ndarray"),
+        (
+            np.zeros((3, 7)),
+            "'out' must be a mapping .* such as {\"tau\": ...}, not of type ndarray",
+        ),
     ]
     for out, message in wrong:
         with pytest.raises(InputError, match=message):
-            arm(out=out, **given)
+            arm(out=out, **inputs)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.dtype("float32"), "f4"])
-def test_a_dtype_is_whatever_numpy_takes_for_one(dtype: DTypeLike, kept: Path) -> None:
-    kernel = cpu.compile("two_link", "rnea", dtype=dtype, threads=np.int64(1), cache=kept)  # type: ignore[arg-type]  # a whole number all the same
+def test_a_dtype_is_whatever_numpy_takes_for_one(dtype: DTypeLike, cache_folder: Path) -> None:
+    kernel = cpu.compile("two_link", "rnea", dtype=dtype, threads=np.int64(1), cache=cache_folder)  # type: ignore[arg-type]  # a whole number all the same
     assert kernel.dtype == np.float32
-    single = cpu.compile("two_link", "rnea", dtype="float32", cache=kept)
-    given = {name: np.full((3, 2), 0.5) for name in ("q", "qd", "qdd")}
-    assert kernel(**given).tau.dtype == np.float32
-    assert np.array_equal(kernel(**given).tau, single(**given).tau)
+    single = cpu.compile("two_link", "rnea", dtype="float32", cache=cache_folder)
+    inputs = {name: np.full((3, 2), 0.5) for name in ("q", "qd", "qdd")}
+    assert kernel(**inputs).tau.dtype == np.float32
+    assert np.array_equal(kernel(**inputs).tau, single(**inputs).tau)
     assert cpu.source("two_link", "rnea", dtype=dtype) == cpu.source(
         "two_link", "rnea", dtype="float32"
     )
 
 
-def test_what_cannot_be_compiled_is_said_in_a_sentence(kept: Path) -> None:
-    with pytest.raises(ComputeError, match="no dtype 'float16'"):
-        cpu.compile("iiwa14", "rnea", dtype="float16", cache=kept)
-    with pytest.raises(InputError, match="no layout 'rows'"):
-        cpu.compile("iiwa14", "rnea", layout="rows", cache=kept)
-    with pytest.raises(ComputeError, match="no instruction set 'sse9'"):
-        cpu.compile("iiwa14", "rnea", isa="sse9", cache=kept)
+def test_what_cannot_be_compiled_is_said_in_a_sentence(cache_folder: Path) -> None:
+    with pytest.raises(ComputeError, match="Unknown dtype 'float16'"):
+        cpu.compile("iiwa14", "rnea", dtype="float16", cache=cache_folder)
+    with pytest.raises(InputError, match="Unknown layout 'rows'"):
+        cpu.compile("iiwa14", "rnea", layout="rows", cache=cache_folder)
+    with pytest.raises(ComputeError, match="Unknown instruction set 'sse9'"):
+        cpu.compile("iiwa14", "rnea", isa="sse9", cache=cache_folder)
     nothing: Any = None
-    with pytest.raises(ComputeError, match="no dtype 'None'"):
-        cpu.compile("iiwa14", "rnea", dtype=nothing, cache=kept)
+    with pytest.raises(ComputeError, match="Unknown dtype 'None'"):
+        cpu.compile("iiwa14", "rnea", dtype=nothing, cache=cache_folder)
     for threads in (-1, "two", 1.5, None):
-        with pytest.raises(ComputeError, match=f"cannot use {threads!r} threads: give 0 for all"):
-            cpu.compile("iiwa14", "rnea", threads=cast(Any, threads), cache=kept)
+        with pytest.raises(ComputeError, match=f"0 for all processors, not {threads!r}"):
+            cpu.compile("iiwa14", "rnea", threads=cast(Any, threads), cache=cache_folder)
     with pytest.raises(InputError, match="no function 'dance'"):
-        cpu.compile("iiwa14", "dance", cache=kept)
+        cpu.compile("iiwa14", "dance", cache=cache_folder)
 
 
 def scaled(factor: float) -> Function:
-    """A function of one's own whose helper is changed from outside."""
+    """Return a user-defined function with a helper that depends on an argument."""
     return Function(
         name="power",
         doc="joint power, scaled",
@@ -276,49 +273,51 @@ def scaled(factor: float) -> Function:
     )
 
 
-def test_a_function_of_ones_own_is_keyed_by_its_graph(kept: Path) -> None:
+def test_a_function_of_ones_own_is_keyed_by_its_graph(cache_folder: Path) -> None:
     qd, tau = np.arange(8.0).reshape(4, 2), np.ones((4, 2))
     for factor in (2.0, 3.0):
-        kernel = cpu.compile("two_link", scaled(factor), cache=kept)
-        found = kernel(qd=qd, tau=tau).power
-        assert found.shape == (4,) and np.array_equal(found, factor * qd.sum(axis=1))
+        kernel = cpu.compile("two_link", scaled(factor), cache=cache_folder)
+        power = kernel(qd=qd, tau=tau).power
+        assert power.shape == (4,) and np.array_equal(power, factor * qd.sum(axis=1))
     impostor = replace(scaled(5.0), name="rnea")
-    assert cpu.compile("two_link", impostor, cache=kept)(qd=qd[0], tau=tau[0]).power == 5.0
+    assert cpu.compile("two_link", impostor, cache=cache_folder)(qd=qd[0], tau=tau[0]).power == 5.0
 
 
 def test_a_built_in_row_is_found_compiled_without_being_traced(
-    kept: Path, monkeypatch: pytest.MonkeyPatch
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = {"q": [0.1, 0.2], "qd": [0, 0], "qdd": [0, 0]}
-    wanted = cpu.compile("two_link", "rnea", cache=kept)(**given).tau
+    inputs = {"q": [0.1, 0.2], "qd": [0, 0], "qdd": [0, 0]}
+    expected = cpu.compile("two_link", "rnea", cache=cache_folder)(**inputs).tau
 
     def refuse(*args: Any, **options: Any) -> None:
         raise AssertionError("traced")
 
     monkeypatch.setattr(Function, "trace", refuse)
-    assert np.array_equal(cpu.compile("two_link", "rnea", cache=kept)(**given).tau, wanted)
+    assert np.array_equal(
+        cpu.compile("two_link", "rnea", cache=cache_folder)(**inputs).tau, expected
+    )
     with pytest.raises(AssertionError, match="traced"):
-        cpu.compile("two_link", "rnea", derivatives="composite", cache=kept / "other")
+        cpu.compile("two_link", "rnea", derivatives="composite", cache=cache_folder / "other")
 
 
 def test_compiling_is_told_once(tmp_path: Path) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     for device, lines in (("cpu", 1), ("cpu", 1), ("float", 1)):
         options: dict[str, Any] = {} if device == "float" else {"cache": tmp_path}
-        backend("two_link", "gravity", device=device, progress=Progress(told.append), **options)
-        assert len(told) == lines
-    assert told[0].startswith("Compiling gravity of two_link for ")
+        backend("two_link", "gravity", device=device, progress=Progress(messages.append), **options)
+        assert len(messages) == lines
+    assert messages[0].startswith("Compiling gravity of two_link for ")
 
 
-def test_threads_share_a_kernel_and_a_fork_goes_on(kept: Path) -> None:
-    kernel = cpu.compile("two_link", "rnea", dtype="float32", cache=kept)
-    given = states("two_link", kernel.function, 20_000, "float32")
-    wanted = kernel(**given).tau
+def test_threads_share_a_kernel_and_a_fork_goes_on(cache_folder: Path) -> None:
+    kernel = cpu.compile("two_link", "rnea", dtype="float32", cache=cache_folder)
+    inputs = states("two_link", kernel.function, 20_000, "float32")
+    expected = kernel(**inputs).tau
     wrong: list[int] = []
 
     def work(k: int) -> None:
         for _ in range(5):
-            if not np.array_equal(kernel(**given).tau, wanted):
+            if not np.array_equal(kernel(**inputs).tau, expected):
                 wrong.append(k)
 
     workers = [threading.Thread(target=work, args=(k,)) for k in range(4)]
@@ -329,47 +328,50 @@ def test_threads_share_a_kernel_and_a_fork_goes_on(kept: Path) -> None:
     assert not wrong and not any(worker.is_alive() for worker in workers)
     child = os.fork()
     if child == 0:  # the pool has started in the parent
-        os._exit(0 if np.array_equal(kernel(**given).tau, wanted) else 3)
+        os._exit(0 if np.array_equal(kernel(**inputs).tau, expected) else 3)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_the_front_has_the_cpu_beside_the_float_model(
-    kept: Path, monkeypatch: pytest.MonkeyPatch
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = states("two_link", function("aba"), 10, "float64")
+    inputs = states("two_link", function("aba"), 10, "float64")
     with (
-        backend("two_link", "aba", device="cpu", cache=kept) as fast,
+        backend("two_link", "aba", device="cpu", cache=cache_folder) as fast,
         backend("two_link", "aba", device="float") as slow,
     ):
-        one, other = fast.run(**given), slow(**given)
-        assert one.names == other.names and one.saturated.shape == other.saturated.shape
-        # The float model takes what a card would get: float32.
-        assert np.allclose(one.qdd, other.qdd, rtol=1e-4)
-        broken = {name: values.copy() for name, values in given.items()}
+        fast_result, other = fast.run(**inputs), slow(**inputs)
+        assert (
+            fast_result.names == other.names
+            and fast_result.saturated.shape == other.saturated.shape
+        )
+        # The float model takes float32, as a card does.
+        assert np.allclose(fast_result.qdd, other.qdd, rtol=1e-4)
+        broken = {name: values.copy() for name, values in inputs.items()}
         broken["qd"][7, 1] = np.nan
         for opened in (fast, slow):
             with pytest.raises(InputError, match=r"'qd' at index \[7, 1\] is nan"):
                 opened.run(**broken)
     with pytest.raises(InputError, match="'cpu' has no option 'ii'; it has dtype"):
         backend("two_link", "aba", device="cpu", ii=2)
-    with pytest.raises(InputError, match="no address, and '3'"):
+    with pytest.raises(InputError, match="no address, but '3'"):
         backend("two_link", "aba", device="cpu:3")
 
 
 def test_a_c_program_uses_an_exported_function(tmp_path: Path) -> None:
     robot, row = load("two_link"), function("fd_derivatives")
-    made = export_library(robot, row, tmp_path / "lib", name="arm")
-    assert {"include/arm.h", "lib/libarm.so", "lib/pkgconfig/arm.pc"} <= set(made["files"])
+    record = export_library(robot, row, tmp_path / "lib", name="arm")
+    assert {"include/arm.h", "lib/libarm.so", "lib/pkgconfig/arm.pc"} <= set(record["files"])
     folder = tmp_path / "lib"
     compiler = shutil.which("cc") or shutil.which("gcc") or "c++"
     command = [compiler, "-Wall", "-Wextra", "-Werror", "example.c", "-Iinclude", "-Llib", "-larm"]
     subprocess.run([*command, "-Wl,-rpath,$ORIGIN/lib", "-o", "example"], cwd=folder, check=True)
-    said = subprocess.run([folder / "example"], capture_output=True, text=True, check=True)
-    name, *numbers = said.stdout.split()
+    completed = subprocess.run([folder / "example"], capture_output=True, text=True, check=True)
+    name, *numbers = completed.stdout.split()
     assert name == SETS[0]
     state = {b.name: np.array([[0.0, 0.1]]) for b in row.inputs}
-    wanted = row.evaluate(robot, state)["qdd"][0]
-    assert np.allclose([float(x) for x in numbers], wanted, rtol=1e-8)
+    expected = row.evaluate(robot, state)["qdd"][0]
+    assert np.allclose([float(x) for x in numbers], expected, rtol=1e-8)
 
     library = ctypes.CDLL(str(folder / "lib" / "libarm.so"))
     exported = subprocess.run(
@@ -381,8 +383,8 @@ def test_a_c_program_uses_an_exported_function(tmp_path: Path) -> None:
     names = {line.split()[-1] for line in exported.splitlines()}
     assert names == {"arm_f32", "arm_f64", "arm_blocks_f32", "arm_blocks_f64", "arm_isa"}
     assert library.arm_f64(ctypes.c_size_t(1), *([None] * 6), 1) == 2, "null pointers are refused"
-    with pytest.raises(ComputeError, match="no empty folder"):
+    with pytest.raises(ComputeError, match="not an empty folder"):
         export_library(robot, row, tmp_path / "lib", name="arm")
-    with pytest.raises(ComputeError, match="no name for a C library"):
+    with pytest.raises(ComputeError, match="not a valid name for a C library"):
         export_library(robot, row, tmp_path / "other", name="7up")
     assert not (tmp_path / "other").exists()

@@ -1,4 +1,4 @@
-"""Square roots, angles and tables in programs: of processors, and of a GPU's threads."""
+"""Square roots, angles and tables in programs for processors and for a GPU's threads."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ pytestmark = pytest.mark.skipif(
 
 BELL = Piecewise.fit(lambda x: math.exp(-x * x), -2.5, 3.25, error=1e-5)
 BENT = Piecewise.samples([-3.0, -1.0, 0.0, 2.0], [1.0, -0.5, 0.25, 2.0], error=1e-9)
-SETS = [found.name for found in isa.available()]
+SETS = [instruction_set.name for instruction_set in isa.available()]
 
 
 def planar(model: Model, x: Any, y: Any, *, region: Any) -> Sequence[Any]:
-    """A root of what may be below zero, an angle, and two tables."""
+    """Return a root of a number that may be negative, an angle, and the sum of two tables."""
     return sqrt(x), arctan2(y, x), look_up(BELL, x) + look_up(BENT, y)
 
 
@@ -45,8 +45,8 @@ PLANAR = Function(
 )
 
 
-def given(dtype: str) -> dict[str, np.ndarray]:
-    """Points all around, both axes, ends of segments, and next to nothing."""
+def points(dtype: str) -> dict[str, np.ndarray]:
+    """Return points in all directions, on both axes, at ends of segments, and near zero."""
     rng = np.random.default_rng(8)
     x, y = rng.uniform(-4, 4, (2, 3001))
     x[:40], y[40:80], y[80:90] = 0.0, 0.0, x[80:90]
@@ -64,12 +64,6 @@ def expected(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     }
 
 
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache for this module."""
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.mark.parametrize(
     ("using", "dtype"),
     [
@@ -80,13 +74,13 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for dtype in ("float32", "float64")
     ],
 )
-def test_every_instruction_set(using: str, dtype: str, kept: Path) -> None:
-    kernel = cpu.compile(load("pendulum"), PLANAR, dtype=dtype, isa=using, cache=kept)
-    arrays = given(dtype)
-    found, want = kernel(**arrays), expected(arrays)
+def test_every_instruction_set(using: str, dtype: str, cache_folder: Path) -> None:
+    kernel = cpu.compile(load("pendulum"), PLANAR, dtype=dtype, isa=using, cache=cache_folder)
+    arrays = points(dtype)
+    results, want = kernel(**arrays), expected(arrays)
     last = float(np.finfo(dtype).eps)
     for name, ulps in (("root", 1.0), ("angle", 3.0), ("sum", 8.0)):
-        wrong = np.abs(found[name] - want[name]).max() / last
+        wrong = np.abs(results[name] - want[name]).max() / last
         print(f"{name}: {wrong:.2f} last bits of numbers from 1 to 2")
         assert wrong <= ulps, name
     nothing = kernel(x=np.full(3, np.nan, dtype), y=np.ones(3, dtype))
@@ -95,9 +89,9 @@ def test_every_instruction_set(using: str, dtype: str, kept: Path) -> None:
 
 
 def test_threads_of_a_gpu_compute_the_same(tmp_path: Path) -> None:
-    model, arrays = load("pendulum"), given("float64")
+    model, arrays = load("pendulum"), points("float64")
     source = cuda.source(model, PLANAR, dtype="float64")
-    found = run_threads(
+    results = run_threads(
         source,
         on_host(source, tmp_path),
         inputs=[block.resolved(model) for block in PLANAR.inputs],
@@ -107,4 +101,4 @@ def test_threads_of_a_gpu_compute_the_same(tmp_path: Path) -> None:
         seed=1,
     )
     for name, want in expected(arrays).items():
-        np.testing.assert_allclose(found[name], want, rtol=1e-14, atol=1e-14)
+        np.testing.assert_allclose(results[name], want, rtol=1e-14, atol=1e-14)

@@ -1,4 +1,4 @@
-"""Gradients in PyTorch and JAX, where those are installed, and the examples that use them."""
+"""Gradients in PyTorch and JAX, if they are installed, and the examples that use them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.breadth import some
 
 @pytest.fixture(scope="module", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The user's cache is not for tests."""
+    """Keep tests out of the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
@@ -35,22 +35,22 @@ needs_jax = pytest.mark.skipif(
 
 @pytest.mark.parametrize("name", some(list(RULES), ("aba",)))
 def test_jacobians_are_slopes(name: str) -> None:
-    made = Differentiable("two_link", name)
+    differentiable = Differentiable("two_link", name)
     rng = np.random.default_rng(4)
     inputs = [rng.uniform(-1, 1, (5, 2)) for _ in range(3)]
-    value, jacobians = made.linear(*inputs)
-    assert np.allclose(value, made.value(*inputs), rtol=1e-12)
+    value, jacobians = differentiable.linear(*inputs)
+    assert np.allclose(value, differentiable.value(*inputs), rtol=1e-12)
     for k, jacobian in enumerate(jacobians):
         for column in range(2):
             ahead, behind = ([x.copy() for x in inputs] for _ in range(2))
             ahead[k][:, column] += 1e-6
             behind[k][:, column] -= 1e-6
-            slope = (made.value(*ahead) - made.value(*behind)) / 2e-6
+            slope = (differentiable.value(*ahead) - differentiable.value(*behind)) / 2e-6
             assert np.allclose(jacobian[:, :, column], slope, rtol=1e-5, atol=1e-6)
 
 
 def test_what_has_no_gradient_is_refused() -> None:
-    with pytest.raises(InputError, match="'minv' has no gradient here"):
+    with pytest.raises(InputError, match="'minv' has no gradient: choose"):
         Differentiable("two_link", "minv")
 
 
@@ -99,14 +99,14 @@ def test_jax_gives_the_kernel_and_its_gradient() -> None:
     from pinion.compute.frameworks.jax import dynamics
 
     call = dynamics("two_link", "aba", dtype="float32")
-    made = Differentiable("two_link", "aba", dtype="float32")
+    differentiable = Differentiable("two_link", "aba", dtype="float32")
     rng = np.random.default_rng(2)
     inputs = [rng.uniform(-1, 1, (6, 2)).astype(np.float32) for _ in range(3)]
-    value, (_, jacobians) = made.value(*inputs), made.linear(*inputs)
+    value, (_, jacobians) = differentiable.value(*inputs), differentiable.linear(*inputs)
     assert np.array_equal(jax.jit(call)(*inputs), value)
     assert np.array_equal(jax.vmap(call)(*inputs), value)
-    found = jax.grad(lambda *x: jnp.sum(call(*x)), argnums=(0, 1, 2))(*inputs)
-    for gradient, jacobian in zip(found, jacobians, strict=True):
+    gradients = jax.grad(lambda *x: jnp.sum(call(*x)), argnums=(0, 1, 2))(*inputs)
+    for gradient, jacobian in zip(gradients, jacobians, strict=True):
         assert np.allclose(gradient, jacobian.sum(axis=1), rtol=1e-5, atol=1e-5)
     with pytest.raises(InputError, match="has the shape"):
         call(inputs[0], inputs[1], inputs[2][:2])

@@ -1,6 +1,6 @@
 """JAX on a device: XLA's real calls, jitted, mapped and differentiated, of the C++ for GPUs.
 
-What does not run: CUDA's platform of XLA and the driver. Stream and scratch memory are those of
+XLA's CUDA platform and the driver do not run. Stream and scratch memory are those of
 ``tests/support/xla_device.cpp``; ``cuLaunchKernel`` is a function here, which runs the kernels on
 this processor. Takes 40 seconds.
 """
@@ -61,7 +61,7 @@ _Launch = ctypes.CFUNCTYPE(
 
 @dataclass
 class Loaded:
-    """A kernel as ``cuda-core`` gives it."""
+    """A kernel with the interface of ``cuda-core``."""
 
     handle: int
     name: str
@@ -74,9 +74,9 @@ class Driver(HostDevice):
 
     Members
     -------
-    started : of every launch the kernel's name, its blocks and the samples it was told.
-    answer : of the driver; 0 is success.
-    trouble : what went wrong in a launch, where an exception would be lost.
+    started : kernel name, blocks and samples of every launch.
+    answer : result of the driver; 0 is success.
+    trouble : errors in launches, where exceptions would be lost.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -85,7 +85,7 @@ class Driver(HostDevice):
         self.started: list[tuple[str, int, int]] = []
         self.answer = 0
         self.trouble: list[BaseException] = []
-        # Code that nobody holds is unloaded, as on a GPU.
+        # Unreferenced code is unloaded, as on a GPU.
         self._loaded: WeakValueDictionary[int, Loaded] = WeakValueDictionary()
         self._found: WeakValueDictionary[str, Loaded] = WeakValueDictionary()
         self._handles = itertools.count(0x7F00_0000_0000, 16)  # which need 64 bits
@@ -93,28 +93,28 @@ class Driver(HostDevice):
         self.address = ctypes.cast(self._launch, ctypes.c_void_p).value or 0
 
     def load(self, name: str, text: str) -> Any:
-        made = self._found.get(text)
-        if made is None:
+        module = self._found.get(text)
+        if module is None:
             compiled = super().load(name, text)[1]
             signature = re.search(rf"\bvoid\b[^;{{]*\b{name}\s*\(([^)]*)\)", text)
             assert signature is not None
-            made = Loaded(next(self._handles), name, signature[1].count(",") + 1, compiled)
-            self._found[text] = self._loaded[made.handle] = made
-        return made
+            module = Loaded(next(self._handles), name, signature[1].count(",") + 1, compiled)
+            self._found[text] = self._loaded[module.handle] = module
+        return module
 
     def _start(self, function: int, *rest: Any) -> int:
         try:
             *shape, shared, stream, places, extra = rest
-            found = self._loaded[function]
+            kernel = self._loaded[function]
             assert shape[1:3] == [1, 1] and shape[4:] == [1, 1] and not extra
             assert stream == STREAM
             values = [
                 ctypes.c_longlong(ctypes.c_longlong.from_address(places[k]).value)
-                for k in range(found.arguments)
+                for k in range(kernel.arguments)
             ]
-            self.started.append((found.name, shape[0], values[0].value))
+            self.started.append((kernel.name, shape[0], values[0].value))
             if not self.answer:
-                found.kernels.launch(found.name, shape[0], shape[3], shared, values, 1)
+                kernel.kernels.launch(kernel.name, shape[0], shape[3], shared, values, 1)
         except BaseException as error:
             self.trouble.append(error)
             return 1
@@ -123,7 +123,7 @@ class Driver(HostDevice):
 
 @dataclass
 class Player:
-    """A card for `dynamics`, its driver, and the library that XLA calls."""
+    """A card for `dynamics`, its driver, and the library called by XLA."""
 
     card: Card
     driver: Driver
@@ -164,14 +164,14 @@ def _no_trouble(player: Player) -> Iterator[None]:
     assert player.number("pinion_held").value == 0
 
 
-def drawn(*shape: int) -> list[np.ndarray]:
+def random_inputs(*shape: int) -> list[np.ndarray]:
     rng = np.random.default_rng(2)
     return [rng.uniform(-1, 1, shape).astype(np.float32) for _ in range(3)]
 
 
-def close(found: Any, right: Any) -> bool:
-    found, right = np.asarray(found), np.asarray(right)
-    return bool(found.shape == right.shape and np.max(np.abs(found - right)) <= 1e-4)
+def close(values: Any, right: Any) -> bool:
+    values, right = np.asarray(values), np.asarray(right)
+    return bool(values.shape == right.shape and np.max(np.abs(values - right)) <= 1e-4)
 
 
 @pytest.mark.parametrize("name", list(RULES))
@@ -179,22 +179,22 @@ def test_xla_queues_the_kernels(player: Player, name: str) -> None:
     call = dynamics("two_link", name, device=player.card)
     right = Differentiable("two_link", name, dtype="float32")
     for count in (CROSSOVER - 1, CROSSOVER, 300):
-        inputs = drawn(count, 2)
+        inputs = random_inputs(count, 2)
         value, (_, jacobians) = right.value(*inputs), right.linear(*inputs)
         player.driver.started.clear()
         assert close(jax.block_until_ready(call(*inputs)), value)
         ((started, blocks, samples),) = player.driver.started
         assert samples == count
-        # Small batches have a block a sample.
+        # Small batches use a block per sample.
         small = count < CROSSOVER
         assert started == (f"pinion_{name}" if small else name)
         assert blocks == (count if small else -(-count // 128))
         player.driver.started.clear()
         both = jax.jit(jax.value_and_grad(lambda *x: jnp.sum(call(*x)), argnums=(0, 1, 2)))
         total, pulled = jax.block_until_ready(both(*inputs))
-        # XLA may choose another order, and leaves out what nobody asks for.
-        assert sorted(made.removeprefix("pinion_") for made, _, _ in player.driver.started) == (
-            sorted(made for made, _ in RULES[name].kernels)
+        # XLA may choose another order, and omits unused results.
+        assert sorted(kernel.removeprefix("pinion_") for kernel, _, _ in player.driver.started) == (
+            sorted(kernel for kernel, _ in RULES[name].kernels)
         )
         assert abs(total - value.sum()) <= 1e-4 * count
         for gradient, jacobian in zip(pulled, jacobians, strict=True):
@@ -204,7 +204,7 @@ def test_xla_queues_the_kernels(player: Player, name: str) -> None:
 def test_mapped_and_without_samples(player: Player) -> None:
     call = dynamics("two_link", "aba", device=player.card)
     right = Differentiable("two_link", "aba", dtype="float32")
-    inputs = drawn(4, 3, 2)
+    inputs = random_inputs(4, 3, 2)
     value = right.value(*(x.reshape(12, 2) for x in inputs)).reshape(4, 3, 2)
     assert close(jax.vmap(call)(*inputs), value)
     assert close(jax.jit(jax.vmap(jax.vmap(call)))(*inputs), value)
@@ -225,13 +225,13 @@ def test_what_passes_between_kernels_is_the_memory_of_xla(
     monkeypatch.setattr(threads, "_ROOMS", {"float32": Room(plain=10, registers=8, slots=4)})
     call = dynamics("two_link", "aba", device=player.card)
     right = Differentiable("two_link", "aba", dtype="float32")
-    inputs = drawn(40, 2)
+    inputs = random_inputs(40, 2)
     before = player.number("pinion_taken").value
     gradient = jax.jit(jax.grad(lambda *x: jnp.sum(call(*x))))
-    found = jax.block_until_ready(gradient(*inputs))
+    result = jax.block_until_ready(gradient(*inputs))
     assert len(player.driver.started) == 3 and player.driver.used == 0
     assert player.number("pinion_taken").value - before == 64 * 14 * 4  # whole warps
-    assert close(found, right.linear(*inputs)[1][0].sum(axis=1))
+    assert close(result, right.linear(*inputs)[1][0].sum(axis=1))
     full = player.number("pinion_full")
     full.value = 1
     try:
@@ -244,7 +244,7 @@ def test_what_passes_between_kernels_is_the_memory_of_xla(
 
 def test_a_driver_that_refuses_is_an_error_with_its_number(player: Player) -> None:
     call = dynamics("two_link", "aba", device=player.card)
-    inputs = drawn(9, 2)
+    inputs = random_inputs(9, 2)
     player.driver.answer = 700
     try:
         with pytest.raises(Exception, match=r"did not start a kernel: CUDA error 700\."):
@@ -255,7 +255,7 @@ def test_a_driver_that_refuses_is_an_error_with_its_number(player: Player) -> No
 
 
 def test_executables_outlive_the_function(player: Player) -> None:
-    inputs = drawn(6, 1)
+    inputs = random_inputs(6, 1)
     call = dynamics("pendulum", "aba", device=player.card)
     value = call(*inputs)
     compiled = jax.jit(call).lower(*inputs).compile()
@@ -267,7 +267,7 @@ def test_executables_outlive_the_function(player: Player) -> None:
 
 def test_what_is_refused(player: Player) -> None:
     call = dynamics("two_link", "aba", device=player.card)
-    q, qd, tau = drawn(4, 2)
+    q, qd, tau = random_inputs(4, 2)
     with pytest.raises(InputError, match="'qd' has the dtype int32: give float32"):
         call(q, qd.astype(np.int32), tau)
     with pytest.raises(InputError, match="'tau' has the shape"):
@@ -278,7 +278,7 @@ def test_what_is_refused(player: Player) -> None:
     with pytest.raises(InputError, match=r"'q' is on the device '.*0': give arrays on a 'gpu'"):
         dynamics("two_link", "aba", device=away)(q, qd, tau)
     for name in ("gpu", "cuda:", "cuda:x", "cudaX", "cuda:-1"):
-        with pytest.raises(InputError, match=f"There is no device '{name}': give cpu, cuda or"):
+        with pytest.raises(InputError, match=f"Unknown device '{name}': use cpu, cuda or"):
             dynamics("two_link", "aba", device=name)
     assert player.driver.started == []
 
@@ -298,9 +298,9 @@ def test_the_call_for_gpus_compiles_and_is_known_to_xla(tmp_path: Path) -> None:
     first = front._registered("CUDA", "pinion_jax_cuda", files, None, tmp_path)
     # A second function registers the same call again.
     assert front._registered("CUDA", "pinion_jax_cuda", files, None, tmp_path) == first
-    asked: Callable[..., Any] = jax.jit(
+    jitted: Callable[..., Any] = jax.jit(
         lambda x: jax.ffi.ffi_call(first, jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
     )
-    # On a processor there is no call of this name.
+    # A processor has no call of this name.
     with pytest.raises(Exception, match=f"{first}"):
-        jax.block_until_ready(asked(jnp.zeros(3)))
+        jax.block_until_ready(jitted(jnp.zeros(3)))

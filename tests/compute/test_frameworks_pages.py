@@ -1,4 +1,4 @@
-"""Code on pages that needs PyTorch or JAX, where those are installed: tests/docs leaves it out."""
+"""Code on pages that needs PyTorch or JAX, which tests/docs omits."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _NEEDS = re.compile(r"pinion\.compute\.frameworks\.(torch|jax) import")
 
 
 def _found() -> dict[tuple[str, str], list[Block]]:
-    """The blocks by page and framework, in order, but those for a GPU."""
-    found: dict[tuple[str, str], list[Block]] = {}
+    """Return the blocks by page and framework, in order, except those for a GPU."""
+    programs: dict[tuple[str, str], list[Block]] = {}
     for path in sorted((ROOT / "docs").rglob("*.md")):
         for block in blocks(path.read_text("utf-8")):
             needs = _NEEDS.search(block.text)
             if block.language == "python" and needs and "cuda" not in block.text:
                 page = path.relative_to(ROOT).as_posix()
-                found.setdefault((page, needs[1]), []).append(block)
-    return found
+                programs.setdefault((page, needs[1]), []).append(block)
+    return programs
 
 
 FOUND = _found()
 
 
 def test_the_pages_that_speak_of_frameworks_are_here() -> None:
-    """A block that is indented instead of fenced would be left out in silence."""
+    """An indented block instead of a fenced one would be omitted silently."""
     assert set(FOUND) >= {
         ("docs/cpu.md", "torch"),
         ("docs/guides/torch-and-jax.md", "torch"),
@@ -49,5 +49,5 @@ def test_the_code_of_a_page_runs(
         pytest.skip(f"{framework} is not installed; `make test-frameworks` has it")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     name = page.replace("/", "_").replace(".md", "_md.py")
-    said = run(program(FOUND[page, framework]), name=name, folder=tmp_path)
-    assert not said, said
+    output = run(program(FOUND[page, framework]), name=name, folder=tmp_path)
+    assert not output, output

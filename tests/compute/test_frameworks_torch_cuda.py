@@ -1,7 +1,7 @@
-"""PyTorch on a device, which here is a processor that plays one.
+"""PyTorch on a device that is simulated by a processor.
 
-What does not run: PyTorch's own streams and allocator, and the driver. Memory that a test's kernels
-are still to use is kept by it, where on a GPU the order of the stream keeps it. Takes 20 seconds.
+PyTorch's own streams and allocator and the driver do not run. Tests keep memory that their kernels
+still use; on a GPU the order of the stream does that. Takes 20 seconds.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CPU = torch.device("cpu")
 
 
 class Player(HostDevice):
-    """A device that compiles a text once."""
+    """A device that compiles each text once."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -53,7 +53,7 @@ class Player(HostDevice):
 
 
 class AtOnce(HostStream):
-    """A stream whose work is done as soon as it is queued."""
+    """A stream that executes work immediately."""
 
     def launch(self, *args: Any) -> None:
         super().launch(*args)
@@ -61,7 +61,7 @@ class AtOnce(HostStream):
 
 
 class Handed:
-    """A tensor as a GPU's shows itself."""
+    """A tensor with the protocols of one on a GPU."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         assert not tensor.requires_grad
@@ -76,12 +76,12 @@ class Handed:
 
 
 class Played:
-    """A card, and what it was asked for.
+    """A card, and its calls.
 
     Members
     -------
     card : for `dynamics`.
-    queue : the stream that is PyTorch's current one.
+    queue : PyTorch's current stream.
     handed : every tensor that a kernel got.
     """
 
@@ -105,7 +105,7 @@ class Played:
         self.current -= 1
 
     def _stream(self) -> HostStream:
-        assert self.current == 1  # PyTorch is asked, and the kernel queued, on its device
+        assert self.current == 1  # called with its device current
         return self.queue
 
     def _hand(self, tensor: torch.Tensor) -> Handed:
@@ -115,7 +115,7 @@ class Played:
 
 @pytest.fixture(scope="module", autouse=True)
 def _alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A cache of this file; no measurement of crossovers; new memory is NaN."""
+    """Use a separate cache, no measurement of crossovers, and new memory of NaN."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setattr(kernels, "_fastest", lambda stream, run: 1.0)
@@ -130,38 +130,40 @@ def gpu(tmp_path_factory: pytest.TempPathFactory) -> Player:
     return Player(tmp_path_factory.mktemp("kernels"))
 
 
-def drawn(*shape: int, seed: int = 3, dtype: Any = torch.float64) -> list[torch.Tensor]:
+def random_inputs(*shape: int, seed: int = 3, dtype: Any = torch.float64) -> list[torch.Tensor]:
     torch.manual_seed(seed)
     return [(torch.rand(*shape) - 0.5).to(dtype) for _ in range(3)]
 
 
-def close(found: Any, right: Any, limit: float = 1e-12) -> bool:
-    found, right = np.asarray(found), np.asarray(right)
-    return bool(found.shape == right.shape and np.max(np.abs(found - right)) <= limit)
+def close(values: Any, right: Any, limit: float = 1e-12) -> bool:
+    values, right = np.asarray(values), np.asarray(right)
+    return bool(values.shape == right.shape and np.max(np.abs(values - right)) <= limit)
 
 
 @pytest.mark.parametrize("name", list(RULES))
 def test_a_value_and_its_gradient_wait_for_nothing(gpu: Player, name: str) -> None:
     played, right = Played(gpu), Differentiable("two_link", name)
     call = dynamics("two_link", name, device=played.card)
-    inputs = drawn(2, 3, 2)
+    inputs = random_inputs(2, 3, 2)
     flat = [x.reshape(6, 2).numpy() for x in inputs]
     gpu.launches.clear()
     plain = call(*inputs)
-    assert torch.isnan(plain).all()  # queued, and the call is back
+    assert torch.isnan(plain).all()  # queued, not yet executed
     played.queue.wait()
     assert close(plain, right.value(*flat).reshape(2, 3, 2))
     assert gpu.launches == [(name, 6)]
 
-    asked = [x.clone().requires_grad_(k != 1) for k, x in enumerate(inputs)]
+    leaves = [x.clone().requires_grad_(k != 1) for k, x in enumerate(inputs)]
     gpu.launches.clear()
-    value = call(*asked)
+    value = call(*leaves)
     assert torch.isnan(value).all() and gpu.used == 0
     played.queue.wait()
-    wanted, jacobians = right.linear(*flat)
-    assert close(value.detach(), wanted.reshape(2, 3, 2))
-    assert [made for made, _ in gpu.launches] == [made for made, _ in RULES[name].kernels]
-    # The Jacobians are kept where the kernel wrote them, those that are asked for.
+    expected, jacobians = right.linear(*flat)
+    assert close(value.detach(), expected.reshape(2, 3, 2))
+    assert [kernel for kernel, _ in gpu.launches] == [
+        launched for launched, _ in RULES[name].kernels
+    ]
+    # The needed Jacobians stay where the kernel wrote them.
     saved = value.grad_fn.saved_tensors
     assert saved[1] is None
     written = {tensor.data_ptr() for tensor in played.handed}
@@ -170,16 +172,16 @@ def test_a_value_and_its_gradient_wait_for_nothing(gpu: Player, name: str) -> No
     above = torch.rand(2, 3, 2, dtype=torch.float64)
     gpu.launches.clear()
     value.backward(above)
-    assert gpu.launches == [] and asked[1].grad is None
+    assert gpu.launches == [] and leaves[1].grad is None
     for k in (0, 2):
         product = np.einsum("ni,nij->nj", above.reshape(6, 2).numpy(), jacobians[k])
-        assert close(asked[k].grad, product.reshape(2, 3, 2))
+        assert close(leaves[k].grad, product.reshape(2, 3, 2))
 
 
 @pytest.mark.parametrize("name", list(RULES))
 def test_torch_checks_the_gradient_of_the_device(gpu: Player, name: str) -> None:
     call = dynamics("two_link", name, device=Played(gpu, kind=AtOnce).card)
-    assert torch.autograd.gradcheck(call, [x.requires_grad_() for x in drawn(3, 2)])
+    assert torch.autograd.gradcheck(call, [x.requires_grad_() for x in random_inputs(3, 2)])
 
 
 def test_slices_negatives_one_sample_and_none(gpu: Player) -> None:
@@ -188,13 +190,13 @@ def test_slices_negatives_one_sample_and_none(gpu: Player) -> None:
     wide = torch.rand(5, 4, dtype=torch.float64)
     negative = torch.view_as_complex(torch.rand(5, 2, 2, dtype=torch.float64)).conj().imag
     assert negative.is_neg()
-    given = [wide[:, :2], wide[:, 2:], negative]
+    tensors = [wide[:, :2], wide[:, 2:], negative]
     for device in (played.card, "cpu"):
-        found = dynamics("two_link", "aba", device=device)(*given)
-        assert close(found, right.value(*(x.resolve_neg().numpy() for x in given)))
-    one = [x[0] for x in given]
-    assert close(call(*one), right.value(*(x.resolve_neg().numpy() for x in one)))
-    none = call(*(x[:0].clone().requires_grad_() for x in given))
+        result = dynamics("two_link", "aba", device=device)(*tensors)
+        assert close(result, right.value(*(x.resolve_neg().numpy() for x in tensors)))
+    single = [x[0] for x in tensors]
+    assert close(call(*single), right.value(*(x.resolve_neg().numpy() for x in single)))
+    none = call(*(x[:0].clone().requires_grad_() for x in tensors))
     assert none.shape == (0, 2)
     none.sum().backward()
 
@@ -205,14 +207,14 @@ def test_what_passes_between_kernels_is_the_memory_of_torch(
     monkeypatch.setattr(threads, "_ROOMS", {"float64": Room(plain=10, registers=8, slots=4)})
     played = Played(gpu)
     call = dynamics("two_link", "aba", device=played.card)
-    inputs = drawn(40, 2)
+    inputs = random_inputs(40, 2)
     gpu.launches.clear()
-    found = call(inputs[0].clone().requires_grad_(), *inputs[1:]).detach()
-    # The device gave nothing, and nobody waited.
-    assert len(gpu.launches) == 3 and gpu.used == 0 and torch.isnan(found).all()
+    result = call(inputs[0].clone().requires_grad_(), *inputs[1:]).detach()
+    # The device allocated nothing, and nothing waited.
+    assert len(gpu.launches) == 3 and gpu.used == 0 and torch.isnan(result).all()
     assert sum(tensor.dtype == torch.uint8 for tensor in played.handed) == 1
     played.queue.wait()
-    assert close(found, Differentiable("two_link", "aba").value(*(x.numpy() for x in inputs)))
+    assert close(result, Differentiable("two_link", "aba").value(*(x.numpy() for x in inputs)))
 
 
 @pytest.mark.parametrize(
@@ -230,13 +232,13 @@ def test_what_is_refused(gpu: Player, change: dict[int, Any], message: str) -> N
     played = Played(gpu, torch.device("cuda", 0))
     call = dynamics("two_link", "aba", dtype="float32", device=played.card)
     gpu.launches.clear()
-    with FakeTensorMode():  # tensors without memory, of devices that this machine lacks
-        given = [
+    with FakeTensorMode():  # tensors without memory, on devices that this machine lacks
+        tensors = [
             torch.empty(**{"size": (4, 2), "device": "cuda:0"} | change.get(k, {}))
             for k in range(3)
         ]
         with pytest.raises(InputError, match=message):
-            call(*given)
+            call(*tensors)
     assert gpu.launches == [] and played.handed == []
 
 
@@ -244,9 +246,9 @@ def test_what_is_refused(gpu: Player, change: dict[int, Any], message: str) -> N
 @pytest.mark.parametrize(
     ("device", "message"),
     [
-        ("cuda", "computes nothing on 'cuda' here"),
-        ("meta", "computes nothing on 'meta' here"),
-        ("gpu", "There is no device 'gpu': give cpu, cuda or cuda:1"),
+        ("cuda", "does not support 'cuda' here"),
+        ("meta", "does not support 'meta' here"),
+        ("gpu", "Unknown device 'gpu': use cpu, cuda or cuda:1"),
     ],
 )
 def test_without_a_gpu_a_sentence_says_what_to_take(device: str, message: str) -> None:
@@ -258,13 +260,13 @@ def test_without_a_gpu_a_sentence_says_what_to_take(device: str, message: str) -
 def test_the_current_stream_of_the_named_device_is_taken(
     monkeypatch: pytest.MonkeyPatch, gpu: Player, handle: int, number: int
 ) -> None:
-    asked: list[Any] = []
+    indices: list[Any] = []
 
     def current_stream(device: Any) -> Any:
-        asked.append(device)
+        indices.append(device)
         return SimpleNamespace(cuda_stream=handle)
 
-    opened: Callable[..., Any] = lambda index, cache: asked.append(index) or gpu  # noqa: E731
+    opened: Callable[..., Any] = lambda index, cache: indices.append(index) or gpu  # noqa: E731
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 2)
     monkeypatch.setattr(torch.cuda, "current_stream", current_stream)
@@ -272,7 +274,7 @@ def test_the_current_stream_of_the_named_device_is_taken(
     for device, index in (("cuda", 2), ("cuda:1", 1)):
         place = front._placed(device, None)
         assert isinstance(place, Card) and place.device == torch.device("cuda", index)
-        # The legacy default stream has a number of its own, since 0 may also stand for none.
+        # The legacy default stream has a separate number, since 0 may also mean none.
         assert place.stream().__cuda_stream__() == (0, number)
-        assert asked == [index, place.device]
-        asked.clear()
+        assert indices == [index, place.device]
+        indices.clear()

@@ -1,4 +1,4 @@
-"""Instructions, their order and their memory, before anything is compiled."""
+"""Instructions, their order and their allocation."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def kinds(graph: Graph) -> list[Kind]:
     return [it.kind for it in select(graph).instructions if it.kind is not Kind.INPUT]
 
 
-def close(found: dict[str, object], graph: Graph, inputs: dict[str, np.ndarray]) -> None:
-    wanted = evaluate_floats(graph, inputs)
-    for word, value in wanted.items():
-        error = np.max(np.abs(np.asarray(found[word]) - value))
+def close(results: dict[str, object], graph: Graph, inputs: dict[str, np.ndarray]) -> None:
+    expected = evaluate_floats(graph, inputs)
+    for word, value in expected.items():
+        error = np.max(np.abs(np.asarray(results[word]) - value))
         assert error <= 1e-9 * (1.0 + np.max(np.abs(value))), word
 
 
@@ -56,10 +56,10 @@ def test_orders_and_few_registers_change_no_result(graph: Graph) -> None:
         for i, it in enumerate(moved.instructions):
             assert all(a < i for a in it.args)
         for registers in (3, 5):
-            found = allocated_results(
+            results = allocated_results(
                 moved, allocate(moved, registers=registers), inputs, registers=registers
             )
-            close(found, graph, inputs)
+            close(results, graph, inputs)
 
 
 def test_every_operation_has_instructions_and_every_instruction_an_expression() -> None:
@@ -90,7 +90,7 @@ def test_an_unknown_operation_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "wanted"),
+    ("nodes", "expected"),
     [
         # a b + c, c - a b, a b - c
         ([Node("mul", (0, 1)), Node("add", (3, 2))], [Kind.FMA]),
@@ -105,29 +105,29 @@ def test_an_unknown_operation_is_refused() -> None:
         ([Node("dot", (0, 1, 2), (-1, 1))], [Kind.FNMA]),
         ([Node("dot", (0, 1, 2), (1, 1)), Node("neg", (3,))], [Kind.FNMS]),
         ([Node("dot", (0, 1, 1, 2, 0), (1, -1, 1))], [Kind.MUL, Kind.FMS, Kind.ADD]),
-        # -(a - c) is c - a; -(a + c) takes an instruction of its own.
+        # -(a - c) is c - a; -(a + c) needs another instruction.
         ([Node("sub", (0, 2)), Node("neg", (3,))], [Kind.SUB]),
         ([Node("add", (0, 2)), Node("neg", (3,))], [Kind.ADD, Kind.NEG]),
-        # The clamp of -a, negated, is one of a with the ends mirrored.
+        # The negated clamp of -a is the clamp of a with mirrored bounds.
         (
             [Node("neg", (0,)), Node("clamp", (3,), (-0.5, 1.0)), Node("neg", (4,))],
             [Kind.CONST, Kind.CONST, Kind.FUNCTION],
         ),
-        # A product that two sums read goes into both.
+        # A product read by two sums is fused into both.
         (
             [Node("mul", (0, 1)), Node("add", (3, 2)), Node("sub", (3, 0)), Node("mul", (4, 5))],
             [Kind.FMA, Kind.FMS, Kind.MUL],
         ),
-        # A product that something else reads as well is computed once.
+        # A product with another reader is computed once.
         (
             [Node("mul", (0, 1)), Node("add", (3, 2)), Node("mul", (3, 4))],
             [Kind.MUL, Kind.ADD, Kind.MUL],
         ),
     ],
 )
-def test_signs_and_products_go_into_sums(nodes: list[Node], wanted: list[Kind]) -> None:
+def test_signs_and_products_go_into_sums(nodes: list[Node], expected: list[Kind]) -> None:
     graph = graph_of(A, B, C, *nodes)
-    assert kinds(graph) == wanted
+    assert kinds(graph) == expected
     inputs = {name: np.array([0.7, -1.3, k]) for k, name in enumerate("abc")}
     close(results(select(graph), inputs), graph, inputs)
 
@@ -174,9 +174,9 @@ def test_live_values_of_a_chain_and_of_a_fan() -> None:
 def test_a_word_of_no_array_is_refused() -> None:
     blocks = [Block(name=name, shape=(), unit="1") for name in "ab"]
     program = select(graph_of(A, B, Node("mul", (0, 1))))
-    with pytest.raises(ComputeError, match="'y' is of no result"):
+    with pytest.raises(ComputeError, match="'y' belongs to no result"):
         print_program(program, inputs=blocks, results=[])
-    with pytest.raises(ComputeError, match="'b' is of no input"):
+    with pytest.raises(ComputeError, match="'b' belongs to no input"):
         print_program(program, inputs=blocks[:1], results=[Block(name="y", shape=(), unit="1")])
 
 

@@ -1,4 +1,4 @@
-"""Armature, damping, friction and springs in programs: of processors, and of a GPU's threads."""
+"""Armature, damping, friction and springs in programs for processors and a GPU's threads."""
 
 from __future__ import annotations
 
@@ -25,44 +25,38 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache for this module."""
-    return tmp_path_factory.mktemp("cache")
-
-
-SETS = [found.name for found in isa.available()]
+SETS = [instruction_set.name for instruction_set in isa.available()]
 
 
 @pytest.mark.parametrize(
-    ("chosen", "name"),
+    ("robot_name", "name"),
     some_rows(
         [
             ("hinge", "fd_derivatives"),
             ("higher pendulum", "fd_derivatives"),
             pytest.param("hinge", "rnea", marks=pytest.mark.slow),
             *[
-                pytest.param(chosen, name, marks=pytest.mark.slow)
-                for chosen in ("iiwa14", "floating hyq", "higher floating hyq")
+                pytest.param(robot_name, name, marks=pytest.mark.slow)
+                for robot_name in ("iiwa14", "floating hyq", "higher floating hyq")
                 for name in ("rnea", "aba", "minv", "rnea_derivatives", "fd_derivatives")
             ],
         ],
-        lambda chosen, name: (chosen, name) == ("higher pendulum", "fd_derivatives"),
+        lambda robot_name, name: (robot_name, name) == ("higher pendulum", "fd_derivatives"),
     ),
 )
-def test_programs_have_all_terms(chosen: str, name: str, kept: Path) -> None:
-    model = robot(chosen)
+def test_programs_have_all_terms(robot_name: str, name: str, cache_folder: Path) -> None:
+    model = robot(robot_name)
     row = function(name, joint_terms=True)
-    given = sample(model, row, 100, distribution="reference", seed=6)
-    wide = {key: value.astype(np.float64) for key, value in given.items()}
-    if "floating" in chosen:
+    samples = sample(model, row, 100, distribution="reference", seed=6)
+    wide = {key: value.astype(np.float64) for key, value in samples.items()}
+    if "floating" in robot_name:
         wide["q"][:, 3:7] /= np.linalg.norm(wide["q"][:, 3:7], axis=1, keepdims=True)
     want = row.evaluate(model, wide)
     for dtype, tolerance in (("float64", 1e-10), ("float32", 1e-3)):
-        kernel = cpu.compile(model, name, dtype=dtype, joint_terms=True, cache=kept)
-        found = kernel(**{key: value.astype(dtype) for key, value in wide.items()})
+        kernel = cpu.compile(model, name, dtype=dtype, joint_terms=True, cache=cache_folder)
+        results = kernel(**{key: value.astype(dtype) for key, value in wide.items()})
         for key, value in want.items():
-            assert relative_error(found[key], value) < tolerance, key
+            assert relative_error(results[key], value) < tolerance, key
 
 
 @pytest.mark.parametrize(
@@ -75,10 +69,12 @@ def test_programs_have_all_terms(chosen: str, name: str, kept: Path) -> None:
         for dtype in ("float32", "float64")
     ],
 )
-def test_clamps_of_every_instruction_set_keep_nan(using: str, dtype: str, kept: Path) -> None:
+def test_clamps_of_every_instruction_set_keep_nan(
+    using: str, dtype: str, cache_folder: Path
+) -> None:
     model = robot("hinge")
     kernel = cpu.compile(model, "rnea", dtype=dtype, joint_terms="friction", isa=using,
-                         cache=kept)  # fmt: skip
+                         cache=cache_folder)  # fmt: skip
     qd = np.linspace(-0.1, 0.1, 41).astype(dtype)[:, None]
     qd[7], qd[8] = np.nan, np.inf
     zero = np.zeros_like(qd)
@@ -92,26 +88,26 @@ def test_clamps_of_every_instruction_set_keep_nan(using: str, dtype: str, kept: 
 def test_threads_of_a_gpu_compute_the_same(tmp_path: Path) -> None:
     model, row = robot("hinge"), function("fd_derivatives", joint_terms=True)
     source = cuda.source(model, row, dtype="float64")
-    given = {
+    inputs = {
         key: value.astype(np.float64)
         for key, value in sample(model, row, 33, distribution="reference", seed=4).items()
     }
-    found = run_threads(
+    results = run_threads(
         source,
         on_host(source, tmp_path),
         inputs=[block.resolved(model) for block in row.inputs],
         results=[block.resolved(model) for block in row.results],
-        given=given,
+        given=inputs,
         count=33,
         seed=1,
     )
-    for key, value in row.evaluate(model, given).items():
-        assert relative_error(found[key], value) < 1e-12
+    for key, value in row.evaluate(model, inputs).items():
+        assert relative_error(results[key], value) < 1e-12
 
 
 def test_threads_of_a_block_refuse_what_they_do_not_know() -> None:
     with pytest.raises(
-        ComputeError, match=r"'iiwa_joint_1' has an armature of 0\.\d+, which the threads of a"
+        ComputeError, match=r"'iiwa_joint_1' has an armature of 0\.\d+, which kernels of a"
     ):
         cooperative.source(with_terms(load("iiwa14"), 3), "aba")
     model = load("iiwa14")

@@ -1,4 +1,4 @@
-"""Programs of a robot with links without mass between its joints: processors, threads of a GPU."""
+"""Programs for processors and a GPU's threads of a robot with massless links."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ pytestmark = pytest.mark.skipif(
 def test_programs_agree_with_the_float_model(name: str, tmp_path: Path) -> None:
     model, row = serial(), function(name)
     sent = sample(model, row, 60, distribution="reference", seed=6)
-    given = {key: value.astype(np.float64) for key, value in sent.items()}
-    want = row.evaluate(model, given)
+    inputs = {key: value.astype(np.float64) for key, value in sent.items()}
+    want = row.evaluate(model, inputs)
     kernel = cpu.compile(model, name, dtype="float64", cache=tmp_path)
-    found = kernel(**given)
+    results = kernel(**inputs)
     threads = run_threads(
         cuda.source(model, row, dtype="float64"),
         on_host(cuda.source(model, row, dtype="float64"), tmp_path),
         inputs=[block.resolved(model) for block in row.inputs],
         results=[block.resolved(model) for block in row.results],
-        given=given,
+        given=inputs,
         count=60,
         seed=1,
     )
     for key, value in want.items():
-        assert relative_error(found[key], value) < 1e-10, key
+        assert relative_error(results[key], value) < 1e-10, key
         assert relative_error(threads[key], value) < 1e-10, key

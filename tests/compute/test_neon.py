@@ -1,7 +1,7 @@
-"""Kernels for NEON, compiled for AArch64 and run in an emulator, beside this machine's.
+"""Kernels for NEON, run in an emulator of AArch64, compared with this machine's.
 
-The sources are what `cpu.compile` would compile there, the runtime's too; only Python is left out.
-Products are fused alike, so a machine that fuses them as well computes the same bits.
+The sources, including the runtime, are those that `cpu.compile` compiles there, without Python.
+Products are fused alike, so a machine that also fuses them computes the same bits.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ NEON = next(isa for isa in INSTRUCTION_SETS if isa.name == "neon")
 COUNTS = (1, 15, 17, 1000)
 SEED = 14
 TOLERANCE = {"float64": 1e-11, "float32": 3e-5}  # of a block's largest element, as in test_cpu.py
-LIMIT = 600.0  # seconds; ends what hangs
+LIMIT = 600.0  # seconds; ends a hang
 
 
 @dataclass(frozen=True)
 class Machine:
-    """The emulated one.
+    """The emulated machine.
 
     Members
     -------
-    compiler : for it.
+    compiler : its compiler.
     root : folder with its C library.
     runtime, driver : the runtime's library, and the program that calls it.
     """
@@ -69,8 +69,8 @@ class Machine:
     driver: Path
 
     def start(self, *words: object, cwd: Path | None = None) -> list[str]:
-        """The words that a program there prints."""
-        done = subprocess.run(
+        """Run a program there and return the words of its output."""
+        completed = subprocess.run(
             [EMULATOR, "-L", self.root, *map(str, words)],
             cwd=cwd,
             capture_output=True,
@@ -78,16 +78,18 @@ class Machine:
             timeout=LIMIT,
             check=False,
         )
-        assert done.returncode == 0, done.stderr or f"it ended with {done.returncode}"
-        return done.stdout.split()
+        assert completed.returncode == 0, (
+            completed.stderr or f"it ended with {completed.returncode}"
+        )
+        return completed.stdout.split()
 
     def run(
-        self, library: Path, kernel: Kernel, given: Arrays, layout: str, threads: int
+        self, library: Path, kernel: Kernel, inputs: Arrays, layout: str, threads: int
     ) -> tuple[Arrays, list[int]]:
-        """Results (n, ...) of inputs (n, ...), and the place in each input that is not finite."""
-        n = len(given[kernel.inputs[0].name])
+        """Return results (n, ...) for inputs (n, ...), and each input's first non-finite place."""
+        n = len(inputs[kernel.inputs[0].name])
         folder = library.parent
-        placed = [_placed(given[a.name], layout) for a in kernel.inputs]
+        placed = [_placed(inputs[a.name], layout) for a in kernel.inputs]
         (folder / "in").write_bytes(b"".join(x.tobytes() for x in placed))
         files = (self.runtime, library, folder / "in", folder / "out")
         name, *places = self.start(self.driver, *files, n, LAYOUTS[layout], threads)
@@ -96,8 +98,8 @@ class Machine:
         results = {}
         for a in kernel.results:
             like = _placed(np.empty((n, *a.shape)), layout)
-            own, numbers = numbers[: like.size], numbers[like.size :]
-            results[a.name] = _taken(own.reshape(like.shape), layout, n)
+            elements, numbers = numbers[: like.size], numbers[like.size :]
+            results[a.name] = _taken(elements.reshape(like.shape), layout, n)
         assert numbers.size == 0
         return results, [int(place) for place in places]
 
@@ -117,25 +119,20 @@ def _taken(values: np.ndarray[Any, Any], layout: str, n: int) -> np.ndarray[Any,
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     compiler, folder = find_compiler(COMPILER), tmp_path_factory.mktemp("machine")
-    asked = [COMPILER, "-print-file-name=libc.so.6"]
-    library = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    command = [COMPILER, "-print-file-name=libc.so.6"]
+    library = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     runtime, driver = folder / "runtime.so", folder / "driver"
     sources = {"runtime.cpp": (HEADERS / "runtime.cpp").read_text()}
     compile_library(sources, out=runtime, compiler=compiler, isa=NEON, include=(HEADERS,))
     source = Path(__file__).with_name("other_machine.cpp")
     flags = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{HEADERS}"]
     subprocess.run([COMPILER, *flags, source, "-o", driver, "-ldl", "-pthread"], check=True)
-    # What is found is .../lib/libc.so.6.
+    # The path is .../lib/libc.so.6.
     return Machine(compiler, Path(library).resolve().parents[1], runtime, driver)
 
 
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 def compiled(machine: Machine, name: str, dtype: str, folder: Path) -> Path:
-    """The kernel's library for the emulated machine."""
+    """Compile the kernel's library for the emulated machine."""
     robot, row = load("iiwa14"), function(name)
     source = cpu.kernel_of(robot, row, cpu.graph_of(robot, row), dtype=dtype, machine=NEON)
     out = folder / "kernel.so"
@@ -144,60 +141,62 @@ def compiled(machine: Machine, name: str, dtype: str, folder: Path) -> Path:
     return out
 
 
-def assert_same(found: Arrays, here: Arrays, wanted: Arrays, dtype: str) -> None:
-    """The bits of this machine where it fuses products too, and the float model's numbers."""
-    for name, values in wanted.items():
-        assert found[name].shape == values.shape and found[name].dtype == dtype
-        worst = np.max(np.abs(found[name] - values)) / np.max(np.abs(values))
+def assert_same(results: Arrays, native: Arrays, expected: Arrays, dtype: str) -> None:
+    """Check the bits of this machine if it fuses products too, and the float model's numbers."""
+    for name, values in expected.items():
+        assert results[name].shape == values.shape and results[name].dtype == dtype
+        worst = np.max(np.abs(results[name] - values)) / np.max(np.abs(values))
         assert worst <= TOLERANCE[dtype]
         if best().name != "portable":
-            assert np.array_equal(found[name], here[name])
+            assert np.array_equal(results[name], native[name])
 
 
 @pytest.mark.parametrize("dtype", cpu.DTYPES)
 @pytest.mark.parametrize("name", ["rnea", "fd_derivatives"])
 def test_neon_gives_the_same(
-    name: str, dtype: str, machine: Machine, kept: Path, tmp_path: Path
+    name: str, dtype: str, machine: Machine, cache_folder: Path, tmp_path: Path
 ) -> None:
-    kernel = cpu.compile("iiwa14", name, dtype=dtype, cache=kept)
+    kernel = cpu.compile("iiwa14", name, dtype=dtype, cache=cache_folder)
     library = compiled(machine, name, dtype, tmp_path)
-    drawn = sample(kernel.model, kernel.function, max(COUNTS), distribution="reference", seed=SEED)
-    every = {key: values.astype(dtype) for key, values in drawn.items()}
+    samples = sample(
+        kernel.model, kernel.function, max(COUNTS), distribution="reference", seed=SEED
+    )
+    every = {key: values.astype(dtype) for key, values in samples.items()}
     for count in COUNTS:
-        given = {key: values[:count] for key, values in every.items()}
-        here = kernel(**given)
-        wide = {key: values.astype(np.float64) for key, values in given.items()}
-        wanted = kernel.function.evaluate(kernel.model, wide)
+        inputs = {key: values[:count] for key, values in every.items()}
+        native = kernel(**inputs)
+        wide = {key: values.astype(np.float64) for key, values in inputs.items()}
+        expected = kernel.function.evaluate(kernel.model, wide)
         for layout in cpu.LAYOUTS:
-            found, places = machine.run(library, kernel, given, layout, threads=2)
+            results, places = machine.run(library, kernel, inputs, layout, threads=2)
             assert places == [-1] * len(kernel.inputs)
-            assert_same(found, {key: here[key] for key in wanted}, wanted, dtype)
+            assert_same(results, {key: native[key] for key in expected}, expected, dtype)
 
 
 @pytest.mark.parametrize("dtype", cpu.DTYPES)
 def test_what_is_not_finite_stays_in_its_sample_on_neon(
-    dtype: str, machine: Machine, kept: Path, tmp_path: Path
+    dtype: str, machine: Machine, cache_folder: Path, tmp_path: Path
 ) -> None:
-    kernel = cpu.compile("iiwa14", "rnea", dtype=dtype, cache=kept)
+    kernel = cpu.compile("iiwa14", "rnea", dtype=dtype, cache=cache_folder)
     library = compiled(machine, "rnea", dtype, tmp_path)
-    drawn = sample(kernel.model, kernel.function, 40, distribution="reference", seed=SEED)
-    given = {key: values.astype(dtype) for key, values in drawn.items()}
-    clean, _ = machine.run(library, kernel, given, "aos", 1)
-    # The last is finite, and too large an angle for the vectors' sine: the C library makes it.
+    samples = sample(kernel.model, kernel.function, 40, distribution="reference", seed=SEED)
+    inputs = {key: values.astype(dtype) for key, values in samples.items()}
+    clean, _ = machine.run(library, kernel, inputs, "aos", 1)
+    # The last is finite, but too large for the vectors' sine: the C library computes it.
     for key, value in (("q", np.inf), ("qd", np.nan), ("qdd", -np.inf), ("q", 1e7)):
-        broken = {name: values.copy() for name, values in given.items()}
+        broken = {name: values.copy() for name, values in inputs.items()}
         broken[key][21, 2] = value
-        found, places = machine.run(library, kernel, broken, "aos", 1)
+        results, places = machine.run(library, kernel, broken, "aos", 1)
         others = np.arange(40) != 21
-        assert np.array_equal(found["tau"][others], clean["tau"][others])
+        assert np.array_equal(results["tau"][others], clean["tau"][others])
         if np.isfinite(value):
             assert places == [-1, -1, -1]
-            wanted = kernel(**broken).tau[21]
+            expected = kernel(**broken).tau[21]
             assert np.allclose(
-                found["tau"][21], wanted, rtol=0, atol=TOLERANCE[dtype] * np.abs(wanted).max()
+                results["tau"][21], expected, rtol=0, atol=TOLERANCE[dtype] * np.abs(expected).max()
             )
         else:
-            assert np.isnan(found["tau"][21]).any()
+            assert np.isnan(results["tau"][21]).any()
             assert places == [21 * 7 + 2 if name == key else -1 for name in broken]
 
 
@@ -206,13 +205,13 @@ def test_an_exported_library_runs_on_neon(
 ) -> None:
     monkeypatch.setattr(export, "processor", lambda: ("aarch64", frozenset()))
     robot, row, folder = load("iiwa14"), function("rnea"), tmp_path / "lib"
-    made = export_library(robot, row, folder, name="arm", compiler=COMPILER)
-    assert made["instruction_sets"] == ["neon", "portable"]
+    exported = export_library(robot, row, folder, name="arm", compiler=COMPILER)
+    assert exported["instruction_sets"] == ["neon", "portable"]
     command = [COMPILER.replace("g++", "gcc"), "example.c", "-Iinclude", "-Llib", "-larm"]
     subprocess.run([*command, "-Wl,-rpath,$ORIGIN/lib", "-o", "example"], cwd=folder, check=True)
     name, *numbers = machine.start(folder / "example")
     assert name == NEON.name
     state = {b.name: np.array([0.1 * (k % 7) for k in range(7)]) for b in row.inputs}
-    wanted = row.evaluate(robot, state)["tau"]
-    found = np.array([float(x) for x in numbers])
-    assert np.abs(found - wanted).max() <= 1e-8 * np.abs(wanted).max()
+    expected = row.evaluate(robot, state)["tau"]
+    tau = np.array([float(x) for x in numbers])
+    assert np.abs(tau - expected).max() <= 1e-8 * np.abs(expected).max()

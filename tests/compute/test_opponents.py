@@ -1,4 +1,4 @@
-"""The opponents of the CPU benchmark: the kept baseline is what its record tells of, and works."""
+"""The opponents of the CPU benchmark: the kept baseline fits its record, and works."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ SOME_COMPILER = compilers(opponents.C_COMPILERS)[:1]
 
 def test_the_record_tells_of_every_file() -> None:
     record = opponents.record()
-    kept = {path.name: path.read_bytes() for path in opponents.BASELINE.glob("*.xz")}
-    assert set(kept) == set(record["files"])
+    contents = {path.name: path.read_bytes() for path in opponents.BASELINE.glob("*.xz")}
+    assert set(contents) == set(record["files"])
     for name, entry in record["files"].items():
         assert name == f"{entry['robot']}_{entry['function']}.c.xz"
-        assert hashlib.sha256(kept[name]).hexdigest() == entry["sha256"], name
-        text = lzma.decompress(kept[name])
+        assert hashlib.sha256(contents[name]).hexdigest() == entry["sha256"], name
+        text = lzma.decompress(contents[name])
         assert hashlib.sha256(text).hexdigest() == entry["sha256_of_c"], name
         assert entry["operations"] == sum(entry["operations_by_kind"].values())
-    assert record["bytes"] == sum(map(len, kept.values()))
+    assert record["bytes"] == sum(map(len, contents.values()))
 
 
 @pytest.mark.parametrize("robot", ["iiwa14", "hyq", "atlas"])
@@ -43,9 +43,9 @@ def test_the_baseline_is_of_todays_robots(robot: str) -> None:
 
 @pytest.mark.skipif(not SOME_COMPILER, reason="no C compiler")
 def test_a_kept_baseline_agrees_with_the_float_model(tmp_path: Path) -> None:
-    made = opponents.casadi_c("iiwa14", "rnea", states=64, cache=tmp_path, using=SOME_COMPILER)
-    assert len(made) == 2  # as CasADi wrote it, and without its tests for null arguments
-    for opponent in made:
+    baselines = opponents.casadi_c("iiwa14", "rnea", states=64, cache=tmp_path, using=SOME_COMPILER)
+    assert len(baselines) == 2  # CasADi's text, and the same without its tests for null arguments
+    for opponent in baselines:
         assert opponent.worst < 1e-12
         times = opponent.time(3)
         assert len(times.cpu) == len(times.wall) == 3
@@ -92,9 +92,9 @@ def test_a_baseline_in_lanes_agrees_with_the_float_model(dtype: str, tmp_path: P
     size = {"float64": 8, "float32": 4}[dtype]
     worst = {}
     for many in (1, lanes.register_bytes() // size, 2 * lanes.register_bytes() // size):
-        made = lanes.casadi_lanes("iiwa14", "rnea", dtype, many, states=64, cache=tmp_path)
-        assert made.lanes == many and made.run() > 0
-        worst[many] = made.worst
+        baselines = lanes.casadi_lanes("iiwa14", "rnea", dtype, many, states=64, cache=tmp_path)
+        assert baselines.lanes == many and baselines.run() > 0
+        worst[many] = baselines.worst
     assert all(0 < error < (1e-12 if dtype == "float64" else 1e-4) for error in worst.values())
 
 

@@ -1,8 +1,8 @@
-"""Compiled functions beside Pinocchio on 100,000 states of the reference distribution.
+"""Compiled functions compared with Pinocchio on 100,000 states of the reference distribution.
 
-Pinocchio reads the robot's URDF by itself. The states are float32, as they travel, so both kinds of
-kernel and Pinocchio compute from the very same numbers. An error is that of a result array of one
-sample, relative to the array's largest element there.
+Pinocchio reads the robot's URDF itself. The states are float32, as in transfers, so both kinds of
+kernel and Pinocchio use the same numbers. An error is that of a result array of one
+sample, relative to the array's largest element.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ COUNT = 100_000
 CHUNK = 5_000  # states at a time: all gradients of atlas would be 6 GB
 SEED = 14
 
-# Seen over all results of a function: the largest and the median error of float64, then of float32.
-# Where something is inverted, those of float64 are mostly Pinocchio's: beside the float model the
-# kernels have a fifth of them or less, and Pinocchio's own model and the one rebuilt from ours
-# differ as much. float32 loses most in qdd: torques that cancel meet the inverse of an inertia.
+# Measured over all results of a function: largest and median error of float64, then of float32.
+# With an inverse, those of float64 are mostly Pinocchio's: relative to the float model the
+# kernels have at most a fifth of them, and Pinocchio's own model and the one rebuilt from ours
+# differ as much. float32 loses most in qdd: cancelling torques times an inverse inertia.
 SEEN = {
     ("iiwa14", "rnea"): (2.4e-14, 3.4e-16, 2.4e-6, 5.5e-8),
     ("iiwa14", "aba"): (1.3e-13, 6.3e-15, 8.2e-6, 7.2e-7),
@@ -46,10 +46,10 @@ SEEN = {
     ("atlas", "minv"): (7.0e-13, 3.8e-14, 6.3e-6, 5.7e-8),
     ("atlas", "fd_derivatives"): (1.4e-12, 9.5e-14, 4.0e-4, 4.0e-6),
 }
-# Other instruction sets and other builds of Pinocchio round otherwise.
+# Other instruction sets and other builds of Pinocchio round differently.
 MARGIN = 2.0
 
-# No figure that is put above later may go beyond these: the largest error and the median.
+# Upper bounds of the figures above: the largest error and the median.
 PROMISED = {
     ("iiwa14", "float64"): (1e-11, 2e-13),
     ("hyq", "float64"): (1e-11, 2e-13),
@@ -61,7 +61,7 @@ PROMISED = {
 
 
 class Reference:
-    """Pinocchio's results for arrays of states, in our order of joints."""
+    """Pinocchio's results for arrays of states, in Pinion's order of joints."""
 
     def __init__(self, robot: str) -> None:
         self.oracle: Oracle = from_urdf(urdf_text(robot), load(robot).joint_names)
@@ -69,16 +69,16 @@ class Reference:
         self.order = np.array([joint.idx_v for joint in self.oracle.joints])
         self.square = np.ix_(self.order, self.order)
 
-    def results(self, name: str, given: dict[str, Array]) -> dict[str, Array]:
-        """By name, (n, nv) or (n, nv, nv), of inputs (n, nv)."""
-        own = []
-        for values in given.values():
+    def results(self, name: str, inputs: dict[str, Array]) -> dict[str, Array]:
+        """Return results by name, (n, nv) or (n, nv, nv), for inputs (n, nv)."""
+        state_columns = []
+        for values in inputs.values():
             theirs = np.empty_like(values)
             theirs[:, self.order] = values
-            own.append(theirs)
+            state_columns.append(theirs)
         make: Callable[..., dict[str, Array]] = getattr(self, f"_{name}")
-        each = [make(*state) for state in zip(*own, strict=True)]
-        return {key: np.array([one[key] for one in each]) for key in each[0]}
+        each = [make(*state) for state in zip(*state_columns, strict=True)]
+        return {key: np.array([row[key] for row in each]) for key in each[0]}
 
     def _rnea(self, q: Array, qd: Array, qdd: Array) -> dict[str, Array]:
         return {"tau": pin.rnea(self.oracle.model, self.oracle.data, q, qd, qdd)[self.order]}
@@ -100,29 +100,24 @@ class Reference:
         }
 
 
-def errors(found: NDArray[np.floating], wanted: Array) -> Array:
-    """(n,), of each sample's array; NaN where one of its elements is none."""
-    assert found.shape == wanted.shape
-    axes = tuple(range(1, wanted.ndim))
-    largest = np.max(np.abs(wanted), axis=axes)
-    return np.max(np.abs(found.astype(np.float64) - wanted), axis=axes) / largest
+def errors(results: NDArray[np.floating], expected: Array) -> Array:
+    """Return the relative error of each sample's array, (n,); NaN if an element is NaN."""
+    assert results.shape == expected.shape
+    axes = tuple(range(1, expected.ndim))
+    largest = np.max(np.abs(expected), axis=axes)
+    return np.max(np.abs(results.astype(np.float64) - expected), axis=axes) / largest
 
 
 def test_one_wrong_number_is_noticed() -> None:
     rng = np.random.default_rng(SEED)
-    wanted = rng.uniform(1.0, 2.0, (10, 3, 3))
-    assert errors(wanted.astype(np.float32), wanted).max() < 6e-8
+    expected = rng.uniform(1.0, 2.0, (10, 3, 3))
+    assert errors(expected.astype(np.float32), expected).max() < 6e-8
     for value in (np.nan, np.inf, 0.0):
-        broken = wanted.copy()
+        broken = expected.copy()
         broken[7, 1, 2] = value
-        found = errors(broken, wanted)
-        assert not found.max() <= 0.4 and not found[7] <= 0.4
-        assert not np.delete(found, 7).any()
-
-
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
+        relative_errors = errors(broken, expected)
+        assert not relative_errors.max() <= 0.4 and not relative_errors[7] <= 0.4
+        assert not np.delete(relative_errors, 7).any()
 
 
 @pytest.mark.slow
@@ -131,26 +126,30 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     reason="no C++ compiler on this machine",
 )
 @pytest.mark.parametrize(("robot", "name"), list(SEEN))
-def test_all_states_agree_with_pinocchio(robot: str, name: str, kept: Path) -> None:
+def test_all_states_agree_with_pinocchio(robot: str, name: str, cache_folder: Path) -> None:
     row, reference = function(name), Reference(robot)
-    kernels: list[Kernel] = [cpu.compile(robot, row, dtype=d, cache=kept) for d in cpu.DTYPES]
-    given = sample(load(robot), row, COUNT, distribution="reference", seed=SEED)
-    made: dict[tuple[str, str], list[Array]] = {}
+    kernels: list[Kernel] = [
+        cpu.compile(robot, row, dtype=d, cache=cache_folder) for d in cpu.DTYPES
+    ]
+    inputs = sample(load(robot), row, COUNT, distribution="reference", seed=SEED)
+    all_errors: dict[tuple[str, str], list[Array]] = {}
     for start in range(0, COUNT, CHUNK):
-        part = {key: values[start : start + CHUNK] for key, values in given.items()}
+        part = {key: values[start : start + CHUNK] for key, values in inputs.items()}
         wide = {key: values.astype(np.float64) for key, values in part.items()}
-        wanted = reference.results(name, wide)
+        expected = reference.results(name, wide)
         for kernel in kernels:
-            found = kernel(**(wide if kernel.dtype == np.float64 else part))
-            assert set(wanted) == {a.name for a in kernel.results}
-            for key, values in wanted.items():
-                assert found[key].dtype == kernel.dtype
-                made.setdefault((kernel.dtype.name, key), []).append(errors(found[key], values))
-    for (dtype, key), parts in made.items():
+            results = kernel(**(wide if kernel.dtype == np.float64 else part))
+            assert set(expected) == {a.name for a in kernel.results}
+            for key, values in expected.items():
+                assert results[key].dtype == kernel.dtype
+                all_errors.setdefault((kernel.dtype.name, key), []).append(
+                    errors(results[key], values)
+                )
+    for (dtype, key), parts in all_errors.items():
         every = np.concatenate(parts)
         assert every.shape == (COUNT,)
         worst, median = float(every.max()), float(np.median(every))
         print(f"| {robot} | {name} {key} | {dtype} | {worst:.2e} | {median:.2e} |")
-        seen = SEEN[robot, name][:2] if dtype == "float64" else SEEN[robot, name][2:]
-        assert worst <= min(MARGIN * seen[0], PROMISED[robot, dtype][0]), (key, dtype)
-        assert median <= min(MARGIN * seen[1], PROMISED[robot, dtype][1]), (key, dtype)
+        measured = SEEN[robot, name][:2] if dtype == "float64" else SEEN[robot, name][2:]
+        assert worst <= min(MARGIN * measured[0], PROMISED[robot, dtype][0]), (key, dtype)
+        assert median <= min(MARGIN * measured[1], PROMISED[robot, dtype][1]), (key, dtype)

@@ -1,4 +1,4 @@
-"""Memory of results: it serves again when nobody looks at it any more, and never before."""
+"""Memory of results: it is reused when nothing refers to it any more, and never before."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ COUNT = 3000  # of the two-link robot's float64: 96 kB and 48 kB
 
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Kernel:
-    made = cpu.compile("two_link", "fd_derivatives", cache=tmp_path_factory.mktemp("cache"))
-    if made._native.runtime.module is None:
+    kernel = cpu.compile("two_link", "fd_derivatives", cache=tmp_path_factory.mktemp("cache"))
+    if kernel._native.runtime.module is None:
         pytest.skip("Python's headers are missing: results are in new memory")
-    return made
+    return kernel
 
 
 @pytest.fixture(autouse=True)
 def _nothing_kept(kernel: Kernel) -> None:
     gc.collect()
     kernel._native.runtime.module.give_up()
-    assert kept(kernel) == 0
+    assert kept_bytes(kernel) == 0
 
 
-def kept(kernel: Kernel) -> int:
+def kept_bytes(kernel: Kernel) -> int:
     return int(kernel._native.runtime.module.kept())
 
 
@@ -70,14 +70,16 @@ def apart(a: np.ndarray, b: np.ndarray) -> bool:
 def test_memory_comes_back_when_a_result_goes(kernel: Kernel) -> None:
     first = kernel(**request(COUNT, 1))
     address = {name: span(first[name]) for name in first.names}
-    assert kept(kernel) == 0 and all(first[name].ctypes.data % 64 == 0 for name in first.names)
+    assert kept_bytes(kernel) == 0 and all(
+        first[name].ctypes.data % 64 == 0 for name in first.names
+    )
     size = sum(first[name].nbytes for name in first.names)
     del first
-    assert size <= kept(kernel) <= size * 1.13 + 8192
+    assert size <= kept_bytes(kernel) <= size * 1.13 + 8192
     again = kernel(**request(COUNT, 2))
-    assert kept(kernel) == 0
+    assert kept_bytes(kernel) == 0
     assert {span(again[name]) for name in again.names} == set(address.values())
-    # A little more or fewer samples find the same memory.
+    # Slightly different numbers of samples use the same memory.
     del again
     near = kernel(**request(COUNT - 10, 3))
     assert {span(near[name])[0] for name in near.names} == {low for low, _ in address.values()}
@@ -116,20 +118,20 @@ HOLDS: dict[str, Callable[[Result], Any]] = {
 )
 def test_no_memory_is_used_again_that_somebody_looks_at(kernel: Kernel, how: str) -> None:
     first = kernel(**request(COUNT, 1))
-    seen = first.dqdd_dq.copy()
+    values = first.dqdd_dq.copy()
     low = first.dqdd_dq.ctypes.data
-    held = HOLDS[how](first)
+    holder = HOLDS[how](first)
     del first
     gc.collect()
     for seed in range(2, 12):
         other = kernel(**request(COUNT, seed))
         for name in other.names:
             begin, end = span(other[name])
-            assert end <= low or low + seen.nbytes <= begin, "this memory is in use"
-    # At the address itself, since not every holder shows its numbers.
-    there = np.ctypeslib.as_array((ctypes.c_double * seen.size).from_address(low))
-    assert np.array_equal(there, seen.reshape(-1))
-    del held, other
+            assert end <= low or low + values.nbytes <= begin, "this memory is in use"
+    # By address, since not every holder gives access to its numbers.
+    memory = np.ctypeslib.as_array((ctypes.c_double * values.size).from_address(low))
+    assert np.array_equal(memory, values.reshape(-1))
+    del holder, other
     gc.collect()
     late = [kernel(**request(COUNT, seed)) for seed in range(4)]
     assert low in [r[name].ctypes.data for r in late for name in r.names], "it is lost"
@@ -137,22 +139,22 @@ def test_no_memory_is_used_again_that_somebody_looks_at(kernel: Kernel, how: str
 
 def test_copies_and_pickles_are_their_own(kernel: Kernel) -> None:
     first = kernel(**request(COUNT, 1))
-    seen = {name: values.copy() for name, values in first.items()}
+    values = {name: values.copy() for name, values in first.items()}
     buffers: list[pickle.PickleBuffer] = []
     outside = pickle.dumps(first, protocol=5, buffer_callback=buffers.append)
     copies = [pickle.loads(pickle.dumps(first)), copy.deepcopy(first)]
-    late = pickle.loads(outside, buffers=buffers)  # which looks at the same memory
+    late = pickle.loads(outside, buffers=buffers)  # refers to the same memory
     del first, buffers
     for seed in range(2, 6):
         kernel(**request(COUNT, seed))
     for other in (*copies, late):
-        assert all(np.array_equal(other[name], seen[name]) for name in seen)
+        assert all(np.array_equal(other[name], values[name]) for name in values)
 
 
 def test_threads_never_see_each_others_results(kernel: Kernel) -> None:
     counts = (500, 520, 1500, 3000)
     requests = [request(count, k) for k, count in enumerate(counts)]
-    wanted = [{n: v.copy() for n, v in kernel(**given).items()} for given in requests]
+    expected = [{n: v.copy() for n, v in kernel(**request).items()} for request in requests]
     wrong: list[str] = []
 
     def work(seed: int) -> None:
@@ -164,8 +166,12 @@ def test_threads_never_see_each_others_results(kernel: Kernel) -> None:
             if len(alive) > 6:
                 at = int(rng.integers(len(alive)))
                 j, result = alive.pop(at)
-                wrong.extend(n for n in result.names if not np.array_equal(result[n], wanted[j][n]))
-        wrong.extend(n for j, r in alive for n in r.names if not np.array_equal(r[n], wanted[j][n]))
+                wrong.extend(
+                    n for n in result.names if not np.array_equal(result[n], expected[j][n])
+                )
+        wrong.extend(
+            n for j, r in alive for n in r.names if not np.array_equal(r[n], expected[j][n])
+        )
 
     workers = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
     for worker in workers:
@@ -173,32 +179,32 @@ def test_threads_never_see_each_others_results(kernel: Kernel) -> None:
     for worker in workers:
         worker.join(300)
     assert not wrong and not any(worker.is_alive() for worker in workers)
-    assert 0 < kept(kernel) <= MOST
+    assert 0 < kept_bytes(kernel) <= MOST
 
 
 def test_a_result_may_go_in_another_thread(kernel: Kernel) -> None:
-    held = [kernel(**request(COUNT, 1))]
-    worker = threading.Thread(target=held.clear)
+    results = [kernel(**request(COUNT, 1))]
+    worker = threading.Thread(target=results.clear)
     worker.start()
     worker.join(30)
-    assert kept(kernel) > 0
+    assert kept_bytes(kernel) > 0
 
 
 def test_a_child_has_its_own_after_a_fork(kernel: Kernel, fork: Fork) -> None:
     first = kernel(**request(COUNT, 1))
-    wanted = first.dqdd_dq.copy()
+    expected = first.dqdd_dq.copy()
     other = kernel(**request(COUNT, 2)).dqdd_dq.copy()
-    assert kept(kernel) > 0
+    assert kept_bytes(kernel) > 0
 
     def child() -> None:
         good = np.array_equal(kernel(**request(COUNT, 2)).dqdd_dq, other)
-        good &= np.array_equal(first.dqdd_dq, wanted)
+        good &= np.array_equal(first.dqdd_dq, expected)
         os._exit(0 if good else 3)
 
     process = fork(child)
     process.join(30)
     assert process.exitcode == 0
-    assert np.array_equal(first.dqdd_dq, wanted)
+    assert np.array_equal(first.dqdd_dq, expected)
 
 
 def test_calls_that_are_refused_keep_nothing(kernel: Kernel) -> None:
@@ -213,9 +219,9 @@ def test_calls_that_are_refused_keep_nothing(kernel: Kernel) -> None:
     ):
         with pytest.raises(InputError):
             kernel(**call)
-    assert kept(kernel) == 0
+    assert kept_bytes(kernel) == 0
     del wrong_dtype, call, result
-    assert kept(kernel) > 0
+    assert kept_bytes(kernel) > 0
 
 
 def test_what_fails_half_way_gives_its_memory_back(tmp_path: Path) -> None:
@@ -223,18 +229,20 @@ def test_what_fails_half_way_gives_its_memory_back(tmp_path: Path) -> None:
     module = chain._native.runtime.module
     if module is None:
         pytest.skip("Python's headers are missing")
-    given = {name: np.full((500, 20), 0.1) for name in ("q", "qd", "qdd")}
-    alive = chain(**given)
-    wanted = alive.copy()
+    inputs = {name: np.full((500, 20), 0.1) for name in ("q", "qd", "qdd")}
+    alive = chain(**inputs)
+    expected = alive.copy()
     module.give_up()
     struct = KernelStruct.from_address(chain.address)
     struct.abi = 99
     with pytest.raises(RuntimeError, match="pinion_run answered 1"):
-        chain(**given)
+        chain(**inputs)
     struct.abi = 1
     assert module.kept() >= alive.nbytes, "the memory of results is lost"
-    again = chain(**given)
-    assert np.array_equal(again, wanted) and np.array_equal(alive, wanted) and apart(again, alive)
+    again = chain(**inputs)
+    assert (
+        np.array_equal(again, expected) and np.array_equal(alive, expected) and apart(again, alive)
+    )
 
 
 def resident() -> int:
@@ -251,33 +259,33 @@ def test_memory_is_bounded_over_calls_of_changing_sizes(kernel: Kernel) -> None:
         count = int(rng.integers(100_000, 400_000)) if large else int(rng.integers(1, 1500))
         result = kernel(**{name: values[:count] for name, values in largest.items()})
         if large or not k % 50:
-            most = max(most, kept(kernel))
-            # The last result beside what is kept, and the C library's own.
+            most = max(most, kept_bytes(kernel))
+            # The last result, the kept memory, and the C library's own.
             assert resident() - before < MOST + (64 << 20) + sum(v.nbytes for v in result.values())
     assert MOST // 2 < most <= MOST, "the bound was not tried"
 
 
 def test_it_is_off_by_an_option(kernel: Kernel, tmp_path: Path) -> None:
     new = cpu.compile("two_link", "fd_derivatives", reuse=False, cache=tmp_path)
-    given = request(COUNT, 1)
-    assert np.array_equal(new(**given).dqdd_dq, kernel(**given).dqdd_dq)
+    inputs = request(COUNT, 1)
+    assert np.array_equal(new(**inputs).dqdd_dq, kernel(**inputs).dqdd_dq)
     kernel._native.runtime.module.give_up()
-    result = new(**given)
+    result = new(**inputs)
     assert all(result[name].ctypes.data % 64 == 0 for name in result.names)
     del result
     assert new._native.runtime.module.kept() == 0
-    lists = new(**{name: values.tolist() for name, values in given.items()})
+    lists = new(**{name: values.tolist() for name, values in inputs.items()})
     del lists
     assert new._native.runtime.module.kept() == 0
 
 
 def test_converted_requests_use_it_too(kernel: Kernel) -> None:
-    given = request(COUNT, 1)
-    wanted = kernel(**given).dqdd_dq.copy()
+    inputs = request(COUNT, 1)
+    expected = kernel(**inputs).dqdd_dq.copy()
     kernel._native.runtime.module.give_up()
-    lists = {name: values.tolist() for name, values in given.items()}
+    lists = {name: values.tolist() for name, values in inputs.items()}
     address = kernel(**lists).dqdd_dq.ctypes.data
-    assert kept(kernel) > wanted.nbytes
-    found = kernel(**lists)
-    assert np.array_equal(found.dqdd_dq, wanted)
-    assert address in (found.dqdd_dq.ctypes.data, found.dqdd_dqd.ctypes.data)
+    assert kept_bytes(kernel) > expected.nbytes
+    result = kernel(**lists)
+    assert np.array_equal(result.dqdd_dq, expected)
+    assert address in (result.dqdd_dq.ctypes.data, result.dqdd_dqd.ctypes.data)

@@ -1,4 +1,4 @@
-"""Sine and cosine of compiled kernels: errors, lanes that do not meet, and every special value."""
+"""Sine and cosine of compiled kernels: errors, independence of lanes, special values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.compute import minimax
 
 RUNTIME = Path(__file__).resolve().parents[2] / "sw/pinion/compute/runtime"
 FLAGS = "-std=c++17 -O2 -ffp-contract=off -fno-math-errno -fPIC -shared -Wall -Wextra -Werror"
-# By machine and instruction set: what the processor must have, and the compiler's flags.
+# By machine and instruction set: required processor features, and the compiler's flags.
 X86 = {
     "avx512": (
         "avx512f avx512dq avx512vl avx512bw fma",
@@ -36,7 +36,7 @@ SEED = 20
 # A double's hardest argument needs 53 + 62 bits of it, which are 35 digits.
 PI = Fraction("3.14159265358979323846264338327950288419716939937510582097494459")
 KINDS: dict[str, np.dtype[Any]] = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}
-# What sincos.hpp states: the end of the fast range, and the largest error in it [ulp].
+# From sincos.hpp: the end of the fast range, and the largest error in it [ulp].
 END = {"float": 205886.0, "double": 1647098.0}
 LARGEST = {"float": 1.5, "double": 0.9}
 LARGEST_PORTABLE = {"float": 1.5, "double": 1.1}
@@ -46,11 +46,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @cache
 def processor() -> frozenset[str]:
-    """What an x86 processor can do, by the names of /proc/cpuinfo."""
+    """Return the features of an x86 processor by their names in /proc/cpuinfo."""
     info = Path("/proc/cpuinfo")
     text = info.read_text() if info.exists() else ""
-    found = re.search(r"^flags\s*:(.*)$", text, re.MULTILINE)
-    return frozenset(found[1].split()) if found else frozenset()
+    flags = re.search(r"^flags\s*:(.*)$", text, re.MULTILINE)
+    return frozenset(flags[1].split()) if flags else frozenset()
 
 
 class Library:
@@ -74,14 +74,14 @@ class Library:
         return s[: x.size], c[: x.size]
 
     def library(self, kind: str, x: Array) -> tuple[Array, Array]:
-        """What the C library makes of x."""
+        """Return the results of the C library."""
         x = x.astype(KINDS[kind])
         s, c = np.empty_like(x), np.empty_like(x)
         self._call(f"{kind}_library", x, s, c)
         return s, c
 
     def errors(self, kind: str, x: Array) -> Array:
-        """(2, n) float, the errors of sine and cosine [ulp]."""
+        """Return the errors of sine and cosine [ulp], (2, n) float."""
         if kind == "double" and self._functions.long_double_digits() < 64:
             pytest.skip("a long double is no better than a double here: nothing to compare with")
         x = x.astype(KINDS[kind])
@@ -90,7 +90,7 @@ class Library:
         return errors
 
     def all_floats(self, end: float, step: int) -> Array:
-        """(2,) float, the largest errors over every `step`-th float of [0, end) [ulp]."""
+        """Return the largest errors over every `step`-th float of [0, end) [ulp], (2,) float."""
         largest = np.zeros(2)
         last = int(np.float32(end).view(np.uint32))
         self._functions.all_floats(
@@ -111,8 +111,10 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     file = tmp_path_factory.mktemp("sincos") / f"{isa}.so"
     source = Path(__file__).with_name("sincos_library.cpp")
     command = [compiler, *FLAGS.split(), *flags.split(), f"-I{RUNTIME}", str(source)]
-    done = subprocess.run([*command, "-o", str(file)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    completed = subprocess.run(
+        [*command, "-o", str(file)], capture_output=True, text=True, check=False
+    )
+    assert completed.returncode == 0, completed.stderr
     return Library(isa, file)
 
 
@@ -121,13 +123,13 @@ def bits(values: tuple[Array, Array]) -> Array:
 
 
 def hardest(kind: str) -> list[float]:
-    """Arguments of every binade that are next to multiples of pi/2 like few others.
+    """Return the arguments of every binade that are closest to multiples of pi/2.
 
-    m 2^e is next to one where m next to a denominator of the continued fraction of 2^e / (pi/2), or
-    a small multiple or sum of these, is.
+    m 2^e is close to one if m is close to a denominator of the continued fraction of
+    2^e / (pi/2), or to a small multiple or sum of these.
     """
     digits = {"float": 24, "double": 53}[kind]
-    found = []
+    candidates = []
     for exponent in range(-digits, math.frexp(END[kind])[1] - digits + 1):
         rest, before, q, denominators = Fraction(2) ** exponent / (PI / 2), 0, 1, [1]
         while q < 2**digits:
@@ -138,17 +140,17 @@ def hardest(kind: str) -> list[float]:
             for b in [0, *denominators[-6:]]:
                 for factor in range(1, 9):
                     if 2 ** (digits - 1) <= (m := factor * b + a) < 2**digits:
-                        found.append(math.ldexp(m, exponent))
-    return [x for x in found if x < END[kind]]
+                        candidates.append(math.ldexp(m, exponent))
+    return [x for x in candidates if x < END[kind]]
 
 
 def samples(kind: str, rng: np.random.Generator) -> Array:
-    """(n,) arguments within the fast range, of both signs, most of them where it is difficult."""
+    """Return (n,) arguments in the fast range, of both signs, mostly difficult ones."""
     end, dtype = END[kind], KINDS[kind]
     turns = np.append(np.arange(1, 200), rng.integers(1, int(end / 1.6), 1500))
     multiples = np.array([float(int(k) * PI / 2) for k in turns]).astype(dtype)
     near = (multiples[:, None] + np.arange(-4, 5) * np.spacing(multiples)[:, None]).ravel()
-    # Where sin r is below a power of two and r above, the rounding of r counts twice.
+    # If sin r is below a power of two and r above, the rounding of r counts twice.
     power = 2.0 ** rng.integers(-10, 0, 40_000)
     above = power * (1 + power**2 / 6 * rng.random(power.size))
     quarters = rng.integers(0, 64, power.size) * 4.0 ** rng.integers(0, 7, power.size)
@@ -175,7 +177,7 @@ def test_errors_in_the_fast_range_are_as_stated(library: Library, kind: str) -> 
     for name, error in zip(["sine", "cosine"], errors, strict=True):
         worst = error.argmax()
         assert error[worst] <= stated, f"{name} of {float(x[worst]).hex()}, seed {SEED}"
-        # Stated too high, a bound would prove nothing.
+        # A loose bound would prove nothing.
         assert error[worst] >= 0.8 * stated, f"seed {SEED}"
 
 
@@ -192,7 +194,7 @@ def test_errors_over_all_floats_are_as_stated(library: Library) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_fast_range_ends_where_it_is_stated(library: Library, kind: str) -> None:
-    # Beyond it results have the C library's bits; some of those within it have not.
+    # Beyond it results have the C library's bits; within it some have not.
     rng = np.random.default_rng(SEED)
     x = np.append(END[kind] * (1 - 1e-5 * rng.random(1000)), END[kind])
     for within in (x, -x):
@@ -200,8 +202,8 @@ def test_the_fast_range_ends_where_it_is_stated(library: Library, kind: str) -> 
         assert differs.mean() > 0.01, f"seed {SEED}"
     x = END[kind] + 4 + rng.random(1000)
     for beyond in (x, -x):
-        found, wanted = library.sincos(kind, beyond), library.library(kind, beyond)
-        assert bits(found).tolist() == bits(wanted).tolist(), f"seed {SEED}"
+        results, expected = library.sincos(kind, beyond), library.library(kind, beyond)
+        assert bits(results).tolist() == bits(expected).tolist(), f"seed {SEED}"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -210,13 +212,13 @@ def test_beyond_the_fast_range_the_c_library_answers(library: Library, kind: str
     largest = float(np.finfo(KINDS[kind]).max)
     x = 2.0 ** rng.uniform(math.log2(END[kind] + 4), math.log2(largest), 3000)
     x = np.concatenate([x, -x, [largest, -largest]])
-    wanted = bits(library.library(kind, x))
+    expected = bits(library.library(kind, x))
     # All lanes of a vector, and one in five.
-    assert bits(library.sincos(kind, x)).tolist() == wanted.tolist(), f"seed {SEED}"
+    assert bits(library.sincos(kind, x)).tolist() == expected.tolist(), f"seed {SEED}"
     mixed = np.zeros(x.size * 5)
     mixed[::5] = x
-    found = bits(library.sincos(kind, mixed))[:, ::5]
-    assert found.tolist() == wanted.tolist(), f"seed {SEED}"
+    results = bits(library.sincos(kind, mixed))[:, ::5]
+    assert results.tolist() == expected.tolist(), f"seed {SEED}"
 
 
 @pytest.mark.parametrize("shape", ["vector", "scalar"])
@@ -264,18 +266,18 @@ def test_lanes_keep_their_bits_beside_any_other(library: Library, kind: str) -> 
     beyond = [np.inf, -np.inf, np.nan, 2 * END[kind], -1e30]
     for _ in range(20):
         x = rng.uniform(-END[kind], END[kind], lanes)
-        wanted = bits(library.sincos(kind, x))
+        expected = bits(library.sincos(kind, x))
         for lane in range(lanes):
             for value in beyond:
                 changed = x.copy()
                 changed[lane] = value
-                found = bits(library.sincos(kind, changed))
+                results = bits(library.sincos(kind, changed))
                 others = np.arange(lanes) != lane
-                assert (found[:, others] == wanted[:, others]).all(), f"seed {SEED}"
-        # Several at once.
+                assert (results[:, others] == expected[:, others]).all(), f"seed {SEED}"
+        # Several lanes.
         out = rng.random(lanes) < 0.5
-        found = bits(library.sincos(kind, np.where(out, rng.choice(beyond, lanes), x)))
-        assert (found[:, ~out] == wanted[:, ~out]).all(), f"seed {SEED}"
+        results = bits(library.sincos(kind, np.where(out, rng.choice(beyond, lanes), x)))
+        assert (results[:, ~out] == expected[:, ~out]).all(), f"seed {SEED}"
 
 
 def test_coefficients_are_within_a_hair_of_the_best() -> None:
@@ -291,10 +293,10 @@ def test_coefficients_are_within_a_hair_of_the_best() -> None:
         assert len(stated) == 2 * count
         # Horner's rule begins with the highest; the double's sine has the other sign.
         sine = [sign * x for x in reversed(stated[:count])]
-        for name, found in (("sine", sine), ("cosine", stated[: count - 1 : -1])):
+        for name, coefficients in (("sine", sine), ("cosine", stated[: count - 1 : -1])):
             problem, count, _ = minimax.CASES[f"{name} {kind}"]
             best = minimax.error(problem, minimax.remez(problem, count))
-            assert best < minimax.error(problem, found) < best * Decimal("1.1"), (name, kind)
+            assert best < minimax.error(problem, coefficients) < best * Decimal("1.1"), (name, kind)
 
 
 @pytest.mark.slow
@@ -312,8 +314,8 @@ def test_scalars_compile_for_cuda(tmp_path: Path) -> None:
         "template __global__ void probe(const double *, double *, double *);\n"
     )
     command = [compiler, "-std=c++17", "-fmad=false", f"-I{RUNTIME}", "-ptx", str(source)]
-    done = subprocess.run(
+    completed = subprocess.run(
         [*command, "-o", str(tmp_path / "probe.ptx")], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     assert "fma.rn.f64" in (tmp_path / "probe.ptx").read_text()

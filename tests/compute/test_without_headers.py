@@ -1,7 +1,7 @@
-"""Kernels where Python's headers are missing: calls through ctypes beside calls in C.
+"""Kernels without Python's headers: calls through ctypes compared with calls in C.
 
-Whatever a call gives, a result or an error, must be the same either way. The headers are hidden
-from the one that looks for them, all else is as on such a machine.
+Results and errors must be the same either way. The headers are hidden
+from the function that looks for them; everything else is as on such a machine.
 """
 
 from __future__ import annotations
@@ -36,18 +36,13 @@ Given = dict[str, Any]
 Call = Callable[[Kernel], Given]
 
 ROBOT, FUNCTION = "two_link", "fd_derivatives"
-COUNTS = (0, 1, 2, 15, 16, 17, 63, 64, 300)  # from 64 on C gives back the interpreter's lock
+COUNTS = (0, 1, 2, 15, 16, 17, 63, 64, 300)  # from 64 on C releases the interpreter's lock
 SEED = 14
-
-
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture
 def hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """Python's headers are in a folder that is empty."""
+    """Hide Python's headers."""
     real = sysconfig.get_path
 
     def get_path(name: str, *arguments: Any, **options: Any) -> Any:
@@ -59,15 +54,15 @@ def hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.M
 
 
 @pytest.fixture
-def pair(hidden: pytest.MonkeyPatch, kept: Path) -> Callable[..., Pair]:
-    """The same kernel with calls in C and with calls through ctypes."""
+def pair(hidden: pytest.MonkeyPatch, cache_folder: Path) -> Callable[..., Pair]:
+    """Return a kernel with calls in C and one with calls through ctypes."""
 
     def make(**options: Any) -> Pair:
-        slow = cpu.compile(ROBOT, FUNCTION, cache=kept, **options)
+        slow = cpu.compile(ROBOT, FUNCTION, cache=cache_folder, **options)
         hidden.undo()
         if not native._python_headers():
             pytest.skip("the headers of Python or NumPy are missing here")
-        fast = cpu.compile(ROBOT, FUNCTION, cache=kept, **options)
+        fast = cpu.compile(ROBOT, FUNCTION, cache=cache_folder, **options)
         assert slow._native.runtime.module is None and slow.run == slow._compute
         assert fast._native.runtime.module is not None and fast.run != fast._compute
         return fast, slow
@@ -76,18 +71,20 @@ def pair(hidden: pytest.MonkeyPatch, kept: Path) -> Callable[..., Pair]:
 
 
 def states(kernel: Kernel, count: int) -> Given:
-    """Inputs in the kernel's layout."""
-    drawn = sample(load(ROBOT), kernel.function, max(count, 1), distribution="reference", seed=SEED)
-    given = {}
-    for name, values in drawn.items():
+    """Return inputs in the kernel's layout."""
+    samples = sample(
+        load(ROBOT), kernel.function, max(count, 1), distribution="reference", seed=SEED
+    )
+    inputs = {}
+    for name, values in samples.items():
         rows = values[:count].astype(kernel.dtype)
         if kernel.layout == "blocks":
-            given[name] = to_blocks(rows)
+            inputs[name] = to_blocks(rows)
         elif kernel.layout == "soa":
-            given[name] = np.ascontiguousarray(np.moveaxis(rows, 0, -1))
+            inputs[name] = np.ascontiguousarray(np.moveaxis(rows, 0, -1))
         else:
-            given[name] = rows
-    return given
+            inputs[name] = rows
+    return inputs
 
 
 def outputs(kernel: Kernel, count: int) -> dict[str, np.ndarray[Any, Any]]:
@@ -97,22 +94,22 @@ def outputs(kernel: Kernel, count: int) -> dict[str, np.ndarray[Any, Any]]:
     }
 
 
-def outcome(kernel: Kernel, given: Given) -> Any:
-    """All that a call tells: names, shapes, dtypes and bits, or the error."""
+def outcome(kernel: Kernel, arguments: Given) -> Any:
+    """Return names, shapes, dtypes and bits of a call's results, or its error."""
     try:
-        result = kernel(**given)
+        result = kernel(**arguments)
     except Exception as error:
         return type(error), str(error)
-    out = given.get("out")
+    out = arguments.get("out")
     if out is not None:
         assert all(result[name] is out[name] for name in out)
     values: Mapping[str, Any] = {name: result[name] for name in result.names}
-    told = {
+    contents = {
         name: (type(x), x.shape, x.dtype, x.flags.writeable, x.tobytes())
         for name, x in values.items()
     }
     flags = result.saturated
-    return told, (flags.shape, flags.dtype, flags.any()), result.cycles
+    return contents, (flags.shape, flags.dtype, flags.any()), result.cycles
 
 
 def test_missing_headers_are_noticed(hidden: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -128,48 +125,48 @@ def test_missing_headers_are_noticed(hidden: pytest.MonkeyPatch, tmp_path: Path)
 def test_results_are_the_same(layout: str, dtype: str, pair: Callable[..., Pair]) -> None:
     fast, slow = pair(layout=layout, dtype=dtype)
     for count in COUNTS:
-        seen = outcome(fast, states(fast, count))
-        assert isinstance(seen[0], dict), seen
-        assert outcome(slow, states(slow, count)) == seen
-        given = [states(kernel, count) | {"out": outputs(kernel, count)} for kernel in (fast, slow)]
-        assert outcome(slow, given[1]) == outcome(fast, given[0]) == seen
+        fast_outcome = outcome(fast, states(fast, count))
+        assert isinstance(fast_outcome[0], dict), fast_outcome
+        assert outcome(slow, states(slow, count)) == fast_outcome
+        calls = [states(kernel, count) | {"out": outputs(kernel, count)} for kernel in (fast, slow)]
+        assert outcome(slow, calls[1]) == outcome(fast, calls[0]) == fast_outcome
 
 
 def changed(change: Callable[[Given], Any], count: int = 20) -> Call:
-    """A call whose arguments are changed in place, or replaced by what is returned."""
+    """Return a call with arguments that are changed in place or replaced."""
 
     def make(kernel: Kernel) -> Given:
-        given = states(kernel, count)
-        other = change(given)
-        return given if other is None else other
+        inputs = states(kernel, count)
+        other = change(inputs)
+        return inputs if other is None else other
 
     return make
 
 
 def given_out(change: Callable[[Given], Any], count: int = 20) -> Call:
-    """The same with outputs, which are what is changed."""
+    """Return a call with changed outputs."""
 
     def make(kernel: Kernel) -> Given:
-        given = states(kernel, count)
-        made = outputs(kernel, count)
-        other = change(made)
-        return given | {"out": made if other is None else other}
+        inputs = states(kernel, count)
+        outputs_ = outputs(kernel, count)
+        other = change(outputs_)
+        return inputs | {"out": outputs_ if other is None else other}
 
     return make
 
 
-def one(given: Given) -> Given:
-    return {name: values[3] for name, values in given.items()}
+def one(inputs: Given) -> Given:
+    return {name: values[3] for name, values in inputs.items()}
 
 
 def one_with_outputs(kernel: Kernel) -> Given:
-    made = {a.name: np.zeros(a.shape, kernel.dtype) for a in kernel.results}
-    return one(states(kernel, 20)) | {"out": made}
+    outputs_ = {a.name: np.zeros(a.shape, kernel.dtype) for a in kernel.results}
+    return one(states(kernel, 20)) | {"out": outputs_}
 
 
 def put(name: str, index: tuple[int, ...], value: float) -> Callable[[Given], None]:
-    def change(given: Given) -> None:
-        given[name][index] = value
+    def change(arguments: Given) -> None:
+        arguments[name][index] = value
 
     return change
 
@@ -185,30 +182,30 @@ ODD: dict[str, Call] = {
     "one sample, outputs with a batch axis": lambda kernel: (
         one(states(kernel, 20)) | {"out": outputs(kernel, 1)}
     ),
-    "one sample serves all": changed(lambda given: given | {"q": given["q"][3]}),
-    "lists": changed(lambda given: {name: x.tolist() for name, x in given.items()}),
-    "integers": changed(lambda given: {name: x.astype(int) for name, x in given.items()}),
+    "one sample serves all": changed(lambda arguments: arguments | {"q": arguments["q"][3]}),
+    "lists": changed(lambda arguments: {name: x.tolist() for name, x in arguments.items()}),
+    "integers": changed(lambda arguments: {name: x.astype(int) for name, x in arguments.items()}),
     "another order": changed(
-        lambda given: {name: np.asfortranarray(x) for name, x in given.items()}
+        lambda arguments: {name: np.asfortranarray(x) for name, x in arguments.items()}
     ),
-    "every second": changed(lambda given: {name: x[::2] for name, x in given.items()}),
+    "every second": changed(lambda arguments: {name: x[::2] for name, x in arguments.items()}),
     "another byte order": changed(
-        lambda given: {name: x.astype(x.dtype.newbyteorder()) for name, x in given.items()}
+        lambda arguments: {name: x.astype(x.dtype.newbyteorder()) for name, x in arguments.items()}
     ),
-    "no outputs given": changed(lambda given: given | {"out": None}),
+    "no outputs given": changed(lambda arguments: arguments | {"out": None}),
     "NaN": changed(put("qd", (7, 1), np.nan)),
     "infinity": changed(put("tau", (19, 0), -np.inf)),
     "large angle": changed(put("q", (0, 0), 1e9)),
-    "wrong shape": changed(lambda given: given | {"q": np.zeros((20, 3))}),
-    "too many axes": changed(lambda given: given | {"q": np.zeros((2, 10, 2))}),
-    "no axis": changed(lambda given: given | {"q": 1.0}),
-    "other numbers of samples": changed(lambda given: given | {"q": given["q"][:-1]}),
-    "unknown input": changed(lambda given: given | {"velocity": given["qd"]}),
-    "missing input": changed(lambda given: {"q": given["q"], "qd": given["qd"]}),
-    "nothing": changed(lambda given: {}),
-    "complex": changed(lambda given: given | {"q": given["q"].astype(complex)}),
-    "text": changed(lambda given: given | {"q": "abc"}),
-    "ragged": changed(lambda given: given | {"q": [[1.0, 2.0], [3.0]]}),
+    "wrong shape": changed(lambda arguments: arguments | {"q": np.zeros((20, 3))}),
+    "too many axes": changed(lambda arguments: arguments | {"q": np.zeros((2, 10, 2))}),
+    "no axis": changed(lambda arguments: arguments | {"q": 1.0}),
+    "other numbers of samples": changed(lambda arguments: arguments | {"q": arguments["q"][:-1]}),
+    "unknown input": changed(lambda arguments: arguments | {"velocity": arguments["qd"]}),
+    "missing input": changed(lambda arguments: {"q": arguments["q"], "qd": arguments["qd"]}),
+    "nothing": changed(lambda arguments: {}),
+    "complex": changed(lambda arguments: arguments | {"q": arguments["q"].astype(complex)}),
+    "text": changed(lambda arguments: arguments | {"q": "abc"}),
+    "ragged": changed(lambda arguments: arguments | {"q": [[1.0, 2.0], [3.0]]}),
     "output too short": given_out(lambda out: out | {"qdd": out["qdd"][:-1]}),
     "output of another dtype": given_out(lambda out: out | {"qdd": np.zeros((20, 2), np.float16)}),
     "output read-only": given_out(lambda out: out | {"qdd": frozen(out["qdd"])}),
@@ -245,16 +242,16 @@ def test_odd_calls_have_the_same_end(finite: bool, pair: Callable[..., Pair]) ->
     fast, slow = pair(finite=finite)
     refused = set()
     for name, call in ODD.items():
-        seen = outcome(fast, call(fast))
-        assert outcome(slow, call(slow)) == seen, name
-        if isinstance(seen[0], type):
-            assert issubclass(seen[0], InputError), (name, seen)
+        fast_outcome = outcome(fast, call(fast))
+        assert outcome(slow, call(slow)) == fast_outcome, name
+        if isinstance(fast_outcome[0], type):
+            assert issubclass(fast_outcome[0], InputError), (name, fast_outcome)
             refused.add(name)
-    # An input is overlapped by an output, which takes arrays of one call.
+    # An output that overlaps an input needs arrays of one call.
     for kernel in (fast, slow):
-        given = states(kernel, 20)
+        inputs = states(kernel, 20)
         with pytest.raises(InputError, match="overlaps an input"):
-            kernel(out=outputs(kernel, 20) | {"qdd": given["qd"]}, **given)
+            kernel(out=outputs(kernel, 20) | {"qdd": inputs["qd"]}, **inputs)
     assert {"NaN", "infinity"} & refused == ({"NaN", "infinity"} if finite else set())
     assert "one sample with outputs" not in refused and "output too short" in refused
 
@@ -265,18 +262,18 @@ def test_errors_of_other_layouts_are_the_same(layout: str, pair: Callable[..., P
     last = (1, -1) if layout == "soa" else (1, 1, 3)
     calls = [
         changed(put("qd", last, np.nan)),
-        changed(lambda given: given | {"q": given["q"][:1]}),
-        changed(lambda given: given | {"q": given["q"][..., :-1]}),
-        changed(lambda given: given | {"q": given["q"].astype(complex)}),
-        changed(lambda given: given | {"velocity": given["q"]}),
-        changed(lambda given: {"q": given["q"]}),
+        changed(lambda arguments: arguments | {"q": arguments["q"][:1]}),
+        changed(lambda arguments: arguments | {"q": arguments["q"][..., :-1]}),
+        changed(lambda arguments: arguments | {"q": arguments["q"].astype(complex)}),
+        changed(lambda arguments: arguments | {"velocity": arguments["q"]}),
+        changed(lambda arguments: {"q": arguments["q"]}),
         given_out(lambda out: out | {"qdd": out["qdd"][..., :-1]}),
         given_out(lambda out: out | {"qdd": frozen(out["qdd"])}),
     ]
     for call in calls:
-        seen = outcome(fast, call(fast))
-        assert isinstance(seen[0], type), "this call was to be refused"
-        assert issubclass(seen[0], InputError) and outcome(slow, call(slow)) == seen
+        fast_outcome = outcome(fast, call(fast))
+        assert isinstance(fast_outcome[0], type), "this call was to be refused"
+        assert issubclass(fast_outcome[0], InputError) and outcome(slow, call(slow)) == fast_outcome
 
 
 def test_what_the_runtime_answers_is_said(pair: Callable[..., Pair]) -> None:
@@ -284,7 +281,7 @@ def test_what_the_runtime_answers_is_said(pair: Callable[..., Pair]) -> None:
     runtime = slow._native.runtime
     space, flags = np.zeros(1000), np.zeros(1, np.bool_)
     good = [View(space.ctypes.data, 0, 2)] * 3
-    with pytest.raises(ComputeError, match="a layout or a stride that does not do"):
+    with pytest.raises(ComputeError, match="an invalid layout or stride"):
         runtime.run(slow.address, 1, (good, [View(space.ctypes.data, 9, 2)] * 3), flags, 1)
     stranger = KernelStruct(abi=99, bytes=8, lanes=8, inputs=3, outputs=3)
     with pytest.raises(ComputeError, match="of another version of Pinion"):
@@ -294,11 +291,11 @@ def test_what_the_runtime_answers_is_said(pair: Callable[..., Pair]) -> None:
         Runtime(full, None).run(slow.address, 1, (good, good), flags, 1)
 
 
-def test_gradients_have_the_same_bits(hidden: pytest.MonkeyPatch, kept: Path) -> None:
+def test_gradients_have_the_same_bits(hidden: pytest.MonkeyPatch, cache_folder: Path) -> None:
     row = function(FUNCTION, outputs=["minv"])
-    slow = cpu.compile("iiwa14", row, dtype="float32", cache=kept)
+    slow = cpu.compile("iiwa14", row, dtype="float32", cache=cache_folder)
     hidden.undo()
-    fast = cpu.compile("iiwa14", row, dtype="float32", cache=kept)
-    given = sample(load("iiwa14"), row, 500, distribution="reference", seed=SEED)
+    fast = cpu.compile("iiwa14", row, dtype="float32", cache=cache_folder)
+    inputs = sample(load("iiwa14"), row, 500, distribution="reference", seed=SEED)
     assert slow.run == slow._compute
-    assert outcome(fast, given) == outcome(slow, given)
+    assert outcome(fast, inputs) == outcome(slow, inputs)

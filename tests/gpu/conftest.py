@@ -1,8 +1,8 @@
-"""A GPU for the tests of this folder, which skip where the machine has none.
+"""A GPU for the tests of this folder, which are skipped without one.
 
-``--played`` takes a processor that plays a device instead, with few samples: whether the tests
-themselves are right. ``--brief`` takes few samples on a GPU, for tools that slow it down.
-`make test-gpu` runs them for real; they have not met a GPU yet.
+``--played`` uses a processor that simulates a device, with few samples, to check the tests
+themselves. ``--brief`` uses few samples on a GPU, for tools that slow it down.
+`make test-gpu` runs them on a GPU; this has not been done yet.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _asked(request: pytest.FixtureRequest, name: str) -> bool:
-    # Pytest knows the options of a folder only when it is started there.
+    # Pytest knows a folder's options only if it is started there.
     return bool(request.config.getoption(name, default=False))
 
 
 @pytest.fixture(scope="session")
 def few(request: pytest.FixtureRequest) -> bool:
-    """Whether few samples have to do."""
+    """Whether to use few samples."""
     return any(_asked(request, name) for name in ("--played", "--brief"))
 
 

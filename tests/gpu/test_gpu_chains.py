@@ -1,4 +1,4 @@
-"""Kernels of chains on a GPU, where the machine has one. None of this has been run yet."""
+"""Kernels of chains on a GPU, if the machine has one. This has not run yet."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ ROBOTS = {1: 2000, 2: 2000, 31: 2000, 32: 2000, 33: 1000, 64: 900, 100: 100}
 ALL = [(function, method) for function, methods in cuda.METHODS.items() for method in methods]
 
 
-def worst(found: Any, wanted: Any) -> float:
-    """Of the largest element; infinite for NaN."""
-    error = float(np.max(np.abs(found - wanted)) / np.max(np.abs(wanted)))
+def worst(values: Any, expected: Any) -> float:
+    """Return the error relative to the largest element; infinite for NaN."""
+    error = float(np.max(np.abs(values - expected)) / np.max(np.abs(expected)))
     return np.inf if np.isnan(error) else error
 
 
@@ -31,14 +31,14 @@ def test_ten_thousand_robots(function: str, method: str, gpu: Device, few: bool)
         chain = random_chain(n, n, inertias="arm")
         state = random_state(chain, 1, count)
         kernel = cuda.compile(chain, function, method=method, device=gpu)
-        found = kernel(**{name: getattr(state, name) for name in kernel.source.inputs})
+        result = kernel(**{name: getattr(state, name) for name in kernel.source.inputs})
         if function == "rnea":
-            assert worst(found, state.tau) <= 1e-12
+            assert worst(result, state.tau) <= 1e-12
             continue
         wide = [x.astype(np.longdouble) for x in (state.q, state.qd, state.tau)]
         exact = aba(chain, *wide)
-        own = worst(aba(chain, state.q, state.qd, state.tau), exact)
-        assert worst(found, exact) <= max(1e-11, 10 * own)
+        model_error = worst(aba(chain, state.q, state.qd, state.tau), exact)
+        assert worst(result, exact) <= max(1e-11, 10 * model_error)
 
 
 @pytest.mark.parametrize("n", [1000, 5000])
@@ -47,10 +47,10 @@ def test_one_long_robot(n: int, gpu: Device, few: bool) -> None:
         pytest.skip("A grid takes minutes on a processor.")
     chain = random_chain(n, 1)
     state = random_state(chain, 1)
-    found = cuda.compile(chain, "rnea", device=gpu)(q=state.q, qd=state.qd, qdd=state.qdd)
-    assert worst(found, state.tau) <= 1e-12
+    tau = cuda.compile(chain, "rnea", device=gpu)(q=state.q, qd=state.qd, qdd=state.qdd)
+    assert worst(tau, state.tau) <= 1e-12
     for method in ("abia", "hybrid", "cfa_oee"):
         kernel = cuda.compile(chain, "aba", method=method, device=gpu)
-        found = kernel(q=state.q, qd=state.qd, tau=state.tau)
-        own = worst(aba(chain, state.q, state.qd, state.tau), state.qdd)
-        assert worst(found, state.qdd) <= max(1e-11, 10 * own)
+        tau = kernel(q=state.q, qd=state.qd, tau=state.tau)
+        model_error = worst(aba(chain, state.q, state.qd, state.tau), state.qdd)
+        assert worst(tau, state.qdd) <= max(1e-11, 10 * model_error)

@@ -1,4 +1,4 @@
-"""A compiler, processes that share this one's imports, and small file systems of one process."""
+"""A compiler, forked processes, and small file systems of one process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pinion.native.errors import ComputeError
 from pinion.native.toolchain import Compiler, find_compiler
 
 LIMIT = 300.0
-"""Seconds; ends what hangs."""
+"""Seconds; ends a hang."""
 
 Fork = Callable[..., ForkProcess]
 Until = Callable[[Callable[[], object]], None]
@@ -35,7 +35,7 @@ def compiler() -> Compiler:
 
 @pytest.fixture
 def fork() -> Iterator[Fork]:
-    """Start ``function(*arguments)`` in a child; those left at the end of a test are killed."""
+    """Start ``function(*arguments)`` in a child; children left at a test's end are killed."""
     context = multiprocessing.get_context("fork")
     children: list[ForkProcess] = []
 
@@ -67,10 +67,10 @@ def until() -> Until:
 
 @pytest.fixture
 def mounted(tmp_path: Path) -> Mounted:
-    """Run a script with a tmpfs of its own, and return what it printed.
+    """Run a script with a separate tmpfs and return its output.
 
-    The tmpfs is at ``argv[1]`` of the script and goes with the process; the namespaces that this
-    takes are not permitted everywhere.
+    The tmpfs is at ``argv[1]`` of the script and disappears with the process; the namespaces that
+    it needs are not permitted everywhere.
     """
     place = tmp_path / "mounted"
     place.mkdir()
@@ -84,32 +84,32 @@ def mounted(tmp_path: Path) -> Mounted:
         if probe.returncode != 0:
             pytest.skip(f"this machine permits no mount ({probe.stderr.strip()})")
         # No PYTHONPATH is needed: Pinion is installed where this interpreter finds it.
-        done = subprocess.run(
+        completed = subprocess.run(
             [*prefix, sys.executable, "-c", script, str(place)],
             capture_output=True,
             text=True,
             timeout=LIMIT,
             check=False,
         )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert completed.returncode == 0, completed.stderr
+        return completed.stdout
 
     return run
 
 
 @pytest.fixture
 def processes_in() -> Callable[[Path], list[str]]:
-    """What runs with a working folder below one; empty where there is no /proc."""
+    """Return the processes with a working folder below one; empty without /proc."""
 
     def find(folder: Path) -> list[str]:
-        found = []
+        command_lines = []
         for process in Path("/proc").glob("[0-9]*"):
             try:
-                # The name of a folder that was removed meanwhile ends with a note.
+                # The name of a removed folder ends with a note.
                 if os.readlink(process / "cwd").startswith(f"{folder}/"):
-                    found.append((process / "cmdline").read_text())
+                    command_lines.append((process / "cmdline").read_text())
             except OSError:
                 continue  # it has ended, or belongs to another user
-        return found
+        return command_lines
 
     return find

@@ -1,4 +1,4 @@
-"""What was compiled before: found, shared, spoilt, locked, and kept elsewhere."""
+"""The cache of compiled files: found, shared, damaged, locked, and moved entries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pinion.native.errors import ComputeError, StorageError
 from pinion.native.isa import named
 from pinion.native.toolchain import Compiler, compile_library
 
-LIMIT = 300.0  # seconds; ends what hangs
+LIMIT = 300.0  # seconds; ends a hang
 KEY = {"robot": "iiwa14", "formats": [1, 2.5, None]}
 ANSWER = 'extern "C" int answer() { return 42; }\n'
 
@@ -35,7 +35,7 @@ Until = Callable[[Callable[[], object]], None]
 
 
 class Maker:
-    """Writes a file, and counts."""
+    """A maker that writes a file and counts its calls."""
 
     def __init__(self, content: bytes = b"library") -> None:
         self.content = content
@@ -47,7 +47,7 @@ class Maker:
 
 
 def names(folder: Path) -> list[str]:
-    """What is in the folder, by the ends of the names."""
+    """Return the suffixes of the names in a folder."""
     return sorted("".join(Path(name).suffixes) or name for name in os.listdir(folder))
 
 
@@ -69,7 +69,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder for temporary ones, empty."""
+    """An empty folder for temporary folders."""
     place = tmp_path / "temporary"
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
@@ -78,7 +78,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def other_users(tmp_path: Path) -> Path:
-    """A folder that belongs to somebody else."""
+    """A folder that belongs to another user."""
     if os.geteuid() != 0:
         return Path("/")
     place = tmp_path / "others"
@@ -92,7 +92,7 @@ def test_the_default_folder_is_the_platforms() -> None:
     assert default_folder(home, platform="linux") == Path("/h/u/.cache/pinion")
     assert default_folder(home, platform="darwin") == Path("/h/u/Library/Caches/pinion")
     assert default_folder({**home, "XDG_CACHE_HOME": "/c"}, platform="linux") == Path("/c/pinion")
-    # A relative path is no path, says the specification.
+    # The specification ignores relative paths.
     assert default_folder({**home, "XDG_CACHE_HOME": "c"}) == default_folder(home)
     assert default_folder({**home, "XDG_CACHE_HOME": ""}) == default_folder(home)
     assert default_folder({}).is_absolute() and "pinion" in default_folder({}).name
@@ -200,18 +200,18 @@ def test_processes_at_the_same_time_compile_once(
 
 def test_threads_share_an_instance(folder: Path) -> None:
     cache, make, barrier = Cache(folder), Maker(), threading.Barrier(8)
-    found: list[Path] = []
+    paths: list[Path] = []
 
     def load() -> None:
         barrier.wait(LIMIT)
-        found.append(cache.library(KEY, make))
+        paths.append(cache.library(KEY, make))
 
     threads = [threading.Thread(target=load) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(LIMIT)
-    assert len(make.made) == 1 and len(found) == 8 and len(set(found)) == 1
+    assert len(make.made) == 1 and len(paths) == 8 and len(set(paths)) == 1
 
 
 def test_when_one_is_killed_another_goes_on(
@@ -236,7 +236,7 @@ def test_when_one_is_killed_another_goes_on(
     os.kill(killed.pid, signal.SIGKILL)
     other.join(LIMIT)
     assert other.exitcode == 42
-    # What the killed one had begun may be somebody's who is slow; an hour later it is nobody's.
+    # Leftovers of the killed process may belong to a slow one; after an hour they do not.
     (left,) = (path for path in folder.iterdir() if path.is_dir())
     os.utime(left, (time.time() - 4000.0,) * 2)
     Cache(folder).library({**KEY, "more": 1}, Maker())
@@ -260,15 +260,17 @@ def test_what_was_used_longest_ago_makes_room(
 ) -> None:
     cache = Cache(folder)
     monkeypatch.setattr(module, "MOST", 3 * len(b"library"))
-    made = [cache.library({"name": name}, Maker()) for name in "abc"]
-    for age, path in zip((100, 300, 200), made, strict=True):
+    libraries = [cache.library({"name": name}, Maker()) for name in "abc"]
+    for age, path in zip((100, 300, 200), libraries, strict=True):
         os.utime(f"{path}.json", (time.time() - age,) * 2)
     newest = cache.library({"name": "d"}, Maker())
-    assert all(path.exists() for path in (*made, newest)), "what is full makes room for the next"
+    assert all(path.exists() for path in (*libraries, newest)), (
+        "what is full makes room for the next"
+    )
     last = cache.library({"name": "e"}, Maker())
-    kept = [path.exists() for path in (*made, newest, last)]
-    assert kept == [True, False, True, True, True]
-    assert len(names(folder)) == 2 * sum(kept)
+    present = [path.exists() for path in (*libraries, newest, last)]
+    assert present == [True, False, True, True, True]
+    assert len(names(folder)) == 2 * sum(present)
 
 
 def test_what_nobody_used_for_months_is_swept(folder: Path) -> None:
@@ -349,22 +351,22 @@ def test_a_file_system_without_locks_serves_all_the_same(
 
 def test_a_full_disk_is_replaced_by_another(folder: Path, temporary: Path) -> None:
     Cache(folder).library({**KEY, "before": 1}, Maker())
-    cache, tried = Cache(folder), []
+    cache, written = Cache(folder), []
 
     def make(path: Path) -> None:
-        tried.append(path)
+        written.append(path)
         if folder in path.parents:
             no_room(path)
         path.write_bytes(b"library")
 
     path = cache.library(KEY, make)
-    assert temporary in path.parents and path.read_bytes() == b"library" and len(tried) == 2
+    assert temporary in path.parents and path.read_bytes() == b"library" and len(written) == 2
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert "(No space left on device)" in cache.problem and str(folder) in cache.problem
     assert cache.problem.endswith(".")
-    # From now on nothing is made twice, and what was there is still found.
-    assert cache.library(KEY, make) == path and len(tried) == 2
-    assert temporary in cache.library({**KEY, "more": 1}, make).parents and len(tried) == 3
+    # From now on nothing is made twice, and earlier entries are still found.
+    assert cache.library(KEY, make) == path and len(written) == 2
+    assert temporary in cache.library({**KEY, "more": 1}, make).parents and len(written) == 3
     make_not = Maker()
     assert cache.library({**KEY, "before": 1}, make_not).parent == folder and not make_not.made
     assert names(folder) == [".so", ".so.json"]
@@ -384,8 +386,12 @@ def test_a_compiler_without_room_is_given_another_folder(folder: Path, temporary
 def test_no_room_anywhere_is_one_sentence(folder: Path, temporary: Path) -> None:
     with pytest.raises(StorageError) as caught:
         Cache(folder).library(KEY, no_room)
-    said = sentence(caught.value)
-    assert str(folder) in said and str(temporary) in said and "No space left on device" in said
+    message = sentence(caught.value)
+    assert (
+        str(folder) in message
+        and str(temporary) in message
+        and "No space left on device" in message
+    )
     assert os.listdir(folder) == []
 
 
@@ -417,7 +423,7 @@ def test_a_folder_that_cannot_be_made_is_replaced(
 
 
 def test_a_folder_that_cannot_be_written_is_still_read(fork: Callable[..., Any]) -> None:
-    # Not below pytest's own, which other users cannot enter.
+    # Not below pytest's folder, which other users cannot enter.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder, temporary = Path(name, "cache"), Path(name, "temporary")
 
@@ -478,26 +484,26 @@ if child == 0:
 os.waitpid(child, 0)
 print(path, path.exists())
 """
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=LIMIT
     )
-    path, existed = done.stdout.split()
+    path, existed = completed.stdout.split()
     assert existed == "True" and Path(path).parent.parent == tmp_path
     assert os.listdir(tmp_path) == ["file"]
 
 
 def test_a_limit_on_file_sizes_is_one_sentence(folder: Path, fork: Callable[..., Any]) -> None:
-    said = folder.parent.parent / "said"
+    report = folder.parent.parent / "said"
 
     def make() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
         try:
             Cache(folder).library(KEY, Maker(bytes(200_000)))
         except StorageError as error:
-            said.write_text(sentence(error))
+            report.write_text(sentence(error))
 
     fork(make).join(LIMIT)
-    assert "File too large" in said.read_text() and names(folder) == []
+    assert "File too large" in report.read_text() and names(folder) == []
 
 
 def test_a_real_disk_that_is_full(mounted: Callable[..., str], compiler: Compiler) -> None:
@@ -561,7 +567,7 @@ def test_a_text_is_made_once(folder: Path) -> None:
     (file,) = folder.glob("*.txt")
     file.write_text("spoilt")
     assert Cache(folder).text(KEY, make) == text
-    # A library of the same key is another thing.
+    # A library of the same key is a different entry.
     assert Cache(folder).library(KEY, Maker()).read_bytes() == b"library"
     assert next(counter) == 2
 

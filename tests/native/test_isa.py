@@ -1,4 +1,4 @@
-"""Instruction sets by what a processor says of itself."""
+"""Instruction sets by a processor's features."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def pretend(
     monkeypatch: pytest.MonkeyPatch, machine: str, features: frozenset[str] = frozenset()
 ) -> list[str]:
     monkeypatch.setattr(isa, "processor", lambda: (machine, features))
-    return [found.name for found in isa.available()]
+    return [instruction_set.name for instruction_set in isa.available()]
 
 
 def test_machines_have_what_their_features_say(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,7 +27,7 @@ def test_machines_have_what_their_features_say(monkeypatch: pytest.MonkeyPatch) 
     assert pretend(monkeypatch, "x86_64", frozenset({"sse2"})) == ["portable"]
     assert pretend(monkeypatch, "aarch64") == ["neon", "portable"]
     assert pretend(monkeypatch, "riscv64") == ["portable"]
-    # Features of the same name on another architecture are not meant.
+    # Features of the same name on another architecture do not count.
     assert pretend(monkeypatch, "aarch64", AVX512) == ["neon", "portable"]
 
 
@@ -44,7 +44,7 @@ def test_names_are_looked_up_on_this_machine(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(ComputeError) as caught:
         isa.named("sse9")
     assert str(caught.value) == (
-        "There is no instruction set 'sse9': choose one of avx512, avx2, neon, portable."
+        "Unknown instruction set 'sse9': choose one of avx512, avx2, neon, portable."
     )
     with pytest.raises(ComputeError) as caught:
         isa.named("avx512")
@@ -64,12 +64,12 @@ def test_linux_lists_features_of_the_first_processor() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "machine"), [("AMD64", "x86_64"), ("arm64", "aarch64"), ("x86_64", "x86_64")]
+    ("reported", "machine"), [("AMD64", "x86_64"), ("arm64", "aarch64"), ("x86_64", "x86_64")]
 )
 def test_architectures_have_several_names(
-    said: str, machine: str, monkeypatch: pytest.MonkeyPatch
+    reported: str, machine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(platform, "machine", lambda: said)
+    monkeypatch.setattr(platform, "machine", lambda: reported)
     assert isa.processor()[0] == machine
 
 

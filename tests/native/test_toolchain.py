@@ -22,7 +22,7 @@ from pinion.native.isa import InstructionSet, available, named
 from pinion.native.toolchain import Compiler, compile_library, find_compiler
 
 PORTABLE = named("portable")
-LIMIT = 300.0  # seconds; ends what hangs
+LIMIT = 300.0  # seconds; ends a hang
 
 WIDTH = """
 #ifdef __AVX512F__
@@ -35,7 +35,7 @@ WIDTH = """
 extern "C" int width() { return WIDTH; }
 """
 
-# What `sleep` is to a shell, for a compiler that is told to allow it: an hour, in little memory.
+# Makes a compiler with the right options run for an hour, in little memory.
 SLOW = """
 constexpr unsigned long sum() {
   unsigned long s = 0;
@@ -70,7 +70,7 @@ def compile_one(text: str, out: Path, compiler: Compiler, **options: Any) -> Non
 
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only folder on the search path, empty; no Python package of Zig either."""
+    """An empty folder as the only one on the search path, without zig's Python package."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
@@ -125,7 +125,7 @@ def test_several_sources_headers_and_macros_make_one_library(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such flag")
 def test_a_library_stays_when_it_is_closed(compiler: Compiler, place: Path) -> None:
-    # A thread of its pool may be asleep in its code.
+    # A thread of its pool may be sleeping in its code.
     path = place / "stays.so"
     if compiler.family == "zig":
         pytest.skip("Zig's linker is given no such flag")
@@ -158,8 +158,8 @@ def test_a_refused_source_is_one_sentence_and_leaves_what_was_there(
     sources = {"good.cpp": "int a;\n", "bad.cpp": "int f() { return nowhere; }\n"}
     with pytest.raises(ComputeError) as caught:
         compile_library(sources, out=out, compiler=compiler, isa=PORTABLE)
-    said = sentence(caught.value)
-    assert "bad.cpp:1:" in said and "nowhere" in said and str(compiler) in said
+    message = sentence(caught.value)
+    assert "bad.cpp:1:" in message and "nowhere" in message and str(compiler) in message
     assert out.read_text() == "old" and os.listdir(place) == ["old.so"]
 
 
@@ -223,14 +223,14 @@ def test_a_compiler_that_hangs_is_stopped_with_its_children(
     fake = script(place.parent / "g++", "sleep 1000 & sleep 1000")
     with pytest.raises(ComputeError) as caught:
         compile_one("", place / "a.so", find_compiler(str(fake)), timeout=0.1)
-    assert "did not get done with unit.cpp in time" in sentence(caught.value)
+    assert "did not finish unit.cpp in time" in sentence(caught.value)
     assert os.listdir(place) == []
-    until(lambda: not processes_in(place))  # the last of a killed process takes a moment
+    until(lambda: not processes_in(place))  # a killed process takes a moment to disappear
 
 
 def test_a_compiler_that_never_stops_talking_is_stopped(place: Path) -> None:
     fake = script(place.parent / "g++", "exec yes nonsense")
-    with pytest.raises(ComputeError, match="did not get done"):
+    with pytest.raises(ComputeError, match="did not finish"):
         compile_one("", place / "a.so", find_compiler(str(fake)), timeout=0.1)
     assert os.listdir(place) == []
 
@@ -243,7 +243,7 @@ def test_the_first_error_is_found_behind_many_warnings(place: Path) -> None:
 
 
 def test_sources_compile_side_by_side(place: Path) -> None:
-    # Each run ends only when both have begun; the third, the linker, comes by itself.
+    # Each run ends only when both have begun; the third, the linker, runs alone.
     body = """
     for last; do :; done
     case "$*" in *-shared*) echo > library.so; exit;; esac
@@ -276,7 +276,7 @@ def test_an_interrupt_stops_the_compiler_and_leaves_nothing(
 
     def compile_slowly() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        # If this test fails, the compiler goes on alone, but not for long.
+        # If this test fails, the compiler continues, but not for long.
         resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
         try:
             compile_one(SLOW, place / "a.so", compiler, extra_flags=PATIENT[compiler.family])
@@ -304,7 +304,7 @@ def test_an_interrupt_at_any_moment_leaves_nothing(
     ready = place.parent / "ready"
 
     def compile_for_ever() -> None:
-        gc.disable()  # an interrupt that falls into a finalizer is ignored, by Python itself
+        gc.disable()  # Python ignores an interrupt in a finalizer
         signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             ready.touch()
@@ -316,7 +316,7 @@ def test_an_interrupt_at_any_moment_leaves_nothing(
         child = fork(compile_for_ever)
         until(ready.exists)
         ready.unlink()
-        # A thread, a folder, a file and two processes are made within some ten milliseconds.
+        # A thread, a folder, a file and two processes start within some ten milliseconds.
         time.sleep(rng.choice([0.0, rng.uniform(0.0, 0.004), rng.uniform(0.0, 0.02)]))
         os.kill(child.pid, signal.SIGINT)
         child.join(LIMIT)
@@ -334,9 +334,9 @@ def test_compilers_are_looked_for_in_order_and_never_run(bare: Path) -> None:
     ran = bare.parent / "ran"
     for name, family in (("zig", "zig"), ("clang++", "clang"), ("g++", "gcc")):
         script(bare / name, f": > {ran}")
-        found = find_compiler()
+        compiler = find_compiler()
         words = (str(bare / name), *(["c++"] if name == "zig" else []))
-        assert (found.command, found.family) == (words, family)
+        assert (compiler.command, compiler.family) == (words, family)
     (bare / "c++").symlink_to("clang++")
     assert find_compiler().command == (str(bare / "c++"),) and find_compiler().family == "clang"
     (bare / "c++").unlink()
@@ -356,9 +356,9 @@ def test_zig_is_also_found_as_a_python_package(
     monkeypatch.syspath_prepend(package.parent)
     script(package / "zig", 'test "$*" = version && echo 0.99.0')
     for choice in (None, "zig"):
-        found = find_compiler(choice)
-        assert found.command == (str(package / "zig"), "c++") and found.family == "zig"
-    assert found.version == "zig 0.99.0"
+        compiler = find_compiler(choice)
+        assert compiler.command == (str(package / "zig"), "c++") and compiler.family == "zig"
+    assert compiler.version == "zig 0.99.0"
     assert "ziglang" not in sys.modules
 
 
@@ -378,10 +378,10 @@ def test_a_choice_is_a_name_a_path_or_a_command(bare: Path, tmp_path: Path) -> N
     assert find_compiler(str(path)).command == (str(path),)
     script(bare / "ccache", "echo clang version 19.1")
     script(bare / "clang++", "")
-    found = find_compiler("ccache clang++ -stdlib=libc++")
-    assert found.command == (str(bare / "ccache"), "clang++", "-stdlib=libc++")
-    assert found.family == "clang" and found.version == "clang version 19.1"
-    assert str(bare / "clang++") in found.identity
+    compiler = find_compiler("ccache clang++ -stdlib=libc++")
+    assert compiler.command == (str(bare / "ccache"), "clang++", "-stdlib=libc++")
+    assert compiler.family == "clang" and compiler.version == "clang version 19.1"
+    assert str(bare / "clang++") in compiler.identity
 
 
 @pytest.mark.parametrize("choice", ["", "  ", "icpx -O9", "it's", "zig", "/no/such/g++"])

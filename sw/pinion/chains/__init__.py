@@ -1,4 +1,4 @@
-"""Dynamics of long chains by parallel algorithms, as readable float models."""
+"""Parallel algorithms for the dynamics of long chains, as readable float models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of algorithms on random chains, against the serial ones in 80-bit arithmetic."""
+"""Errors of algorithms on random chains relative to the serial ones in 80-bit arithmetic."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from .scan import METHODS
 from .tridiagonal import METHODS as SOLVERS
 
 Algorithm = Callable[[Chain, Array, Array, Array], Array]
-"""Of a chain, q, qd, and tau (forward) or qdd (inverse)."""
+"""A function of a chain, q, qd, and tau (forward) or qdd (inverse)."""
 
 ULP = "1 ulp of q"
 PINOCCHIO = "Pinocchio"
 
 
 def forward_algorithms() -> dict[str, Algorithm]:
-    """Return the forward dynamics of this package that are made of recursions and scans."""
+    """Return the forward dynamics of this package that use recursions and scans."""
     return {
         "ABA": aba,
         "JSIIA": jsiia,
@@ -50,7 +50,7 @@ def constraint_force_algorithms() -> dict[str, Algorithm]:
 
 
 def inverse_algorithms() -> dict[str, Algorithm]:
-    """Return the inverse dynamics by every form and method, and the recursion."""
+    """Return the inverse dynamics by recursion, and by scans of every form and method."""
     scans = {
         f"{form}, {method}": partial(rnea_scan, form=form, method=method)
         for form in FORMS
@@ -66,8 +66,8 @@ class Accuracy:
     Members
     -------
     inertias, links : of the chains.
-    errors : for each algorithm one a seed: the largest absolute error, relative to the largest
-        component of the result. Infinite where the algorithm refused the chain.
+    errors : for each algorithm and seed the largest absolute error, relative to the largest
+        component of the result; infinite if the algorithm refused the chain.
     """
 
     inertias: str
@@ -75,7 +75,7 @@ class Accuracy:
     errors: Mapping[str, Array]
 
     def worst(self, algorithm: str) -> float:
-        """Return the largest error of all seeds; NaN if there is one."""
+        """Return the largest error of all seeds; NaN if one is NaN."""
         return float(np.max(self.errors[algorithm]))
 
 
@@ -92,38 +92,38 @@ def accuracy(
 ) -> Accuracy:
     """Measure errors of algorithms on random chains of mixed joints, one state each.
 
-    The reference is the serial algorithm in 80-bit arithmetic on the same arguments, rounded to
-    `dtype` before: what is measured is arithmetic alone. Beside the algorithms stand what the
-    reference moves when each q moves by one unit in its last place, and Pinocchio's errors.
+    The reference is the serial algorithm in 80-bit arithmetic on the same arguments, already
+    rounded to `dtype`, so that only the arithmetic is measured. The result also has the change of
+    the reference if each q changes by one unit in its last place, and Pinocchio's errors.
 
     Parameters
     ----------
-    algorithms : by the name that they have in the result.
+    algorithms : by their names in the result.
     direction : ``forward`` (tau to qdd) or ``inverse`` (qdd to tau).
     inertias, links, branches : as for :func:`~.random.random_chain`.
-    pin : the module ``pinocchio`` if its double-precision algorithm is to stand beside them, for
-        up to a few hundred links: what it allocates grows with the cube of their number.
+    pin : the module ``pinocchio`` to include its double-precision algorithm, for up to a few
+        hundred links: its memory grows with the cube of their number.
 
     Raises
     ------
     DynamicsError
-        When an argument does not do, or this machine has no type wider than float64.
+        If an argument is invalid, or this machine has no type wider than float64.
     """
     check_choice("direction", direction, ("forward", "inverse"))
     wide = np.longdouble
     if np.finfo(wide).eps > 1e-18:
         raise DynamicsError(
             f"This machine's longdouble has a rounding error of {np.finfo(wide).eps:.1e}: measure "
-            "errors where it has 80 bits, as on x86-64."
+            "errors on a machine with 80 bits, such as x86-64."
         )
     forward = direction == "forward"
     serial = aba if forward else rnea
-    found: dict[str, list[float]] = {}
+    errors: dict[str, list[float]] = {}
     for seed in seeds:
         chain = random_chain(links, seed, inertias=inertias, branches=branches)
         state = random_state(chain, seed)
-        given = (state.q, state.qd, state.tau if forward else state.qdd)
-        q, qd, x = (np.asarray(a[0], dtype) for a in given)
+        inputs = (state.q, state.qd, state.tau if forward else state.qdd)
+        q, qd, x = (np.asarray(a[0], dtype) for a in inputs)
         reference = serial(chain, q.astype(wide), qd.astype(wide), x.astype(wide))
         scale = np.max(np.abs(reference))
         moved = serial(chain, np.nextafter(q, np.inf).astype(wide), qd, x)
@@ -138,11 +138,11 @@ def accuracy(
             results[PINOCCHIO] = peer(model, model.createData(), *doubles)
         for name, result in results.items():
             error = np.inf if result is None else float(np.max(np.abs(result - reference)) / scale)
-            found.setdefault(name, []).append(error)
+            errors.setdefault(name, []).append(error)
     return Accuracy(
         inertias=inertias,
         links=links,
-        errors={name: np.array(errors) for name, errors in found.items()},
+        errors={name: np.array(errors) for name, errors in errors.items()},
     )
 
 
@@ -154,7 +154,7 @@ def _tried(algorithm: Algorithm, chain: Chain, q: Array, qd: Array, x: Array) ->
 
 
 def table(rows: Iterable[Accuracy], *, worst: bool = True) -> str:
-    """Return a table in Markdown, the worst (or the median) error of all seeds in each place."""
+    """Return a Markdown table of the worst (or median) errors of all seeds."""
     rows = list(rows)
     names = list(dict.fromkeys(name for row in rows for name in row.errors))
     lines = [f"| inertias | links | {' | '.join(names)} |", "|---" * (2 + len(names)) + "|"]

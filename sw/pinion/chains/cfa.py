@@ -1,36 +1,37 @@
-r"""Forward dynamics by the constraint force algorithm (CFA): no step longer than log n.
+r"""Forward dynamics by the constraint force algorithm (CFA), in O(log n) steps.
 
 Featherstone and Fijany 1999, equation 16, with the steps of Yang, Wu and Pan 2016, algorithm 1. All
-links are free bodies on which their joints' forces act, and these forces are such that the links
-stay together. After the efforts ID(q, qd, 0) are taken from tau, the robot is at rest without
-gravity. With ``J_i = I_i^-1``, X_i from link i - 1 to link i, H_i the motion subspace of its joint
-and W_i a basis of the forces that do no work there (``W_i^T H_i = 0``):
+links are free bodies under their joints' forces, which hold the links together. After the efforts
+ID(q, qd, 0) are subtracted from tau, the robot is at rest without gravity. With ``J_i = I_i^-1``,
+X_i from link i - 1 to link i, H_i the motion subspace of its joint and W_i a basis of the forces
+that do no work there (``W_i^T H_i = 0``):
 
     F_i = T_i tau_i + W_i c_i                             T_i = I_X H_i (H_i^T I_X H_i)^-1
     a_i = J_i (F_i - X_(i+1)^T F_(i+1) - p_i)             qdd_i = T_i^T (a_i - X_i a_(i-1))
 
 ``W_i^T (a_i - X_i a_(i-1)) = 0`` is a block tridiagonal system for the c_i, symmetric and positive
-definite, of the blocks
+definite, with the blocks
 
     D_i = W_i^T (J_i + X_i J_(i-1) X_i^T) W_i             U_i = -W_i^T J_i X_(i+1)^T W_(i+1)
 
-What differs from the texts:
+Differences from the texts:
 
-- *Side branches* (1999, section 4) make articulated bodies of the links. The text omits their bias
-  forces p_i, which come from the efforts in the branches; without them results are 5 to 20 % wrong.
-- *Joints of 0 to 6 degrees of freedom*: W_i has zeros in the columns that it lacks, and D_i ones on
-  its diagonal there. A floating base is a joint of six.
-- *The original CFA* (Fijany 1995; 1993, equation 60; 2016, equation 17) has H for T. That is right
-  where ``H^T H = 1``. Elsewhere it returns ``G M^-1 G`` times the efforts with ``G = H^T H``, which
-  for a screw is 1 + pitch^2: it stands here to show that.
-- *Refinement*: J and the blocks carry the condition of the links' inertias, so that the unrefined
+- *Side branches* (1999, section 4) turn the links into articulated bodies. The text omits their
+  bias forces p_i, which come from the efforts in the branches; without them results are 5 to 20 %
+  wrong.
+- *Joints of 0 to 6 degrees of freedom*: unused columns of W_i are zero, and D_i has ones on its
+  diagonal there. A floating base is a joint with six.
+- *The original CFA* (Fijany 1995; 1993, equation 60; 2016, equation 17) has H instead of T, which
+  is correct for ``H^T H = 1``. Otherwise it returns ``G M^-1 G`` times the efforts with
+  ``G = H^T H``, which for a screw is 1 + pitch^2. It is included to show that.
+- *Refinement*: J and the blocks inherit the condition of the links' inertias, so that unrefined
   results are 10 to 10^4 times less accurate than articulated bodies. One more solve with the same
   diagonalised matrix for ``tau - ID(q, qd, qdd)`` makes them as accurate. Residuals of the block
-  system alone would not: its blocks are already rounded.
+  system alone would not, because its blocks are already rounded.
 
-OEE magnifies rounding most. Where inertias lie decades apart it can fail from some tens of links
-on, and refinement with it, while OER and L D L^T, refined once, stay as exact as articulated
-bodies: :func:`condition` tells. In float32 OEE is useless from some twenty links on, the others
+OEE magnifies rounding most. With inertias decades apart it can fail from some tens of links on,
+even with refinement, while OER and L D L^T, refined once, stay as accurate as articulated bodies;
+:func:`condition` estimates this. In float32 OEE is useless from some twenty links on, the others
 from some fifty: pass float64.
 """
 
@@ -56,22 +57,22 @@ from .tridiagonal import METHODS, Diagonal, diagonalise
 VARIANTS = ("corrected", "original")
 
 _SINGULAR = 64
-"""A pivot of so many rounding errors of its diagonal element is a zero."""
+"""A pivot smaller than this many rounding errors of its diagonal element counts as zero."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Bodies:
-    """A chain at rest without gravity, as free links with the forces that hold them together.
+    """A chain at rest without gravity, as free links with constraint forces.
 
     Members
     -------
-    at : where the bodies are; its base does not accelerate.
+    at : state of the bodies; its base does not accelerate.
     J : (B, n, 6, 6) inverses of the links' articulated inertias.
-    X : (B, n, 6, 6) to each link's coordinates from those of the link before it.
-    T : (n, 6, k) what takes a joint's efforts to its force. W : (n, 6, w) the other forces there.
-    idle : (n, w, w) ones on the diagonal for W's columns of zeros.
+    X : (B, n, 6, 6) transforms to each link's coordinates from those of the link before it.
+    T : (n, 6, k) maps a joint's efforts to its force. W : (n, 6, w) constraint forces.
+    idle : (n, w, w) ones on the diagonal for W's zero columns.
     D, U : (B, n, w, w), (B, n - 1, w, w) blocks of the system for the constraint forces.
-    diagonal : that system made diagonal.
+    diagonal : the diagonalised system.
     """
 
     at: State
@@ -97,27 +98,27 @@ class Bodies:
         return result
 
     def accelerations(self, tau: Array, count: Count | None = None) -> Array:
-        """Return joints' accelerations under efforts tau, both (B, bodies, k)."""
+        """Return the joints' accelerations for efforts tau, both (B, bodies, k)."""
         chain = self.at.chain
         at = replace(self.at, velocities={"tau": tau})
         still = np.zeros((at.count, chain.bodies, 6), at.dtype)
         bodies = articulated(at, still, still, chain.branches[::-1])
-        # Constraint forces, from what the links would do without them.
+        # Constraint forces, from the links' motion without them.
         F = times(self.T, tau[:, chain.main])
         p = bodies.p[:, chain.main]
         free = times(self.J, self.gathered(F) - p)
         R = -times(transposed(self.W), self.differences(free))
         F = F + times(self.W, self.diagonal.solve(R[..., None], count)[..., 0])
-        held = times(self.J, self.gathered(F) - p)
+        a_main = times(self.J, self.gathered(F) - p)
         qdd, a = np.zeros_like(tau), still.copy()
-        qdd[:, chain.main] = times(transposed(self.T), self.differences(held))
-        a[:, chain.main] = held
+        qdd[:, chain.main] = times(transposed(self.T), self.differences(a_main))
+        a[:, chain.main] = a_main
         answers(at, bodies, still, qdd, a, chain.branches)
         note_branches(chain, count)
         return qdd
 
 
-# Many parameters: the algorithm's inputs, and choices that its experiments vary one at a time.
+# Many parameters: the algorithm's inputs, and options that its experiments vary separately.
 def cfa(
     chain: Chain,
     q: ArrayLike,
@@ -131,22 +132,22 @@ def cfa(
     method: str = "brent_kung",
     count: Count | None = None,
 ) -> Array:
-    """Forward dynamics by the constraint force algorithm.
+    """Compute forward dynamics by the constraint force algorithm.
 
     Parameters
     ----------
     q : (nq,) or (B, nq) positions [rad | m]. qd, tau : (nv,) or (B, nv).
     solver : of the block tridiagonal system, a method of :mod:`.tridiagonal`.
-    I_X : (n, 6, 6) any symmetric positive definite matrices, one a link; None for ones. The results
-        are the same, which is a check.
-    variant : ``corrected``, or ``original`` for joints with ``H^T H = 1``, elsewhere wrong.
-    refine : how many times the solution is improved by ``tau - ID(q, qd, qdd)``. One brings it to
-        the accuracy of articulated bodies, but for chains of which :func:`condition` warns.
+    I_X : (n, 6, 6) any symmetric positive definite matrices, one per link; None for the identity.
+        The results are the same, which is a check.
+    variant : ``corrected``, or ``original``, which is correct only for joints with ``H^T H = 1``.
+    refine : number of refinements by ``tau - ID(q, qd, qdd)``. One gives the accuracy of
+        articulated bodies, except for chains of which :func:`condition` warns.
     method : of the scans of the inverse dynamics. Hillis and Steele's has half the levels of Brent
-        and Kung's, and costs a digit of the refined results at 1,000 links: its transforms are
+        and Kung's, but loses a digit of the refined results at 1,000 links: its transforms are
         products of products.
-    count : is told the levels and combines of everything, refinement too, and the steps along the
-        longest side branch; what each link does by itself is no level.
+    count : receives all levels and combines, including refinement, and the steps along the longest
+        side branch; independent work of each link is not a level.
 
     Returns
     -------
@@ -155,16 +156,16 @@ def cfa(
     Raises
     ------
     DynamicsError
-        When an argument does not do, a link's inertia has no inverse, or a joint has armature.
+        If an argument is invalid, a link's inertia is not invertible, or a joint has armature.
     """
     if refine < 0:
-        raise DynamicsError(f"refine is {refine}: pass how many times, 0 or more.")
+        raise DynamicsError(f"The number of refinements cannot be negative, not {refine}.")
     at = state_of(chain, q, tau=tau)
     bodies = free_bodies(at, solver=solver, I_X=I_X, variant=variant)
     result = np.zeros((*at.batch, chain.nv), at.dtype)
     for _ in range(refine + 1):
-        found = rnea_scan(chain, q, qd, result, method=method, count=count)
-        rest = np.asarray(tau, at.dtype) - found
+        bias = rnea_scan(chain, q, qd, result, method=method, count=count)
+        rest = np.asarray(tau, at.dtype) - bias
         effort = chain.padded(np.asarray(rest, at.dtype).reshape(at.count, chain.nv))
         result = result + at.flat(bodies.accelerations(effort, count))
     return result
@@ -178,14 +179,14 @@ def free_bodies(
     variant: str = "corrected",
     count: Count | None = None,
 ) -> Bodies:
-    """Take a chain apart: arguments and errors as for :func:`cfa`."""
+    """Return a chain as free links; arguments and errors as for :func:`cfa`."""
     check_choice("solver", solver, METHODS)
     check_choice("variant", variant, VARIANTS)
     chain, k = at.chain, at.chain.width
     if chain.has_armature:
         raise DynamicsError(
-            f"The chain {chain.name!r} has armature, which ties its links in a way that the "
-            "constraint force algorithm does not know: use aba or hybrid_aba, or set it to 0."
+            f"The chain {chain.name!r} has armature, which the constraint force algorithm does not "
+            "support: use aba or hybrid_aba, or set it to 0."
         )
     main = chain.main
     nothing = np.zeros((at.count, chain.bodies, k), at.dtype)
@@ -207,31 +208,31 @@ def free_bodies(
         diagonal = diagonalise(D, U, method=solver, count=count)
     except np.linalg.LinAlgError:
         raise DynamicsError(
-            f"Rounding in {at.dtype} has left a block of the chain {chain.name!r} that is not "
-            f"positive with the solver {solver!r}: its inertias lie too far apart, so use the "
+            f"By rounding in {at.dtype} a block of the chain {chain.name!r} is not positive "
+            f"definite with the solver {solver!r}, because its inertias differ too much: use the "
             "solver 'ldl', a wider type, or aba."
         ) from None
     return Bodies(at=at, J=J, X=X, T=T, W=W, idle=idle, D=D, U=U, diagonal=diagonal)
 
 
 class ConditionWarning(UserWarning):
-    """Constraint forces refined once are less exact than half of the digits of their type."""
+    """Constraint forces refined once are accurate to less than half the digits of their type."""
 
 
 def condition(chain: Chain, q: ArrayLike, *, solver: str = "oee") -> Array:
-    """Estimate by how much the constraint force algorithm magnifies rounding at a state.
+    """Estimate the amplification of rounding errors by the constraint force algorithm at a state.
 
-    The efforts of known accelerations, of which each is 1 or -1, are solved for without refinement,
-    at rest and without gravity. That costs an inverse dynamics and a solution. With `eps` the
-    rounding error of q's type,
+    The efforts of known accelerations, each 1 or -1, at rest without gravity are solved for without
+    refinement, which costs an inverse dynamics and a solution. With `eps` the rounding error of q's
+    type,
 
-    - ``eps condition`` is about the relative error of an unrefined solution, at other accelerations
-      too within a factor of some ten;
+    - ``eps condition`` is about the relative error of an unrefined solution, for other
+      accelerations within a factor of about ten;
     - a refinement multiplies the error by it, down to that of articulated bodies: from 1e-4 on one
-      is not enough for 1e-8, and from 1 on each makes it worse: use the solver ``oer`` there, which
+      is not enough for 1e-8, and from 1 on each makes it worse: then use the solver ``oer``, which
       has about twice the levels, or aba.
 
-    Warns by :class:`ConditionWarning` where ``eps condition`` is more than ``eps^(1/4)``, 1.2e-4 in
+    Warns by :class:`ConditionWarning` if ``eps condition`` is more than ``eps^(1/4)``, 1.2e-4 in
     double: refined once, the error is then more than ``eps^(1/2)``.
 
     Parameters
@@ -240,7 +241,7 @@ def condition(chain: Chain, q: ArrayLike, *, solver: str = "oee") -> Array:
 
     Returns
     -------
-    condition : () or (B,), 1 at least; infinite where the solution is no number.
+    condition : () or (B,), at least 1; infinite if the solution is NaN.
 
     Raises
     ------
@@ -255,8 +256,8 @@ def condition(chain: Chain, q: ArrayLike, *, solver: str = "oee") -> Array:
     solved = free_bodies(at, solver=solver).accelerations(chain.padded(tau))
     error = np.max(np.abs(chain.flat(solved) - signs), axis=-1, initial=0.0)
     eps = np.finfo(at.dtype).eps
-    found = np.maximum(1.0, np.nan_to_num(error / eps, nan=np.inf))
-    worst = float(np.max(eps * found, initial=0.0))
+    numbers = np.maximum(1.0, np.nan_to_num(error / eps, nan=np.inf))
+    worst = float(np.max(eps * numbers, initial=0.0))
     if worst > eps**0.25:
         warnings.warn(
             f"Constraint forces of the chain {chain.name!r} lose digits: solved by {solver!r}, "
@@ -265,23 +266,23 @@ def condition(chain: Chain, q: ArrayLike, *, solver: str = "oee") -> Array:
             ConditionWarning,
             stacklevel=2,
         )
-    return at.shaped(found)
+    return at.shaped(numbers)
 
 
 def complements(H: Array, dof: Array, length: Array) -> tuple[Array, Array]:
-    """Return bases of the forces that do no work on motions H, and what they lack.
+    """Return bases of the forces that do no work on motions H, and their unused columns.
 
     Parameters
     ----------
-    H : (n, 6, k), whose columns from dof (n,) on are zeros.
-    length : (n,) one that moments are divided by, so that they compare with forces [m]. Columns
-        that mixed both in SI units would lose the small ones: a hundredfold accuracy for links of a
+    H : (n, 6, k); its columns from dof (n,) on are zero.
+    length : (n,) length that moments are divided by, to be comparable with forces [m]. Mixing both
+        in SI units would lose the small ones: a factor of 100 in accuracy for links of a
         centimetre.
 
     Returns
     -------
-    W : (n, 6, w), w the most columns that one needs, 1 at least; ``W^T H = 0`` in H's type.
-    idle : (n, w, w) ones on the diagonal for columns of zeros.
+    W : (n, 6, w), w the largest number of columns, at least 1; ``W^T H = 0`` in H's type.
+    idle : (n, w, w) ones on the diagonal for zero columns.
     """
     n, _, k = H.shape
     scale = np.ones((n, 6, 1))
@@ -292,7 +293,7 @@ def complements(H: Array, dof: Array, length: Array) -> tuple[Array, Array]:
     width = max(1, 6 - int(dof.min()))
     used = np.arange(width) < 6 - dof[:, None]
     W = np.asarray(left[:, :, ::-1][:, :, :width] * used[:, None, :], H.dtype)
-    # Once more in H's type, which may be finer than that of NumPy's linear algebra.
+    # Again in H's type, which may be wider than those of NumPy's linear algebra.
     scaled = np.asarray(scale, H.dtype) * H
     unused = np.eye(k, dtype=H.dtype) * (np.arange(k) >= dof[:, None])[:, :, None]
     along = solve_positive(transposed(scaled) @ scaled + unused, transposed(scaled) @ W)
@@ -301,7 +302,7 @@ def complements(H: Array, dof: Array, length: Array) -> tuple[Array, Array]:
 
 
 def radii(chain: Chain) -> Array:
-    """Radii of gyration of the links about their frames, (n,) [m]; 1 where there is none."""
+    """Return radii of gyration of the links about their frames, (n,) [m]; 1 if undefined."""
     inertias = chain.I[chain.main]
     turning, mass = np.trace(inertias[:, :3, :3], axis1=1, axis2=2), inertias[:, 3, 3]
     good = (turning > 0) & (mass > 0)
@@ -315,20 +316,20 @@ def _product(matrix: Array, x: Array) -> Array:
 def _metric(chain: Chain, I_X: ArrayLike | None, dtype: np.dtype[np.floating]) -> Array:
     if I_X is None:
         return np.eye(6, dtype=dtype)
-    found = np.asarray(I_X, dtype)
-    if found.shape != (chain.n, 6, 6):
-        raise DynamicsError(f"I_X has shape {found.shape}, expected {(chain.n, 6, 6)}.")
+    metric = np.asarray(I_X, dtype)
+    if metric.shape != (chain.n, 6, 6):
+        raise DynamicsError(f"I_X has shape {metric.shape}, expected {(chain.n, 6, 6)}.")
     try:
-        factorise(found)
+        factorise(metric)
     except np.linalg.LinAlgError:
         raise DynamicsError(
             "I_X has a matrix that is not positive definite: pass inertias, or None for ones."
         ) from None
-    return found
+    return metric
 
 
 def _inverses(chain: Chain, IA: Array) -> Array:
-    """Inverses of links' inertias (B, n, 6, 6), each of which must have one."""
+    """Return the inverses of the links' inertias (B, n, 6, 6), which must exist."""
     scale = np.diagonal(IA, axis1=-2, axis2=-1)
     least = _SINGULAR * np.finfo(IA.dtype).eps * scale
     try:

@@ -1,9 +1,9 @@
-"""A long chain of bodies as arrays: what the parallel algorithms take in the place of a model.
+"""A long chain of bodies as arrays, the model of the parallel algorithms.
 
 Chains of a thousand links are data and never traced. A joint's motion subspace S is any matrix of
-up to six columns, constant in the moving body's coordinates; where a joint has no kind of the table
-of kinds, its displacement is the exponential of ``S q``, which for one column is a turn, a shift or
-a screw.
+up to six columns, constant in the moving body's coordinates. If a joint has no kind of the table of
+kinds, its displacement is the exponential of ``S q``, which for one column is a turn, a shift or a
+screw.
 
 Conventions are those of :mod:`pinion.robot.model`: spatial vectors ``[angular; linear]`` in body
 coordinates, ``Xup = [[E, 0], [-E r^, E]]`` from parent to child.
@@ -30,25 +30,24 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Chain:
-    """Bodies of which some form a path from the base to a tip: the links of the chain.
+    """Bodies with a path from the base to a tip, the links of the chain, and side branches.
 
-    All others hang in side branches on the links. Coordinates and velocities are in the bodies'
-    order, those of a joint next to each other.
+    Coordinates and velocities are in the order of the bodies; those of a joint are adjacent.
 
     Members
     -------
     name : for messages.
-    E : (bodies, 3, 3) rotation from parent to child coordinates where the joint's q is zero.
+    E : (bodies, 3, 3) rotation from parent to child coordinates at q = 0 of the joint.
     r : (bodies, 3) origin of the child's frame there, parent coordinates [m].
     I : (bodies, 6, 6) inertia about the body's origin, body coordinates.
     S : (bodies, 6, 6) motion subspace in body coordinates; columns from the joint's `dof` on are 0.
-    dof : (bodies,) velocities of each joint, 0 to 6.
-    parent : (bodies,) number of the body's parent, which comes before it; -1 is the base.
-    kinds : of each joint; None is one whose displacement is the exponential of ``S q``.
+    dof : (bodies,) number of velocities of each joint, 0 to 6.
+    parent : (bodies,) number of the body's parent, which precedes it; -1 is the base.
+    kinds : of each joint; None means that its displacement is the exponential of ``S q``.
     main : (n,) numbers of the links, from the base to the tip.
     gravity : (3,) base coordinates [m/s^2].
-    armature : (bodies, 6) inertia of rotors seen at each velocity, zeros from the joint's `dof` on
-        [kg m^2 | kg]; None for none.
+    armature : (bodies, 6) rotor inertia reflected to each velocity, zeros from the joint's `dof` on
+        [kg m^2 | kg]; None without rotors.
     """
 
     name: str
@@ -74,7 +73,7 @@ class Chain:
             "gravity": (3,),
         } | ({} if self.armature is None else {"armature": (count, 6)})
         if count == 0 or len(self.main) == 0:
-            raise DynamicsError(f"The chain {self.name!r} has no links: give it one at least.")
+            raise DynamicsError(f"The chain {self.name!r} has no links: it needs at least one.")
         for name, shape in shapes.items():
             array = np.asarray(getattr(self, name))
             if array.shape != shape:
@@ -83,7 +82,7 @@ class Chain:
                 )
             if not np.all(np.isfinite(array)):
                 raise DynamicsError(
-                    f"{name} of the chain {self.name!r} has a number that is not finite."
+                    f"{name} of the chain {self.name!r} contains a number that is not finite."
                 )
         if len(self.kinds) != count:
             raise DynamicsError(
@@ -91,25 +90,25 @@ class Chain:
                 "bodies: give one each."
             )
         self._check_joints()
-        before = -1
+        previous = -1
         for link in self.main:
-            if not 0 <= link < count or self.parent[link] != before:
+            if not 0 <= link < count or self.parent[link] != previous:
                 raise DynamicsError(
-                    f"main of the chain {self.name!r} is no path from the base: body {link} is not "
-                    f"a child of {before}."
+                    f"main of the chain {self.name!r} is not a path from the base: body {link} is "
+                    f"not a child of {previous}."
                 )
-            before = int(link)
+            previous = int(link)
 
     def _check_joints(self) -> None:
         for i, (dof, parent) in enumerate(zip(self.dof, self.parent, strict=True)):
             if not 0 <= dof <= 6:
                 raise DynamicsError(
-                    f"Joint {i} of the chain {self.name!r} has {dof} velocities: 0 to 6 can be."
+                    f"Joint {i} of the chain {self.name!r} has {dof} velocities instead of 0 to 6."
                 )
             if not -1 <= parent < i:
                 raise DynamicsError(
-                    f"Body {i} of the chain {self.name!r} has the parent {parent}: a parent comes "
-                    "before its children, and the base is -1."
+                    f"Body {i} of the chain {self.name!r} has the parent {parent}: a parent must "
+                    "precede its children, and the base is -1."
                 )
             S = self.S[i]
             if np.any(S[:, dof:]) or np.linalg.matrix_rank(S[:, :dof]) < dof:
@@ -136,12 +135,12 @@ class Chain:
 
     @property
     def bodies(self) -> int:
-        """Number of bodies, those of side branches among them."""
+        """Number of bodies, including side branches."""
         return len(self.dof)
 
     @property
     def branches(self) -> NDArray[np.int64]:
-        """Numbers of the bodies that are no links, in their order."""
+        """Numbers of the bodies of side branches, in order."""
         return np.setdiff1d(np.arange(self.bodies), self.main)
 
     @property
@@ -156,28 +155,28 @@ class Chain:
 
     @property
     def width(self) -> int:
-        """The most velocities of a joint, one at least: columns of S that anybody needs."""
+        """Largest number of velocities of a joint, at least 1: the number of columns of S."""
         return max(1, int(self.dof.max()))
 
     @cached_property
     def q_slices(self) -> tuple[slice, ...]:
-        """Where each body's joint has its coordinates in q."""
+        """Slice of q of each body's joint."""
         kinds = zip(self.kinds, self.dof, strict=True)
         return _slices([int(dof) if kind is None else kind.nq for kind, dof in kinds])
 
     @cached_property
     def v_slices(self) -> tuple[slice, ...]:
-        """Where each body's joint has its velocities in qd, and its efforts in tau."""
+        """Slice of qd and tau of each body's joint."""
         return _slices([int(dof) for dof in self.dof])
 
     @cached_property
     def places(self) -> NDArray[np.int64]:
-        """(nv, 2): for each velocity its body and its column of S."""
+        """Body and column of S of each velocity, (nv, 2)."""
         pairs = [(i, k) for i, dof in enumerate(self.dof) for k in range(dof)]
         return np.array(pairs, np.int64).reshape(-1, 2)
 
     def padded(self, x: Array) -> Array:
-        """Return (B, nv) as (B, bodies, width), with zeros where a joint has fewer velocities."""
+        """Return (B, nv) as (B, bodies, width), with zeros in unused columns."""
         result = np.zeros((len(x), self.bodies, self.width), x.dtype)
         result[:, self.places[:, 0], self.places[:, 1]] = x
         return result
@@ -188,7 +187,7 @@ class Chain:
 
     @classmethod
     def of(cls, model: Model, tip: str | None = None) -> Chain:
-        """The chain from the base to a body of a robot, and all others as side branches.
+        """Return the chain from the base to a body of a robot, with the others as side branches.
 
         Parameters
         ----------
@@ -197,7 +196,7 @@ class Chain:
         Raises
         ------
         DynamicsError
-            When the robot has no such body, no mass, or an armature in the axes of the base.
+            If the robot has no such body, no mass, or an armature in the axes of the base.
         """
         check_mass(model)
         parents = model.parents
@@ -227,7 +226,7 @@ class Chain:
             if joint.armature_in_base and joint.armature != 0.0:
                 raise DynamicsError(
                     f"The joint {joint.name!r} of {model.name!r} has an armature in the axes of "
-                    "the base, as MuJoCo's free joints have, which chains do not know; use "
+                    "the base, as in MuJoCo's free joints, which chains do not support: use "
                     "pinion.dynamics, or set it to 0."
                 )
         return cls(

@@ -10,21 +10,21 @@ tip exerts, V its velocity and J the Jacobian of its frame:
 X goes from the last link to the tip's frame, A is the system of :mod:`.cfa`. Eq. 70 needs no
 ``H^T H = 1``: it is eq. 8 of Featherstone and Fijany 1999 between two tips.
 
-Every contact is two statements about Vdot and F, with unknowns z:
+Every contact is a pair of equations for Vdot and F, with unknowns z:
 
     F = N z + f            Q Vdot - R z = g        so        (Q Lambda^-1 N + R) z = Q Vdot0' - g
 
-where Vdot0' is under the wrench f alone. :class:`TypeI`, :class:`TypeII` and :class:`Lathrop` say
-what they are. Eq. 28 and 29 have the tip's acceleration Vdot on their right: it is that of the open
-chain, Vdot0. The matrix of the types but the first is not symmetric: L U, where the text speaks of
-a positive definite one.
+where Vdot0' is for the wrench f alone. :class:`TypeI`, :class:`TypeII` and :class:`Lathrop` define
+the terms. Eq. 28 and 29 print the tip's acceleration Vdot on their right; that of the open chain,
+Vdot0, is correct. Only the matrix of the first type is symmetric; the others need L U, although the
+text calls them positive definite.
 
-Gravity acts on the links and is no acceleration of the base here, so that G_C is zero for a tip
-that stays at rest. (Where the inverse dynamics has gravity as the base's acceleration, its
-by-product for table I's step I is Jdot qd + X_(tip,base) V0dot: the last term is to be taken off.)
+Gravity acts on the links and not as an acceleration of the base, so that G_C is zero for a tip at
+rest. (If the inverse dynamics has gravity as the base's acceleration, its by-product for table I's
+step I is Jdot qd + X_(tip,base) V0dot: subtract the last term.)
 
-Refined, the solution is improved by what its own motion and wrench leave over in both equations, as
-in :mod:`.cfa`: table I once more, with the same diagonalised matrix and the same Lambda^-1.
+A refinement solves for the residuals of both equations, as in :mod:`.cfa`: table I once more, with
+the same diagonalised matrix and the same Lambda^-1.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ from .state import State, state_of
 class TypeI:
     """A contact that holds the tip in some directions and pushes it in the others.
 
-    ``W^T Vdot = G_C`` and ``F = W K_C + H K_F``; the wrench's part K_C is sought (eq. 27-29).
+    ``W^T Vdot = G_C`` and ``F = W K_C + H K_F`` with the unknown K_C (eq. 27-29).
 
     Members
     -------
-    W : (6, c) wrenches that the contact can take up, tip's coordinates.
+    W : (6, c) wrenches that the contact can sustain, tip's coordinates.
     G_C : (c,) or (B, c) accelerations in these directions.
     H : (6, f) directions of K_F, which must do no work on W (``H^T W = 0``); None without K_F.
-    K_F : (f,) or (B, f) what the tip exerts there.
-    classical : whether G_C is of the classical acceleration of the tip's origin, as where a point
-        is held: the spatial one is less by ``omega x v``.
+    K_F : (f,) or (B, f) wrench of the tip in these directions.
+    classical : whether G_C refers to the classical acceleration of the tip's origin, as for a fixed
+        point: the spatial one is less by ``omega x v``.
     """
 
     W: ArrayLike
@@ -74,13 +74,13 @@ class TypeI:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TypeII:
-    """A contact whose wrench in free directions follows from that in the others, as in friction.
+    """A contact whose wrench in free directions depends on that in the others, as in friction.
 
     ``W^T Vdot = G_C`` and ``F = W K_C + H K_F`` with ``K_F = phi K_C + d`` (eq. 25).
 
     Members
     -------
-    phi : (f, c). d : (f,) or (B, f). The others as for :class:`TypeI`.
+    phi : (f, c). d : (f,) or (B, f). Other members as for :class:`TypeI`.
     """
 
     W: ArrayLike
@@ -112,13 +112,13 @@ class Lathrop:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Closed:
-    """The motion of a closed chain; each with the batch where q has one.
+    """The motion of a closed chain; members have a batch axis if q has one.
 
     Members
     -------
     qdd : (nv,).
-    F : (6,) wrench that the tip exerts [N m; N], about the origin of its frame and along its axes.
-    Vdot : (6,) spatial acceleration of the tip there.
+    F : (6,) wrench that the tip exerts [N m; N], in its frame about the origin.
+    Vdot : (6,) spatial acceleration of the tip, in the same frame.
     z : (m,) the contact's unknowns: K_C, or Lathrop's Omega.
     Lambda_inverse : (6, 6) inverse of the operational-space inertia, without damping.
     """
@@ -130,7 +130,7 @@ class Closed:
     Lambda_inverse: Array
 
 
-# Many parameters: the algorithm's inputs, and choices that its experiments vary one at a time.
+# Many parameters: the algorithm's inputs, and options that its experiments vary separately.
 def closed_chain(
     chain: Chain,
     q: ArrayLike,
@@ -145,28 +145,31 @@ def closed_chain(
     method: str = "brent_kung",
     count: Count | None = None,
 ) -> Closed:
-    """Forward dynamics of a chain in contact.
+    """Compute forward dynamics of a chain in contact.
 
     Parameters
     ----------
     q : (nq,) or (B, nq) positions [rad | m]. qd, tau : (nv,) or (B, nv).
     contact : one of :class:`TypeI`, :class:`TypeII` and :class:`Lathrop`.
-    frame : the tip's frame: E (3, 3) from the last link's coordinates to its, and r (3,) its origin
-        there [m]; by default the last link's.
-    solver, refine, method : as for :func:`pinion.chains.cfa`; all scans are by `method`.
+    frame : the tip's frame: E (3, 3) from the last link's coordinates to the frame's, and r (3,)
+        its origin in the last link's coordinates [m]; by default the last link's frame.
+    solver, refine, method : as for :func:`pinion.chains.cfa`; `method` applies to all scans.
     damping : added to the diagonal of Lambda^-1: the contact yields in proportion to the wrench,
         which makes contacts that hold more than the chain can move solvable, and others less exact.
-    count : is told the levels and combines of everything, one after another, refinement too, and
-        the steps along the longest side branch; :mod:`.costs` has the schedule of two arrays.
+    count : receives all levels and combines in sequence, including refinement, and the steps along
+        the longest side branch; :mod:`.costs` has the schedule of two arrays.
 
     Raises
     ------
     DynamicsError
-        When an argument does not do, a link's inertia has no inverse, or the contact does not
+        If an argument is invalid, a link's inertia is not invertible, or the contact does not
         determine the wrench.
     """
     if refine < 0 or not damping >= 0.0:
-        raise DynamicsError(f"refine is {refine} and damping {damping}: neither can be negative.")
+        raise DynamicsError(
+            f"The number of refinements and the damping cannot be negative, not {refine} and "
+            f"{damping}."
+        )
     if not isinstance(contact, TypeI | TypeII | Lathrop):
         raise DynamicsError(f"contact is {contact!r}: pass a TypeI, a TypeII or a Lathrop.")
     at = state_of(chain, q, qd=qd, tau=tau)
@@ -186,7 +189,7 @@ def closed_chain(
         np.asarray(x, at.dtype).reshape(at.count, -1) for x in (q, qd, tau)
     )
     for _ in range(refine + 1):
-        # Steps I and II of table I: what the joints would do under the wrench so far.
+        # Steps I and II of table I: the joints' accelerations under the wrench so far.
         F = terms.wrench(z)
         push = times(X.T, F)
         rest = efforts - rnea_scan(
@@ -194,7 +197,7 @@ def closed_chain(
         )
         open_qdd = qdd + chain.flat(bodies.accelerations(chain.padded(rest), count))
         Vdot = _tip_acceleration(at, X, drift, open_qdd, method, count) - damping * F
-        # Step IV, and step V: what the rest of the wrench takes away.
+        # Steps IV and V: the effect of the remaining wrench.
         more = solve(times(terms.Q, Vdot) - times(terms.R, z) - terms.g)
         effort = _pushed(at, times(X.T @ terms.N, more), method, count)
         qdd = open_qdd - chain.flat(bodies.accelerations(effort, count))
@@ -219,7 +222,7 @@ def operational_inertia_inverse(
     """Return ``J M^-1 J^T`` at the tip, (6, 6) or (B, 6, 6), without J and M (eq. 82-85).
 
     Arguments and errors as for :func:`closed_chain`; the diagonalisation and the right-hand sides
-    are counted one after the other.
+    are counted in sequence.
     """
     at = state_of(chain, q)
     bodies = free_bodies(at, solver=solver, count=count)
@@ -245,28 +248,30 @@ def _tip(frame: tuple[ArrayLike, ArrayLike] | None, dtype: np.dtype[np.floating]
         )
     check_finite("frame's E", E)
     check_finite("frame's r", r)
-    # A reflection has the third axis of a rotation turned round.
+    # A reflection has a reversed third axis.
     if not np.allclose(E @ E.T, np.eye(3), atol=1e-6) or E[2] @ np.cross(E[0], E[1]) < 0:
-        raise DynamicsError("frame's E is no rotation: pass one of determinant 1 (E E^T = 1).")
+        raise DynamicsError(
+            "frame's E is not a rotation: pass a matrix with E E^T = 1 and determinant 1."
+        )
     return blocks(E, np.zeros_like(E), -E @ skew(r), E)
 
 
-def _from_base(at: State, own: Array, method: str, count: Count | None) -> Array:
-    """Return what links (B, n, 6) have when each adds its own, from a base that has nothing."""
+def _from_base(at: State, terms: Array, method: str, count: Count | None) -> Array:
+    """Return the links' motions (B, n, 6) for each joint's contribution and a base at rest."""
     X = at.X[:, at.chain.main]
-    return scan(affine, (X, own[..., None]), method, count)[1][..., 0]
+    return scan(affine, (X, terms[..., None]), method, count)[1][..., 0]
 
 
 def _tip_acceleration(
     at: State, X: Array, drift: Array, qdd: Array, method: str, count: Count | None
 ) -> Array:
-    """Eq. 86 with the velocities' terms: drift (B, n, 6) is ``v x S qd``, qdd (B, nv)."""
-    own = times(at.S, at.chain.padded(qdd))[:, at.chain.main] + drift
-    return times(X, _from_base(at, own, method, count)[:, -1])
+    """Compute eq. 86 with velocity terms: drift (B, n, 6) is ``v x S qd``, qdd (B, nv)."""
+    terms = times(at.S, at.chain.padded(qdd))[:, at.chain.main] + drift
+    return times(X, _from_base(at, terms, method, count)[:, -1])
 
 
 def _pushed(at: State, f: Array, method: str, count: Count | None) -> Array:
-    """Eq. 87 and 88: efforts (B, bodies, k) of a wrench (B, 6) that the last link exerts."""
+    """Return the efforts (B, bodies, k) of a wrench (B, 6) of the last link, eq. 87 and 88."""
     forces = np.zeros((at.count, at.chain.bodies, 6, 1), at.dtype)
     forces[:, at.chain.main[-1], :, 0] = f
     return columns_of_efforts(at, forces, method=method, count=count)[..., 0]
@@ -289,26 +294,26 @@ class _Terms:
 
 def _terms(contact: TypeI | TypeII | Lathrop, at: State, V: Array) -> _Terms:
     def matrix(name: str, x: ArrayLike, rows: int, columns: int | None = None) -> Array:
-        found = np.asarray(x, at.dtype)
-        if found.ndim != 2 or len(found) != rows or columns not in (None, found.shape[1]):
-            wanted = f"({rows}, {'m' if columns is None else columns})"
+        array = np.asarray(x, at.dtype)
+        if array.ndim != 2 or len(array) != rows or columns not in (None, array.shape[1]):
+            expected = f"({rows}, {'m' if columns is None else columns})"
             raise DynamicsError(
-                f"{name} of the contact has shape {found.shape}, expected {wanted}."
+                f"{name} of the contact has shape {array.shape}, expected {expected}."
             )
-        check_finite(f"{name} of the contact", found)
-        return found
+        check_finite(f"{name} of the contact", array)
+        return array
 
     def vector(name: str, x: ArrayLike | None, width: int) -> Array:
-        found = np.zeros(width, at.dtype) if x is None else np.asarray(x, at.dtype)
-        if found.shape not in ((width,), (at.count, width)):
+        array = np.zeros(width, at.dtype) if x is None else np.asarray(x, at.dtype)
+        if array.shape not in ((width,), (at.count, width)):
             raise DynamicsError(
-                f"{name} of the contact has shape {found.shape}, expected ({width},) or "
+                f"{name} of the contact has shape {array.shape}, expected ({width},) or "
                 f"({at.count}, {width})."
             )
-        check_finite(f"{name} of the contact", found)
-        return np.broadcast_to(found, (at.count, width))
+        check_finite(f"{name} of the contact", array)
+        return np.broadcast_to(array, (at.count, width))
 
-    # Of the classical acceleration the spatial one lacks omega x v.
+    # The spatial acceleration is the classical one less omega x v.
     carried = np.zeros_like(V)
     if contact.classical:
         carried[:, 3:] = np.cross(V[:, :3], V[:, 3:])
@@ -325,7 +330,7 @@ def _terms(contact: TypeI | TypeII | Lathrop, at: State, V: Array) -> _Terms:
     W = matrix("W", contact.W, 6)
     c = W.shape[1]
     if c == 0:
-        raise DynamicsError("W of the contact has no columns: use cfa for a tip that is free.")
+        raise DynamicsError("W of the contact has no columns: use cfa for a free tip.")
     H = matrix("H", np.zeros((6, 0)) if contact.H is None else contact.H, 6)
     if np.any(np.abs(H.T @ W) > 1e-6 * np.linalg.norm(H) * np.linalg.norm(W)):
         raise DynamicsError("H of the contact does work on W: H^T W must be zero.")
@@ -347,10 +352,9 @@ def _terms(contact: TypeI | TypeII | Lathrop, at: State, V: Array) -> _Terms:
 def _contact_solver(
     chain: Chain, terms: _Terms, Lambda: Array, free: Array
 ) -> Callable[[Array], Array]:
-    """Return what solves ``(Q Lambda N + R) z = b`` for b (B, m).
+    """Return a function that solves ``(Q Lambda N + R) z = b`` for b (B, m).
 
-    free : (B, 6, 6) Lambda's value were the last link alone. What is left of it along the chain, if
-        it is no more than rounding, is nothing.
+    free : (B, 6, 6) Lambda of the last link alone, the scale below which pivots are rounding.
     """
     matrix = terms.Q @ Lambda @ terms.N + terms.R
     full = np.abs(terms.Q) @ np.abs(free) @ np.abs(terms.N) + np.abs(terms.R)
@@ -375,8 +379,8 @@ def _contact_solver(
         bad = True
     if bad:
         raise DynamicsError(
-            f"The contact of the chain {chain.name!r} does not determine the wrench: it holds its "
-            "tip in a direction in which the joints cannot move it at one of the states, so hold "
-            "fewer directions, or pass some damping."
+            f"The contact of the chain {chain.name!r} does not determine the wrench, because it "
+            "holds the tip in a direction in which the joints cannot move it at one of the "
+            "states: hold fewer directions, or pass some damping."
         )
     return lambda b: column * solve((row * b)[..., None])[..., 0]

@@ -1,8 +1,8 @@
-"""Depth and work of an algorithm, counted while it computes and independent of any machine.
+"""Depth and work of an algorithm, counted during the computation and independent of any machine.
 
-A *level* is what computes at once: its combines need only results of earlier levels. A *combine* is
-one use of an associative operator, or one elimination of a block by its neighbour, for one state of
-a batch. What goes on link by link is no level and is kept by name.
+A *level* is a set of combines that run in parallel: they need only results of earlier levels. A
+*combine* is one use of an associative operator, or one elimination of a block by its neighbour, for
+one state of a batch. Steps from link to link are not levels; they are counted by name.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 
 @dataclass(kw_only=True)
 class Count:
-    """What an algorithm did so far: hand a fresh one in as ``count=``, and read it afterwards.
+    """Counts of an algorithm: pass a new one as ``count=`` and read it afterwards.
 
     Members
     -------
-    levels : depth in levels, one after another.
-    combines : operations in all levels together.
-    solves : steps in which every block is solved by itself, all at once.
-    sequential : by name, steps that follow one another: they bound the time from below on any
-        number of processors.
+    levels : number of successive levels.
+    combines : operations of all levels.
+    solves : steps in which all blocks are solved independently.
+    sequential : number of successive steps by name, a lower bound of the time on any number of
+        processors.
     """
 
     levels: int = 0
@@ -29,16 +29,16 @@ class Count:
     sequential: dict[str, int] = field(default_factory=dict)
 
     def level(self, combines: int) -> None:
-        """Note a level of so many combines; a level of none is none."""
+        """Count a level of `combines` operations; zero operations are not a level."""
         if combines:
             self.levels += 1
             self.combines += combines
 
     def solve(self) -> None:
-        """Note a step in which every block is solved by itself."""
+        """Count a step in which all blocks are solved independently."""
         self.solves += 1
 
     def steps(self, name: str, steps: int) -> None:
-        """Note steps that follow one another: a recursion over links, or a factorisation's rows."""
+        """Count successive steps: a recursion over links, or the rows of a factorisation."""
         if steps:
             self.sequential[name] = self.sequential.get(name, 0) + steps

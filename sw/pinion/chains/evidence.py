@@ -1,6 +1,6 @@
-"""What the algorithms themselves say of the papers' claims: depth, work, conditions, errors.
+"""Machine-independent evidence for the papers' claims: depth, work, conditions, errors.
 
-Nothing here depends on the machine. The claims stand in :mod:`pinion.bench.scaling.data`.
+The claims are in :mod:`pinion.bench.scaling.data`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ Counted = Callable[..., Array]
 
 
 def counts(lengths: Sequence[int] = LENGTHS) -> list[dict[str, Any]]:
-    """Levels, combines and steps that follow one another, for each algorithm and length.
+    """Count levels, combines and successive steps for each algorithm and length.
 
     Returns
     -------
-    Objects with ``algorithm``, ``links``, ``levels``, ``combines`` and ``sequential``. Of the
-    constraint force algorithm the block system alone: its inverse dynamics are scans as the first.
+    Objects with ``algorithm``, ``links``, ``levels``, ``combines`` and ``sequential``. For the
+    constraint force algorithm only the block system counts: its inverse dynamics are scans like the
+    first rows.
     """
-    found = []
+    rows = []
     for n in lengths:
         chain = random_chain(n, 1)
         state = random_state(chain, 1)
@@ -49,10 +50,10 @@ def counts(lengths: Sequence[int] = LENGTHS) -> list[dict[str, Any]]:
             ("Brent and Kung", "brent_kung"),
         ):
             counted = partial(rnea_scan, *inverse, method=method)
-            found.append(_counted(f"ID by scans, {name}", n, counted))
+            rows.append(_counted(f"ID by scans, {name}", n, counted))
         if n <= _DENSE:
-            found.append(_counted("JSIIA", n, partial(jsiia, *forward)))
-        found.append(_counted("hybrid ABIA", n, partial(hybrid_aba, *forward)))
+            rows.append(_counted("JSIIA", n, partial(jsiia, *forward)))
+        rows.append(_counted("hybrid ABIA", n, partial(hybrid_aba, *forward)))
         at = state_of(chain, state.q, tau=state.tau)
         for name, solver in (
             ("CFA, odd-even elimination", "oee"),
@@ -66,10 +67,10 @@ def counts(lengths: Sequence[int] = LENGTHS) -> list[dict[str, Any]]:
             count.levels, count.solves = max(count.levels, sides.levels), sides.solves
             row = _row(name, n, count)
             if solver == "ldl":
-                # Its levels have one elimination each.
+                # Each of its levels has one elimination.
                 row |= {"levels": 0, "sequential": count.levels + count.solves}
-            found.append(row)
-    return found
+            rows.append(row)
+    return rows
 
 
 def _counted(name: str, n: int, algorithm: Counted) -> dict[str, Any]:
@@ -89,7 +90,7 @@ def _row(name: str, n: int, count: Count) -> dict[str, Any]:
 
 
 def facts() -> dict[str, Any]:
-    """What is said of claims that no time can judge, by the names that the claims look for."""
+    """Return the evidence for claims that do not depend on time, by the names in the claims."""
     return {
         "hybrid": _hybrid(),
         "upper_blocks": _upper_blocks(),
@@ -102,7 +103,7 @@ def facts() -> dict[str, Any]:
 
 
 def _hybrid() -> dict[str, int]:
-    """Scans, by the levels of each, and recursions over the links of the combined form."""
+    """Count scans, by their levels, and recursions over the links in the combined form."""
     chain = random_chain(_LINKS, 1)
     state = random_state(chain, 1)
     count = Count()
@@ -123,24 +124,24 @@ def _hybrid() -> dict[str, int]:
 
 
 def _upper_blocks(seeds: int = 10) -> dict[str, Any]:
-    """Conditions of the blocks right of the diagonal, of joints of one velocity."""
-    found = []
+    """Compute conditions of the blocks right of the diagonal, for joints with one velocity."""
+    conditions_by_chain = []
     for inertias in ("unit", "arm", "taper", "finger"):
         for seed in range(seeds):
             chain = random_chain(_LINKS, seed, inertias=inertias)
             state = random_state(chain, seed)
             U = free_bodies(state_of(chain, state.q, tau=state.tau)).U
-            found.append(np.linalg.cond(U).reshape(-1))
-    conditions = np.concatenate(found)
+            conditions_by_chain.append(np.linalg.cond(U).reshape(-1))
+    conditions = np.concatenate(conditions_by_chain)
     return {
-        "chains": len(found),
+        "chains": len(conditions_by_chain),
         "median_condition": float(np.median(conditions)),
         "largest_condition": float(np.max(conditions)),
     }
 
 
 def _any_joint() -> dict[str, float]:
-    """Largest relative errors: of the corrected form, and of the original on helical joints."""
+    """Measure the largest relative errors of the corrected form, and of the original on screws."""
     chain = random_chain(8, 1, joints=[6, 1, 2, 0, 3, 4, 5, 1], branches=2)
     helical = random_chain(8, 1, joints="helical")
     return {
@@ -151,20 +152,20 @@ def _any_joint() -> dict[str, float]:
 
 def _error(chain: Chain, **options: Any) -> float:
     state = random_state(chain, 1)
-    given = (state.q, state.qd, state.tau)
-    exact = aba(chain, *(x.astype(np.longdouble) for x in given))
-    found = cfa(chain, *given, **options)
-    return float(np.max(np.abs(found - exact)) / np.max(np.abs(exact)))
+    arguments = (state.q, state.qd, state.tau)
+    exact = aba(chain, *(x.astype(np.longdouble) for x in arguments))
+    qdd = cfa(chain, *arguments, **options)
+    return float(np.max(np.abs(qdd - exact)) / np.max(np.abs(exact)))
 
 
 def _branches() -> dict[str, float]:
-    """Operations a body of a chain, and of one with a side body on each link."""
+    """Count operations per body for a chain, and for one with a side body on each link."""
     link, side = cfa_operations().total, aba_operations().total
     return {"without": float(link), "with_branches": (link + side) / 2}
 
 
 def _levels_with_branches() -> dict[str, int]:
-    """Levels and steps of a chain with side branches of up to three bodies on its links."""
+    """Count levels and steps of a chain with side branches of up to three bodies."""
     chain = random_chain(_LINKS, 1, branches=2 * _LINKS)
     state = random_state(chain, 1)
     count = Count()
@@ -173,13 +174,13 @@ def _levels_with_branches() -> dict[str, int]:
         "bodies": chain.bodies,
         "links": chain.n,
         "levels": count.levels + count.solves + sum(count.sequential.values()),
-        # Four scans and the block system, each of 2 log2 n levels at most, and the branches.
+        # Four scans and the block system, each with at most 2 log2 n levels, and the branches.
         "limit": 10 * (_LINKS - 1).bit_length() + 3 * max(_branch_lengths(chain)),
     }
 
 
 def _branch_lengths(chain: Chain) -> list[int]:
-    """Bodies from each side body to its link."""
+    """Return the number of bodies from each side body to its link."""
     links = set(map(int, chain.main))
     lengths: dict[int, int] = {}
     for body in chain.branches:
@@ -189,7 +190,7 @@ def _branch_lengths(chain: Chain) -> list[int]:
 
 
 def _serial_cfa() -> dict[str, float]:
-    """Operations of the constraint force algorithm in series over those of articulated bodies."""
+    """Compute the ratio of operations of the serial constraint force algorithm and the ABA."""
     return {
         "ratio": cfa_operations().total / aba_operations().total,
         "refined": cfa_operations(1).total / aba_operations().total,
@@ -197,7 +198,7 @@ def _serial_cfa() -> dict[str, float]:
 
 
 def _two_arrays() -> dict[str, int]:
-    """Operations one after another of step I alone, and of steps I and II at once."""
+    """Count successive operations of step I alone, and of steps I and II in parallel."""
     phases = schedule(1000)[:2]
     price = prices()
     alone = tuple(Phase(phase.name, phase.first, {}) for phase in phases)

@@ -1,7 +1,7 @@
-r"""Forward dynamics by articulated bodies: inertias by recursion, all else by scans.
+r"""Forward dynamics by articulated bodies: inertias by recursion, everything else by scans.
 
-Yang, Wu and Pan 2017, III-E and Algorithm 3, with k columns of S where a joint has k velocities.
-The recursion of the articulated inertias J^ is not linear and stays serial (equation 7). Then
+Yang, Wu and Pan 2017, III-E and Algorithm 3, with k columns of S for a joint with k velocities. The
+recursion of the articulated inertias J^ is not linear and stays serial (equation 7). Then
 
     tau^ = tau - ID(q, qd, 0)                                       (Omega_i = S_i^T J^_i S_i)
     z_i = Y_(i+1) z_(i+1) + Pi_(i+1) tau^_(i+1) + b_i               Pi_i = X_i^T J^_i S_i Omega_i^-1
@@ -9,9 +9,10 @@ The recursion of the articulated inertias J^ is not linear and stays serial (equ
     lambda_i = Y_i^T lambda_(i-1) + S_i c^_i
     qdd_i = c^_i - Pi_i^T lambda_(i-1)                              z_n = b_n, lambda_0 = 0
 
-where b_i is what side branches bear on link i, zero in the paper. The first factor of tau^ in the
-paper's row of c^ (equations 18 and 20) is Omega; it is the inverse of Omega. Equation 18 has n
-operands, 20 has n + 2: those of i = n and n + 1 are folded into that of i = n - 1, and n remain.
+where b_i is the bias force of side branches on link i, zero in the paper. The first factor of tau^
+in the paper's row of c^ (equations 18 and 20) is printed as Omega; the inverse of Omega is correct.
+Equation 18 has n operands, 20 has n + 2: those of i = n and n + 1 are folded into that of
+i = n - 1, and n remain.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from .small import solve_factored
 from .state import state_of
 
 
-# Many parameters: the algorithm's inputs, and choices that its experiments vary one at a time.
+# Many parameters: the algorithm's inputs, and options that its experiments vary separately.
 def hybrid_aba(
     chain: Chain,
     q: ArrayLike,
@@ -47,16 +48,16 @@ def hybrid_aba(
     f_tip: ArrayLike | None = None,
     count: Count | None = None,
 ) -> Array:
-    """Forward dynamics of a chain with any joints, a floating base and side branches.
+    """Compute forward dynamics for any joints, a floating base and side branches.
 
     Parameters
     ----------
     q : (nq,) or (B, nq) positions [rad | m]. qd, tau : (nv,) or (B, nv).
     combined : bias efforts and z in one scan (equation 20) instead of two (16 and 18).
     method : of :func:`~.scan.scan`. form : of the bias efforts, as for
-        :func:`~.inverse.rnea_scan`; where `combined`, of what goes out to the tip.
+        :func:`~.inverse.rnea_scan`; if `combined`, only of the scans towards the tip.
     f_tip : as for :func:`~.inverse.rnea_scan`.
-    count : is told the levels, the combines, and the steps of the recursion.
+    count : receives the levels, the combines and the steps of the recursion.
 
     Returns
     -------
@@ -65,7 +66,7 @@ def hybrid_aba(
     Raises
     ------
     DynamicsError
-        When an argument does not do, or a joint moves no inertia.
+        If an argument is invalid, or a joint moves no inertia.
     """
     check_choice("form", form, FORMS)
     check_choice("method", method, METHODS)
@@ -74,15 +75,15 @@ def hybrid_aba(
     f = forces(at, method=method, form=form, count=count)
     main, branches = chain.main, chain.branches
     if combined:
-        # Of the branches alone: those of the links come with z.
+        # Only for the branches: those of the links come with z.
         rest = at["tau"] - times(transposed(at.S), f)
     else:
         rest = at["tau"] - efforts(at, f, method=method, form=form, count=count)
-    # What remains is linear: nothing moves and nothing weighs.
+    # The remaining problem is linear: at rest without gravity.
     still = replace(at, velocities={"tau": rest}, base=np.zeros_like(at.base))
     zero = np.zeros_like(f)
     side = articulated(still, zero, zero, branches[::-1])
-    # Of the links only what their inertias give is used: their biases come by scans.
+    # Only the links' inertias are used: their biases come from scans.
     bodies = articulated(replace(still, I=side.IA), zero, zero, main[::-1])
     if count is not None:
         count.steps("articulated inertias", chain.n)
@@ -106,7 +107,7 @@ def hybrid_aba(
 
 @dataclass(frozen=True, kw_only=True)
 class _Parts:
-    """What the scans of n links have in common.
+    """Common terms of the scans over n links.
 
     Members
     -------
@@ -123,7 +124,7 @@ class _Parts:
 
 
 def _from_tip(parts: _Parts, tau: Array, method: str, count: Count | None) -> Array:
-    """c^ (B, n, k) of the links from tau^ (B, n, k): equation 18."""
+    """Return c^ (B, n, k) of the links for tau^ (B, n, k), equation 18."""
     k = tau.shape[-1]
     A = np.zeros((*tau.shape[:2], 7 + k, 7 + k), tau.dtype)
     A[..., :6, :6] = parts.Y
@@ -138,19 +139,19 @@ def _from_tip(parts: _Parts, tau: Array, method: str, count: Count | None) -> Ar
 
 
 def _combined(parts: _Parts, tau: Array, f: Array, method: str, count: Count | None) -> Array:
-    """c^ (B, n, k) of the links from tau (B, n, k) and F^ (B, n, 6): equation 20."""
+    """Return c^ (B, n, k) of the links for tau (B, n, k) and F^ (B, n, 6), equation 20."""
     batch, n, k = tau.shape
     F, T, Z, C = slice(0, 6), slice(6, 6 + k), slice(6 + k, 12 + k), slice(12 + k, 12 + 2 * k)
-    # Place i is the paper's i, 0 to n + 1; in row i stand matrices of links i and i + 1.
+    # Index i is the paper's i, 0 to n + 1; row i has matrices of links i and i + 1.
     A = np.zeros((batch, n + 2, 13 + 2 * k, 13 + 2 * k), tau.dtype)
-    own, after = slice(1, n + 1), slice(0, n)
-    A[:, own, F, F] = parts.X
+    links, after = slice(1, n + 1), slice(0, n)
+    A[:, links, F, F] = parts.X
     A[:, 2:, F, -1] = f
-    A[:, own, T, F] = -transposed(parts.S)
-    A[:, own, T, -1] = tau
+    A[:, links, T, F] = -transposed(parts.S)
+    A[:, links, T, -1] = tau
     A[:, after, Z, T] = parts.Pi
     A[:, after, Z, Z] = parts.Y
-    A[:, own, Z, -1] = parts.b
+    A[:, links, Z, -1] = parts.b
     A[:, after, C, T] = parts.inverse
     A[:, after, C, Z] = -parts.inverse @ transposed(parts.S)
     A[..., -1, -1] = 1
@@ -159,7 +160,7 @@ def _combined(parts: _Parts, tau: Array, f: Array, method: str, count: Count | N
 
 
 def _from_base(parts: _Parts, c: Array, method: str, count: Count | None) -> tuple[Array, Array]:
-    """lambda (B, n, 6) and qdd (B, n, k) of the links from c^ (B, n, k): equation 19."""
+    """Return lambda (B, n, 6) and qdd (B, n, k) of the links for c^ (B, n, k), equation 19."""
     k = c.shape[-1]
     A = np.zeros((*c.shape[:2], 7 + k, 7 + k), c.dtype)
     A[..., :6, :6] = transposed(parts.Y)

@@ -11,12 +11,12 @@ operator (:mod:`.operators`). The forms differ in what is scanned:
 | ``linear`` | 28x28, equation 15, with the forces F^ | as ``matrix`` |
 
 ``affine`` is Algorithm 1. The paper's equations 12 and 16 have n + 1 operands: the base is folded
-into the first link's, and the tip into the last one's, so that n remain and a chain of 2^m links
-needs m levels; folding is a part of making operands and is not counted. Equation 16 starts from
-F_(n+1), where the paper prints F_0.
+into the first link's and the tip into the last one's, so that n remain and a chain of 2^m links
+needs m levels; folding belongs to the preparation of operands and is not counted. Equation 16
+starts from F_(n+1), where the paper prints F_0.
 
-Side branches are short and not scanned: they follow their link's motion body by body, and what they
-bear adds to the link's force.
+Side branches are short and not scanned: they follow their link's motion body by body, and their
+forces are added to the link's.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ def rnea_scan(
     f_tip: ArrayLike | None = None,
     count: Count | None = None,
 ) -> Array:
-    """Inverse dynamics by scans, for any joints and a floating base.
+    """Compute inverse dynamics by scans, for any joints and a floating base.
 
     Parameters
     ----------
     q : (nq,) or (B, nq) positions [rad | m]. qd, qdd : (nv,) or (B, nv).
-    method : of :func:`~.scan.scan`. form : what is scanned, see above.
-    f_tip : (6,) or (B, 6) wrench [N m; N] that the tip exerts on what it touches, in the last
+    method : of :func:`~.scan.scan`. form : of the scanned elements, see above.
+    f_tip : (6,) or (B, 6) wrench [N m; N] that the tip exerts on its environment, in the last
         link's coordinates about its origin.
-    count : is told the levels, the combines, and the steps along the longest side branch.
+    count : receives the levels, the combines and the steps along the longest side branch.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def rnea_scan(
     Raises
     ------
     DynamicsError
-        When an argument does not do, or the form is ``linear`` and an inertia is no rigid body's.
+        If an argument is invalid, or with form ``linear`` an inertia is not that of a rigid body.
     """
     check_choice("form", form, FORMS)
     check_choice("method", method, METHODS)
@@ -88,18 +88,18 @@ def resting(at: State) -> State:
 def forces(at: State, *, method: str, form: str, count: Count | None = None) -> Array:
     """Return F^, the force that moves each body, (B, bodies, 6).
 
-    A link's has its side branches' and the tip's; a branch's body has all that it bears.
+    A link's includes those of its side branches and the tip; a side body's those of its children.
     """
     main, branches = at.chain.main, at.chain.branches
     v, a = at.along("qd"), at.along("qdd")
-    v[:, main], a[:, main], own = _motion(at, method, form, count)
+    v[:, main], a[:, main], main_forces = _motion(at, method, form, count)
     zero = np.zeros_like(at.base)
     outwards(at, v[..., None], zero[:, None], branches)
     a[:, branches] += at.drift(v)[:, branches]
     outwards(at, a[..., None], at.base[:, None], branches)
     f = times(at.I, a) + at.gyroscopic(v)
-    if own is not None:
-        f[:, main] = own
+    if main_forces is not None:
+        f[:, main] = main_forces
     inwards(at, f[..., None], branches[::-1])
     if "f_tip" in at.wrenches:
         f[:, main[-1]] += at.wrenches["f_tip"]
@@ -108,7 +108,7 @@ def forces(at: State, *, method: str, form: str, count: Count | None = None) -> 
 
 
 def efforts(at: State, f: Array, *, method: str, form: str, count: Count | None = None) -> Array:
-    """Return tau (B, bodies, k) for forces F^ (B, bodies, 6) as `forces` gives them."""
+    """Return tau (B, bodies, k) for forces F^ (B, bodies, 6) from `forces`."""
     main = at.chain.main
     if form == "affine":
         return columns_of_efforts(at, f[..., None], method=method, count=count)[..., 0]
@@ -120,8 +120,8 @@ def efforts(at: State, f: Array, *, method: str, form: str, count: Count | None 
         E, p = operators.placement(at.X[:, main])
         R = transposed(E)
         R, r = _from_next(R), _from_next(-times(R, p))
-        found = scan(op, (rotation.of(R), r, f[:, main]), method, count, from_tip=True)[-1]
-        tau[:, main] = times(transposed(at.S[main]), found)
+        F = scan(op, (rotation.of(R), r, f[:, main]), method, count, from_tip=True)[-1]
+        tau[:, main] = times(transposed(at.S[main]), F)
         return tau
     # Equation 16. The last operand, of F_n = F_(n+1) + F^_n, is folded into the one before.
     k = at.chain.width
@@ -150,12 +150,12 @@ def columns_of_efforts(at: State, f: Array, *, method: str, count: Count | None 
 
 
 def _from_next(x: Array) -> Array:
-    """Move (B, n, ...) by one place to the base; the last place keeps its own."""
+    """Move (B, n, ...) by one place towards the base; the last place keeps its value."""
     return np.concatenate([x[:, 1:], x[:, -1:]], axis=1)
 
 
 def folded(op: Operator, x: Elements, base: Elements) -> Elements:
-    """Return elements of which the first has the base's in it, so that n operands remain.
+    """Fold the base's element into the first one, so that n operands remain.
 
     x : (B, n, ...). base : (B, 1, ...).
     """
@@ -165,7 +165,7 @@ def folded(op: Operator, x: Elements, base: Elements) -> Elements:
 
 
 def note_branches(chain: Chain, count: Count | None) -> None:
-    """Note the steps out and back along the longest side branch: all of them go at once."""
+    """Count the steps out and back along the longest side branch: branches run in parallel."""
     depth = np.zeros(chain.bodies, np.int64)
     for i in chain.branches:
         depth[i] = 1 + (depth[chain.parent[i]] if chain.parent[i] >= 0 else 0)
@@ -176,7 +176,7 @@ def note_branches(chain: Chain, count: Count | None) -> None:
 def _motion(
     at: State, method: str, form: str, count: Count | None
 ) -> tuple[Array, Array, Array | None]:
-    """Velocities and accelerations of the links, (B, n, 6), and F^ where the form has it."""
+    """Return velocities and accelerations of the links, (B, n, 6), and F^ if the form has it."""
     main = at.chain.main
     X, vel, acc = at.X[:, main], at.along("qd")[:, main], at.along("qdd")[:, main]
     base = np.broadcast_to(at.base, (at.count, 1, 6))
@@ -184,8 +184,8 @@ def _motion(
     if form == "affine":
         first = (np.broadcast_to(np.eye(6, dtype=at.dtype), (at.count, 1, 6, 6)), base[..., None])
         v = scan(affine, (X, vel[..., None]), method, count)[1][..., 0]
-        own = acc + times(cross_motion(v), vel)
-        a = scan(affine, folded(affine, (X, own[..., None]), first), method, count)[1][..., 0]
+        terms = acc + times(cross_motion(v), vel)
+        a = scan(affine, folded(affine, (X, terms[..., None]), first), method, count)[1][..., 0]
         return v, a, None
     if form in ("lie", "quaternion"):
         rotation = QUATERNION if form == "quaternion" else MATRIX

@@ -30,11 +30,11 @@ def jsiia(
     f_tip: ArrayLike | None = None,
     count: Count | None = None,
 ) -> Array:
-    """Forward dynamics by nv + 1 inverse dynamics in one batch, and Cholesky.
+    """Compute forward dynamics by nv + 1 inverse dynamics in one batch, and Cholesky.
 
     ``qdd = M^-1 (tau - ID(q, qd, 0))``, with the columns of M from ``ID(q, 0, e_j)`` without
     gravity (equation 17). All of them share their transforms: a scan has nv + 1 right-hand sides.
-    Cholesky's factorisation is without square roots, M = L D L^T.
+    The Cholesky factorisation has no square roots, M = L D L^T.
 
     Parameters
     ----------
@@ -42,7 +42,8 @@ def jsiia(
         base.
     method : of :func:`~.scan.scan`.
     f_tip : as for :func:`~.inverse.rnea_scan`.
-    count : is told the levels, the combines (one has all right-hand sides), and Cholesky's steps.
+    count : receives the levels, the combines (of all right-hand sides at once) and the steps of
+        Cholesky.
 
     Returns
     -------
@@ -51,7 +52,7 @@ def jsiia(
     Raises
     ------
     DynamicsError
-        When an argument does not do, or M is not positive definite in this arithmetic.
+        If an argument is invalid, or M is not positive definite in this arithmetic.
     """
     check_choice("method", method, METHODS)
     tip = {} if f_tip is None else {"f_tip": f_tip}
@@ -59,17 +60,17 @@ def jsiia(
     M, bias = inertia_and_bias(at, method=method, count=count)
     rest = chain.flat(at["tau"]) - bias
     try:
-        found = solve_positive(M, rest[..., None])[..., 0]
+        qdd = solve_positive(M, rest[..., None])[..., 0]
     except np.linalg.LinAlgError:
         raise DynamicsError(
             f"The joint space inertia of the chain {chain.name!r} with {chain.nv} velocities is "
-            f"not positive definite in {at.dtype}: give bodies that move mass, compute in a wider "
+            f"not positive definite in {at.dtype}: give every joint mass to move, use a wider "
             "type, or use hybrid_aba, which needs no M."
         ) from None
     if count is not None:
         count.steps("Cholesky columns", chain.nv)
         count.steps("substitution rows", 2 * chain.nv)
-    return at.shaped(found)
+    return at.shaped(qdd)
 
 
 def inertia_and_bias(
@@ -77,7 +78,7 @@ def inertia_and_bias(
 ) -> tuple[Array, Array]:
     """Return the joint space inertia M (B, nv, nv) and ``ID(q, qd, 0)`` (B, nv), equation 17.
 
-    Of M the lower triangle is as computed: it is symmetric up to rounding.
+    M is symmetric up to rounding.
     """
     chain = at.chain
     main, branches = chain.main, chain.branches
@@ -85,7 +86,7 @@ def inertia_and_bias(
     v = at.along("qd")[..., None]
     v[:, main] = scan(affine, (X, v[:, main]), method, count)[1]
     outwards(at, v, np.zeros((6, 1), at.dtype), branches)
-    # The first column moves with qd under gravity, column 1 + j has qdd = e_j alone.
+    # The first column has qd and gravity, column 1 + j only qdd = e_j.
     a = np.zeros((at.count, chain.bodies, 6, 1 + chain.nv), at.dtype)
     a[..., 0] = at.drift(v[..., 0])
     bodies, columns = chain.places.T

@@ -1,8 +1,8 @@
-"""Associative operators of the scans of a chain, and the elements they act on.
+"""Associative operators for the scans of a chain, and their elements.
 
 The newer element is the first operand. Rotations are matrices or unit quaternions (x, y, z, w),
-which are a third as long; no product is brought back to length one, and a product of n has a length
-that is off by about n times the rounding error.
+which need less than half the numbers; products are not normalised, and the length of a product of n
+is off by about n rounding errors.
 
 Source: Yang, Wu and Pan 2017, equations 12 to 15.
 """
@@ -24,7 +24,7 @@ from .scan import Elements, Operator
 _FIRST = (0, 0, 0, 1, 1, 2)
 _SECOND = (0, 1, 2, 1, 2, 2)
 
-# Where equation 15 has its members in a column of 28.
+# Members of a column of 28 in equation 15.
 ACC, QUADRATIC, VEL, FORCE = (
     slice(0, 6),
     slice(6, 15),
@@ -68,8 +68,8 @@ class Rotation:
 
     Members
     -------
-    product : of two. turned : a vector (..., 3) by one. identity : as many as those given.
-    of : from matrices (..., 3, 3).
+    product : of two rotations. turned : a rotated vector (..., 3). identity : with the shape of its
+        argument. of : from matrices (..., 3, 3).
     """
 
     product: Callable[[Array, Array], Array]
@@ -95,7 +95,7 @@ def quaternion_product(a: Array, b: Array) -> Array:
 
 
 def quaternion_turned(a: Array, x: Array) -> Array:
-    """Return vectors (..., 3) turned by unit quaternions (..., 4)."""
+    """Rotate vectors (..., 3) by unit quaternions (..., 4)."""
     u = a[..., :3]
     t = 2 * np.cross(u, x)
     return np.asarray(x + a[..., 3:] * t + np.cross(u, t))
@@ -104,8 +104,8 @@ def quaternion_turned(a: Array, x: Array) -> Array:
 def quaternion_of(R: Array) -> Array:
     """Return the unit quaternions (..., 4) of rotations (..., 3, 3), of either sign.
 
-    Source: Shepperd 1978: of the four multiples of the quaternion, rows of ``4 q q^T``, the one
-    with the longest leading component.
+    Source: Shepperd 1978: the row of ``4 q q^T``, a multiple of the quaternion, with the largest
+    diagonal element.
     """
     rows = np.zeros((*R.shape[:-2], 4, 4), R.dtype)
     rows[..., :3, :3] = R + transposed(R)
@@ -181,7 +181,7 @@ lie_quaternion = _lie(QUATERNION)
 wrench = _wrench(MATRIX)
 """``F = X^T F' + f`` in the form of `lie`: (R, p, f), with ``X^T = [[R, p^ R], [0, R]]``.
 
-What the paper leaves to be investigated after equation 15."""
+The paper leaves this open after equation 15."""
 
 wrench_quaternion = _wrench(QUATERNION)
 """`wrench` with R as quaternions (..., 4)."""
@@ -221,15 +221,15 @@ def quadratic_matrix(X: Array, acc: Array, vel: Array, I: Array) -> Array:  # no
     """Return equation 15's A (..., 28, 28), which acts on ``[Vdot, Q, V, F^, 1]`` of the parent.
 
     ``Q = [w x v; w1 w1, w1 w2, w1 w3, w2 w2, w2 w3, w3 w3]`` and ``F^ = I Vdot + V x* I V``, which
-    is linear in Vdot and Q. The paper gives the pattern alone, and with V before w. The columns of
-    F^ are zero, its own one among them.
+    is linear in Vdot and Q. The paper gives only the pattern, and with V before w. The columns of
+    F^ are zero.
 
     X : (..., 6, 6). acc, vel : (..., 6) ``S qdd`` and ``S qd``. I : (..., 6, 6) of rigid bodies.
 
     Raises
     ------
     DynamicsError
-        When an inertia is none of a rigid body: its gyroscopic force needs all 21 products of V.
+        If an inertia is not that of a rigid body: its gyroscopic force needs all 21 products of V.
     """
     E, p = placement(X)
     w, v = vel[..., :3], vel[..., 3:]
@@ -253,28 +253,34 @@ def quadratic_matrix(X: Array, acc: Array, vel: Array, I: Array) -> Array:  # no
 
 
 def _once(like: Array) -> Array:
-    """(6,) one for products of different components, which stand twice in ``w w^T``."""
+    """Return (6,) with one for products of different components, which ``w w^T`` has twice."""
     return np.asarray([a != b for a, b in zip(_FIRST, _SECOND, strict=True)], like.dtype)
 
 
 def _turned_products(E: Array) -> Array:
-    """(..., 6, 6): products of the components of ``E w`` from those of w."""
+    """Return the map (..., 6, 6) from products of w's components to those of ``E w``."""
     first, second = E[..., _FIRST, :], E[..., _SECOND, :]
-    there = first[..., :, _FIRST] * second[..., :, _SECOND]
-    return np.asarray(there + _once(E) * first[..., :, _SECOND] * second[..., :, _FIRST])
+    crossed = first[..., :, _FIRST] * second[..., :, _SECOND]
+    return np.asarray(crossed + _once(E) * first[..., :, _SECOND] * second[..., :, _FIRST])
 
 
 def _twice_crossed(p: Array) -> Array:
-    """(..., 3, 6): ``w x (p x w) = p |w|^2 - w (w . p)`` from the products of w's components."""
+    """Return the map (..., 3, 6) from products of w's components to ``w x (p x w)``.
+
+    ``w x (p x w) = p |w|^2 - w (w . p)``
+    """
     eye = np.eye(3, dtype=p.dtype)
-    own = (1 - _once(p)) * p[..., :, None]
+    diagonal = (1 - _once(p)) * p[..., :, None]
     first, second = eye[:, _FIRST], eye[:, _SECOND]
     along = first * p[..., None, _SECOND] + _once(p) * second * p[..., None, _FIRST]
-    return np.asarray(own - along)
+    return np.asarray(diagonal - along)
 
 
 def _gyroscopic(I: Array) -> Array:  # noqa: E741 - the field's name for it
-    """(..., 6, 9): ``V x* I V = [w x J w + h x (w x v); m w x v - w x (h x w)]`` from Q."""
+    """Return the map (..., 6, 9) from Q to ``V x* I V``.
+
+    ``V x* I V = [w x J w + h x (w x v); m w x v - w x (h x w)]``
+    """
     J, mass = I[..., :3, :3], I[..., 3, 3]
     lever = np.stack([I[..., 2, 4], I[..., 0, 5], I[..., 1, 3]], axis=-1)
     eye = np.eye(3, dtype=I.dtype)
@@ -284,14 +290,14 @@ def _gyroscopic(I: Array) -> Array:  # noqa: E741 - the field's name for it
     off = np.max(np.abs(rigid - I), initial=0.0)
     if off > 1e-6 * np.max(np.abs(I), initial=0.0):
         raise DynamicsError(
-            f"An inertia differs by {off:.3g} from those of rigid bodies: the form 'linear' "
-            "computes with mass, lever and rotational inertia, choose another form."
+            f"An inertia differs by {off:.3g} from that of a rigid body, which the form 'linear' "
+            "needs: choose another form."
         )
     G = np.zeros((*I.shape[:-2], 6, 9), I.dtype)
     G[..., :3, :3] = skew(lever)
     G[..., 3:, :3] = mass[..., None, None] * eye
     G[..., 3:, 3:] = -_twice_crossed(lever)
-    # Column b of the k-th is e_b x J e_k: of w_b w_k.
+    # Column k of crossed[b] is e_b x J e_k, the factor of w_b w_k.
     crossed = [skew(eye[b]) @ J for b in range(3)]
     for place, (b, k) in enumerate(zip(_FIRST, _SECOND, strict=True)):
         G[..., :3, 3 + place] = crossed[b][..., :, k]

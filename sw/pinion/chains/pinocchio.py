@@ -1,4 +1,4 @@
-"""A chain as a model of Pinocchio, the peer that tests and benchmarks compare with."""
+"""Conversion of a chain to Pinocchio, the reference of tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def to_pinocchio(chain: Chain, pin: Any) -> Any:
 
     Parameters
     ----------
-    pin : the module ``pinocchio``, which is no requirement of this package.
+    pin : the module ``pinocchio``, which this package does not require.
 
     Raises
     ------
     DynamicsError
-        When a joint is neither a turn nor a shift about an axis through its frame's origin.
+        If a joint is neither revolute nor prismatic about an axis through its frame's origin.
     """
     model = pin.Model()
     model.gravity.linear[:] = chain.gravity
@@ -31,13 +31,15 @@ def to_pinocchio(chain: Chain, pin: Any) -> Any:
         if chain.dof[i] != 1 or (np.any(turn) and np.any(shift)):
             raise DynamicsError(
                 f"Joint {i} of the chain {chain.name!r} is neither revolute nor prismatic: only "
-                "these are handed to Pinocchio."
+                "these can be converted to Pinocchio."
             )
-        made = pin.JointModelRevoluteUnaligned if np.any(turn) else pin.JointModelPrismaticUnaligned
+        joint_model = (
+            pin.JointModelRevoluteUnaligned if np.any(turn) else pin.JointModelPrismaticUnaligned
+        )
         axis = turn if np.any(turn) else shift
         parent = 0 if chain.parent[i] < 0 else numbers[chain.parent[i]]
         placement = pin.SE3(np.array(chain.E[i].T), np.array(chain.r[i]))
-        number = model.addJoint(parent, made(np.array(axis)), placement, f"joint{i}")
+        number = model.addJoint(parent, joint_model(np.array(axis)), placement, f"joint{i}")
         model.appendBodyToJoint(number, _inertia(pin, chain.I[i]), pin.SE3.Identity())
         numbers.append(number)
     return model

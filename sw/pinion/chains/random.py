@@ -1,4 +1,4 @@
-"""Random chains and states, for tests and experiments; the same numbers for the same seed."""
+"""Random chains and states for tests and experiments, reproducible by seed."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ JOINTS = ("mixed", "revolute", "prismatic", "helical")
 INERTIAS = ("unit", "arm", "taper", "finger", "wide")
 
 _PRISMATIC = 0.3
-"""Share of shifts among mixed joints."""
+"""Share of prismatic joints among mixed joints."""
 
 
 @dataclass(frozen=True)
 class _Sizes:
-    """Ranges of a link's figures; lengths and masses that go from one to another when `taper`."""
+    """Ranges of a link's parameters; with `taper`, values at the base and the tip."""
 
     length: tuple[float, float]  # m
     mass: tuple[float, float]  # kg
-    gyration: tuple[float, float]  # of the length
+    gyration: tuple[float, float]  # relative to the length
     scale: str  # uniform, logarithmic, or taper: along the chain
 
 
@@ -49,14 +49,13 @@ def random_chain(
     inertias: str = "unit",
     branches: int = 0,
 ) -> Chain:
-    """A chain of n links in random directions.
+    """Return a chain of n links in random directions.
 
     Parameters
     ----------
     joints : ``mixed`` (revolute, and 30 % prismatic), ``revolute``, ``prismatic`` or ``helical``,
-        each about an axis in any direction; or one entry a link: a number of velocities, 0 to 6,
-        for a joint whose S has as many orthonormal columns in any direction, or a kind with a
-        quaternion.
+        each about a random axis; or one entry per link: a number of velocities, 0 to 6, for a
+        joint whose S has as many random orthonormal columns, or a kind with a quaternion.
     inertias : ``unit`` (all of order one), ``arm`` (0.05 to 0.4 m, 0.3 to 6 kg), ``taper`` (10 kg
         at the base to 0.05 kg at the tip), ``finger`` (1 cm, 10 g) or ``wide`` (1 cm to 1 m, 10 g
         to 10 kg, neighbours at random: rotational inertias over nine decades).
@@ -65,23 +64,27 @@ def random_chain(
     Raises
     ------
     DynamicsError
-        When an argument does not do.
+        If an argument is invalid.
     """
     check_choice("inertias", inertias, INERTIAS)
     if isinstance(joints, str):
         check_choice("joints", joints, JOINTS)
     elif len(joints) != n:
         raise DynamicsError(f"joints has {len(joints)} entries for {n} links: give one each.")
-    if n < 1 or branches < 0:
-        raise DynamicsError(f"A chain of {n} links and {branches} side branches is none.")
+    if n < 1:
+        raise DynamicsError(f"A chain needs at least one link, not {n}.")
+    if branches < 0:
+        raise DynamicsError(f"The number of side branches cannot be negative, not {branches}.")
     rng = np.random.default_rng((seed, n, INERTIAS.index(inertias)))
-    wanted: list[str | int | JointKind] = [joints] * n if isinstance(joints, str) else [*joints]
+    joint_kinds: list[str | int | JointKind] = (
+        [joints] * n if isinstance(joints, str) else [*joints]
+    )
     parent = list(range(-1, n - 1))
     for _ in range(branches):
         at = int(rng.integers(n))
         for _ in range(int(rng.integers(1, 4))):
             parent.append(at)
-            wanted.append("mixed")
+            joint_kinds.append("mixed")
             at = len(parent) - 1
     count = len(parent)
     sizes = _SIZES[inertias]
@@ -90,16 +93,16 @@ def random_chain(
     S = np.zeros((count, 6, 6))
     kinds: list[JointKind | None] = []
     dof = []
-    for i, joint in enumerate(wanted):
+    for i, joint in enumerate(joint_kinds):
         columns, kind = _joint(rng, joint, length[i])
         S[i, :, : columns.shape[1]] = columns
         kinds.append(kind)
         dof.append(columns.shape[1])
-    before = np.array([length[max(0, p)] for p in parent])
+    parent_length = np.array([length[max(0, p)] for p in parent])
     return Chain(
         name=f"{inertias}-{n}-{seed}",
         E=quaternion_matrix(_directions(rng, count, 4)),
-        r=before[:, None] * _directions(rng, count, 3),
+        r=parent_length[:, None] * _directions(rng, count, 3),
         I=_inertias(rng, mass, length, sizes.gyration),
         S=S,
         dof=np.array(dof, np.int64),
@@ -112,7 +115,7 @@ def random_chain(
 
 @dataclass(frozen=True)
 class RandomState:
-    """A batch of states of a chain with the efforts that belong to it.
+    """A batch of states of a chain with their efforts.
 
     Members
     -------
@@ -126,20 +129,20 @@ class RandomState:
 
 
 def random_state(chain: Chain, seed: int, batch: int = 1) -> RandomState:
-    """Positions anywhere, rates to 1 and accelerations to 10 [rad | m, s]; efforts by ID."""
+    """Return random positions, rates to 1, accelerations to 10 [rad | m, s], and their efforts."""
     rng = np.random.default_rng((seed, chain.nv, batch))
     q = rng.uniform(-1.0, 1.0, (batch, chain.nq))
-    for i, own in enumerate(chain.q_slices):
+    for i, part in enumerate(chain.q_slices):
         kind = chain.kinds[i]
         if kind is None and chain.dof[i] == 1:
             turns = bool(np.any(chain.S[i, :3, 0]))
-            # A shift is about as long as the links, or long chains would be longer than they turn.
-            q[:, own] *= np.pi if turns else float(np.linalg.norm(chain.r[i]))
+            # Shifts are about as long as the links; otherwise they would dominate long chains.
+            q[:, part] *= np.pi if turns else float(np.linalg.norm(chain.r[i]))
         elif kind is JointKind.PLANAR:
             angle = rng.uniform(-np.pi, np.pi, batch)
-            q[:, own.start + 2], q[:, own.start + 3] = np.cos(angle), np.sin(angle)
+            q[:, part.start + 2], q[:, part.start + 3] = np.cos(angle), np.sin(angle)
         elif kind in (JointKind.SPHERICAL, JointKind.FREE_FLYER):
-            q[:, own.stop - 4 : own.stop] = _directions(rng, batch, 4)
+            q[:, part.stop - 4 : part.stop] = _directions(rng, batch, 4)
     qd = rng.uniform(-1.0, 1.0, (batch, chain.nv))
     qdd = rng.uniform(-10.0, 10.0, (batch, chain.nv))
     return RandomState(q, qd, qdd, rnea(chain, q, qd, qdd))
@@ -153,24 +156,24 @@ def _drawn(
         return rng.uniform(first, last, count)
     if scale == "logarithmic":
         return np.asarray(np.exp(rng.uniform(np.log(first), np.log(last), count)))
-    # Links of side branches are as those at the tip.
+    # Side bodies are like the links at the tip.
     share = np.minimum(np.arange(count) / max(1, n - 1), 1.0)
     return np.asarray(first * (last / first) ** share)
 
 
 def _directions(rng: np.random.Generator, count: int, width: int) -> Array:
-    found = rng.normal(size=(count, width))
-    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True))
+    directions = rng.normal(size=(count, width))
+    return np.asarray(directions / np.linalg.norm(directions, axis=1, keepdims=True))
 
 
 def _joint(
     rng: np.random.Generator, joint: str | int | JointKind, length: float
 ) -> tuple[Array, JointKind | None]:
-    """The columns of S, and the kind where the exponential is not the joint's displacement."""
+    """Return the columns of S, and the kind if the displacement is not the exponential."""
     if isinstance(joint, JointKind):
         if joint.nq == joint.nv:
             raise DynamicsError(
-                f"joints has {joint.value!r}: joints without a quaternion are given by 'mixed', "
+                f"joints has {joint.value!r}: specify joints without a quaternion by 'mixed', "
                 "'revolute', 'prismatic', 'helical' or their number of velocities."
             )
         return kind_subspace(joint), joint
@@ -194,9 +197,9 @@ def _joint(
 def _inertias(
     rng: np.random.Generator, mass: Array, length: Array, gyration: tuple[float, float]
 ) -> Array:
-    """(count, 6, 6) inertias of bodies whose mass lies around the middle of their length."""
+    """Return inertias (count, 6, 6) of bodies with their mass around the middle of their length."""
     count = len(mass)
-    # Second moments along three axes make a tensor that a real body has, whatever they are.
+    # Any second moments along three axes give the tensor of a real body.
     least, most = gyration
     second = 0.5 * rng.uniform(least**2, most**2, (count, 3)) * (length**2)[:, None]
     axes = quaternion_matrix(_directions(rng, count, 4))

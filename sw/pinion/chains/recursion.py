@@ -1,7 +1,7 @@
 r"""The serial algorithms of a chain: recursive Newton-Euler and articulated bodies.
 
-They are what the parallel algorithms are measured against, step by step from one body to the next
-(Featherstone 2008, tables 5.1 and 7.1, in body coordinates):
+They are the reference of the parallel algorithms (Featherstone 2008, tables 5.1 and 7.1, in body
+coordinates):
 
     v_i = X_i v_p + S_i qd_i                  a_i = X_i a_p + S_i qdd_i + v_i x S_i qd_i
     f_i = I_i a_i + v_i x* I_i v_i            f_p += X_i^T f_i          tau_i = S_i^T f_i
@@ -9,7 +9,7 @@ They are what the parallel algorithms are measured against, step by step from on
     IA_p += X_i^T (IA_i - U_i D_i^-1 U_i^T) X_i
     p_p += X_i^T (p_i + Ia_i c_i + U_i D_i^-1 u_i)
 
-A joint's armature adds itself to D, and its product with qdd to tau.
+A joint's armature is added to D, and its product with qdd to tau.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from .state import State, state_of
 def rnea(
     chain: Chain, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, f_tip: ArrayLike | None = None
 ) -> Array:
-    """Inverse dynamics.
+    """Compute inverse dynamics.
 
     Parameters
     ----------
     q : (nq,) or (B, nq) positions [rad | m]. qd, qdd : (nv,) or (B, nv).
-    f_tip : (6,) or (B, 6) wrench [N m; N] that the tip exerts on what it touches, in the last
+    f_tip : (6,) or (B, 6) wrench [N m; N] that the tip exerts on its environment, in the last
         link's coordinates about its origin.
 
     Returns
@@ -46,7 +46,7 @@ def rnea(
     Raises
     ------
     DynamicsError
-        When a shape, a type or a value does not do.
+        If a shape, a type or a value is invalid.
     """
     tip = {} if f_tip is None else {"f_tip": f_tip}
     at = state_of(chain, q, wrenches=tip, qd=qd, qdd=qdd, **tip)
@@ -64,22 +64,22 @@ def velocities(at: State) -> Array:
     return _from_base(at, at.along("qd"), np.zeros_like(at.base))
 
 
-def accelerations(at: State, own: Array) -> Array:
+def accelerations(at: State, terms: Array) -> Array:
     """Return the bodies' accelerations with gravity's at the base, (B, bodies, 6).
 
-    own : (B, bodies, 6) what each joint adds.
+    terms : (B, bodies, 6) contribution of each joint.
     """
-    return _from_base(at, own, at.base)
+    return _from_base(at, terms, at.base)
 
 
-def _from_base(at: State, own: Array, base: Array) -> Array:
-    result = np.array(own)
+def _from_base(at: State, terms: Array, base: Array) -> Array:
+    result = np.array(terms)
     outwards(at, result[..., None], base[:, None], range(at.chain.bodies))
     return result
 
 
 def outwards(at: State, x: Array, base: Array, which: Iterable[int]) -> None:
-    """Add to motions of bodies those of their parents, parents before children.
+    """Add their parents' motions to those of bodies, parents before children.
 
     x : (B, bodies, 6, m) in the bodies' coordinates, in place. base : (6, m).
     """
@@ -101,7 +101,7 @@ def inwards(at: State, f: Array, which: Iterable[int]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Articulated:
-    """Articulated bodies; what was asked for is filled, the rest is as it came.
+    """Articulated bodies; those not requested have their initial values.
 
     Members
     -------
@@ -124,15 +124,15 @@ def articulated(at: State, bias: Array, c: Array, which: Iterable[int]) -> Artic
     Parameters
     ----------
     at : with the efforts ``tau``.
-    bias : (B, bodies, 6) what each body's motion needs at no acceleration.
+    bias : (B, bodies, 6) force of each body's motion without acceleration.
     c : (B, bodies, 6) ``v x S qd``.
-    which : numbers of the bodies that hand theirs to their parents, children before parents: all
+    which : numbers of the bodies to compute and add to their parents, children before parents: all
         of them, or those of side branches.
 
     Raises
     ------
     DynamicsError
-        When a joint moves no inertia.
+        If a joint moves no inertia.
     """
     chain, k, S = at.chain, at.chain.width, at.S
     IA = np.array(np.broadcast_to(at.I, (at.count, *at.I.shape[-3:])))
@@ -171,21 +171,21 @@ def answers(
 ) -> None:
     """Fill accelerations of bodies, parents before children: qdd (B, bodies, k), a (B, bodies, 6).
 
-    a : with the accelerations of the parents that are not in `which`.
+    a : must contain the accelerations of parents that are not in `which`.
     """
     for i in which:
         parent = at.chain.parent[i]
-        before = np.broadcast_to(at.base, (at.count, 6)) if parent < 0 else a[:, parent]
-        before = times(at.X[:, i], before) + c[:, i]
-        rest = bodies.u[:, i] - times(transposed(bodies.U[:, i]), before)
-        qdd[:, i] = solve_factored(bodies.L[:, i], bodies.d[:, i], rest[..., None])[..., 0]
-        a[:, i] = before + times(at.S[i], qdd[:, i])
+        a_parent = np.broadcast_to(at.base, (at.count, 6)) if parent < 0 else a[:, parent]
+        a_bias = times(at.X[:, i], a_parent) + c[:, i]
+        u = bodies.u[:, i] - times(transposed(bodies.U[:, i]), a_bias)
+        qdd[:, i] = solve_factored(bodies.L[:, i], bodies.d[:, i], u[..., None])[..., 0]
+        a[:, i] = a_bias + times(at.S[i], qdd[:, i])
 
 
 def aba(
     chain: Chain, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, f_tip: ArrayLike | None = None
 ) -> Array:
-    """Forward dynamics by articulated bodies: qdd as qd; arguments and errors as for `rnea`."""
+    """Compute forward dynamics by articulated bodies; arguments and errors as for `rnea`."""
     tip = {} if f_tip is None else {"f_tip": f_tip}
     at = state_of(chain, q, wrenches=tip, qd=qd, tau=tau, **tip)
     v = velocities(at)

@@ -1,12 +1,12 @@
 """Prefix sums over any associative operator, by three parallel methods and the sequential one.
 
-The scan of ``a_1, ..., a_n`` is ``x_i = a_i (+) x_(i-1)``. An operator takes the newer element
-first, as matrices that act on columns do: equations 12 to 14 of Yang, Wu and Pan 2017 are written
-so, while their equation 10 has the older first. From the tip it is ``x_i = a_i (+) x_(i+1)``.
+The scan of ``a_1, ..., a_n`` is ``x_i = a_i (+) x_(i-1)``. The newer element is the first operand,
+as for matrices that act on columns and in equations 12 to 14 of Yang, Wu and Pan 2017; their
+equation 10 has the older one first. From the tip it is ``x_i = a_i (+) x_(i+1)``.
 
-Sources: Hillis and Steele 1986; Blelloch 1990; Brent and Kung 1982, in place. Levels of n operands:
-``ceil(log2 n)``; ``2 ceil(log2 n)``, and one more for the inclusive scan; ``2 ceil(log2 n) - 1`` at
-most.
+Sources: Hillis and Steele 1986; Blelloch 1990; Brent and Kung 1982, in place. Levels for n
+operands: ``ceil(log2 n)``; ``2 ceil(log2 n)``, and one more for the inclusive scan; at most
+``2 ceil(log2 n) - 1``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .counting import Count
 METHODS = ("sequential", "hillis_steele", "blelloch", "brent_kung")
 
 Elements = tuple[Array, ...]
-"""Arrays with the same leading axes; an element is what all of them have at one place there."""
+"""Arrays with the same leading axes; their entries at one index of these form an element."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Operator:
 
     Members
     -------
-    combine : of newer and older elements, place by place.
-    identity : elements that change none, as many and of the same shapes as those given.
+    combine : combines newer and older elements, index by index.
+    identity : returns identity elements of the same shapes as its argument.
     """
 
     combine: Callable[[Elements, Elements], Elements]
@@ -82,26 +82,26 @@ def scan(
 
     Parameters
     ----------
-    x : arrays (B, n, ...) that together are the elements, or one array.
+    x : arrays (B, n, ...) that form the elements, or one array.
     method : ``sequential``, ``hillis_steele``, ``blelloch`` or ``brent_kung``.
-    count : is told the levels and combines, for one state of the batch.
-    axis : along which the elements stand, the same in all arrays.
-    exclusive : without the own element: the first prefix is the operator's identity.
-    from_tip : from the last element to the first.
+    count : receives the levels and combines for one state of the batch.
+    axis : axis of the elements, the same in all arrays.
+    exclusive : exclude element i from prefix i: the first prefix is the operator's identity.
+    from_tip : scan from the last element to the first.
 
     Returns
     -------
-    As x: at place i the combination of all elements from the first (from the tip: the last) to i.
+    As x: at index i the combination of all elements from the first (from the tip: the last) to i.
 
     Raises
     ------
     DynamicsError
-        When there is no such method, when there are no elements, or when arrays differ in length.
+        If the method is unknown, there are no elements, or arrays differ in length.
     """
     check_choice("method", method, METHODS)
     single = isinstance(x, np.ndarray)
-    given = (x,) if isinstance(x, np.ndarray) else tuple(x)
-    heads = {a.shape[: axis + 1] for a in given}
+    elements = (x,) if isinstance(x, np.ndarray) else tuple(x)
+    heads = {a.shape[: axis + 1] for a in elements}
     if len(heads) != 1 or len(next(iter(heads))) <= axis or next(iter(heads))[axis] == 0:
         raise DynamicsError(
             f"The arrays of a scan begin with the shapes {sorted(heads)}: pass one or more of the "
@@ -109,28 +109,28 @@ def scan(
         )
     line = _Line(op, axis, Count() if count is None else count)
     if from_tip:
-        given = line.part(given, slice(None, None, -1))
+        elements = line.part(elements, slice(None, None, -1))
     if method == "blelloch":
-        found = line.blelloch(given, exclusive)
+        scanned = line.blelloch(elements, exclusive)
     else:
         if exclusive:
-            # The identity takes the first place, and the last element acts on nothing.
-            first = op.identity(line.part(given, slice(0, 1)))
-            given = line.joined(first, line.part(given, slice(0, -1)))
+            # The identity is the first element, and the last one is dropped.
+            first = op.identity(line.part(elements, slice(0, 1)))
+            elements = line.joined(first, line.part(elements, slice(0, -1)))
         methods = {
             "sequential": line.sequential,
             "hillis_steele": line.hillis_steele,
             "brent_kung": line.brent_kung,
         }
-        found = methods[method](given)
+        scanned = methods[method](elements)
     if from_tip:
-        found = line.part(found, slice(None, None, -1))
-    return found[0] if single else found
+        scanned = line.part(scanned, slice(None, None, -1))
+    return scanned[0] if single else scanned
 
 
 @dataclass(frozen=True)
 class _Line:
-    """Elements along an axis, and what is done with stretches of them."""
+    """Operations on elements along an axis."""
 
     op: Operator
     axis: int
@@ -139,19 +139,19 @@ class _Line:
     def length(self, x: Elements) -> int:
         return int(x[0].shape[self.axis])
 
-    def at(self, own: slice) -> tuple[slice, ...]:
-        return (*[slice(None)] * self.axis, own)
+    def at(self, span: slice) -> tuple[slice, ...]:
+        return (*[slice(None)] * self.axis, span)
 
-    def part(self, x: Elements, own: slice) -> Elements:
-        return tuple(a[self.at(own)] for a in x)
+    def part(self, x: Elements, span: slice) -> Elements:
+        return tuple(a[self.at(span)] for a in x)
 
     def joined(self, first: Elements, second: Elements) -> Elements:
         pairs = zip(first, second, strict=True)
         return tuple(np.concatenate(pair, axis=self.axis) for pair in pairs)
 
-    def write(self, x: Elements, own: slice, values: Elements) -> None:
+    def write(self, x: Elements, span: slice, values: Elements) -> None:
         for a, value in zip(x, values, strict=True):
-            a[self.at(own)] = value
+            a[self.at(span)] = value
 
     def level(self, newer: Elements, older: Elements) -> Elements:
         self.count.level(self.length(newer))
@@ -160,8 +160,8 @@ class _Line:
     def sequential(self, x: Elements) -> Elements:
         result = tuple(a.copy() for a in x)
         for i in range(1, self.length(x)):
-            own, before = slice(i, i + 1), slice(i - 1, i)
-            self.write(result, own, self.level(self.part(x, own), self.part(result, before)))
+            target, before = slice(i, i + 1), slice(i - 1, i)
+            self.write(result, target, self.level(self.part(x, target), self.part(result, before)))
         return result
 
     def hillis_steele(self, x: Elements) -> Elements:
@@ -184,16 +184,16 @@ class _Line:
         return result
 
     def update(self, x: Elements, first: int, h: int) -> None:
-        """Give every second element of those at a distance h what lies before it."""
+        """Combine every second element with the one at distance h before it, in place."""
         n = self.length(x)
         if first < n:
-            own, before = slice(first, n, 2 * h), slice(first - h, n - h, 2 * h)
-            self.write(x, own, self.level(self.part(x, own), self.part(x, before)))
+            target, before = slice(first, n, 2 * h), slice(first - h, n - h, 2 * h)
+            self.write(x, target, self.level(self.part(x, target), self.part(x, before)))
 
     def blelloch(self, x: Elements, exclusive: bool) -> Elements:
         n = self.length(x)
         size = 1 << (n - 1).bit_length()
-        # A tree with all its leaves: what is missing is the identity.
+        # A full tree: missing leaves are the identity.
         tree = self.joined(x, self.op.identity(self.part(x, slice(0, size - n))))
         h = 1
         while h < size:
@@ -204,8 +204,8 @@ class _Line:
         while h > 1:
             h //= 2
             left, right = slice(h - 1, size, 2 * h), slice(2 * h - 1, size, 2 * h)
-            # Copies: the left child takes its parent's value, the right one its parent's and what
-            # lies left of it.
+            # Copies: the left child takes its parent's value, the right one its parent's combined
+            # with its left sibling's.
             sums = tuple(a.copy() for a in self.part(tree, left))
             before = tuple(a.copy() for a in self.part(tree, right))
             self.write(tree, left, before)

@@ -1,7 +1,6 @@
-"""Small dense systems, many at once and in any float type.
+"""Batches of small dense systems in any float type.
 
-NumPy's linear algebra knows float32 and float64 alone; the reference of the tests computes with 80
-bits.
+NumPy's linear algebra supports only float32 and float64; the reference of the tests uses 80 bits.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def solve_positive(A: Array, R: Array) -> Array:
     Raises
     ------
     np.linalg.LinAlgError
-        When a pivot is not positive.
+        If a pivot is not positive.
     """
     L, d = factorise(A)
     return solve_factored(L, d, R)
@@ -39,7 +38,7 @@ def factorise(A: Array) -> tuple[Array, Array]:
     Raises
     ------
     np.linalg.LinAlgError
-        When a pivot is not positive (a NaN is not).
+        If a pivot is not positive, or NaN.
     """
     k = A.shape[-1]
     L = np.broadcast_to(np.eye(k, dtype=A.dtype), A.shape).copy()
@@ -73,18 +72,18 @@ def solve_general(A: Array, R: Array) -> Array:
     Raises
     ------
     np.linalg.LinAlgError
-        When a pivot is zero.
+        If a pivot is zero.
     """
     return solve_exchanged(*factorise_general(A), R)
 
 
 def factorise_general(A: Array) -> tuple[Array, NDArray[np.intp]]:
-    """Return L and U in one array (..., k, k), and the order of rows (..., k) that they factorise.
+    """Return L and U in one array (..., k, k), and the order of A's rows (..., k).
 
     Raises
     ------
     np.linalg.LinAlgError
-        When a pivot is zero (or a NaN).
+        If a pivot is zero, or NaN.
     """
     k = A.shape[-1]
     LU = np.array(A)

@@ -1,6 +1,6 @@
-"""A batch of states of a chain: checked arguments, and where the bodies stand to their parents.
+"""A batch of states of a chain: checked arguments and the bodies' transforms.
 
-Everything is computed in the widest type of the arguments: float32, float64, or 80 bits where the
+Everything is computed in the widest type of the arguments: float32, float64, or 80 bits if the
 machine has them.
 """
 
@@ -32,7 +32,7 @@ from pinion.dynamics.general.spatial import (
 from .chain import Array, Chain
 
 _TERMS = 14
-"""Of the series of ``(x - sin x) / x^3`` below 1/2: its error is under 1e-20."""
+"""Terms of the series of ``(x - sin x) / x^3`` below 1/2, with an error under 1e-20."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,15 +41,15 @@ class State:
 
     Members
     -------
-    chain : what they are of.
-    X : (B, bodies, 6, 6) motion vectors from parent to body coordinates.
-    S : (bodies, 6, k) motion subspaces, k the most velocities of a joint.
+    chain : the chain of the bodies.
+    X : (B, bodies, 6, 6) transforms of motions from parent to body coordinates.
+    S : (bodies, 6, k) motion subspaces, k the largest number of velocities of a joint.
     I : (bodies, 6, 6) inertias.
     unused : (bodies, k, k) one on the diagonal for each column that a joint lacks: added to
-        ``S^T I S`` it makes a matrix with an inverse.
+        ``S^T I S`` it gives an invertible matrix.
     velocities : the other arguments by name, (B, bodies, k) with zeros in unused columns.
     wrenches : (B, 6) of the tip by name.
-    base : (6,) acceleration of the base that stands for gravity.
+    base : (6,) acceleration of the base that represents gravity.
     armature : (bodies, k) inertia of rotors.
     """
 
@@ -75,11 +75,11 @@ class State:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """What it is computed in."""
+        """Type of the computation."""
         return self.X.dtype
 
     def shaped(self, x: Array) -> Array:
-        """Return (B, ...) without the batch where the caller gave one state."""
+        """Return (B, ...) without the batch axis if the caller gave one state."""
         return np.asarray(x).reshape((*self.batch, *x.shape[1:]))
 
     def flat(self, x: Array) -> Array:
@@ -102,25 +102,25 @@ class State:
 def state_of(
     chain: Chain, q: ArrayLike, *, wrenches: Iterable[str] = (), **arguments: ArrayLike
 ) -> State:
-    """Check a batch of arguments and place the bodies.
+    """Check a batch of arguments and compute the bodies' transforms.
 
     Parameters
     ----------
     q : (nq,) or (B, nq) positions [rad | m].
-    wrenches : names of arguments that are of the tip, (6,) or (B, 6); all others are velocities,
-        accelerations or efforts, (nv,) or (B, nv).
+    wrenches : names of the arguments that are wrenches of the tip, (6,) or (B, 6); all others are
+        velocities, accelerations or efforts, (nv,) or (B, nv).
 
     Raises
     ------
     DynamicsError
-        When a shape, a type or a value does not do.
+        If a shape, a type or a value is invalid.
     """
     widths = {name: 6 if name in wrenches else chain.nv for name in arguments}
     widths["q"] = chain.nq
-    given = {name: _numbers(name, x) for name, x in {"q": q, **arguments}.items()}
-    dtype = np.result_type(np.float32, *(x for x in given.values()))
-    batch = given["q"].shape[:-1]
-    for name, x in given.items():
+    numbers = {name: _numbers(name, x) for name, x in {"q": q, **arguments}.items()}
+    dtype = np.result_type(np.float32, *(x for x in numbers.values()))
+    batch = numbers["q"].shape[:-1]
+    for name, x in numbers.items():
         if x.ndim not in (1, 2) or x.shape[-1] != widths[name]:
             width = widths[name]
             raise DynamicsError(
@@ -129,12 +129,12 @@ def state_of(
             )
         if x.shape[:-1] != batch:
             raise DynamicsError(
-                f"{name} has shape {x.shape} but q has {given['q'].shape}: pass one state each, or "
-                "batches of the same length."
+                f"{name} has shape {x.shape} but q has {numbers['q'].shape}: pass one state each, "
+                "or batches of the same length."
             )
         check_finite(name, x)
-        given[name] = np.asarray(x, dtype).reshape(-1, widths[name])
-    positions = of_unit_length("q", given.pop("q"), rotations_of(chain.kinds, chain.q_slices))
+        numbers[name] = np.asarray(x, dtype).reshape(-1, widths[name])
+    positions = of_unit_length("q", numbers.pop("q"), rotations_of(chain.kinds, chain.q_slices))
     k = chain.width
     used = np.arange(k) < chain.dof[:, None]
     base = np.zeros(6, dtype)
@@ -146,8 +146,8 @@ def state_of(
         S=chain.S[:, :, :k].astype(dtype),
         I=chain.I.astype(dtype),
         unused=np.eye(k, dtype=dtype) * ~used[:, :, None],
-        velocities={name: chain.padded(x) for name, x in given.items() if name not in wrenches},
-        wrenches={name: given[name] for name in wrenches if name in given},
+        velocities={name: chain.padded(x) for name, x in numbers.items() if name not in wrenches},
+        wrenches={name: numbers[name] for name in wrenches if name in numbers},
         base=base,
         armature=rotors[:, :k].astype(dtype),
         batch=batch,
@@ -176,12 +176,12 @@ def transforms(chain: Chain, q: Array) -> Array:
 
 
 def _displacements(chain: Chain, q: Array) -> tuple[Array, Array]:
-    """R (B, bodies, 3, 3) from body to joint frame, and p (B, bodies, 3), the body's origin."""
+    """Return R (B, bodies, 3, 3) from body to joint frame, and p (B, bodies, 3), its origin."""
     rates = np.zeros((len(q), chain.bodies, chain.width), q.dtype)
     special = []
-    for i, (own, dof) in enumerate(zip(chain.q_slices, chain.dof, strict=True)):
+    for i, (columns, dof) in enumerate(zip(chain.q_slices, chain.dof, strict=True)):
         if chain.kinds[i] is None:
-            rates[:, i, :dof] = q[:, own]
+            rates[:, i, :dof] = q[:, columns]
         else:
             special.append(i)
     R, p = exponential(times(chain.S[:, :, : chain.width].astype(q.dtype), rates))

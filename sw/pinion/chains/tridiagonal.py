@@ -1,26 +1,27 @@
 r"""Block tridiagonal systems by odd-even elimination, odd-even reduction and L D L^T.
 
-Row i of the system is ``L_(i-1) x_(i-1) + D_i x_i + U_i x_(i+1) = R_i``. All three methods take
-multiples of rows from others until each row has one unknown; they differ in which rows, when.
+Row i of the system is ``L_(i-1) x_(i-1) + D_i x_i + U_i x_(i+1) = R_i``. All three methods subtract
+multiples of rows from others until each row has one unknown; they differ in the order of rows.
 
 - *Odd-even elimination* (OEE; Fijany 1993, eq. 90-93; Yang, Wu and Pan 2016, eq. 19 and algorithm
-  2): at level j every row loses its neighbours at the distance ``h = 2^(j-1)`` at once, and gets
-  ones at 2h. ``ceil(log2 n)`` levels and one solve. Each row is written by its owner alone:
+  2): at level j all rows eliminate their neighbours at the distance ``h = 2^(j-1)`` and get
+  neighbours at 2h. ``ceil(log2 n)`` levels and one solve. Each row is written by its owner alone:
 
       E_i = U_i D_(i+h)^-1            K_i = L_(i-h) D_(i-h)^-1
       D_i -= E_i L_i + K_i U_(i-h)    U_i = -E_i U_(i+h)    R_i -= E_i R_(i+h) + K_i R_(i-h)
 
-  In Fijany's eq. 90-92 the neighbours are printed as i +- 2 for i +- 2^(j-1). In Yang's eq. 19 the
-  X on the right is R, and K is numbered by the row that it is for; algorithm 2 numbers it by the
-  other, writes row i + h from two threads (lines 7 and 8, 10 and 11), and leaves rows that have one
-  neighbour only where they were.
-- *Odd-even reduction* (OER, cyclic reduction; Fijany 1993, section VI.B): every other row leaves at
-  a level, and comes back when its neighbours are known. ``2 floor(log2 n)`` levels and one solve.
-- *L D L^T*: one row after the other, ``2 n - 1`` steps: serial, and the least work.
+  Fijany's eq. 90-92 print the neighbours as i +- 2 for i +- 2^(j-1). In Yang's eq. 19 the X on the
+  right is R, and K is numbered by its target row; algorithm 2 numbers it by the other row, writes
+  row i + h from two threads (lines 7 and 8, 10 and 11), and does not update rows with only one
+  neighbour.
+- *Odd-even reduction* (OER, cyclic reduction; Fijany 1993, section VI.B): each level eliminates
+  every other row, which is recovered when its neighbours are known. ``2 floor(log2 n)`` levels and
+  one solve.
+- *L D L^T*: one row after the other, ``2 n - 1`` steps: serial, with the least work.
 
-They are compared by :class:`~.counting.Count`: a level is told the multiples of rows that are taken
-at once, and the solve of all blocks counts as a solve, no level. L D L^T's ``2 n - 1`` steps are
-``2 n - 2`` levels and the solve.
+:class:`~.counting.Count` compares them: a level counts the multiples of rows that are subtracted in
+parallel, and the solve of all blocks counts as a solve, not a level. The ``2 n - 1`` steps of
+L D L^T are ``2 n - 2`` levels and the solve.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ METHODS = ("oee", "oer", "ldl")
 
 @dataclass(frozen=True, eq=False)
 class Elimination:
-    """Rows of which multiples of as many others are taken: ``x[target] -= factor x[source]``.
+    """Subtraction of multiples of rows from other rows: ``x[target] -= factor x[source]``.
 
     factor : (B, rows, k, k).
     """
@@ -58,12 +59,12 @@ Level = tuple[Elimination, ...]
 
 @dataclass(frozen=True, eq=False)
 class Diagonal:
-    """A block tridiagonal matrix made diagonal, for any number of right-hand sides.
+    """A diagonalised block tridiagonal matrix, for any number of right-hand sides.
 
     Members
     -------
-    forward, backward : the eliminations before and after the solve; those of a level at once.
-    inverse : takes (B, n, k, m) to the solutions of the n blocks that are left.
+    forward, backward : eliminations before and after the solve; those of a level are parallel.
+    inverse : solves the n remaining blocks for right-hand sides (B, n, k, m).
     shape : (n, k).
     """
 
@@ -77,12 +78,12 @@ class Diagonal:
 
         Parameters
         ----------
-        count : is told the levels, those of the matrix's diagonalisation being at once with them.
+        count : receives the levels, which coincide with those of the matrix's diagonalisation.
 
         Raises
         ------
         DynamicsError
-            When R has another shape.
+            If R has another shape.
         """
         if R.ndim != 4 or R.shape[1:3] != self.shape:
             n, k = self.shape
@@ -110,9 +111,9 @@ def solve_tridiagonal(
     D : (B, n, k, k) diagonal blocks. U : (B, n - 1, k, k) blocks right of them.
     R : (B, n, k, m) right-hand sides.
     method : ``oee``, ``oer`` or ``ldl``.
-    lower : (B, n - 1, k, k), the blocks of the rows from the second on left of the diagonal; None
-        for a symmetric positive definite matrix, where they are ``U^T``.
-    count : is told the levels; the matrix and its right-hand sides are worked on at once.
+    lower : (B, n - 1, k, k) blocks left of the diagonal, from the second row on; None for a
+        symmetric positive definite matrix, where they are ``U^T``.
+    count : receives the levels; the matrix and its right-hand sides are processed together.
 
     Returns
     -------
@@ -121,9 +122,9 @@ def solve_tridiagonal(
     Raises
     ------
     DynamicsError
-        When a shape or the method does not do.
+        If a shape or the method is invalid.
     np.linalg.LinAlgError
-        When a block that stands on the diagonal is not positive, or with `lower` has no inverse.
+        If a diagonal block is not positive definite, or with `lower` not invertible.
     """
     return diagonalise(D, U, lower=lower, method=method).solve(R, count)
 
@@ -136,20 +137,20 @@ def diagonalise(
     method: str = "oee",
     count: Count | None = None,
 ) -> Diagonal:
-    """Make a block tridiagonal matrix diagonal and keep what later right-hand sides need.
+    """Diagonalise a block tridiagonal matrix for later right-hand sides.
 
-    Arguments and errors as for :func:`solve_tridiagonal`; `count` is told the matrix's levels,
-    and those of right-hand sides by :meth:`Diagonal.solve`.
+    Arguments and errors as for :func:`solve_tridiagonal`; `count` receives the matrix's levels;
+    :meth:`Diagonal.solve` counts those of right-hand sides.
     """
     check_choice("method", method, METHODS)
     if D.ndim != 4 or D.shape[1] < 1 or D.shape[2] != D.shape[3]:
         raise DynamicsError(f"D has shape {D.shape}, expected (B, n, k, k) with one block or more.")
-    wanted = (D.shape[0], D.shape[1] - 1, *D.shape[2:])
+    expected = (D.shape[0], D.shape[1] - 1, *D.shape[2:])
     for name, blocks in {"U": U, "lower": U if lower is None else lower}.items():
-        if blocks.shape != wanted:
-            raise DynamicsError(f"{name} has shape {blocks.shape}, expected {wanted}.")
-    made = {"oee": _eliminated, "oer": _reduced, "ldl": _swept}[method]
-    forward, backward, left = made(D, U, lower)
+        if blocks.shape != expected:
+            raise DynamicsError(f"{name} has shape {blocks.shape}, expected {expected}.")
+    algorithm = {"oee": _eliminated, "oer": _reduced, "ldl": _swept}[method]
+    forward, backward, left = algorithm(D, U, lower)
     if count is not None:
         for level in forward:
             count.level(_combines(level))
@@ -171,21 +172,22 @@ def _applied(levels: tuple[Level, ...], R: Array, count: Count | None) -> Array:
     x = R
     for level in levels:
         before, x = x, np.array(x, np.result_type(x, level[0].factor))
-        for one in level:
-            x[:, one.target] -= one.factor @ before[:, one.source]
+        for elimination in level:
+            x[:, elimination.target] -= elimination.factor @ before[:, elimination.source]
         if count is not None:
             count.level(_combines(level))
     return x
 
 
 def _combines(level: Level) -> int:
-    return sum(one.factor.shape[1] for one in level)
+    return sum(elimination.factor.shape[1] for elimination in level)
 
 
-_Made = tuple[tuple[Level, ...], tuple[Level, ...], Array]
+_Steps = tuple[tuple[Level, ...], tuple[Level, ...], Array]
+"""Levels before and after the solve, and the remaining diagonal blocks."""
 
 
-def _eliminated(D: Array, U: Array, lower: Array | None) -> _Made:
+def _eliminated(D: Array, U: Array, lower: Array | None) -> _Steps:
     n, symmetric = D.shape[1], lower is None
     levels: list[Level] = []
     L = transposed(U) if lower is None else lower
@@ -209,7 +211,7 @@ def _places(first: int, step: int, count: int) -> slice:
     return slice(first, first + step * count, step)
 
 
-def _reduced(D: Array, U: Array, lower: Array | None) -> _Made:
+def _reduced(D: Array, U: Array, lower: Array | None) -> _Steps:
     symmetric = lower is None
     forward: list[Level] = []
     backward: list[Level] = []
@@ -217,15 +219,16 @@ def _reduced(D: Array, U: Array, lower: Array | None) -> _Made:
     L = transposed(U) if lower is None else lower
     h = 1
     while (m := D.shape[1]) > 1:
-        # Of the m rows that are there the first, third and so on leave. Each of the others takes
-        # multiples of the one before it, and all but the last for an even m of the one after it.
+        # The first, third, ... of the m remaining rows are eliminated: from each of the others a
+        # multiple of the row before it is subtracted, and, except from the last for an even m, one
+        # of the row after it.
         left[:, h - 1 :: 2 * h] = D[:, 0::2]
         before, after = D[:, 0::2][:, : m // 2], D[:, 2::2]
         K = _divided(L[:, 0::2], before, symmetric)
         E = _divided(U[:, 1::2], after, symmetric)
-        kept, former = _places(2 * h - 1, 2 * h, m // 2), _places(h - 1, 2 * h, m // 2)
+        odd, former = _places(2 * h - 1, 2 * h, m // 2), _places(h - 1, 2 * h, m // 2)
         between, later = (_places(i * h - 1, 2 * h, E.shape[1]) for i in (2, 3))
-        forward.append((Elimination(kept, former, K), Elimination(between, later, E)))
+        forward.append((Elimination(odd, former, K), Elimination(between, later, E)))
         if symmetric:
             back = (transposed(K), transposed(E))
         else:
@@ -233,7 +236,7 @@ def _reduced(D: Array, U: Array, lower: Array | None) -> _Made:
                 _inverse_of(before, symmetric)(U[:, 0::2]),
                 _inverse_of(after, symmetric)(L[:, 1::2]),
             )
-        backward.append((Elimination(former, kept, back[0]), Elimination(later, between, back[1])))
+        backward.append((Elimination(former, odd, back[0]), Elimination(later, between, back[1])))
         rest = m // 2 - 1
         D = np.array(D[:, 1::2])
         D -= K @ U[:, 0::2]
@@ -246,17 +249,17 @@ def _reduced(D: Array, U: Array, lower: Array | None) -> _Made:
     return tuple(forward), tuple(reversed(backward)), left
 
 
-def _swept(D: Array, U: Array, lower: Array | None) -> _Made:
+def _swept(D: Array, U: Array, lower: Array | None) -> _Steps:
     symmetric = lower is None
     forward: list[Level] = []
     backward: list[Level] = []
     L = transposed(U) if lower is None else lower
     left = np.array(D)
     for i in range(D.shape[1] - 1):
-        here, after = slice(i, i + 1), slice(i + 1, i + 2)
-        K = _divided(L[:, here], left[:, here], symmetric)
-        back = transposed(K) if symmetric else _inverse_of(left[:, here], False)(U[:, here])
-        left[:, after] -= K @ U[:, here]
-        forward.append((Elimination(after, here, K),))
-        backward.append((Elimination(here, after, back),))
+        pivot, after = slice(i, i + 1), slice(i + 1, i + 2)
+        K = _divided(L[:, pivot], left[:, pivot], symmetric)
+        back = transposed(K) if symmetric else _inverse_of(left[:, pivot], False)(U[:, pivot])
+        left[:, after] -= K @ U[:, pivot]
+        forward.append((Elimination(after, pivot, K),))
+        backward.append((Elimination(pivot, after, back),))
     return tuple(forward), tuple(reversed(backward)), left

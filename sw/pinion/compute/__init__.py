@@ -1,7 +1,7 @@
-"""Compiled code from graphs: batches of dynamics on a processor (:mod:`pinion.compute.cpu`).
+"""Compilation of graphs for processors and GPUs (:mod:`pinion.compute.cpu`).
 
-A graph becomes instructions (:mod:`.instructions`), in an order (:mod:`.order`) and with registers
-(:mod:`.allocate`) that suit a machine, then C++ (:mod:`.printer`, :mod:`.source`), then a library
+A graph is lowered to instructions (:mod:`.instructions`), ordered (:mod:`.order`), given registers
+(:mod:`.allocate`), printed as C++ (:mod:`.printer`, :mod:`.source`) and compiled to a library
 (:mod:`pinion.native`), which the runtime (:mod:`.native`, ``runtime/``) calls.
 """
 

@@ -1,4 +1,4 @@
-"""What a caller may say besides the arrays of a batch, checked where it comes in."""
+"""Checks of a caller's arguments other than the arrays of a batch."""
 
 from __future__ import annotations
 
@@ -18,54 +18,56 @@ from pinion.native.errors import ComputeError
 
 
 def dtype_name(dtype: DTypeLike) -> str:
-    """The name of a kernel's numbers, which may be given as whatever NumPy takes for a dtype.
+    """Return the name of a dtype, given as anything that NumPy accepts.
 
     Raises
     ------
     ComputeError
-        Which lists those there are.
+        If kernels do not support it; the message lists the supported ones.
     """
     name = str(dtype)
-    if dtype is not None:  # which NumPy takes for float64
-        with suppress(TypeError, ValueError):  # else it is shown as it was given
+    if dtype is not None:  # NumPy reads None as float64
+        with suppress(TypeError, ValueError):
             name = np.dtype(dtype).name
     if name not in SCALARS:
-        raise ComputeError(f"There is no dtype '{name}' here; choose one of {', '.join(SCALARS)}.")
+        raise ComputeError(f"Unknown dtype '{name}': choose one of {', '.join(SCALARS)}.")
     return name
 
 
 def check_threads(threads: object) -> int:
-    """The number of threads that compute at most, 0 for all processors.
+    """Return the largest number of threads, 0 for all processors.
 
     Raises
     ------
     ComputeError
-        It is no whole number, or a negative one.
+        If it is not an integer, or negative.
     """
     try:
-        count = operator.index(threads)  # type: ignore[arg-type]  # what has none ends below
+        count = operator.index(threads)  # type: ignore[arg-type]  # refused below
     except TypeError:
         count = -1
     if count < 0:
-        raise ComputeError(f"A kernel cannot use {threads!r} threads: give 0 for all, or a number.")
+        raise ComputeError(
+            f"The number of threads must be an integer, 0 for all processors, not {threads!r}."
+        )
     return count
 
 
 def check_out(out: object, results: Sequence[Array]) -> None:
-    """Refuse what results cannot be written to by name: a mapping of arrays, such as a `Result`.
+    """Raise unless ``out`` maps every result's name to an array, as a `Result` does.
 
-    Besides the results it may have ``saturated``.
+    It may have ``saturated`` as well.
 
     Raises
     ------
     InputError
-        It is no mapping, has a name that is no result's, or lacks one.
+        If it is not a mapping, has an unknown name, or lacks a result.
     """
     if not isinstance(out, Mapping):
         named = ", ".join(f'"{array.name}": ...' for array in results)
         raise InputError(
-            f"'out' is a mapping from the names of the results to arrays, such as {{{named}}}, and "
-            f"not of the type {type(out).__name__}."
+            f"'out' must be a mapping from result names to arrays, such as {{{named}}}, not of "
+            f"type {type(out).__name__}."
         )
     names = [array.name for array in results]
     for name in out:
@@ -79,17 +81,17 @@ def check_out(out: object, results: Sequence[Array]) -> None:
 
 
 def flags_for(out: Mapping[str, Any] | None, shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
-    """The array of ``out`` that flags are written to; None where it has none that can be.
+    """Return the array of ``out`` for the flags, or None if it has no suitable one.
 
     Parameters
     ----------
-    shape : () for a single request, else (n,).
+    shape : () for a single request, otherwise (n,).
 
     Raises
     ------
     InputError
-        A mapping that is no `Result` has one that cannot be written. (Those of single requests,
-        which results share, cannot.)
+        If a mapping other than a `Result` has an unsuitable one. (In a `Result` of a single
+        request it is shared and read-only.)
     """
     if out is None or SATURATED not in out:
         return None
@@ -104,6 +106,6 @@ def flags_for(out: Mapping[str, Any] | None, shape: tuple[int, ...]) -> NDArray[
     if isinstance(out, Result):
         return None
     raise InputError(
-        f"The array for '{SATURATED}' must be writeable, contiguous, {shape} of bool: give such a "
-        "one, or leave it out."
+        f"The array for '{SATURATED}' must be writeable, contiguous and of shape {shape} and "
+        "dtype bool; or leave it out."
     )

@@ -1,4 +1,4 @@
-"""The processor as a backend: what the entry point ``cpu`` of ``pinion.backends`` opens."""
+"""The processor as a backend, the entry point ``cpu`` of ``pinion.backends``."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class CpuBackend(Backend):
 
     Members
     -------
-    kernel : what computes; it refuses NaN and infinities.
-    model, function : what is computed.
+    kernel : the compiled function; it refuses NaN and infinities.
+    model, function : its robot and function.
 
     It pickles and copies as its kernel does.
     """
@@ -33,7 +33,7 @@ class CpuBackend(Backend):
         self.kernel = kernel
         self.model = kernel.model
         self.function = kernel.function
-        # In place of the method: a call saves what Python takes to hand on its arguments.
+        # Replaces the method: a call saves the time that Python takes to pass its arguments on.
         self.run = kernel.run  # type: ignore[method-assign]
         self.__class__ = called_by(CpuBackend, kernel.run)
 
@@ -43,7 +43,7 @@ class CpuBackend(Backend):
         Raises
         ------
         pinion.batch.InputError
-            As from a card.
+            As for a card.
         """
         return self.kernel(*values, **arrays)
 
@@ -57,8 +57,8 @@ class CpuBackend(Backend):
 
     def __repr__(self) -> str:
         k = self.kernel
-        made = f"{k.dtype.name}, {k.layout}, {k.isa.name}"
-        return f"<CpuBackend {self.function!r} of {self.model!r}: {made}>"
+        settings = f"{k.dtype.name}, {k.layout}, {k.isa.name}"
+        return f"<CpuBackend {self.function!r} of {self.model!r}: {settings}>"
 
     def _repr_html_(self) -> str:
         k = self.kernel
@@ -66,8 +66,7 @@ class CpuBackend(Backend):
         return backend_table(title, k.inputs, k.results)
 
 
-# Many parameters: the options of a device are the keywords of its entry point, which `backend`
-# reads.
+# Many parameters: `backend` reads a device's options from the keywords of its entry point.
 def open_backend(
     model: Model,
     function: Function,
@@ -88,12 +87,12 @@ def open_backend(
     Raises
     ------
     InputError
-        As `cpu.compile`, and when the device has an address.
+        As `cpu.compile`, or if the device has an address.
     """
     if address:
         raise InputError(
-            f"The device 'cpu' has no address, and '{address}' stands behind the colon: leave it "
-            "out, and say threads=1 or the like."
+            f"The device 'cpu' has no address, but '{address}' follows the colon: leave it out; "
+            "options are keywords, such as threads=1."
         )
     return CpuBackend(
         cpu.compile(

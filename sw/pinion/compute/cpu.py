@@ -7,8 +7,8 @@
 >>> result.dqdd_dq                                                              # doctest: +SKIP
 
 A function is traced once for a robot, reduced, printed as C++ and compiled for the best instruction
-set of the machine; 16 float32 samples of a batch are computed at once with AVX-512, and batches are
-spread over the processors. What is compiled is kept in the user's cache.
+set of the machine. With AVX-512, 16 float32 samples are computed at once; batches are spread over
+the processors. Compiled kernels are kept in the user's cache.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = ["DTYPES", "LAYOUTS", "Kernel", "compile", "source"]
 
 DTYPES = tuple(SCALARS)
 
-# Looking for relations between values takes time with the square of their number.
+# The time to search for relations between values grows with the square of their number.
 _REDUCED_NODES = 8000
 
 
@@ -63,7 +63,7 @@ def source(
     comments: bool = False,
     **options: Unpack[RowOptions],
 ) -> Source:
-    """The C++ source that `compile` compiles, and counts of it; the arguments are the same."""
+    """Return the C++ source that `compile` compiles, with its counts; same arguments."""
     model = load(model) if isinstance(model, str) else model
     row = row_of(function, **options)
     return kernel_of(
@@ -94,43 +94,43 @@ def compile(
     progress: Progress = SILENT,
     **options: Unpack[RowOptions],
 ) -> Kernel:
-    """Compile a function of a robot, or find it compiled.
+    """Compile a function of a robot, or load it from the cache.
 
     Parameters
     ----------
     model : a robot, or the name or path of one.
-    function : a row of the table of functions by its name, or a row of your own, which is always
-        traced anew.
-    dtype : of the numbers it computes with, ``float32`` or ``float64``, or as NumPy takes them.
+    function : the name of a row of the table of functions, or your own row, which is traced on
+        every call.
+    dtype : ``float32`` or ``float64``, in any form that NumPy accepts.
     layout : of inputs and results, one of `LAYOUTS` (:mod:`pinion.compute.layouts`).
     options : of the row, derivatives, outputs, joint_terms and friction_width
         (:class:`pinion.functions.RowOptions`).
-    finite : whether NaN and infinities in the request are refused; otherwise they go through to
-        what depends on them.
-    check_rotations : whether quaternions, and planar joints' cosine and sine, that are not of unit
-        length within 1e-6 are refused, as by the float model.
-    reuse : whether large results are written to the memory of earlier ones that nobody refers to
-        any more (``runtime/reuse.hpp``), of which at most 128 MiB are kept in a process; otherwise
+    finite : whether to refuse NaN and infinities in the request; otherwise they propagate to
+        the values that depend on them.
+    check_rotations : whether to refuse quaternions, and planar joints' cosine and sine, that are
+        not of unit length within 1e-6, as the float model does.
+    reuse : whether to write large results to the memory of earlier ones that are no longer
+        referenced (``runtime/reuse.hpp``), of which a process keeps at most 128 MiB; otherwise
         to new memory.
-    threads : that compute at most; 0 for as many as there are processors.
-    isa : an instruction set by its name; by default the best that the machine has.
+    threads : largest number of threads; 0 for the number of processors.
+    isa : name of an instruction set; by default the best one of the machine.
     compiler : a command; by default ``c++``, ``g++``, ``clang++`` or the package ``ziglang``.
-    cache : where compiled kernels are kept; by default the user's cache.
-    vector : computes many samples at once; False is for seeing what that gives.
-    progress : told where something must be compiled, which takes seconds, for
-        large robots minutes; the next time it is there already.
+    cache : folder of compiled kernels; by default the user's cache.
+    vector : whether to compute many samples at once; False shows the benefit.
+    progress : told when something must be compiled, which takes seconds, or minutes for large
+        robots; later calls find it in the cache.
 
     Raises
     ------
     InputError
-        When an argument does not do, the robot has a joint that the function does not take, or no
-        compiler is there; one sentence.
+        If an argument is invalid, the function does not support a joint of the robot, or no
+        compiler is found; one sentence.
     """
     check_layout(layout)
     dtype, threads = dtype_name(dtype), check_threads(threads)
     model = load(model) if isinstance(model, str) else model
     row = row_of(function, **options)
-    asked = {
+    settings = {
         **{"dtype": dtype, "layout": layout, "finite": finite, "threads": threads, "isa": isa},
         **{"check_rotations": check_rotations, "reuse": reuse, "vector": vector},
         **{"compiler": compiler, "cache": cache},
@@ -153,7 +153,7 @@ def compile(
         return kernel_of(model, row, graph, dtype=dtype, machine=machine, vector=vector).text
 
     if in_table(row):
-        # Nothing of it can change but with the package, so it need not be traced.
+        # The row changes only with the package, so it need not be traced.
         key["package"] = package_digest(up_to("compute"))
         key["function"] = [row.name, row.options]
         key["model"] = model_to_dict(model)
@@ -164,9 +164,9 @@ def compile(
 
     def make(path: Path) -> None:
         progress.step(f"Compiling {row.name} of {model.name} for {machine.name}; {store.lifetime}")
-        made = print_kernel() if text is None else text
+        code = print_kernel() if text is None else text
         compile_library(
-            {"kernel.cpp": made}, out=path, compiler=command, isa=machine, include=(HEADERS,)
+            {"kernel.cpp": code}, out=path, compiler=command, isa=machine, include=(HEADERS,)
         )
 
     runtime = load_runtime(machine, command, store)
@@ -182,21 +182,21 @@ def compile(
         reuse=reuse,
         threads=threads,
         native=Native(runtime, library, address),
-        asked=asked,
+        options=settings,
     )
 
 
 @dataclass(frozen=True)
 class Native:
-    """What must stay loaded while a kernel lives.
+    """Loaded objects that a kernel depends on.
 
     Members
     -------
-    runtime : which runs it.
-    library : that it is in.
-    address : of its ``pinion_kernel``.
-    data : address of what it gets as its last input, an array of no elements that callers do not
-        give; 0 where there is none.
+    runtime : runs the kernel.
+    library : contains the kernel.
+    address : address of its ``pinion_kernel``.
+    data : address of the data passed as its last input, an array of no elements that callers do
+        not give; 0 if it has none.
     """
 
     runtime: Runtime
@@ -206,21 +206,20 @@ class Native:
 
 
 class Compiled:
-    """A computation of batches, compiled; may be called from several threads at once.
+    """A compiled computation of batches; may be called from several threads at once.
 
     Members
     -------
-    title : what it computes, for messages.
+    title : its function and robot, for messages.
     dtype, layout : of inputs and results.
     isa : the instruction set it was compiled for.
     inputs, results : the arrays, with shapes of one sample.
     finite : whether NaN and infinities are refused.
-    reuse : whether results are written to memory of earlier ones.
-    threads : that compute at most; 0 for as many as there are processors.
-    run : computes a batch; inputs by name and ``out`` as of `Kernel.__call__`.
+    reuse : whether results are written to the memory of earlier ones.
+    threads : largest number of threads; 0 for the number of processors.
+    run : computes a batch; inputs by name and ``out`` as for `Kernel.__call__`.
     """
 
-    # Many parameters: made in one place, of what `compile` was asked and has made.
     def __init__(
         self,
         *,
@@ -271,7 +270,7 @@ class Compiled:
 
     @property
     def address(self) -> int:
-        """Where the kernel's ``pinion_kernel`` (``runtime/abi.h``) is in memory."""
+        """Address of the kernel's ``pinion_kernel`` (``runtime/abi.h``)."""
         return self._native.address
 
     @property
@@ -286,8 +285,8 @@ class Compiled:
         self, /, *values: ArrayLike, out: Mapping[str, Any] | None = None, **named: ArrayLike
     ) -> Result:
         """Compute with every check and conversion."""
-        count, single, views, kept = self._inputs(by_name(self.inputs, values, named))
-        arrays = self._outputs(out, count, kept, single=single)
+        count, single, views, converted = self._inputs(by_name(self.inputs, values, named))
+        arrays = self._outputs(out, count, converted, single=single)
         native = self._native
         if native.data:
             views.append(View(native.data, LAYOUT_NUMBERS["blocks"], 0))
@@ -296,22 +295,22 @@ class Compiled:
         flags = flags_for(out, shape)
         if flags is None:
             flags = native.runtime.empty(shape, np.dtype(np.bool_), reuse=self.reuse)
-        elif any(np.may_share_memory(flags, x) for x in (*kept, *arrays.values())):
+        elif any(np.may_share_memory(flags, x) for x in (*converted, *arrays.values())):
             raise InputError(
-                "The array for 'saturated' overlaps an input or a result: give memory of its own."
+                "The array for 'saturated' overlaps an input or a result: give separate memory."
             )
         native.runtime.run(native.address, count, (views, filled), flags, self.threads)
         return written(out, arrays, flags)
 
     def _inputs(
-        self, given: Mapping[str, ArrayLike]
+        self, requests: Mapping[str, ArrayLike]
     ) -> tuple[int, bool, list[View], list[NDArray[Any]]]:
-        """Number of samples, whether it is one alone, views of the inputs and what they look at."""
+        """Return the number of samples, whether the request is single, views and their arrays."""
         dtype = np.float32 if self.dtype == np.float32 else np.float64
         if self.layout == "aos":
-            checked = validate_arrays(self.inputs, given, dtype=dtype, finite=self.finite)
+            checked = validate_arrays(self.inputs, requests, dtype=dtype, finite=self.finite)
             check_rotations(self._rotations, checked.arrays, finite=self.finite)
-            kept = [
+            converted = [
                 np.require(checked.arrays[a.name], dtype=dtype, requirements=("C", "A"))
                 for a in self.inputs
             ]
@@ -319,56 +318,56 @@ class Compiled:
                 View(x.ctypes.data, LAYOUT_NUMBERS["aos"], x.size // len(x) if len(x) else 0)
                 if x.ndim > len(a.shape)
                 else View(x.ctypes.data, ONE, 0)
-                for a, x in zip(self.inputs, kept, strict=True)
+                for a, x in zip(self.inputs, converted, strict=True)
             ]
-            return checked.count, checked.single, views, kept
-        named = self._named(given)
+            return checked.count, checked.single, views, converted
+        named = self._named(requests)
         count = count_of(self.layout, named)
-        kept = []
+        converted = []
         for array, values in named:
             flat = values.reshape(-1) if values.flags.c_contiguous else values
             if self.finite and not np.isfinite(flat).all():
                 where = np.unravel_index(int((~np.isfinite(values)).argmax()), values.shape)
                 index = ", ".join(map(str, where))
                 raise InputError(
-                    f"'{array.name}' at index [{index}] is {values[where]}: every input must be a "
-                    "finite number."
+                    f"'{array.name}' at index [{index}] is {values[where]}: every input must be "
+                    "finite."
                 )
-            kept.append(self._placed(array, values.astype(dtype, copy=False)))
+            converted.append(self._placed(array, values.astype(dtype, copy=False)))
         samples_first = {
             a.name: np.moveaxis(x, -1, 0 if self.layout == "soa" else 1)
-            for a, x in zip(self.inputs, kept, strict=True)
+            for a, x in zip(self.inputs, converted, strict=True)
             if a.name in self._rotations
         }
         check_rotations(self._rotations, samples_first, finite=self.finite)
-        views = [self._view(a, x) for a, x in zip(self.inputs, kept, strict=True)]
-        return count, False, views, kept
+        views = [self._view(a, x) for a, x in zip(self.inputs, converted, strict=True)]
+        return count, False, views, converted
 
-    def _named(self, given: Mapping[str, ArrayLike]) -> list[tuple[Array, NDArray[Any]]]:
-        """Inputs of ``soa`` and ``blocks`` in order."""
+    def _named(self, requests: Mapping[str, ArrayLike]) -> list[tuple[Array, NDArray[Any]]]:
+        """Return the inputs of ``soa`` and ``blocks`` in order."""
         names = [a.name for a in self.inputs]
-        for name in given:
+        for name in requests:
             if name not in names:
                 raise InputError(
                     f"There is no input array '{name}'; the inputs are {', '.join(names)}."
                 )
-        found = []
+        pairs = []
         for array in self.inputs:
-            if array.name not in given:
+            if array.name not in requests:
                 raise InputError(
                     f"The input array '{array.name}' is missing; give {', '.join(names)}."
                 )
-            values = np.asarray(given[array.name])
+            values = np.asarray(requests[array.name])
             if values.dtype.kind not in "fiu":
                 raise InputError(
                     f"'{array.name}' has the dtype {values.dtype}: give floats or integers, which "
                     f"are converted to {self.dtype.name}."
                 )
-            found.append((array, values))
-        return found
+            pairs.append((array, values))
+        return pairs
 
     def _placed(self, array: Array, values: NDArray[Any]) -> NDArray[Any]:
-        """The values where the kernel can read them; the same array where it can already."""
+        """Return the values where the kernel can read them, without a copy if possible."""
         if self.layout == "soa" and values.flags.aligned and row_stride(array, values) is not None:
             return values
         return np.require(values, requirements=("C", "A"))
@@ -389,7 +388,7 @@ class Compiled:
         *,
         single: bool,
     ) -> dict[str, NDArray[Any]]:
-        """The arrays that results are written to, for one sample alone without a batch axis."""
+        """Return the arrays for the results; those of a single request have no batch axis."""
         shapes = {
             a.name: a.shape if single else batch_shape(self.layout, a.shape, count)
             for a in self.results
@@ -398,26 +397,26 @@ class Compiled:
             empty = self._native.runtime.empty
             return {n: empty(shape, self.dtype, reuse=self.reuse) for n, shape in shapes.items()}
         check_out(out, self.results)
-        made: dict[str, NDArray[Any]] = {}
+        results: dict[str, NDArray[Any]] = {}
         for array in self.results:
             name = array.name
             values = out[name]
             self._check_output(array, values, shapes[name])
-            for other, what in [(x, "an input") for x in inputs] + [
-                (x, f"the result '{n}'") for n, x in made.items()
+            for other, owner in [(x, "an input") for x in inputs] + [
+                (x, f"the result '{n}'") for n, x in results.items()
             ]:
                 if np.may_share_memory(values, other):
                     raise InputError(
-                        f"The array given for the result '{name}' overlaps {what}: give memory of "
-                        "its own."
+                        f"The array given for the result '{name}' overlaps {owner}: give separate "
+                        "memory."
                     )
-            made[name] = values
-        return made
+            results[name] = values
+        return results
 
     def _check_output(self, array: Array, values: Any, shape: tuple[int, ...]) -> None:
         name = array.name
         if not isinstance(values, np.ndarray):
-            raise InputError(f"The result '{name}' is written to an array, not {type(values)}.")
+            raise InputError(f"The result '{name}' needs a NumPy array, not {type(values)}.")
         if values.dtype != self.dtype:
             raise InputError(
                 f"The array for the result '{name}' has the dtype {values.dtype}: it must be "
@@ -437,30 +436,23 @@ class Compiled:
         )
         if not (placed and values.flags.aligned):
             raise InputError(
-                f"The array for the result '{name}' has the strides {values.strides}, or stands at "
-                f"an odd address: give an array that is contiguous and aligned."
+                f"The array for the result '{name}' has the strides {values.strides} or a "
+                "misaligned address: give an array that is contiguous and aligned."
             )
 
 
 class Kernel(Compiled):
-    """A function of a robot, compiled; may be called from several threads at once.
+    """A compiled function of a robot; may be called from several threads at once.
 
     Members
     -------
-    model, function : what it computes.
-    dtype, layout : of inputs and results.
-    isa : the instruction set it was compiled for.
-    inputs, results : the arrays, with shapes of one sample.
-    finite : whether NaN and infinities are refused.
-    reuse : whether results are written to memory of earlier ones.
-    threads : that compute at most; 0 for as many as there are processors.
-    run : what a call does, without the class in between.
+    model, function : its robot and function; the other members are those of `Compiled`.
+    run : same as a call, but faster.
 
-    It pickles and copies by robot, function and options, and is compiled, or found compiled, where
-    it arrives.
+    It pickles and copies by robot, function and options, and is compiled again, or loaded from the
+    cache, on arrival.
     """
 
-    # Many parameters: made in one place, of what `compile` was asked and has made.
     def __init__(
         self,
         *,
@@ -474,7 +466,7 @@ class Kernel(Compiled):
         reuse: bool,
         threads: int,
         native: Native,
-        asked: Mapping[str, Any],
+        options: Mapping[str, Any],
     ) -> None:
         super().__init__(
             title=f"{function.name} of {model.name}",
@@ -489,7 +481,7 @@ class Kernel(Compiled):
             rotations=rotations_of(function.inputs, model) if check_rotations else None,
             reuse=reuse,
         )
-        self._asked = dict(asked)
+        self._options = dict(options)
         self.model = model
         self.function = function
         if native.runtime.module is not None:
@@ -500,46 +492,46 @@ class Kernel(Compiled):
 
         Parameters
         ----------
-        values : inputs by position, in the order of `inputs`; the others go by name.
+        values : inputs by position, in the order of `inputs`; the others by name.
         arrays : the inputs by name, in the kernel's layout. In ``aos`` an array without a batch
-            axis serves all samples, and when all are such the results have no batch axis either.
-            ``out``, when given, is a mapping from result names to arrays of the results' shapes,
-            which are written, or the `Result` of an earlier call, which is written and returned.
+            axis serves all samples; if all are such, the results have no batch axis either.
+            ``out`` is a mapping from result names to arrays of the results' shapes, which are
+            written, or the `Result` of an earlier call, which is written and returned.
 
         Returns
         -------
-        The results; ``saturated`` says of each sample whether one of its results is not finite.
+        The results; ``saturated`` tells for each sample whether one of its results is not finite.
 
         Raises
         ------
         InputError
-            When a name, a shape, a dtype or an output does not fit, or, where the kernel refuses
-            them, a number is not finite; the message says which and where.
+            If a name, a shape, a dtype or an output does not fit, or a number is not finite and
+            the kernel refuses that; the message says which and where.
         """
         result: Result = self.run(*values, **arrays)
         return result
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _compiled, (self.model, portable(self.function), self._asked)
+        return _compiled, (self.model, portable(self.function), self._options)
 
 
-def _compiled(model: Model, function: PortableFunction, asked: Mapping[str, Any]) -> Kernel:
-    return compile(model, function.function(), **asked)
+def _compiled(model: Model, function: PortableFunction, options: Mapping[str, Any]) -> Kernel:
+    return compile(model, function.function(), **options)
 
 
 def graph_of(model: Model, row: Function) -> Graph:
-    """The graph of a row as processors compute it.
+    """Return the graph of a row as processors compute it.
 
     Raises
     ------
     InputError
-        When the row keeps states: a processor computes the requests of a batch side by side.
+        If the row keeps states, because a processor computes the requests of a batch in parallel.
     """
     if row.states:
         names = " and ".join(f"'{state.name}'" for state in row.states)
         raise InputError(
-            f"The function '{row.name}' keeps {names} from request to request, and processors "
-            "compute the requests of a batch side by side: take device='float', or a card."
+            f"The function '{row.name}' keeps {names} from request to request, but processors "
+            "compute the requests of a batch in parallel: use device='float' or a card."
         )
     folded = fold(row.trace(model))
     if row.published or len(folded.nodes) > _REDUCED_NODES:
@@ -557,7 +549,7 @@ def kernel_of(
     comments: bool = False,
     vector: bool = True,
 ) -> Source:
-    """The source of a row's graph for an instruction set, which this machine need not have."""
+    """Return the source of a row's graph for an instruction set, which this machine may lack."""
     return kernel_source(
         graph,
         inputs=[b.resolved(model) for b in row.inputs],

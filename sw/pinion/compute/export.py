@@ -1,10 +1,10 @@
-"""A function for other programs: a C library with its header and sources, which need no Python."""
+"""Export of a function as a C library with header and sources, independent of Python."""
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -26,13 +26,13 @@ from .native import HEADERS
 
 __all__ = ["export_library"]
 
-# C type and suffix of each kind of number.
 _TAKEN = (
     *("n", "threads", "in", "out", "machine", "machines", "Machine"),
     *("N", "answer", "main", "printf", "fprintf"),
 )
-"""Names that the functions and the example use themselves."""
+"""Names that the generated functions and the example use."""
 
+# C type and suffix of each dtype.
 _TYPES = {"float32": ("float", "f32"), "float64": ("double", "f64")}
 
 _RUNTIME = (
@@ -59,17 +59,17 @@ def export_library(
 ) -> dict[str, Any]:
     """Write a folder with a C library for a function of a robot.
 
-    The folder has ``include/NAME.h``, ``lib/libNAME.so`` for this machine's architecture (the
-    instruction set is chosen when it runs), ``lib/pkgconfig/NAME.pc``, the sources in ``src``, a
+    The folder contains ``include/NAME.h``, ``lib/libNAME.so`` for this machine's architecture (the
+    instruction set is chosen at run time), ``lib/pkgconfig/NAME.pc``, the sources in ``src``, a
     ``CMakeLists.txt`` that compiles them anywhere, ``example.c`` and ``README.md``.
 
     Parameters
     ----------
-    folder : is made; it must not exist, or be empty.
-    name : of library and functions; by default robot and function.
-    dtypes : kinds of numbers, each with functions of its own.
-    compiler : as of :func:`pinion.compute.cpu.compile`.
-    progress : told each step.
+    folder : created; it must not exist, or be empty.
+    name : name of the library and its functions; by default robot and function.
+    dtypes : number types, each with separate functions.
+    compiler : as for :func:`pinion.compute.cpu.compile`.
+    progress : receives each step.
 
     Returns
     -------
@@ -78,23 +78,23 @@ def export_library(
     Raises
     ------
     InputError
-        When the folder has something in it or cannot be written, the name is none of C, or the
-        function does not compile; nothing is left behind then.
+        If the folder is not empty or not writable, the name is not a valid C name, or the function
+        does not compile. Nothing is left behind.
     """
-    chosen = identifier(f"{model.name}_{function.name}") if name is None else name
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", chosen):
+    library_name = identifier(f"{model.name}_{function.name}") if name is None else name
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", library_name):
         raise ComputeError(
-            f"'{chosen[:80]}' is no name for a C library: give letters, digits and underscores, a "
-            "letter first."
+            f"'{library_name[:80]}' is not a valid name for a C library: use letters, digits and "
+            "underscores, starting with a letter."
         )
     unknown = [dtype for dtype in dtypes if dtype not in _TYPES]
     if unknown or not dtypes:
         raise ComputeError(
-            f"There is no dtype '{', '.join(unknown)}' here; choose of {', '.join(_TYPES)}."
+            f"Unknown dtype '{', '.join(unknown)}': choose from {', '.join(_TYPES)}."
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ComputeError(
-            f"'{folder}' exists and is no empty folder: give the name of a new one, so that "
+            f"'{folder}' exists and is not an empty folder: give the name of a new one, so that "
             "nothing is overwritten."
         )
     command = find_compiler(compiler)
@@ -106,7 +106,7 @@ def export_library(
     free = c_names([b.name for b in (*inputs, *results)], _TAKEN)
     named = [replace(b, name=name) for b, name in zip((*inputs, *results), free, strict=True)]
     library = _Library(
-        name=chosen,
+        name=library_name,
         title=f"{function.name} of {model.name}",
         doc=function.doc,
         inputs=tuple(named[: len(inputs)]),
@@ -114,34 +114,46 @@ def export_library(
         dtypes=tuple(dtypes),
         sets=tuple(sets),
     )
-    new = [parent for parent in folder.parents if not parent.exists()]
+    with undone_on_failure(folder, "library"), scratch_beside(folder) as scratch:
+        work = scratch / "new"
+        sources = library.sources(model, function, progress)
+        library.write(work, sources)
+        progress.step("compiling the library")
+        library.compile(work, sources, command)
+        files = sorted(str(p.relative_to(work)) for p in work.rglob("*") if p.is_file())
+        settle(work, folder)
+    return {
+        "name": library_name,
+        "files": files,
+        "instruction_sets": [isa.name for isa in sets],
+        "dtypes": list(dtypes),
+    }
+
+
+@contextlib.contextmanager
+def undone_on_failure(folder: Path, kind: str) -> Iterator[None]:
+    """Remove the folders made for an export that fails; report a failed write in one sentence.
+
+    Raises
+    ------
+    StorageError
+        If the export fails with an `OSError`.
+    """
+    new = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     try:
-        with scratch_beside(folder) as scratch:
-            work = scratch / "made"
-            sources = library.sources(model, function, progress)
-            library.write(work, sources)
-            progress.step("compiling the library")
-            library.compile(work, sources, command)
-            files = sorted(str(p.relative_to(work)) for p in work.rglob("*") if p.is_file())
-            settle(work, folder)
+        yield
     except BaseException as error:
         for parent in new:
-            with contextlib.suppress(OSError):  # somebody else's are in it, or it was never made
+            with contextlib.suppress(OSError):  # it has other files, or was never made
                 parent.rmdir()
         if not isinstance(error, OSError):
             raise
         reason = error.strerror or str(error)
         raise StorageError(
-            f"No library can be written to '{folder}' ({reason}): see that the folder around it "
-            "can be written and has room, or give another one.",
+            f"The {kind} cannot be written to '{folder}' ({reason}): check that the folder is "
+            "writable and has room, or choose another one.",
             reason=reason,
         ) from error
-    return {
-        "name": chosen,
-        "files": files,
-        "instruction_sets": [isa.name for isa in sets],
-        "dtypes": list(dtypes),
-    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,33 +174,33 @@ class _Library:
         return flags | {f"runtime_{isa.name}.cpp": isa.flags for isa in self.sets}
 
     def sources(self, model: Model, function: Function, progress: Progress) -> dict[str, str]:
-        """All sources and their headers, by file name."""
-        made = {file: (HEADERS / file).read_text() for file in _RUNTIME}
+        """Return all sources and their headers by file name."""
+        texts = {file: (HEADERS / file).read_text() for file in _RUNTIME}
         progress.step("tracing")
         graph = cpu.graph_of(model, function)
         for isa in self.sets:
             runtime = (HEADERS / "runtime.cpp").read_text()
             macros = "".join(
-                f"#define {macro} {self.name}_{what}_{isa.name}\n"
-                for macro, what in (
+                f"#define {macro} {self.name}_{suffix}_{isa.name}\n"
+                for macro, suffix in (
                     ("PINION_RUN", "run"),
                     ("PINION_RUN_FLAGGED", "run_flagged"),
                     ("PINION_FIRST_NONFINITE", "first_nonfinite"),
                 )
             )
-            made[f"runtime_{isa.name}.cpp"] = f"#define PINION_API\n{macros}{runtime}"
+            texts[f"runtime_{isa.name}.cpp"] = f"#define PINION_API\n{macros}{runtime}"
             for dtype in self.dtypes:
                 progress.step(f"printing {dtype} for {isa.name}")
                 text = cpu.kernel_of(model, function, graph, dtype=dtype, machine=isa).text
                 getter = f"{self.name}_{_TYPES[dtype][1]}_{isa.name}"
-                made[self.unit(dtype, isa)] = (
+                texts[self.unit(dtype, isa)] = (
                     f"#define PINION_API\n#define PINION_GET_KERNEL {getter}\n{text}"
                 )
-        made[f"{self.name}.cpp"] = self.dispatcher()
-        return made
+        texts[f"{self.name}.cpp"] = self.dispatcher()
+        return texts
 
     def write(self, folder: Path, sources: Mapping[str, str]) -> None:
-        """All but the compiled library, into a new folder."""
+        """Write everything except the compiled library into a new folder."""
         for part in ("include", "src", "lib/pkgconfig"):
             (folder / part).mkdir(parents=True)
         for file, text in sources.items():
@@ -200,7 +212,7 @@ class _Library:
         (folder / "README.md").write_text(self.readme())
 
     def compile(self, folder: Path, sources: Mapping[str, str], compiler: Compiler) -> None:
-        """The library, of the sources that `write` has written."""
+        """Compile the library from the sources that `write` has written."""
         compile_library(
             sources,
             out=folder / "lib" / f"lib{self.name}.so",
@@ -213,26 +225,26 @@ class _Library:
 
     def arguments(self, dtype: str) -> str:
         kind = _TYPES[dtype][0]
-        given = [f"const {kind} *{b.name}" for b in self.inputs]
-        return ", ".join(["size_t n", *given, *(f"{kind} *{b.name}" for b in self.results)])
+        inputs = [f"const {kind} *{b.name}" for b in self.inputs]
+        return ", ".join(["size_t n", *inputs, *(f"{kind} *{b.name}" for b in self.results)])
 
     def _signatures(self) -> list[tuple[str, str, str]]:
-        """Name, arguments and layout of each function."""
-        found = []
+        """Return the name, arguments and layout of each function."""
+        signatures = []
         for dtype in self.dtypes:
             arguments = f"{self.arguments(dtype)}, unsigned threads"
             suffix = _TYPES[dtype][1]
-            found.append((f"{self.name}_{suffix}", arguments, "PINION_AOS"))
-            found.append((f"{self.name}_blocks_{suffix}", arguments, "PINION_BLOCKS"))
-        return found
+            signatures.append((f"{self.name}_{suffix}", arguments, "PINION_AOS"))
+            signatures.append((f"{self.name}_blocks_{suffix}", arguments, "PINION_BLOCKS"))
+        return signatures
 
     def header(self) -> str:
         lines = []
-        for blocks, what in ((self.inputs, "in"), (self.results, "out")):
+        for blocks, direction in ((self.inputs, "in"), (self.results, "out")):
             for b in blocks:
                 shape = " x ".join(map(str, b.shape)) or "1"
                 unit = comment(b.unit)
-                lines.append(f"     {what:3} {b.name}: {shape}, {unit}")
+                lines.append(f"     {direction:3} {b.name}: {shape}, {unit}")
         arrays = "\n".join(lines)
         blocks = (*self.inputs, *self.results)
         sizes = "".join(
@@ -283,7 +295,7 @@ const char *{self.name}_isa(void);
 """
 
     def dispatcher(self) -> str:
-        """The functions of the header: the best instruction set, then the runtime."""
+        """Return the source that picks the best instruction set and calls the runtime."""
         declared, cases = [], []
         for isa in self.sets:
             declared += [
@@ -298,9 +310,9 @@ const char *{self.name}_isa(void);
             cases.append(f'    {{"{isa.name}", {self.name}_run_{isa.name}, {{{row}}}}},')
         choice = []
         for k, isa in enumerate(self.sets):
-            wanted = [f'__builtin_cpu_supports("{f}")' for f in sorted(isa.features)]
-            choice.append(f"  if ({' && '.join(wanted) or 'true'}) return machines[{k}];")
-            if not wanted:
+            tests = [f'__builtin_cpu_supports("{f}")' for f in sorted(isa.features)]
+            choice.append(f"  if ({' && '.join(tests) or 'true'}) return machines[{k}];")
+            if not tests:
                 break
         functions = []
         for name, arguments, layout in self._signatures():
@@ -367,7 +379,7 @@ const char *{self.name}_isa(void) {{ return machine().name; }}
             f"  for (int k = 0; k < N * {_size(b)}; ++k) {b.name}[k] = 0.1 * (k % 7);\n"
             for b in self.inputs
         )
-        shown = self.results[0]
+        first = self.results[0]
         return f"""\
 /* cc example.c -Iinclude -Llib -l{self.name} -Wl,-rpath,'$ORIGIN/lib' -o example */
 #include <stdio.h>
@@ -383,17 +395,18 @@ int main(void) {{
     return 1;
   }}
   printf("%s\\n", {self.name}_isa());
-  for (int k = 0; k < {_size(shown)}; ++k) printf("%.9g\\n", (double){shown.name}[k]);
+  for (int k = 0; k < {_size(first)}; ++k) printf("%.9g\\n", (double){first.name}[k]);
   return 0;
 }}
 """
 
     def cmake(self) -> str:
         units = "\n".join(f"  src/{file}" for file in [*self.unit_flags(), f"{self.name}.cpp"])
-        flags = "\n".join(
-            f'set_source_files_properties(src/{file} PROPERTIES COMPILE_OPTIONS "{";".join(own)}")'
-            for file, own in self.unit_flags().items()
-            if own
+        options = "\n".join(
+            f"set_source_files_properties(src/{file} PROPERTIES COMPILE_OPTIONS "
+            f'"{";".join(flags)}")'
+            for file, flags in self.unit_flags().items()
+            if flags
         )
         common = " ".join(
             flag for flag in FLAGS if flag not in ("-shared", "-fPIC") and "-std" not in flag
@@ -406,7 +419,7 @@ find_package(Threads REQUIRED)
 
 add_library({self.name} SHARED
 {units})
-{flags}
+{options}
 target_include_directories({self.name} PUBLIC include PRIVATE src)
 target_compile_features({self.name} PRIVATE cxx_std_17)
 target_compile_options({self.name} PRIVATE {common} -fvisibility=hidden)

@@ -1,13 +1,13 @@
-"""Where the numbers of a batch stand: arrays of structures, structures of arrays, blocks.
+"""Memory layouts of a batch: arrays of structures, structures of arrays, blocks.
 
 ========  ============================  ===========================================================
-layout    an array of ``shape``         what for
+layout    an array of ``shape``         purpose
 ========  ============================  ===========================================================
-aos       ``(n, *shape)``               what NumPy users have: a sample's numbers follow each other
-soa       ``(*shape, n)``               an element's samples follow each other; rows may be farther
-                                        apart than n, and a power of two is a bad distance
-blocks    ``(ceil(n/16), *shape, 16)``  what a kernel computes on: 16 samples side by side; nothing
-                                        is converted
+aos       ``(n, *shape)``               usual in NumPy: the numbers of a sample are contiguous
+soa       ``(*shape, n)``               the samples of an element are contiguous; rows may be
+                                        farther apart than n, but avoid a power of two
+blocks    ``(ceil(n/16), *shape, 16)``  the kernel's own layout, 16 samples side by side, without
+                                        conversion
 ========  ============================  ===========================================================
 """
 
@@ -23,25 +23,19 @@ from pinion.batch import InputError
 from pinion.link import Array
 
 BLOCK = 16
-"""Samples of a block."""
+"""Samples per block."""
 
 LAYOUTS = ("aos", "soa", "blocks")
 
 
 def check_layout(layout: str) -> None:
-    """Refuse an unknown layout.
-
-    Raises
-    ------
-    InputError
-        Which lists those there are.
-    """
+    """Raise `InputError` if a layout is unknown; the message lists the known ones."""
     if layout not in LAYOUTS:
-        raise InputError(f"There is no layout '{layout}'; choose one of {', '.join(LAYOUTS)}.")
+        raise InputError(f"Unknown layout '{layout}': choose one of {', '.join(LAYOUTS)}.")
 
 
 def batch_shape(layout: str, shape: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """Shape of an array of ``count`` samples."""
+    """Return the shape of an array of ``count`` samples."""
     if layout == "aos":
         return (count, *shape)
     if layout == "soa":
@@ -50,7 +44,7 @@ def batch_shape(layout: str, shape: tuple[int, ...], count: int) -> tuple[int, .
 
 
 def to_blocks(array: ArrayLike) -> NDArray[Any]:
-    """An array (n, ...) as blocks (ceil(n/16), ..., 16); the last sample fills the last block."""
+    """Return (n, ...) as blocks (ceil(n/16), ..., 16); the last sample fills the last block."""
     values = np.asarray(array)
     count = len(values)
     whole = -(-count // BLOCK) * BLOCK
@@ -61,51 +55,52 @@ def to_blocks(array: ArrayLike) -> NDArray[Any]:
 
 
 def from_blocks(blocks: ArrayLike, count: int) -> NDArray[Any]:
-    """The first ``count`` samples of blocks (..., 16) as an array (count, ...)."""
+    """Return the first ``count`` samples of blocks (..., 16) as an array (count, ...)."""
     values = np.moveaxis(np.asarray(blocks), -1, 1)
     return np.ascontiguousarray(values.reshape(-1, *values.shape[2:])[:count])
 
 
 def count_of(layout: str, arrays: Sequence[tuple[Array, NDArray[Any]]]) -> int:
-    """Number of samples of arrays in ``soa`` or ``blocks``, whose shapes are checked here.
+    """Check the shapes of arrays in ``soa`` or ``blocks`` and return their number of samples.
 
     Raises
     ------
     InputError
-        When a shape does not fit, or numbers of samples differ.
+        If a shape does not fit, or numbers of samples differ.
     """
     counts: dict[str, int] = {}
     for array, values in arrays:
         if values.ndim != len(array.shape) + (1 if layout == "soa" else 2):
             raise _misfit(layout, array, values)
-        wanted = (
+        expected = (
             (*array.shape, values.shape[-1])
             if layout == "soa"
             else (values.shape[0], *array.shape, BLOCK)
         )
-        if values.shape != wanted:
+        if values.shape != expected:
             raise _misfit(layout, array, values)
         counts[array.name] = values.shape[-1] if layout == "soa" else BLOCK * values.shape[0]
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} has {n}" for name, n in counts.items())
         raise InputError(
-            f"The arrays hold different numbers of samples ({listed}): give the same in each."
+            f"The arrays have different numbers of samples ({listed}): they must be equal."
         )
     return next(iter(counts.values()), 0)
 
 
 def _misfit(layout: str, array: Array, values: NDArray[Any]) -> InputError:
     axes = ", ".join(map(str, array.shape))
-    wanted = f"({axes}, n)" if layout == "soa" else f"(ceil(n/16), {axes}, 16)"
+    expected = f"({axes}, n)" if layout == "soa" else f"(ceil(n/16), {axes}, 16)"
     return InputError(
-        f"'{array.name}' has the shape {values.shape}: the layout '{layout}' wants "
-        f"{wanted.replace('(, ', '(').replace(', , ', ', ')}."
+        f"'{array.name}' has the shape {values.shape}: the layout '{layout}' requires "
+        f"{expected.replace('(, ', '(').replace(', , ', ', ')}."
     )
 
 
 def row_stride(array: Array, values: NDArray[Any]) -> int | None:
-    """Of an array in ``soa`` the distance of its rows in elements; None where they do not stand at
-    one distance, or samples do not follow each other.
+    """Return the distance between rows of a ``soa`` array in elements.
+
+    None if rows are not equidistant or the samples of a row not contiguous.
     """
     size = values.itemsize
     if values.shape[-1] > 1 and values.strides[-1] != size:

@@ -1,4 +1,4 @@
-"""The runtime's library: batches through kernels, for one instruction set."""
+"""The runtime library, which runs batches through kernels of one instruction set."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from pinion.native.toolchain import Compiler, compile_library
 HEADERS = Path(__file__).parent / "runtime"
 
 ABI = 1
-"""Of ``runtime/abi.h``."""
+"""Version of ``runtime/abi.h``."""
 
 LAYOUTS: Mapping[str, int] = {"aos": 0, "soa": 1, "blocks": 2}
-"""Layouts by name, as ``runtime/abi.h`` numbers them."""
+"""Numbers of the layouts in ``runtime/abi.h``."""
 
 ONE = 3
-"""The layout of one sample that serves all."""
+"""Layout of one sample that serves all."""
 
 _ANSWERS = {
     1: "the kernel is of another version of Pinion",
-    2: "an array has a layout or a stride that does not do",
+    2: "an array has an invalid layout or stride",
     3: "there is no memory left",
 }
 
@@ -75,10 +75,10 @@ class Runtime:
 
     Members
     -------
-    library : with ``pinion_run_flagged`` and ``pinion_first_nonfinite``.
-    module : the same library as a Python module with ``caller``, or None where Python's headers
-        are not installed: then calls go through ctypes, a few microseconds each, and results are
-        in new memory each time.
+    library : has ``pinion_run_flagged`` and ``pinion_first_nonfinite``.
+    module : the same library as a Python module with ``caller``, or None if Python's headers are
+        not installed: then calls go through ctypes, which takes a few microseconds each, and
+        results are always in new memory.
     """
 
     library: ctypes.CDLL
@@ -98,20 +98,20 @@ class Runtime:
         ----------
         kernel : address of a ``pinion_kernel``.
         views : of the inputs and of the outputs.
-        flags : contiguous bool, one a sample, which are written: whether results are not finite.
-        threads : at most; 0 for as many as there are processors.
+        flags : written; contiguous bools, true for samples with results that are not finite.
+        threads : largest number of threads; 0 for the number of processors.
 
         Raises
         ------
         ComputeError
-            When the runtime refuses.
+            If the runtime refuses.
         """
-        given, made = ((View * len(part))(*part) for part in views)
+        inputs, outputs = ((View * len(part))(*part) for part in views)
         answer = self.library.pinion_run_flagged(
             ctypes.c_void_p(kernel),
             ctypes.c_size_t(count),
-            given,
-            made,
+            inputs,
+            outputs,
             ctypes.c_void_p(flags.ctypes.data),
             ctypes.c_uint(threads),
         )
@@ -121,11 +121,11 @@ class Runtime:
             raise ComputeError(f"The kernel was not run: {_ANSWERS.get(answer, answer)}.")
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, reuse: bool) -> Any:
-        """An array without values that begins at a cache line, unless it is short.
+        """Return an uninitialised array that begins at a cache line, unless it is short.
 
         Parameters
         ----------
-        reuse : in memory of earlier ones that nobody refers to any more, where there is some.
+        reuse : use the memory of earlier arrays that are no longer referenced, if there is some.
         """
         if self.module is not None:
             return self.module.empty(shape, dtype.num, reuse)
@@ -135,7 +135,7 @@ class Runtime:
         return memory[start : start + size].view(dtype).reshape(shape)
 
     def first_nonfinite(self, array: np.ndarray[Any, Any]) -> int:
-        """Position of the first NaN or infinity of a contiguous array, or -1."""
+        """Return the position of the first NaN or infinity of a contiguous array, or -1."""
         return int(
             self.library.pinion_first_nonfinite(
                 ctypes.c_void_p(array.ctypes.data),
@@ -146,12 +146,12 @@ class Runtime:
 
 
 def load_runtime(isa: InstructionSet, compiler: Compiler, cache: Cache) -> Runtime:
-    """Compile the runtime, or find it compiled, and load it.
+    """Load the runtime, compiling it if it is not in the cache.
 
     Raises
     ------
     ComputeError
-        When it does not compile.
+        If it does not compile.
     """
     python = _python_headers()
     key = {
@@ -176,12 +176,12 @@ def load_runtime(isa: InstructionSet, compiler: Compiler, cache: Cache) -> Runti
 
 
 def load_kernel(path: Path) -> tuple[ctypes.CDLL, int]:
-    """Load a kernel's library; it, and the address of its ``pinion_kernel``.
+    """Load a kernel's library and return it with the address of its ``pinion_kernel``.
 
     Raises
     ------
     ComputeError
-        When it is none, or of another version.
+        If it is not a kernel, or of another version.
     """
     try:
         library = ctypes.CDLL(str(path))
@@ -189,20 +189,20 @@ def load_kernel(path: Path) -> tuple[ctypes.CDLL, int]:
         address = int(library.pinion_get_kernel())
     except (OSError, AttributeError) as error:
         raise ComputeError(f"The compiled kernel {path} cannot be loaded: {error}.") from None
-    found = KernelStruct.from_address(address)
-    if found.abi != ABI:
+    kernel = KernelStruct.from_address(address)
+    if kernel.abi != ABI:
         raise ComputeError(
-            f"The compiled kernel {path} has the interface {found.abi}, and this Pinion has {ABI}: "
-            "compile it again."
+            f"The compiled kernel {path} has interface version {kernel.abi}, but this Pinion has "
+            f"{ABI}: compile it again."
         )
     return library, address
 
 
 def called_by(kind: type[Any], call: Any) -> type[Any]:
-    """A subclass of a class, whose instances are called by a callable of the runtime.
+    """Return a subclass whose ``__call__`` is a callable of the runtime.
 
-    Python finds ``__call__`` in the class of an object. A method there that hands its arguments on
-    takes as long as a short request does.
+    Python looks up ``__call__`` in the class of an object; a Python method there that passes its
+    arguments on would take as long as a short request.
     """
     return type(
         kind.__name__,
@@ -217,7 +217,7 @@ def called_by(kind: type[Any], call: Any) -> type[Any]:
 
 
 def _python_headers() -> tuple[Path, ...]:
-    """Folders of the headers of Python and NumPy, or none when one is missing."""
+    """Return the folders of Python's and NumPy's headers, or () if one is missing."""
     python, numpy = Path(sysconfig.get_path("include")), Path(np.get_include())
     both = (python / "Python.h").exists() and (numpy / "numpy" / "arrayobject.h").exists()
     return (python, numpy) if both else ()

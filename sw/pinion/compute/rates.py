@@ -1,9 +1,9 @@
-"""How fast kernels are on this machine, beside what bounds them.
+"""Measurement of kernels' speed on this machine and of its bounds.
 
-Two bounds stand beside every time. *Arithmetic*: the vector instructions that a kernel computes,
-each for the time of one fused multiply-add of this machine, measured in the same round. *Bytes*: a
-copy of as many bytes as a request and its result have, likewise. Times are medians of rounds in
-which everything is measured in turn, so that a busy neighbour slows all alike.
+Every time is compared with two bounds. *Arithmetic*: the kernel's vector instructions, each at the
+time of one fused multiply-add of this machine. *Bytes*: a copy of as many bytes as a request and
+its result. Both are measured in the same round as the kernel. Times are medians of rounds in which
+everything is measured in turn, so that a busy neighbour slows all alike.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from .layouts import BLOCK, batch_shape, to_blocks
 from .native import HEADERS
 
 SINCOS_INSTRUCTIONS: Mapping[str, int] = {"float32": 23, "float64": 32}
-"""Vector instructions of a pair of sine and cosine (``runtime/sincos.hpp``)."""
+"""Vector instructions for one pair of sine and cosine (``runtime/sincos.hpp``)."""
 
 _LINE = 64  # bytes of a cache line
 
 
 @dataclass(frozen=True)
 class Probe:
-    """Measures what bounds a kernel.
+    """Measurement of the bounds of a kernel.
 
     Members
     -------
-    library : with ``pinion_fma_ns``.
+    library : has ``pinion_fma_ns``.
     """
 
     library: ctypes.CDLL
 
     @classmethod
     def compiled(cls, isa: InstructionSet, compiler: Compiler, cache: Cache) -> Probe:
-        """Compile the probe for an instruction set, or find it compiled."""
+        """Load the probe for an instruction set, compiling it if it is not in the cache."""
         key = {
             "kind": "probe",
             "package": package_digest(("native", "compute")),
@@ -68,19 +68,19 @@ class Probe:
         return cls(library)
 
     def fma_ns(self, dtype: str) -> float:
-        """Nanoseconds of one fused multiply-add of vectors."""
+        """Return the nanoseconds of one fused multiply-add of vectors."""
         return float(self.library.pinion_fma_ns(ctypes.c_int(np.dtype(dtype).itemsize)))
 
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel with a batch of its arrays: what is called over and over.
+    """A repeatable call of a kernel with a batch.
 
     Members
     -------
     call : computes the batch once.
-    count : its samples.
-    calls : in one measurement. Reading the clock takes a tenth of the time of a short call.
+    count : samples of the batch.
+    calls : calls per measurement; reading the clock takes a tenth of the time of a short call.
     """
 
     call: Callable[[], Any]
@@ -88,7 +88,7 @@ class Case:
     calls: int = 1
 
     def time(self) -> float:
-        """Nanoseconds a sample, once."""
+        """Measure once and return nanoseconds per sample."""
         start = time.perf_counter_ns()
         for _ in range(self.calls):
             self.call()
@@ -98,13 +98,13 @@ class Case:
 def kernel_case(
     kernel: Kernel, states: Mapping[str, NDArray[Any]], count: int, *, outputs: bool = True
 ) -> Case:
-    """A case of a kernel.
+    """Return the case of a kernel.
 
     Parameters
     ----------
     states : requests (m, ...), repeated up to ``count``.
-    count : samples; 1 is one request without a batch axis.
-    outputs : results are written to arrays that are there already.
+    count : samples; 1 means one request without a batch axis.
+    outputs : whether results are written to existing arrays.
     """
     dtype = kernel.dtype
     if count == 1:
@@ -112,33 +112,30 @@ def kernel_case(
             a.name: np.ascontiguousarray(states[a.name][0], dtype=dtype) for a in kernel.inputs
         }
         return Case(partial(kernel, **single), 1, calls=100)
-    given = {}
+    arrays = {}
     for a in kernel.inputs:
         rows = np.resize(states[a.name].astype(dtype), (count, *a.shape))
         if kernel.layout == "blocks":
-            given[a.name] = _aligned_copy(to_blocks(rows))
+            arrays[a.name] = _aligned_copy(to_blocks(rows))
         elif kernel.layout == "soa":
-            given[a.name] = _padded(np.moveaxis(rows, 0, -1))
+            arrays[a.name] = _padded(np.moveaxis(rows, 0, -1))
         else:
-            given[a.name] = _aligned_copy(rows)
+            arrays[a.name] = _aligned_copy(rows)
     if not outputs:
-        return Case(lambda: kernel.run(**given), count)
+        return Case(lambda: kernel.run(**arrays), count)
     out = {}
     for a in kernel.results:
         empty = np.zeros(batch_shape(kernel.layout, a.shape, count), dtype=dtype)
         out[a.name] = _padded(empty) if kernel.layout == "soa" else _aligned_copy(empty)
-    return Case(lambda: kernel.run(out=out, **given), count)
+    return Case(lambda: kernel.run(out=out, **arrays), count)
 
 
 def copy_cases(probe: Probe, kernel: Kernel, count: int) -> dict[str, Case]:
-    """Copies that read as many bytes as a batch's requests have and write as many as its results.
+    """Return copies that read and write as many bytes as a batch's requests and results have.
 
-    Returns
-    -------
-    One with stores through the caches, one with stores around them: which is faster depends on the
-    machine.
+    One stores through the caches and one around them; which is faster depends on the machine.
     """
-    # Sixteen records are whole cache lines.
+    # Sixteen records fill whole cache lines.
     lines = [size * BLOCK // _LINE for size in record_bytes(kernel)]
     records = -(-count // BLOCK)
     # Written, so that the pages exist.
@@ -167,16 +164,15 @@ def rounds_of(
     seconds: float,
     probe: Callable[[], float] | None = None,
 ) -> dict[str, list[float]]:
-    """Nanoseconds a sample of every case in every round.
+    """Return the nanoseconds per sample of every case in every round.
 
     Parameters
     ----------
-    rounds : how often all cases take their turn.
-    seconds : for one case in one round; a short batch is repeated so long, and the fastest
-        repetition counts.
+    rounds : number of rounds; each measures every case.
+    seconds : time for one case in one round; it is repeated and its fastest repetition counts.
     probe : measured in each round as well, under the name ``probe``.
     """
-    found: dict[str, list[float]] = {name: [] for name in cases}
+    times: dict[str, list[float]] = {name: [] for name in cases}
     for case in cases.values():
         case.call()
     for _ in range(rounds):
@@ -185,18 +181,18 @@ def rounds_of(
             end = time.perf_counter() + seconds
             while time.perf_counter() < end:
                 best = min(best, case.time())
-            found[name].append(best)
+            times[name].append(best)
         if probe is not None:
-            found.setdefault("probe", []).append(min(probe() for _ in range(5)))
-    return found
+            times.setdefault("probe", []).append(min(probe() for _ in range(5)))
+    return times
 
 
 def floor_ns(kernel_counts: Mapping[str, int], dtype: str, lanes: int, fma_ns: float) -> float:
-    """Nanoseconds a sample that the arithmetic of a kernel takes at least, one unit at work.
+    """Return the least nanoseconds per sample for a kernel's arithmetic on one vector unit.
 
     Parameters
     ----------
-    kernel_counts : ``arithmetic`` and ``angles``, as of :class:`.program.source.Source`.
+    kernel_counts : ``arithmetic`` and ``angles`` of :class:`.program.source.Source`.
     """
     instructions = (
         kernel_counts["arithmetic"] + kernel_counts["angles"] * SINCOS_INSTRUCTIONS[dtype]
@@ -205,7 +201,7 @@ def floor_ns(kernel_counts: Mapping[str, int], dtype: str, lanes: int, fma_ns: f
 
 
 def record_bytes(kernel: Kernel) -> tuple[int, int]:
-    """Bytes of a request and of a result."""
+    """Return the bytes of a request and of a result."""
     size = kernel.dtype.itemsize
     return (
         size * sum(prod(a.shape) for a in kernel.inputs),
@@ -214,20 +210,20 @@ def record_bytes(kernel: Kernel) -> tuple[int, int]:
 
 
 def states_of(model: Model, function: Function, *, seed: int) -> dict[str, NDArray[Any]]:
-    """1,000 states of the reference distribution."""
+    """Return 1,000 states of the reference distribution."""
     return dict(sample(model, function, 1000, distribution="reference", seed=seed))
 
 
 def _aligned_copy(values: NDArray[Any]) -> NDArray[Any]:
     memory = np.empty(values.nbytes + 64, dtype=np.uint8)
     start = -memory.ctypes.data % 64
-    made = memory[start : start + values.nbytes].view(values.dtype).reshape(values.shape)
-    made[...] = values
-    return made
+    copy = memory[start : start + values.nbytes].view(values.dtype).reshape(values.shape)
+    copy[...] = values
+    return copy
 
 
 def _padded(values: NDArray[Any]) -> NDArray[Any]:
-    """Rows a cache line more than their length apart, so that no power of two is between them."""
+    """Copy into rows a cache line longer than needed, so that no power of two separates them."""
     count = values.shape[-1]
     stride = -(-count // 16) * 16 + 16
     memory = _aligned_copy(np.zeros((*values.shape[:-1], stride), dtype=values.dtype))
@@ -237,5 +233,5 @@ def _padded(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def median(values: Sequence[float]) -> float:
-    """The median."""
+    """Return the median."""
     return float(np.median(np.asarray(values)))

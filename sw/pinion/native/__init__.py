@@ -1,7 +1,4 @@
-"""Native code on this machine: its compilers, instruction sets, and the cache of libraries.
-
-For kernels (:mod:`pinion.compute`) and simulations (:mod:`pinion.cosim`) alike.
-"""
+"""Native code for kernels and simulations: compilers, instruction sets and a cache of libraries."""
 
 from __future__ import annotations
 

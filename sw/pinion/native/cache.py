@@ -1,9 +1,9 @@
-"""What was compiled before: files by the content of their keys, safe to share between processes.
+"""A cache of compiled files by key, safe to share between processes.
 
-A file is written under another name and renamed, and a file beside it tells its size and checksum,
-so nobody ever uses a half-written one. A lock a key lets one process compile while the others wait;
-the kernel releases the lock of a process that dies. Where the folder cannot be used, a private one
-takes its place until the process ends.
+A file is written under another name and renamed, and a metadata file has its size and checksum, so
+no process uses a half-written one. A lock per key lets one process compile while the others wait;
+the operating system releases the lock of a process that dies. If the folder cannot be used, a
+private one replaces it until the process ends.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from .errors import ComputeError, StorageError
 __all__ = ["Cache", "default_folder"]
 
 FORMAT = 1
-"""Of keys, names and the files beside; another one finds nothing of this one."""
+"""Version of keys, names and metadata; entries of other versions are not found."""
 
 WAIT = 1500.0
-"""Seconds to wait for another process that makes the same: longer than any compilation."""
+"""Seconds to wait for another process that makes the same entry: longer than any compilation."""
 
 SCRATCH = "making-"
-"""Begins the names of folders for what is being made."""
+"""Prefix of folders for entries in preparation."""
 
-# Seconds. What a killed process left goes after an hour, what nobody has used for long after that.
+# Seconds until leftovers of a killed process and unused entries are removed, and until the time of
+# an entry in use is updated.
 ABANDONED = 3600.0
 UNUSED = 90 * 86400.0
 TOUCHED = 86400.0
 
 MOST = 4 << 30
-"""Bytes of all that a folder keeps: what was used longest ago makes room."""
+"""Largest total size of a folder in bytes; the least recently used entries are removed."""
 
 _METADATA, _LOCK = ".json", ".lock"
 
-# Where a folder is on a file system without locks, two processes may make the same; either's is
-# right.
+# On a file system without locks two processes may make the same entry; either is correct.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
-# What speaks against the folder when making something fails by it; other errors are the maker's.
+# Errors of the folder; other errors come from making the entry.
 _NO_PLACE = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS),
     *(errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE),
@@ -61,7 +61,7 @@ _NO_PLACE = (
 
 
 def default_folder(environment: Mapping[str, str], *, platform: str = sys.platform) -> Path:
-    """The user's folder for caches, with ``pinion`` in it; it need not exist.
+    """Return Pinion's folder in the user's cache folder; it need not exist.
 
     Parameters
     ----------
@@ -82,17 +82,17 @@ def default_folder(environment: Mapping[str, str], *, platform: str = sys.platfo
 
 
 class Cache:
-    """Files by key, in one folder.
+    """Files by key in one folder.
 
-    Any number of processes and threads may share the folder, and threads an instance. What the
-    library holds runs as the user, so the folder must belong to the user alone.
+    Any number of processes and threads may share the folder, and threads may share an instance. Its
+    libraries run as the user, so nobody else may write to the folder.
 
     Parameters
     ----------
-    folder : made when it is first needed, for nobody but the user. If it cannot be used (a full
-        disk, no permission, somebody else's, mounted without the right to execute), a temporary
-        folder is used instead from then on, which goes when the process ends; `problem` says why.
-    wait : seconds to wait for another process that makes the same.
+    folder : created for the user alone when it is first needed. If it cannot be used (full disk, no
+        permission, another owner, mounted without execution), a temporary folder is used from then
+        on, which is removed when the process ends; `problem` says why.
+    wait : seconds to wait for another process that makes the same entry.
     """
 
     def __init__(self, folder: Path, *, wait: float = WAIT) -> None:
@@ -103,84 +103,87 @@ class Cache:
 
     @property
     def problem(self) -> str:
-        """Why a temporary folder is in use, as a sentence; empty while the folder serves."""
+        """Reason for using a temporary folder, as a sentence; empty while the folder works."""
         return self._problem
 
     @property
     def lifetime(self) -> str:
-        """How long what is made now is kept, as the end of a sentence."""
+        """How long new entries last, as the end of a sentence."""
         return "it lasts for this process only" if self._problem else "it is kept for later"
 
     def library(self, key: Mapping[str, Any], make: Callable[[Path], None]) -> Path:
-        """The shared library of a key; made when there is none, or none that is intact.
+        """Return the path of the shared library of a key, making it if it is missing or damaged.
 
-        Takes 0.2 ms for a library of 100 kB that is there.
+        An existing library of 100 kB takes 0.2 ms.
 
         Parameters
         ----------
-        key : all that the library depends on, as JSON has it.
+        key : everything that the library depends on, as JSON.
         make : writes the library to a path, in an empty folder that it may use.
 
         Raises
         ------
-        StorageError : neither the folder nor a temporary one can hold it.
-        ComputeError : another process has been making it for longer than ``wait``.
-        Exception : whatever ``make`` raises; nothing is kept then. A StorageError or an OSError
-            such as ENOSPC counts against the folder, and it is called again for a temporary one.
+        StorageError
+            If neither the folder nor a temporary one can hold it.
+        ComputeError
+            If another process has been making it for longer than ``wait``.
+        Exception
+            Any error of ``make``; nothing is kept then. After a StorageError or an OSError such as
+            ENOSPC it is called again for a temporary folder.
         """
         return self._entry(key, make, suffix=".so")
 
     def holds_library(self, key: Mapping[str, Any]) -> bool:
-        """Whether the folder has the shared library of a key, intact: nothing need be made."""
+        """Return whether the folder has an intact shared library of a key."""
         return _is_ours(self.folder) and _intact(self.folder / _name(key, ".so")[0])
 
     def text(self, key: Mapping[str, Any], make: Callable[[], str]) -> str:
-        """The text of a key; made when there is none, or none that is intact.
+        """Return the text of a key, making it if it is missing or damaged.
 
-        Where no folder can hold it, it is made and returned all the same. Parameters and errors
-        are those of `library`.
+        If no folder can hold it, it is made and returned all the same. Parameters and errors are
+        those of `library`.
         """
         return self._contents(key, lambda: make().encode(), suffix=".txt").decode()
 
     def data(self, key: Mapping[str, Any], make: Callable[[], bytes]) -> bytes:
-        """The bytes of a key, as `text` has the text."""
+        """Return the bytes of a key, as `text` does for text."""
         return self._contents(key, make, suffix=".bin")
 
     def _contents(self, key: Mapping[str, Any], make: Callable[[], bytes], *, suffix: str) -> bytes:
-        made: list[bytes] = []
+        contents: list[bytes] = []
 
         def write(path: Path) -> None:
-            if not made:
-                made.append(make())
-            path.write_bytes(made[0])
+            if not contents:
+                contents.append(make())
+            path.write_bytes(contents[0])
 
         try:
-            found = self._entry(key, write, suffix=suffix).read_bytes()
+            content = self._entry(key, write, suffix=suffix).read_bytes()
         except (OSError, StorageError):
-            if not made:
-                made.append(make())
-        return made[0] if made else found
+            if not contents:
+                contents.append(make())
+        return contents[0] if contents else content
 
     def _entry(self, key: Mapping[str, Any], make: Callable[[Path], None], *, suffix: str) -> Path:
         name, content = _name(key, suffix)
-        own: list[OSError] = []
+        write_errors: list[OSError] = []
 
         def watched(path: Path) -> None:
             try:
                 make(path)
             except OSError as error:
                 if error.errno not in _NO_PLACE:
-                    own.append(error)
+                    write_errors.append(error)
                 raise
 
         if self._private is None:
             try:
                 return _obtain(self.folder, name, content=content, make=watched, wait=self.wait)
             except (OSError, StorageError) as error:
-                if error in own:
+                if error in write_errors:
                     raise
                 self._problem = (
-                    f"What is compiled lasts for this process only, since the cache folder "
+                    f"Compiled code lasts for this process only, since the cache folder "
                     f"'{self.folder}' cannot be used ({_reason(error)}): correct that, or choose "
                     "another folder."
                 )
@@ -190,10 +193,10 @@ class Cache:
         try:
             return _obtain(self._private, name, content=content, make=watched, wait=self.wait)
         except (OSError, StorageError) as error:
-            if error in own:
+            if error in write_errors:
                 raise
             raise StorageError(
-                f"What is compiled can be kept neither in '{self.folder}' nor in "
+                f"Compiled code can be stored neither in '{self.folder}' nor in "
                 f"'{self._private}' ({_reason(error)}): make room in one of them, or choose "
                 "another cache folder.",
                 reason=_reason(error),
@@ -201,7 +204,7 @@ class Cache:
 
 
 def _name(key: Mapping[str, Any], suffix: str) -> tuple[str, dict[str, Any]]:
-    """The file of a key, and what the file beside it says of it."""
+    """Return the file name of a key, and the content of its metadata."""
     content = {"format": FORMAT, "kind": suffix, "key": dict(key)}
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest() + suffix, content
@@ -210,7 +213,7 @@ def _name(key: Mapping[str, Any], suffix: str) -> tuple[str, dict[str, Any]]:
 def _obtain(
     folder: Path, name: str, *, content: object, make: Callable[[Path], None], wait: float
 ) -> Path:
-    """The file of that name, which is made unless it is intact."""
+    """Return the file of a name, making it unless it is intact."""
     target = folder / name
     if _is_ours(folder) and _intact(target):
         return target
@@ -224,7 +227,7 @@ def _obtain(
 
 
 def _make(target: Path, *, content: object, make: Callable[[Path], None]) -> None:
-    """Make a file and the one beside it, and let them appear whole."""
+    """Make a file and its metadata, and move both into place when they are complete."""
     scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=SCRATCH))
     try:
         fresh = scratch / target.name
@@ -241,7 +244,7 @@ def _make(target: Path, *, content: object, make: Callable[[Path], None]) -> Non
         for path in (fresh, beside):
             path.chmod(0o600)
             _flush(path)
-        # A process that dies between the two leaves a pair that does not fit, which is made anew.
+        # A process that dies between the two leaves a mismatched pair, which is made again.
         os.replace(fresh, target)
         os.replace(beside, _beside(target))
     finally:
@@ -249,17 +252,17 @@ def _make(target: Path, *, content: object, make: Callable[[Path], None]) -> Non
 
 
 def _intact(target: Path) -> bool:
-    """Whether a file is there, ours and as it was written.
+    """Return whether a file exists, belongs to the user and is unchanged.
 
-    By CRC-32: it meets truncation and rotten bits as well as SHA-256 would, in a tenth of its time
-    (0.03 ms for 100 kB, 1.3 ms for 4 MB). Neither is a shield against those who may write here.
+    CRC-32 detects truncation and bit errors as well as SHA-256 would, in a tenth of the time
+    (0.03 ms for 100 kB, 1.3 ms for 4 MB). Neither protects against those who may write here.
     """
     try:
         note = json.loads(_read(_beside(target)))
         size, checksum = note["size"], note["crc32"]
         if os.stat(target).st_size != size or zlib.crc32(_read(target)) != checksum:
             return False
-        # So that what is in use is not swept.
+        # Keeps entries in use from being swept.
         if time.time() - _beside(target).stat().st_mtime > TOUCHED:
             with contextlib.suppress(OSError):
                 os.utime(_beside(target))
@@ -269,7 +272,7 @@ def _intact(target: Path) -> bool:
 
 
 def _read(path: Path) -> bytes:
-    """A regular file that belongs to the user."""
+    """Read a file; raise PermissionError unless it is regular and belongs to the user."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(handle, "rb") as file:
         status = os.fstat(handle)
@@ -283,7 +286,7 @@ def _beside(target: Path) -> Path:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether the folder is there, is the user's and can be written by nobody else."""
+    """Return whether a folder exists, belongs to the user and nobody else can write to it."""
     try:
         status = folder.stat()
     except OSError:
@@ -296,11 +299,12 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _prepare(folder: Path) -> None:
-    """Make the folder, or see that it is a safe place for libraries.
+    """Create the folder, or check that it is a safe place for libraries.
 
     Raises
     ------
-    OSError : it is none; its text says why.
+    OSError
+        If it is not; its text says why.
     """
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
@@ -310,10 +314,10 @@ def _prepare(folder: Path) -> None:
     if not stat.S_ISDIR(status.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(folder))
     if status.st_uid != os.geteuid():
-        # Who could put a library there that would run as us.
+        # That user could put a library there that would run as us.
         raise PermissionError(errno.EPERM, f"it belongs to user {status.st_uid}", str(folder))
     if not _is_ours(folder):
-        # What others wrote before is theirs and therefore not used.
+        # Files that others wrote before belong to them and are not used.
         folder.chmod(stat.S_IMODE(status.st_mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
         if not _is_ours(folder):
             raise PermissionError(errno.EPERM, "others can write to it", str(folder))
@@ -321,19 +325,19 @@ def _prepare(folder: Path) -> None:
 
 
 def _check_executable(folder: Path) -> None:
-    """Raise PermissionError where no library can be loaded from."""
+    """Raise PermissionError if no library can be loaded from a folder."""
     if sys.platform == "linux" and os.statvfs(folder).f_flag & os.ST_NOEXEC:
         raise PermissionError(errno.EPERM, "it is mounted with noexec", str(folder))
 
 
 def _private_folder(instead_of: Path, reason: Exception) -> Path:
-    """A temporary folder of this process, which goes when the process ends."""
+    """Create a temporary folder, which is removed when the process ends."""
     for place in dict.fromkeys((_temporary(), "/var/tmp", "/dev/shm")):
         try:
             folder = Path(tempfile.mkdtemp(prefix="pinion-cache-", dir=place))
         except OSError:
             continue
-        # A forked child leaves by the same door and must not take its parent's folder along.
+        # A forked child runs the handler as well, but must not remove its parent's folder.
         atexit.register(_remove, folder, owner=os.getpid())
         try:
             _check_executable(folder)
@@ -342,8 +346,8 @@ def _private_folder(instead_of: Path, reason: Exception) -> Path:
             continue
         return folder
     raise StorageError(
-        f"Neither the cache folder '{instead_of}' can be used ({_reason(reason)}) nor a temporary "
-        f"folder made in '{_temporary()}': choose another cache folder.",
+        f"The cache folder '{instead_of}' cannot be used ({_reason(reason)}), and no temporary "
+        f"folder can be created in '{_temporary()}': choose another cache folder.",
         reason=_reason(reason),
     ) from reason
 
@@ -362,23 +366,23 @@ def _remove(folder: Path, *, owner: int) -> None:
 
 @contextlib.contextmanager
 def _locked(path: Path, *, wait: float) -> Iterator[None]:
-    """Hold the lock of that name, among all processes and threads.
+    """Hold a lock by name, among all processes and threads.
 
-    The file is removed by who holds the lock. Who gets the lock of a file that was removed while
-    they waited tries again with the file that has the name now.
+    The holder removes the file. A waiter that gets the lock of a removed file tries again with the
+    file that has the name now.
     """
     deadline = time.monotonic() + wait
     pause = 0.002
     while (handle := _try_lock(path)) is None:
         if time.monotonic() > deadline:
             raise ComputeError(
-                f"{_holder(path)} has been compiling the same for more than {wait:g} s: wait for "
-                f"it or end it, or choose another cache folder than '{path.parent}'."
+                f"{_holder(path)} has been compiling the same code for more than {wait:g} s: wait "
+                f"for it or end it, or choose another cache folder than '{path.parent}'."
             )
         time.sleep(pause)
         pause = min(1.5 * pause, 0.05)
     try:
-        with contextlib.suppress(OSError):  # it is for others to read, and there may be no room
+        with contextlib.suppress(OSError):  # only informs others, and there may be no room
             os.truncate(handle, 0)
             os.pwrite(handle, str(os.getpid()).encode(), 0)
         yield
@@ -387,7 +391,7 @@ def _locked(path: Path, *, wait: float) -> Iterator[None]:
 
 
 def _try_lock(path: Path) -> int | None:
-    """The open file of that name, locked; None while another has it."""
+    """Open and lock the file of a name; None while another process or thread has it."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -408,13 +412,13 @@ def _unlock(path: Path, handle: int) -> None:
     with contextlib.suppress(OSError):
         if _has_name(path, handle):
             path.unlink()
-        # Closing alone would leave it locked if a child was forked meanwhile and has the file too.
+        # Closing alone would leave it locked if a child forked meanwhile has the file open.
         fcntl.flock(handle, fcntl.LOCK_UN)
     os.close(handle)
 
 
 def _has_name(path: Path, handle: int) -> bool:
-    """Whether an open file is still the one of that name."""
+    """Return whether a name still refers to an open file."""
     try:
         return os.path.samestat(path.stat(), os.fstat(handle))
     except FileNotFoundError:
@@ -422,7 +426,7 @@ def _has_name(path: Path, handle: int) -> bool:
 
 
 def _holder(path: Path) -> str:
-    """Who has the lock, as the beginning of a sentence."""
+    """Return the holder of a lock, as the beginning of a sentence."""
     try:
         number = path.read_text(errors="replace").strip()
     except OSError:
@@ -431,9 +435,9 @@ def _holder(path: Path) -> str:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what killed processes left, what nobody has used for months, and what is too much."""
+    """Remove leftovers of killed processes, entries unused for months, and excess entries."""
     now = time.time()
-    kept: list[tuple[float, int, Path]] = []
+    libraries: list[tuple[float, int, Path]] = []
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with contextlib.suppress(OSError):
@@ -448,28 +452,28 @@ def _sweep(folder: Path) -> None:
                 elif entry.name.endswith(_METADATA) and age > UNUSED:
                     _forget(path)
                 elif entry.name.endswith(_METADATA):
-                    kept.append((age, _made(path).stat().st_size, path))
+                    libraries.append((age, _target(path).stat().st_size, path))
     room = MOST
-    for _, size, path in sorted(kept):
+    for _, size, path in sorted(libraries):
         room -= size
         if room < 0:
             with contextlib.suppress(OSError):
                 _forget(path)
 
 
-def _made(beside: Path) -> Path:
-    """What the file beside it is about."""
+def _target(beside: Path) -> Path:
+    """Return the file of a metadata file."""
     return beside.with_name(beside.name.removesuffix(_METADATA))
 
 
 def _forget(beside: Path) -> None:
-    """Remove a file and the one beside it."""
-    _made(beside).unlink(missing_ok=True)
+    """Remove a file and its metadata."""
+    _target(beside).unlink(missing_ok=True)
     beside.unlink()
 
 
 def _flush(path: Path) -> None:
-    """See the file on the disk, so that a power cut cannot leave its name alone."""
+    """Flush a file to the disk, so that a power cut cannot leave a name without content."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -478,7 +482,7 @@ def _flush(path: Path) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """A few words for brackets."""
+    """Return the cause of an error in a few words."""
     if isinstance(error, StorageError):
         return error.reason
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

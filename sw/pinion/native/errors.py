@@ -1,4 +1,4 @@
-"""What can go wrong when a function is compiled or a batch is computed."""
+"""Errors of compiling a function or computing a batch."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pinion.batch import InputError
 
 
 class ComputeError(InputError):
-    """The caller or the machine's owner can correct it; the message is one sentence and says how.
+    """An error that the caller or the machine's owner can correct; one sentence says how.
 
-    A wrong array, an instruction set that the machine lacks, no compiler, one that fails.
+    For example a wrong array, an unsupported instruction set, or a missing or failing compiler.
     """
 
 
@@ -17,7 +17,7 @@ class StorageError(ComputeError):
 
     Members
     -------
-    reason : why, in a few words; the message has it too.
+    reason : the cause in a few words, which the message contains too.
     """
 
     def __init__(self, message: str, *, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Instruction sets: what a kernel can be compiled for, and what this machine runs."""
+"""Instruction sets that kernels can be compiled for, and those that this machine runs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["INSTRUCTION_SETS", "InstructionSet", "available", "best", "named"]
 
 @dataclass(frozen=True, kw_only=True)
 class InstructionSet:
-    """An instruction set that ``runtime/vec.hpp`` knows.
+    """An instruction set supported by ``runtime/vec.hpp``.
 
     Members
     -------
-    name : as a kernel names itself: "avx512", "avx2", "neon" or "portable".
-    machine : the architecture that has it, "x86_64" or "aarch64", or "any".
-    flags : the compiler's flags that switch it on; g++, clang++ and zig take the same.
-    vector_bytes : of one vector register.
-    registers : values that stay in vector registers; the rest of them is for what is on its way.
+    name : "avx512", "avx2", "neon" or "portable", as in a compiled kernel.
+    machine : its architecture, "x86_64" or "aarch64", or "any".
+    flags : compiler flags that enable it, the same for g++, clang++ and zig.
+    vector_bytes : size of a vector register.
+    registers : vector registers for values; the others are for temporaries.
     """
 
     name: str
@@ -34,7 +34,7 @@ class InstructionSet:
 
     @property
     def features(self) -> frozenset[str]:
-        """What a processor must have; compilers and Linux spell the features alike."""
+        """Processor features that it needs; compilers and Linux spell them alike."""
         return frozenset(flag.removeprefix("-m") for flag in self.flags)
 
 
@@ -47,11 +47,11 @@ INSTRUCTION_SETS = (
     InstructionSet(name="neon", machine="aarch64", flags=(), vector_bytes=16, registers=30),
     InstructionSet(name="portable", machine="any", flags=(), vector_bytes=16, registers=14),
 )
-"""All of them, best first."""
+"""All instruction sets, best first."""
 
-_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}  # by their other names
+_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}  # from their other names
 
-# The names of macOS for the features that the table asks for.
+# Names of the table's features on macOS.
 _SYSCTL = {
     "avx2": "hw.optional.avx2_0",
     "fma": "hw.optional.fma",
@@ -60,7 +60,7 @@ _SYSCTL = {
 
 
 def available() -> tuple[InstructionSet, ...]:
-    """The instruction sets that this machine runs, best first; the last is always "portable"."""
+    """Return the instruction sets of this machine, best first; the last is always "portable"."""
     machine, features = processor()
     return tuple(
         isa
@@ -70,23 +70,22 @@ def available() -> tuple[InstructionSet, ...]:
 
 
 def best() -> InstructionSet:
-    """The best one of this machine."""
+    """Return the best instruction set of this machine."""
     return available()[0]
 
 
 def named(name: str) -> InstructionSet:
-    """The instruction set of that name, which this machine runs.
+    """Return the instruction set of a name.
 
     Raises
     ------
-    ComputeError : there is none of that name, or this machine does not run it.
+    ComputeError
+        If there is no such instruction set, or this machine does not run it.
     """
-    known = {isa.name: isa for isa in INSTRUCTION_SETS}
-    if name not in known:
-        raise ComputeError(
-            f"There is no instruction set '{name}': choose one of {', '.join(known)}."
-        )
-    isa, runs = known[name], available()
+    by_name = {isa.name: isa for isa in INSTRUCTION_SETS}
+    if name not in by_name:
+        raise ComputeError(f"Unknown instruction set '{name}': choose one of {', '.join(by_name)}.")
+    isa, runs = by_name[name], available()
     if isa not in runs:
         machine, features = processor()
         alien = isa.machine != machine
@@ -99,10 +98,10 @@ def named(name: str) -> InstructionSet:
 
 
 def processor() -> tuple[str, frozenset[str]]:
-    """Architecture and features of this machine, the features as Linux spells them.
+    """Return the architecture and features of this machine, in Linux's spelling.
 
-    Only features that the table asks for are certain to be listed. A feature is listed when the
-    operating system also saves its registers.
+    Only the table's features are certain to be listed, and only if the operating system saves their
+    registers.
     """
     machine = platform.machine().lower()
     machine = _MACHINES.get(machine, machine)
@@ -114,13 +113,13 @@ def processor() -> tuple[str, frozenset[str]]:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
             return machine, linux_features(lines)
     except OSError:
-        return machine, frozenset()  # no such file, so nothing is known: the portable code runs
+        return machine, frozenset()  # unknown features: the portable code runs
 
 
 def linux_features(lines: Iterable[str]) -> frozenset[str]:
-    """The features in ``/proc/cpuinfo``; Linux leaves out those that it does not support itself.
+    """Return the features in ``/proc/cpuinfo``, which omits those that Linux does not support.
 
-    The first processor stands for all, since reading 200 of them takes milliseconds.
+    Only the first processor is read, since reading 200 of them takes milliseconds.
     """
     for line in lines:
         key, _, value = line.partition(":")
@@ -130,7 +129,7 @@ def linux_features(lines: Iterable[str]) -> frozenset[str]:
 
 
 def _sysctl(key: str) -> bool:
-    """Whether macOS says 1; it says nothing for what the processor never heard of."""
+    """Return whether a setting of macOS is 1; unknown features have no setting."""
     value = ctypes.c_uint64(0)
     size = ctypes.c_size_t(ctypes.sizeof(value))
     ask = ctypes.CDLL(None).sysctlbyname

@@ -1,4 +1,4 @@
-"""The machine's C++ compiler: found, and run on the sources of one shared library."""
+"""The machine's C++ compiler: finding it and compiling shared libraries."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ __all__ = ["FLAGS", "Compiler", "compile_library", "find_compiler"]
 Family = Literal["gcc", "clang", "zig"]
 
 FLAGS = ("-std=c++17", "-O2", "-ffp-contract=off", "-fno-math-errno", "-fPIC")
-"""Of every compilation: kernels fuse where they say so and nowhere else."""
+"""Flags of every compilation: products are fused only where a kernel says so."""
 
 TIMEOUT = 1200.0
-"""Seconds after which a compiler is taken to hang; the largest kernels take minutes."""
+"""Seconds after which a compiler counts as hanging; the largest kernels take minutes."""
 
-# Zig compiles for the processor that it runs on unless told otherwise, and checks for undefined
-# behaviour at -O0.
+# By default zig compiles for the processor that it runs on, and checks for undefined behaviour at
+# -O0.
 _ZIG = ("-mcpu=baseline", "-fno-sanitize=undefined")
 
-# Zig builds its own copies of libc++ and of compiler-rt before it links with them: a minute and
-# more for nothing, since kernels need no more than libc, which is loaded already.
+# Zig builds its own copies of libc++ and compiler-rt before it links with them, which takes more
+# than a minute, but kernels need only libc, which is loaded already.
 _ZIG_LINK = ("-shared", "-nostdlib")
 
 _HEADERS = (".h", ".hpp", ".inc")
 
-# What compilers and linkers say when the disk is full; gold and lld, which write through a memory
-# map, die of a bus error.
+# Messages of compilers and linkers on a full disk; gold and lld, which write through a memory map,
+# die of a bus error.
 _NO_ROOM = re.compile(
     "No space left on device|Disk quota exceeded|Read-only file system|File too large"
     "|[Ff]ile size limit exceeded|Bus error"
 )
 
-_LOG_BYTES = 4_000_000  # of a compiler's output that are searched for its first error
-_PIPE_BYTES = 1 << 20  # at least what a pipe holds
+_LOG_BYTES = 4_000_000  # of a compiler's output searched for the first error
+_PIPE_BYTES = 1 << 20  # at least a pipe's capacity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,11 +60,11 @@ class Compiler:
 
     Members
     -------
-    command : words that start it.
-    family : what its flags are like.
-    identity : changes when the compiler does, for cache keys: its file, size and time. A wrapper
-        such as ccache or Apple's ``/usr/bin/c++`` hides the compiler behind it; libraries of the
-        older compiler are then used on, and are as right as they were.
+    command : words of its command line.
+    family : kind of its flags.
+    identity : file, size and time of the compiler, for cache keys. A wrapper such as ccache or
+        Apple's ``/usr/bin/c++`` hides a change of the compiler behind it; libraries of the older
+        one then stay in use, which is correct.
     """
 
     command: tuple[str, ...]
@@ -73,7 +73,7 @@ class Compiler:
 
     @cached_property
     def version(self) -> str:
-        """The first line of what it says of its version, for reports; it is run for that."""
+        """First line of its version output, for reports; runs the compiler."""
         lines = _version_text(self.command).splitlines()
         return lines[0].strip() if lines else "unknown version"
 
@@ -82,25 +82,26 @@ class Compiler:
 
 
 def find_compiler(choice: str | None = None) -> Compiler:
-    """The compiler of this machine: c++, g++ or clang++ on the search path, or Zig's.
+    """Find the compiler of this machine: c++, g++ or clang++ on the search path, or zig.
 
-    Takes 0.2 ms and starts no process, but for a compiler of an uncommon name.
+    Takes 0.2 ms and starts no process, except for a compiler with an uncommon name.
 
     Parameters
     ----------
-    choice : the user's own: a name on the search path, a path, or a command with arguments such as
-        ``ccache g++``; ``zig`` is also found as the Python package ``ziglang``.
+    choice : the user's compiler: a name on the search path, a path, or a command with arguments
+        such as ``ccache g++``; ``zig`` is also found as the Python package ``ziglang``.
 
     Raises
     ------
-    ComputeError : there is none.
+    ComputeError
+        If there is no compiler.
     """
     if choice is not None:
         return _chosen(choice)
     for name in ("c++", "g++", "clang++"):
-        found = shutil.which(name)
-        if found is not None:
-            return _compiler((found,))
+        path = shutil.which(name)
+        if path is not None:
+            return _compiler((path,))
     zig = _zig()
     if zig is not None:
         return _compiler((zig, "c++"))
@@ -110,7 +111,7 @@ def find_compiler(choice: str | None = None) -> Compiler:
     )
 
 
-# Many parameters: what a compiler's command line has.
+# Many parameters: those of a compiler's command line.
 def compile_library(
     sources: Mapping[str, str],
     *,
@@ -126,39 +127,44 @@ def compile_library(
 ) -> None:
     """Compile C++17 sources into a shared library.
 
-    Everything in between is in a temporary folder beside ``out``, which goes in any case, as do all
-    processes: also after an exception, such as a KeyboardInterrupt. ``out`` is written last and at
-    once.
+    Intermediate files are in a temporary folder beside ``out``, which is removed in any case, as
+    are all processes, even after an exception such as a KeyboardInterrupt. ``out`` is written last,
+    atomically.
 
     Parameters
     ----------
-    sources : texts by file name; a header's (.h, .hpp, .inc) is there to be included.
-    out : the library; its folder exists.
+    sources : texts by file name; headers (.h, .hpp, .inc) can be included by the others.
+    out : the library, in an existing folder.
     include : folders of other headers.
-    defines : macros, by name; an empty text defines the name alone.
-    extra_flags : behind all others, so that they win.
-    unit_flags : behind those, for the sources of these names alone.
-    jobs : compilers that run at a time; as many as there are processors to this process.
-    timeout : seconds for the whole.
+    defines : macros by name; an empty text defines just the name.
+    extra_flags : appended last, so that they take precedence.
+    unit_flags : appended after those for the sources of these names.
+    jobs : number of parallel compilers; by default that of this process's processors.
+    timeout : seconds for everything.
 
     Raises
     ------
-    ComputeError : the compiler refuses a source, crashes or takes too long.
-    StorageError : there is no room for its files, or no permission to write them.
-    ValueError : no source, or a name that is not that of a file in the folder.
+    ComputeError
+        If the compiler refuses a source, crashes or takes too long.
+    StorageError
+        If there is no room for its files, or no permission to write them.
+    ValueError
+        If there is no source, or a name is not a plain file name.
     """
     units = [name for name in sources if Path(name).suffix not in _HEADERS]
     if not units:
         raise ValueError("There is no source to compile: give at least one .cpp file.")
     strange = [name for name in sources if Path(name).name != name or name.startswith((".", "-"))]
     if strange:
-        raise ValueError(f"{strange[0]!r} is no plain file name: give names such as 'kernel.cpp'.")
+        raise ValueError(
+            f"{strange[0]!r} is not a plain file name: use names such as 'kernel.cpp'."
+        )
     out = Path(os.path.abspath(out))
     macros = [f"-D{name}={text}" if text else f"-D{name}" for name, text in (defines or {}).items()]
     folders = [f"-I{os.path.abspath(folder)}" for folder in include]
-    own = _ZIG if compiler.family == "zig" else ()
-    flags = [*FLAGS, *own, *isa.flags, *macros, *folders, *extra_flags]
-    # Largest first: no long one is left over for the end.
+    family_flags = _ZIG if compiler.family == "zig" else ()
+    flags = [*FLAGS, *family_flags, *isa.flags, *macros, *folders, *extra_flags]
+    # Largest first, so that no long one is left for the end.
     units.sort(key=lambda name: len(sources[name]), reverse=True)
     deadline = time.monotonic() + timeout
 
@@ -182,19 +188,19 @@ def compile_library(
     except OSError as error:
         reason = error.strerror or str(error)
         raise StorageError(
-            f"No library can be compiled in '{out.parent}' ({reason}): see that it is a folder "
-            "with room that can be written, or take another one.",
+            f"No library can be compiled in '{out.parent}' ({reason}): check that it is a "
+            "writable folder with room, or choose another one.",
             reason=reason,
         ) from error
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Run:
-    """Runs of one compiler in one folder, each a process group of its own.
+    """Runs of one compiler in one folder, each in a separate process group.
 
     Members
     -------
-    signs : their ``stop`` ends them, with nothing done.
+    signs : their ``stop`` ends all runs without a result.
     """
 
     compiler: Compiler
@@ -221,7 +227,7 @@ class _Run:
             self._all([("the library", [*link, *objects])], jobs=1)
         if not path.is_file() and not self.signs.stop:
             raise ComputeError(
-                f"The compiler '{self.compiler}' reported success and wrote no library: "
+                f"The compiler '{self.compiler}' reported success but wrote no library: "
                 "check that it is a C++ compiler, or choose another one."
             )
         return path
@@ -237,22 +243,22 @@ class _Run:
                     name, arguments = waiting.pop()
                     running[self._start(arguments)] = (name, bytearray())
                 ended = [process for process in running if process.poll() is not None]
-                busy = [process for process, (_, said) in running.items() if _read(process, said)]
+                busy = [process for process, (_, log) in running.items() if _read(process, log)]
                 for process in ended:
-                    name, said = running.pop(process)
+                    name, log = running.pop(process)
                     _close(process)
                     if process.returncode < 0:
-                        _stop(process)  # a compiler that was killed leaves what it had started
+                        _stop(process)  # a killed compiler leaves its child processes
                     if process.returncode != 0:
-                        text = said.decode(errors="replace")
+                        text = log.decode(errors="replace")
                         raise self._refusal(name, text, status=process.returncode)
                 if ended:
                     continue
                 if time.monotonic() > self.deadline:
                     name = next(iter(running.values()))[0]
                     raise ComputeError(
-                        f"The compiler '{self.compiler}' did not get done with {name} in time "
-                        "and was stopped: choose another compiler, or give it more time."
+                        f"The compiler '{self.compiler}' did not finish {name} in time and was "
+                        "stopped: choose another compiler, or give it more time."
                     )
                 if not busy:
                     time.sleep(pause)
@@ -270,7 +276,7 @@ class _Run:
         cache = str(self.folder / "zig-cache")
         environment = {
             **os.environ,
-            "LC_ALL": "C",  # errors are looked for by their English names
+            "LC_ALL": "C",  # the search for errors needs English messages
             "TMPDIR": str(self.folder),
             "ZIG_GLOBAL_CACHE_DIR": cache,
             "ZIG_LOCAL_CACHE_DIR": cache,
@@ -281,10 +287,10 @@ class _Run:
                 cwd=self.folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
-                # No file: on a full disk it could not say so.
+                # Not a file, which a full disk would leave empty.
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                # Ctrl-C in a terminal is for us, who then stop the compiler's whole group.
+                # Ctrl-C in a terminal reaches only this process, which stops the whole group.
                 start_new_session=True,
             )
         except OSError as error:
@@ -292,23 +298,23 @@ class _Run:
                 f"The compiler '{self.compiler}' cannot be started ({error.strerror}): choose "
                 "another one."
             ) from error
-        assert process.stdout is not None  # a pipe was asked for
+        assert process.stdout is not None
         os.set_blocking(process.stdout.fileno(), False)
         return process
 
-    def _refusal(self, name: str, said: str, *, status: int) -> ComputeError:
-        reason = _reason(said, status=status)
-        no_room = _NO_ROOM.search(said)
+    def _refusal(self, name: str, log: str, *, status: int) -> ComputeError:
+        reason = _reason(log, status=status)
+        no_room = _NO_ROOM.search(log)
         if no_room is not None:
             return StorageError(
                 f"The compiler '{self.compiler}' could not write its files in "
-                f"'{self.folder.parent}' ({no_room[0]}): make room there, or take another folder.",
+                f"'{self.folder.parent}' ({no_room[0]}): make room there, or use another folder.",
                 reason=no_room[0],
             )
-        if status < 0 or "terminated program" in said:
+        if status < 0 or "terminated program" in log:
             return ComputeError(
-                f"The compiler '{self.compiler}' died at {name} ({reason}): see that it has memory "
-                "enough, or choose another one."
+                f"The compiler '{self.compiler}' died at {name} ({reason}): check that it has "
+                "enough memory, or choose another one."
             )
         return ComputeError(
             f"The compiler '{self.compiler}' refused {name} ({reason}): choose another one, such "
@@ -317,21 +323,21 @@ class _Run:
 
 
 class _Signs:
-    """What a thread and who waits for it tell each other; each is set once, by one side."""
+    """Signals between a thread and its waiter; each is set once, by one side."""
 
-    go = stop = done = False
+    go = stop = finished = False
     raised: BaseException | None = None
 
 
 def _undisturbed(work: Callable[[_Signs], None]) -> None:
-    """Do it in a thread, where no KeyboardInterrupt falls.
+    """Run work in a thread, which no KeyboardInterrupt can reach.
 
-    In the main thread one may fall between the start of a process and the line that notes it, and
-    nobody would ever stop that process. One that comes while the main thread waits here sets
-    ``stop``, which tells ``work`` to come to an end, and goes on when it has.
+    In the main thread an interrupt between the start of a process and the line that stores it would
+    leave the process running. An interrupt while the main thread waits here sets ``stop``, which
+    makes ``work`` end, and continues afterwards.
 
-    An interrupt may leave what is made of locks in Python (Event, Condition, Thread.start) locked
-    for ever. So there are plain values here, and one lock that only shortens a wait.
+    An interrupt may leave Python's objects with locks (Event, Condition, Thread.start) locked for
+    ever, so this uses plain values and one lock that only shortens a wait.
     """
     signs = _Signs()
     bell = _thread.allocate_lock()
@@ -346,32 +352,32 @@ def _undisturbed(work: Callable[[_Signs], None]) -> None:
         except BaseException as error:
             signs.raised = error
         finally:
-            signs.done = True
+            signs.finished = True
             bell.release()
 
     try:
-        # Interrupted here, there may be a thread or not. It does nothing before it is told to.
+        # An interrupt here may leave a thread, which does nothing without a signal.
         _thread.start_new_thread(body, ())
         signs.go = True
-        while not signs.done:
+        while not signs.finished:
             bell.acquire(timeout=0.05)
     finally:
         signs.stop = True
-        while signs.go and not signs.done:
+        while signs.go and not signs.finished:
             bell.acquire(timeout=0.05)
     error, signs.raised = signs.raised, None
     try:
         if error is not None:
             raise error
     finally:
-        del error  # or it and its traceback would hold each other
+        del error  # breaks its reference cycle with the traceback
 
 
 def _chosen(choice: str) -> Compiler:
-    """The user's own compiler."""
+    """Find the user's compiler."""
     try:
         words = [choice] if shutil.which(choice) else shlex.split(choice)
-    except ValueError:  # a quotation mark without its partner
+    except ValueError:  # an unmatched quotation mark
         words = [choice]
     if not words:
         raise ComputeError("The compiler's name is empty: give a name such as g++ or clang++.")
@@ -383,20 +389,20 @@ def _chosen(choice: str) -> Compiler:
                 "`pip install ziglang`, or choose g++ or clang++."
             )
         return _compiler((zig, "c++"))
-    found = shutil.which(words[0])
-    if found is None:
+    path = shutil.which(words[0])
+    if path is None:
         raise ComputeError(
             f"There is no compiler '{words[0]}' on the search path: give the name or the path of "
             "a C++ compiler such as g++, clang++ or zig."
         )
-    return _compiler((found, *words[1:]))
+    return _compiler((path, *words[1:]))
 
 
 def _zig() -> str | None:
-    """Zig on the search path, or the one in the Python package ``ziglang``."""
-    found = shutil.which("zig")
-    if found is not None:
-        return found
+    """Find zig on the search path or in the Python package ``ziglang``."""
+    path = shutil.which("zig")
+    if path is not None:
+        return path
     package = importlib.util.find_spec("ziglang")
     if package is None or package.origin is None:
         return None
@@ -405,10 +411,10 @@ def _zig() -> str | None:
 
 
 def _compiler(command: tuple[str, ...]) -> Compiler:
-    # Absolute, since it runs in another folder; not resolved, since ccache goes by its name.
+    # Absolute, since it runs in another folder; not resolved, since ccache depends on its name.
     command = (os.path.abspath(command[0]), *command[1:])
     family = _family(command)
-    # All words, since `ccache g++` has the compiler in the second; zig's is no command.
+    # All words, since in `ccache g++` the compiler is the second; zig's second is not a command.
     words = command[:1] if family == "zig" else command
     files = (os.path.realpath(shutil.which(word) or "") for word in words)
     stamps = [_stamp(Path(file)) for file in files if os.path.isfile(file)]
@@ -422,7 +428,7 @@ def _stamp(file: Path) -> str:
 
 
 def _family(command: tuple[str, ...]) -> Family:
-    """Of a compiler by its name or by that of the file behind it, such as g++-12 behind c++."""
+    """Return a compiler's family by its name or its target's, such as g++-12 for c++."""
     if "zig" in (Path(command[0]).name, Path(os.path.realpath(command[0])).name):
         return "zig"
     apple = sys.platform == "darwin" and command[0].startswith("/usr/bin/")
@@ -435,12 +441,12 @@ def _family(command: tuple[str, ...]) -> Family:
 
 
 def _version_text(command: tuple[str, ...]) -> str:
-    # Zig's c++ speaks of the clang inside; its own version stands in another command.
+    # `zig c++ --version` prints clang's version.
     zig = Path(os.path.realpath(command[0])).name == "zig"
-    asked = (command[0], "version") if zig else (*command, "--version")
+    version_command = (command[0], "version") if zig else (*command, "--version")
     try:
-        done = subprocess.run(
-            asked,
+        completed = subprocess.run(
+            version_command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=20.0,
@@ -449,21 +455,21 @@ def _version_text(command: tuple[str, ...]) -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    return ("zig " if zig else "") + done.stdout.decode(errors="replace")
+    return ("zig " if zig else "") + completed.stdout.decode(errors="replace")
 
 
 def _link_flags(compiler: Compiler) -> tuple[str, ...]:
     if compiler.family == "zig":
         return _ZIG_LINK
-    # C++ compilers link with their library of C++, which no kernel needs: loading it takes longer
-    # than loading a kernel, and the one on the search path may not be the one already loaded.
-    # A library stays when it is closed: threads of its pool may be sleeping in it.
+    # C++ compilers link with the C++ standard library, which no kernel needs: loading it takes
+    # longer than loading a kernel, and it may differ from the one already loaded. A closed library
+    # stays loaded, since threads of its pool may be sleeping in it.
     linux = ("-shared", "-Wl,--as-needed", "-Wl,-z,nodelete")
     return linux if sys.platform == "linux" else ("-shared",)
 
 
 def _processors() -> int:
-    """Those that this process may use."""
+    """Return the number of processors that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # macOS
@@ -471,19 +477,19 @@ def _processors() -> int:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process and all that it started."""
+    """Kill a process and everything it started."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _read(process: subprocess.Popen[bytes], said: bytearray) -> bool:
-    """Append what a process has printed since, at least what a pipe holds; whether it was any."""
+def _read(process: subprocess.Popen[bytes], log: bytearray) -> bool:
+    """Append a process's new output, up to a pipe's content; return whether there was any."""
     size = 0
     with contextlib.suppress(BlockingIOError):
         assert process.stdout is not None
         while size < _PIPE_BYTES and (part := os.read(process.stdout.fileno(), 1 << 16)):
             size += len(part)
-            said += part[: max(_LOG_BYTES - len(said), 0)]
+            log += part[: max(_LOG_BYTES - len(log), 0)]
     return size > 0
 
 
@@ -492,16 +498,16 @@ def _close(process: subprocess.Popen[bytes]) -> None:
     process.stdout.close()
 
 
-def _reason(said: str, *, status: int) -> str:
-    """The first error in a compiler's output, or how it ended."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def _reason(log: str, *, status: int) -> str:
+    """Return the first error in a compiler's output, or how the compiler ended."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
     if status < 0:
         return _signal(-status)
-    # What g++ says of a linker comes behind what the linker says itself.
+    # The message of g++ on a failed linker follows the linker's own.
     errors = [line for line in lines if "error:" in line and "ld returned" not in line]
     errors += [line for line in lines if "undefined" in line]
-    chosen = (errors or lines or [f"exit status {status}"])[0]
-    return chosen if len(chosen) <= 300 else f"{chosen[:297]}..."
+    reason = (errors or lines or [f"exit status {status}"])[0]
+    return reason if len(reason) <= 300 else f"{reason[:297]}..."
 
 
 def _signal(number: int) -> str:

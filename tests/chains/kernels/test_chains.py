@@ -1,4 +1,4 @@
-"""Kernels of chains against the float models: in double against 80 bits, in float by its table."""
+"""Kernels of chains against the float models: double against 80 bits, float by a table."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ Built = Callable[..., kernels.ChainKernel]
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache for this module: nothing is found that an earlier run has compiled."""
+def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty cache for this module."""
     return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(scope="module")
-def built(kept: Path) -> Built:
-    return partial(kernels.compile, cache=kept)
+def built(cache_folder: Path) -> Built:
+    return partial(kernels.compile, cache=cache_folder)
 
 
 def given(function: str, state: RandomState, dtype: Any = "float64") -> dict[str, Array]:
@@ -65,22 +65,22 @@ def expected(chain: Chain, function: str, arguments: dict[str, Array], dtype: An
     return model(chain, *(x.astype(dtype) for x in arguments.values()))
 
 
-def error(found: Array, right: Array) -> Array:
-    """Of each robot's result, relative to its largest element; (B,)."""
-    assert found.shape == right.shape
-    assert np.isfinite(found).all()
-    distance = np.abs(found - right).max(axis=-1) / np.abs(right).max(axis=-1)
+def error(values: Array, right: Array) -> Array:
+    """Return each robot's error relative to its result's largest element, (B,)."""
+    assert values.shape == right.shape
+    assert np.isfinite(values).all()
+    distance = np.abs(values - right).max(axis=-1) / np.abs(right).max(axis=-1)
     return np.asarray(distance, np.float64)
 
 
 def assert_exact(
     built: Built, chain: Chain, function: str, arguments: dict[str, Array], **options: Any
 ) -> None:
-    """To 1e-13 for inverse dynamics; to 1e-11 or ten times the float model's error for others."""
+    """Check to 1e-13 for inverse dynamics, otherwise to 1e-11 or ten times the model's error."""
     right = expected(chain, function, arguments)
-    own = error(expected(chain, function, arguments, np.float64), right).max()
-    found = error(built(chain, function, **options)(**arguments), right).max()
-    assert found < (1e-13 if function == "rnea" else max(1e-11, 10 * own))
+    model_error = error(expected(chain, function, arguments, np.float64), right).max()
+    kernel_error = error(built(chain, function, **options)(**arguments), right).max()
+    assert kernel_error < (1e-13 if function == "rnea" else max(1e-11, 10 * model_error))
 
 
 @pytest.mark.parametrize("name", CHAINS)
@@ -88,14 +88,14 @@ def assert_exact(
 def test_double_is_as_exact_as_the_float_model(built: Built, function: str, name: str) -> None:
     chain = random_chain(12, 5, inertias="arm", **CHAINS[name])
     if function == "cfa" and len(chain.branches):
-        with pytest.raises(ComputeError, match="begins a side branch: the kernel 'cfa' takes"):
+        with pytest.raises(ComputeError, match="begins a side branch, which the kernel 'cfa'"):
             built(chain, function)
         return
     assert_exact(built, chain, function, given(function, random_state(chain, 6, ROBOTS)))
 
 
-# Medians over robots, by links: two to seven times what is seen, about twice what the float models
-# have in float32.
+# Medians over robots, by links: two to seven times those measured, about twice those of the float
+# models in float32.
 FLOAT = {
     "rnea": {10: 6e-7, 100: 2.1e-6},
     "aba": {10: 1e-5, 100: 1.2e-2},
@@ -111,9 +111,9 @@ def test_float_has_the_errors_of_its_table(built: Built, function: str) -> None:
         for seed in range(3):
             chain = random_chain(n, seed, inertias="arm")
             arguments = given(function, random_state(chain, seed, 20), np.float32)
-            found = built(chain, function, dtype="float32")(**arguments)
-            assert found.dtype == np.float32
-            errors.append(error(found, expected(chain, function, arguments)))
+            result = built(chain, function, dtype="float32")(**arguments)
+            assert result.dtype == np.float32
+            errors.append(error(result, expected(chain, function, arguments)))
         assert np.median(errors) < limit, n
 
 
@@ -122,8 +122,8 @@ def test_long_chains(built: Built, function: str) -> None:
     chain = random_chain(200, 3, inertias="arm")
     arguments = given(function, random_state(chain, 3, 2))
     right = expected(chain, function, arguments)
-    found = error(built(chain, function)(**arguments), right).max()
-    assert found < (1e-12 if function == "rnea" else 1e-8)
+    largest_error = error(built(chain, function)(**arguments), right).max()
+    assert largest_error < (1e-12 if function == "rnea" else 1e-8)
 
 
 @pytest.mark.slow
@@ -133,13 +133,13 @@ def test_long_chains(built: Built, function: str) -> None:
 def test_chains_of_every_length(built: Built, function: str, n: int, inertias: str) -> None:
     limit = 1e-12 if function == "rnea" else 1e-8 if n <= 200 else 1e-7
     if function == "jsiia" and n > 200:
-        limit = 1e-6  # nothing refines it: 1.3e-7 is seen, from the condition of M
+        limit = 1e-6  # not refined: 1.3e-7 measured, from the condition of M
     for seed in range(30 if n <= 200 else 2):
         chain = random_chain(n, seed, inertias=inertias)
         arguments = given(function, random_state(chain, seed, 1))
         right = expected(chain, function, arguments)
-        found = error(built(chain, function)(**arguments), right).max()
-        assert found < limit, seed
+        largest_error = error(built(chain, function)(**arguments), right).max()
+        assert largest_error < limit, seed
 
 
 def test_refinement_brings_constraint_forces_to_the_errors_of_aba(built: Built) -> None:
@@ -163,9 +163,9 @@ def test_a_robot_does_not_depend_on_its_batch(built: Built, function: str, dtype
         assert np.shares_memory(kernel(out=out[:count], **part), out)
         np.testing.assert_array_equal(out[:count], whole[:count])
         np.testing.assert_array_equal(out[count], 7.0)
-    one = kernel(**{name: x[5] for name, x in arguments.items()})
-    assert one.shape == (chain.nv,)
-    np.testing.assert_array_equal(one, whole[5])
+    single = kernel(**{name: x[5] for name, x in arguments.items()})
+    assert single.shape == (chain.nv,)
+    np.testing.assert_array_equal(single, whole[5])
     for threads in (1, 2, 5):
         again = built(chain, function, dtype=dtype, threads=threads)
         np.testing.assert_array_equal(again(**arguments), whole)
@@ -184,14 +184,14 @@ def test_layouts_and_one_array_for_all(built: Built) -> None:
     arguments = given("aba", random_state(chain, 4, 37))
     right = built(chain, "aba")(**arguments)
     blocks = built(chain, "aba", layout="blocks")
-    made = blocks(**{name: to_blocks(x) for name, x in arguments.items()})
-    np.testing.assert_array_equal(from_blocks(made, 37), right)
+    result = blocks(**{name: to_blocks(x) for name, x in arguments.items()})
+    np.testing.assert_array_equal(from_blocks(result, 37), right)
     rows = built(chain, "aba", layout="soa")
-    made = rows(**{name: np.ascontiguousarray(x.T) for name, x in arguments.items()})
-    np.testing.assert_array_equal(made.T, right)
+    result = rows(**{name: np.ascontiguousarray(x.T) for name, x in arguments.items()})
+    np.testing.assert_array_equal(result.T, right)
     q, qd = arguments["q"][3], arguments["qd"][3]
-    found = built(chain, "aba")(q=q, qd=qd, tau=arguments["tau"])
-    np.testing.assert_array_equal(found[3], right[3])
+    qdd = built(chain, "aba")(q=q, qd=qd, tau=arguments["tau"])
+    np.testing.assert_array_equal(qdd[3], right[3])
 
 
 def test_nan_stays_with_its_robot(built: Built) -> None:
@@ -199,9 +199,9 @@ def test_nan_stays_with_its_robot(built: Built) -> None:
     arguments = given("rnea", random_state(chain, 4, 20))
     right = built(chain, "rnea")(**arguments)
     arguments["qd"][4, 2] = np.nan
-    found = built(chain, "rnea")(**arguments)
-    assert np.isnan(found[4]).any()
-    np.testing.assert_array_equal(np.delete(found, 4, 0), np.delete(right, 4, 0))
+    tau = built(chain, "rnea")(**arguments)
+    assert np.isnan(tau[4]).any()
+    np.testing.assert_array_equal(np.delete(tau, 4, 0), np.delete(right, 4, 0))
     with pytest.raises(InputError, match=r"'qd' at index \[4, 2\] is nan"):
         built(chain, "rnea", finite=True)(**arguments)
 
@@ -214,7 +214,7 @@ def test_a_robot_of_the_library_as_a_chain(built: Built) -> None:
 
 @pytest.mark.parametrize("function", ["rnea", "aba", "jsiia"])
 def test_armature_is_that_of_the_float_model(built: Built, function: str) -> None:
-    """At some joints of every kind, and at a robot's with side branches."""
+    """Armature at some joints of every kind, and at those of a robot with side branches."""
     robots = [random_chain(9, 5, inertias="arm", joints=j) for j in ("mixed", "helical")]
     for bare in (*robots, Chain.of(load("hyq"))):
         armature = np.zeros((bare.bodies, 6))
@@ -228,7 +228,7 @@ def test_armature_is_that_of_the_float_model(built: Built, function: str) -> Non
 
 @pytest.mark.parametrize("scale", [2.0, 1e-3])
 def test_motion_subspaces_of_any_length_and_place(built: Built, scale: float) -> None:
-    """Turns about axes that pass the origin at a distance; columns not of length 1."""
+    """Axes away from the origin, and columns of S not of length 1."""
     chain = random_chain(8, 1, inertias="arm", joints="helical")
     S = np.array(chain.S)
     S[::2] *= scale
@@ -239,7 +239,7 @@ def test_motion_subspaces_of_any_length_and_place(built: Built, scale: float) ->
 
 
 def test_frames_are_canonical() -> None:
-    """Chains take no turn but those about x and the joint's z, whatever the axes' directions."""
+    """Chains need only turns about x and the joint's z, whatever the axes' directions."""
     kinds = {"revolute": TURN, "prismatic": SHIFT, "helical": SCREW}
     for joints, kind in kinds.items():
         chain = random_chain(50, 1, joints=joints)
@@ -288,7 +288,7 @@ def test_mutants_of_the_sources_are_noticed(built: Built, function: str, tmp_pat
         text = (folder / file).read_text()
         assert text.count(old) >= 1
         (folder / file).write_text(text.replace(old, new))
-        # Without refinement, which would correct some of them.
+        # Without refinement, which would correct some errors.
         kernel = built(chain, function, refine=0, sources=folder)
         assert error(kernel(**arguments), right).max() > 1e-6
 
@@ -296,12 +296,12 @@ def test_mutants_of_the_sources_are_noticed(built: Built, function: str, tmp_pat
 def test_arguments_that_do_not_do(built: Built) -> None:
     chain = random_chain(3, 1)
     for message, options in {
-        "no kernel 'crba' for chains; choose one of rnea": {"function": "crba"},
-        "no dtype 'float16' here": {"dtype": "float16"},
+        "no kernel 'crba' for chains: choose one of rnea": {"function": "crba"},
+        "Unknown dtype 'float16'": {"dtype": "float16"},
         "cannot use -1 threads": {"threads": -1},
         "cannot be refined -2 times": {"refine": -2},
-        "no layout 'rows'": {"layout": "rows"},
-        "no instruction set 'mmx'": {"isa": "mmx"},
+        "Unknown layout 'rows'": {"layout": "rows"},
+        "Unknown instruction set 'mmx'": {"isa": "mmx"},
     }.items():
         with pytest.raises(InputError, match=message):
             built(chain, **{"function": "rnea", **options})  # type: ignore[arg-type]
@@ -314,7 +314,7 @@ def test_chains_that_kernels_do_not_take(built: Built) -> None:
     massless[2] = 0.0
     for message, bad in {
         "Joint 1 of the chain .* has 3 velocities": random_chain(3, 1, joints=[1, 3, 1]),
-        "no joint that moves": random_chain(2, 1, joints=[0, 0]),
+        "needs at least one moving joint": random_chain(2, 1, joints=[0, 0]),
         "joint 1 .* is not that of a rigid body": replace(chain, I=bent),
         "joint 2 .* is singular": replace(chain, I=massless),
         "Joint 1 .* an armature of 0.5, which the kernel 'cfa'": replace(
@@ -344,7 +344,7 @@ def test_requests_that_do_not_fit(built: Built) -> None:
     assert kernel(**{name: x[:0] for name, x in good.items()}).shape == (0, 3)
 
 
-def test_times_stand_beside_pinocchio(kept: Path) -> None:
+def test_times_stand_beside_pinocchio(cache_folder: Path) -> None:
     rows = chain_times(
         random_chain(3, 1, inertias="arm"),
         pinocchio=pin,
@@ -353,10 +353,10 @@ def test_times_stand_beside_pinocchio(kept: Path) -> None:
         robots=20,
         rounds=1,
         seconds=0.0,
-        cache=kept,
+        cache=cache_folder,
     )
-    found = [(row["by"], row["function"]) for row in rows]
-    assert found == [
+    listed = [(row["by"], row["function"]) for row in rows]
+    assert listed == [
         ("Pinion", "rnea"),
         ("Pinion", "jsiia"),
         ("Pinocchio, loop", "rnea"),

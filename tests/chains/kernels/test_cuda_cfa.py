@@ -28,7 +28,7 @@ from tests.support.cuda_host import HostKernels
 
 Run = Callable[..., np.ndarray]
 
-# Two links a thread, so that a thread's links are others in inverse dynamics than elsewhere.
+# Two links per thread, so that a thread's links in inverse dynamics differ from those elsewhere.
 WARP, THREAD = Shape("Warp", 1, 64, 0), Shape("Thread", 1, 32, 0)
 BLOCK, GRID = Shape("Block", 2, 32, 1), Shape("Grid", 1, 32, 2)
 KERNELS = {
@@ -56,41 +56,41 @@ def run(tmp_path_factory: pytest.TempPathFactory, compiler: Compiler) -> Run:
     host = HostKernels(texts, folder=tmp_path_factory.mktemp("cfa"), compiler=compiler)
 
     def run(name: str, robots: Robots, seed: int = 0) -> np.ndarray:
-        made = kernel_of(name, robots.q.shape[1], len(robots.q))
-        return launched(host, made, robots, KERNELS[name][2], seed=seed)["qdd"]
+        kernel = kernel_of(name, robots.q.shape[1], len(robots.q))
+        return launched(host, kernel, robots, KERNELS[name][2], seed=seed)["qdd"]
 
     return run
 
 
-def assert_exact(found: np.ndarray, robots: Robots) -> None:
-    """Hold every error to 1e-11, or to ten times the largest `floor` of `robots` if that is more.
+def assert_exact(qdd: np.ndarray, robots: Robots) -> None:
+    """Check every error against 1e-11, or ten times the largest `floor` of `robots` if larger.
 
-    All robots have one bound, the largest floor and not their own: rounding errors of a robot's
-    articulated bodies may cancel, and those of a kernel, which multiplies and adds in another
-    order, need not cancel in the same robot.
+    All robots share one bound, because the rounding errors of a robot's
+    articulated bodies may cancel, whereas those of a kernel, with another order of operations,
+    need not cancel for the same robot.
     """
-    errors = robots.errors(found)
+    errors = robots.errors(qdd)
     allowed = max(1e-11, 10 * robots.floor.max())
     assert errors.max() <= allowed, (robots.q.shape, errors.max(), allowed)
 
 
 @cache
-def drawn(n: int, count: int) -> Robots:
+def robots_of(n: int, count: int) -> Robots:
     return random_robots(n, count, seed=n)
 
 
 def assert_exact_on(run: Run, name: str, n: int, count: int) -> None:
-    robots = drawn(n, max(8, count))
+    robots = robots_of(n, max(8, count))
     if KERNELS[name][1] is GRID:  # which computes one robot
         parts = [robots.one(k) for k in range(count)]
-        found = np.concatenate([run(name, part, k) for k, part in enumerate(parts)])
+        qdd = np.concatenate([run(name, part, k) for k, part in enumerate(parts)])
     else:
-        found = run(name, robots, n)
-    exact = replace(robots, qdd=robots.qdd[: len(found)])
-    assert_exact(found, exact)
+        qdd = run(name, robots, n)
+    exact = replace(robots, qdd=robots.qdd[: len(qdd)])
+    assert_exact(qdd, exact)
 
 
-# 200 robots a kernel.
+# 200 robots per kernel.
 WARPS = {1: 25, 2: 25, 3: 25, 4: 25, 5: 25, 16: 25, 31: 25, 32: 25}
 BLOCKS = {1: 20, 2: 20, 31: 20, 32: 20, 33: 40, 63: 40, 64: 40}
 GRIDS = {1: 20, 2: 40, 5: 50, 12: 50, 31: 6, 32: 10, 33: 10, 64: 6, 65: 6, 97: 2}
@@ -139,7 +139,7 @@ def test_no_order_of_threads_changes_a_bit(run: Run) -> None:
 
 
 def test_single_precision_is_for_short_chains(run: Run) -> None:
-    # The medians of the float model in single precision: 5e-5 unrefined at 10 links, 1e-6 refined.
+    # Medians of the float model in single precision: 5e-5 unrefined at 10 links, 1e-6 refined.
     for n, most in ((3, 1e-4), (10, 1e-2)):
         robots = random_robots(n, 100)
         exact = run("float", robots)

@@ -1,4 +1,4 @@
-"""Places where threads of the constraint force algorithm meet: all are needed, and they do."""
+"""Barriers and distances of the constraint force algorithm: all are needed and sufficient."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ CONTACT = {
     "G_C": np.zeros((1, 6)),
 }
 WHOLE = 1e-10
-"""How far results may be from articulated bodies', of max |qdd|."""
+"""Tolerance of results against articulated bodies, relative to max |qdd|."""
 
 
 def headers() -> str:
-    """The headers as one text: those of the common ones stay outside."""
+    """Return the headers as one text, without the common ones."""
     text = "".join((HEADERS / f"{x}.cuh").read_text() for x in ("tridiagonal", "cfa", "closed"))
     text = re.sub(r'#include "(tridiagonal|cfa)\.cuh"', "", text)
     return re.sub(r'#include "(\w+)\.cuh"', r'#include "../../chains/kernels/sources/\1.cuh"', text)
 
 
 def with_mutants() -> tuple[str, list[str]]:
-    """The kernels, in which a number of host memory says which mutant they are; names of those."""
+    """Return the kernels with mutants selected by a number in host memory, and their names."""
     text, names = headers(), []
 
-    def switched(found: re.Match[str]) -> str:
-        lines = text.count("\n", 0, found.start())
-        owner = re.findall(r"struct (\w+)|void (\w+_kernel)", text[: found.start()])[-1]
+    def switched(match: re.Match[str]) -> str:
+        lines = text.count("\n", 0, match.start())
+        owner = re.findall(r"struct (\w+)|void (\w+_kernel)", text[: match.start()])[-1]
         names.append(f"{''.join(owner)}, barrier before line {lines + 2}")
         return f"if (mutant != {len(names) - 1}) scope.sync();"
 
@@ -57,8 +57,8 @@ def with_mutants() -> tuple[str, list[str]]:
         near = f"const int near = mutant == {len(names)} && h > 2 ? 2 : h;\n"
         text = text.replace(old, near + new)
         names.append(f"{owner}, neighbours at 2 for h")
-    made = [k for x in KERNELS.values() for k in (x if isinstance(x, list) else [x])]
-    kernels = [re.sub(r"#include .*\n", "", kernel.text) for kernel in made]
+    sources = [k for x in KERNELS.values() for k in (x if isinstance(x, list) else [x])]
+    kernels = [re.sub(r"#include .*\n", "", kernel.text) for kernel in sources]
     return "\n".join([_SWITCH, text, *kernels]), names
 
 
@@ -87,8 +87,8 @@ def robots() -> Robots:
 
 
 def result(host: HostKernels, name: str, robots: Robots, seed: int) -> Array:
-    found = launched(host, KERNELS[name], robots, "float64", seed=seed, contact=CONTACT)
-    return np.concatenate([x.ravel() for x in found.values()])
+    arrays = launched(host, KERNELS[name], robots, "float64", seed=seed, contact=CONTACT)
+    return np.concatenate([x.ravel() for x in arrays.values()])
 
 
 def test_every_barrier_and_every_distance_is_needed(
@@ -107,27 +107,27 @@ def test_every_barrier_and_every_distance_is_needed(
             assert robots.errors(right[name][None])[0] <= WHOLE
     np.testing.assert_allclose(right["parts"], right["closed"], rtol=WHOLE)
     assert len(names) == 17 + 2
-    only_parts = [k for k, said in enumerate(names) if said.startswith("closed_kernel")][:1]
+    only_parts = [k for k, owner in enumerate(names) if owner.startswith("closed_kernel")][:1]
 
     def shows(name: str, seed: int) -> bool:
         try:
-            found = result(host, name, robots, seed)
+            values = result(host, name, robots, seed)
         except HostError:
             return True
         scale = np.abs(right[name]).max()
-        return not np.abs(found - right[name]).max() <= WHOLE * scale
+        return not np.abs(values - right[name]).max() <= WHOLE * scale
 
-    for k, said in enumerate(names):
+    for k, owner in enumerate(names):
         choose(k)
-        wanted = ["parts"] if k in only_parts else expected(said)
-        # In some orders threads that do not meet come in the right one by chance.
+        telling = ["parts"] if k in only_parts else expected(owner)
+        # In some orders threads without a barrier are right by chance.
         for name in KERNELS:
-            seeds = range(1, 9 if name in wanted else 2)
-            assert any(shows(name, seed) for seed in seeds) == (name in wanted), (said, name)
+            seeds = range(1, 9 if name in telling else 2)
+            assert any(shows(name, seed) for seed in seeds) == (name in telling), (owner, name)
 
 
 def expected(mutant: str) -> list[str]:
-    """The kernels that have what the mutant changes."""
+    """Return the kernels that contain the mutant's change."""
     owner = mutant.split(",")[0]
     return {
         "Elimination": ["oee", "grid", "closed", "parts"],
@@ -142,7 +142,7 @@ def expected(mutant: str) -> list[str]:
 def test_no_two_threads_meet_at_a_word(
     name: str, tmp_path: Path, compiler: Compiler, robots: Robots
 ) -> None:
-    """Work memory in watched shared memory: accesses are apart in whatever order threads come."""
+    """Check accesses of work memory in watched shared memory, in any order of threads."""
     kernel = KERNELS[name]
     assert isinstance(kernel, CfaKernel)
     scan = -(-kernel.shared_bytes // 8)
@@ -154,7 +154,7 @@ def test_no_two_threads_meet_at_a_word(
     small = random_robots(N if name == "oer" else 33, 1, seed=3, inertias="unit")
     n = small.q.shape[1]
     sized = closed_kernel(n, 1, shape=BLOCK) if name == "closed" else kernel
-    found = launched(
+    arrays = launched(
         host,
         sized,
         small,
@@ -163,6 +163,6 @@ def test_no_two_threads_meet_at_a_word(
         workspace=False,
         shared_bytes=8 * scan + sized.work_bytes,
     )
-    assert all(np.all(np.isfinite(x)) for x in found.values())
+    assert all(np.all(np.isfinite(x)) for x in arrays.values())
     if name != "closed":
-        assert small.errors(found["qdd"])[0] <= WHOLE
+        assert small.errors(arrays["qdd"])[0] <= WHOLE

@@ -1,4 +1,4 @@
-"""Kernels of the constraint force algorithm for GPUs that are not here: registers and spills."""
+"""Registers and spills of the constraint force algorithm's kernels, compiled without a GPU."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tests.support.breadth import some
 
 pytest.importorskip("cuda.core", reason="cuda-core, which loads NVRTC, is not installed")
 
-# Registers of 32 bits and bytes of spills that a thread takes at most, on sm_75 and sm_90. Those in
-# double are assembled to 236 to 255 registers.
+# Largest number of 32-bit registers and of spilled bytes per thread, on sm_75 and sm_90. Those in
+# double need 236 to 255 registers.
 KERNELS = {
     "a warp a robot": (cfa_kernel(32, 2), 255, 0),
     "a block a robot": (cfa_kernel(128, 1), 255, 0),

@@ -1,4 +1,4 @@
-"""Kernels of chains compiled for GPUs that are not here: registers and spills, as assembled."""
+"""Registers and spills of chains' kernels, compiled without a GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.breadth import some
 pytest.importorskip("cuda.core", reason="cuda-core, which loads NVRTC, is not installed")
 
 SPILLED = {"abia_by_block_float64": 256, "abia_by_grid_float64": 2048}
-"""Bytes at most, of kernels whose element of 42 doubles is more than half of the registers."""
+"""Largest spills in bytes of kernels with elements of 42 doubles, over half the registers."""
 
 QUICK = {
     *("inverse_by_warp_float64", "inverse_by_block_float64", "inverse_by_block_float32"),
@@ -23,16 +23,16 @@ QUICK = {
 
 
 def kernels() -> dict[str, KernelSource]:
-    found = {}
+    by_name = {}
     for n in (32, 100, 1500):
         for function, methods in METHODS.items():
             for method in methods:
                 if (n > 100 and method == "jsiia") or method.startswith(("cfa", "two_streams")):
                     continue  # the latter are in test_cuda_cfa_cubins.py
                 for dtype in ("float32", "float64"):
-                    made = cuda.source(n, function, method=method, dtype=dtype)
-                    found.update({kernel.name: kernel for kernel in made.kernels})
-    return found
+                    source = cuda.source(n, function, method=method, dtype=dtype)
+                    by_name.update({kernel.name: kernel for kernel in source.kernels})
+    return by_name
 
 
 def cases() -> list[Any]:

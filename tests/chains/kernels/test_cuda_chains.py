@@ -1,4 +1,4 @@
-"""Kernels of long chains, run on a processor, beside the float model in 80 bits."""
+"""Kernels of long chains, run on a processor, compared with the float model in 80 bits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.cuda_chains import ChainDevice
 from tests.support.cuda_host import HostError
 from tests.support.cuda_omissions import Place
 
-# Constraint forces are in files of their own: test_cuda_cfa.py and those beside it.
+# Constraint forces are in separate files: test_cuda_cfa.py and its neighbours.
 ALL = [
     (function, method)
     for function, methods in METHODS.items()
@@ -28,7 +28,7 @@ ALL = [
     if function != "closed" and not method.startswith("cfa")
 ]
 
-# Robots by their number of links: 200 a kernel, of which most are short, some around the borders of
+# Robots by their number of links: 200 per kernel, most of them short, some around the sizes of
 # warps and blocks.
 ROBOTS = {
     "Warp": {1: 30, 2: 40, 5: 60, 12: 40, 31: 15, 32: 15},
@@ -39,25 +39,25 @@ ROBOTS = {
 MORE = {1: 40, 2: 40, 31: 30, 32: 30, 33: 20, 63: 20, 64: 12, 100: 8}
 SCANS = ("scan", "jsiia", "hybrid", "abia")
 
-# Of the largest element: inverse dynamics; forward dynamics in float32, by the longest chain.
+# Relative to the largest element: inverse dynamics; forward dynamics in float32, by length.
 INVERSE = {"float64": 1e-12, "float32": 1e-5}
 FORWARD_FLOAT32 = {2: 2e-5, 33: 2e-3, 100: 2e-2}
 
 
 @dataclass(frozen=True)
 class Robots:
-    """Chains of as many links, a state each, and what comes out.
+    """Chains of equal length, a state of each, and the expected results.
 
     Members
     -------
-    wanted : tau by the float model, which made it, and qdd in 80 bits.
-    own : error of the float model's forward dynamics, of each robot's largest element.
+    expected : tau of the float model, and qdd in 80 bits.
+    model_errors : errors of the float model's forward dynamics relative to the largest element.
     """
 
     chains: tuple[Chain, ...]
-    given: dict[str, Any]
-    wanted: dict[str, Any]
-    own: Any
+    inputs: dict[str, Any]
+    expected: dict[str, Any]
+    model_errors: Any
 
 
 @cache
@@ -69,50 +69,52 @@ def robots(n: int, count: int) -> Robots:
     )
     states = [random_state(chain, 5) for chain in chains]
     names = ("q", "qd", "qdd", "tau")
-    given = {name: np.array([getattr(s, name)[0] for s in states]) for name in names}
-    exact, own = [], []
+    inputs = {name: np.array([getattr(s, name)[0] for s in states]) for name in names}
+    exact, model_errors = [], []
     for k, chain in enumerate(chains):
-        arguments = [given[name][k] for name in ("q", "qd", "tau")]
+        arguments = [inputs[name][k] for name in ("q", "qd", "tau")]
         exact.append(aba(chain, *(x.astype(np.longdouble) for x in arguments)))
-        own.append(error(aba(chain, *arguments), exact[-1]))
-    return Robots(chains, given, {"tau": given["tau"], "qdd": np.array(exact)}, np.array(own))
+        model_errors.append(error(aba(chain, *arguments), exact[-1]))
+    return Robots(
+        chains, inputs, {"tau": inputs["tau"], "qdd": np.array(exact)}, np.array(model_errors)
+    )
 
 
-def error(found: Any, wanted: Any) -> float:
-    """Of the largest element; infinite for NaN."""
-    scale = float(np.max(np.abs(wanted)))
-    worst = float(np.max(np.abs(found - wanted))) / scale
+def error(values: Any, expected: Any) -> float:
+    """Return the error relative to the largest element; infinite for NaN."""
+    scale = float(np.max(np.abs(expected)))
+    worst = float(np.max(np.abs(values - expected))) / scale
     return np.inf if np.isnan(worst) else worst
 
 
-def call(kernel: ChainKernel, given: dict[str, Any]) -> Any:
-    return kernel(**{name: given[name] for name in kernel.source.inputs})
+def call(kernel: ChainKernel, inputs: dict[str, Any]) -> Any:
+    return kernel(**{name: inputs[name] for name in kernel.source.inputs})
 
 
-def check(kernel: ChainKernel, given: Robots) -> Any:
-    """What comes out, which is as exact as it is to be."""
+def check(kernel: ChainKernel, batch: Robots) -> Any:
+    """Compute, check the accuracy and return the result."""
     dtype, source = kernel.source.dtype, kernel.source
-    found = call(kernel, given.given)
-    assert found.dtype == dtype
-    wanted = given.wanted[source.results[0]]
-    errors = np.array([error(f, w) for f, w in zip(found, wanted, strict=True)])
-    print(source.n, source.function, source.method, dtype, errors.max(), given.own.max())
+    result = call(kernel, batch.inputs)
+    assert result.dtype == dtype
+    expected = batch.expected[source.results[0]]
+    errors = np.array([error(f, w) for f, w in zip(result, expected, strict=True)])
+    print(source.n, source.function, source.method, dtype, errors.max(), batch.model_errors.max())
     if source.function == "rnea":
         assert errors.max() <= INVERSE[dtype]
     elif dtype == "float64":
-        # Of a single state the float model's error may be small by chance.
+        # For a single state the float model's error may be small by chance.
         for of in (np.max, np.median):
-            assert of(errors) <= max(1e-11, 10 * of(given.own))
+            assert of(errors) <= max(1e-11, 10 * of(batch.model_errors))
     else:
         bound = next(b for n, b in FORWARD_FLOAT32.items() if source.n <= n)
         assert errors.max() <= bound
-    return found
+    return result
 
 
 class Devices:
-    """Devices with kernels of one dtype for warps, or for blocks and grids, each compiled once.
+    """Cache of devices with kernels of one dtype for warps, or for blocks and grids.
 
-    Threads of a block are watched. Those of a warp are not: their barriers are not the block's.
+    Only threads of a block are watched: a warp's barriers are not the block's.
     """
 
     def __init__(self, factory: pytest.TempPathFactory, compiler: Compiler) -> None:
@@ -145,8 +147,8 @@ def devices(tmp_path_factory: pytest.TempPathFactory, compiler: Compiler) -> Dev
 
 
 def scoped(scope: str, n: int, function: str, method: str, dtype: str) -> ChainSource:
-    """The kernels of a scope for chains of any length, by small blocks."""
-    made = cuda.source(
+    """Return the kernels of a scope for chains of any length, with small blocks."""
+    source = cuda.source(
         {"Warp": 32, "Block": 100, "Grid": 1500}[scope], function, method=method, dtype=dtype
     )
 
@@ -158,18 +160,18 @@ def scoped(scope: str, n: int, function: str, method: str, dtype: str) -> ChainS
             shape = replace(shape, threads=threads, blocks_a_robot=blocks)
         return replace(kernel, shape=shape)
 
-    between = {name: count * n // made.n for name, count in made.between.items()}
+    between = {name: count * n // source.n for name, count in source.between.items()}
     if "matrix" in between:
         between["matrix"] = n * (n + 1)
-    return replace(made, n=n, kernels=tuple(map(small, made.kernels)), between=between)
+    return replace(source, n=n, kernels=tuple(map(small, source.kernels)), between=between)
 
 
-# Of kernels that scan, one a scope; those of `hybrid` are those of `abia`.
+# One kernel with scans per scope; the kernels of `hybrid` are those of `abia`.
 QUICK = (("rnea", "scan", "Grid"), ("aba", "abia", "Warp"), ("aba", "abia", "Block"))
 
 
 def cases() -> list[Any]:
-    found = []
+    parameters = []
     for function, method in ALL:
         for dtype in ("float64", "float32"):
             for scope in ROBOTS:
@@ -181,8 +183,8 @@ def cases() -> list[Any]:
                     "Grid",
                     "jsiia",
                 ):
-                    found.append(pytest.param(function, method, scope, dtype, marks=marks))
-    return found
+                    parameters.append(pytest.param(function, method, scope, dtype, marks=marks))
+    return parameters
 
 
 @pytest.mark.parametrize(("function", "method", "scope", "dtype"), cases())
@@ -192,18 +194,18 @@ def test_random_robots(
     for n, count in ROBOTS[scope].items():
         if dtype == "float32" and n > 100:
             continue  # the table of errors ends there
-        given = robots(n, count)
+        batch = robots(n, count)
         if scope == "Serial":
             source = cuda.source(n, function, method=method, dtype=dtype)
         else:
             source = scoped(scope, n, function, method, dtype)
         device = devices(100 if scope in ("Block", "Grid") else 1, method, dtype)
-        chains = [canonical(chain) for chain in given.chains]
+        chains = [canonical(chain) for chain in batch.chains]
         kernel = ChainKernel(chains=chains, source=source, device=device)
-        first = check(kernel, given)
+        first = check(kernel, batch)
         if n in (5, 32, 33):
             device.seed += 1  # the order of threads does not show, to the bit
-            assert np.array_equal(call(kernel, given.given), first)
+            assert np.array_equal(call(kernel, batch.inputs), first)
 
 
 @pytest.mark.slow
@@ -211,30 +213,30 @@ def test_random_robots(
 @pytest.mark.parametrize(("function", "method"), ALL)
 def test_more_robots(function: str, method: str, dtype: str, devices: Devices) -> None:
     for n, count in MORE.items():
-        given = robots(n, count)
+        batch = robots(n, count)
         device = devices(n, method, dtype)
         check(
-            cuda.compile(given.chains, function, method=method, dtype=dtype, device=device), given
+            cuda.compile(batch.chains, function, method=method, dtype=dtype, device=device), batch
         )
 
 
 @pytest.mark.parametrize(("n", "method"), [(1000, "scan"), (1000, "abia"), (1500, "scan")])
 def test_chains_of_a_block_and_of_a_grid(n: int, method: str, devices: Devices) -> None:
     function = "rnea" if method == "scan" else "aba"
-    given = robots(n, 2 if n > 1024 else 1)
+    batch = robots(n, 2 if n > 1024 else 1)
     device = devices(n, method, "float64")
-    kernel = cuda.compile(given.chains, function, method=method, device=device)
-    check(kernel, given)
-    first = call(kernel, given.given)
+    kernel = cuda.compile(batch.chains, function, method=method, device=device)
+    check(kernel, batch)
+    first = call(kernel, batch.inputs)
     device.seed += 1
-    assert np.array_equal(call(kernel, given.given), first)
+    assert np.array_equal(call(kernel, batch.inputs), first)
 
 
 @pytest.mark.slow
 def test_forward_dynamics_by_a_grid(devices: Devices) -> None:
-    given = robots(1500, 2)
+    batch = robots(1500, 2)
     device = devices(1500, "abia", "float64")
-    check(cuda.compile(given.chains, "aba", method="abia", device=device), given)
+    check(cuda.compile(batch.chains, "aba", method="abia", device=device), batch)
 
 
 OMITTED = [
@@ -249,11 +251,11 @@ def test_every_barrier_and_exchange_is_needed(
 ) -> None:
     chain = random_chain(n, 3)
     state = random_state(chain, 4, 2)
-    given = {name: getattr(state, name) for name in ("q", "qd", "qdd", "tau")}
+    inputs = {name: getattr(state, name) for name in ("q", "qd", "qdd", "tau")}
     device = devices(n, method, "float64")
     kernel = cuda.compile(chain, function, method=method, device=device)
     device.omissions.met()
-    right = call(kernel, given)
+    right = call(kernel, inputs)
     places = device.omissions.met()
     assert places
 
@@ -261,7 +263,7 @@ def test_every_barrier_and_exchange_is_needed(
         device.seed = seed
         device.omissions.omit(place)
         try:
-            return not np.array_equal(call(kernel, given), right)
+            return not np.array_equal(call(kernel, inputs), right)
         except HostError:
             return True
         finally:
@@ -269,20 +271,20 @@ def test_every_barrier_and_exchange_is_needed(
 
     for place in places:
         assert any(shows(place, seed) for seed in range(12)), place
-    assert np.array_equal(call(kernel, given), right)
+    assert np.array_equal(call(kernel, inputs), right)
 
 
 @pytest.mark.parametrize("method", ["scan", "thread"])
 def test_no_memory_but_the_results_is_written(method: str, devices: Devices) -> None:
     n, chain = 20, random_chain(20, 1)
     state = random_state(chain, 2, 9)
-    given = {name: getattr(state, name) for name in ("q", "qd", "qdd")}
+    inputs = {name: getattr(state, name) for name in ("q", "qd", "qdd")}
     kernel = cuda.compile(chain, "rnea", method=method, device=devices(n, method, "float64"))
-    whole = kernel(**given)
+    whole = kernel(**inputs)
     assert kernel._room is not None
     memory: Any = kernel._room.memory["tau"]
     memory.bytes[...] = 0xFF
-    assert np.array_equal(kernel(**{name: x[:5] for name, x in given.items()}), whole[:5])
+    assert np.array_equal(kernel(**{name: x[:5] for name, x in inputs.items()}), whole[:5])
     assert np.all(memory.bytes[5 * n * 8 :] == 0xFF)
     for name, room in kernel._room.memory.items():
         assert np.all(room.bytes[room.size :] == 0xFF), name  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Kernels of a chain that is held at its tip, on a processor, against the model in 80 bits."""
+"""Kernels of a chain held at its tip, on a processor, against the model in 80 bits."""
 
 from __future__ import annotations
 
@@ -53,20 +53,20 @@ def contact_of(seed: int, robots: int) -> dict[str, Array]:
 
 def model(robots: Robots, contact: Mapping[str, Array], damping: float, kind: type) -> list[Array]:
     frame = contact["tip"][:9].reshape(3, 3), contact["tip"][9:]
-    found = []
+    parts = []
     for k in robots.groups():
         at = (x[k].astype(kind) for x in (robots.q, robots.qd, robots.tau))
-        held = TypeI(W=np.eye(6), G_C=contact["G_C"][k])
-        made = closed_chain(
-            robots.chains[k.start], *at, contact=held, frame=frame, solver="ldl", damping=damping
+        type_i = TypeI(W=np.eye(6), G_C=contact["G_C"][k])
+        solution = closed_chain(
+            robots.chains[k.start], *at, contact=type_i, frame=frame, solver="ldl", damping=damping
         )
-        found.append([getattr(made, name).reshape(k.stop - k.start, -1) for name in NAMES])
-    return [np.concatenate(x) for x in zip(*found, strict=True)]
+        parts.append([getattr(solution, name).reshape(k.stop - k.start, -1) for name in NAMES])
+    return [np.concatenate(x) for x in zip(*parts, strict=True)]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Case:
-    """Robots with a contact, and what the float model gives in 80 bits and in double."""
+    """Return robots with a contact, and the float model's results in 80 bits and in double."""
 
     robots: Robots
     contact: dict[str, Array]
@@ -76,7 +76,7 @@ class Case:
 
 @cache
 def case_of(n: int, count: int, damping: float) -> Case:
-    # A chain a robot up to five, and else as many states of each.
+    # A chain per robot up to five, otherwise several states of each.
     robots, contact = random_robots(n, count, seed=n, states=-(-count // 5)), contact_of(n, count)
     return Case(
         robots=robots,
@@ -86,7 +86,7 @@ def case_of(n: int, count: int, damping: float) -> Case:
     )
 
 
-# 200 robots a kernel.
+# 200 robots per kernel.
 ROBOTS = {
     "warp": {6: 50, 9: 60, 12: 60, 31: 10, 32: 20},
     "grid": {6: 50, 9: 60, 12: 60, 32: 20, 65: 10},
@@ -117,20 +117,20 @@ def test_equals_the_float_model(name: str, n: int, count: int, host: HostKernels
             )
             for k in range(count)
         ]
-        found = {one: np.concatenate([x[one] for x in each]) for one in NAMES}
+        expected = {name: np.concatenate([x[name] for x in each]) for name in NAMES}
     else:
         kernels = kernels_of(name, n, count)
-        found = launched(host, kernels, robots, "float64", seed=n, contact=contact)
-    for one, right, near in zip(NAMES, exact, double, strict=True):
+        expected = launched(host, kernels, robots, "float64", seed=n, contact=contact)
+    for quantity, right, near in zip(NAMES, exact, double, strict=True):
         allowed = max(1e-11, 30 * relative_errors(near, right).max())
-        assert relative_errors(found[one], right).max() <= allowed, one
+        assert relative_errors(expected[quantity], right).max() <= allowed, quantity
 
 
 def test_a_wrench_that_is_not_determined_is_nan(host: HostKernels) -> None:
     robots = random_robots(3, 4)  # three joints cannot move the tip in six directions
     contact = contact_of(0, 4)
-    found = launched(host, kernels_of("warp", 3, 4), robots, "float64", contact=contact)
-    assert np.all(np.isnan(found["F"])) and np.all(np.isnan(found["qdd"]))
+    results = launched(host, kernels_of("warp", 3, 4), robots, "float64", contact=contact)
+    assert np.all(np.isnan(results["F"])) and np.all(np.isnan(results["qdd"]))
     damped = launched(host, kernels_of("thread", 3, 4), robots, "float64", contact=contact)
     exact = model(robots, contact, KERNELS["thread"][2], np.longdouble)
     assert relative_errors(damped["qdd"], exact[0]).max() <= 1e-9

@@ -1,4 +1,4 @@
-"""What a chain's kernels take, and how chains are laid out for them."""
+"""Arguments of a chain's kernels, and their layout of chains."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ SOURCES = [("rnea", "scan"), ("rnea", "thread"), ("aba", "hybrid")]
 
 @pytest.fixture(scope="module")
 def device(tmp_path_factory: pytest.TempPathFactory, compiler: Compiler) -> ChainDevice:
-    made = [cuda.source(N, function, method=method) for function, method in SOURCES]
-    return ChainDevice(tmp_path_factory.mktemp("front"), made, compiler=compiler)
+    sources = [cuda.source(N, function, method=method) for function, method in SOURCES]
+    return ChainDevice(tmp_path_factory.mktemp("front"), sources, compiler=compiler)
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +70,8 @@ def test_canonical_frames_change_no_effort(joints: str) -> None:
     moved = canonical(chain)
     assert not moved.S[:, [0, 1, 3, 4], 0].any()
     assert np.array_equal(moved.E[3], canonical(replace(moved, S=moved.S)).E[3])
-    found = rnea(moved, state.q, state.qd, state.qdd)
-    np.testing.assert_allclose(found, state.tau, rtol=0, atol=1e-13 * np.abs(state.tau).max())
+    tau = rnea(moved, state.q, state.qd, state.qdd)
+    np.testing.assert_allclose(tau, state.tau, rtol=0, atol=1e-13 * np.abs(state.tau).max())
     numbers = packed(moved, "float32")
     assert numbers.dtype == np.float32 and numbers.shape == (LINK_NUMBERS * 12 + 3,)
     np.testing.assert_allclose(numbers[-3:], -chain.gravity, rtol=1e-7)
@@ -80,7 +80,7 @@ def test_canonical_frames_change_no_effort(joints: str) -> None:
 def test_armature_is_refused() -> None:
     chain = random_chain(3, 1)
     chain = replace(chain, armature=np.eye(3, 6))
-    with pytest.raises(ComputeError, match=r"has armature, which the kernels of a device do not"):
+    with pytest.raises(ComputeError, match=r"has armature, which kernels for GPUs do not"):
         canonical(chain)
 
 
@@ -89,18 +89,18 @@ def test_what_is_no_chain_of_kernels_is_said() -> None:
         canonical(_with_a_branch())
     with pytest.raises(ComputeError, match="Joint 1 of the chain 'unit-3-1' has 2 velocities"):
         canonical(random_chain(3, 1, joints=[1, 2, 1]))
-    made = canonical(random_chain(3, 1))
-    inertia = np.array(made.I)
+    chain = canonical(random_chain(3, 1))
+    inertia = np.array(chain.I)
     inertia[1, 3, 3] *= 2
     with pytest.raises(ComputeError, match=r"inertia of link 1 .* is not that of a rigid body"):
-        packed(replace(made, I=inertia), "float64")
+        packed(replace(chain, I=inertia), "float64")
 
 
 def _with_a_branch() -> Chain:
     for seed in range(30):
-        made = random_chain(3, seed, branches=1)
-        if made.bodies == 4:
-            return made
+        chain = random_chain(3, seed, branches=1)
+        if chain.bodies == 4:
+            return chain
     raise AssertionError("no seed has a branch of one body")
 
 
@@ -119,31 +119,31 @@ def test_scopes_by_the_number_of_links() -> None:
 def test_one_robot_and_none(chain: Chain, device: ChainDevice) -> None:
     kernel = compiled(chain, device)
     state = random_state(chain, 3, 4)
-    given = {name: getattr(state, name) for name in ("q", "qd", "qdd")}
-    whole = kernel(**given)
-    one = kernel(**{name: x[2] for name, x in given.items()})
-    assert one.shape == (N,) and np.array_equal(one, whole[2])
-    assert kernel(**{name: x[:0] for name, x in given.items()}).shape == (0, N)
+    inputs = {name: getattr(state, name) for name in ("q", "qd", "qdd")}
+    whole = kernel(**inputs)
+    single = kernel(**{name: x[2] for name, x in inputs.items()})
+    assert single.shape == (N,) and np.array_equal(single, whole[2])
+    assert kernel(**{name: x[:0] for name, x in inputs.items()}).shape == (0, N)
 
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_arrays_on_the_device(which: int, chain: Chain, device: ChainDevice) -> None:
     kernel = compiled(chain, device, which)
     state = random_state(chain, 3, 6)
-    given = {name: getattr(state, name) for name in ("q", "qd", "qdd")}
-    host = kernel(**given)
+    inputs = {name: getattr(state, name) for name in ("q", "qd", "qdd")}
+    host = kernel(**inputs)
     for columns in (False, True):
-        there = {name: on_device(device, x, columns=columns) for name, x in given.items()}
-        found = kernel(**there)
-        assert isinstance(found, DeviceArray) and found.strides == there["q"].strides
-        assert np.array_equal(fetched(found), host)
-    single = kernel(**{name: on_device(device, x[4]) for name, x in given.items()})
+        on_device_ = {name: on_device(device, x, columns=columns) for name, x in inputs.items()}
+        tau = kernel(**on_device_)
+        assert isinstance(tau, DeviceArray) and tau.strides == on_device_["q"].strides
+        assert np.array_equal(fetched(tau), host)
+    single = kernel(**{name: on_device(device, x[4]) for name, x in inputs.items()})
     assert np.array_equal(fetched(single), host[4])
-    # A batch of one has any stride there: NumPy's own says what its array was made of.
-    one = {name: on_device(device, x[4:5]) for name, x in given.items()}
-    one["qd"] = replace_strides(one["qd"], (1, 1))
-    found = kernel(**one)
-    assert found.shape == (1, N) and np.array_equal(fetched(found), host[4:5])
+    # The stride of a batch of one is arbitrary: NumPy keeps that of the original array.
+    one_row = {name: on_device(device, x[4:5]) for name, x in inputs.items()}
+    one_row["qd"] = replace_strides(one_row["qd"], (1, 1))
+    tau = kernel(**one_row)
+    assert tau.shape == (1, N) and np.array_equal(fetched(tau), host[4:5])
     assert kernel.sent(np.zeros((N, 1)).T).strides == (N, 1)
 
 
@@ -153,36 +153,36 @@ def test_hybrid_takes_any_factors_of_the_processor(chain: Chain, device: ChainDe
 
     def factors(q: Any) -> Any:
         calls.append(len(q))
-        assert device.launches[-1][0].startswith("bias_")  # queued, for the device to do meanwhile
+        assert device.launches[-1][0].startswith("bias_")  # queued for the device meanwhile
         return joint_factors(canonical(chain), q)
 
     kernel = compiled(chain, device, 2, factors=factors)
     arrays = {"q": state.q, "qd": state.qd, "tau": state.tau}
-    wanted = aba(chain, state.q, state.qd, state.tau)
-    np.testing.assert_allclose(kernel(**arrays), wanted, rtol=0, atol=1e-10)
+    expected = aba(chain, state.q, state.qd, state.tau)
+    np.testing.assert_allclose(kernel(**arrays), expected, rtol=0, atol=1e-10)
     assert calls == [4]
     wrong = compiled(chain, device, 2, factors=lambda q: 1.01 * factors(q))
-    assert np.abs(wrong(**arrays) - wanted).max() > 1e-3
-    there = {name: on_device(device, x) for name, x in arrays.items()}
+    assert np.abs(wrong(**arrays) - expected).max() > 1e-3
+    device_arrays = {name: on_device(device, x) for name, x in arrays.items()}
     with pytest.raises(InputError, match="choose the method 'abia'"):
-        kernel(**there)
+        kernel(**device_arrays)
 
 
 def test_wrong_arguments_are_said(chain: Chain, device: ChainDevice) -> None:
     kernel = compiled(chain, device)
     x = np.zeros((3, N))
-    there = on_device(device, x)
+    device_array = on_device(device, x)
     with pytest.raises(InputError, match="The inputs are q, qd, qdd, not q, qd"):
         kernel(q=x, qd=x)
     with pytest.raises(InputError, match=r"'qdd' has shape \(2, 9\) of float64"):
         kernel(q=x, qd=x, qdd=x[:2])
-    with pytest.raises(InputError, match="'q' is on a device and 'qd' is in the host's memory"):
-        kernel(q=there, qd=x, qdd=x)
+    with pytest.raises(InputError, match="'q' is on a device, but 'qd' is in host memory"):
+        kernel(q=device_array, qd=x, qdd=x)
     with pytest.raises(InputError, match="give all in one layout"):
-        kernel(q=there, qd=on_device(device, x, columns=True), qdd=there)
+        kernel(q=device_array, qd=on_device(device, x, columns=True), qdd=device_array)
     with pytest.raises(InputError, match="of float32: give"):
-        kernel(q=there, qd=there, qdd=on_device(device, x.astype(np.float32)))
-    with pytest.raises(InputError, match="There are 2 chains and arrays for 3 robots"):
+        kernel(q=device_array, qd=device_array, qdd=on_device(device, x.astype(np.float32)))
+    with pytest.raises(InputError, match="There are 2 chains, but arrays for 3 robots"):
         compiled([chain, chain], device)(q=x, qd=x, qdd=x)
     with pytest.raises(InputError, match=r"The chains have \[3, 9\] links"):
         compiled([chain, random_chain(3, 1)], device)
@@ -203,12 +203,12 @@ def test_a_grid_is_no_larger_than_the_device(device: ChainDevice) -> None:
 @pytest.mark.parametrize(
     ("n", "function", "more", "message"),
     [
-        (3, "crba", {}, "There is no function 'crba' here: choose one of rnea, aba"),
+        (3, "crba", {}, "Unknown function 'crba': choose one of rnea, aba"),
         (3, "rnea", {"method": "jsiia"}, "choose one of scan, warp, thread"),
         (3, "rnea", {"dtype": "float16"}, "no dtype 'float16'"),
         (0, "rnea", {}, "A chain of 0 links"),
         (3, "aba", {"refine": 2}, "'jsiia' is not refined.* choose one of cfa_oee"),
-        (3, "aba", {"method": "cfa_ldl", "refine": -1}, "'refine' is -1: give 0 or more"),
+        (3, "aba", {"method": "cfa_ldl", "refine": -1}, "'refine' must be 0 or more, not -1"),
         (109, "aba", {"method": "jsiia"}, "108 links in float64 at most, not 109"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Constraint forces as a method of compiled chains: which kernel, in which memory, for how many."""
+"""Constraint forces as a method of compiled chains: kernels, memory and numbers of robots."""
 
 from __future__ import annotations
 
@@ -39,16 +39,18 @@ def compiled(chain: Any, device: ChainDevice, method: str, **more: Any) -> Chain
 
 
 def states(chains: list[Chain], count: int = 1) -> tuple[dict[str, Any], Any]:
-    """As many states of each chain as said, and what comes of them in 80 bits."""
-    drawn = [(chain, random_state(chain, k, count)) for k, chain in enumerate(chains)]
-    given = {name: np.concatenate([getattr(s, name) for _, s in drawn]) for name in NAMES}
-    exact = [aba(c, *(getattr(s, name).astype(np.longdouble) for name in NAMES)) for c, s in drawn]
-    return given, np.concatenate(exact)
+    """Return states of each chain, and their results in 80 bits."""
+    samples = [(chain, random_state(chain, k, count)) for k, chain in enumerate(chains)]
+    inputs = {name: np.concatenate([getattr(s, name) for _, s in samples]) for name in NAMES}
+    exact = [
+        aba(c, *(getattr(s, name).astype(np.longdouble) for name in NAMES)) for c, s in samples
+    ]
+    return inputs, np.concatenate(exact)
 
 
-def worst(found: Any, exact: Any) -> float:
-    """Of each robot's largest element, the largest; infinite for NaN."""
-    error = np.max(np.abs(found - exact), axis=-1) / np.max(np.abs(exact), axis=-1)
+def worst(values: Any, exact: Any) -> float:
+    """Return the largest error relative to each robot's largest element; infinite for NaN."""
+    error = np.max(np.abs(values - exact), axis=-1) / np.max(np.abs(exact), axis=-1)
     return float(np.max(np.where(np.isnan(error), np.inf, error)))
 
 
@@ -63,41 +65,41 @@ def launched(device: ChainDevice) -> list[tuple[str, int]]:
 )
 def test_a_chain_and_several_robots(method: str, n: int, scope: str, device: ChainDevice) -> None:
     chain = random_chain(n, 1, joints="helical")
-    given, exact = states([chain], 35)  # more than the threads of a block of cfa_ldl
+    inputs, exact = states([chain], 35)  # more than the threads of a block of cfa_ldl
     kernel = compiled(chain, device, method)
     launched(device)
-    found = kernel(**given)
-    assert found.shape == (35, n) and worst(found, exact) <= 1e-9
+    qdd = kernel(**inputs)
+    assert qdd.shape == (35, n) and worst(qdd, exact) <= 1e-9
     [(name, robots)] = launched(device)
     assert f"_{scope or 'thread'}_" in name and robots == 35
-    one = kernel(**{name: x[33] for name, x in given.items()})
-    assert one.shape == (n,) and np.array_equal(one, found[33])
-    assert kernel(**{name: x[:0] for name, x in given.items()}).shape == (0, n)
+    single = kernel(**{name: x[33] for name, x in inputs.items()})
+    assert single.shape == (n,) and np.array_equal(single, qdd[33])
+    assert kernel(**{name: x[:0] for name, x in inputs.items()}).shape == (0, n)
 
 
 @pytest.mark.parametrize(("method", "n"), [("cfa_oee", 9), ("cfa_oer", 40), ("cfa_ldl", 9)])
 def test_a_chain_for_each_robot(method: str, n: int, device: ChainDevice) -> None:
     chains = [random_chain(n, seed, inertias="arm") for seed in range(5)]
-    given, exact = states(chains)
-    assert worst(compiled(chains, device, method)(**given), exact) <= 1e-9
-    assert not worst(compiled(chains[::-1], device, method)(**given), exact) <= 1e-3
+    inputs, exact = states(chains)
+    assert worst(compiled(chains, device, method)(**inputs), exact) <= 1e-9
+    assert not worst(compiled(chains[::-1], device, method)(**inputs), exact) <= 1e-3
 
 
 def test_one_long_chain_is_a_grids_and_several_are_blocks(device: ChainDevice) -> None:
     n = 130
     chains = [random_chain(n, seed, inertias="unit") for seed in range(2)]
-    given, exact = states(chains)
+    inputs, exact = states(chains)
     kernel = compiled(chains[0], device, "cfa_oee")
-    first = {name: x[:1] for name, x in given.items()}
+    first = {name: x[:1] for name, x in inputs.items()}
     launched(device)
     alone = kernel(**first)
     assert worst(alone, exact[:1]) <= 1e-9
     assert [*launched(device)] == [("cfa_oee_grid_1_1_float64", 1)]
     kernel = compiled(chains, device, "cfa_oee")
-    both = kernel(**given)
+    both = kernel(**inputs)
     assert worst(both, exact) <= 1e-9
     assert launched(device) == [("cfa_oee_block_1_1_float64", 2)]
-    # What a grid needs to be zero: a kernel may compute several robots first and then one.
+    # A grid's zeros: a kernel may compute several robots first and then one.
     assert kernel._room is not None
     memory: Any = kernel._room.scratch
     assert not memory.bytes[:16].any() and memory.bytes[16:].any()
@@ -105,8 +107,8 @@ def test_one_long_chain_is_a_grids_and_several_are_blocks(device: ChainDevice) -
 
 def test_a_grid_computes_robots_one_after_the_other(device: ChainDevice) -> None:
     chains = [random_chain(130, seed, inertias="unit") for seed in range(2)]
-    given, exact = states(chains)
-    # As for chains of more than 1,024 links, which take longer than a test may.
+    inputs, exact = states(chains)
+    # Stands for chains of more than 1,024 links, which take too long for a test.
     source = SOURCES["grid"]
     kernel = ChainKernel(
         chains=compiled(chains, device, "cfa_oee").chains,
@@ -114,7 +116,7 @@ def test_a_grid_computes_robots_one_after_the_other(device: ChainDevice) -> None
         device=device,
     )
     launched(device)
-    assert worst(kernel(**given), exact) <= 1e-9
+    assert worst(kernel(**inputs), exact) <= 1e-9
     assert launched(device) == [("cfa_oee_grid_1_1_float64", 1)] * 2
     long = cuda.source(1025, "aba", method="cfa_oee")
     assert [k.shape.scope for k in long.kernels] == ["Grid"] and not long.alone
@@ -124,25 +126,27 @@ def test_a_grid_computes_robots_one_after_the_other(device: ChainDevice) -> None
 @pytest.mark.parametrize("columns", [False, True])
 def test_arrays_on_the_device(method: str, columns: bool, device: ChainDevice) -> None:
     chain = random_chain(9, 1)
-    given, _ = states([chain], 6)
+    inputs, _ = states([chain], 6)
     kernel = compiled(chain, device, method)
-    there = {}
-    for name, x in given.items():
-        made = kernel.sent(x.T if columns else x)
-        strides = (1, 6) if columns else made.strides
-        there[name] = DeviceArray(device.index, made._memory, x.shape, strides, x.dtype)
-    found = kernel(**there)
-    memory: Any = found._memory
+    device_arrays = {}
+    for name, x in inputs.items():
+        device_array = kernel.sent(x.T if columns else x)
+        strides = (1, 6) if columns else device_array.strides
+        device_arrays[name] = DeviceArray(
+            device.index, device_array._memory, x.shape, strides, x.dtype
+        )
+    qdd = kernel(**device_arrays)
+    memory: Any = qdd._memory
     values = memory.bytes[: 6 * 9 * 8].view(np.float64).reshape((9, 6) if columns else (6, 9))
-    assert found.strides == there["q"].strides
-    assert np.array_equal(values.T if columns else values, kernel(**given))
+    assert qdd.strides == device_arrays["q"].strides
+    assert np.array_equal(values.T if columns else values, kernel(**inputs))
 
 
 def test_refinement_and_its_lack(device: ChainDevice) -> None:
     chain = random_chain(32, 1, inertias="arm")
-    given, exact = states([chain], 8)
+    inputs, exact = states([chain], 8)
     errors = [
-        worst(compiled(chain, device, "cfa_oee", **more)(**given), exact)
+        worst(compiled(chain, device, "cfa_oee", **more)(**inputs), exact)
         for more in ({"refine": 0}, {"refine": 1}, {})
     ]
     print(errors)
@@ -151,7 +155,7 @@ def test_refinement_and_its_lack(device: ChainDevice) -> None:
 
 def test_work_memory_that_has_no_room_is_said(device: ChainDevice) -> None:
     chain = random_chain(9, 1)
-    given, exact = states([chain], 8)
+    inputs, exact = states([chain], 8)
     kernel = compiled(chain, device, "cfa_oee")
     arrays = 4 * 8 * 9 * 8
     work = SOURCES["cfa_oee"].kernels[0].scratch_bytes(8, 9, np.dtype("float64"))
@@ -159,10 +163,10 @@ def test_work_memory_that_has_no_room_is_said(device: ChainDevice) -> None:
     device._memory, memory = device.used + arrays + work - 1, device._memory
     try:
         with pytest.raises(ComputeError, match=r"has no [\d,]+ bytes left\. Give fewer robots"):
-            kernel(**given)
+            kernel(**inputs)
         assert device._memory - device.used == arrays + work - 1  # nothing is kept
         device._memory += 1
-        assert worst(kernel(**given), exact) <= 1e-12
+        assert worst(kernel(**inputs), exact) <= 1e-12
     finally:
         device._memory = memory
 

@@ -45,82 +45,82 @@ def compiled(chain: Any, device: ChainDevice, method: str, **more: Any) -> Chain
 
 
 def states(chains: list[Chain], each: int = 1) -> tuple[dict[str, Any], dict[str, Any]]:
-    """As many states of each chain as said, and what comes of them in 80 bits."""
+    """Return states of each chain, and their results in 80 bits."""
     rng = np.random.default_rng(1)
-    given: dict[str, list[Any]] = {name: [] for name in ("q", "qd", "tau", "G_C")}
+    inputs: dict[str, list[Any]] = {name: [] for name in ("q", "qd", "tau", "G_C")}
     exact: dict[str, list[Any]] = {name: [] for name in NAMES}
     for k, chain in enumerate(chains):
-        drawn = random_state(chain, k, each)
-        at, goal = (drawn.q, drawn.qd, drawn.tau), rng.normal(size=(each, 6))
-        held = closed_chain(
+        state = random_state(chain, k, each)
+        at, goal = (state.q, state.qd, state.tau), rng.normal(size=(each, 6))
+        solution = closed_chain(
             chain,
             *(x.astype(np.longdouble) for x in at),
             contact=TypeI(W=np.eye(6), G_C=goal),
             frame=FRAME,
         )
-        for name, x in zip(given, (*at, goal), strict=True):
-            given[name].append(x)
+        for name, x in zip(inputs, (*at, goal), strict=True):
+            inputs[name].append(x)
         for name in NAMES:
-            exact[name].append(getattr(held, name))
+            exact[name].append(getattr(solution, name))
     return (
-        {name: np.concatenate(x) for name, x in given.items()},
+        {name: np.concatenate(x) for name, x in inputs.items()},
         {name: np.concatenate(x) for name, x in exact.items()},
     )
 
 
-def worst(found: dict[str, Any], exact: dict[str, Any]) -> float:
-    assert list(found) == list(NAMES)
+def worst(results: dict[str, Any], exact: dict[str, Any]) -> float:
+    assert list(results) == list(NAMES)
     return max(
         relative_errors(x.reshape(len(x), -1), exact[name].reshape(len(x), -1)).max()
-        for name, x in found.items()
+        for name, x in results.items()
     )
 
 
 @pytest.mark.parametrize("method", METHODS["closed"])
 def test_any_frames_a_chain_or_one_for_each_robot(method: str, device: ChainDevice) -> None:
     chain = random_chain(N, 1, joints="helical", inertias="unit")
-    given, exact = states([chain], 5)
+    inputs, exact = states([chain], 5)
     kernel = compiled(chain, device, method)
-    found = kernel(**given)
-    assert worst(found, exact) <= 1e-9
-    one = kernel(**{name: x[3] for name, x in given.items()})
+    results = kernel(**inputs)
+    assert worst(results, exact) <= 1e-9
+    single = kernel(**{name: x[3] for name, x in inputs.items()})
     for name, shape in zip(NAMES, ((N,), (6,), (6, 6)), strict=True):
-        assert one[name].shape == shape and np.array_equal(one[name], found[name][3])
-    none = kernel(**{name: x[:0] for name, x in given.items()})
+        assert single[name].shape == shape and np.array_equal(single[name], results[name][3])
+    none = kernel(**{name: x[:0] for name, x in inputs.items()})
     assert none["Lambda_inverse"].shape == (0, 6, 6)
     chains = [random_chain(N, seed, inertias="unit") for seed in range(4)]
-    given, exact = states(chains)
-    assert worst(compiled(chains, device, method)(**given), exact) <= 1e-9
-    assert not worst(compiled(chains[::-1], device, method)(**given), exact) <= 1e-3
+    inputs, exact = states(chains)
+    assert worst(compiled(chains, device, method)(**inputs), exact) <= 1e-9
+    assert not worst(compiled(chains[::-1], device, method)(**inputs), exact) <= 1e-3
 
 
 @pytest.mark.parametrize("n", LENGTHS["two_streams"])
 @pytest.mark.parametrize("robots", [1, 3])
 def test_streams_in_both_orders(n: int, robots: int, device: ChainDevice) -> None:
     chain = random_chain(n, 1, inertias="unit")
-    given, exact = states([chain], robots)
+    inputs, exact = states([chain], robots)
     kernel = compiled(chain, device, "two_streams")
-    found = []
+    results = []
     for device.others_first in (False, True):
         device.launches.clear()
-        found.append(kernel(**given))
+        results.append(kernel(**inputs))
         names = [name.split("_oee_")[0] for name, _ in device.launches]
         assert names == ["closed_step_i", "closed_step_ii", "closed_after"]
         assert ("grid" in device.launches[0][0]) == (n > 128 and robots == 1)
     device.others_first = False
-    assert worst(found[0], exact) <= 1e-9
-    assert all(np.array_equal(found[0][name], found[1][name]) for name in NAMES)
+    assert worst(results[0], exact) <= 1e-9
+    assert all(np.array_equal(results[0][name], results[1][name]) for name in NAMES)
 
 
 def test_grids_compute_robots_one_after_the_other(device: ChainDevice) -> None:
     chains = [random_chain(130, seed, inertias="unit") for seed in range(2)]
-    given, exact = states(chains)
-    made = compiled(chains, device, "two_streams")
-    source = replace(made.source, kernels=made.source.alone, alone=())
+    inputs, exact = states(chains)
+    front = compiled(chains, device, "two_streams")
+    source = replace(front.source, kernels=front.source.alone, alone=())
     moved = [cuda.canonical_tip(chain, *FRAME) for chain in chains]
-    kernel = ChainKernel(chains=made.chains, source=source, device=device, tips=moved)
+    kernel = ChainKernel(chains=front.chains, source=source, device=device, tips=moved)
     for device.others_first in (False, True):
-        assert worst(kernel(**given), exact) <= 1e-9
+        assert worst(kernel(**inputs), exact) <= 1e-9
     device.others_first = False
 
 
@@ -129,7 +129,7 @@ def test_both_events_are_needed(
     left_out: int, device: ChainDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain = random_chain(N, 1, inertias="unit")
-    given, exact = states([chain], 2)
+    inputs, exact = states([chain], 2)
     number, after = count(), HostStream.after
 
     def one_less(self: HostStream, other: Any) -> None:
@@ -138,12 +138,12 @@ def test_both_events_are_needed(
 
     monkeypatch.setattr(HostStream, "after", one_less)
     monkeypatch.setattr(device, "others_first", left_out == 0)
-    assert not worst(compiled(chain, device, "two_streams")(**given), exact) <= 1e-3
+    assert not worst(compiled(chain, device, "two_streams")(**inputs), exact) <= 1e-3
     assert next(number) == 2
 
 
 def test_steps_at_once_write_nothing_in_common(device: ChainDevice) -> None:
-    """Memory of one step stays as it was in the other, which is at work meanwhile."""
+    """The steps, which run in parallel, do not change each other's memory."""
     n, robots = N, random_robots(N, 1, inertias="unit")
     contact = {"tip": np.eye(4)[:3].ravel(), "G_C": np.zeros((1, 6))}
     words = n * words_a_link(n, "oee", contact=True, part="STEP_I")
@@ -161,19 +161,19 @@ def test_steps_at_once_write_nothing_in_common(device: ChainDevice) -> None:
 @pytest.mark.parametrize("method", ["cfa_ldl", "two_streams"])
 def test_arrays_on_the_device(method: str, device: ChainDevice) -> None:
     chain = random_chain(N, 1, inertias="unit")
-    given, _ = states([chain], 6)
+    inputs, _ = states([chain], 6)
     kernel = compiled(chain, device, method)
-    there = {name: kernel.sent(x) for name, x in given.items()}
-    found, wanted = kernel(**there), kernel(**given)
-    for name, array in found.items():
+    device_arrays = {name: kernel.sent(x) for name, x in inputs.items()}
+    results, expected = kernel(**device_arrays), kernel(**inputs)
+    for name, array in results.items():
         memory: Any = array._memory
-        values = memory.bytes[: wanted[name].nbytes].view(np.float64).reshape(array.shape)
-        assert isinstance(array, DeviceArray) and np.array_equal(values, wanted[name])
-    turned = DeviceArray(0, there["G_C"]._memory, (6, 6), (1, 6), np.dtype(np.float64))
+        values = memory.bytes[: expected[name].nbytes].view(np.float64).reshape(array.shape)
+        assert isinstance(array, DeviceArray) and np.array_equal(values, expected[name])
+    turned = DeviceArray(0, device_arrays["G_C"]._memory, (6, 6), (1, 6), np.dtype(np.float64))
     with pytest.raises(
         InputError, match=r"'G_C' has shape \(6, 6\) and strides \(1, 6\).* in rows"
     ):
-        kernel(**{**there, "G_C": turned})
+        kernel(**{**device_arrays, "G_C": turned})
 
 
 def test_what_it_does_not_take_is_said(device: ChainDevice) -> None:
@@ -182,12 +182,12 @@ def test_what_it_does_not_take_is_said(device: ChainDevice) -> None:
     kernel = compiled(chain, device, "cfa_oee")
     with pytest.raises(InputError, match="The inputs are q, qd, tau, G_C"):
         kernel(q=x, qd=x, tau=x)
-    with pytest.raises(InputError, match=r"'G_C' has shape \(2, 3\).* \(B, 6\) for as many"):
+    with pytest.raises(InputError, match=r"'G_C' has shape \(2, 3\).* \(B, 6\) for a batch"):
         kernel(q=x, qd=x, tau=x, G_C=goal[:, :3])
     with pytest.raises(InputError, match="A chain of 5 joints cannot move its tip in all six"):
         cuda.source(5, "closed")
     assert DAMPED.kernels[0].name.startswith("closed_oee")
-    with pytest.raises(InputError, match="'damping' is nan: give 0 or more"):
+    with pytest.raises(InputError, match="'damping' must be 0 or more and finite, not nan"):
         cuda.source(N, "closed", damping=float("nan"))
     with pytest.raises(InputError, match="'aba' has no damping"):
         cuda.source(N, "aba", damping=0.1)
@@ -197,7 +197,7 @@ def test_what_it_does_not_take_is_said(device: ChainDevice) -> None:
         cuda.compile(chain, "aba", frame=FRAME, device=device)
     with pytest.raises(InputError, match=r"'frame' has shapes \(3, 3\) and \(2,\)"):
         cuda.compile(chain, "closed", frame=(np.eye(3), [0, 0]), device=device)
-    with pytest.raises(InputError, match="'frame' is no rotation"):
+    with pytest.raises(InputError, match="'frame' must be a rotation"):
         cuda.compile(chain, "closed", frame=(-np.eye(3), np.zeros(3)), device=device)
     with pytest.raises(ComputeError, match="'oer' has no kernels for two streams"):
         closed_kernel(N, 1, solver="oer", part="STEP_I")
@@ -207,10 +207,10 @@ def test_grids_that_do_not_fit_at_once_are_blocks(
     device: ChainDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain = random_chain(130, 1, inertias="unit")
-    given, exact = states([chain])
-    # A grid of 130 links has three blocks of 64 threads: two at once take six of them.
+    inputs, exact = states([chain])
+    # A grid of 130 links has three blocks of 64 threads: two at once need six of them.
     for multiprocessors, scope in ((2, "grid"), (1, "block")):
         monkeypatch.setattr(device, "multiprocessors", multiprocessors)
         device.launches.clear()
-        assert worst(compiled(chain, device, "two_streams")(**given), exact) <= 1e-9
+        assert worst(compiled(chain, device, "two_streams")(**inputs), exact) <= 1e-9
         assert all(f"_{scope}_" in name for name, _ in device.launches)

@@ -1,4 +1,4 @@
-"""Scans by warps, blocks and grids: of an operation that does not commute, without rounding.
+"""Scans by warps, blocks and grids of an exact operation that does not commute.
 
 The operation is that of a rolling hash, x -> p x + v modulo a prime below 2^12, exact in float32.
 """
@@ -67,16 +67,16 @@ SCOPES = ("Warp", "Block", "Grid")
 
 
 def text(dtypes: Sequence[str] = tuple(SCALARS)) -> str:
-    made = TEXT
+    source = TEXT
     for scope in SCOPES:
         for dtype in dtypes:
-            made += KERNEL.format(
+            source += KERNEL.format(
                 name=f"{scope.lower()}_{dtype}",
                 T=SCALARS[dtype],
                 scope=scope,
                 links=1 if scope == "Warp" else 3,
             )
-    return made
+    return source
 
 
 @pytest.fixture(scope="module")
@@ -106,23 +106,23 @@ def is_right(kernels: HostKernels, n: int, shape: Shape, dtype: str, seed: int) 
 
 
 def expected(p: Any, v: Any, order: Sequence[int]) -> list[tuple[int, int]]:
-    found, state, prime = [], (1, 0), int(PRIME)
+    states, state, prime = [], (1, 0), int(PRIME)
     for i in order:
-        found.append(state)
+        states.append(state)
         a, b = int(p[i]), int(v[i])
         state = a * state[0] % prime, (a * state[1] + b) % prime
-    return found
+    return states
 
 
 def shapes() -> list[Any]:
-    found = [(n, Shape("Warp", 1, 32, 0)) for n in (1, 2, 3, 16, 31, 32)]
+    lengths = [(n, Shape("Warp", 1, 32, 0)) for n in (1, 2, 3, 16, 31, 32)]
     for n in (1, 3, 95, 96, 97, 300, 383, 384):
         threads = -(-n // 96) * 32
-        found.append((n, Shape("Block", 3, threads, 1)))
-    found.append((3072, Shape("Block", 3, 1024, 1)))
-    found += [(n, Shape("Grid", 3, 64, -(-n // 192))) for n in (1, 192, 193, 900)]
-    found.append((3400, Shape("Grid", 3, 32, 36)))  # more blocks than a warp has lanes
-    return found
+        lengths.append((n, Shape("Block", 3, threads, 1)))
+    lengths.append((3072, Shape("Block", 3, 1024, 1)))
+    lengths += [(n, Shape("Grid", 3, 64, -(-n // 192))) for n in (1, 192, 193, 900)]
+    lengths.append((3400, Shape("Grid", 3, 32, 36)))  # more blocks than a warp has lanes
+    return lengths
 
 
 @pytest.mark.parametrize("dtype", SCALARS)
@@ -134,8 +134,8 @@ def test_every_thread_gets_what_is_before_it(dtype: str, kernels: HostKernels) -
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory, compiler: Compiler) -> HostKernels:
-    made = PRELUDE + WATCHED + text(["float32"])
-    return HostKernels(made, folder=tmp_path_factory.mktemp("watched"), compiler=compiler)
+    source = PRELUDE + WATCHED + text(["float32"])
+    return HostKernels(source, folder=tmp_path_factory.mktemp("watched"), compiler=compiler)
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,8 @@ def test_every_barrier_and_exchange_is_needed(
     omissions = Omissions(watched)
     omissions.met()
     assert all(is_right(watched, n, shape, "float32", seed) for seed in range(3))
-    found = omissions.met()
-    assert len(found) == places
+    omitted = omissions.met()
+    assert len(omitted) == places
 
     def shows(place: Place, seed: int) -> bool:
         omissions.omit(place)
@@ -164,7 +164,7 @@ def test_every_barrier_and_exchange_is_needed(
         finally:
             omissions.omit(None)
 
-    for place in found:
+    for place in omitted:
         assert any(shows(place, seed) for seed in range(6)), place
 
 

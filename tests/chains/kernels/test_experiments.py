@@ -1,4 +1,4 @@
-"""The papers' experiments on a device: which rows, and what is said of a kernel that fails."""
+"""The papers' experiments on a device: rows, and reports of failing kernels."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_every_method_has_rows(shape: Shape, names: set[str], device: FailingDev
     gpu = Gpu(device)
     rows = list(gpu.measured(shape, seconds=0.001))
     assert gpu.left_out == {}
-    # The processor's part of the hybrid needs arrays of the host.
+    # The processor's part of the hybrid needs host arrays.
     assert {(row["algorithm"], row["platform"]) for row in rows} == {
         *((name, "gpu_copies") for name in names),
         *((name, "gpu") for name in names - {"hybrid"}),

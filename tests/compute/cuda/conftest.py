@@ -1,4 +1,4 @@
-"""A kernel on a processor that plays a device, and its arrays."""
+"""A kernel on a processor that simulates a device, and its arrays."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def compiled() -> dict[str, HostKernels]:
 
 @pytest.fixture
 def opened(tmp_path_factory: pytest.TempPathFactory, compiled: dict[str, HostKernels]) -> Opened:
-    """Opens a kernel of `MODEL` and `ROW` in float64 on a device that is this processor.
+    """Return a function that opens a kernel of `MODEL` and `ROW` in float64 on a simulated device.
 
-    With ``several``, one of `SEVERAL` that is in several kernels with a workspace.
+    With ``several``, that of `SEVERAL`, in several kernels with a workspace.
     """
 
     def open_kernel(
@@ -59,7 +59,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory, compiled: dict[str, HostKer
         )
         assert (len(source.kernels) > 1 and source.workspace > 0) == several
         device = HostDevice(tmp_path_factory.mktemp("device"), memory=memory, compiled=compiled)
-        made = CudaKernel(
+        kernel = CudaKernel(
             model=model,
             function=row,
             source=source,
@@ -70,30 +70,30 @@ def opened(tmp_path_factory: pytest.TempPathFactory, compiled: dict[str, HostKer
             graphs=graphs,
             check_rotations=check_rotations,
         )
-        return made, device
+        return kernel, device
 
     return open_kernel
 
 
 def states(count: int, seed: int = 4) -> dict[str, np.ndarray]:
-    return drawn(MODEL, ROW, count, seed)
+    return sampled(MODEL, ROW, count, seed)
 
 
-def drawn(model: Model, row: Function, count: int, seed: int) -> dict[str, np.ndarray]:
-    found = sample(model, row, count, distribution="reference", seed=seed)
-    return {name: values.astype(np.float64) for name, values in found.items()}
+def sampled(model: Model, row: Function, count: int, seed: int) -> dict[str, np.ndarray]:
+    arrays = sample(model, row, count, distribution="reference", seed=seed)
+    return {name: values.astype(np.float64) for name, values in arrays.items()}
 
 
-def wanted(given: dict[str, np.ndarray]) -> np.ndarray:
-    return ROW.evaluate(MODEL, given)["tau"]
+def expected_tau(inputs: dict[str, np.ndarray]) -> np.ndarray:
+    return ROW.evaluate(MODEL, inputs)["tau"]
 
 
-def close(found: np.ndarray, right: np.ndarray) -> bool:
-    return bool(np.max(np.abs(found - right)) <= 1e-12 * np.max(np.abs(right)))
+def close(values: np.ndarray, right: np.ndarray) -> bool:
+    return bool(np.max(np.abs(values - right)) <= 1e-12 * np.max(np.abs(right)))
 
 
 class There:
-    """An array in the device's memory as other libraries hand it over."""
+    """An array in the device's memory with the protocols of other libraries."""
 
     def __init__(self, array: np.ndarray, *, device: int = 0) -> None:
         self.array = array

@@ -1,4 +1,4 @@
-"""Times of batches: every path has its rows, and what is timed computes the right numbers."""
+"""Times of batches: every path has its rows, and the timed calls compute the right numbers."""
 
 from __future__ import annotations
 
@@ -89,14 +89,14 @@ def test_a_device_is_timed_with_copies_and_without(
 
 def test_what_is_timed_computes_the_right_numbers(kernel: CudaKernel) -> None:
     states = states_of(MODEL, ROW, seed=1)
-    wanted = ROW.evaluate(MODEL, {name: array[:5] for name, array in states.items()})["tau"]
-    found = {}
-    found["host"] = host_case(kernel, states, 5).call().tau
-    there = device_case(kernel, states, 5).call().tau
-    size = 5 * wanted.shape[1]
-    found["device"] = there._memory.bytes[: 4 * size].view(np.float32).reshape(wanted.shape)
-    for values in found.values():
-        assert np.max(np.abs(values - wanted)) <= 1e-5 * np.max(np.abs(wanted))
+    expected = ROW.evaluate(MODEL, {name: array[:5] for name, array in states.items()})["tau"]
+    results = {}
+    results["host"] = host_case(kernel, states, 5).call().tau
+    on_device = device_case(kernel, states, 5).call().tau
+    size = 5 * expected.shape[1]
+    results["device"] = on_device._memory.bytes[: 4 * size].view(np.float32).reshape(expected.shape)
+    for values in results.values():
+        assert np.max(np.abs(values - expected)) <= 1e-5 * np.max(np.abs(expected))
 
 
 def test_a_device_that_fails_loses_no_rows_of_before(

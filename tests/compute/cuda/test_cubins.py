@@ -1,4 +1,4 @@
-"""CUDA kernels compiled for GPUs that are not here: their registers and spills, as assembled."""
+"""Registers and spills of CUDA kernels, compiled without a GPU."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ OTHERS = [a for a in ARCHITECTURES if a not in ("sm_75", "sm_90")]
 
 
 def cases() -> list[Any]:
-    """Robot, function, architecture; slow but for one GPU, and both for the largest gradients."""
-    found = []
+    """Return robot, function and architecture; slow except for one GPU and some gradients."""
+    parameters = []
     for robot, name in CASES:
         for architecture in ("sm_75", "sm_90"):
             quick = robot == "iiwa14" and architecture == "sm_90"
             quick = quick and name in ("rnea", "minv", "aba", "fd_derivatives")
             marks = () if quick and name not in NEW else (pytest.mark.slow,)
-            found.append(pytest.param(robot, name, architecture, marks=marks))
-    return found
+            parameters.append(pytest.param(robot, name, architecture, marks=marks))
+    return parameters
 
 
 def compiled(
     robot: str, name: str, dtype: str, architecture: str, layout: str = "soa"
 ) -> tuple[ThreadSource, list[Cubin]]:
-    """The kernels of a function, each compiled on its own as they are for a device."""
+    """Return the kernels of a function, each compiled separately as for a device."""
     model, row = load(robot), LINKS if name == LINKS.name else function(name)
     source = thread_source(
         cpu.graph_of(model, row),
@@ -78,10 +78,10 @@ def test_single_precision_spills_nothing(robot: str, name: str, architecture: st
 
 
 SPILLED = {("iiwa14", "riccati"): 512}
-"""Bytes of steps in which the compiler keeps hundreds of words that are read once and used often.
+"""Spilled bytes of steps with hundreds of words that are read once and used often.
 
-In the larger of them 424 are stored and 460 loaded, 221 words; read anew at each of their 2,613
-uses, the 459 words of its arrays would be 2,154 loads more.
+In the larger of them 424 are stored and 460 loaded, 221 words; reading the 459 words of its
+arrays again at each of their 2,613 uses would add 2,154 loads.
 """
 
 
@@ -120,12 +120,12 @@ def test_steps_of_a_solver_compile(robot: str, step: str) -> None:
 
 
 def test_compiling_is_told_once(tmp_path: Path) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     text = 'extern "C" __global__ void here() {}'
     for _ in range(2):
-        compiled = Kept(Cache(tmp_path), Progress(told.append))("here", text, "sm_90")
+        compiled = Kept(Cache(tmp_path), Progress(messages.append))("here", text, "sm_90")
         assert compiled[:4] == b"\x7fELF"
-    assert told == ["Compiling here for sm_90; it is kept for later"]
+    assert messages == ["Compiling here for sm_90; it is kept for later"]
 
 
 @pytest.mark.parametrize("architecture", [pytest.param("sm_75", marks=pytest.mark.slow), "sm_90"])
@@ -135,7 +135,7 @@ def test_double_precision_has_its_values_in_shared_memory(architecture: str) -> 
     usage = cubins[0].usage["fd_derivatives"]
     assert kernel.moves > 0 and kernel.far == 0
     assert (usage.spill_stores, usage.spill_loads) == (0, 0)
-    # Nothing is computed twice.
+    # No repeated computation.
     assert kernel.arithmetic == compiled_arithmetic("iiwa14", "fd_derivatives")
 
 
@@ -152,9 +152,9 @@ def test_other_architectures_and_layouts(architecture: str, layout: str) -> None
 @pytest.mark.parametrize("architecture", some(["sm_75", "sm_90"], ("sm_90",)))
 @pytest.mark.parametrize("name", some(["fd_derivatives", LINKS.name], (LINKS.name,)))
 def test_blocks_that_compute_a_sample(architecture: str, dtype: str, name: str) -> None:
-    made = cooperative.source(load("iiwa14"), name, dtype=dtype)
-    cubin = compile_cubin(made.text, architecture=architecture, names=[made.name])
-    usage = cubin.usage[made.name]
+    source = cooperative.source(load("iiwa14"), name, dtype=dtype)
+    cubin = compile_cubin(source.text, architecture=architecture, names=[source.name])
+    usage = cubin.usage[source.name]
     assert (usage.spill_stores, usage.spill_loads) == (0, 0)
     assert usage.registers <= 128
 
@@ -173,16 +173,16 @@ def test_thirty_joints_in_several_kernels(architecture: str) -> None:
 
 
 def compiled_arithmetic(robot: str, name: str) -> int:
-    """Instructions of a function on a processor, where nothing is computed twice either."""
+    """Return the instructions of a function on a processor, without repeated computation."""
     return cpu.source(robot, name, dtype="float32").arithmetic
 
 
 def test_what_does_not_compile_is_one_sentence() -> None:
-    with pytest.raises(ComputeError, match="NVRTC did not compile for sm_9"):
+    with pytest.raises(ComputeError, match="NVRTC failed to compile for sm_9"):
         compile_cubin("", architecture="sm_9")
-    with pytest.raises(ComputeError, match="is no architecture of a GPU"):
+    with pytest.raises(ComputeError, match="is not a GPU architecture"):
         compile_cubin("", architecture="sm_90 --help")
-    with pytest.raises(ComputeError, match=r"did not compile for sm_90: .*error"):
+    with pytest.raises(ComputeError, match=r"failed to compile for sm_90: .*error"):
         compile_cubin("nonsense;", architecture="sm_90")
-    with pytest.raises(ComputeError, match="reported nothing of the kernel 'there'"):
+    with pytest.raises(ComputeError, match="report lacks the kernel 'there'"):
         compile_cubin('extern "C" __global__ void here() {}', architecture="sm_90", names=["there"])

@@ -32,11 +32,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 COUNT = 75  # not whole blocks
-LIMIT = 600.0  # seconds; ends what hangs
+LIMIT = 600.0  # seconds; ends a hang
 
 
 def exported(folder: Path, name: str, dtype: str = "float32", **options: Any) -> str:
-    """Header and hooks of iiwa14 as one text, and kernels that use them under plain names."""
+    """Return header and hooks of iiwa14 as one text, and kernels that use them by plain names."""
     model, row = load("iiwa14"), function(name)
     export_header(model, row, folder=folder, dtype=dtype, name="arm", **options)
     hooks = (folder / "example/hooks.cuh").read_text()
@@ -46,7 +46,7 @@ def exported(folder: Path, name: str, dtype: str = "float32", **options: Any) ->
 
 
 SAMPLE = "const long long sample = (long long)blockIdx.x * blockDim.x + threadIdx.x;"
-# On a processor a kernel is a function, which others may call.
+# On a processor a kernel is a function that others may call.
 KERNELS = """
 typedef arm::real real;
 #if defined(PINION_CUDA_HOST)
@@ -80,7 +80,7 @@ template __global__ void example::rollout<arm::Inputs>(long long, arm::Inputs, i
 
 
 def in_one(folder: Path, text: str) -> str:
-    """The text with its headers in it, as NVRTC and the rewriting of shared memory want it."""
+    """Inline the headers of a text, for NVRTC and the rewriting of shared memory."""
     hooks = (folder / "example/hooks.cuh").read_text().replace("#pragma once", "")
     header = (folder / "arm.cuh").read_text()
     whole = text.replace('#include "example/hooks.cuh"', hooks)
@@ -88,7 +88,7 @@ def in_one(folder: Path, text: str) -> str:
 
 
 def on_host(folder: Path, text: str) -> HostKernels:
-    """Kernels of the text alone: those of the header are templates, which have no address."""
+    """Return the text's kernels: those of the header are templates without addresses."""
     header = folder / "arm.cuh"
     rewritten = folder / "rewritten"
     (rewritten / "example").mkdir(parents=True)
@@ -100,7 +100,7 @@ def on_host(folder: Path, text: str) -> HostKernels:
 
 
 class View(ctypes.Structure):
-    """An array of any strides, as the header declares it."""
+    """An array of any strides, as declared in the header."""
 
     _fields_ = (
         ("first", ctypes.c_void_p),
@@ -110,14 +110,14 @@ class View(ctypes.Structure):
 
 
 def views(arrays: list[np.ndarray], layout: str) -> Any:
-    """`Inputs` or `Results` of arrays (n, ...), or for soa (..., n)."""
-    made = []
+    """Return `Inputs` or `Results` for arrays (n, ...), or (..., n) for soa."""
+    members = []
     for array in arrays:
         if layout == "aos":
-            made.append(View(array.ctypes.data, array[0].size, 1))
+            members.append(View(array.ctypes.data, array[0].size, 1))
         else:
-            made.append(View(array.ctypes.data, 1, array.shape[-1]))
-    return _struct(View, made)
+            members.append(View(array.ctypes.data, 1, array.shape[-1]))
+    return _struct(View, members)
 
 
 def _struct(kind: Any, values: list[Any]) -> Any:
@@ -125,8 +125,8 @@ def _struct(kind: Any, values: list[Any]) -> Any:
 
 
 def states(name: str, dtype: str) -> dict[str, np.ndarray]:
-    drawn = sample(load("iiwa14"), function(name), COUNT, distribution="reference", seed=5)
-    return {key: np.ascontiguousarray(values.astype(dtype)) for key, values in drawn.items()}
+    samples = sample(load("iiwa14"), function(name), COUNT, distribution="reference", seed=5)
+    return {key: np.ascontiguousarray(values.astype(dtype)) for key, values in samples.items()}
 
 
 def launched(kernels: HostKernels, name: str, shared: int, threads: int, args: list[Any]) -> None:
@@ -150,46 +150,48 @@ def test_every_layout_and_a_cost(tmp_path: Path, name: str, dtype: str) -> None:
     model, row = load("iiwa14"), function(name)
     out = tmp_path / "out"
     kernels = on_host(out, exported(out, name, dtype))
-    made = export_header(model, row, folder=out, dtype=dtype, name="arm")
-    shared, threads = made["shared_bytes"], made["threads"]
-    assert (shared > 0) == (name == "rnea_derivatives")  # whose values are too many for registers
-    given = states(name, dtype)
-    wanted = cpu.compile(model, row, dtype=dtype, threads=1, cache=tmp_path / "cache")(**given)
-    arrays = [given[b.name] for b in row.inputs]
+    record = export_header(model, row, folder=out, dtype=dtype, name="arm")
+    shared, threads = record["shared_bytes"], record["threads"]
+    assert (shared > 0) == (name == "rnea_derivatives")  # has too many values for registers
+    inputs = states(name, dtype)
+    expected = cpu.compile(model, row, dtype=dtype, threads=1, cache=tmp_path / "cache")(**inputs)
+    arrays = [inputs[b.name] for b in row.inputs]
     shapes = [b.dims(model) for b in row.results]
     fused = isa.best().name != "portable"
 
-    def same(found: list[np.ndarray]) -> None:
-        for values, block in zip(found, row.results, strict=True):
+    def same(results: list[np.ndarray]) -> None:
+        for values, block in zip(results, row.results, strict=True):
             assert np.isfinite(values).all()
             if fused:
-                assert values.tobytes() == np.ascontiguousarray(wanted[block.name]).tobytes()
+                assert values.tobytes() == np.ascontiguousarray(expected[block.name]).tobytes()
             else:
-                assert np.allclose(values, wanted[block.name], rtol=1e-4, atol=1e-4)
+                assert np.allclose(values, expected[block.name], rtol=1e-4, atol=1e-4)
 
-    found = [np.full((COUNT, *shape), np.nan, dtype) for shape in shapes]
-    launched(kernels, "strided", shared, threads, [views(arrays, "aos"), views(found, "aos")])
-    same(found)
+    results = [np.full((COUNT, *shape), np.nan, dtype) for shape in shapes]
+    launched(kernels, "strided", shared, threads, [views(arrays, "aos"), views(results, "aos")])
+    same(results)
     turned = [np.ascontiguousarray(np.moveaxis(a, 0, -1)) for a in arrays]
-    found = [np.full((*shape, COUNT), np.nan, dtype) for shape in shapes]
-    launched(kernels, "strided", shared, threads, [views(turned, "soa"), views(found, "soa")])
-    same([np.ascontiguousarray(np.moveaxis(f, -1, 0)) for f in found])
+    results = [np.full((*shape, COUNT), np.nan, dtype) for shape in shapes]
+    launched(kernels, "strided", shared, threads, [views(turned, "soa"), views(results, "soa")])
+    same([np.ascontiguousarray(np.moveaxis(f, -1, 0)) for f in results])
     blocks = [to_blocks(a) for a in arrays]
-    found = [np.full((-(-COUNT // 16), *shape, 16), np.nan, dtype) for shape in shapes]
+    results = [np.full((-(-COUNT // 16), *shape, 16), np.nan, dtype) for shape in shapes]
     pointers = [
-        _struct(ctypes.c_void_p, [a.ctypes.data for a in group]) for group in (blocks, found)
+        _struct(ctypes.c_void_p, [a.ctypes.data for a in group]) for group in (blocks, results)
     ]
     launched(kernels, "blocks", shared, threads, pointers)
     same(
         [
             np.ascontiguousarray(np.moveaxis(f, -1, 1).reshape(-1, *f.shape[1:-1])[:COUNT])
-            for f in found
+            for f in results
         ]
     )
 
     costs = np.full(COUNT, np.nan, dtype)
     launched(kernels, "costs", shared, threads, [views(arrays, "aos"), costs])
-    first = row.evaluate(model, {k: v.astype(float) for k, v in given.items()})[row.results[0].name]
+    first = row.evaluate(model, {k: v.astype(float) for k, v in inputs.items()})[
+        row.results[0].name
+    ]
     squares = (first.reshape(COUNT, -1) ** 2).sum(axis=1)
     assert np.allclose(costs, squares, rtol=1e-10 if dtype == "float64" else 1e-4)
 
@@ -198,14 +200,14 @@ def test_every_layout_and_a_cost(tmp_path: Path, name: str, dtype: str) -> None:
 def test_five_steps_of_semi_implicit_euler(tmp_path: Path, dtype: str, tolerance: float) -> None:
     model, row = load("iiwa14"), function("aba")
     kernels = on_host(tmp_path, exported(tmp_path, "aba", dtype))
-    given = states("aba", dtype)
+    inputs = states("aba", dtype)
     real = ctypes.c_double if dtype == "float64" else ctypes.c_float
     ends = [np.full((COUNT, 7), np.nan, dtype) for _ in range(2)]
-    arrays = [given[b.name] for b in row.inputs]
+    arrays = [inputs[b.name] for b in row.inputs]
     step = 0.01
     args = [views(arrays, "aos"), ctypes.c_int(5), real(step), *ends]
     launched(kernels, "roll", 0, 128, args)
-    q, qd, tau = (given[key].astype(float) for key in ("q", "qd", "tau"))
+    q, qd, tau = (inputs[key].astype(float) for key in ("q", "qd", "tau"))
     begin = qd.copy()
     for _ in range(5):
         qd = qd + step * row.evaluate(model, {"q": q, "qd": qd, "tau": tau})["qdd"]
@@ -235,7 +237,7 @@ def test_the_example_compiles_with_nvcc(tmp_path: Path) -> None:
     if nvcc is None:
         pytest.skip("there is no nvcc on this machine")
     export_header(load("two_link"), function("aba"), folder=tmp_path)
-    done = subprocess.run(
+    completed = subprocess.run(
         [nvcc, "-std=c++17", "-fmad=false", "-Xcompiler", "-Wall,-Wextra", "-c", "example.cu"],
         cwd=tmp_path / "example",
         capture_output=True,
@@ -243,7 +245,7 @@ def test_the_example_compiles_with_nvcc(tmp_path: Path) -> None:
         timeout=LIMIT,
         check=False,
     )
-    assert done.returncode == 0 and "warning" not in done.stderr, done.stderr
+    assert completed.returncode == 0 and "warning" not in completed.stderr, completed.stderr
 
 
 def test_two_headers_go_into_one_file(tmp_path: Path) -> None:
@@ -262,9 +264,9 @@ def test_two_headers_go_into_one_file(tmp_path: Path) -> None:
     )
     (tmp_path / "library").mkdir()
     kernels = HostKernels(text, folder=tmp_path / "library", include=[tmp_path])
-    found = np.zeros(2, np.float32)
-    kernels.launch("both", 1, 1, 0, [found], seed=1)
-    assert np.allclose(found, [5, 6], rtol=1e-4)
+    sums = np.zeros(2, np.float32)
+    kernels.launch("both", 1, 1, 0, [sums], seed=1)
+    assert np.allclose(sums, [5, 6], rtol=1e-4)
 
 
 def test_arrays_are_where_their_layout_says(tmp_path: Path) -> None:
@@ -283,15 +285,15 @@ extern "C" __global__ void aos(long long n, const double *q, const double *qd, c
 """
     (tmp_path / "library").mkdir()
     kernels = HostKernels(text, folder=tmp_path / "library", include=[tmp_path])
-    given = sample(model, row, COUNT, distribution="reference", seed=5)
-    wanted = row.evaluate(model, given)["tau"]
-    rows = [np.ascontiguousarray(given[b.name], dtype=float) for b in row.inputs]
+    inputs = sample(model, row, COUNT, distribution="reference", seed=5)
+    expected = row.evaluate(model, inputs)["tau"]
+    rows = [np.ascontiguousarray(inputs[b.name], dtype=float) for b in row.inputs]
     tau = np.full((COUNT, 2), np.nan)
     launched(kernels, "soa", 0, 128, [*(np.ascontiguousarray(r.T) for r in rows), tau])
-    assert np.allclose(tau, wanted, rtol=1e-10, atol=1e-10)
+    assert np.allclose(tau, expected, rtol=1e-10, atol=1e-10)
     tau = np.full((2, COUNT), np.nan)
     launched(kernels, "aos", 0, 128, [*rows, tau])
-    assert np.allclose(tau.T, wanted, rtol=1e-10, atol=1e-10)
+    assert np.allclose(tau.T, expected, rtol=1e-10, atol=1e-10)
 
 
 def test_threads_have_shared_memory_of_their_own(tmp_path: Path) -> None:
@@ -328,7 +330,7 @@ def test_regenerating_changes_nothing_and_edits_are_refused(tmp_path: Path) -> N
     export()
     assert contents(out) == first
     assert {path: (out / path).stat().st_mtime_ns for path in first} == times
-    # Ends of lines as version control may make them.
+    # Line ends that version control may produce.
     (out / "README.md").write_bytes(first["README.md"].replace(b"\n", b"\r\n"))
     export()
     assert contents(out) == first
@@ -339,24 +341,26 @@ def test_regenerating_changes_nothing_and_edits_are_refused(tmp_path: Path) -> N
             continue
         (out / path).write_bytes(first[path] + b"// mine\n")
         before = contents(out)
-        with pytest.raises(ComputeError, match=rf"{re.escape(path)}' is not as .*hook.*force=True"):
+        with pytest.raises(
+            ComputeError, match=rf"{re.escape(path)}' differs from .*hook.*force=True"
+        ):
             export()
         with pytest.raises(ComputeError, match=re.escape(path)):
             export(dtype="float64")
         assert contents(out) == before
         export(force=True)
         assert contents(out) == {**first, "hooks.cuh": b"mine"}
-    # What was taken away comes back; other options replace what is as it was written.
+    # Removed files come back; other options replace unchanged files.
     (out / "README.md").unlink()
     export(dtype="float64")
     assert contents(out)["arm.cuh"] != first["arm.cuh"] and (out / "README.md").exists()
-    # Without the record nobody knows who wrote the files.
+    # Without the record the files' origin is unknown.
     (out / "arm.json").unlink()
-    with pytest.raises(ComputeError, match="is not as Pinion wrote it"):
+    with pytest.raises(ComputeError, match="differs from what Pinion wrote"):
         export()
     for broken in ("[", "[]", '{"files": 3}'):
         (out / "arm.json").write_text(broken)
-        with pytest.raises(ComputeError, match=r"arm\.json' is no record"):
+        with pytest.raises(ComputeError, match=r"arm\.json' is not a valid record"):
             export()
     export(force=True)
     assert contents(out) == {**first, "hooks.cuh": b"mine"}
@@ -417,10 +421,10 @@ def test_a_failure_half_way_leaves_everything(
 def test_wrong_arguments_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, row = load("two_link"), function("rnea")
     for options, message in (
-        ({"dtype": "float16"}, "There is no dtype 'float16' here"),
-        ({"name": "7up"}, "'7up' is no name"),
+        ({"dtype": "float16"}, "Unknown dtype 'float16'"),
+        ({"name": "7up"}, "'7up' is not a valid name"),
         ({"name": "a\nb"}, "is no name"),
-        ({"name": "double"}, "'double' is no name"),
+        ({"name": "double"}, "'double' is not a valid name"),
     ):
         with pytest.raises(ComputeError, match=message):
             export_header(model, row, folder=tmp_path / "out", **options)
@@ -429,7 +433,7 @@ def test_wrong_arguments_are_one_sentence(tmp_path: Path, monkeypatch: pytest.Mo
         with pytest.raises(ComputeError, match=r"give another one|move it away"):
             export_header(model, row, folder=tmp_path / folder)
     monkeypatch.setattr(threads, "_ROOMS", {"float32": Room(plain=40, registers=30, slots=15)})
-    with pytest.raises(ComputeError, match="takes several kernels: export it for processors"):
+    with pytest.raises(ComputeError, match=r"needs several kernels, .*: export it for processors"):
         export_header(load("iiwa14"), function("rnea_derivatives"), folder=tmp_path / "out")
     assert contents(tmp_path) == {"file": b"file"} and not (tmp_path / "out").exists()
 

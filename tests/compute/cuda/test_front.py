@@ -1,4 +1,4 @@
-"""The device "cuda" where there is none: one sentence, and sources all the same."""
+"""The device "cuda" without a GPU: one sentence, and sources all the same."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _has_gpu() -> bool:
 
 @pytest.mark.skipif(_has_gpu(), reason="this machine has a GPU")
 def test_without_a_gpu_a_sentence_says_what_to_take(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r'take device="cpu"') as caught:
+    with pytest.raises(InputError, match=r'use device="cpu"') as caught:
         backend("iiwa14", "rnea", device="cuda", cache=tmp_path)
     assert len(str(caught.value).splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
@@ -35,8 +35,8 @@ def test_without_a_gpu_a_sentence_says_what_to_take(tmp_path: Path) -> None:
     ("device", "options", "message"),
     [
         ("cuda:first", {}, "'cuda:first' has no number"),
-        ("cuda", {"layout": "blocks"}, "no layout 'blocks' here; choose aos or soa"),
-        ("cuda", {"dtype": np.float16}, "no dtype 'float16' here; choose one of float32, float64"),
+        ("cuda", {"layout": "blocks"}, "no layout 'blocks': choose aos or soa"),
+        ("cuda", {"dtype": np.float16}, "Unknown dtype 'float16': choose one of float32, float64"),
         (
             "cuda",
             {"threads": 2},
@@ -50,9 +50,9 @@ def test_wrong_options(device: str, options: dict[str, Any], message: str) -> No
 
 
 def test_sources_need_no_gpu() -> None:
-    made = cuda.source("iiwa14", "rnea", layout="blocks", comments=True)
-    (kernel,) = made.kernels
+    source = cuda.source("iiwa14", "rnea", layout="blocks", comments=True)
+    (kernel,) = source.kernels
     assert "rnea of iiwa14, float32, blocks" in kernel.text.splitlines()[0]
     assert ".py:" in kernel.text
-    wide = cuda.source("iiwa14", "rnea", dtype=np.dtype("float64"))  # as NumPy has it
+    wide = cuda.source("iiwa14", "rnea", dtype=np.dtype("float64"))  # as in NumPy
     assert wide == cuda.source("iiwa14", "rnea", dtype="float64") != cuda.source("iiwa14", "rnea")

@@ -1,6 +1,6 @@
-"""What talks to the driver, with a stand-in for it: which calls, and sentences when they fail.
+"""Calls of a stand-in for the driver, and the sentences for their errors.
 
-Nothing here shows that a GPU would do what is asked.
+Nothing here shows that a GPU would execute them.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ SHORT = "CUDA_ERROR_OUT_OF_MEMORY: not enough"
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    made = StandIn()
+    driver = StandIn()
     package: Any = ModuleType("cuda")
-    package.core, package.bindings = made.core, ModuleType("cuda.bindings")
-    package.bindings.driver = made.driver
+    package.core, package.bindings = driver.core, ModuleType("cuda.bindings")
+    package.bindings.driver = driver.driver
     monkeypatch.setitem(sys.modules, "cuda", package)
     monkeypatch.setitem(sys.modules, "cuda.bindings", package.bindings)
-    return made
+    return driver
 
 
 def opened() -> Gpu:
@@ -41,7 +41,7 @@ def opened() -> Gpu:
 
 
 def work(stream: Stream, gpu: Gpu) -> None:
-    """A chunk: requests in, a kernel, results out."""
+    """Run a chunk: upload, kernel, download."""
     memory, pinned = gpu.allocate(64), gpu.pinned(64)
     stream.upload(memory, pinned)
     stream.launch(gpu.load("name", "text"), Launch(1, 32, 0), [1, memory.address])
@@ -70,7 +70,7 @@ CALLS: dict[str, Callable[[Gpu, Stream], Any]] = {
     "Graph.close": lambda gpu, stream: stream.record(lambda to: None).close(),
     "cuCtxPushCurrent": lambda gpu, stream: stream.wait(),
 }
-"""Calls of cuda-core, each with what makes it."""
+"""Calls of cuda-core, each with code that makes it."""
 
 
 def test_a_record_is_of_the_builder_and_is_launched_on_the_stream(stand_in: StandIn) -> None:
@@ -104,7 +104,7 @@ def test_a_call_that_fails_is_a_sentence(stand_in: StandIn, name: str) -> None:
     gpu = opened()
     stream = gpu.stream()
     stand_in.failing[name] = "CUDA_ERROR_UNKNOWN: no\nreason"
-    with pytest.raises(ComputeError, match=r"^a stand-in did not .*UNKNOWN: no\): ") as caught:
+    with pytest.raises(ComputeError, match=r"^a stand-in failed to .*UNKNOWN: no\): ") as caught:
         CALLS[name](gpu, stream)
     assert len(str(caught.value).splitlines()) == 1 and stand_in.depth == 0
     stand_in.failing.clear()
@@ -128,7 +128,7 @@ def test_after_an_error_that_stays_every_call_says_so(stand_in: StandIn, name: s
             call(gpu, stream)
         assert str(caught.value) == (
             "a stand-in is lost to this process (CUDA_ERROR_ILLEGAL_ADDRESS: While executing a "
-            "kernel): start the process again."
+            "kernel): restart the process."
         )
     assert stand_in.depth == 0
 
@@ -136,7 +136,7 @@ def test_after_an_error_that_stays_every_call_says_so(stand_in: StandIn, name: s
 @pytest.mark.parametrize("name", ["Device.set_current", "Device.create_stream"])
 def test_a_device_that_does_not_open_is_a_sentence(stand_in: StandIn, name: str) -> None:
     stand_in.failing[name] = "CUDA_ERROR_NO_DEVICE: none"
-    with pytest.raises(InputError, match=r"did not (open|make a stream) \(CUDA_ERROR_NO_DEVICE"):
+    with pytest.raises(InputError, match=r"failed to (open|make a stream) \(CUDA_ERROR_NO_DEVICE"):
         opened()
 
 

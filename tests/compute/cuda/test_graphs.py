@@ -1,4 +1,4 @@
-"""Batches that are queued as a graph, calls from several threads, memory that is short or lost."""
+"""Batches as CUDA graphs, calls from several threads, and missing or lost memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from pinion.compute.cuda import kernel as kernels
 from pinion.compute.cuda.kernel import CudaKernel
 from pinion.native.errors import ComputeError
-from tests.compute.cuda.conftest import Opened, There, close, drawn, fetched
+from tests.compute.cuda.conftest import Opened, There, close, fetched, sampled
 from tests.support.breadth import some
 from tests.support.cuda_device import HostDevice, HostStream
 
@@ -27,29 +27,29 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def right(kernel: CudaKernel, given: dict[str, np.ndarray], found: Mapping[str, Any]) -> bool:
-    """Whether all results are those of the function."""
-    wanted = kernel.function.evaluate(kernel.model, given)
-    return all(close(found[a.name], wanted[a.name]) for a in kernel.results)
+def right(kernel: CudaKernel, inputs: dict[str, np.ndarray], results: Mapping[str, Any]) -> bool:
+    """Return whether all results are those of the function."""
+    expected = kernel.function.evaluate(kernel.model, inputs)
+    return all(close(results[a.name], expected[a.name]) for a in kernel.results)
 
 
 def states(kernel: CudaKernel, count: int, seed: int = 4) -> dict[str, np.ndarray]:
-    return drawn(kernel.model, kernel.function, count, seed)
+    return sampled(kernel.model, kernel.function, count, seed)
 
 
 def run(kernel: CudaKernel, sizes: Sequence[int]) -> list[np.ndarray]:
-    """Results of batches of so many samples, each with states of its own."""
-    found = []
+    """Return the results of batches of the given sizes, each with different states."""
+    results_ = []
     for k, count in enumerate(sizes):
-        given = states(kernel, count, k)
-        results = kernel(**given)
-        assert right(kernel, given, results)
-        found += [results[a.name] for a in kernel.results]
-    return found
+        inputs = states(kernel, count, k)
+        results = kernel(**inputs)
+        assert right(kernel, inputs, results)
+        results_ += [results[a.name] for a in kernel.results]
+    return results_
 
 
 def on_device(kernel: CudaKernel, count: int, **options: Any) -> Mapping[str, Any]:
-    """Compute a batch whose arrays are on the device."""
+    """Compute a batch with arrays on the device."""
     return kernel(**placed(kernel, count), **options)
 
 
@@ -57,9 +57,9 @@ def placed(kernel: CudaKernel, count: int) -> dict[str, There]:
     return {name: There(values) for name, values in states(kernel, count).items()}
 
 
-def arrays(found: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """What stands in results on the device."""
-    return {name: fetched(array) for name, array in found.items() if name != "saturated"}
+def arrays(results: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return the values of results on the device."""
+    return {name: fetched(array) for name, array in results.items() if name != "saturated"}
 
 
 # ---- Graphs -------------------------------------------------------------------------------------
@@ -93,20 +93,20 @@ def test_a_size_that_came_twice_is_one_call_of_the_driver(opened: Opened) -> Non
 
 
 def scenario(kernel: CudaKernel, device: HostDevice) -> None:
-    """What graphs must get right: sizes, arrays that serve all, closed lanes, a bound."""
+    """Check graphs: sizes, arrays that serve all samples, closed lanes, a bound."""
     run(kernel, (6, 6, 4, 4, 6, 4, 6))
-    given = states(kernel, 6)
-    shared = {**given, "qd": given["qd"][2]}
-    every = {**given, "qd": np.repeat(given["qd"][2:3], 6, axis=0)}
+    inputs = states(kernel, 6)
+    shared = {**inputs, "qd": inputs["qd"][2]}
+    every = {**inputs, "qd": np.repeat(inputs["qd"][2:3], 6, axis=0)}
     for _ in range(3):
         assert np.array_equal(kernel(**shared).tau, kernel(**every).tau)
         assert right(kernel, every, kernel(**every))
-    # Larger chunks are in other memory, and the graphs of the old one are gone.
+    # Larger chunks use other memory, and the graphs of the old one are gone.
     run(kernel, (40,))
     assert device.recorded == 0
     run(kernel, (6, 6, 6))
     assert device.recorded == 1
-    # As many are kept as are said, and those that came last.
+    # Only the latest graphs are kept, up to the limit.
     for count in range(10, 30):
         before = device.calls
         run(kernel, (count, count, 6))
@@ -126,9 +126,9 @@ def test_graphs_belong_to_a_size_and_to_memory(opened: Opened) -> None:
 def mutant(function: Callable[..., Any], old: str, new: str) -> Callable[..., Any]:
     text = textwrap.dedent(inspect.getsource(function))
     assert text.count(old) == 1
-    made: dict[str, Any] = {}
-    exec(text.replace(old, new), vars(kernels), made)
-    return made[function.__name__]
+    namespace: dict[str, Any] = {}
+    exec(text.replace(old, new), vars(kernels), namespace)
+    return namespace[function.__name__]
 
 
 @pytest.mark.parametrize(
@@ -201,14 +201,14 @@ def test_a_graph_that_fails_is_gone(opened: Opened) -> None:
 
 
 def from_threads(kernel: CudaKernel) -> list[str]:
-    """Call a kernel from several threads; what went wrong."""
+    """Call a kernel from several threads and return the failures."""
     wrong: list[str] = []
 
     def work(count: int) -> None:
-        given = states(kernel, count)
+        inputs = states(kernel, count)
         try:
             for _ in range(12):
-                if not right(kernel, given, kernel(**given)):
+                if not right(kernel, inputs, kernel(**inputs)):
                     wrong.append(f"{count}: numbers")
         except BaseException as error:
             wrong.append(f"{count}: {error!r}")
@@ -242,8 +242,8 @@ def test_threads_with_arrays_of_the_device_share_nothing(opened: Opened) -> None
 
     def work(count: int) -> None:
         for _ in range(5):
-            found = on_device(kernel, count)
-            if not right(kernel, states(kernel, count), arrays(found)):
+            results = on_device(kernel, count)
+            if not right(kernel, states(kernel, count), arrays(results)):
                 wrong.append(count)
 
     threads = [threading.Thread(target=work, args=(count,)) for count in (5, 40, 70)]
@@ -266,8 +266,8 @@ def test_pinned_memory_that_is_refused_leaves_nothing_behind(opened: Opened) -> 
     assert device.pinnable == 10
     # Enough for smaller chunks.
     device.pinnable = 70_000
-    found = kernel(**states(kernel, 300))
-    assert right(kernel, states(kernel, 300), found) and kernel._lanes[0].samples == 150
+    results = kernel(**states(kernel, 300))
+    assert right(kernel, states(kernel, 300), results) and kernel._lanes[0].samples == 150
     kernel.close()
     assert device.used == 0
 
@@ -286,23 +286,23 @@ def test_a_workspace_for_which_there_is_no_memory_is_a_sentence(opened: Opened) 
 def test_a_workspace_does_not_make_a_callers_stream_wait(opened: Opened) -> None:
     kernel, device = opened(several=True)
     stream = device.stream()
-    given = [placed(kernel, count) for count in (70, 40)]
-    found = [kernel(**there, stream=stream) for there in given]
-    for results in map(arrays, found):
+    calls = [placed(kernel, count) for count in (70, 40)]
+    outputs = [kernel(**inputs, stream=stream) for inputs in calls]
+    for results in map(arrays, outputs):
         assert all(np.isnan(values).all() for values in results.values())
-    kept = sum(8 * 18 * count for count in (70, 40))
-    assert device.used == kept + sum(map(kernel.workspace_bytes, (70, 40)))
+    array_bytes = sum(8 * 18 * count for count in (70, 40))
+    assert device.used == array_bytes + sum(map(kernel.workspace_bytes, (70, 40)))
     stream.wait()
-    for results, count in zip(map(arrays, found), (70, 40), strict=True):
+    for results, count in zip(map(arrays, outputs), (70, 40), strict=True):
         assert right(kernel, states(kernel, count), results)
-    assert device.used == kept
+    assert device.used == array_bytes
 
 
 def test_a_workspace_that_goes_too_early_is_noticed(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel, device = opened(several=True)
-    # As if it were not given back in the order of the stream.
+    # As if it were not freed in the order of the stream.
     monkeypatch.setattr(HostStream, "allocate", lambda self, size: device.allocate(size))
     stream = device.stream()
     on_device(kernel, 70, stream=stream)

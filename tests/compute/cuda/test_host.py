@@ -1,4 +1,4 @@
-"""The shim that runs CUDA kernels on a processor: right ones are right, wrong ones are found."""
+"""The shim that runs CUDA kernels on a processor: right ones pass, wrong ones are detected."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory, compiler: Compiler) -> Hos
 
 
 def without_barrier(text: str, number: int) -> str:
-    places = [found.span() for found in re.finditer(r"__syncthreads\(\);", text)]
+    places = [match.span() for match in re.finditer(r"__syncthreads\(\);", text)]
     start, end = places[number]
     return text[:start] + text[end:]
 
@@ -148,9 +148,9 @@ def test_a_missing_barrier_gives_a_wrong_result(
     text = without_barrier(REDUCTION + SCAN, barrier)
     mutant = HostKernels(text, folder=tmp_path, compiler=compiler)
     right = reduction_is_right if barrier < 2 else scan_is_right
-    found = [right(mutant, 48, seed) for seed in SEEDS]
-    assert not all(found), "no order of the threads shows that the barrier is missing"
-    assert found == [right(mutant, 48, seed) for seed in SEEDS], "a seed does not give one order"
+    outcomes = [right(mutant, 48, seed) for seed in SEEDS]
+    assert not all(outcomes), "no order of the threads shows that the barrier is missing"
+    assert outcomes == [right(mutant, 48, seed) for seed in SEEDS], "a seed does not give one order"
 
 
 def test_lanes_of_a_warp_exchange_values(kernels: HostKernels) -> None:

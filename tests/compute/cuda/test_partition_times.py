@@ -1,4 +1,4 @@
-"""``pinion bench cuda --partitions`` on a processor that plays a device: rows and results."""
+"""``pinion bench cuda --partitions`` on a processor that simulates a device."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Device(HostDevice):
-    """One that compiles no text twice."""
+    """A device that compiles each text once."""
 
     def load(self, name: str, text: str) -> tuple[str, HostKernels]:
         if not hasattr(self, "_known"):
@@ -58,7 +58,7 @@ def _two_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(times, "LAUNCHES", 2)
 
 
-def no_gpu(*given: Any) -> Any:
+def no_gpu(*arguments: Any) -> Any:
     raise InputError("There is no GPU here.")
 
 
@@ -85,8 +85,8 @@ def test_every_part_is_measured_and_what_travels_is_counted(
         assert (row["host_after_us"] > 0) == (row["partition"] != "completely fused")
         assert row["kernel"] in ("a block", "a thread")
     bench_partitions.run(["two_link"], json=False, device=device, **options)
-    said = capsys.readouterr().out
-    assert "completely fused" in said and "host: v, a, f" in said and "this processor" in said
+    output = capsys.readouterr().out
+    assert "completely fused" in output and "host: v, a, f" in output and "this processor" in output
 
 
 def test_without_a_gpu_the_host_is_measured_and_the_reason_said(
@@ -107,32 +107,32 @@ def test_without_a_gpu_the_host_is_measured_and_the_reason_said(
 def test_what_is_measured_is_the_gradient(name: str, device: Device, cache: Path) -> None:
     run = times._Run.compiled(PARTITIONS[name], MODEL, dtype="float32", device=device, cache=cache)
     count = 9
-    given, links, gradients, results = run._arrays(count)
+    inputs, links, gradients, results = run._arrays(count)
     row = FUNCTIONS["fd_derivatives_from_minv"]
-    wanted = row.evaluate(MODEL, given)
+    expected = row.evaluate(MODEL, inputs)
 
     def error() -> float:
         return max(
-            float(np.max(np.abs(results[key] - x)) / np.max(np.abs(wanted["dqdd_dq"])))
-            for key, x in wanted.items()
+            float(np.max(np.abs(results[key] - x)) / np.max(np.abs(expected["dqdd_dq"])))
+            for key, x in expected.items()
         )
 
     for arrays in (results, gradients, links):
         for array in arrays.values():
             array[...] = np.nan
-    run._whole(given, links, gradients, results)()
+    run._whole(inputs, links, gradients, results)()
     assert error() <= 1e-4
-    # A part that is left out, or numbers of another state, would show.
+    # A missing part, or numbers of another state, would show.
     if run.before is not None:
         run = replace(run, before=None)
         for array in links.values():
             array *= 1.5
-        run._whole(given, links, gradients, results)()
+        run._whole(inputs, links, gradients, results)()
         assert not error() <= 1e-2
     if gradients:
         for array in gradients.values():
             array[...] = 1.0
-        run.after(out=results, minv=given["minv"], **gradients)
+        run.after(out=results, minv=inputs["minv"], **gradients)
         assert not error() <= 1e-2
 
 
@@ -140,7 +140,7 @@ def test_what_a_device_cannot_hold_is_left_out(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(times, "PARTITIONS", {"fused": PARTITIONS["fused"]})
-    monkeypatch.setattr(times.cuda, "small_batches", lambda *given: None)
+    monkeypatch.setattr(times.cuda, "small_batches", lambda *arguments: None)
     device = HostDevice(tmp_path, memory=100)
     rows, left_out, _ = times.partition_times(
         MODEL, sizes=(64,), rounds=1, seconds=0, device=device, cache=cache
@@ -157,17 +157,17 @@ def test_launches_are_those_that_a_call_would_take(device: Device, cache: Path) 
     )
     kernel = run.kernel
     assert kernel is not None and kernel.small is not None
-    given, links, *_ = run._arrays(5)
+    inputs, links, *_ = run._arrays(5)
     for crossover, who in ((6, "a block"), (5, "a thread")):
         kernel.crossover = crossover
         assert run.who(5) == who
-        there = OnDevice(kernel, {**given, **links}, 5)
+        on_device = OnDevice(kernel, {**inputs, **links}, 5)
         device.launches.clear()
-        times._launches(kernel, there, 5).call()
+        times._launches(kernel, on_device, 5).call()
         names = {name for name, _ in device.launches}
         small = {kernel.small.name}
         assert (names == small) == (who == "a block") and len(device.launches) == 2
-        there.close()
+        on_device.close()
 
 
 def test_mistakes_are_one_sentence() -> None:

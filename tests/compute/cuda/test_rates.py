@@ -1,4 +1,4 @@
-"""``pinion bench cuda`` on a processor that plays a device: rows and results, no figure."""
+"""``pinion bench cuda`` on a processor that simulates a device: rows and results, no times."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WAYS = ["threads", "blocks", "host to host", "host to host, graph"]
 
 
 def called_once(cases: dict[str, Case], *, rounds: int, seconds: float) -> dict[str, list[float]]:
-    """In the place of `rounds_of`: everything is computed, and every call took a microsecond."""
+    """Replace `rounds_of`: compute everything, with a microsecond per call."""
     for case in cases.values():
         case.call()
     return {name: [1e3 / case.count] * rounds for name, case in cases.items()}
@@ -77,7 +77,7 @@ def test_what_a_device_cannot_hold_is_left_out(
         **{"largest": 16, "rounds": 1, "json": True, "device": device, "cache": tmp_path / "cache"},
     )
     data = json.loads(capsys.readouterr().out)
-    # What was measured before stays.
+    # Earlier measurements stay.
     assert {(r["layout"], r["samples"]) for r in data["rows"]} == {("soa", 1)}
     assert set(data["left_out"]) == {
         f"two_link rnea, {dtype}, {layout}{size}"
@@ -85,7 +85,7 @@ def test_what_a_device_cannot_hold_is_left_out(
         for layout, size in (("aos", ", N >= 1"), ("soa", ", N >= 16"))
     }
     for why in data["left_out"].values():
-        assert "bytes left" in why or "has no memory for 2 chunks" in why
+        assert " lacks " in why or "has no memory for 2 chunks" in why
 
 
 @pytest.mark.parametrize("layout", some(["aos", "soa"], ("aos",)))
@@ -97,11 +97,11 @@ def test_what_is_measured_is_right(tmp_path: Path, layout: str) -> None:
     )
     states = states_of(model, row, seed=1)
     batch = OnDevice(kernel, states, 37)
-    wanted = row.evaluate(model, {k: v[:37].astype(np.float64) for k, v in states.items()})["tau"]
+    expected = row.evaluate(model, {k: v[:37].astype(np.float64) for k, v in states.items()})["tau"]
     case = batch.by_threads(3)
     case.call()
     assert case.count == 3 * 37 and [n for _, n in device.launches[-3:]] == [37] * 3
-    assert np.max(np.abs(batch.results()["tau"] - wanted)) <= 1e-12 * np.max(np.abs(wanted))
+    assert np.max(np.abs(batch.results()["tau"] - expected)) <= 1e-12 * np.max(np.abs(expected))
     batch.close()
     assert device.used == 0
 

@@ -1,4 +1,4 @@
-"""Kernels of a thread a sample, run on a processor: the same bits as the CPU path."""
+"""Kernels of one thread per sample, run on a processor: the bits of the CPU path."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ pytestmark = [
 ]
 
 DTYPES = ("float32", "float64")
-COUNT = 75  # three warps, the last one not whole
+COUNT = 75  # three warps, the last one incomplete
 
 
 def printed(
@@ -77,33 +77,35 @@ def same_as_processor(
     seed: int = 1,
     signed_zeros: bool = True,
 ) -> None:
-    """Every result has the very bits that the CPU path gives, at every number of samples."""
+    """Check that every result has the bits of the CPU path for several numbers of samples."""
     model = load(robot)
-    drawn = sample(model, row, COUNT, distribution="reference", seed=seed)
-    given = {name: values.astype(source.dtype) for name, values in drawn.items()}
-    wanted = cpu.compile(model, row, dtype=source.dtype, threads=1, cache=folder / "cache")(**given)
+    samples = sample(model, row, COUNT, distribution="reference", seed=seed)
+    inputs = {name: values.astype(source.dtype) for name, values in samples.items()}
+    expected_ = cpu.compile(model, row, dtype=source.dtype, threads=1, cache=folder / "cache")(
+        **inputs
+    )
     kernels = on_host(source, folder)
     for count in (1, 33, COUNT):
-        found = run_threads(
+        results = run_threads(
             source,
             kernels,
             inputs=[b.resolved(model) for b in row.inputs],
             results=[b.resolved(model) for b in row.results],
-            given={k: in_layout(source.layout, v[:count]) for k, v in given.items()},
+            given={k: in_layout(source.layout, v[:count]) for k, v in inputs.items()},
             count=count,
             seed=seed,
         )
-        for name, values in found.items():
+        for name, values in results.items():
             rows = as_rows(source.layout, values, count)
             assert np.isfinite(rows).all(), name
-            expected = np.ascontiguousarray(wanted[name][:count])
+            expected = np.ascontiguousarray(expected_[name][:count])
             if not signed_zeros:
                 rows, expected = rows + 0.0, expected + 0.0
             assert rows.tobytes() == expected.tobytes(), name
 
 
 def each_once() -> list[Any]:
-    """Dtype and layout: one pair in the ordinary tests, all pairs in the slow."""
+    """Return dtypes and layouts: one pair for the ordinary tests, all pairs for the slow ones."""
     quick = {("float32", "blocks")}
     return [
         pytest.param(*pair, marks=() if pair in quick else pytest.mark.slow)
@@ -139,8 +141,8 @@ def test_values_that_do_not_fit_into_registers(tmp_path: Path, layout: str) -> N
 @pytest.mark.slow  # tests/compute/cuda/test_kernel.py has programs of several kernels as well
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_several_kernels_share_the_work(tmp_path: Path, layout: str) -> None:
-    # So little room that the columns of the gradient go to kernels of their own, and so little
-    # shared memory that a few values are left for local memory.
+    # So little room that the columns of the gradient go to separate kernels, and so little
+    # shared memory that a few values go to local memory.
     row = function("rnea_derivatives")
     source = printed("iiwa14", row, "float32", layout, Room(plain=40, registers=30, slots=15))
     assert len(source.kernels) > 2 and source.workspace > 0
@@ -159,8 +161,8 @@ def test_what_shared_memory_cannot_hold_is_in_local_memory(tmp_path: Path) -> No
 
 def test_one_sample_serves_all(tmp_path: Path) -> None:
     model, row = load("iiwa14"), function("rnea")
-    given = sample(model, row, 40, distribution="reference", seed=3)
-    given["qd"] = given["qd"][:1].repeat(40, axis=0)
+    inputs = sample(model, row, 40, distribution="reference", seed=3)
+    inputs["qd"] = inputs["qd"][:1].repeat(40, axis=0)
     blocks = {
         "inputs": [b.resolved(model) for b in row.inputs],
         "results": [b.resolved(model) for b in row.results],
@@ -168,13 +170,13 @@ def test_one_sample_serves_all(tmp_path: Path) -> None:
     for layout in ("aos", "soa"):
         source = printed("iiwa14", row, "float64", layout)
         kernels = on_host(source, tmp_path)
-        each = {k: in_layout(layout, v) for k, v in given.items()}
-        one = {**each, "qd": given["qd"][0]}
-        found = [
-            run_threads(source, kernels, given=g, count=40, **blocks)["tau"] for g in (each, one)
+        each = {k: in_layout(layout, v) for k, v in inputs.items()}
+        shared = {**each, "qd": inputs["qd"][0]}
+        results = [
+            run_threads(source, kernels, given=g, count=40, **blocks)["tau"] for g in (each, shared)
         ]
-        assert np.isfinite(found[0]).all()
-        assert found[0].tobytes() == found[1].tobytes()
+        assert np.isfinite(results[0]).all()
+        assert results[0].tobytes() == results[1].tobytes()
 
 
 def test_a_missing_barrier_shows(tmp_path: Path) -> None:
@@ -196,7 +198,7 @@ def test_a_split_program_computes_everything_once() -> None:
     program = select(cpu.graph_of(load("iiwa14"), function("fd_derivatives")))
     for groups in (2, 3, 7):
         pieces = split(program, groups)
-        # The last columns may need nothing that others do not.
+        # The last columns may need nothing that only they use.
         assert groups <= len(pieces) <= groups + 1
         assert sum(piece.arithmetic for piece in pieces) == program.arithmetic
         written = [word for piece in pieces for word, _ in piece.outputs]
@@ -212,22 +214,22 @@ def test_a_program_that_fits_nowhere_is_split_as_well_as_can_be() -> None:
     program = select(cpu.graph_of(load("iiwa14"), function("fd_derivatives")))
     best = plan(program, Room(plain=1, registers=8, slots=1))
     assert len(best) > 1
-    one = plan(program, Room(plain=1, registers=8, slots=10_000))
-    assert max(part.slots for part in best) < one[0].slots
+    whole_plan = plan(program, Room(plain=1, registers=8, slots=10_000))
+    assert max(part.slots for part in best) < whole_plan[0].slots
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"dtype": "float16"}, "There is no dtype 'float16' here"),
-        ({"layout": "rows"}, "There is no layout 'rows' here"),
-        ({"name": "a b"}, "'a b' is no name for a kernel"),
+        ({"dtype": "float16"}, "Unknown dtype 'float16'"),
+        ({"layout": "rows"}, "Unknown layout 'rows'"),
+        ({"name": "a b"}, "'a b' is not a valid name for a kernel"),
         ({"results": [Block(name=WORKSPACE, shape=(7,), unit="")]}, "is taken"),
     ],
 )
 def test_wrong_arguments_are_refused(change: dict[str, Any], message: str) -> None:
     model, row = load("iiwa14"), function("rnea")
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "inputs": [b.resolved(model) for b in row.inputs],
         "results": [b.resolved(model) for b in row.results],
         "dtype": "float32",
@@ -236,7 +238,7 @@ def test_wrong_arguments_are_refused(change: dict[str, Any], message: str) -> No
         "title": "",
     }
     with pytest.raises(ComputeError, match=message):
-        thread_source(cpu.graph_of(model, row), **{**given, **change})
+        thread_source(cpu.graph_of(model, row), **{**options, **change})
 
 
 @pytest.mark.slow
@@ -264,6 +266,6 @@ def test_second_derivatives(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_steps_of_a_solver(tmp_path: Path, step: str) -> None:
-    """What an iteration of trajectory optimisation consists of, beside the gradient."""
+    """Compile the parts of an iteration of trajectory optimisation besides the gradient."""
     row = solver_steps(load("two_link"))[step]
     same_as_processor("two_link", row, printed("two_link", row, "float64", "blocks"), tmp_path)

@@ -1,4 +1,4 @@
-"""Dynamics of long chains on this machine's processor; chains are data, one code serves all."""
+"""Dynamics of long chains on this machine's processor, with chains as data of one program."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The kernels of a function for chains of n links: their text for a compiler, and their launches.
+"""Texts and launches of the kernels of a function for chains of n links.
 
-Which functions and methods there are, :mod:`.cuda` says, which compiles and runs them.
+:mod:`.cuda` lists the functions and methods, compiles the kernels and runs them.
 """
 
 from __future__ import annotations
@@ -24,46 +24,46 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "aba": ("jsiia", "hybrid", "abia", "warp", "thread", "cfa_oee", "cfa_oer", "cfa_ldl"),
     "closed": ("cfa_oee", "cfa_oer", "cfa_ldl", "two_streams"),
 }
-"""Ways to compute each function."""
+"""Methods of each function."""
 
 SHARED_BYTES = 48 * 1024
-"""Of a block's shared memory, which no device has to be asked for."""
+"""Shared memory of a block that is available without a request to the device."""
 
 _MOVING, _CARRIED, _AFFINE, _TRANSPOSED = 24, 18, 42, 72  # words of elements, and of two inertias
-_INVERSE_WORKSPACE, _FORWARD_WORKSPACE, _FACTORS = 6, 14, 7  # numbers a link
-_THREADS = 128  # of a block in which each computes a robot
+_INVERSE_WORKSPACE, _FORWARD_WORKSPACE, _FACTORS = 6, 14, 7  # numbers per link
+_THREADS = 128  # of a block with one robot per thread
 MOST_THREADS = 256  # threads of any block, with 255 registers each
 
 _SOLVERS = {f"cfa_{solver}": solver for solver in SOLVERS} | {"two_streams": "oee"}  # by method
 _PARTS = ("STEP_I", "STEP_II", "AFTER")  # of two streams
-_COUNTER_BYTES = 16  # where a grid's threads meet, zero before its first launch
-ZERO_BYTES = 2 * _COUNTER_BYTES  # of scratch memory at first: of two grids at once
-HELD = {"G_C": (6,), "F": (6,), "Lambda_inverse": (6, 6)}  # shapes of what has no number a link
+_COUNTER_BYTES = 16  # barrier of a grid, zero before its first launch
+ZERO_BYTES = 2 * _COUNTER_BYTES  # at the beginning of scratch memory, for two parallel grids
+HELD = {"G_C": (6,), "F": (6,), "Lambda_inverse": (6, 6)}  # shapes of arrays without links
 
 _ARGUMENTS = "robots, n, numbers, chain_step, robot_step, step"
 
 
 @dataclass(frozen=True, kw_only=True)
 class KernelSource:
-    """A kernel and how it is launched.
+    """A kernel and its launch.
 
     Its parameters have eight bytes each: robots, links, address of the chains' numbers, distance
     of robots' chains, distances of robots and of links in the arrays (``kernels/chain.cuh``),
-    address of scratch memory, addresses of `arrays`. Those that are `constrained` have others
-    besides, see :class:`.device_cfa.CfaKernel`.
+    address of scratch memory, addresses of `arrays`. `constrained` kernels have further ones, see
+    :class:`.device_cfa.CfaKernel`.
 
     Members
     -------
     name, text : CUDA C++17 for NVRTC, with ``-fmad=false``.
-    arrays : names, inputs of the kernel first.
-    shape : threads and links; of the scope ``Thread`` a thread computes a robot.
-    per_robot : as many robots of the launch stand for one, see ``kernels/jsiia.cuh``.
-    shared_bytes : of a block.
-    elements : words of the scans' elements, for scratch memory of a grid.
-    workspace : numbers a link of scratch memory, behind those of a grid.
-    constrained : it computes constraint forces; the workspace is its work memory.
-    part : of `constrained` ones, which :data:`.device_cfa.PARTS` it is; ``STEP_II`` may run while
-        ``STEP_I`` does.
+    arrays : names of the arrays, inputs first.
+    shape : threads and links; in the scope ``Thread`` each thread computes a robot.
+    per_robot : number of the launch's robots for one robot, see ``kernels/jsiia.cuh``.
+    shared_bytes : shared memory per block.
+    elements : words of the scans' elements, for a grid's scratch memory.
+    workspace : numbers per link in scratch memory, after those of a grid.
+    constrained : whether it computes constraint forces; the workspace is its work memory.
+    part : of `constrained` ones, one of :data:`.device_cfa.PARTS`; ``STEP_II`` may run in parallel
+        to ``STEP_I``.
     """
 
     name: str
@@ -78,33 +78,35 @@ class KernelSource:
     part: str = "ALL"
 
     def launch(self, robots: int) -> Launch:
-        """Blocks and threads for so many robots; a grid is for one."""
+        """Return blocks and threads for a number of robots; a grid computes one."""
         blocks = self.shape.blocks(robots * self.per_robot)
         cooperative = self.shape.scope == "Grid"
         return Launch(blocks, self.shape.threads, self.shared_bytes, cooperative)
 
     def scratch_bytes(self, robots: int, n: int, dtype: np.dtype[Any]) -> int:
-        """Bytes of scratch memory; a grid's first 16 are zero before its first launch,
-        and those of step II behind them."""
+        """Return the bytes of scratch memory.
+
+        A grid's first 16 bytes must be zero before its first launch, and the next 16 for step II.
+        """
         at_once = self.at_once(robots)
         return self.own_bytes(dtype) + at_once * n * self.workspace * dtype.itemsize
 
     def own_bytes(self, dtype: np.dtype[Any]) -> int:
-        """Bytes of scratch memory before the workspace."""
-        # What a grid for one robot needs to be zero is left alone by the kernels for several.
+        """Return the bytes of scratch memory before the workspace."""
+        # Kernels for several robots leave the zeros for a grid of one robot alone.
         least = _COUNTER_BYTES if self.constrained else 0
         return self.first_byte(last=True) + max(
             least, self.shape.scratch_bytes(self.elements, dtype)
         )
 
     def first_byte(self, *, last: bool = False) -> int:
-        """Where a grid's scratch memory begins; that of the `last` part of several."""
-        # Step I, which has no scan, meets at a place of its own.
+        """Return the offset of a grid's scratch memory, or that of the `last` of several parts."""
+        # Step I, which has no scan, has a separate barrier.
         first = self.part == "ALL" or (self.part == "STEP_I" and not last)
         return 0 if first else _COUNTER_BYTES
 
     def at_once(self, robots: int) -> int:
-        """Robots of a launch; a grid is for one."""
+        """Return the number of robots per launch; a grid computes one."""
         return 1 if self.shape.scope == "Grid" else robots
 
 
@@ -116,10 +118,10 @@ class ChainSource:
     -------
     function, method, dtype : see the module.
     n : links.
-    kernels : in their order.
-    alone : those for one robot, where they are others; else empty.
-    inputs, results : names of the arrays, (robots, n) each but for `shapes`.
-    between : names of the arrays between kernels, and their numbers a robot.
+    kernels : in order of execution.
+    alone : kernels for a single robot if they differ, otherwise empty.
+    inputs, results : names of the arrays, (robots, n) each except for `shapes`.
+    between : names of the arrays between kernels, and their numbers per robot.
     """
 
     function: str
@@ -134,11 +136,11 @@ class ChainSource:
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """Of a robot's numbers in each input and result."""
+        """Shape of each input and result of a robot."""
         return {name: HELD.get(name, (self.n,)) for name in (*self.inputs, *self.results)}
 
     def kernels_for(self, robots: int) -> tuple[KernelSource, ...]:
-        """The kernels for so many robots."""
+        """Return the kernels for a number of robots."""
         return self.alone if self.alone and robots == 1 else self.kernels
 
 
@@ -151,30 +153,27 @@ def source(
     refine: int | None = None,
     damping: float | None = None,
 ) -> ChainSource:
-    """The kernels for chains of n links.
+    """Return the kernels for chains of n links.
 
     Parameters
     ----------
-    function, method : see the module; by default the first method of the function that can be.
-    dtype : ``float64``, or ``float32``, which is exact enough for inverse dynamics and for forward
-        dynamics of short chains.
-    refine : of constraint forces, as of :func:`pinion.chains.cfa.cfa`: by default 1.
-    damping : of ``closed``, as of :func:`~pinion.chains.closed.closed_chain`: 0 if left
-        out.
+    function, method : see :mod:`.cuda`; by default the function's first possible method.
+    dtype : ``float64``, or ``float32``, which is accurate enough for inverse dynamics and for
+        forward dynamics of short chains.
+    refine : of constraint forces, as for :func:`pinion.chains.cfa.cfa`: by default 1.
+    damping : of ``closed``, as for :func:`~pinion.chains.closed.closed_chain`: by default 0.
 
     Raises
     ------
     InputError
-        When an argument does not do, or a chain is too long for the method.
+        If an argument is invalid, or a chain is too long for the method.
     """
     if function not in METHODS:
-        raise InputError(
-            f"There is no function '{function}' here: choose one of {', '.join(METHODS)}."
-        )
+        raise InputError(f"Unknown function '{function}': choose one of {', '.join(METHODS)}.")
     if dtype not in SCALARS:
         raise InputError(f"Kernels have no dtype '{dtype}': choose one of {', '.join(SCALARS)}.")
     if n < 1:
-        raise InputError(f"A chain of {n} links is none: give one at least.")
+        raise InputError(f"A chain needs at least one link, not {n}.")
     longest = _longest_jsiia(dtype)
     if method is None:
         method = METHODS[function][0]
@@ -186,38 +185,38 @@ def source(
         )
     if method == "jsiia" and n > longest:
         raise InputError(
-            f"The method 'jsiia' keeps M in {SHARED_BYTES // 1024} KiB: {longest} links in {dtype} "
-            f"at most, not {n}; choose 'abia' or 'hybrid'."
+            f"The method 'jsiia' keeps M in {SHARED_BYTES // 1024} KiB: at most {longest} links in "
+            f"{dtype}, not {n}; choose 'abia' or 'hybrid'."
         )
     constrained = method in _SOLVERS
     if refine is not None and not constrained:
         raise InputError(
-            f"The method '{method}' is not refined: leave 'refine' out, or choose one of "
+            f"The method '{method}' has no refinement: omit 'refine', or choose one of "
             f"{', '.join(_SOLVERS)}."
         )
     refine = 1 if refine is None else refine
     if refine < 0:
-        raise InputError(f"'refine' is {refine}: give 0 or more.")
+        raise InputError(f"'refine' must be 0 or more, not {refine}.")
     closed = function == "closed"
     if damping is not None and not closed:
-        raise InputError(f"'{function}' has no damping: leave it out, or choose 'closed'.")
+        raise InputError(f"'{function}' has no damping: omit it, or choose 'closed'.")
     damping = 0.0 if damping is None else float(damping)
     if not 0.0 <= damping < np.inf:
-        raise InputError(f"'damping' is {damping}: give 0 or more.")
+        raise InputError(f"'damping' must be 0 or more and finite, not {damping}.")
     if closed and n < 6 and not damping:
         raise InputError(
             f"A chain of {n} joints cannot move its tip in all six directions, in which 'closed' "
-            "holds it: give six joints at least, or some damping."
+            "holds it: give at least six joints, or some damping."
         )
-    made = _Maker(n, dtype)
+    maker = _Maker(n, dtype)
     alone: tuple[KernelSource, ...] = ()
     between: dict[str, int] = {}
     if closed:
-        kernels, alone = made.closed(method, refine, damping)
+        kernels, alone = maker.closed(method, refine, damping)
     elif constrained:
-        kernels, alone = made.cfa(_SOLVERS[method], refine)
+        kernels, alone = maker.cfa(_SOLVERS[method], refine)
     else:
-        kernels, between = made.rnea(method) if function == "rnea" else made.aba(method)
+        kernels, between = maker.rnea(method) if function == "rnea" else maker.aba(method)
     return ChainSource(
         function=function,
         method=method,
@@ -234,7 +233,7 @@ def source(
 
 
 class _Maker:
-    """Makes kernels for chains of n links in one dtype."""
+    """Printer of kernels for chains of n links in one dtype."""
 
     def __init__(self, n: int, dtype: str) -> None:
         self.n = n
@@ -265,10 +264,10 @@ class _Maker:
         between = {"bias": n, "factors": _FACTORS * n}
         if method == "hybrid":
             return (bias, scans), between
-        own = Shape("Warp", 1, WARP, 0)
+        shape = Shape("Warp", 1, WARP, 0)
         shared = _TRANSPOSED * self.dtype.itemsize
         factors = self._kernel(
-            *("serial.cuh", "factors_by_warps", ("q", "factors"), own),
+            *("serial.cuh", "factors_by_warps", ("q", "factors"), shape),
             f"factors_by_warps<{self.scalar}>(shared, {_ARGUMENTS}, q, factors);",
             shared_bytes=shared,
         )
@@ -277,7 +276,7 @@ class _Maker:
     def cfa(
         self, solver: str, refine: int
     ) -> tuple[tuple[KernelSource, ...], tuple[KernelSource, ...]]:
-        """For several robots, of which a grid computes one after the other, and for one."""
+        """Return the kernels for several robots, which grids compute in sequence, and for one."""
         several = self._constrained(2 if self.n <= BLOCK_LINKS else 1, solver, refine)
         alone = self._constrained(1, solver, refine)
         return (several,), (alone,) if alone != several else ()
@@ -285,7 +284,7 @@ class _Maker:
     def closed(
         self, method: str, refine: int, damping: float
     ) -> tuple[tuple[KernelSource, ...], tuple[KernelSource, ...]]:
-        """The same with a contact at the tip, in one kernel or three."""
+        """Return the kernels with a contact at the tip, as one kernel or three."""
         parts = _PARTS if method == "two_streams" else ("ALL",)
 
         def kernels(robots: int) -> tuple[KernelSource, ...]:
@@ -306,11 +305,11 @@ class _Maker:
         damping: float | None = None,
     ) -> KernelSource:
         contact = damping is not None
-        made: CfaKernel
+        kernel: CfaKernel
         if damping is None:
-            made = cfa_kernel(self.n, robots, self.dtype.name, solver=solver, refine=refine)
+            kernel = cfa_kernel(self.n, robots, self.dtype.name, solver=solver, refine=refine)
         else:
-            made = closed_kernel(
+            kernel = closed_kernel(
                 *(self.n, robots, self.dtype.name),
                 solver=solver,
                 refine=refine,
@@ -318,12 +317,12 @@ class _Maker:
                 part=part,
             )
         return KernelSource(
-            name=made.name,
-            text=made.text,
-            arrays=made.arrays,
-            shape=made.shape,
-            shared_bytes=made.shared_bytes,
-            elements=made.elements,
+            name=kernel.name,
+            text=kernel.text,
+            arrays=kernel.arrays,
+            shape=kernel.shape,
+            shared_bytes=kernel.shared_bytes,
+            elements=kernel.elements,
             workspace=words_a_link(self.n, solver, contact=contact, part=part),
             constrained=True,
             part=part,
@@ -335,7 +334,7 @@ class _Maker:
     def _scan(
         self,
         header: str,
-        what: str,
+        stage: str,
         arrays: tuple[str, ...],
         per_robot: int,
         elements: Sequence[int],
@@ -343,22 +342,22 @@ class _Maker:
         shape = self.shape
         scope = f"pinion::parallel::{shape.scope}"
         call = (
-            f"{what}_kernel<{self.scalar}, {shape.links}, {scope}>(shared, scratch, {_ARGUMENTS}, "
+            f"{stage}_kernel<{self.scalar}, {shape.links}, {scope}>(shared, scratch, {_ARGUMENTS}, "
             f"{', '.join(arrays)});"
         )
         return self._kernel(
-            *(header, f"{what}_by_{shape.scope.lower()}", arrays, shape, call),
+            *(header, f"{stage}_by_{shape.scope.lower()}", arrays, shape, call),
             per_robot=per_robot,
             shared_bytes=shape.shared_bytes(max(elements), self.dtype),
             elements=tuple(elements),
         )
 
     def _serial(
-        self, what: str, method: str, arrays: tuple[str, ...], workspace: int
+        self, stage: str, method: str, arrays: tuple[str, ...], workspace: int
     ) -> KernelSource:
-        name = f"{what}_by_{method}s"
+        name = f"{stage}_by_{method}s"
         shape = Shape("Warp" if method == "warp" else "Thread", 1, _THREADS, 0)
-        shared = what == "forward" and method == "warp"
+        shared = stage == "forward" and method == "warp"
         call = (
             f"{name}<{self.scalar}>({'shared, ' if shared else ''}{_ARGUMENTS}, "
             f"({self.scalar} *)scratch, {', '.join(arrays)});"
@@ -370,7 +369,7 @@ class _Maker:
         )
 
     def _solve(self) -> KernelSource:
-        # A block's threads have a row each; more of them than rows would only wait.
+        # Each thread of a block has a row; more threads than rows would only wait.
         shape = Shape("Block", 1, -(-self.n // WARP) * WARP, 1)
         if self.n <= WARP:
             shape = Shape("Warp", 1, 4 * WARP, 0)
@@ -394,12 +393,12 @@ class _Maker:
     ) -> KernelSource:
         T = self.scalar
         name = f"{name}_{self.dtype.name}"
-        given = ", ".join(f"{'' if a == arrays[-1] else 'const '}{T} *{a}" for a in arrays)
+        parameters = ", ".join(f"{'' if a == arrays[-1] else 'const '}{T} *{a}" for a in arrays)
         text = (
             f'#include "../../chains/kernels/sources/{header}"\n'
             f'extern "C" __global__ void __launch_bounds__({MOST_THREADS})\n'
             f"{name}(long long robots, long long n, const {T} *numbers, long long chain_step,\n"
-            f"    long long robot_step, long long step, void *scratch,\n    {given}) {{\n"
+            f"    long long robot_step, long long step, void *scratch,\n    {parameters}) {{\n"
             f"  extern __shared__ __align__(16) {T} shared[];\n"
             f"  pinion::parallel::{call}\n}}\n"
         )
@@ -407,7 +406,7 @@ class _Maker:
 
 
 def _solve_words(n: int) -> int:
-    """Of ``solve_kernel`` in ``kernels/jsiia.cuh``."""
+    """Return the words of ``solve_kernel`` in ``kernels/jsiia.cuh``."""
     return (n + 1) * (n + 2) // 2 + n
 
 

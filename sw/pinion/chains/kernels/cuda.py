@@ -4,40 +4,40 @@
 >>> inverse = cuda.compile(chain, "rnea")                                       # doctest: +SKIP
 >>> tau = inverse(q=q, qd=qd, qdd=qdd)                                          # doctest: +SKIP
 
-A chain is data, so that kernels depend on the number of its links alone, and by that on how many
-threads compute a robot (:func:`pinion.chains.kernels.device_chain.shape_of`). Constraint forces
-of several robots have other threads than those of one (:func:`.device_cfa.cfa_shape`).
+A chain is data, so kernels depend only on the number of links, which determines the threads per
+robot (:func:`pinion.chains.kernels.device_chain.shape_of`). For constraint forces the threads also
+differ between one and several robots (:func:`.device_cfa.cfa_shape`).
 
 ======== =========== ======================================================================
-function method      what computes it
+function method      algorithm
 ======== =========== ======================================================================
 rnea     scan        two scans (``kernels/inverse.cuh``)
-rnea     warp        the recursion, by a warp a robot (``kernels/serial.cuh``)
-rnea     thread      the recursion, by a thread a robot
+rnea     warp        the recursion, with a warp per robot (``kernels/serial.cuh``)
+rnea     thread      the recursion, with a thread per robot
 aba      jsiia       M by n + 1 inverse dynamics, Cholesky (``kernels/jsiia.cuh``)
 aba      hybrid      scans (``kernels/articulated.cuh``); articulated inertias by the processor,
                      while the device computes the bias
 aba      abia        the same with articulated inertias by a warp of the device
-aba      warp        articulated bodies, by a warp a robot
-aba      thread      articulated bodies, by a thread a robot
+aba      warp        articulated bodies, with a warp per robot
+aba      thread      articulated bodies, with a thread per robot
 aba      cfa_oee     constraint forces (``kernels/cfa.cuh``) by odd-even elimination
 aba      cfa_oer     the same by odd-even reduction
-aba      cfa_ldl     the same by L D L^T, by a thread a robot
+aba      cfa_ldl     the same by L D L^T, with a thread per robot
 closed   cfa_oee     the same with the tip held in all six directions (``kernels/closed.cuh``)
 closed   cfa_oer     the same by odd-even reduction
-closed   cfa_ldl     the same by L D L^T, by a thread a robot
-closed   two_streams by odd-even elimination, with the matrix on one stream and inverse dynamics
-                     on another at once: the two arrays of Fijany 1993, VI.C-D
+closed   cfa_ldl     the same by L D L^T, with a thread per robot
+closed   two_streams odd-even elimination, with the matrix on one stream and inverse dynamics
+                     on another in parallel: the two arrays of Fijany 1993, VI.C-D
 ======== =========== ======================================================================
 
-``closed`` also takes G_C, the spatial acceleration of the tip that its contact asks for, (6,) a
-robot, gravity apart. Beside qdd it gives the wrench F that the tip exerts, (6,), and J M^-1 J^T,
-(6, 6), as :func:`pinion.chains.closed.closed_chain` does with ``TypeI(W=1)``: no other
-contact has kernels. Where joints cannot move the tip in all six directions, qdd and F are NaN
+``closed`` has another input G_C, the spatial acceleration of the tip that its contact requires,
+(6,) per robot, without gravity. Besides qdd it returns the wrench F that the tip exerts, (6,), and
+J M^-1 J^T, (6, 6), as :func:`pinion.chains.closed.closed_chain` does with ``TypeI(W=1)``: other
+contacts have no kernels. If joints cannot move the tip in all six directions, qdd and F are NaN
 unless there is damping.
 
-.. note:: None of it has been run on a GPU yet: kernels are compiled for GPUs and run on a
-   processor in the tests.
+.. note:: This has not run on a GPU yet: the tests compile the kernels for GPUs and run them on a
+   processor.
 """
 
 from __future__ import annotations
@@ -96,33 +96,34 @@ def compile(
     cache: Path | None = None,
     factors: Callable[[Array], Array] | None = None,
 ) -> ChainKernel:
-    """Compile a function of a chain for a GPU, or find it compiled.
+    """Compile a function of a chain for a GPU, or load it from the cache.
 
     Parameters
     ----------
-    chain : joints of one velocity, no side branches; or one for each robot, of as many links.
-    function, method, dtype, refine, damping : as of `source`.
-    frame : of ``closed``, the tip's, as of :func:`pinion.chains.closed.closed_chain`: by
-        default the last link's. One for all chains.
+    chain : a chain of joints with one velocity, without side branches; or one for each robot, all
+        with the same number of links.
+    function, method, dtype, refine, damping : as for `source`.
+    frame : of ``closed``, the tip's frame for all chains, as for
+        :func:`pinion.chains.closed.closed_chain`: by default the last link's.
     device : the number of a GPU, or a device.
-    cache : where compiled kernels are kept; by default the user's cache.
-    factors : for ``hybrid``, what gives the processor's part as :func:`joint_factors` does.
+    cache : folder of compiled kernels; by default the user's cache.
+    factors : for ``hybrid``, computes the processor's part as :func:`joint_factors` does.
 
     Raises
     ------
     InputError
-        When an argument does not do, or there is no such GPU; one sentence.
+        If an argument is invalid, or there is no such GPU; one sentence.
     ComputeError
-        When the chain is none that kernels take (for constraint forces every link needs an
-        inertia that has an inverse), or a kernel does not compile or load.
+        If kernels do not support the chain (constraint forces need an invertible inertia of every
+        link), or a kernel does not compile or load.
     """
     chains = [chain] if isinstance(chain, Chain) else list(chain)
-    lengths = sorted({one.n for one in chains})
+    lengths = sorted({chain.n for chain in chains})
     if len(lengths) != 1:
-        raise InputError(f"The chains have {lengths} links: give some, and all of the same length.")
+        raise InputError(f"The chains have {lengths} links: give chains of the same length.")
     if frame is not None and function != "closed":
-        raise InputError(f"'{function}' has no frame at the tip: leave it out, or choose 'closed'.")
-    moved = [canonical(one) for one in chains]
+        raise InputError(f"'{function}' has no frame at the tip: omit it, or choose 'closed'.")
+    moved = [canonical(chain) for chain in chains]
     return ChainKernel(
         chains=moved,
         source=source(
@@ -130,7 +131,7 @@ def compile(
         ),
         device=open_gpu(device, cache) if isinstance(device, int) else device,
         factors=factors,
-        tips=[canonical_tip(one, *_frame(frame)) for one in chains],
+        tips=[canonical_tip(chain, *_frame(frame)) for chain in chains],
     )
 
 
@@ -140,10 +141,10 @@ def _frame(frame: tuple[ArrayLike, ArrayLike] | None) -> tuple[Array, Array]:
         raise InputError(
             f"'frame' has shapes {E.shape} and {r.shape}: give a rotation (3, 3) and a point (3,)."
         )
-    # A reflection has the third axis of a rotation turned round; NaN is none either.
-    whole = np.all(np.isfinite(r)) and np.allclose(E @ E.T, np.eye(3), atol=1e-6)
-    if not whole or E[2] @ np.cross(E[0], E[1]) < 0:
-        raise InputError("'frame' is no rotation of determinant 1 and an origin: give such.")
+    # A reflection has a reversed third axis; NaN fails as well.
+    orthonormal = np.all(np.isfinite(r)) and np.allclose(E @ E.T, np.eye(3), atol=1e-6)
+    if not orthonormal or E[2] @ np.cross(E[0], E[1]) < 0:
+        raise InputError("'frame' must be a rotation of determinant 1 and a finite origin.")
     return E, r
 
 
@@ -152,14 +153,13 @@ def joint_factors(chain: Chain, q: Array) -> Array:
 
     Parameters
     ----------
-    chain : canonical. q : (B, n) [rad | m], whose type is computed in.
+    chain : canonical. q : (B, n) [rad | m]; its type is that of the computation.
     """
-    zeros = np.zeros_like(q)
-    at = state_of(chain, q, tau=zeros)
-    none = np.zeros((len(q), chain.n, 6), q.dtype)
-    found = articulated(at, none, none, reversed(range(chain.n)))
-    inverse = 1 / found.d
-    both = np.concatenate([found.U[..., 0] * inverse, inverse], axis=-1)
+    at = state_of(chain, q, tau=np.zeros_like(q))
+    zeros = np.zeros((len(q), chain.n, 6), q.dtype)
+    bodies = articulated(at, zeros, zeros, reversed(range(chain.n)))
+    inverse = 1 / bodies.d
+    both = np.concatenate([bodies.U[..., 0] * inverse, inverse], axis=-1)
     return np.ascontiguousarray(both.swapaxes(1, 2))
 
 
@@ -170,8 +170,8 @@ class ChainKernel:
     -------
     chains : in canonical frames; one for all robots, or one each.
     source : its kernels.
-    device : where they run.
-    tips : of ``closed``, of each chain, as :func:`.device_chain.canonical_tip` gives them.
+    device : runs the kernels.
+    tips : of ``closed``, the tip of each chain from :func:`.device_chain.canonical_tip`.
     """
 
     def __init__(
@@ -202,71 +202,68 @@ class ChainKernel:
         Parameters
         ----------
         arrays : the inputs by name, (n,) or (B, n) each [rad | m; s; N m | N], and G_C (6,) or
-            (B, 6): all of the host, or all on the device (``__cuda_array_interface__`` or DLPack),
-            of the kernel's dtype and in rows or in columns, G_C in rows; not for ``hybrid``, whose
-            first part is the processor's.
+            (B, 6): all on the host, or all on the device (``__cuda_array_interface__`` or DLPack),
+            of the kernel's dtype and in rows or columns, G_C in rows. ``hybrid`` needs host
+            arrays, since the processor computes its first part.
 
         Returns
         -------
-        tau or qdd, as the inputs: NumPy's, or a :class:`pinion.compute.cuda.DeviceArray`. Of
-        ``closed`` a dict of these: ``qdd``, ``F`` (6,) and ``Lambda_inverse`` (6, 6), with the
-        batch where q has one.
+        tau or qdd, a NumPy array or a :class:`pinion.compute.cuda.DeviceArray` as the inputs. For
+        ``closed`` a dict of ``qdd``, ``F`` (6,) and ``Lambda_inverse`` (6, 6), with a batch axis if
+        q has one.
 
         Raises
         ------
         InputError
-            When a name, a shape or a dtype does not do, or arrays are in different places.
+            If a name, a shape or a dtype is invalid, or arrays are in different places.
         ComputeError
-            When the device has no memory left or failed.
+            If the device has no memory left or failed.
         """
         names = self.source.inputs
         if sorted(arrays) != sorted(names):
+            raise InputError(f"The inputs must be {', '.join(names)}, not {', '.join(arrays)}.")
+        on_device = [name for name in names if is_on_a_device(arrays[name])]
+        if on_device and len(on_device) < len(names):
+            on_host = next(name for name in names if name not in on_device)
             raise InputError(
-                f"The inputs are {', '.join(names)}, not {', '.join(arrays)}: give these."
-            )
-        there = [name for name in names if is_on_a_device(arrays[name])]
-        if there and len(there) < len(names):
-            here = next(name for name in names if name not in there)
-            raise InputError(
-                f"'{there[0]}' is on a device and '{here}' is in the host's memory: give all in "
-                "one place."
+                f"'{on_device[0]}' is on a device, but '{on_host}' is in host memory: give all "
+                "arrays in one place."
             )
         try:
-            return self._on_device(arrays) if there else self._from_host(arrays)
+            return self._on_device(arrays) if on_device else self._from_host(arrays)
         except MemoryError as error:
             self.close()
             raise ComputeError(f"{error} Give fewer robots at once.") from None
         except BaseException:
-            # What is still under way belongs to nobody any more.
+            # Nobody will fetch what is still in flight.
             self.close()
             raise
 
     def sent(self, values: Array) -> DeviceArray:
-        """A copy of an array of the host, (n,) or (B, n), on the device, for later calls.
+        """Copy a host array, (n,) or (B, n), to the device for later calls.
 
         Raises
         ------
         ComputeError
-            When the device has no memory left or failed.
+            If the device has no memory left or failed.
         """
         flat = np.ascontiguousarray(values, self.dtype)
         memory, strides = self._uploaded(flat), contiguous(flat.shape)
         return DeviceArray(self.device.index, memory, flat.shape, strides, self.dtype)
 
     def close(self) -> None:
-        """Give the device's memory back, that of the chains aside."""
+        """Free the device's memory, except that of the chains."""
         if self._room is not None:
             self._room.close()
         self._room = None
 
     def _steps(self, robots: int) -> list[tuple[KernelSource, Any]]:
-        """The kernels for so many robots, loaded."""
+        """Return the loaded kernels for a number of robots."""
         steps = []
         kernels = self.source.kernels_for(robots)
         if not all(map(self._fits, kernels)):
-            kernels = (
-                self.source.kernels
-            )  # a block is slower than a grid, but computes one robot too
+            # A block is slower than a grid, but computes one robot too.
+            kernels = self.source.kernels
         for kernel in kernels:
             if kernel.name not in self._loaded:
                 self._check_grid(kernel)
@@ -275,8 +272,8 @@ class ChainKernel:
         return steps
 
     def _blocks_at_once(self, kernel: KernelSource) -> int:
-        # So many threads take all registers of a multiprocessor. Two grids at once get half each:
-        # blocks of one that wait for their others must not keep out those of the other.
+        # MOST_THREADS threads use all registers of a multiprocessor. Two parallel grids get half
+        # each: waiting blocks of one must not keep out blocks of the other.
         most = self.device.multiprocessors * (MOST_THREADS // kernel.shape.threads)
         return most // 2 if kernel.part in ("STEP_I", "STEP_II") else most
 
@@ -288,9 +285,9 @@ class ChainKernel:
         if not self._fits(kernel):
             shape, most = kernel.shape, self._blocks_at_once(kernel)
             raise InputError(
-                f"{self.device.name} runs {most} blocks at once, and a chain of {self.source.n} "
-                f"links takes {shape.blocks_a_robot}: give {most * shape.threads * shape.links} "
-                "links at most."
+                f"{self.device.name} runs {most} blocks at once, but a chain of {self.source.n} "
+                f"links needs {shape.blocks_a_robot}: give at most "
+                f"{most * shape.threads * shape.links} links."
             )
 
     def _uploaded(self, flat: Array) -> Memory:
@@ -306,36 +303,35 @@ class ChainKernel:
         return memory
 
     def _of_chains(self, numbers_of: Callable[[Chain, Any], Array]) -> tuple[Memory, int]:
-        """Numbers of all chains on the device, and the distance of robots' there."""
+        """Upload the numbers of all chains; return the memory and the distance of chains."""
         numbers = np.concatenate([numbers_of(chain, self.dtype) for chain in self.chains])
-        return self._uploaded(numbers), len(numbers) // len(self.chains) if len(
-            self.chains
-        ) > 1 else 0
+        step = len(numbers) // len(self.chains) if len(self.chains) > 1 else 0
+        return self._uploaded(numbers), step
 
     def _from_host(self, arrays: Mapping[str, Any]) -> Any:
         n, shapes = self.source.n, self.source.shapes
-        given = {name: np.asarray(arrays[name]) for name in self.source.inputs}
-        batch = given["q"].shape[:-1]
-        for name, x in given.items():
+        inputs = {name: np.asarray(arrays[name]) for name in self.source.inputs}
+        batch = inputs["q"].shape[:-1]
+        for name, x in inputs.items():
             (width,) = shapes[name]
             if x.ndim not in (1, 2) or x.shape != (*batch, width) or x.dtype.kind not in "fiu":
                 raise InputError(
-                    f"'{name}' has shape {x.shape} of {x.dtype}: give numbers, ({width},) for one "
-                    f"robot or (B, {width}) for as many as 'q' has."
+                    f"'{name}' has shape {x.shape} and dtype {x.dtype}: give numbers, ({width},) "
+                    f"for one robot or (B, {width}) for a batch as large as that of 'q'."
                 )
         robots = self._robots(prod(batch))
         if not robots:
             return self._given({x: np.zeros((*batch, *shapes[x])) for x in self.source.results})
         room = self._room_for(robots)
         stream = room.stream
-        for name, x in given.items():
+        for name, x in inputs.items():
             sent = room.pinned[name][: x.size].reshape(x.shape)
             sent[...] = x
             stream.upload(room.memory[name], sent)
         places = {name: memory.address for name, memory in room.memory.items()}
         for steps in self._groups(robots):
             if self.source.method == "hybrid" and "factors" in steps[0][0].arrays:
-                # The bias is being computed meanwhile.
+                # Meanwhile the device computes the bias.
                 values = self._factors(room.pinned["q"][: robots * n].reshape(robots, n))
                 factors = room.pinned["factors"][: values.size]
                 factors[...] = values.ravel()
@@ -351,15 +347,15 @@ class ChainKernel:
         return self._given({name: x.copy() for name, x in fetched.items()})
 
     def _given(self, results: Mapping[str, Any]) -> Any:
-        """The only result, or all by name."""
+        """Return the only result, or all by name."""
         return dict(results) if len(results) > 1 else next(iter(results.values()))
 
     def _on_device(self, arrays: Mapping[str, Any]) -> Any:
         n = self.source.n
         if self.source.method == "hybrid":
             raise InputError(
-                "The processor computes a part of 'hybrid': give arrays of the host, or choose "
-                "the method 'abia'."
+                "The processor computes a part of 'hybrid': give host arrays, or choose the method "
+                "'abia'."
             )
         places: dict[str, int] = {}
         first: tuple[tuple[int, ...], tuple[int, ...]] | None = None
@@ -367,31 +363,31 @@ class ChainKernel:
             shape, strides, address, dtype, device = described(name, arrays[name])
             if device is not None and device != self.device.index:
                 raise InputError(
-                    f"'{name}' is on the device {device}, and the kernel on {self.device.index}: "
+                    f"'{name}' is on device {device}, but the kernel on {self.device.index}: "
                     "copy it there."
                 )
-            # Of an axis of one element the stride says nothing, and libraries choose any.
+            # The stride of an axis with one element is arbitrary.
             strides = tuple(
-                own if size > 1 else rows
-                for size, own, rows in zip(shape, strides, contiguous(shape), strict=True)
+                stride if size > 1 else rows
+                for size, stride, rows in zip(shape, strides, contiguous(shape), strict=True)
             )
             first = first or (shape, strides)
             (width,) = self.source.shapes[name]
             if len(shape) not in (1, 2) or shape[-1] != width or dtype != self.dtype:
                 raise InputError(
-                    f"'{name}' has shape {shape} of {dtype}: give ({width},) or (B, {width}) of "
-                    f"{self.dtype}."
+                    f"'{name}' has shape {shape} and dtype {dtype}: give ({width},) or "
+                    f"(B, {width}) of {self.dtype}."
                 )
             if name in HELD:
-                wanted = (*first[0][:-1], width)
-                if (shape, strides) != (wanted, contiguous(wanted)):
+                expected = (*first[0][:-1], width)
+                if (shape, strides) != (expected, contiguous(expected)):
                     raise InputError(
-                        f"'{name}' has shape {shape} and strides {strides}: give {wanted}, as many "
-                        "as 'q' has, in rows."
+                        f"'{name}' has shape {shape} and strides {strides}: give {expected} in "
+                        "rows, with the batch of 'q'."
                     )
             elif (shape, strides) != first:
                 raise InputError(
-                    f"'{name}' has shape {shape} and strides {strides}, and 'q' has {first[0]} and "
+                    f"'{name}' has shape {shape} and strides {strides}, but 'q' has {first[0]} and "
                     f"{first[1]}: give all in one layout."
                 )
             places[name] = address
@@ -404,24 +400,24 @@ class ChainKernel:
             raise InputError(
                 f"'q' has strides {strides}: give arrays in rows, {rows}, or in columns, {columns}."
             )
-        made = {}
+        outputs = {}
         for name in self.source.results:
-            own = (*shape[:-1], *self.source.shapes[name])
-            memory = self.device.allocate(max(1, prod(own) * self.dtype.itemsize))
+            result_shape = (*shape[:-1], *self.source.shapes[name])
+            memory = self.device.allocate(max(1, prod(result_shape) * self.dtype.itemsize))
             places[name] = memory.address
-            apart = contiguous(own) if name in HELD else strides
-            made[name] = DeviceArray(self.device.index, memory, own, apart, self.dtype)
+            apart = contiguous(result_shape) if name in HELD else strides
+            outputs[name] = DeviceArray(self.device.index, memory, result_shape, apart, self.dtype)
         if robots:
             room = self._room_for(robots)
             places |= {name: room.memory[name].address for name in self.source.between}
-            self.device.wait()  # whoever makes the inputs may not be done
+            self.device.wait()  # the inputs may still be in computation
             for group in self._groups(robots):
                 self._queue(room, group, robots, places, steps)
             room.stream.wait()
-        return self._given(made)
+        return self._given(outputs)
 
     def _groups(self, robots: int) -> list[list[tuple[KernelSource, Any]]]:
-        """The kernels in their order; those of a group have one work memory."""
+        """Return the kernels in order; those of a group share work memory."""
         steps = self._steps(robots)
         return [steps] if steps[0][0].constrained else [[step] for step in steps]
 
@@ -433,7 +429,7 @@ class ChainKernel:
         places: Mapping[str, int],
         strides: tuple[int, int],
     ) -> None:
-        """Queue kernels for all robots; grids compute one after the other."""
+        """Queue kernels for all robots; grids compute them in sequence."""
         source, size = self.source, self.dtype.itemsize
         at_once = min(kernel.at_once(robots) for kernel, _ in steps)
         apart = {name: prod(shape) for name, shape in HELD.items()} | dict(source.between)
@@ -441,7 +437,7 @@ class ChainKernel:
         if self._tips is not None:
             places = {**places, "tip": self._tips.address}
         for first in range(0, robots, at_once):
-            if len(steps) > 1:  # not before the inputs are there, nor before the last robot is done
+            if len(steps) > 1:  # after the upload of the inputs and the previous robot
                 room.side.after(room.stream)
             for kernel, loaded in steps:
                 if kernel.part == "AFTER":
@@ -455,7 +451,7 @@ class ChainKernel:
                 if kernel.constrained:
                     distance = self._constraint_step
                     chain += [self._constraints.address + first * distance * size, distance]
-                    # Numbers of threads that compute a robot each are next to each other.
+                    # With a thread per robot, numbers of neighbouring threads are adjacent.
                     words = source.n * kernel.workspace
                     interleaved = kernel.shape.scope == "Thread"
                     work = [room.scratch.address + kernel.own_bytes(self.dtype)]
@@ -470,7 +466,8 @@ class ChainKernel:
     def _robots(self, robots: int) -> int:
         if len(self.chains) > 1 and robots != len(self.chains):
             raise InputError(
-                f"There are {len(self.chains)} chains and arrays for {robots} robots: give as many."
+                f"There are {len(self.chains)} chains, but arrays for {robots} robots: the numbers "
+                "must be equal."
             )
         return robots
 
@@ -483,8 +480,8 @@ class ChainKernel:
     def _own_factors(self, q: Array) -> Array:
         if len(self.chains) == 1:
             return joint_factors(self.chains[0], q)
-        found = [joint_factors(chain, q[k : k + 1]) for k, chain in enumerate(self.chains)]
-        return np.concatenate(found)
+        factors = [joint_factors(chain, q[k : k + 1]) for k, chain in enumerate(self.chains)]
+        return np.concatenate(factors)
 
     def __repr__(self) -> str:
         source = self.source
@@ -495,13 +492,13 @@ class ChainKernel:
 
 
 class _Room:
-    """Memory for so many robots: arrays on the device, pinned ones of the host, and streams."""
+    """Arrays on the device, pinned host arrays and streams for a number of robots."""
 
     def __init__(self, device: Device, source: ChainSource, robots: int) -> None:
         dtype = np.dtype(source.dtype)
         sizes = {name: robots * prod(shape) for name, shape in source.shapes.items()}
         sizes |= {name: robots * count for name, count in source.between.items()}
-        # Later calls may have fewer robots: one, whose kernels may be others.
+        # A later call may have a single robot, whose kernels may differ.
         kernels = (*source.kernels, *source.alone)
         scratch = max(k.scratch_bytes(robots, source.n, dtype) for k in kernels)
         self.robots = robots
@@ -523,7 +520,7 @@ class _Room:
         self.stream.wait()
 
     def close(self) -> None:
-        """Give the device's memory back, when nothing uses it any more."""
+        """Free the device's memory after the queued work."""
         for stream in (self.stream, self.side):
             with contextlib.suppress(ComputeError):
                 stream.wait()

@@ -1,22 +1,23 @@
-"""The constraint force algorithm's kernels: what they read of a chain, their text and their launch.
+"""The constraint force algorithm's kernels: their numbers of a chain, texts and launches.
 
-``kernels/tridiagonal.cuh`` solves the block tridiagonal system, ``kernels/cfa.cuh`` makes the chain
-of it, ``kernels/closed.cuh`` adds a contact at the tip. They take joints of one velocity and chains
-without side branches, which :func:`.device_chain.canonical` sees to.
+``kernels/tridiagonal.cuh`` solves the block tridiagonal system, ``kernels/cfa.cuh`` computes the
+chain with it, ``kernels/closed.cuh`` adds a contact at the tip. They need joints of one velocity
+and chains without side branches, which :func:`.device_chain.canonical` checks.
 
 ========= ============================== ==================================================
-solver    levels                         numbers of device memory a link
+solver    levels                         numbers in device memory per link
 ========= ============================== ==================================================
 oee       ``ceil(log2 n)`` and a solve   ``140 + 50 ceil(log2 n)``: 590 at 512
 oer       ``2 floor(log2 n)``, a solve   130
 ldl       ``2 n - 1``, by one thread     130
 ========= ============================== ==================================================
 
-One robot takes ``oee``, whose levels are fewest. Many are limited by memory and work rather than by
-levels: ``oer`` with a block a robot, or ``ldl`` with a thread a robot where there are thousands.
+For one robot use ``oee``, which has the fewest levels. Many robots are limited by memory and work
+rather than by levels: use ``oer`` with a block per robot, or ``ldl`` with a thread per robot for
+thousands.
 
-.. note:: None of it has been run on a GPU yet: kernels are compiled for GPUs and run on a processor
-   in the tests.
+.. note:: This has not run on a GPU yet: the tests compile the kernels for GPUs and run them on a
+   processor.
 """
 
 from __future__ import annotations
@@ -38,23 +39,23 @@ SOLVERS = {"oee": "Elimination", "oer": "Reduction", "ldl": "Sweep"}
 """Structs of ``tridiagonal.cuh``."""
 
 CONSTRAINT_NUMBERS = 41
-"""Of ``cfa.cuh``: J (21), W (3), T (2), W^T J W (15)."""
+"""Numbers per link in ``cfa.cuh``: J (21), W (3), T (2), W^T J W (15)."""
 
 BLOCK_THREADS = 256
-"""The most of a block: a thread takes up to 255 registers of 65,536."""
+"""Largest number of threads per block: a thread uses up to 255 of 65,536 registers."""
 
 PARTS = ("ALL", "STEP_I", "STEP_II", "AFTER")
-"""Of ``closed.cuh``: one kernel, or three for two streams."""
+"""Parts of ``closed.cuh``: one kernel, or three for two streams."""
 
 GRID_THREADS = 64
-"""Of a block where several compute a robot: its links are to be on many multiprocessors, whose
-units for double precision are what a level waits for."""
+"""Threads per block if several blocks compute a robot: this distributes its links over many
+multiprocessors, whose double-precision units limit the time of a level."""
 
 SINGLE_BLOCK = 128
-"""The most links for which one block computes the only robot."""
+"""Largest number of links for which one block computes a single robot."""
 
 _SINGULAR = 64
-"""A pivot of so many rounding errors of its diagonal element is a zero."""
+"""A pivot smaller than this many rounding errors of its diagonal element counts as zero."""
 
 _SCAN_WORDS = (24, 18)  # of an inverse dynamics
 _PLACE, _COUPLING = 55, 50  # place_words(0) and COUPLING of tridiagonal.cuh
@@ -75,18 +76,17 @@ _PARAMETERS = (
 
 
 def cfa_shape(n: int, robots: int, solver: str) -> Shape:
-    """Which threads compute a robot.
+    """Choose the threads per robot.
 
     Returns
     -------
-    One thread for ``ldl``, where `blocks` is for as many robots as threads; else one warp up to 32
-    links, one block up to 128, or to 1,024 where there are several robots, and beyond that a
-    cooperative grid, which computes one robot.
+    One thread for ``ldl``; otherwise one warp up to 32 links, one block up to 128, or up to 1,024
+    for several robots, and beyond that a cooperative grid, which computes one robot.
 
     Raises
     ------
     ComputeError
-        When several robots have more than 1,024 links each.
+        If several robots have more than 1,024 links each.
     """
     check_choice("solver", solver, tuple(SOLVERS))
     if solver == "ldl":
@@ -98,18 +98,18 @@ def cfa_shape(n: int, robots: int, solver: str) -> Shape:
         return Shape("Block", links, -(-n // (links * WARP)) * WARP, 1)
     if robots > 1:
         raise ComputeError(
-            f"{robots} robots of {n} links: a grid computes one robot, so launch them one after "
-            f"the other, or give chains of at most {BLOCK_LINKS} links."
+            f"There are {robots} robots of {n} links, but a grid computes one robot: launch them "
+            f"one by one, or give chains of at most {BLOCK_LINKS} links."
         )
     return Shape("Grid", 1, GRID_THREADS, -(-n // GRID_THREADS))
 
 
 @dataclass(frozen=True, kw_only=True)
 class CfaKernel:
-    """A kernel, and how it is launched for a number of robots.
+    """A kernel and its launch for a number of robots.
 
     Its parameters have eight bytes each: robots, links, address of the chains' numbers and the
-    distance of robots' chains (:func:`.device_chain.packed`), the same of `constraint_numbers`,
+    distance of robots' chains (:func:`.device_chain.packed`), the same for `constraint_numbers`,
     distances of robots and of links in the arrays, addresses of scratch and work memory,
     `work_step`, `row_step`, addresses of `arrays`.
 
@@ -119,11 +119,11 @@ class CfaKernel:
     arrays : names of the arrays, inputs first; q, qd, tau and qdd are (robots, n), G_C and F
         (robots, 6), Lambda_inverse (robots, 36), tip (12,): see ``closed.cuh``.
     shape : threads and links.
-    blocks : of the launch; cooperative where the scope is ``Grid``.
-    elements : words of the scans' elements, one after the other.
-    shared_bytes, scratch_bytes, work_bytes : of a block's shared memory, and of device memory. A
-        grid's first 16 bytes of scratch memory are zero before its first launch.
-    work_step, row_step : distances in work memory, of robots and of rows, in numbers.
+    blocks : of the launch; cooperative in the scope ``Grid``.
+    elements : words of the elements of successive scans.
+    shared_bytes, scratch_bytes, work_bytes : shared memory per block, and device memory. A grid's
+        first 16 bytes of scratch memory must be zero before its first launch.
+    work_step, row_step : distances of robots and of rows in work memory, in numbers.
     """
 
     name: str
@@ -152,16 +152,16 @@ def cfa_kernel(
 
     Parameters
     ----------
-    n, robots : links of a chain, and how many chains.
+    n, robots : links of a chain, and number of chains.
     dtype : ``float64``; in ``float32`` the algorithm is useless from some twenty links on.
     solver : ``oee``, ``oer`` or ``ldl``.
-    refine : as of :func:`pinion.chains.cfa.cfa`.
-    shape : other threads than `cfa_shape` chooses.
+    refine : as for :func:`pinion.chains.cfa.cfa`.
+    shape : threads, by default those of `cfa_shape`.
 
     Raises
     ------
     ComputeError
-        When there is no such kernel.
+        If there is no such kernel.
     """
     return _kernel(n, robots, dtype, solver, refine, shape, None, "ALL")
 
@@ -179,28 +179,33 @@ def closed_kernel(
 ) -> CfaKernel:
     """Return the kernel of forward dynamics with the tip held in all six directions.
 
-    Arguments and errors as for `cfa_kernel`; damping as of
+    Arguments and errors as for `cfa_kernel`; damping as for
     :func:`pinion.chains.closed.closed_chain`.
 
     Parameters
     ----------
-    part : one of `PARTS`. Steps I and II may run at once, the rest after both; all three have one
-        work memory. A grid's steps need scratch memory of their own, the rest that of step II.
+    part : one of `PARTS`. Steps I and II may run in parallel, the rest after both; all three share
+        work memory. A grid's steps need separate scratch memory; the rest uses that of step II.
     """
     check_choice("part", part, PARTS)
     if part != "ALL" and solver != "oee":
         raise ComputeError(f"The solver '{solver}' has no kernels for two streams: choose 'oee'.")
     if not 0.0 <= damping < np.inf:
-        raise ComputeError(f"The damping is {damping}: give 0 or more.")
+        raise ComputeError(f"The damping must be 0 or more and finite, not {damping}.")
     return _kernel(n, robots, dtype, solver, refine, shape, damping, part)
 
 
 def words_a_link(n: int, solver: str, *, contact: bool = False, part: str = "ALL") -> int:
-    """Numbers of work memory a link."""
+    """Return the numbers per link in work memory."""
     place = _PLACE + 5 * (7 if contact else 1)
     levels = (n - 1).bit_length()
-    own = 2 * place + levels * _COUPLING if solver == "oee" else place + _COUPLING
-    return _LINK_ROWS + own + (_TIP_ROWS if contact else 0) + (_STEP_ROWS if part != "ALL" else 0)
+    solver_words = 2 * place + levels * _COUPLING if solver == "oee" else place + _COUPLING
+    return (
+        _LINK_ROWS
+        + solver_words
+        + (_TIP_ROWS if contact else 0)
+        + (_STEP_ROWS if part != "ALL" else 0)
+    )
 
 
 def _kernel(
@@ -217,19 +222,19 @@ def _kernel(
         raise ComputeError(f"Kernels have no dtype '{dtype}': choose one of {', '.join(SCALARS)}.")
     if n < 1 or robots < 1 or refine < 0:
         raise ComputeError(
-            f"{robots} chains of {n} links with {refine} refinements: give one at least, and 0 "
-            "refinements or more."
+            f"A kernel needs at least one chain, one link and 0 refinements, not {robots}, {n} and "
+            f"{refine}."
         )
     T, contact = SCALARS[dtype], damping is not None
-    chosen = cfa_shape(n, robots, solver) if shape is None else shape
+    kernel_shape = cfa_shape(n, robots, solver) if shape is None else shape
     inputs = ("q", "qd", "tau", "tip", "G_C") if contact else ("q", "qd", "tau")
     results = ("qdd", "F", "Lambda_inverse") if contact else ("qdd",)
     arrays = [f"const {T} *{x}" for x in inputs] + [f"{T} *{x}" for x in results]
     kind = "closed" if contact else "cfa"
-    own = "" if part == "ALL" else f", Part::{part}"
+    part_argument = "" if part == "ALL" else f", Part::{part}"
     settings = f"{refine}, {T}({damping!r})" if contact else f"{refine}"
     whole = kind if part == "ALL" else f"{kind}_{part.lower()}"
-    name = f"{whole}_{solver}_{chosen.scope.lower()}_{chosen.links}_{refine}_{dtype}"
+    name = f"{whole}_{solver}_{kernel_shape.scope.lower()}_{kernel_shape.links}_{refine}_{dtype}"
     text = (
         f'#include "../../chains/kernels/sources/{kind}.cuh"\n'
         f'extern "C" __global__ void {name}({_PARAMETERS.format(T=T)}, {", ".join(arrays)}) {{\n'
@@ -238,13 +243,14 @@ def _kernel(
         f"  static_assert(sizeof(Moving<{T}>::Element) == {_SCAN_WORDS[0]} * sizeof({T}) &&\n"
         f'      sizeof(Carried<{T}>::Element) == {_SCAN_WORDS[1]} * sizeof({T}), "scans");\n'
         f"  extern __shared__ {T} shared[];\n"
-        f"  {kind}_kernel<{T}, {chosen.links}, {SOLVERS[solver]}, {chosen.scope}{own}>(\n"
+        f"  {kind}_kernel<{T}, {kernel_shape.links}, {SOLVERS[solver]}, "
+        f"{kernel_shape.scope}{part_argument}>(\n"
         "      shared, scratch, Work{work, work_step, row_step}, robots, n, numbers, chain_step,\n"
         f"      constraints, constraint_step, robot_step, step, {settings}, "
         f"{', '.join([*inputs, *results])});\n"
         "}\n"
     )
-    alone = chosen.scope == "Thread"
+    alone = kernel_shape.scope == "Thread"
     words = words_a_link(n, solver, contact=contact, part=part) * n
     scans = _SCAN_WORDS * (refine + 1)
     if contact:
@@ -254,11 +260,11 @@ def _kernel(
         name=name,
         text=text,
         arrays=(*inputs, *results),
-        shape=chosen,
-        blocks=-(-robots // chosen.threads) if alone else chosen.blocks(robots),
+        shape=kernel_shape,
+        blocks=-(-robots // kernel_shape.threads) if alone else kernel_shape.blocks(robots),
         elements=scans,
-        shared_bytes=0 if alone else chosen.shared_bytes(max(_SCAN_WORDS), dtype),
-        scratch_bytes=chosen.scratch_bytes(scans, dtype),
+        shared_bytes=0 if alone else kernel_shape.shared_bytes(max(_SCAN_WORDS), dtype),
+        scratch_bytes=kernel_shape.scratch_bytes(scans, dtype),
         work_bytes=words * robots * size,
         work_step=1 if alone else words,
         row_step=robots if alone else 1,
@@ -266,12 +272,12 @@ def _kernel(
 
 
 def constraint_numbers(chain: Chain, dtype: DTypeLike) -> Array:
-    """Return the numbers of a canonical chain as ``kernels/cfa.cuh`` has them, (41 n,).
+    """Return the numbers of a canonical chain in the layout of ``kernels/cfa.cuh``, (41 n,).
 
     Raises
     ------
     ComputeError
-        When a link's inertia has no inverse in `dtype`.
+        If a link's inertia is not invertible in `dtype`.
     """
     n = chain.n
     inertia = chain.I

@@ -1,16 +1,16 @@
-"""A chain and its states as kernels read them, and how many threads compute a robot.
+"""Memory layout of a chain and its states for kernels, and the number of threads per robot.
 
-The kernels of ``kernels/`` take chains as data. What they share, in the order in which to read it:
+The kernels of ``kernels/`` take chains as data. Their common parts, in reading order:
 
-- ``kernels/chain.cuh``: where the numbers of a chain and of its states lie, and a link's transform.
-- ``kernels/scan.cuh``: scans by a warp (`Warp`), a block (`Block`), all blocks (`Grid`), each with
-  the one method ``exclusive<Op, BACKWARD>(element)``: a kernel is written once for all three.
+- ``kernels/chain.cuh``: layout of the numbers of a chain and its states, and a link's transform.
+- ``kernels/scan.cuh``: scans by a warp (`Warp`), a block (`Block`) or all blocks (`Grid`), each
+  with the method ``exclusive<Op, BACKWARD>(element)``: a kernel is written once for all three.
 - here: `canonical` turns a chain's frames so that every joint is [0 0 turn 0 0 shift], `packed`
   lays it out, `shape_of` chooses the scope by the number of links.
 
-A kernel's header is a template over the scalar, the links of a thread and the scope; its text for
-NVRTC is a few lines (``cuda.py``). In the tests the same text runs on a processor, whose device
-(``tests/support/cuda_device.py``) takes the place of a GPU.
+A kernel's header is a template over the scalar, the links per thread and the scope; its text for
+NVRTC is a few lines (``chain_source.py``). In the tests the same text runs on a processor, whose
+device (``tests/support/cuda_device.py``) replaces a GPU.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ Array = NDArray[Any]
 
 WARP = 32
 LINK_NUMBERS = 24
-"""Of ``chain.cuh``: E (9), r (3), inertia (10), turn, shift."""
+"""Numbers per link in ``chain.cuh``: E (9), r (3), inertia (10), turn, shift."""
 
 WARPS_A_BLOCK = 4
-"""Robots of a block where a warp computes one."""
+"""Robots per block if each warp computes one."""
 
 LINKS_A_THREAD = 4
-"""Where a block or a grid computes a robot: what a thread does one after the other is cheaper than
-a level of the scan, as long as some warps remain."""
+"""Links per thread if a block or a grid computes a robot: sequential work of a thread is cheaper
+than a level of the scan, as long as some warps remain."""
 
 BLOCK_LINKS = 1024
-"""The longest chain of one block; longer ones take several, in a cooperative launch."""
+"""Longest chain for one block; longer ones need several, in a cooperative launch."""
 
 SCALARS = {"float32": "float", "float64": "double"}
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Which threads compute a robot.
+    """Threads that compute a robot.
 
     Members
     -------
-    scope : ``Warp``, ``Block`` or ``Grid``, a struct of ``scan.cuh``; ``Thread`` where one thread
+    scope : ``Warp``, ``Block`` or ``Grid``, a struct of ``scan.cuh``; ``Thread`` if one thread
         computes a robot.
-    links : of a thread.
-    threads : of a block.
-    blocks_a_robot : 0 where a block computes several robots.
+    links : links per thread.
+    threads : threads per block.
+    blocks_a_robot : blocks per robot; 0 if a block computes several robots.
     """
 
     scope: str
@@ -66,7 +66,7 @@ class Shape:
     blocks_a_robot: int
 
     def blocks(self, robots: int) -> int:
-        """Blocks of the launch; a `Grid` computes one robot."""
+        """Return the number of blocks of the launch; a `Grid` computes one robot."""
         if self.scope == "Grid":
             return self.blocks_a_robot
         if self.scope == "Block":
@@ -74,15 +74,15 @@ class Shape:
         return -(-robots // (self.threads // (WARP if self.scope == "Warp" else 1)))
 
     def shared_bytes(self, words: int, dtype: DTypeLike) -> int:
-        """Bytes of shared memory for scans of elements of so many words."""
+        """Return the bytes of shared memory for scans of elements of `words`."""
         if self.scope == "Warp":
             return 0
         return words * (self.threads // WARP) * np.dtype(dtype).itemsize
 
     def scratch_bytes(self, words: Sequence[int], dtype: DTypeLike) -> int:
-        """Bytes of device memory for scans of elements of so many words, one after the other.
+        """Return the bytes of device memory for successive scans of elements of `words`.
 
-        The first 16 are to be zero before the first launch.
+        The first 16 must be zero before the first launch.
         """
         if self.scope != "Grid":
             return 0
@@ -90,7 +90,7 @@ class Shape:
 
 
 def shape_of(n: int) -> Shape:
-    """One warp up to 32 links, one block up to 1,024, a cooperative grid beyond."""
+    """Return one warp up to 32 links, one block up to 1,024, and a cooperative grid beyond."""
     if n <= WARP:
         return Shape("Warp", 1, WARPS_A_BLOCK * WARP, 0)
     if n <= BLOCK_LINKS:
@@ -101,44 +101,45 @@ def shape_of(n: int) -> Shape:
 
 
 def canonical(chain: Chain) -> Chain:
-    """The same chain with every joint about and along its body's z axis.
+    """Return the chain with every joint about and along its body's z axis.
 
-    Bodies' frames are moved, to the joint's axis and along it, joint coordinates and efforts are
-    not (:func:`.frames.screw_axes`). Where x points is left to the shortest turn: kernels keep
-    whole rotations, those for processors (:class:`.frames.Frames`) two angles, which fixes x.
+    Bodies' frames are moved to and turned onto the joint's axis; joint coordinates and efforts do
+    not change (:func:`.frames.screw_axes`). The x axis follows from the shortest turn: these
+    kernels store whole rotations, whereas those for processors (:class:`.frames.Frames`) store two
+    angles, which determines x.
 
     Returns
     -------
-    A chain of links alone, in their order, S = [0 0 turn 0 0 shift]: the frames of everything that
-    a kernel gives and takes per link.
+    A chain of links in order, with S = [0 0 turn 0 0 shift], in the frames of all per-link data of
+    kernels.
 
     Raises
     ------
     ComputeError
-        When a body is in a side branch, or a joint has not one velocity, or armature.
+        If there are side branches, or a joint does not have one velocity, or has armature.
     """
     if chain.has_armature:
         raise ComputeError(
-            f"The chain '{chain.name}' has armature, which the kernels of a device do not know: "
-            "compute it by pinion.chains, or set it to 0."
+            f"The chain '{chain.name}' has armature, which kernels for GPUs do not support: use "
+            "pinion.chains, or set it to 0."
         )
     if chain.bodies != chain.n:
         raise ComputeError(
-            f"The chain '{chain.name}' has {chain.bodies - chain.n} bodies in side branches: the "
-            "kernels take chains without them."
+            f"The chain '{chain.name}' has {chain.bodies - chain.n} bodies in side branches, which "
+            "kernels for GPUs do not support."
         )
     others = np.flatnonzero((chain.dof != 1) | [kind is not None for kind in chain.kinds])
     if len(others):
         raise ComputeError(
             f"Joint {others[0]} of the chain '{chain.name}' has {chain.dof[others[0]]} velocities: "
-            "the kernels take joints of one velocity."
+            "kernels for GPUs support only joints with one velocity."
         )
     axis, origin = screw_axes(chain.S[:, :, 0])
     turn = np.linalg.norm(chain.S[:, :3, 0], axis=1)
     shift = np.sum(axis * chain.S[:, 3:, 0], axis=1)
     Q = _onto_z(axis)
-    before = np.concatenate([np.eye(3)[None], Q[:-1]])
-    E = Q @ chain.E @ np.swapaxes(before, 1, 2)
+    Q_parent = np.concatenate([np.eye(3)[None], Q[:-1]])
+    E = Q @ chain.E @ np.swapaxes(Q_parent, 1, 2)
     moved = chain.r + np.einsum("iba,ib->ia", chain.E, origin)
     moved[1:] -= origin[:-1]
     S = np.zeros_like(chain.S)
@@ -149,7 +150,7 @@ def canonical(chain: Chain) -> Chain:
     return replace(
         chain,
         E=E,
-        r=np.einsum("iab,ib->ia", before, moved),
+        r=np.einsum("iab,ib->ia", Q_parent, moved),
         I=np.swapaxes(to_old, 1, 2) @ chain.I @ to_old,
         S=S,
     )
@@ -158,12 +159,13 @@ def canonical(chain: Chain) -> Chain:
 def canonical_tip(chain: Chain, E: Array, r: Array) -> Array:
     """Return a frame at the tip as kernels read it: E, row by row, and r (12,).
 
-    They are from the coordinates of the canonical chain's last link.
+    Both refer to the coordinates of the canonical chain's last link.
 
     Parameters
     ----------
     chain : before `canonical`.
-    E, r : (3, 3) from the last link's coordinates to the frame's, and (3,) its origin there [m].
+    E, r : (3, 3) from the last link's coordinates to the frame's, and (3,) the frame's origin in
+        the last link's coordinates [m].
     """
     axis, origin = screw_axes(chain.S[chain.main[-1:], :, 0])
     Q = _onto_z(axis)[0]
@@ -171,19 +173,19 @@ def canonical_tip(chain: Chain, E: Array, r: Array) -> Array:
 
 
 def packed(chain: Chain, dtype: DTypeLike) -> Array:
-    """Return the numbers of a canonical chain as ``kernels/chain.cuh`` has them, (24 n + 3,).
+    """Return the numbers of a canonical chain in the layout of ``kernels/chain.cuh``, (24 n + 3,).
 
     Raises
     ------
     ComputeError
-        When an inertia is not that of a rigid body.
+        If an inertia is not that of a rigid body.
     """
     n, inertia = chain.n, chain.I
     mass, h, others = rigid_parts(inertia)
     if len(others):
         raise ComputeError(
             f"The inertia of link {others[0]} of the chain '{chain.name}' is not that "
-            "of a rigid body: the kernels take a mass, a first moment and a rotational inertia."
+            "of a rigid body: kernels use mass, first moment and rotational inertia."
         )
     numbers = np.concatenate(
         [
@@ -200,8 +202,8 @@ def packed(chain: Chain, dtype: DTypeLike) -> Array:
 
 
 def _onto_z(axis: Array) -> Array:
-    """Rotations (n, 3, 3) that turn unit vectors (n, 3) onto z by the shorter way."""
-    # Axes that point down are turned about x by half a turn first: 1 + z is never small.
+    """Return rotations (n, 3, 3) that turn unit vectors (n, 3) onto z by the shorter way."""
+    # Downward axes are first flipped by half a turn about x, so that 1 + z is never small.
     down = axis[:, 2] < 0
     flip = np.where(down[:, None], [1.0, -1.0, -1.0], 1.0)
     a = flip * axis

@@ -1,7 +1,7 @@
-"""The papers' experiments on long chains and many robots, as times on this machine.
+"""Times on this machine for the papers' experiments on long chains and many robots.
 
-Sources, and what they claim: :mod:`pinion.bench.scaling.data`. Random chains with turns and shifts
-about axes in any direction, random states, double precision.
+:mod:`pinion.bench.scaling.data` has the sources and their claims. Chains have random revolute and
+prismatic joints, states are random, and numbers have double precision.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LINKS = (10, 20, 50, 100, 200, 500, 1000)
 GROUPS = (1, 10, 100, 1000)
 PEER_GROUPS = (1000, 10_000)
 DENSE = 200
-"""Links of the longest chain whose M the float model makes: n inverse dynamics in one batch."""
+"""Longest chain whose M the float model computes, by n inverse dynamics in one batch."""
 
 INERTIAS = "arm"
 
@@ -88,7 +88,7 @@ class Shape:
     Members
     -------
     experiment : its name.
-    links, robots : of the chain, and how many of them.
+    links, robots : links of the chain, and number of robots.
     """
 
     experiment: str
@@ -97,43 +97,43 @@ class Shape:
 
     @property
     def inverse(self) -> bool:
-        """Whether inverse dynamics is what is computed."""
+        """Whether it computes inverse dynamics."""
         return "_id" in self.experiment
 
 
 def shapes(links: Sequence[int] = LINKS, groups: Sequence[int] = GROUPS) -> list[Shape]:
-    """The points of all experiments."""
-    found = [Shape(name, n, 1) for name in ("links_id", "links_fd") for n in links]
+    """Return the points of all experiments."""
+    points = [Shape(name, n, 1) for name in ("links_id", "links_fd") for n in links]
     for name, n in (
         ("groups_id_10", 10),
         ("groups_id_100", 100),
         ("groups_fd_10", 10),
         ("groups_fd_200", 200),
     ):
-        found += [Shape(name, n, robots) for robots in groups]
-    return found
+        points += [Shape(name, n, robots) for robots in groups]
+    return points
 
 
 def measured(shape: Shape, *, seconds: float, seed: int = 1) -> Iterator[Row]:
-    """Times of everything that this machine's processors compute at one point.
+    """Measure everything that this machine's processors compute at one point.
 
     Parameters
     ----------
-    seconds : for each figure: as many calls as fit, one at least.
+    seconds : time for each figure: as many calls as fit, at least one.
 
     Yields
     ------
-    Rows as :mod:`pinion.bench.scaling.data` takes them.
+    Rows in the form of :mod:`pinion.bench.scaling.data`.
 
     Raises
     ------
     ComputeError
-        When there is no compiler.
+        If there is no compiler.
     """
     chain = random_chain(shape.links, seed, inertias=INERTIAS)
     state = random_state(chain, seed, shape.robots)
-    wanted = [name for name in _MODELS if _inverse(name) == shape.inverse]
-    for name in wanted:
+    methods = [name for name in _MODELS if _inverse(name) == shape.inverse]
+    for name in methods:
         for platform, call in _calls(shape, name, chain, state):
             yield _row(shape, name, platform, call, seconds)
 
@@ -158,12 +158,12 @@ def _inverse(name: str) -> bool:
 class Gpu:
     """The GPU of this machine, for the same experiments.
 
-    None of it has been run on one yet.
+    This has not run on a GPU yet.
 
     Members
     -------
-    name : the device's.
-    left_out : what could not be measured, with the reason.
+    name : name of the device.
+    left_out : reasons for missing measurements, by measurement.
     """
 
     def __init__(self, device: Device) -> None:
@@ -172,41 +172,41 @@ class Gpu:
         self._device = device
 
     def measured(self, shape: Shape, *, seconds: float, seed: int = 1) -> Iterator[Row]:
-        """Times of everything that the GPU computes at one point: arguments as of `measured`.
+        """Measure everything that the GPU computes at one point; arguments as for `measured`.
 
-        From arrays of the host and back, and, but for the hybrid, from arrays on the device. Every
-        call waits for its result.
+        With host arrays, including copies, and, except for the hybrid, with arrays on the device.
+        Every call waits for its result.
         """
         chain = random_chain(shape.links, seed, inertias=INERTIAS)
         state = random_state(chain, seed, shape.robots)
-        given = _arguments(shape, state)
+        arguments = _arguments(shape, state)
         for name, (function, method) in _ON_GPU.items():
             if _inverse(name) != shape.inverse:
                 continue
             try:
                 kernel = cuda.compile(chain, function, method=method, device=self._device)
-                yield _row(shape, name, "gpu_copies", partial(kernel, **given), seconds)
+                yield _row(shape, name, "gpu_copies", partial(kernel, **arguments), seconds)
                 if method != "hybrid":
-                    there = {key: kernel.sent(array) for key, array in given.items()}
-                    yield _row(shape, name, "gpu", partial(kernel, **there), seconds)
+                    device_arguments = {key: kernel.sent(array) for key, array in arguments.items()}
+                    yield _row(shape, name, "gpu", partial(kernel, **device_arguments), seconds)
                 kernel.close()
             except (InputError, ComputeError) as error:
                 self.left_out[f"{name} on the GPU, {shape.robots} x {shape.links}"] = str(error)
 
 
 def _calls(shape: Shape, name: str, chain: Chain, state: RandomState) -> Iterator[tuple[str, Call]]:
-    """The platforms that an algorithm is measured on at one point."""
-    given = _arguments(shape, state)
+    """Yield the platforms and calls of an algorithm at one point."""
+    arguments = _arguments(shape, state)
     if name in _COMPILED:
-        one = compile(chain, _COMPILED[name], threads=1)
-        out = np.empty_like(given["qd"])
-        yield "one", partial(one, out=out, **given)
+        single_thread = compile(chain, _COMPILED[name], threads=1)
+        out = np.empty_like(arguments["qd"])
+        yield "one", partial(single_thread, out=out, **arguments)
         if shape.robots > 1:
-            yield "all", partial(compile(chain, _COMPILED[name]), out=out, **given)
+            yield "all", partial(compile(chain, _COMPILED[name]), out=out, **arguments)
             if name != "cfa_ldl":
-                yield "thread", partial(a_thread_each, one, given, out)
+                yield "thread", partial(a_thread_each, single_thread, arguments, out)
     if shape.experiment.startswith("links") and (name != "jsiia" or shape.links <= DENSE):
-        yield "numpy", partial(_MODELS[name], chain, *given.values())
+        yield "numpy", partial(_MODELS[name], chain, *arguments.values())
 
 
 def _arguments(shape: Shape, state: RandomState) -> dict[str, NDArray[Any]]:
@@ -216,14 +216,14 @@ def _arguments(shape: Shape, state: RandomState) -> dict[str, NDArray[Any]]:
 
 
 def a_thread_each(
-    kernel: ChainKernel, given: Mapping[str, NDArray[Any]], out: NDArray[Any]
+    kernel: ChainKernel, arguments: Mapping[str, NDArray[Any]], out: NDArray[Any]
 ) -> None:
-    """Compute each robot in a thread of its own, as the papers' baseline does."""
+    """Compute each robot in a separate thread, as the papers' baseline does."""
 
-    def one(k: int) -> None:
-        kernel(out=out[k], **{name: array[k] for name, array in given.items()})
+    def compute(k: int) -> None:
+        kernel(out=out[k], **{name: array[k] for name, array in arguments.items()})
 
-    threads = [Thread(target=one, args=(k,)) for k in range(len(out))]
+    threads = [Thread(target=compute, args=(k,)) for k in range(len(out))]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -231,30 +231,30 @@ def a_thread_each(
 
 
 def beside_pinocchio(pinocchio: Any, groups: Sequence[int] = PEER_GROUPS) -> list[Row]:
-    """Times of kernels for chains of 10 links beside Pinocchio's calls, on one core and on all.
+    """Measure kernels for chains of 10 links and Pinocchio's calls, on one core and on all.
 
     Parameters
     ----------
-    pinocchio : the module, which is no requirement of this package.
+    pinocchio : the module, which this package does not require.
 
     Raises
     ------
     ComputeError
-        When there is no compiler.
+        If there is no compiler.
     """
     chain = random_chain(10, 1, inertias=INERTIAS)
-    found: list[Row] = []
+    rows: list[Row] = []
     for robots in groups:
-        found += chain_times(chain, pinocchio=pinocchio, threads=(1, 0), robots=robots)
-    return found
+        rows += chain_times(chain, pinocchio=pinocchio, threads=(1, 0), robots=robots)
+    return rows
 
 
 def mean_ms(call: Call, seconds: float) -> tuple[float, int]:
-    """Milliseconds of a call in the mean, and of how many; the first is not counted if others are.
+    """Return the mean milliseconds of a call, without the first one if possible, and their number.
 
     Parameters
     ----------
-    seconds : all of them together; one call at least.
+    seconds : time for all calls, of which there is at least one.
     """
     begin = time.perf_counter()
     call()

@@ -1,14 +1,14 @@
-"""A chain as the kernels take it: joints of one velocity in canonical frames, as records.
+"""A chain as records for kernels: joints of one velocity in canonical frames.
 
 Any joint of one velocity is a turn about an axis, a shift along it, or both at a fixed ratio (a
-screw). Each body's frame is moved so that this axis is its z, and turned about z so that x is
-perpendicular to the next joint's axis too. Then a turn about the parent's x, one about the own z
-and a shift are all that stands between two frames. Efforts and accelerations of the joints do not
-depend on the frames of the bodies. It is computed in the widest float type, so that rounding to
-the kernel's type is the only error that counts.
+screw). Each body's frame is moved so that this axis is its z, and turned about z so that x is also
+perpendicular to the next joint's axis. Two frames then differ only by a turn about the parent's x,
+a turn about the body's z and a shift. Efforts and accelerations of the joints do not depend on the
+frames of the bodies. Everything is computed in the widest float type, so that rounding to the
+kernel's type is the only significant error.
 
-Kernels for GPUs keep each link's whole rotation and need no such x; :func:`.device_chain.canonical`
-makes their frames, in the chain's own type and as a chain.
+Kernels for GPUs store each link's whole rotation and need no such x; their frames come from
+:func:`.device_chain.canonical`, in the chain's own type and as a chain.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from pinion.dynamics.general.spatial import blocks, skew, times, transposed
 from pinion.native.errors import ComputeError
 
 TURN, SHIFT, SCREW = 0, 1, 2
-"""What a joint does, as ``kernels/chain.hpp`` numbers it."""
+"""Kinds of joints, as numbered in ``kernels/chain.hpp``."""
 
 _WIDE = np.longdouble
 
 _RIGID = 1e-9
-"""Of an inertia's largest element: how far it may be from that of a rigid body."""
+"""Tolerance for rigid bodies, relative to an inertia's largest element."""
 
 
 def body_type(dtype: str) -> np.dtype[np.void]:
-    """The record of a body, ``Body`` in ``kernels/chain.hpp``."""
+    """Return the record type of a body, ``Body`` in ``kernels/chain.hpp``."""
     return np.dtype(
         [
             *((name, np.int32) for name in ("parent", "kind", "kept", "branch")),
@@ -48,7 +48,7 @@ def body_type(dtype: str) -> np.dtype[np.void]:
 
 
 def compliance_type(dtype: str) -> np.dtype[np.void]:
-    """The record of what forces do to bodies, ``Compliance`` in ``kernels/chain.hpp``."""
+    """Return the record type of compliances, ``Compliance`` in ``kernels/chain.hpp``."""
     return np.dtype(
         [
             *((name, dtype) for name in ("wa", "wl", "scale")),
@@ -62,16 +62,16 @@ def compliance_type(dtype: str) -> np.dtype[np.void]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Frames:
-    """Bodies that move against their parents, in canonical frames; arrays of the widest type.
+    """Bodies with moving joints, in canonical frames; arrays of the widest type.
 
     Members
     -------
     parent : (n,) numbers of the parents among these bodies; -1 is the base.
     X : (n, 6, 6) motion transform from the parent's frame at q = 0.
-    I : (n, 6, 6) inertia about the frame's origin, with that of bodies that are fixed to it.
+    I : (n, 6, 6) inertia about the frame's origin, including bodies fixed to it.
     S : (n, 2) angular and linear part of the motion subspace, along z.
     gravity : (3,) in the base's frame.
-    armature : (n,) inertia of rotors seen at the joints.
+    armature : (n,) inertia of rotors reflected to the joints.
     """
 
     parent: NDArray[np.int64]
@@ -83,31 +83,31 @@ class Frames:
 
     @classmethod
     def of(cls, chain: Chain) -> Frames:
-        """Canonical frames of a chain.
+        """Return the canonical frames of a chain.
 
         Raises
         ------
         ComputeError
-            When a joint has more than one velocity, or none moves.
+            If a joint has more than one velocity, or no joint moves.
         """
         for i, dof in enumerate(chain.dof):
             if dof > 1:
                 raise ComputeError(
-                    f"Joint {i} of the chain {chain.name!r} has {dof} velocities: kernels take "
-                    "joints of one velocity and fixed ones; use pinion.chains, or split "
-                    "the joint into several of one velocity."
+                    f"Joint {i} of the chain {chain.name!r} has {dof} velocities, but kernels "
+                    "support only fixed joints and joints with one velocity: use pinion.chains, "
+                    "or split the joint into several with one velocity."
                 )
         E, r, inertia = (_wide(x) for x in (chain.E, chain.r, chain.I))
         X = blocks(E, np.zeros_like(E), -E @ skew(r), E)
         moving = np.flatnonzero(chain.dof == 1)
         if len(moving) == 0:
-            raise ComputeError(f"The chain {chain.name!r} has no joint that moves: give it one.")
+            raise ComputeError(f"The chain {chain.name!r} needs at least one moving joint.")
         number = {-1: -1, **{int(body): k for k, body in enumerate(moving)}}
         parent, lumped = _without_fixed(chain, X, inertia)
         parent = np.array([number[int(parent[body])] for body in moving], np.int64)
         X, lumped = X[moving], lumped[moving]
         S = _wide(chain.S[moving, :, 0])
-        # From each body's frame to the canonical one; the last is the base's.
+        # From each body's frame to the canonical one; the last one belongs to the base.
         place = np.concatenate([_canonical(S, X, parent), np.eye(6, dtype=_WIDE)[None]])
         first = int(np.flatnonzero(parent < 0)[0])
         place[-1, :3, :3] = place[-1, 3:, 3:] = _towards(
@@ -125,7 +125,7 @@ class Frames:
         )
 
     def bodies(self, name: str, dtype: str) -> NDArray[np.void]:
-        """The records of the bodies.
+        """Return the records of the bodies.
 
         Parameters
         ----------
@@ -134,60 +134,60 @@ class Frames:
         Raises
         ------
         ComputeError
-            When an inertia is none of a rigid body.
+            If an inertia is not that of a rigid body.
         """
         n = len(self.parent)
-        made = np.zeros(n, body_type(dtype))
-        made["parent"] = self.parent
+        records = np.zeros(n, body_type(dtype))
+        records["parent"] = self.parent
         apart = (self.parent >= 0) & (self.parent != np.arange(n) - 1)
-        made["kept"][self.parent[apart]] = 1
+        records["kept"][self.parent[apart]] = 1
         E = self.X[:, :3, :3]
         cg, sg, ca, sa, c0, s0 = _angles(E)
-        made["branch"] = np.abs(sg) > 0
+        records["branch"] = np.abs(sg) > 0
         for key, value in zip(("cg", "sg", "ca", "sa"), (cg, sg, ca, sa), strict=True):
-            made[key] = value
-        made["c0"], made["s0"] = c0, s0
+            records[key] = value
+        records["c0"], records["s0"] = c0, s0
         lower = transposed(E) @ self.X[:, 3:, :3]  # -r^
-        made["r"] = np.stack([lower[:, 1, 2], lower[:, 2, 0], lower[:, 0, 1]], axis=-1)
-        made["axis"] = E[:, 2]
-        made["turn"], made["shift"] = self.S[:, 0], self.S[:, 1]
-        made["kind"] = SCREW
-        made["armature"] = self.armature
-        # Behind a joint with armature no row of an articulated inertia is zero, as behind a screw.
+        records["r"] = np.stack([lower[:, 1, 2], lower[:, 2, 0], lower[:, 0, 1]], axis=-1)
+        records["axis"] = E[:, 2]
+        records["turn"], records["shift"] = self.S[:, 0], self.S[:, 1]
+        records["kind"] = SCREW
+        records["armature"] = self.armature
+        # With armature, as with a screw, no row of the articulated inertia is zero.
         bare = self.armature == 0
-        made["kind"][np.all(self.S == (1, 0), axis=-1) & bare] = TURN
-        made["kind"][np.all(self.S == (0, 1), axis=-1) & bare] = SHIFT
+        records["kind"][np.all(self.S == (1, 0), axis=-1) & bare] = TURN
+        records["kind"][np.all(self.S == (0, 1), axis=-1) & bare] = SHIFT
         mass, lever, others = rigid_parts(self.I)
         for i in others:
             raise ComputeError(
-                f"The inertia of the body that joint {i} of the chain {name!r} moves is not that "
-                "of a rigid body: give mass, centre of mass and rotational inertia, as Chain.of "
-                "does."
+                f"The inertia of the body at joint {i} of the chain {name!r} is not that of a "
+                "rigid body: build it from mass, centre of mass and rotational inertia, as "
+                "Chain.of does."
             )
-        made["mass"], made["lever"] = mass, lever
-        made["J"] = self.I[:, *np.triu_indices(3)]
+        records["mass"], records["lever"] = mass, lever
+        records["J"] = self.I[:, *np.triu_indices(3)]
         half = np.trace(self.I[:, :3, :3], axis1=1, axis2=2)[:, None, None] / 2
-        made["second"] = (half * np.eye(3) - self.I[:, :3, :3])[:, *np.triu_indices(3)]
-        return made
+        records["second"] = (half * np.eye(3) - self.I[:, :3, :3])[:, *np.triu_indices(3)]
+        return records
 
     def compliances(self, name: str, dtype: str) -> NDArray[np.void]:
-        """The records of what forces do to the bodies of a chain without side branches.
+        """Return the records of compliances, for a chain without side branches.
 
         Raises
         ------
         ComputeError
-            When there are side branches, a joint has armature, or a body's inertia has no inverse.
+            If there are side branches, a joint has armature, or an inertia is not invertible.
         """
         n = len(self.parent)
         for i in np.flatnonzero(self.armature):
             raise ComputeError(
                 f"Joint {i} of the chain {name!r} has an armature of {self.armature[i]:g}, which "
-                "the kernel 'cfa' does not know: choose 'aba' or 'jsiia', or set it to 0."
+                "the kernel 'cfa' does not support: choose 'aba' or 'jsiia', or set it to 0."
             )
         for i in np.flatnonzero(self.parent != np.arange(-1, n - 1)):
             raise ComputeError(
-                f"Joint {i} of the chain {name!r} begins a side branch: the kernel 'cfa' takes "
-                "chains alone; choose 'aba' or 'jsiia', or pinion.chains."
+                f"Joint {i} of the chain {name!r} begins a side branch, which the kernel 'cfa' "
+                "does not support: choose 'aba' or 'jsiia', or use pinion.chains."
             )
         eye: Array = np.broadcast_to(np.eye(6, dtype=_WIDE), self.I.shape)
         try:
@@ -195,13 +195,12 @@ class Frames:
         except np.linalg.LinAlgError:
             body = next(k for k in range(n) if not _positive(self.I[k]))
             raise ComputeError(
-                f"The inertia of the body that joint {body} of the chain {name!r} moves is "
-                "singular, and 'cfa' needs its inverse: give the body mass and extent, or "
-                "choose 'aba'."
+                f"The inertia of the body at joint {body} of the chain {name!r} is singular, but "
+                "'cfa' needs its inverse: give the body mass and extent, or choose 'aba'."
             ) from None
         turn, shift = self.S[:, 0], self.S[:, 1]
         size = np.hypot(turn, shift)
-        # The columns of W; the third is perpendicular to S in the plane of z's two.
+        # The columns of W; the third is perpendicular to S in the plane of turns and shifts at z.
         W: Array = np.zeros((n, 6, 5), _WIDE)
         W[:, (0, 1, 3, 4), (0, 1, 3, 4)] = 1
         W[:, 2, 2], W[:, 5, 2] = -shift / size, turn / size
@@ -213,24 +212,24 @@ class Frames:
             unturned[:, k, k + 1], unturned[:, k + 1, k] = -s0, s0
             unturned[:, k + 2, k + 2] = 1
         X: Array = unturned @ self.X
-        made = np.zeros(n, compliance_type(dtype))
-        made["wa"], made["wl"], made["scale"] = W[:, 2, 2], W[:, 5, 2], 1 / size**2
+        records = np.zeros(n, compliance_type(dtype))
+        records["wa"], records["wl"], records["scale"] = W[:, 2, 2], W[:, 5, 2], 1 / size**2
         lower = np.tril_indices(6)
-        made["inverse"] = inverse[:, *lower]
-        made["own"] = (transposed(W) @ inverse @ W)[:, *np.tril_indices(5)]
+        records["inverse"] = inverse[:, *lower]
+        records["own"] = (transposed(W) @ inverse @ W)[:, *np.tril_indices(5)]
         across = inverse[:-1] @ transposed(X[1:])
-        made["before"][1:] = (X[1:] @ across)[:, *lower]
-        made["cross"][1:] = (transposed(W[:-1]) @ across).reshape(n - 1, 30)
-        return made
+        records["before"][1:] = (X[1:] @ across)[:, *lower]
+        records["cross"][1:] = (transposed(W[:-1]) @ across).reshape(n - 1, 30)
+        return records
 
 
 def screw_axes(S: Array) -> tuple[Array, Array]:
-    """Return axes (n, 3) of joints of one velocity, of length 1, and points (n, 3) on them.
+    """Return unit axes (n, 3) of joints of one velocity, and points (n, 3) on them.
 
     Parameters
     ----------
     S : (n, 6) motion subspaces [w; v]: a screw about w through w x v / |w|^2 (Murray, Li and Sastry
-        1994, section 2.3.3), or where w = 0 a shift along v, whose axis goes through the origin.
+        1994, section 2.3.3), or for w = 0 a shift along v, with its axis through the origin.
     """
     w, v = S[:, :3], S[:, 3:]
     square = np.sum(w * w, axis=1, keepdims=True)
@@ -242,7 +241,7 @@ def screw_axes(S: Array) -> tuple[Array, Array]:
 
 
 def rigid_parts(inertia: Array) -> tuple[Array, Array, NDArray[np.int64]]:
-    """Return mass (n,) and first moment (n, 3) of inertias (n, 6, 6), and which are not rigid."""
+    """Return masses (n,) and first moments (n, 3) of inertias, and which are not rigid."""
     mass = np.trace(inertia[:, 3:, 3:], axis1=1, axis2=2) / 3
     H = inertia[:, :3, 3:]
     lever = np.stack([H[:, 2, 1], H[:, 0, 2], H[:, 1, 0]], axis=-1)
@@ -256,13 +255,13 @@ def _wide(x: Array) -> Array:
 
 
 def _without_fixed(chain: Chain, X: Array, inertia: Array) -> tuple[NDArray[np.int64], Array]:
-    """Parents and inertias with bodies that are fixed to their parents made parts of them.
+    """Merge bodies that are fixed to their parents; return parents and inertias.
 
-    X is changed to that from the body that is moved.
+    X is changed in place to refer to the moving parent.
     """
     parent, lumped = np.array(chain.parent), np.array(inertia)
     for i, (dof, p) in enumerate(zip(chain.dof, chain.parent, strict=True)):
-        # Parents come first, so a fixed parent stands in for its own already.
+        # Parents come first, so a fixed parent already refers to its own moving parent.
         if p >= 0 and chain.dof[p] == 0:
             X[i] = X[i] @ X[p]
             parent[i] = parent[p]
@@ -272,21 +271,21 @@ def _without_fixed(chain: Chain, X: Array, inertia: Array) -> tuple[NDArray[np.i
 
 
 def _canonical(S: Array, X: Array, parent: NDArray[np.int64]) -> Array:
-    """Motion transforms (n, 6, 6) from the bodies' frames to the canonical ones."""
+    """Return motion transforms (n, 6, 6) from the bodies' frames to the canonical ones."""
     n = len(S)
     axis, origin = screw_axes(S)
-    made = np.zeros((n, 6, 6), _WIDE)
+    transforms = np.zeros((n, 6, 6), _WIDE)
     for i in range(n):
         later = np.flatnonzero(parent == i)
-        # The next body of the chain, if there is one; others need a turn more.
+        # Towards the next body of the chain, if there is one; side branches need another turn.
         towards = X[later[0], :3, :3].T @ axis[later[0]] if len(later) else axis[i]
         Q = _towards(axis[i], towards)
-        made[i] = blocks(Q, np.zeros_like(Q), -Q @ skew(origin[i]), Q)
-    return made
+        transforms[i] = blocks(Q, np.zeros_like(Q), -Q @ skew(origin[i]), Q)
+    return transforms
 
 
 def _rounded(S: Array, size: Array) -> Array:
-    """S (n, 2) with ones and zeros for what is one or zero but for the rounding of the input.
+    """Return S (n, 2) with exact ones and zeros for elements that differ only by rounding.
 
     size : (n,) largest element of the input.
     """
@@ -296,7 +295,7 @@ def _rounded(S: Array, size: Array) -> Array:
 
 
 def _towards(z: Array, other: Array) -> Array:
-    """The rotation (3, 3) to a frame with this z axis and x perpendicular to both axes."""
+    """Return the rotation (3, 3) to a frame with this z axis and x perpendicular to both axes."""
     x = np.cross(z, other)
     if np.sqrt(x @ x) < 1e-12:
         x = np.cross(z, np.eye(3)[int(np.argmin(np.abs(z)))])
@@ -306,7 +305,7 @@ def _towards(z: Array, other: Array) -> Array:
 
 
 def _inverse(X: Array) -> Array:
-    """The inverses of motion transforms (n, 6, 6)."""
+    """Return the inverses of motion transforms (n, 6, 6)."""
     E = transposed(X[:, :3, :3])
     return blocks(E, np.zeros_like(E), transposed(X[:, 3:, :3]), E)
 
@@ -320,9 +319,9 @@ def _positive(matrix: Array) -> bool:
 
 
 def _angles(E: Array) -> tuple[Array, ...]:
-    """cos, sin of gamma, alpha, theta with ``E = turn_z(theta) turn_x(alpha) turn_z(gamma)``.
+    """Return cos and sin of the angles in ``E = turn_z(theta) turn_x(alpha) turn_z(gamma)``.
 
-    gamma is 0 where the frames were chosen so, but for rounding.
+    The order is gamma, alpha, theta. Up to rounding, gamma is 0 except for side branches.
     """
     sa = np.hypot(E[:, 2, 0], E[:, 2, 1])
     straight = (np.abs(E[:, 2, 0]) < 1e-15) & (E[:, 2, 1] <= 0)

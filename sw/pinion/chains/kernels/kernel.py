@@ -5,17 +5,17 @@
 >>> kernel = kernels.compile(random_chain(100, 1), "rnea", dtype="float32")   # doctest: +SKIP
 >>> tau = kernel(q=q, qd=qd, qdd=qdd)                                          # doctest: +SKIP
 
-Nothing is traced: the chain is data of loops over its bodies, in C++ written by hand
-(``kernels/``), compiled once for a function, a dtype and an instruction set. As many robots as fit
-into a vector are computed at once, and batches are spread over the processors, as by
-:mod:`pinion.compute.cpu`, whose runtime, cache and checks these are.
+Nothing is traced: the chain is data for hand-written C++ loops over its bodies (``kernels/``),
+which are compiled once for a function, a dtype and an instruction set. As many robots as fit into a
+vector are computed at once, and batches are spread over the processors, with the runtime, cache and
+checks of :mod:`pinion.compute.cpu`.
 
 ========  ===================================================================================
 rnea      inverse dynamics, the recursive Newton-Euler algorithm (Luh, Walker and Paul 1980)
 aba       forward dynamics by articulated bodies (Featherstone 2008, table 7.1)
 jsiia     forward dynamics by the inertia matrix and its factors L D L^T
-cfa       forward dynamics by constraint forces, solved by L D L^T of blocks (chains alone,
-          without armature)
+cfa       forward dynamics by constraint forces, solved by L D L^T of blocks (without side
+          branches and armature)
 ========  ===================================================================================
 """
 
@@ -75,36 +75,34 @@ def compile(
     cache: Path | None = None,
     sources: Path = SOURCES,
 ) -> ChainKernel:
-    """Compile a function of chains, or find it compiled, for one of them.
+    """Compile a function for a chain, or load it from the cache.
 
     Parameters
     ----------
-    chain : joints of one velocity (a turn, a shift or a screw about an axis in any direction) and
-        fixed ones; with side branches but for ``cfa``.
+    chain : a chain of fixed joints and joints with one velocity (a turn, a shift or a screw about
+        any axis), with side branches except for ``cfa``.
     function : one of `FUNCTIONS`.
-    dtype : of the numbers it computes with, ``float32`` or ``float64``. Forward dynamics of long
-        chains needs float64.
-    refine : of ``cfa`` alone, how often the answer is corrected by what inverse dynamics finds
-        missing.
-    layout, finite, threads, isa, compiler, cache : as of :func:`pinion.compute.cpu.compile`.
+    dtype : ``float32`` or ``float64``. Forward dynamics of long chains needs float64.
+    refine : only for ``cfa``, number of corrections by the residual of inverse dynamics.
+    layout, finite, threads, isa, compiler, cache : as for :func:`pinion.compute.cpu.compile`.
     sources : the folder of the kernels' C++.
 
     Raises
     ------
     ComputeError
-        When an argument does not do, the function does not take such a chain, or no compiler is
-        there; one sentence.
+        If an argument is invalid, the function does not support the chain, or no compiler is
+        found; one sentence.
     """
     check_layout(layout)
     if function not in FUNCTIONS:
         raise ComputeError(
-            f"There is no kernel '{function}' for chains; choose one of {', '.join(FUNCTIONS)}."
+            f"There is no kernel '{function}' for chains: choose one of {', '.join(FUNCTIONS)}."
         )
     if dtype not in DTYPES:
-        raise ComputeError(f"There is no dtype '{dtype}' here; choose one of {', '.join(DTYPES)}.")
+        raise ComputeError(f"Unknown dtype '{dtype}': choose one of {', '.join(DTYPES)}.")
     threads = check_threads(threads)
     if refine < 0:
-        raise ComputeError(f"An answer cannot be refined {refine} times: give 0 or more.")
+        raise ComputeError(f"The number of refinements cannot be negative, not {refine}.")
     data = _Data.of(chain, function, dtype, refine)
     machine = isas.named(isa) if isa else isas.best()
     command = find_compiler(compiler)
@@ -131,35 +129,37 @@ def compile(
 
     runtime = load_runtime(machine, command, store)
     library, pattern = load_kernel(store.library(key, make))
-    given, made = (("q", "qd", "qdd"), "tau") if function == "rnea" else (("q", "qd", "tau"), "qdd")
-    kernel = data.kernel(pattern, (*given, made))
-    kept = (library, data, kernel)
+    inputs, result = (
+        (("q", "qd", "qdd"), "tau") if function == "rnea" else (("q", "qd", "tau"), "qdd")
+    )
+    kernel = data.kernel(pattern, (*inputs, result))
+    keepalive = (library, data, kernel)
     return ChainKernel(
         chain=chain,
         function=function,
         title=f"{function} of {chain.name}",
-        inputs=[Array(name=name, shape=(chain.nv,), unit=_UNITS[name]) for name in given],
-        results=[Array(name=made, shape=(chain.nv,), unit=_UNITS[made])],
+        inputs=[Array(name=name, shape=(chain.nv,), unit=_UNITS[name]) for name in inputs],
+        results=[Array(name=result, shape=(chain.nv,), unit=_UNITS[result])],
         dtype=dtype,
         layout=layout,
         isa=machine,
         finite=finite,
         threads=threads,
-        native=Native(runtime, kept, ctypes.addressof(kernel), ctypes.addressof(data.record)),
+        native=Native(runtime, keepalive, ctypes.addressof(kernel), ctypes.addressof(data.record)),
     )
 
 
 class ChainKernel(Compiled):
-    """A function of a chain, compiled; may be called from several threads at once.
+    """A compiled function of a chain; may be called from several threads at once.
 
     Members
     -------
-    chain, function : what it computes. The others are those of
+    chain, function : its chain and function; the other members are those of
         :class:`pinion.compute.cpu.Compiled`.
     """
 
-    def __init__(self, *, chain: Chain, function: str, **rest: Any) -> None:
-        super().__init__(**rest)
+    def __init__(self, *, chain: Chain, function: str, **options: Any) -> None:
+        super().__init__(**options)
         self.chain = chain
         self.function = function
         self._name = self.results[0].name
@@ -171,18 +171,18 @@ class ChainKernel(Compiled):
         ----------
         arrays : ``q`` and ``qd``, and ``qdd`` for ``rnea`` or ``tau`` for the others, (nv,) or
             (B, nv) in the layout ``aos``. An array without a batch axis serves all states.
-        out : is written and returned, where it is given.
+        out : written and returned, if given.
 
         Returns
         -------
-        ``tau`` or ``qdd``, (nv,) or (B, nv). They are not finite where a joint moves no inertia,
-        and NaN where there was no memory for what is in between.
+        ``tau`` or ``qdd``, (nv,) or (B, nv). Results are not finite if a joint moves no inertia,
+        and NaN if there was no memory for intermediate values.
 
         Raises
         ------
         InputError
-            When a name, a shape, a dtype or the output does not fit, or, where the kernel refuses
-            them, a number is not finite; the message says which and where.
+            If a name, a shape, a dtype or the output does not fit, or a number is not finite and
+            the kernel refuses that; the message says which and where.
         """
         if out is None:
             return self.run(**arrays)[self._name]
@@ -203,10 +203,10 @@ class _ChainStruct(ctypes.Structure):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Data:
-    """A chain's records, and what points to them."""
+    """A chain's records, and the struct that points to them."""
 
     record: _ChainStruct
-    kept: tuple[NDArray[Any], ...]
+    arrays: tuple[NDArray[Any], ...]
 
     @classmethod
     def of(cls, chain: Chain, function: str, dtype: str, refine: int) -> _Data:
@@ -218,16 +218,16 @@ class _Data:
         record = _ChainStruct(
             len(bodies), refine, bodies.ctypes.data, compliances.ctypes.data, gravity.ctypes.data
         )
-        return cls(record=record, kept=(bodies, compliances, gravity))
+        return cls(record=record, arrays=(bodies, compliances, gravity))
 
     def kernel(self, pattern: int, names: tuple[str, ...]) -> KernelStruct:
-        """A copy of a library's kernel with these arrays, the last of them the result."""
+        """Copy a library's kernel with these arrays, the last of which is the result."""
         count = self.record.bodies
-        # The chain itself, of no elements, stands behind the inputs.
+        # The chain itself follows the inputs, as an array without elements.
         arrays = [ArrayStruct(name.encode(), count) for name in names]
         inputs = (ArrayStruct * len(names))(*arrays[:-1], ArrayStruct(b"", 0))
         outputs = (ArrayStruct * 1)(arrays[-1])
-        made = KernelStruct.from_buffer_copy(KernelStruct.from_address(pattern))
-        made.inputs, made.input = len(names), inputs
-        made.outputs, made.output = 1, outputs
-        return made
+        record = KernelStruct.from_buffer_copy(KernelStruct.from_address(pattern))
+        record.inputs, record.input = len(names), inputs
+        record.outputs, record.output = 1, outputs
+        return record

@@ -1,8 +1,9 @@
-"""How long batches of states of a chain take on this machine, beside Pinocchio's calls.
+"""Times of batches of states of a chain on this machine, compared with Pinocchio's calls.
 
 Everything takes turns in one run, and times are medians of the rounds, so that a busy neighbour
-slows all alike. Pinocchio computes in float64: in a loop of Python, a call a state, and by its own
-pool of threads, a call a batch. ``rnea`` stands beside its ``rnea``, all others beside its ``aba``.
+slows all alike. Pinocchio computes in float64, by a Python loop with a call per state, and by its
+own pool of threads with a call per batch. ``rnea`` is compared with its ``rnea``, all others with
+its ``aba``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Row = dict[str, Any]
 SEED = 11
 
 _LOOP = 200
-"""States of a loop of Python: less than a millisecond, which a busy neighbour rarely interrupts."""
+"""States of a Python loop: less than a millisecond, which a busy neighbour rarely interrupts."""
 
 
 # Many parameters: each axis of the experiment is one.
@@ -46,29 +47,29 @@ def chain_times(
     seconds: float = 0.05,
     cache: Path | None = None,
 ) -> list[Row]:
-    """Times of kernels called from Python with arrays of states, (B, nv), and of results.
+    """Measure kernels called from Python with arrays of states, (B, nv), and of results.
 
     Parameters
     ----------
-    pinocchio : the module, which is no requirement of this package; None leaves its rows out. It
-        needs joints that turn or shift about axes through their frames' origins.
-    threads : each makes rows; 0 is as many as there are processors, and Pinocchio's pool has no
-        row of it.
-    robots : B, states of a batch.
-    rounds, seconds : as of :func:`pinion.compute.rates.rounds_of`.
-    cache : as of :func:`pinion.chains.kernels.compile`.
+    pinocchio : the module, which this package does not require; None omits its rows. It needs
+        revolute or prismatic joints about axes through their frames' origins.
+    threads : numbers of threads, each with its rows; 0 means the number of processors, and has no
+        row of Pinocchio's pool.
+    robots : B, states per batch.
+    rounds, seconds : as for :func:`pinion.compute.rates.rounds_of`.
+    cache : as for :func:`pinion.chains.kernels.compile`.
 
     Returns
     -------
-    Rows with ``by``, ``function``, ``dtype``, ``threads``, ``robots``, ``ns_per_robot`` and, beside
-    Pinocchio, ``against_loop``: how many times faster than the loop of Python.
+    Rows with ``by``, ``function``, ``dtype``, ``threads``, ``robots``, ``ns_per_robot`` and, with
+    Pinocchio, ``against_loop``: how many times faster than the Python loop.
 
     Raises
     ------
     ComputeError
-        When a function does not take the chain, or there is no compiler.
+        If a function does not support the chain, or there is no compiler.
     DynamicsError
-        When Pinocchio does not take the chain.
+        If the chain cannot be converted to Pinocchio.
     """
     state = random_state(chain, SEED, robots)
     cases: dict[str, Case] = {}
@@ -83,10 +84,10 @@ def chain_times(
         for dtype in dtypes:
             for count in threads:
                 kernel = compile(chain, function, dtype=dtype, threads=count, cache=cache)
-                given = {a.name: _rows(state, a.name, dtype) for a in kernel.inputs}
+                requests = {a.name: _rows(state, a.name, dtype) for a in kernel.inputs}
                 out = np.zeros((robots, chain.nv), dtype)
                 put(
-                    Case(partial(kernel, out=out, **given), robots),
+                    Case(partial(kernel, out=out, **requests), robots),
                     by="Pinion",
                     function=function,
                     dtype=dtype,
@@ -107,14 +108,14 @@ def chain_times(
                 if count > 0:
                     call = _pool(pinocchio, chain, function, state, count)
                     put(Case(call, robots), by="Pinocchio, pool", **row, threads=count)
-    found = {
+    nanoseconds = {
         name: median(ns) for name, ns in rounds_of(cases, rounds=rounds, seconds=seconds).items()
     }
     rows = []
     for name, row in about.items():
         loop = loops.get(_theirs(row["function"]))
-        ratio = {} if loop is None else {"against_loop": found[loop] / found[name]}
-        rows.append({**row, "ns_per_robot": found[name], **ratio})
+        ratio = {} if loop is None else {"against_loop": nanoseconds[loop] / nanoseconds[name]}
+        rows.append({**row, "ns_per_robot": nanoseconds[name], **ratio})
     return rows
 
 
@@ -123,7 +124,7 @@ def _rows(state: RandomState, name: str, dtype: str = "float64") -> NDArray[Any]
 
 
 def _theirs(function: str) -> str:
-    """The function of Pinocchio that has the same result."""
+    """Return the function of Pinocchio with the same result."""
     return "rnea" if function == "rnea" else "aba"
 
 
@@ -149,7 +150,7 @@ def _pool(
     pin: Any, chain: Chain, function: str, state: RandomState, threads: int
 ) -> Callable[[], Any]:
     pool = pin.ModelPool(to_pinocchio(chain, pin), threads)
-    # States are columns there.
+    # The pool expects states in columns.
     columns = [np.asfortranarray(x.T) for x in _arguments(function, state)]
     out = np.zeros_like(columns[0])
     return partial(getattr(pin, f"{function}InParallel"), threads, pool, *columns, out)

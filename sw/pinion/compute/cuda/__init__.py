@@ -5,10 +5,10 @@
 >>> result = gradient(q=q, qd=qd, tau=tau)                                       # doctest: +SKIP
 
 A function is traced, reduced and printed as for the processor (:mod:`pinion.compute.cpu`); every
-thread of the GPU computes one sample. Small batches have a kernel of their own, in which the
-threads of a block compute one together; from how many samples on threads are faster is measured
-when a function is first used on a device. Kernels are printed and compiled without a GPU, and run
-on a processor in the tests, where threads give the CPU path's bits.
+thread of the GPU computes one sample. Small batches have a separate kernel, in which the threads of
+a block compute one sample together; the number of samples from which one thread per sample is
+faster is measured when a function is first used on a device. Kernels are printed and compiled
+without a GPU. In the tests they run on a processor, where threads give the bits of the CPU path.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ def source(
     comments: bool = False,
     **options: Unpack[RowOptions],
 ) -> ThreadSource:
-    """The CUDA source of a function; the arguments are those of `compile`.
+    """Return the CUDA source of a function; same arguments as `compile`.
 
     Parameters
     ----------
-    comments : every line tells which line of the mechanics made it.
+    comments : annotate every line with its line in the mechanics.
     """
     model = load(model) if isinstance(model, str) else model
     row, dtype = row_of(function, **options), dtype_name(dtype)
@@ -92,49 +92,48 @@ def compile(
     progress: Progress = SILENT,
     **options: Unpack[RowOptions],
 ) -> CudaKernel:
-    """Compile a function of a robot for a GPU, or find it compiled.
+    """Compile a function of a robot for a GPU, or load it from the cache.
 
     Parameters
     ----------
     model : a robot, or the name or path of one.
-    function : a row of the table of functions by its name, or a row of your own.
-    dtype : of the numbers it computes with, ``float32`` or ``float64``, or as NumPy takes them.
-    layout : ``aos``: elements of a sample follow each other; ``soa``: arrays of the device may have
-        any strides (:class:`CudaKernel`).
+    function : the name of a row of the table of functions, or your own row.
+    dtype : ``float32`` or ``float64``, in any form that NumPy accepts.
+    layout : ``aos``: the elements of a sample are contiguous; ``soa``: arrays on the device may
+        have any strides (:class:`CudaKernel`).
     options : of the row, derivatives, outputs, joint_terms and friction_width
         (:class:`pinion.functions.RowOptions`).
-    finite : whether NaN and infinities in arrays of the host are refused.
-    check_rotations : whether quaternions, and planar joints' cosine and sine, in arrays of the host
-        are refused that are not of unit length within 1e-6, as by the float model.
-    graphs : whether small batches of the host are queued as CUDA graphs (:class:`CudaKernel`).
-    device : the number of a GPU, or a device.
-    cache : where compiled kernels are kept; by default the user's cache.
-    progress : told where a kernel must be compiled, which takes seconds, for
-        large robots minutes; the next time it is there already. A device of one's own compiles as
-        it was opened.
+    finite : whether to refuse NaN and infinities in host arrays.
+    check_rotations : whether to refuse quaternions, and planar joints' cosine and sine, in host
+        arrays that are not of unit length within 1e-6, as the float model does.
+    graphs : whether to queue small host batches as CUDA graphs (:class:`CudaKernel`).
+    device : the number of a GPU, or a device, which compiles as it was opened.
+    cache : folder of compiled kernels; by default the user's cache.
+    progress : told when a kernel must be compiled, which takes seconds, or minutes for large
+        robots; later calls find it in the cache.
 
     Raises
     ------
     InputError
-        When an argument does not do, or there is no such GPU; one sentence.
+        If an argument is invalid, or there is no such GPU; one sentence.
     ComputeError
-        When a kernel does not compile or load.
+        If a kernel does not compile or load.
     """
     model = load(model) if isinstance(model, str) else model
     row, dtype = row_of(function, **options), dtype_name(dtype)
     store = Cache(default_folder(os.environ) if cache is None else cache)
     if layout not in ("aos", "soa"):
-        raise ComputeError(f"A GPU's kernel has no layout '{layout}' here; choose aos or soa.")
-    there = open_gpu(device, cache, progress) if isinstance(device, int) else device
-    made = source(model, row, dtype=dtype, layout=layout)
+        raise ComputeError(f"Kernels for GPUs have no layout '{layout}': choose aos or soa.")
+    gpu = open_gpu(device, cache, progress) if isinstance(device, int) else device
+    program = source(model, row, dtype=dtype, layout=layout)
     small = small_batches(model, row, dtype)
 
     def crossover(measure: Callable[[], int]) -> int:
         key = {
             "kind": "crossover",
             "package": package_digest(("native", "compute")),
-            "device": there.name,
-            "kernels": [kernel.text for kernel in made.kernels],
+            "device": gpu.name,
+            "kernels": [kernel.text for kernel in program.kernels],
             "small": small.text if small else "",
         }
         return int(store.text(key, lambda: str(measure())))
@@ -142,8 +141,8 @@ def compile(
     return CudaKernel(
         model=model,
         function=row,
-        source=made,
-        device=there,
+        source=program,
+        device=gpu,
         finite=finite,
         check_rotations=check_rotations,
         graphs=graphs,
@@ -157,30 +156,30 @@ def open_gpu(index: int, cache: Path | None = None, progress: Progress = SILENT)
 
     Parameters
     ----------
-    index : among its GPUs, as the driver counts.
-    cache : where compiled kernels are kept; by default the user's cache.
-    progress : told where a kernel must be compiled.
+    index : number of the GPU, as the driver counts.
+    cache : folder of compiled kernels; by default the user's cache.
+    progress : told when a kernel must be compiled.
 
     Raises
     ------
     InputError
-        When cuda-core, a driver or the device is missing, or the device is too old.
+        If cuda-core, a driver or the device is missing, or the device is too old.
     """
     store = Cache(default_folder(os.environ) if cache is None else cache)
     return Gpu(index, Kept(store, progress))
 
 
 def small_batches(model: Model, row: Function, dtype: str) -> CooperativeSource | None:
-    """The kernel of a block a sample, where the function and the robot have one that fits."""
+    """Return the kernel of one block per sample, or None if there is none that fits."""
     try:
-        made = cooperative.source(model, row, dtype=dtype)
+        program = cooperative.source(model, row, dtype=dtype)
     except ComputeError:
         return None
-    return made if made.shared_bytes <= SHARED_BYTES else None
+    return program if program.shared_bytes <= SHARED_BYTES else None
 
 
 class Kept:
-    """Compiles kernels, each once: what is compiled is in the user's cache."""
+    """Compiler of kernels with a cache."""
 
     def __init__(self, store: Cache, progress: Progress) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""The GPU as a backend: what the entry point ``cuda`` of ``pinion.backends`` opens."""
+"""The GPU as a backend, the entry point ``cuda`` of ``pinion.backends``."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class CudaBackend(Backend):
 
     Members
     -------
-    kernel : what computes; it refuses NaN and infinities in arrays of the host.
-    model, function : what is computed.
+    kernel : the compiled function; it refuses NaN and infinities in host arrays.
+    model, function : its robot and function.
 
     It pickles and copies by robot, function and options, and is opened on the GPU of the same
-    number where it arrives.
+    number on arrival.
     """
 
     def __init__(
-        self, kernel: CudaKernel, address: str = "", asked: Mapping[str, Any] | None = None
+        self, kernel: CudaKernel, address: str = "", options: Mapping[str, Any] | None = None
     ) -> None:
         self.kernel = kernel
         self._address = address
-        self._asked = dict(asked or {})
+        self._options = dict(options or {})
         self.model = kernel.model
         self.function = kernel.function
 
@@ -46,12 +46,12 @@ class CudaBackend(Backend):
         Raises
         ------
         pinion.batch.InputError
-            As from a card.
+            As for a card.
         """
         return self.kernel(*values, **arrays)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _opened, (self.model, portable(self.function), self._address, self._asked)
+        return _opened, (self.model, portable(self.function), self._address, self._options)
 
     def __repr__(self) -> str:
         return f"<CudaBackend {self.kernel!r}>"
@@ -63,12 +63,11 @@ class CudaBackend(Backend):
         return backend_table(title, arrays_of(row.inputs, model), arrays_of(row.results, model))
 
     def close(self) -> None:
-        """Give the GPU's memory back."""
+        """Free the GPU's memory."""
         self.kernel.close()
 
 
-# Many parameters: the options of a device are the keywords of its entry point, which `backend`
-# reads.
+# Many parameters: `backend` reads a device's options from the keywords of its entry point.
 def open_backend(
     model: Model,
     function: Function,
@@ -85,26 +84,26 @@ def open_backend(
 
     Parameters
     ----------
-    address : the number of the GPU; empty is 0.
+    address : the number of the GPU; empty means 0.
 
     Raises
     ------
     InputError
-        As `compile`, and when the address is no number.
+        As `compile`, or if the address is not a number.
     """
     if address and not (address.isascii() and address.isdigit()):
-        raise InputError(f"The device 'cuda:{address}' has no number: give cuda:0 or the like.")
-    asked: dict[str, Any] = {
+        raise InputError(f"The device 'cuda:{address}' has no number: use cuda:0, for example.")
+    options: dict[str, Any] = {
         **{"dtype": dtype, "layout": layout, "graphs": graphs, "cache": cache},
         "check_rotations": check_rotations,
     }
     kernel = compile_kernel(
-        model, function, finite=True, device=int(address or 0), progress=progress, **asked
+        model, function, finite=True, device=int(address or 0), progress=progress, **options
     )
-    return CudaBackend(kernel, address, asked)
+    return CudaBackend(kernel, address, options)
 
 
 def _opened(
-    model: Model, function: PortableFunction, address: str, asked: Mapping[str, Any]
+    model: Model, function: PortableFunction, address: str, options: Mapping[str, Any]
 ) -> CudaBackend:
-    return open_backend(model, function.function(), address, **asked)
+    return open_backend(model, function.function(), address, **options)

@@ -1,13 +1,13 @@
 """Kernels for small batches: the threads of a block compute one sample together.
 
-The mechanics are in ``runtime/block.cuh``, as phases of Algorithm 4 of Plancher et al. 2021 and of
-what it needs before; here a function's phases are put in order, with a barrier wherever one reads
-what another has written, and the robot's numbers are printed.
+The mechanics are in ``runtime/block.cuh``, as phases of Algorithm 4 of Plancher et al. 2021 and its
+prerequisites. Here a function's phases are ordered, with a barrier wherever one reads what another
+has written, and the robot's numbers are printed.
 
 >>> from pinion.compute.cuda import cooperative
 >>> from pinion.robot import load
->>> made = cooperative.source(load("iiwa14"), "fd_derivatives", dtype="float32")
->>> made.name, made.threads, made.shared_bytes
+>>> kernel = cooperative.source(load("iiwa14"), "fd_derivatives", dtype="float32")
+>>> kernel.name, kernel.threads, kernel.shared_bytes
 ('pinion_fd_derivatives', 32, 5716)
 """
 
@@ -30,8 +30,9 @@ from pinion.robot import JointKind, Model, load
 __all__ = ["FUNCTIONS", "CooperativeSource", "source"]
 
 LARGEST = 227 * 1024
-"""Bytes of shared memory that a block can have at most, on Hopper and Blackwell."""
+"""Largest shared memory of a block in bytes, on Hopper and Blackwell."""
 
+_OTHER = "use the kernel of a thread per sample"
 _WARP = 32
 _BYTES = {"float32": 4, "float64": 8}
 _KINDS = (JointKind.REVOLUTE, JointKind.PRISMATIC, JointKind.HELICAL)
@@ -39,25 +40,25 @@ _KINDS = (JointKind.REVOLUTE, JointKind.PRISMATIC, JointKind.HELICAL)
 
 @dataclass(frozen=True, kw_only=True)
 class CooperativeSource:
-    """The text of a kernel and how it is launched.
+    """Text and launch configuration of a kernel.
 
     Its parameters are the number of samples (``long long``), then the arrays of ``inputs`` and of
-    ``results``, each (n, ...) and C-contiguous. Any grid of one dimension computes all samples; the
-    block has one dimension too.
+    ``results``, each (n, ...) and C-contiguous. Any one-dimensional grid computes all samples; the
+    block is one-dimensional too.
 
     Members
     -------
-    text : CUDA C++17 for NVRTC; it includes ``block.cuh`` of ``pinion/compute/runtime``. Products
-        are fused where the text says so, so that it is to be compiled with ``-fmad=false``.
+    text : CUDA C++17 for NVRTC; it includes ``block.cuh`` of ``pinion/compute/runtime``. The text
+        says which products are fused, so it must be compiled with ``-fmad=false``.
     name : of the kernel, ``extern "C"``.
     dtype : of all arrays.
     inputs, results : blocks of the function, in the order of the parameters.
-    threads : of a block.
-    shared_bytes : of dynamic shared memory; above 48 KiB a kernel has to ask for them
+    threads : threads per block.
+    shared_bytes : dynamic shared memory; above 48 KiB a kernel must request it
         (``cudaFuncAttributeMaxDynamicSharedMemorySize``).
-    barriers : that a sample takes.
-    links, pairs, levels : of the robot: its joints, pairs of a joint and one that it carries (or
-        itself), joints on the longest way to the base.
+    barriers : number of barriers per sample.
+    links, pairs, levels : number of the robot's joints, of pairs of a joint and one that it carries
+        (or itself), and of joints on the longest path to the base.
     """
 
     text: str
@@ -79,9 +80,9 @@ class _Phase:
 
     Members
     -------
-    call : of ``runtime/block.cuh``.
-    memory : arrays in shared memory that it reads or writes, the constants aside.
-    tables : of the tree that it reads.
+    call : a function of ``runtime/block.cuh``.
+    memory : arrays in shared memory that it reads or writes, except the constants.
+    tables : tables of the tree that it reads.
     """
 
     call: str
@@ -90,7 +91,7 @@ class _Phase:
 
 
 _WAYS = ("level", "paths", "path")  # from the base to a link
-_IN_PLACE = ("dof", "place")  # the last ones, read where they are instead of copied
+_IN_PLACE = ("dof", "place")  # the last ones, which are not copied to shared memory
 _CARRIED = ("parent", "start")  # from a link to the base, with a number for each pair
 
 _TRANSFORMS = _Phase(call="transforms({q})", memory=("X",), tables=("dof",))
@@ -183,7 +184,7 @@ _GIVE_M = _Phase(call="give_inertia_matrix({M})", memory=("M",), tables=("place"
 
 @dataclass(frozen=True, kw_only=True)
 class _Step:
-    """What is done between two barriers; ``each_level`` once a level, with barriers between."""
+    """Phases between two barriers; with ``each_level``, repeated per level with barriers."""
 
     title: str
     phases: tuple[_Phase, ...]
@@ -267,8 +268,8 @@ _STEPS: Mapping[str, tuple[_Step, ...]] = MappingProxyType(
 )
 
 FUNCTIONS = tuple(_STEPS)
-"""Names of the functions that have such a kernel: those of the table, and of
-:mod:`pinion.functions.partitions` the one that starts from links."""
+"""Functions with such a kernel: some of the table, and
+:data:`pinion.functions.partitions.RNEA_DERIVATIVES_FROM_LINKS`."""
 
 
 def source(
@@ -282,41 +283,41 @@ def source(
 
     Parameters
     ----------
-    model : a robot, or the name or path of one; joints of one degree of freedom in a tree, none of
-        which mimics another.
+    model : a robot, or the name or path of one; a tree of joints with one degree of freedom, none
+        of which mimics another.
     function : a row of the table of functions or of :mod:`pinion.functions.partitions`, or its
         name. Both formulations of a gradient have the same kernel.
     dtype : ``float32`` or ``float64``.
-    outputs : optional results to add, as of :func:`pinion.functions.function`.
+    outputs : optional results to add, as for :func:`pinion.functions.function`.
 
     Raises
     ------
-    ComputeError : the function or the robot has no such kernel, or it needs more shared memory than
-        a block has.
+    ComputeError
+        If the function or the robot has no such kernel, or it needs more shared memory than a block
+        has.
     """
     model = load(model) if isinstance(model, str) else model
     if dtype not in SCALARS:
-        raise ComputeError(f"There is no dtype '{dtype}' here; choose one of {', '.join(SCALARS)}.")
+        raise ComputeError(f"Unknown dtype '{dtype}': choose one of {', '.join(SCALARS)}.")
     row = _row(function, outputs)
     for body in model.bodies:
         if body.joint.mimic is not None:
             raise ComputeError(
-                f"The joint '{body.joint.name}' mimics '{body.joint.mimic.joint}', and the threads "
-                "of a block compute robots of free joints: take the kernel of one thread a sample."
+                f"The joint '{body.joint.name}' mimics '{body.joint.mimic.joint}', which kernels "
+                f"of a block per sample do not support: {_OTHER}."
             )
         if body.joint.kind not in _KINDS:
             raise ComputeError(
-                f"The joint '{body.joint.name}' is {body.joint.kind.value}, and the threads of a "
-                "block compute robots of joints with one degree of freedom: take the kernel of one "
-                "thread a sample."
+                f"The joint '{body.joint.name}' is {body.joint.kind.value}, but kernels of a block "
+                f"per sample support only joints with one degree of freedom: {_OTHER}."
             )
         if body.joint.armature != 0.0:
             raise ComputeError(
                 f"The joint '{body.joint.name}' has an armature of {body.joint.armature:g}, which "
-                "the threads of a block do not know: take the kernel of one thread a sample."
+                f"kernels of a block per sample do not support: {_OTHER}."
             )
     if not model.bodies:
-        raise ComputeError(f"The robot '{model.name}' has no joint: give one that moves.")
+        raise ComputeError(f"The robot '{model.name}' has no joints: give one with joints.")
     steps = list(_STEPS[row.name])
     if row.name == "fd_derivatives" and "minv" in row.added:
         last = steps[-1]
@@ -325,40 +326,39 @@ def source(
 
 
 def _row(function: str | Function, outputs: Sequence[str]) -> Function:
-    """The row, which must be one of the table up to its formulation."""
+    """Return the row, which must be one of the table up to its formulation."""
     name = function if isinstance(function, str) else function.name
     if name not in _STEPS:
         raise ComputeError(
-            f"There is no kernel of '{name}' for the threads of a block: choose one of "
-            f"{', '.join(FUNCTIONS)}."
+            f"'{name}' has no kernel of a block per sample: choose one of {', '.join(FUNCTIONS)}."
         )
     if isinstance(function, str):
         return _known(name, "composite", outputs)
     try:
-        known = _known(name, function.options.get("derivatives", "composite"), function.added)
+        reference = _known(name, function.options.get("derivatives", "composite"), function.added)
     except InputError:
-        known = None
-    if known != function:
+        reference = None
+    if reference != function:
         raise ComputeError(
-            f"The function '{name}' is not the table's of that name, and only those have a kernel "
-            "for the threads of a block: take the kernel of one thread a sample."
+            f"The function '{name}' differs from the table's function of that name, and only those "
+            f"have a kernel of a block per sample: {_OTHER}."
         )
     return row_of(function, outputs=outputs)
 
 
 def _known(name: str, formulation: str, outputs: Sequence[str]) -> Function:
-    """The row of a name."""
+    """Return the row of a name."""
     if name == RNEA_DERIVATIVES_FROM_LINKS.name:
         return RNEA_DERIVATIVES_FROM_LINKS.formulated(formulation).asked(outputs)
     return named_function(name, derivatives=formulation, outputs=outputs)
 
 
 class _Tree:
-    """A model's links in depth-first order, and tables of them; block.cuh says what they are."""
+    """A model's links in depth-first order, with the tables that block.cuh describes."""
 
     def __init__(self, parents: Sequence[int]) -> None:
         n = len(parents)
-        children: list[list[int]] = [[] for _ in range(n + 1)]  # those of the base stand last
+        children: list[list[int]] = [[] for _ in range(n + 1)]  # the base's are last
         for i, above in enumerate(parents):
             children[above].append(i)
         self.dof: list[int] = []
@@ -383,8 +383,8 @@ class _Tree:
         """All tables by their names in block.cuh."""
         level = [len(way) - 1 for way in self.ways]
         link = [i + k for i, size in enumerate(self.size) for k in range(size)]
-        # Backwards within a level: then a pivot is made by another thread than its column of M, and
-        # a barrier that is missing between the two shows on a processor too.
+        # Backwards within a level: then different threads compute a pivot and its column of M, and
+        # a missing barrier between the two shows on a processor too.
         order = sorted(range(self.pairs), key=lambda pair: (level[link[pair]], -pair))
         at_level = [sum(level[k] == depth for k in link) for depth in range(self.levels)]
         return {
@@ -411,12 +411,12 @@ class _Printer:
         self.n = model.nv
         self.tree = _Tree(model.parents)
         self.turning = all(body.joint.kind is JointKind.REVOLUTE for body in model.bodies)
-        # A warp for the links or two columns a link; what is over waits at the barriers.
+        # Warps for the links, or for two columns per link; excess threads wait at the barriers.
         width = self.n if row.name == "rnea" else 2 * self.n
         self.threads = _WARP * -(-width // _WARP)
 
     def printed(self) -> CooperativeSource:
-        """The kernel."""
+        """Return the kernel."""
         n, row, tree = self.n, self.row, self.tree
         phases = [phase for step in self.steps for phase in step.phases]
         cleared = self._cleared({name for phase in phases for name in phase.memory})
@@ -430,9 +430,9 @@ class _Printer:
         shared_bytes = -(-(words * size + 2 * copied) // size) * size
         if shared_bytes > LARGEST or self.threads > 1024 or tree.pairs > 32767:
             raise ComputeError(
-                f"'{row.name}' of '{self.model.name}' with its {n} joints takes {shared_bytes:,} "
-                f"bytes of shared memory and {self.threads} threads, and a block has {LARGEST:,} "
-                "and 1,024 at most: take the kernel of one thread a sample."
+                f"'{row.name}' of '{self.model.name}' with its {n} joints needs {shared_bytes:,} "
+                f"bytes of shared memory and {self.threads} threads, but a block has at most "
+                f"{LARGEST:,} and 1,024: {_OTHER}."
             )
         name = f"pinion_{row.name}"
         scalar = SCALARS[self.dtype]
@@ -492,12 +492,12 @@ extern "C" __global__ void __launch_bounds__({self.threads})
         )
 
     def _parameters(self, scalar: str) -> str:
-        given = [f"const {scalar} *const __restrict__ {block.name}" for block in self.row.inputs]
-        made = [f"{scalar} *const __restrict__ {block.name}" for block in self.row.results]
-        return ", ".join([*given, *made])
+        inputs = [f"const {scalar} *const __restrict__ {block.name}" for block in self.row.inputs]
+        results = [f"{scalar} *const __restrict__ {block.name}" for block in self.row.results]
+        return ", ".join([*inputs, *results])
 
     def _body(self) -> str:
-        """The steps with the barriers between them."""
+        """Return the steps with the barriers between them."""
         samples = {
             block.name: f"{block.name} + sample * {_size(block)}"
             for block in (*self.row.inputs, *self.row.results)
@@ -517,7 +517,7 @@ extern "C" __global__ void __launch_bounds__({self.threads})
         return "".join(f"    {line}\n" for line in lines)
 
     def _numbers(self) -> list[float]:
-        """Of the kernel's table: by component, then by link."""
+        """Return the numbers of the kernel's table, by component, then by link."""
         columns: list[list[float]] = []
         for dof in self.tree.dof:
             body = self.model.bodies[dof]
@@ -532,7 +532,7 @@ extern "C" __global__ void __launch_bounds__({self.threads})
         return [float(column[k]) for k in range(len(columns[0])) for column in columns]
 
     def _words(self, array: str) -> int:
-        """Numbers in an array of shared memory."""
+        """Return the length of an array in shared memory."""
         n, pairs = self.n, self.tree.pairs
         links = {"constants": 10 if self.turning else 12, "X": 12, "qd": 1, "qdd": 1, "v": 6}
         links |= {"a": 6, "drag": 27, "net": 6, "composite": 10, "pivot": 1, "residual": 1}
@@ -545,22 +545,22 @@ extern "C" __global__ void __launch_bounds__({self.threads})
         )
 
     def _cleared(self, used: set[str]) -> list[str]:
-        """Arrays with entries that no phase writes, which have to be zero."""
-        found = []
+        """Return the arrays with entries that no phase writes, which must be zero."""
+        sums = []
         if "dtau" in used and 2 * self.tree.pairs - self.n < self.n**2:
-            found.append("dtau")
-        # Products with M^-1 leave out what is between trees.
-        given = any(block.name == "minv" for block in self.row.results)
-        if given and self.tree.trees > 1:
-            found.append("minv")
-        return found
+            sums.append("dtau")
+        # Products with M^-1 skip entries between trees.
+        has_inverse = any(block.name == "minv" for block in self.row.results)
+        if has_inverse and self.tree.trees > 1:
+            sums.append("minv")
+        return sums
 
     def _places(self, cleared: Sequence[str]) -> tuple[dict[str, int], int]:
-        """Where each array begins, and where the last one ends.
+        """Return the offset of each array, and the end of the last one.
 
-        Arrays share words when one is read for the last time at least a barrier before the other is
-        written for the first time. No barrier is between the last step of one sample and the first
-        of the next.
+        Arrays share words if at least one barrier separates the last read of one from the first
+        write of the other. There is no barrier between the last step of a sample and the first of
+        the next.
         """
         last = len(self.steps) - 1
         lives: dict[str, tuple[int, int]] = {"constants": (0, last)}
@@ -577,13 +577,13 @@ extern "C" __global__ void __launch_bounds__({self.threads})
 
         places: dict[str, int] = {}
         for array in sorted(lives, key=lambda name: (-self._words(name), name)):
-            taken = sorted(
+            occupied = sorted(
                 (places[other], places[other] + self._words(other))
                 for other in places
                 if meet(lives[array], lives[other])
             )
             at = 0
-            for begin, end in taken:
+            for begin, end in occupied:
                 if at + self._words(array) <= begin:
                     break
                 at = max(at, end)
@@ -592,12 +592,12 @@ extern "C" __global__ void __launch_bounds__({self.threads})
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:
-    """Where each of several parts begins."""
+    """Return the offset of each of several parts."""
     return [sum(sizes[:k]) for k in range(len(sizes))]
 
 
 def _size(block: Block) -> str:
-    """Elements of a sample, in the kernel's words: every axis with a name is as long as n."""
+    """Return the C++ expression for a sample's elements: every named axis has length n."""
     return " * ".join(str(axis) if isinstance(axis, int) else "n" for axis in block.shape)
 
 

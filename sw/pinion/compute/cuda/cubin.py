@@ -1,4 +1,4 @@
-"""Compiling CUDA source without a GPU: cubins by NVRTC, and what their kernels take."""
+"""Compilation of CUDA source to cubins by NVRTC, which needs no GPU, and their resources."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pinion.native.errors import ComputeError
 from ..native import HEADERS
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100")
-"""Those that the tests compile for: Turing, Ampere, Hopper, Blackwell."""
+"""Architectures that the tests compile for: Turing, Ampere, Hopper, Blackwell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one thread of a kernel takes, as the assembler reports it.
+    """Resources of one thread of a kernel, as the assembler reports them.
 
     Members
     -------
-    registers : of 32 bits.
+    registers : number of 32-bit registers.
     spill_stores, spill_loads : bytes of values that the compiler moved to local memory and back.
-    stack : bytes of local memory in all: arrays and calls count too.
+    stack : bytes of local memory in all, including arrays and calls.
     """
 
     registers: int
@@ -41,7 +41,7 @@ class Cubin:
     Members
     -------
     code : the ELF file.
-    usage : for each kernel by its name.
+    usage : resources of each kernel by its name.
     """
 
     code: bytes
@@ -51,19 +51,19 @@ class Cubin:
 def compile_cubin(text: str, *, architecture: str, names: Sequence[str] = ()) -> Cubin:
     """Compile CUDA source.
 
-    Products and sums are fused only where the source says so: results do not depend on the
+    Products and sums are fused only where the source says so, so that results do not depend on the
     compiler.
 
     Parameters
     ----------
-    text : CUDA C++, whose headers are those of ``runtime/``.
+    text : CUDA C++; it may include the headers of ``runtime/``.
     architecture : such as ``sm_90``.
-    names : kernels that must be there.
+    names : kernels that it must contain.
 
     Raises
     ------
     ComputeError
-        When NVRTC is not installed, refuses the source, or does not know the architecture.
+        If NVRTC is not installed, refuses the source, or does not know the architecture.
     """
     try:
         from cuda.core import Program, ProgramOptions
@@ -72,7 +72,7 @@ def compile_cubin(text: str, *, architecture: str, names: Sequence[str] = ()) ->
             f"Compiling for a GPU needs the package cuda-core: {install_hint('cuda')}."
         ) from None
     if not re.fullmatch(r"sm_\d+[a-z]?", architecture):
-        raise ComputeError(f"'{architecture}' is no architecture of a GPU: give one like sm_90.")
+        raise ComputeError(f"'{architecture}' is not a GPU architecture: use one like sm_90.")
     log = StringIO()
     try:
         options = ProgramOptions(
@@ -82,31 +82,31 @@ def compile_cubin(text: str, *, architecture: str, names: Sequence[str] = ()) ->
             include_path=[str(HEADERS)],
             ptxas_options=["-v"],
         )
-        made = Program(text, "c++", options).compile("cubin", logs=log)
-    except Exception as error:  # cuda-core has no class of its own for what NVRTC says
-        said = _first_error(f"{log.getvalue()}\n{error}") or str(error).strip().splitlines()[0]
-        raise ComputeError(f"NVRTC did not compile for {architecture}: {said}") from None
+        code = Program(text, "c++", options).compile("cubin", logs=log)
+    except Exception as error:  # cuda-core has no specific class for errors of NVRTC
+        message = _first_error(f"{log.getvalue()}\n{error}") or str(error).strip().splitlines()[0]
+        raise ComputeError(f"NVRTC failed to compile for {architecture}: {message}") from None
     usage = _usage(log.getvalue())
     for name in names:
         if name not in usage:
-            raise ComputeError(f"NVRTC reported nothing of the kernel '{name}'.")
-    return Cubin(bytes(made.code), usage)
+            raise ComputeError(f"NVRTC's report lacks the kernel '{name}'.")
+    return Cubin(bytes(code.code), usage)
 
 
 def compiler_version() -> str:
-    """Versions of what compiles, for keys of a cache."""
-    found = []
+    """Return the versions of the compiler's packages, for cache keys."""
+    versions = []
     for package in ("cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc"):
         try:
-            found.append(f"{package} {version(package)}")
+            versions.append(f"{package} {version(package)}")
         except PackageNotFoundError:
-            found.append(f"{package} of the system")
-    return ", ".join(found)
+            versions.append(f"{package} of the system")
+    return ", ".join(versions)
 
 
 def _usage(log: str) -> dict[str, Usage]:
-    """What ``ptxas -v`` says of every kernel."""
-    found = {}
+    """Parse the report of ``ptxas -v`` on every kernel."""
+    usages = {}
     for name, text in re.findall(
         r"Compiling entry function '(\w+)'(.*?)(?=Compiling entry function|\Z)", log, re.S
     ):
@@ -115,10 +115,10 @@ def _usage(log: str) -> dict[str, Usage]:
         )
         registers = re.search(r"Used (\d+) registers", text)
         if memory is None or registers is None:
-            raise ComputeError(f"The assembler's report on '{name}' is not as Pinion knows it.")
+            raise ComputeError(f"The assembler's report on '{name}' has an unknown format.")
         stack, stores, loads = map(int, memory.groups())
-        found[name] = Usage(int(registers[1]), stores, loads, stack)
-    return found
+        usages[name] = Usage(int(registers[1]), stores, loads, stack)
+    return usages
 
 
 def _first_error(log: str) -> str:

@@ -1,7 +1,7 @@
-"""What kernels run on: one GPU through ``cuda-core``, or whatever else takes its place in a test.
+"""Devices that run kernels: a GPU through ``cuda-core``, or a stand-in of a test.
 
-All that is asked of a device is in the protocols here, so that what stands above it (chunks,
-copies, streams, results) is the same for a GPU and for a processor that plays one.
+The protocols here are the whole interface of a device, so that everything above it (chunks, copies,
+streams, results) is the same for a GPU and for a processor that simulates one.
 
 .. note:: :class:`Gpu` has been run on no GPU yet: its calls follow the documentation of cuda-core
    1.2. The tests replace it, or give it a driver that is a few Python classes.
@@ -27,18 +27,18 @@ OLDEST = (7, 5)
 """Compute capability of the oldest architecture that kernels are compiled for, Turing's."""
 
 Argument = ctypes.c_longlong
-"""Of every kernel all arguments have eight bytes: numbers, and addresses on the device."""
+"""Type of all arguments of kernels, numbers and addresses on the device: eight bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a kernel is started.
+    """Configuration of a launch.
 
     Members
     -------
-    blocks, threads : of one dimension, threads of a block.
-    shared_bytes : of dynamic shared memory, a block's.
-    cooperative : all blocks run at once, so that they may wait for each other.
+    blocks, threads : number of blocks, and threads per block, in one dimension.
+    shared_bytes : dynamic shared memory per block.
+    cooperative : whether all blocks run at once, so that they may wait for each other.
     """
 
     blocks: int
@@ -52,7 +52,7 @@ class Memory(Protocol):
 
     Members
     -------
-    address : of its first byte there.
+    address : address of its first byte on the device.
     size : its bytes.
     """
 
@@ -60,37 +60,36 @@ class Memory(Protocol):
     size: int
 
     def close(self) -> None:
-        """Give it back; of a stream's memory, when the stream has done what was queued before."""
+        """Free it; memory of a stream is freed after the work queued before."""
 
 
 class Recorded(Protocol):
-    """Work of a stream that was recorded, and is queued there again as a whole.
+    """Recorded work of a stream, which can be queued there again as a whole.
 
-    Copies and kernels have the addresses and the numbers that they had when they were recorded;
-    what stands at these addresses is read when they run. Whoever records keeps all of it, pinned
-    memory of the host too, until it is closed.
+    Copies and kernels keep the addresses and numbers of the recording; the memory is read when they
+    run. The caller keeps all of it, including pinned host memory, until this is closed.
     """
 
     def launch(self) -> None:
         """Queue it, in one call of the driver."""
 
     def close(self) -> None:
-        """Give it up; what is queued already is still done."""
+        """Free it; work that is already queued still completes."""
 
 
 class Stream(Protocol):
-    """What a device does in order; calls return before it is done.
+    """Asynchronous, ordered work of a device.
 
-    Every call raises a ComputeError, one sentence, when the device or its driver refuses.
+    Every call raises a ComputeError, one sentence, if the device or its driver refuses.
     """
 
     def allocate(self, size: int) -> Memory:
-        """Memory for this stream, which is given back in its order.
+        """Allocate memory in the order of this stream.
 
         Raises
         ------
         MemoryError
-            When there is not so much.
+            If the device has too little.
         """
 
     def upload(self, to: Memory, source: NDArray[Any]) -> None:
@@ -103,50 +102,50 @@ class Stream(Protocol):
         """Copy a memory of the device to another one of the same size."""
 
     def launch(self, kernel: Any, launch: Launch, args: Sequence[int]) -> None:
-        """Start a kernel.
+        """Launch a kernel.
 
         Parameters
         ----------
-        kernel : what the device's `load` returned.
+        kernel : returned by the device's `load`.
         launch : blocks, threads and shared memory.
         args : numbers, and addresses on the device.
         """
 
     def record(self, work: Callable[[Stream], None]) -> Recorded:
-        """Record what is queued, without doing it.
+        """Record work without running it.
 
         Parameters
         ----------
-        work : queues copies and launches on the stream that it is given, and neither waits nor
+        work : queues copies and launches on the stream passed to it, and neither waits nor
             allocates.
         """
 
     def after(self, other: Stream) -> None:
-        """What is queued here from now on waits for what another stream has so far."""
+        """Make work queued from now on wait for the work that another stream has so far."""
 
     def wait(self) -> None:
-        """Until all of it is done.
+        """Wait until all work is done.
 
         Raises
         ------
         ComputeError
-            When the device failed or is lost.
+            If the device failed or is lost.
         """
 
 
 class Device(Protocol):
-    """What kernels run on; several threads may call it at once.
+    """A device that runs kernels; several threads may call it at once.
 
-    Every call raises a ComputeError, one sentence, when the device or its driver refuses; after an
-    error that the driver does not recover from, each of them says so.
+    Every call raises a ComputeError, one sentence, if the device or its driver refuses; after an
+    error from which the driver does not recover, every call reports that.
 
     Members
     -------
-    name : for people.
-    index : among the devices of the machine.
+    name : name for messages.
+    index : number among the devices of the machine.
     architecture : such as ``sm_90``.
-    multiprocessors : how many there are.
-    clock_ghz : of the multiprocessors, at most.
+    multiprocessors : number of multiprocessors.
+    clock_ghz : largest clock frequency of the multiprocessors.
     """
 
     name: str
@@ -156,31 +155,31 @@ class Device(Protocol):
     clock_ghz: float
 
     def allocate(self, size: int) -> Memory:
-        """Memory of the device, for all of its streams.
+        """Allocate memory of the device for all of its streams.
 
         Raises
         ------
         MemoryError
-            When there is not so much.
+            If the device has too little.
         """
 
     def pinned(self, size: int) -> NDArray[np.uint8]:
-        """Memory of the host that the device copies from and to by itself.
+        """Allocate pinned host memory, which the device copies from and to by itself.
 
         Raises
         ------
         MemoryError
-            When the host gives no more of that kind.
+            If the host has no more of it.
         """
 
-    def stream(self, given: Any = None) -> Stream:
-        """A new stream, or one of the caller's (an object with ``__cuda_stream__``)."""
+    def stream(self, stream: Any = None) -> Stream:
+        """Create a stream, or wrap the caller's (an object with ``__cuda_stream__``)."""
 
     def load(self, name: str, text: str) -> Any:
-        """Compile a text, or find it compiled, and load the kernel of that name."""
+        """Compile a text, unless it is in the cache, and load the kernel of that name."""
 
     def wait(self) -> None:
-        """Until all streams of the device are done, also those of other libraries."""
+        """Wait until all streams of the device are done, including other libraries'."""
 
 
 _NO_RETURN = (
@@ -199,14 +198,14 @@ _NO_RETURN = (
     "CUDA_ERROR_NVLINK_UNCORRECTABLE",
     "CUDA_ERROR_TENSOR_MEMORY_LEAK",
 )
-"""Errors after which a process gets the same from every call (CUDA driver API, ``CUresult``)."""
+"""Errors that every later call of the process repeats (CUDA driver API, ``CUresult``)."""
 
 
 class Gpu:
     """A GPU of this machine, through ``cuda-core``.
 
-    Every call makes the device the calling thread's current one and afterwards brings back the one
-    that was; opening it leaves it current.
+    Every call makes the device the calling thread's current one and restores the previous one
+    afterwards; opening it leaves it current.
     """
 
     def __init__(self, index: int, compile_kernel: Callable[[str, str, str], bytes]) -> None:
@@ -214,22 +213,22 @@ class Gpu:
 
         Parameters
         ----------
-        index : among the devices of the machine, as the driver counts.
-        compile_kernel : gives the cubin of a kernel's name and text for an architecture.
+        index : number among the devices of the machine, as the driver counts.
+        compile_kernel : returns the cubin for a kernel's name, its text and an architecture.
 
         Raises
         ------
         InputError
-            When cuda-core, a driver or the device is missing, or the device is too old.
+            If cuda-core, a driver or the device is missing, or the device is too old.
         ComputeError
-            When the device does not open.
+            If the device does not open.
         """
         try:
             from cuda import core
             from cuda.bindings import driver
         except ImportError:
             raise InputError(
-                f"The device 'cuda' needs the package cuda-core: {install_hint('cuda')}, or take "
+                f"The device 'cuda' needs the package cuda-core: {install_hint('cuda')}, or use "
                 'device="cpu" (--device cpu).'
             ) from None
         try:
@@ -237,10 +236,10 @@ class Gpu:
         except Exception as error:
             raise InputError(
                 f"The driver of an NVIDIA GPU does not answer ({_line(error)}): install it, or "
-                'take device="cpu" (--device cpu).'
+                'use device="cpu" (--device cpu).'
             ) from None
         if not devices:
-            raise InputError('This machine has no NVIDIA GPU: take device="cpu" (--device cpu).')
+            raise InputError('This machine has no NVIDIA GPU: use device="cpu" (--device cpu).')
         if not 0 <= index < len(devices):
             raise InputError(
                 f"There is no GPU {index}: this machine has {len(devices)}, numbered from 0."
@@ -258,13 +257,13 @@ class Gpu:
             capability = device.compute_capability
             self.name = str(device.name)
             self.multiprocessors = int(device.properties.multiprocessor_count)
-            self.clock_ghz = int(device.properties.clock_rate) * 1e-6  # it is given in kHz
+            self.clock_ghz = int(device.properties.clock_rate) * 1e-6  # from kHz
         except Exception as error:
             raise self._refusal("open", error) from None
         if (capability.major, capability.minor) < OLDEST:
             raise InputError(
                 f"The GPU {index} ({device.name}) has compute capability {capability.major}."
-                f"{capability.minor}; Pinion's kernels need {OLDEST[0]}.{OLDEST[1]} or more."
+                f"{capability.minor}; Pinion's kernels need {OLDEST[0]}.{OLDEST[1]} or higher."
             )
         self.architecture = f"sm_{capability.major}{capability.minor}"
         with self._asked("make a stream"):
@@ -272,70 +271,70 @@ class Gpu:
             self._host = core.LegacyPinnedMemoryResource()
 
     def allocate(self, size: int) -> Memory:
-        """Memory of the device, for all of its streams."""
+        """Allocate memory of the device for all of its streams."""
         memory = self._own.allocate(size)
-        self._own.wait()  # until then it is this stream's alone
+        self._own.wait()  # until then only this stream may use it
         return memory
 
     def pinned(self, size: int) -> NDArray[np.uint8]:
-        """Memory of the host that the device copies from and to by itself."""
+        """Allocate pinned host memory, which the device copies from and to by itself."""
         with self._asked(f"pin {size:,} bytes of the host's memory", memory=True):
             buffer = self._host.allocate(max(size, 1))
-            found = (ctypes.c_uint8 * size).from_address(int(buffer.handle))
-        # The array keeps the memory that it looks at.
-        return _Kept.of(np.ctypeslib.as_array(found), buffer)
+            block = (ctypes.c_uint8 * size).from_address(int(buffer.handle))
+        # The array keeps its memory alive.
+        return _Kept.of(np.ctypeslib.as_array(block), buffer)
 
-    def stream(self, given: Any = None) -> Stream:
-        """A new stream, or one of the caller's."""
+    def stream(self, stream: Any = None) -> Stream:
+        """Create a stream, or wrap the caller's."""
         with self._asked("make a stream"):
-            return _GpuStream(self, self._device.create_stream(given))
+            return _GpuStream(self, self._device.create_stream(stream))
 
     def load(self, name: str, text: str) -> Any:
-        """Compile a text, or find it compiled, and load the kernel of that name."""
+        """Compile a text, unless it is in the cache, and load the kernel of that name."""
         code = self._compile(name, text, self.architecture)
         with self._asked(f"load the kernel '{name}'"):
             return self._core.ObjectCode.from_cubin(code).get_kernel(name)
 
     def wait(self) -> None:
-        """Until all streams of the device are done, also those of other libraries."""
+        """Wait until all streams of the device are done, including other libraries'."""
         with self._asked("finish its work"):
             self._device.sync()
 
-    def _asked(self, what: str, *, memory: bool = False) -> _Asked:
-        """Around calls of the driver, which raise sentences then.
+    def _asked(self, action: str, *, memory: bool = False) -> _Asked:
+        """Return a context for calls of the driver, whose errors become sentences.
 
         Parameters
         ----------
-        what : they are to do, for the sentence.
-        memory : a lack of it is a MemoryError.
+        action : what the calls do, for the sentence.
+        memory : whether a lack of memory raises MemoryError.
         """
-        return _Asked(self, what, memory)
+        return _Asked(self, action, memory)
 
-    def _refusal(self, what: str, error: BaseException, *, memory: bool = False) -> Exception:
-        """What to raise instead of an error of cuda-core or of the driver."""
+    def _refusal(self, action: str, error: BaseException, *, memory: bool = False) -> Exception:
+        """Return the exception to raise for an error of cuda-core or the driver."""
         if memory and ("OUT_OF_MEMORY" in str(error) or "out of memory" in str(error)):
-            return MemoryError(f"{self.name} has no memory left to {what}.")
+            return MemoryError(f"{self.name} has no memory left to {action}.")
         if any(name in str(error) for name in _NO_RETURN):
             self._lost = (
-                f"{self.name} is lost to this process ({_line(error)}): start the process again."
+                f"{self.name} is lost to this process ({_line(error)}): restart the process."
             )
             return ComputeError(self._lost)
         return ComputeError(
-            f'{self.name} did not {what} ({_line(error)}): try again, or take device="cpu".'
+            f'{self.name} failed to {action} ({_line(error)}): try again, or use device="cpu".'
         )
 
 
 class _Asked:
-    """Calls of the driver: with the device current in this thread, and with sentences for errors.
+    """Context for calls of the driver: makes the device current and turns errors into sentences.
 
     A class, since a generator would take longer than some of the calls.
     """
 
-    __slots__ = ("_gpu", "_memory", "_what")
+    __slots__ = ("_action", "_gpu", "_memory")
 
-    def __init__(self, gpu: Gpu, what: str, memory: bool) -> None:
+    def __init__(self, gpu: Gpu, action: str, memory: bool) -> None:
         self._gpu = gpu
-        self._what = what
+        self._action = action
         self._memory = memory
 
     def __enter__(self) -> None:
@@ -348,7 +347,7 @@ class _Asked:
             if int(code):
                 raise RuntimeError(getattr(code, "name", code))
         except Exception as error:
-            raise gpu._refusal(self._what, error) from None
+            raise gpu._refusal(self._action, error) from None
 
     def __exit__(
         self,
@@ -356,21 +355,21 @@ class _Asked:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._gpu._driver.cuCtxPopCurrent()  # its code says nothing that the calls have not said
+        self._gpu._driver.cuCtxPopCurrent()  # its code adds nothing to those of the calls
         if isinstance(error, Exception):
-            raise self._gpu._refusal(self._what, error, memory=self._memory) from None
+            raise self._gpu._refusal(self._action, error, memory=self._memory) from None
 
 
 class _Kept(np.ndarray[Any, np.dtype[np.uint8]]):
-    """An array that keeps alive what its memory belongs to."""
+    """An array that keeps the owner of its memory alive."""
 
     owner: Any
 
     @classmethod
     def of(cls, array: NDArray[np.uint8], owner: Any) -> _Kept:
-        made = array.view(cls)
-        made.owner = owner
-        return made
+        view = array.view(cls)
+        view.owner = owner
+        return view
 
 
 class _GpuMemory:
@@ -402,7 +401,7 @@ class _GpuRecorded:
 
 
 class _GpuStream:
-    """A stream, or what records one: cuda-core's builder of graphs stands for the stream."""
+    """A stream, or a recording of one: cuda-core's graph builder acts as a stream."""
 
     def __init__(self, gpu: Gpu, stream: Any) -> None:
         self._gpu = gpu
@@ -413,8 +412,8 @@ class _GpuStream:
 
     def _copy(self, to: tuple[int, Any], source: tuple[int, Any], size: int) -> None:
         with self._gpu._asked(f"copy {size:,} bytes"):
-            there, here = (self._part(address, size, owner) for address, owner in (to, source))
-            there.copy_from(here, stream=self._stream)
+            target, origin = (self._part(address, size, owner) for address, owner in (to, source))
+            target.copy_from(origin, stream=self._stream)
 
     def allocate(self, size: int) -> Memory:
         gpu = self._gpu
@@ -448,8 +447,8 @@ class _GpuStream:
             builder = self._stream.create_graph_builder()
         try:
             with gpu._asked("record a graph"):
-                # Not the stricter modes: they forbid other threads, and Python's collector of
-                # garbage in this one, to give memory back meanwhile.
+                # The stricter modes would forbid other threads, and Python's garbage collector in
+                # this one, to free memory meanwhile.
                 builder.begin_building("relaxed")
             work(_GpuStream(gpu, builder))
             with gpu._asked("record a graph"):

@@ -1,4 +1,4 @@
-"""A function for other CUDA programs: one header, whose users write hooks and never edit it."""
+"""Export of a function as a single CUDA header, which users extend by hooks without editing it."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from pinion.robot import Model
 from pinion.robot.c_names import c_names
 
 from .. import cpu
+from ..export import undone_on_failure
 from ..native import HEADERS
 from . import export_texts as texts
 from .threads import ThreadBody, thread_body
@@ -37,7 +38,7 @@ _INLINE = "__device__ __forceinline__"
 _UNROLL = '_Pragma("unroll")'
 _RUNTIME = ("vec.hpp", "sincos.hpp", "thread.cuh")
 
-# Names that the header itself needs: an array that is called so gets an underscore.
+# Names that the header itself uses: an array with such a name gets an underscore.
 _TAKEN = frozenset(
     re.findall(
         r"\w+",
@@ -62,42 +63,42 @@ def export_header(
     force: bool = False,
     progress: Progress = SILENT,
 ) -> dict[str, Any]:
-    """Write a folder with a CUDA header for a function of a robot, or bring it up to date.
+    """Write or update a folder with a CUDA header for a function of a robot.
 
-    The folder has ``NAME.cuh``, which needs no other file, examples of its use in ``example``,
-    ``CMakeLists.txt``, ``README.md`` and ``NAME.json``, the record of what was written. Files that
-    are not in the record are left alone; files that stay the same are not touched.
+    The folder contains ``NAME.cuh``, which needs no other file, examples of its use in ``example``,
+    ``CMakeLists.txt``, ``README.md`` and ``NAME.json``, the record of the written files. Files
+    outside the record are left alone; unchanged files are not touched.
 
     Parameters
     ----------
-    folder : is made, or has been written by this before; other files in it do not matter.
-    dtype : of the numbers, ``float32`` or ``float64``.
-    name : of the header and of its namespace; by default robot and function.
-    robot : how the command line names the robot, for the command in the header.
-    force : whether files that are not as they were written are replaced.
-    progress : told each step.
+    folder : created, or updated if an earlier export wrote it; other files in it do not matter.
+    dtype : ``float32`` or ``float64``.
+    name : name of the header and of its namespace; by default robot and function.
+    robot : the robot as the command line names it, for the command in the header.
+    force : whether to replace files that were changed after they were written.
+    progress : receives each step.
 
     Returns
     -------
-    Name, dtype, files and what a kernel takes, for reports.
+    Name, dtype, files and the resources of a kernel, for reports.
 
     Raises
     ------
     InputError
-        When an argument does not do, the function takes several kernels, a file was changed by
-        hand, or the folder cannot be written; everything is as it was then.
+        If an argument is invalid, the function needs several kernels, a file was changed by hand,
+        or the folder is not writable. The folder is then unchanged.
     """
-    chosen = identifier(f"{model.name}_{function.name}") if name is None else name
+    header_name = identifier(f"{model.name}_{function.name}") if name is None else name
     if (
-        not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", chosen)
-        or chosen != c_names([chosen], _TAKEN)[0]
+        not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", header_name)
+        or header_name != c_names([header_name], _TAKEN)[0]
     ):
         raise ComputeError(
-            f"'{chosen[:80]}' is no name for a CUDA header: give letters, digits and underscores, "
-            "a letter first, and no word of C++ or of the header."
+            f"'{header_name[:80]}' is not a valid name for a CUDA header: use letters, digits and "
+            "underscores, starting with a letter, and no word of C++ or of the header."
         )
     if dtype not in SCALARS:
-        raise ComputeError(f"There is no dtype '{dtype}' here; choose one of {', '.join(SCALARS)}.")
+        raise ComputeError(f"Unknown dtype '{dtype}': choose one of {', '.join(SCALARS)}.")
     inputs = tuple(b.resolved(model) for b in function.inputs)
     results = tuple(b.resolved(model) for b in function.results)
     progress.step("tracing")
@@ -106,16 +107,16 @@ def export_header(
     body = thread_body(graph, inputs=inputs, results=results, dtype=dtype)
     if body is None:
         raise ComputeError(
-            f"One thread cannot hold {function.name} of {model.name} in {dtype}, which takes "
-            "several kernels: export it for processors (pinion export --cpu), or call "
-            "it through pinion.compute.cuda."
+            f"{function.name} of {model.name} in {dtype} needs several kernels, because one thread "
+            "cannot hold it: export it for processors (pinion export --cpu), or call it through "
+            "pinion.compute.cuda."
         )
     words = [
         *("pinion", "export", "--cuda", robot or model.name, function.name),
-        *("--dtype", dtype, "--name", chosen, "-o", "FOLDER"),
+        *("--dtype", dtype, "--name", header_name, "-o", "FOLDER"),
     ]
     header = _Header(
-        name=chosen,
+        name=header_name,
         title=comment(f"{function.name} of {model.name}, {dtype}: {function.doc}"),
         command=line_comment(" ".join(map(shlex.quote, words))),
         inputs=_named(inputs, ()),
@@ -123,23 +124,23 @@ def export_header(
         dtype=dtype,
         body=body,
     )
-    made = header.files()
+    files = header.files()
     record = {
         "generator": "pinion",
         "version": installation.version(),
         "robot": model.name,
         "function": function.name,
         "dtype": dtype,
-        "files": {path: _digest(text.encode()) for path, text in made.items()},
+        "files": {path: _digest(text.encode()) for path, text in files.items()},
     }
-    made[f"{chosen}.json"] = json.dumps(record, indent=2) + "\n"
+    files[f"{header_name}.json"] = json.dumps(record, indent=2) + "\n"
     if not force:
-        _refuse_changed(folder, chosen, made)
-    _put(folder, made)
+        _refuse_changed(folder, header_name, files)
+    _put(folder, files)
     return {
-        "name": chosen,
+        "name": header_name,
         "dtype": dtype,
-        "files": sorted(made),
+        "files": sorted(files),
         "threads": body.threads,
         "shared_bytes": header.shared_bytes,
         "arithmetic": body.arithmetic,
@@ -150,79 +151,66 @@ def export_header(
 
 
 def _digest(content: bytes) -> str:
-    """SHA-256 of a text, whatever ends its lines: version control may change that."""
+    """Return the SHA-256 of a text, ignoring line ends, which version control may change."""
     return hashlib.sha256(content.replace(b"\r\n", b"\n")).hexdigest()
 
 
-def _refuse_changed(folder: Path, name: str, made: Mapping[str, str]) -> None:
-    """Refuse where a file is neither as the record says nor what would be written."""
+def _refuse_changed(folder: Path, name: str, files: Mapping[str, str]) -> None:
+    """Raise if a file differs both from its record and from what would be written."""
     record = folder / f"{name}.json"
-    known: Any = {}
+    digests: Any = {}
     try:
         if os.path.lexists(record):
-            known = json.loads(record.read_text())["files"]
-            if not isinstance(known, dict):
+            digests = json.loads(record.read_text())["files"]
+            if not isinstance(digests, dict):
                 raise TypeError
     except (ValueError, TypeError, KeyError, RecursionError, OSError):
         raise ComputeError(
-            f"'{record}' is no record of what Pinion wrote: restore it, or replace every generated "
-            "file with force=True (--force)."
+            f"'{record}' is not a valid record of an export: restore it, or replace every "
+            "generated file with force=True (--force)."
         ) from None
-    for path, text in made.items():
-        there = folder / path
-        if path == record.name or not os.path.lexists(there):
+    for path, text in files.items():
+        file = folder / path
+        if path == record.name or not os.path.lexists(file):
             continue
         try:
-            found = _digest(there.read_bytes())
+            digest = _digest(file.read_bytes())
         except OSError as error:
             raise StorageError(
-                f"'{there}' cannot be read ({error.strerror}): move it away.",
+                f"'{file}' cannot be read ({error.strerror}): move it away.",
                 reason=error.strerror or str(error),
             ) from error
-        if found not in (known.get(path), _digest(text.encode())):
+        if digest not in (digests.get(path), _digest(text.encode())):
             raise ComputeError(
-                f"'{there}' is not as Pinion wrote it: move the change to a hook, in a file of "
-                f"your own that includes {name}.cuh, or replace the file with force=True (--force)."
+                f"'{file}' differs from what Pinion wrote: move the change to a hook, in your own "
+                f"file that includes {name}.cuh, or replace the file with force=True (--force)."
             )
 
 
-def _put(folder: Path, made: Mapping[str, str]) -> None:
+def _put(folder: Path, files: Mapping[str, str]) -> None:
     """Write all files, or leave everything as it was."""
-    new = [parent for parent in (folder, *folder.parents) if not parent.exists()]
-    try:
+    with undone_on_failure(folder, "header"):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
-            work, old = Path(scratch) / "made", Path(scratch) / "old"
-            for path, text in made.items():
+            work, old = Path(scratch) / "new", Path(scratch) / "old"
+            for path, text in files.items():
                 (work / path).parent.mkdir(parents=True, exist_ok=True)
                 (work / path).write_bytes(text.encode())
-            _replace(work, folder, old, made)
-    except BaseException as error:
-        for parent in new:
-            with contextlib.suppress(OSError):  # somebody else's are in it, or it was never made
-                parent.rmdir()
-        if not isinstance(error, OSError):
-            raise
-        reason = error.strerror or str(error)
-        raise StorageError(
-            f"No header can be written to '{folder}' ({reason}): see that it is a folder that can "
-            "be written and has room, or give another one.",
-            reason=reason,
-        ) from error
+            _replace(work, folder, old, files)
 
 
-def _replace(work: Path, folder: Path, old: Path, made: Mapping[str, str]) -> None:
-    """Put files into a folder, the record last; if one cannot be, undo those before it."""
+def _replace(work: Path, folder: Path, old: Path, files: Mapping[str, str]) -> None:
+    """Move files into a folder, the record last; undo all moves if one fails."""
     undo: list[Callable[[], object]] = []
     try:
-        for path, text in made.items():
+        for path, text in files.items():
             target = folder / path
             if (
                 target.is_file()
                 and not target.is_symlink()
                 and target.read_bytes() == text.encode()
             ):
-                continue  # its time stays, so that nothing is compiled anew
+                continue  # its time stays, so that nothing is recompiled
             if not target.parent.exists():
                 target.parent.mkdir()
                 undo.append(target.parent.rmdir)
@@ -244,7 +232,7 @@ def _replace(work: Path, folder: Path, old: Path, made: Mapping[str, str]) -> No
 
 
 def _for_cuda(text: str) -> str:
-    """A header of the runtime as CUDA sees it, without what it has for processors."""
+    """Return a header of the runtime without its parts for processors."""
     lines: list[str] = []
     stack: list[tuple[bool, bool, bool]] = []  # decided here; had a branch; this branch is in
     for line in text.splitlines():
@@ -264,18 +252,20 @@ def _for_cuda(text: str) -> str:
             stack.pop()
         if all(inside for _, _, inside in stack):
             lines.append(line)
-    kept = "\n".join(lines)
-    kept = re.sub(r"^#(pragma once|include \".*|define PINION_\w+( .*)?)$", "", kept, flags=re.M)
-    kept = kept.replace("PINION_INLINE", _INLINE).replace("PINION_UNROLL", _UNROLL)
-    return re.sub(r"\n{3,}", "\n\n", kept)
+    header_text = "\n".join(lines)
+    header_text = re.sub(
+        r"^#(pragma once|include \".*|define PINION_\w+( .*)?)$", "", header_text, flags=re.M
+    )
+    header_text = header_text.replace("PINION_INLINE", _INLINE).replace("PINION_UNROLL", _UNROLL)
+    return re.sub(r"\n{3,}", "\n\n", header_text)
 
 
 def _answer(condition: str) -> bool | None:
-    """What a condition on the machine is for CUDA; None where it is on something else."""
+    """Evaluate a preprocessor condition for CUDA; None if it does not depend on the machine."""
     if "PINION_CUDA_HOST" in condition or "__clang__" in condition:  # whose pragmas nvcc takes
         return True
-    if found := re.fullmatch(r"(!?)PINION_ISA_(\w+)", condition):
-        return (found[2] == "CUDA") != bool(found[1])
+    if match := re.fullmatch(r"(!?)PINION_ISA_(\w+)", condition):
+        return (match[2] == "CUDA") != bool(match[1])
     return None
 
 
@@ -295,15 +285,15 @@ class _Array:
     about: str
 
 
-def _named(blocks: Sequence[Block], taken: Sequence[str]) -> tuple[_Array, ...]:
-    """Arrays under names that C++ and the header have free."""
+def _named(blocks: Sequence[Block], reserved: Sequence[str]) -> tuple[_Array, ...]:
+    """Return arrays under names that C++ and the header do not use."""
     # The header's own sizes are called size_ARRAY.
     names = [f"array_{b.name}" if b.name.startswith("size_") else b.name for b in blocks]
-    found = []
-    for block, name in zip(blocks, c_names(names, (*taken, *_TAKEN)), strict=True):
+    arrays = []
+    for block, name in zip(blocks, c_names(names, (*reserved, *_TAKEN)), strict=True):
         shape = " x ".join(map(str, block.shape)) or "1"
-        found.append(_Array(name, prod(map(int, block.shape)), f"{shape}, {comment(block.unit)}"))
-    return tuple(found)
+        arrays.append(_Array(name, prod(map(int, block.shape)), f"{shape}, {comment(block.unit)}"))
+    return tuple(arrays)
 
 
 def _names(arrays: Sequence[_Array]) -> tuple[str, ...]:
@@ -311,8 +301,8 @@ def _names(arrays: Sequence[_Array]) -> tuple[str, ...]:
 
 
 def _fill(template: str, values: Mapping[str, str]) -> str:
-    """A template with its ``@NAMES@`` replaced, once: what is put in is not looked at."""
-    return re.sub(r"@([A-Z_]+)@", lambda found: values[found[1]], template)
+    """Replace the ``@NAMES@`` of a template, in one pass: values are not expanded."""
+    return re.sub(r"@([A-Z_]+)@", lambda match: values[match[1]], template)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,7 +321,7 @@ class _Header:
         return self.body.pitch * self.body.near * (4 if self.dtype == "float32" else 8)
 
     def files(self) -> dict[str, str]:
-        """All files but the record, by their paths."""
+        """Return all files except the record by path."""
         values = self._values()
         text = _fill(texts.INTERFACE, values)
         values["CODE"] = text
@@ -352,14 +342,14 @@ class _Header:
         }
 
     def _moves(self) -> bool:
-        """Whether the function gives accelerations of positions and velocities of one size."""
+        """Return whether results contain qdd of the size of the inputs q and qd."""
         sizes = {array.name: array.size for array in self.inputs}
         qdd = next((array.size for array in self.results if array.name == "qdd"), 0)
         return qdd > 0 and sizes.get("q") == sizes.get("qd") == qdd
 
     def _values(self) -> dict[str, str]:
-        """What the templates ask for."""
-        shown = self.results[0]
+        """Return the values of the templates' names."""
+        first = self.results[0]
         return {
             "NAME": self.name,
             "TITLE": self.title,
@@ -380,7 +370,7 @@ class _Header:
             "REQUEST": self._own("Request", self.inputs),
             "RESULT": self._own("Result", self.results),
             "COMPUTE": self._compute(),
-            "SHOWN": shown.name,
+            "SHOWN": first.name,
             "EXAMPLE_ARRAYS": "".join(self._example_array(a, True) for a in self.inputs)
             + "".join(self._example_array(a, False) for a in self.results),
             "GIVEN": ", ".join(f"{a.name}_device" for a in self.inputs),
@@ -414,7 +404,7 @@ class _Header:
         return "\n".join(lines)
 
     def _method(self, kind: str, arrays: Sequence[_Array], element: str) -> str:
-        """``get`` or ``put`` of an accessor; `element` is what one array does, of its number."""
+        """Return ``get`` or ``put`` of an accessor; `element` is the statement for one array."""
         head = "real get(int e)" if kind == "Input" else "void put(int e, real x)"
         lines = [f'    static_assert(A >= 0 && A < {len(arrays)}, "no such array");']
         for k, array in enumerate(arrays):
@@ -432,19 +422,19 @@ class _Header:
 
     def _strided(self, struct: str, kind: str, arrays: Sequence[_Array]) -> str:
         types = [f"runtime::Strided{kind}<real>"] * len(arrays)
-        made = ",\n            ".join(
+        members = ",\n            ".join(
             f"runtime::Strided{kind}<real>({a}.first, sample, {a}.step, {a}.apart)"
             for a in _names(arrays)
         )
-        return self._source(struct, f"{kind}Array", kind, arrays, types, made)
+        return self._source(struct, f"{kind}Array", kind, arrays, types, members)
 
     def _blocks(self, struct: str, kind: str, arrays: Sequence[_Array]) -> str:
         types = [f"runtime::Block{kind}<real, {array.size}, 16>" for array in arrays]
-        made = ",\n            ".join(
+        members = ",\n            ".join(
             f"{of}({array.name}, sample)" for of, array in zip(types, arrays, strict=True)
         )
         member = "const real *" if kind == "Input" else "real *"
-        return self._source(struct, member, kind, arrays, types, made)
+        return self._source(struct, member, kind, arrays, types, members)
 
     def _source(
         self,
@@ -453,9 +443,9 @@ class _Header:
         kind: str,
         arrays: Sequence[_Array],
         types: Sequence[str],
-        made: str,
+        initialisers: str,
     ) -> str:
-        """Where a kernel finds arrays: ``at(sample)`` gives a sample's accessor."""
+        """Return the struct of a kernel's arrays, whose ``at(sample)`` is a sample's accessor."""
         members = ""
         for array in arrays:
             space = "" if member.endswith("*") else " "
@@ -464,24 +454,25 @@ class _Header:
         return (
             f"struct {struct} {{\n{members}  struct Sample {{\n{inner}  }};\n"
             f"  __device__ __forceinline__ Sample at(long long sample) const {{\n"
-            f"    return {{{made}}};\n  }}\n}};"
+            f"    return {{{initialisers}}};\n  }}\n}};"
         )
 
     def _makers(self, kind: str, arrays: Sequence[_Array]) -> str:
         struct = f"{kind}s"
         pointer = "const real *" if kind == "Input" else "real *"
-        given = ", ".join(f"{pointer}{array.name}" for array in arrays)
+        pointers = ", ".join(f"{pointer}{array.name}" for array in arrays)
         aos = ", ".join(f"{{{array.name}, {array.size}, 1}}" for array in arrays)
         soa = ", ".join(f"{{{array.name}, 1, n}}" for array in arrays)
         side = struct.lower()
         return (
-            f"__host__ __device__ inline {struct} {side}_aos({given}) {{\n  return {{{aos}}};\n}}\n"
-            f"__host__ __device__ inline {struct} {side}_soa(long long n, {given}) {{\n"
+            f"__host__ __device__ inline {struct} {side}_aos({pointers}) {{\n"
+            f"  return {{{aos}}};\n}}\n"
+            f"__host__ __device__ inline {struct} {side}_soa(long long n, {pointers}) {{\n"
             f"  return {{{soa}}};\n}}\n"
         )
 
     def _own(self, struct: str, arrays: Sequence[_Array]) -> str:
-        """A sample's arrays in the thread's own memory."""
+        """Return the struct of a sample's arrays in the memory of its thread."""
         members = "".join(f"  real {a.name}[{max(a.size, 1)}];\n" for a in arrays)
         get = self._method("Input", arrays, "return {name}[e]")
         put = self._method("Result", arrays, "{name}[e] = x").replace(") const {", ") {")
@@ -547,13 +538,13 @@ class _Header:
             f"{inner}}}{short}"
         )
 
-    def _example_array(self, array: _Array, given: bool) -> str:
+    def _example_array(self, array: _Array, is_input: bool) -> str:
         name, size = array.name, f"n * robot::size_{array.name}"
         lines = [f"std::vector<real> {name}_host({size});", f"real *{name}_device;"]
-        if given:
+        if is_input:
             lines.append(f"fill({name}_host);")
         lines.append(f"CHECK(cudaMalloc(&{name}_device, {name}_host.size() * sizeof(real)));")
-        if given:
+        if is_input:
             lines += [
                 f"CHECK(cudaMemcpy({name}_device, {name}_host.data(),",
                 f"                 {name}_host.size() * sizeof(real), cudaMemcpyHostToDevice));",

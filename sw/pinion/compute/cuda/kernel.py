@@ -1,4 +1,4 @@
-"""A function on a device: batches from the host in chunks, or arrays that are on it already."""
+"""A function on a device: host batches in chunks, or arrays that are already on the device."""
 
 from __future__ import annotations
 
@@ -27,31 +27,29 @@ from .device import Device, Launch, Memory, Recorded, Stream
 from .threads import WARP, ThreadSource
 
 CHUNK_BYTES = 8 << 20
-"""Of requests and results that travel at once; while one chunk is computed, the next one comes and
-the last one goes."""
+"""Bytes of requests and results of a chunk; chunks are copied while another one is computed."""
 
 SMALL_BATCHES = (1, 4, 16, 64, 256, 1024, 4096)
-"""Samples of the batches with which it is measured what is faster, a block or a thread a sample."""
+"""Batch sizes for measuring whether a block or a thread per sample is faster."""
 
 GRAPH_SAMPLES = 4096
-"""Samples of the largest batches of the host that are queued as a graph; of the time of larger ones
-the calls of the driver are a small part."""
+"""Largest host batch queued as a graph; in larger ones the driver's calls take little time."""
 
-_SMALLEST = 128  # samples of a chunk, when memory is short
-_LANES = 2  # chunks under way
-_GRAPHS = 16  # that are kept, of the sizes that came last
+_SMALLEST = 128  # samples of a chunk if memory is short
+_LANES = 2  # chunks in flight
+_GRAPHS = 16  # graphs kept, of the latest sizes
 _CUDA = 2  # kDLCUDA
 _APART = 256  # bytes; arrays of a chunk begin at multiples of it
 
 
 class DeviceArray:
-    """An array in a device's memory, which other libraries take without a copy.
+    """An array in a device's memory, which other libraries use without a copy.
 
     Members
     -------
-    shape, dtype : as NumPy's.
+    shape, dtype : as in NumPy.
     strides : in elements.
-    device : its index.
+    device : index of the device.
     """
 
     def __init__(
@@ -81,7 +79,7 @@ class DeviceArray:
     def __dlpack__(self, **options: Any) -> Any:
         buffer = getattr(self._memory, "buffer", None)
         if buffer is None:
-            raise BufferError("The memory of this device does not travel by DLPack.")
+            raise BufferError("The memory of this device does not support DLPack.")
         from cuda.core.utils import StridedMemoryView
 
         view = StridedMemoryView.from_buffer(buffer, self.shape, self.strides, dtype=self.dtype)
@@ -99,7 +97,7 @@ class DeviceArray:
 
 @dataclass(frozen=True)
 class Placed:
-    """An array on the device: where it is, and how far apart its samples and elements are."""
+    """Address of an array on the device, and the distances of its samples and elements."""
 
     address: int
     step: int
@@ -110,38 +108,37 @@ class Placed:
 
 @dataclass
 class _Lent:
-    """Memory of the device that is the caller's."""
+    """Memory of the device that belongs to the caller."""
 
     address: int
     size: int
 
     def close(self) -> None:
-        """The caller gives it back."""
+        """Do nothing: the caller frees it."""
 
 
 class CudaKernel:
     """A function of a robot on a device.
 
-    Arrays are (n, ...) or (...). Of the layout ``aos``, elements of a sample follow each other; of
-    the layout ``soa``, arrays on the device may have any strides, results have samples next to each
-    other, and memory is read and written in whole lines when the inputs have so too.
+    Arrays are (n, ...) or (...). In the layout ``aos`` the elements of a sample are contiguous. In
+    the layout ``soa`` arrays on the device may have any strides and the samples of results are
+    contiguous; memory is accessed in whole lines if those of the inputs are as well.
 
     Members
     -------
-    model, function : what it computes.
-    source : its kernels, in which a thread computes a sample.
-    small : the kernel for small batches, in which a block computes a sample, or None.
-    crossover : batches of as many samples or more are computed by threads.
-    device : where they run.
-    finite : whether NaN and infinities in arrays of the host are refused.
-    graphs : whether a batch of the host of a size that comes back is queued as a CUDA graph: its
-        copies and kernels are recorded the second time, and from then on start in one call.
+    model, function : its function and robot.
+    source : its kernels of one thread per sample.
+    small : the kernel of one block per sample for small batches, or None.
+    crossover : smallest batch computed with one thread per sample.
+    device : runs the kernels.
+    finite : whether NaN and infinities in host arrays are refused.
+    graphs : whether a host batch of a recurring size is queued as a CUDA graph: its copies and
+        kernels are recorded the second time, and start in one call from then on.
 
-    It may be called from several threads at once. Calls with arrays of the host take turns, since
-    they share the memory that chunks pass through; calls with arrays on the device share nothing.
+    It may be called from several threads at once. Calls with host arrays take turns, since they
+    share the memory for chunks; calls with arrays on the device share nothing.
     """
 
-    # Many parameters: made in one place, of what `compile` was asked and has made.
     def __init__(
         self,
         *,
@@ -159,12 +156,12 @@ class CudaKernel:
 
         Parameters
         ----------
-        small : of the same function and dtype.
-        crossover : see the class; a callable gets what measures it, and may know it already. None:
-            as many as four blocks of every multiprocessor compute at once, which is a rule and no
-            measurement.
-        check_rotations : whether quaternions, and planar joints' cosine and sine, in arrays of the
-            host are refused that are not of unit length within 1e-6.
+        small : for the same function and dtype.
+        crossover : see the class; a callable is passed the measurement and may return a cached
+            result. None applies a rule instead of a measurement: four samples for every
+            multiprocessor.
+        check_rotations : whether to refuse quaternions, and planar joints' cosine and sine, in host
+            arrays that are not of unit length within 1e-6.
         """
         self._rotations = rotations_of(function.inputs, model) if check_rotations else {}
         self.model = model
@@ -180,7 +177,7 @@ class CudaKernel:
         self._loaded = [device.load(kernel.name, kernel.text) for kernel in source.kernels]
         self._loaded_small = None if small is None else device.load(small.name, small.text)
         self._lanes: list[_Lane] = []
-        self._turn = threading.RLock()  # of calls that use the lanes
+        self._turn = threading.RLock()  # for calls that use the lanes
         self.crossover = 0
         if small is not None and crossover is None:
             self.crossover = 4 * device.multiprocessors
@@ -201,55 +198,55 @@ class CudaKernel:
 
         Parameters
         ----------
-        values : inputs by position, in the order of `inputs`; the others go by name.
-        arrays : the inputs by name: all of the host (anything NumPy takes), or all on the device
+        values : inputs by position, in the order of `inputs`; the others by name.
+        arrays : the inputs by name: all on the host (anything NumPy accepts), or all on the device
             (``__cuda_array_interface__`` or DLPack, of the kernel's dtype).
         out : arrays by the names of the results, which are written, or the `Result` of an earlier
-            call, which is written and returned; on the device where the inputs are. By default new
-            ones.
+            call, which is written and returned; on the device if the inputs are. By default new
+            arrays.
         stream : for arrays on the device, an object with ``__cuda_stream__``: the work is queued
-            there, and the call returns before it is done; new arrays of results, and what is
-            between several kernels, are allocated in that stream and given back in its order. Keep
-            the inputs until it is done. By default the call waits.
-        workspace : an array of bytes on the device, `workspace_bytes` of the batch, for what passes
-            between several kernels; by default a function of several kernels takes its own.
+            there, and the call returns before it is done; new arrays of results, and memory between
+            several kernels, are allocated in that stream and freed in its order. Keep the inputs
+            until it is done. By default the call waits.
+        workspace : an array of bytes on the device, `workspace_bytes` of the batch, for data
+            between several kernels; by default it is allocated if needed.
 
         Returns
         -------
-        NumPy arrays, or :class:`DeviceArray` where the inputs are on the device. ``saturated`` says
-        which results are not finite; those on the device are not looked at, and it is False.
+        NumPy arrays, or :class:`DeviceArray` if the inputs are on the device. ``saturated`` tells
+        which results are not finite; for arrays on the device it is False without a check.
 
         Raises
         ------
         InputError
-            When a name, a shape, a dtype or an output does not fit, arrays are in different places,
-            or a number of the host's is not finite.
+            If a name, a shape, a dtype or an output does not fit, arrays are in different places,
+            or a number of a host array is not finite.
         ComputeError
-            When the device has no memory left for even a small chunk, or failed. After an error
-            that the driver does not recover from, every later call says so.
+            If the device has too little memory even for a small chunk, or failed. After an error
+            from which the driver does not recover, every later call reports that.
         """
         arrays = by_name(self.inputs, values, arrays)
-        there = [name for name, value in arrays.items() if is_on_a_device(value)]
-        if there and len(there) < len(arrays):
-            here = next(name for name in arrays if name not in there)
+        on_device = [name for name, value in arrays.items() if is_on_a_device(value)]
+        if on_device and len(on_device) < len(arrays):
+            on_host = next(name for name in arrays if name not in on_device)
             raise InputError(
-                f"'{there[0]}' is on a device and '{here}' is in the host's memory: give all in "
-                "one place."
+                f"'{on_device[0]}' is on a device, but '{on_host}' is in host memory: give all "
+                "arrays in one place."
             )
-        if there:
+        if on_device:
             return self._on_device(arrays, out, stream, workspace)
         if stream is not None or workspace is not None:
-            what = "A workspace" if stream is None else "A stream"
-            raise InputError(f"{what} is for arrays on the device; these are the host's.")
+            argument = "A workspace" if stream is None else "A stream"
+            raise InputError(f"{argument} is for arrays on the device; these are on the host.")
         return self._from_host(arrays, out, graphs=self.graphs)
 
-    # ---- Arrays of the host ---------------------------------------------------------------------
+    # ---- Host arrays ----------------------------------------------------------------------------
 
     def _from_host(
-        self, given: Mapping[str, ArrayLike], out: Mapping[str, Any] | None, *, graphs: bool
+        self, requests: Mapping[str, ArrayLike], out: Mapping[str, Any] | None, *, graphs: bool
     ) -> Result:
         scalar = np.float32 if self.dtype == np.float32 else np.float64
-        checked = validate_arrays(self.inputs, given, dtype=scalar, finite=self.finite)
+        checked = validate_arrays(self.inputs, requests, dtype=scalar, finite=self.finite)
         check_rotations(self._rotations, checked.arrays, finite=self.finite)
         count = checked.count
         results = self._host_results(out, count, checked.single)
@@ -272,7 +269,7 @@ class CudaKernel:
                 for lane in lanes:
                     lane.finish()
             except BaseException:
-                # What is still under way belongs to nobody any more.
+                # Nobody will fetch what is still in flight.
                 self.close()
                 raise
         flags = not_finite(results, count)
@@ -292,7 +289,7 @@ class CudaKernel:
         if out is None:
             return {a.name: np.empty((count, *a.shape), self.dtype) for a in self.results}
         check_out(out, self.results)
-        found = {}
+        results = {}
         for a in self.results:
             values = out[a.name]
             shape = a.shape if single else (count, *a.shape)
@@ -303,14 +300,14 @@ class CudaKernel:
                 or not values.flags.writeable
             ):
                 raise InputError(
-                    f"The result '{a.name}' is written to an array of the host that is writeable, "
-                    f"{shape} of {self.dtype.name}."
+                    f"The result '{a.name}' needs a writeable host array of shape {shape} and "
+                    f"dtype {self.dtype.name}."
                 )
-            found[a.name] = values[np.newaxis] if single else values
-        return found
+            results[a.name] = values[np.newaxis] if single else values
+        return results
 
     def _lanes_for(self, samples: int) -> list[_Lane]:
-        """Lanes whose chunks have as many samples, or as many as there is memory for."""
+        """Return lanes for chunks of `samples`, or fewer if memory is short."""
         if self._lanes and self._lanes[0].samples >= samples:
             return self._lanes
         self.close()
@@ -327,7 +324,7 @@ class CudaKernel:
                     raise ComputeError(
                         f"{self.device.name} has no memory for {_LANES} chunks of {samples} "
                         f"samples of '{self.function.name}', or the host has none to pin: free "
-                        "some of it."
+                        "some memory."
                     ) from None
                 samples = max(_SMALLEST, samples // 2)
 
@@ -335,27 +332,27 @@ class CudaKernel:
 
     def _on_device(
         self,
-        given: Mapping[str, Any],
+        requests: Mapping[str, Any],
         out: Mapping[str, Any] | None,
         stream: Any,
         workspace: Any,
     ) -> Result:
         names = [a.name for a in self.inputs]
-        for name in given:
+        for name in requests:
             if name not in names:
                 raise InputError(
                     f"There is no input array '{name}'; the inputs are {', '.join(names)}."
                 )
         views = []
         for a in self.inputs:
-            if a.name not in given:
+            if a.name not in requests:
                 raise InputError(f"The input array '{a.name}' is missing; give {', '.join(names)}.")
-            views.append(self._view(a, given[a.name], "is read"))
+            views.append(self._view(a, requests[a.name], "is read"))
         lengths = {a.name: v.samples for a, v in zip(self.inputs, views, strict=True)}
         batched = {name: n for name, n in lengths.items() if n is not None}
         if len(set(batched.values())) > 1:
             listed = ", ".join(f"{name} has {n}" for name, n in batched.items())
-            raise InputError(f"The arrays hold different numbers of requests ({listed}).")
+            raise InputError(f"The arrays have different numbers of requests ({listed}).")
         count = next(iter(batched.values()), 1)
         single = not batched
         queue = self.device.stream(stream)
@@ -363,7 +360,7 @@ class CudaKernel:
         self._check_apart(views, targets, count)
         lent = None if workspace is None else self._lent(workspace, count)
         if stream is None:
-            self.device.wait()  # whoever makes the requests may not be done
+            self.device.wait()  # the requests may still be in computation
         if count:
             self._run(queue, count, [*views, *targets], lent)
         if stream is None:
@@ -393,23 +390,24 @@ class CudaKernel:
                 view.samples is None
             ) != single:
                 raise InputError(
-                    f"The array for the result '{a.name}' has no shape {shape}, as the others have."
+                    f"The array for the result '{a.name}' must have the shape {shape} to fit the "
+                    "others."
                 )
             targets.append(view)
         return arrays, targets
 
-    def _allocated(self, queue: Stream, size: int, what: str, count: int) -> Memory:
-        """Memory of a stream for something of a batch."""
+    def _allocated(self, queue: Stream, size: int, purpose: str, count: int) -> Memory:
+        """Allocate memory of a stream for a batch."""
         try:
             return queue.allocate(size)
         except MemoryError:
             raise ComputeError(
-                f"{self.device.name} has no {size:,} bytes left for {what} of {count:,} samples: "
+                f"{self.device.name} lacks {size:,} bytes for {purpose} of {count:,} samples: "
                 "give fewer at once, or free some of its memory."
             ) from None
 
     def _check_apart(self, views: Sequence[Placed], targets: Sequence[Placed], count: int) -> None:
-        """That no result is written where something else is."""
+        """Raise if a result overlaps another array."""
 
         def ends(array: Array, view: Placed) -> tuple[int, int]:
             far = [(count - 1) * view.step, (prod(array.shape) - 1) * view.apart]
@@ -425,29 +423,29 @@ class CudaKernel:
             for other, first, last in others:
                 if begin < last and first < end:
                     raise InputError(
-                        f"The array for the result '{a.name}' overlaps '{other.name}': give memory "
-                        "of its own."
+                        f"The array for the result '{a.name}' overlaps '{other.name}': give "
+                        "separate memory."
                     )
             others.append((a, begin, end))
 
     def _strides(self, array: Array, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Of a new array: samples next to each other where the layout is ``soa``."""
+        """Return the strides of a new array: contiguous samples in the layout ``soa``."""
         if self.source.layout == "aos" or len(shape) == len(array.shape):
             return contiguous(shape)
         count = max(1, shape[0])
         return (1, *(count * stride for stride in contiguous(array.shape)))
 
     def _view(self, array: Array, value: Any, verb: str) -> Placed:
-        """Where an array is, checked."""
+        """Check an array and return its place."""
         shape, strides, address, dtype, device = described(array.name, value)
         if device is not None and device != self.device.index:
             raise InputError(
-                f"'{array.name}' is on the device {device}, and the kernel on {self.device.index}: "
+                f"'{array.name}' is on device {device}, but the kernel on {self.device.index}: "
                 "copy it there."
             )
         if dtype != self.dtype:
             raise InputError(
-                f"'{array.name}' {verb} as {self.dtype.name} and is {dtype}: convert it on the "
+                f"'{array.name}' {verb} as {self.dtype.name}, but is {dtype}: convert it on the "
                 "device."
             )
         extra = len(shape) - len(array.shape)
@@ -459,15 +457,14 @@ class CudaKernel:
         apart = _one_distance(shape[extra:], strides[extra:])
         if apart is None or (self.source.layout == "aos" and apart != 1):
             raise InputError(
-                f"'{array.name}' {verb} with the elements of a sample next to each other: make it "
-                "contiguous."
+                f"'{array.name}' {verb} with contiguous elements of a sample: make it contiguous."
             )
         if extra == 0:
             return Placed(address, 0, apart, None, value)
         return Placed(address, strides[0], apart, shape[0], value)
 
     def _lent(self, workspace: Any, count: int) -> Memory:
-        """Where the caller's workspace is, checked."""
+        """Check the caller's workspace and return it."""
         shape, strides, address, dtype, device = described("workspace", workspace)
         size = prod(shape) * dtype.itemsize
         needed = self.workspace_bytes(count)
@@ -478,9 +475,9 @@ class CudaKernel:
             or size < needed
         ):
             raise InputError(
-                f"The workspace has {size:,} bytes at {address:#x} on the device {device}: give "
+                f"The workspace has {size:,} bytes at {address:#x} on device {device}: give "
                 f"{needed:,} bytes for {count:,} samples, contiguous and aligned to "
-                f"{self.dtype.itemsize}, on the device {self.device.index}."
+                f"{self.dtype.itemsize}, on device {self.device.index}."
             )
         return _Lent(address, size)
 
@@ -489,14 +486,14 @@ class CudaKernel:
     def _run(
         self, stream: Stream, count: int, views: Sequence[Placed], workspace: Memory | None
     ) -> None:
-        """Queue the kernels of one way."""
+        """Queue the kernels for a batch of this size."""
         if count < self.crossover and self._in_rows(views, count):
             self._run_small(stream, count, views)
         else:
             self._run_threads(stream, count, views, workspace)
 
     def _in_rows(self, views: Sequence[Placed], count: int) -> bool:
-        """Whether all arrays are as a block reads them: sample after sample, none left out."""
+        """Return whether all arrays are contiguous, as kernels of a block per sample need."""
         return all(
             view.apart == 1 and (count == 1 or view.step == prod(a.shape))
             for view, a in zip(views, (*self.inputs, *self.results), strict=True)
@@ -513,26 +510,26 @@ class CudaKernel:
         args = [count]
         for view in views:
             args += [view.address, view.step, view.apart]
-        made = None
+        allocated = None
         if self.source.workspace:
             if workspace is None:
-                what = f"what passes between the kernels of '{self.function.name}'"
-                workspace = self._allocated(stream, self.workspace_bytes(count), what, count)
-                made = workspace
+                purpose = f"data between the kernels of '{self.function.name}'"
+                workspace = self._allocated(stream, self.workspace_bytes(count), purpose, count)
+                allocated = workspace
             args.append(workspace.address)
         try:
             for kernel, loaded in zip(self.source.kernels, self._loaded, strict=True):
                 blocks = -(-count // kernel.threads)
                 stream.launch(loaded, Launch(blocks, kernel.threads, kernel.shared_bytes), args)
         finally:
-            if made is not None:
-                made.close()  # when the stream has come so far
+            if allocated is not None:
+                allocated.close()  # takes effect in the stream's order
 
     def measured(self) -> int:
-        """The crossover of this device: twice the largest of `SMALL_BATCHES` up to which blocks are
-        faster, which is half of the next one.
+        """Measure the crossover of this device.
 
-        Requests are zeros; the kernels take the same time for all numbers.
+        It is twice the largest of `SMALL_BATCHES` up to which blocks are faster, which is half of
+        the next one. Requests are zeros; the kernels take the same time for all numbers.
         """
         last = 0
         for count in SMALL_BATCHES:
@@ -546,7 +543,7 @@ class CudaKernel:
         return 2 * last
 
     def _both_ways(self, count: int) -> tuple[float, float]:
-        """Seconds of a batch that blocks compute, and of one that threads do."""
+        """Return the seconds of a batch with a block per sample and with a thread per sample."""
         lane = _Lane(self, count)
         try:
             views = lane.views(count, [False] * len(self.inputs))
@@ -564,15 +561,15 @@ class CudaKernel:
 
     @property
     def loaded(self) -> tuple[Sequence[Any], Any]:
-        """What the device's `load` gave for the kernels of `source`, and for `small` or None."""
+        """Loaded kernels of `source`, and that of `small` or None."""
         return self._loaded, self._loaded_small
 
     def workspace_bytes(self, count: int) -> int:
-        """Bytes between the kernels of a batch."""
+        """Return the bytes of a batch's workspace."""
         return -(-count // WARP) * WARP * self.source.workspace * self.dtype.itemsize
 
     def close(self) -> None:
-        """Give the device's memory back, when no other thread's call uses it any more."""
+        """Free the device's memory as soon as no other thread's call uses it."""
         with self._turn:
             for lane in self._lanes:
                 lane.close()
@@ -586,10 +583,10 @@ class CudaKernel:
 
 
 class _Lane:
-    """A chunk under way: memory of the device, pinned memory of the host, and a stream.
+    """A chunk in flight: memory of the device, pinned host memory and a stream.
 
-    The arrays of a chunk follow each other, so that requests travel in one copy and results in
-    another: a copy takes some microseconds, however short it is.
+    The arrays of a chunk follow each other, so that requests take one copy and results another:
+    even a short copy takes some microseconds.
     """
 
     def __init__(self, kernel: CudaKernel, samples: int) -> None:
@@ -616,7 +613,7 @@ class _Lane:
         return self.held[-1]
 
     def _placed(self, arrays: Sequence[Array], count: int) -> tuple[list[int], int]:
-        """Where each array of a chunk begins, in bytes, and where the last one ends."""
+        """Return the offset of each array of a chunk, in bytes, and the end of the last one."""
         places, end = [], 0
         for a in arrays:
             places.append(end)
@@ -625,43 +622,43 @@ class _Lane:
         return places, end
 
     def views(self, count: int, ones: Sequence[bool]) -> list[Placed]:
-        """The arrays of a chunk on the device.
+        """Return the arrays of a chunk on the device.
 
         Parameters
         ----------
-        ones : for each input whether one sample serves all.
+        ones : whether each input has one sample that serves all.
         """
         kernel = self.kernel
-        found = []
+        places = []
         for arrays, memory in ((kernel.inputs, self.requests), (kernel.results, self.answers)):
             for k, (a, place) in enumerate(
                 zip(arrays, self._placed(arrays, count)[0], strict=True)
             ):
-                one = arrays is kernel.inputs and ones[k]
-                step = 0 if one else prod(a.shape)
-                found.append(Placed(memory.address + place, step, 1, count, memory))
-        return found
+                shared = arrays is kernel.inputs and ones[k]
+                step = 0 if shared else prod(a.shape)
+                places.append(Placed(memory.address + place, step, 1, count, memory))
+        return places
 
     def start(
         self,
         first: int,
         count: int,
-        given: Mapping[str, NDArray[Any]],
+        requests: Mapping[str, NDArray[Any]],
         results: Mapping[str, NDArray[Any]],
         *,
         graphs: bool,
     ) -> None:
-        """Send a chunk, compute it and fetch its results, all of it queued.
+        """Queue the upload, computation and download of a chunk.
 
         Parameters
         ----------
-        graphs : whether a size that comes back is queued as a graph.
+        graphs : whether a recurring size is queued as a graph.
         """
         kernel = self.kernel
         places, _ = self._placed(kernel.inputs, count)
         ones = []
         for a, place in zip(kernel.inputs, places, strict=True):
-            values = given[a.name]
+            values = requests[a.name]
             ones.append(values.ndim == len(a.shape))
             rows = values[np.newaxis] if ones[-1] else values[first : first + count]
             size = rows.size * kernel.dtype.itemsize
@@ -681,10 +678,10 @@ class _Lane:
         stream.download(self.fetched[:fetched], self.answers)
 
     def _replay(self, count: int, ones: tuple[bool, ...]) -> None:
-        """Queue a chunk as a graph where one is kept, and record it when it comes a second time.
+        """Queue a chunk as a graph if one is kept; record it when its size comes a second time.
 
-        The first time it is not worth it; and a kernel is loaded when it starts first, which a
-        stream that is recorded may not take.
+        The first time it is not worth it, and the first launch loads a kernel, which is not allowed
+        in a recording.
         """
         key = count, ones
         if key not in self.graphs:
@@ -694,7 +691,7 @@ class _Lane:
             graph = self.graphs.pop(key) or self.stream.record(
                 lambda stream: self._queue(stream, count, ones)
             )
-            self.graphs[key] = graph  # the last one, as it is in use
+            self.graphs[key] = graph  # reinserted last: the first ones are dropped
             graph.launch()
         if len(self.graphs) > _GRAPHS:
             old = self.graphs.pop(next(iter(self.graphs)))
@@ -702,7 +699,7 @@ class _Lane:
                 old.close()
 
     def finish(self) -> None:
-        """Wait for the chunk, and put its results where they belong."""
+        """Wait for the chunk and copy its results to their arrays."""
         if self.pending is None:
             return
         first, count, results = self.pending
@@ -716,20 +713,20 @@ class _Lane:
             results[a.name][first : first + count] = rows.reshape(count, *a.shape)
 
     def close(self) -> None:
-        """Give the device's memory back, when nothing uses it any more."""
+        """Free the device's memory after the queued work."""
         with contextlib.suppress(ComputeError):
             self.stream.wait()
         # Graphs first, as they use the memory.
         recorded = [graph for graph in self.graphs.values() if graph is not None]
         closing: list[Recorded | Memory] = [*recorded, *self.held]
-        for held in closing:
+        for resource in closing:
             with contextlib.suppress(ComputeError):  # a lost device takes nothing back
-                held.close()
+                resource.close()
         self.held, self.graphs = [], {}
 
 
 def _fastest(stream: Stream, run: Callable[[], None]) -> float:
-    """Seconds of the fastest of a few runs, the first one left out."""
+    """Return the seconds of the fastest of a few runs, ignoring the first."""
     best = float("inf")
     for k in range(6):
         stream.wait()
@@ -742,27 +739,29 @@ def _fastest(stream: Stream, run: Callable[[], None]) -> float:
 
 
 def is_on_a_device(value: Any) -> bool:
-    """Whether it is an array in a device's memory, by what it offers to other libraries."""
+    """Return whether a value is an array in a device's memory, by its array protocols."""
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
         return hasattr(value, "__cuda_array_interface__")
-    # 1: the host's memory, 3: the host's, pinned (DLPack's numbers).
+    # DLPack: 1 is host memory, 3 is pinned host memory.
     return int(value.__dlpack_device__()[0]) not in (1, 3)
 
 
 def described(
     name: str, value: Any
 ) -> tuple[tuple[int, ...], tuple[int, ...], int, np.dtype[Any], int | None]:
-    """Shape, strides in elements, address, dtype and device of an array on a device."""
+    """Return shape, strides in elements, address, dtype and device of an array on a device."""
     try:
         interface = getattr(value, "__cuda_array_interface__", None)
-    except RuntimeError as error:  # PyTorch's, of a tensor that takes part in a gradient
-        raise InputError(f"'{name}' does not hand over its memory ({error}).") from None
+    except RuntimeError as error:  # from PyTorch, for a tensor that takes part in a gradient
+        raise InputError(f"'{name}' does not give access to its memory ({error}).") from None
     if interface is not None:
         shape = tuple(map(int, interface["shape"]))
         dtype = np.dtype(interface["typestr"])
-        given = interface.get("strides")
+        byte_strides = interface.get("strides")
         strides = (
-            contiguous(shape) if given is None else tuple(int(s) // dtype.itemsize for s in given)
+            contiguous(shape)
+            if byte_strides is None
+            else tuple(int(s) // dtype.itemsize for s in byte_strides)
         )
         device = None
         if hasattr(value, "__dlpack_device__"):
@@ -780,7 +779,7 @@ def described(
 
 
 def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides in elements of an array whose last axis is the fastest."""
+    """Return the strides in elements of a C-contiguous array."""
     strides, size = [], 1
     for axis in reversed(shape):
         strides.append(size)
@@ -789,7 +788,7 @@ def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _one_distance(shape: Sequence[int], strides: Sequence[int]) -> int | None:
-    """The distance of elements that follow each other row by row; None where there is no one."""
+    """Return the common distance of successive elements, row by row; None if it varies."""
     apart, size = None, 1
     for axis, stride in zip(reversed(shape), reversed(strides), strict=True):
         if axis == 1:

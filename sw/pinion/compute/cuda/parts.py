@@ -1,17 +1,17 @@
-"""How a program is laid out on a GPU's threads: one kernel where it fits, else several.
+"""Division of a program into kernels for a GPU's threads: one if it fits, otherwise several.
 
-A thread has 255 registers, and what does not fit goes to *local memory*, which is the card's: each
-value crosses the cache on its way out and back. Two things are done about it, in this order.
+A thread has 255 registers; further values are spilled to *local memory*, that is, through the cache
+to the card's memory and back. Two measures avoid this, in this order.
 
-*Shared memory* takes what registers cannot, on purpose: the allocation is that of processors
+*Shared memory* takes the spilled values: the allocation is that of processors
 (:mod:`pinion.compute.program.allocate`), with a thread's slots one line of banks apart, so that the
-threads of a warp never meet in a bank. The gradient of a seven-joint arm in float64 has 240 values
-alive at once, of two registers each; 150 of them in shared memory, and nothing is spilled. No
-arithmetic is done twice.
+threads of a warp never conflict in a bank. The gradient of a seven-joint arm in float64 has 240
+values alive at once, of two registers each; with 150 of them in shared memory, nothing is spilled.
+No arithmetic is repeated.
 
-*Several kernels* share the work when that is not enough: the columns of the result matrices in
-groups, one kernel a group, and a first kernel with all that more than one group needs, which it
-hands on through an array in the card's memory, a *workspace*. Again nothing is computed twice.
+*Several kernels* share the work if that is not enough: one for each group of columns of the result
+matrices, and a first kernel for everything that more than one group needs, which it passes on
+through an array in the card's memory, a *workspace*. Again nothing is computed twice.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from pinion.compute.program.order import ORDERS, live_values
 from pinion.graph import Word
 
 WORKSPACE = "workspace"
-"""Name of the array between kernels; results of no function are called so."""
+"""Name of the array between kernels; no function has a result of this name."""
 
 _MOST_GROUPS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a thread has for its values.
+    """Capacity of a thread.
 
     Members
     -------
-    plain : values that may be alive, sines and cosines counted, when the compiler is left to place
-        them.
-    registers : values in registers when an allocation places them; the rest is for addresses.
+    plain : largest number of live values, including sines and cosines, for which the compiler
+        allocates registers.
+    registers : values in registers with an explicit allocation; the rest is for addresses.
     slots : values in shared memory.
     """
 
@@ -53,11 +53,11 @@ class Part:
 
     Members
     -------
-    program : in its order; inputs are words of the request or of the workspace, and so are its
-        outputs of the result or the workspace.
-    allocation : of the program, or None where all its values fit into registers.
+    program : in order of computation; inputs are words of the request or the workspace, outputs of
+        the result or the workspace.
+    allocation : of the program, or None if all its values fit into registers.
     live : largest number of values alive at once.
-    angles : sines and cosines, in pairs.
+    angles : pairs of sine and cosine.
     slots : values of a thread in shared memory.
     """
 
@@ -69,17 +69,17 @@ class Part:
 
     @property
     def moves(self) -> int:
-        """Loads and stores of intermediate values in shared memory."""
+        """Number of loads and stores of intermediate values in shared memory."""
         return 0 if self.allocation is None else self.allocation.loads + self.allocation.stores
 
 
 def plan(program: Program, room: Room) -> tuple[Part, ...]:
-    """Split a program into kernels that each fit, as few as possible.
+    """Split a program into as few kernels as possible that each fit.
 
     Returns
     -------
-    The kernels in the order in which they run. Where no split fits, the one that comes closest: the
-    compiler then spills what is too much.
+    The kernels in the order in which they run. If no split fits, the closest one, where the
+    compiler spills the excess.
     """
     best: tuple[int, tuple[Part, ...]] | None = None
     for groups in range(1, _MOST_GROUPS + 1):
@@ -97,35 +97,36 @@ def plan(program: Program, room: Room) -> tuple[Part, ...]:
 
 
 def fit(program: Program, room: Room) -> Part:
-    """Order a program for one kernel, and place its values where the compiler could not."""
+    """Order a program for one kernel, and allocate its values if the compiler would spill."""
     angles = len({it.args[0] for it in program.instructions if it.kind in TRIG})
     ordered = [program.ordered(order(program)) for order in ORDERS.values()]
     lives = [live_values(candidate) for candidate in ordered]
     live, easiest = min(zip(lives, ordered, strict=True), key=lambda pair: pair[0])
     if live + 2 * angles <= room.plain:
         return Part(easiest, None, live, angles, 0)
-    # Sines and cosines stand in shared memory too.
+    # Sines and cosines are in shared memory too.
     placed = [
         (allocate(candidate, registers=room.registers, memory_operands=False), candidate)
         for candidate in ordered
     ]
-    allocation, chosen = min(
+    allocation, best = min(
         placed, key=lambda pair: (max(pair[0].slots, room.slots - 2 * angles), pair[0].cost)
     )
-    return Part(chosen, allocation, live_values(chosen), angles, 2 * angles + allocation.slots)
+    return Part(best, allocation, live_values(best), angles, 2 * angles + allocation.slots)
 
 
 def split(program: Program, groups: int) -> list[Program]:
-    """Programs that together compute what one does, each value once.
+    """Split a program into several that compute each value once.
 
     Parameters
     ----------
-    groups : of the columns of result matrices, next to each other and of about the same work.
+    groups : number of groups of adjacent columns of result matrices, of about the same work.
 
     Returns
     -------
-    The first has all that is needed by more than one group, and results that are no matrices; it
-    writes words of `WORKSPACE`, which the others read. Fewer groups when there are fewer columns.
+    The programs. The first computes what more than one group needs, and results other than
+    matrices; it writes words of `WORKSPACE`, which the others read. There are fewer groups if there
+    are fewer columns.
     """
     columns: dict[int, list[tuple[Word, int]]] = {}
     first: list[tuple[Word, int]] = []
@@ -158,51 +159,51 @@ def split(program: Program, groups: int) -> list[Program]:
     first += [(word, at) for outputs in sets for word, at in outputs if shared[at]]
     pieces = [_piece(program, [*first, *((word, i) for i, word in words.items())], {})]
     for outputs in sets:
-        own = [(word, at) for word, at in outputs if not shared[at]]
-        if own:
-            pieces.append(_piece(program, own, words))
+        piece_outputs = [(word, at) for word, at in outputs if not shared[at]]
+        if piece_outputs:
+            pieces.append(_piece(program, piece_outputs, words))
     return pieces
 
 
 def _runs(
     program: Program, columns: dict[int, list[tuple[Word, int]]], groups: int
 ) -> list[list[int]]:
-    """Columns in groups, in order, each with about the same work."""
+    """Return the columns in ordered groups of about the same work."""
     order = sorted(columns)
     work = [len(_cone(program, (at for _, at in columns[c]))) for c in order]
     runs: list[list[int]] = [[] for _ in range(max(1, groups))]
-    total, done = sum(work), 0
+    total, finished = sum(work), 0
     for column, size in zip(order, work, strict=True):
-        middle = done + size / 2
+        middle = finished + size / 2
         runs[min(len(runs) - 1, int(middle * len(runs) / total) if total else 0)].append(column)
-        done += size
+        finished += size
     return [run for run in runs if run]
 
 
 def _cone(program: Program, roots: Iterable[int], stop: Iterable[int] = ()) -> list[int]:
-    """All that some values need, they included; what is in `stop` is as far as it goes."""
-    ends, seen, todo = set(stop), set(), list(roots)
+    """Return everything that the roots need, including them, not going beyond `stop`."""
+    ends, visited, todo = set(stop), set(), list(roots)
     while todo:
         i = todo.pop()
-        if i not in seen:
-            seen.add(i)
+        if i not in visited:
+            visited.add(i)
             if i not in ends:
                 todo += program.instructions[i].args
-    return sorted(seen)
+    return sorted(visited)
 
 
 def _piece(
     program: Program, outputs: Sequence[tuple[Word, int]], words: dict[int, Word]
 ) -> Program:
-    """The part of a program that some outputs need, where some values are read as words."""
+    """Return the part of a program for some outputs, with some values read as words."""
     cone = _cone(program, (at for _, at in outputs), words)
     place = {old: new for new, old in enumerate(cone)}
-    made = []
+    instructions = []
     for old in cone:
         it = program.instructions[old]
         if old in words:
-            made.append(Instruction(Kind.INPUT, (), words[old], it.node))
+            instructions.append(Instruction(Kind.INPUT, (), words[old], it.node))
         else:
             args = tuple(place[a] for a in it.args)
-            made.append(Instruction(it.kind, args, it.value, it.node))
-    return Program(tuple(made), tuple((word, place[at]) for word, at in outputs))
+            instructions.append(Instruction(it.kind, args, it.value, it.node))
+    return Program(tuple(instructions), tuple((word, place[at]) for word, at in outputs))

@@ -1,4 +1,4 @@
-"""CUDA source of kernels in which every thread computes one sample."""
+"""CUDA source of kernels with one thread per sample."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pinion.native.errors import ComputeError
 
 from .parts import WORKSPACE, Part, Room, plan
 
-# A value takes one register of 255 a thread, or two. What stays for addresses and for what the
-# compiler moves ahead was found by compiling: these fill the registers and spill nothing.
+# A value takes one of a thread's 255 registers, or two. The share for addresses and for the
+# compiler's scheduling was found by compiling: these numbers fill the registers without spills.
 _ROOMS = MappingProxyType(
     {
         "float32": Room(plain=256, registers=200, slots=384),
@@ -27,7 +27,7 @@ _ROOMS = MappingProxyType(
     }
 )
 
-# Without asking the device for more; several blocks of a multiprocessor have this much each.
+# Available without a request to the device; several blocks of a multiprocessor get this much each.
 SHARED_BYTES = 48 << 10
 MOST_THREADS = 128
 WARP = 32
@@ -41,17 +41,17 @@ class ThreadKernel:
 
     Members
     -------
-    name : of the function, of C linkage.
-    text : CUDA C++ of this kernel alone; its headers are those of ``runtime/``. Several kernels are
-        compiled one by one, which takes less time.
-    threads : of a block; each computes one sample.
-    shared_bytes : of dynamic shared memory.
-    arithmetic : instructions but moves, sines and cosines not counted.
+    name : of the function, with C linkage.
+    text : CUDA C++ of this kernel alone, which includes headers of ``runtime/``. Compiling several
+        kernels one by one takes less time.
+    threads : threads per block; each computes one sample.
+    shared_bytes : dynamic shared memory.
+    arithmetic : instructions except moves, sines and cosines.
     angles : pairs of sine and cosine.
     live : largest number of values alive at once.
-    moves : of intermediate values to and from shared memory.
+    moves : moves of intermediate values to and from shared memory.
     reads, writes : words of the workspace.
-    far : values of a thread in local memory, which are too many for shared memory.
+    far : values of a thread in local memory because they do not fit in shared memory.
     """
 
     name: str
@@ -74,13 +74,14 @@ class ThreadSource:
     Members
     -------
     kernels : in the order in which they run.
-    workspace : words of a sample between the kernels; the array has blocks of 32 samples.
+    workspace : words per sample between the kernels; the array has blocks of 32 samples.
     layout, dtype : of the arrays.
 
-    Every kernel takes the number of samples, then the inputs, the results and, where there is one,
-    the workspace: pointers in the layout ``blocks``; else for each array its pointer, the distance
-    of samples and that of elements (``long long``, in elements; the distance of elements is 1 where
-    the layout is ``aos``, and a distance of 0 lets one sample serve all).
+    The parameters of every kernel are the number of samples, the inputs, the results and the
+    workspace, if there is one. In the layout ``blocks`` each array is a pointer; otherwise it is a
+    pointer, the distance of samples and the distance of elements (``long long``, in elements; the
+    distance of elements is 1 in the layout ``aos``, and a distance of samples of 0 lets one sample
+    serve all).
     """
 
     kernels: tuple[ThreadKernel, ...]
@@ -89,7 +90,7 @@ class ThreadSource:
     dtype: str
 
 
-# Many parameters: a graph, its arrays, and what its text is to be; tests vary each.
+# Many parameters: a graph, its arrays and options of the text; tests vary each.
 def thread_source(
     graph: Graph,
     *,
@@ -106,30 +107,30 @@ def thread_source(
 
     Parameters
     ----------
-    graph : whose words are those of the arrays.
-    inputs, results : every axis a number.
+    graph : its words must be those of the arrays.
+    inputs, results : arrays with every axis a number.
     dtype : ``float32`` or ``float64``.
     layout : of inputs and results: ``aos`` (n, size), ``soa`` (size, n) or ``blocks``.
-    name : of the kernels, an identifier of C.
-    title : what it is, for the first line.
-    comments : every line tells which line of the mechanics made it.
-    room : what a thread has for its values; by default all 255 registers.
+    name : of the kernels, a C identifier.
+    title : description for the first line.
+    comments : annotate every line with its line in the mechanics.
+    room : capacity of a thread; by default all 255 registers.
 
     Raises
     ------
     ComputeError
-        When an argument is none of these, or a result has the workspace's name.
+        If an argument is invalid, or an array has the workspace's name.
     """
     if dtype not in SCALARS:
-        raise ComputeError(f"There is no dtype '{dtype}' here; choose one of {', '.join(SCALARS)}.")
+        raise ComputeError(f"Unknown dtype '{dtype}': choose one of {', '.join(SCALARS)}.")
     if layout not in LAYOUTS:
-        raise ComputeError(
-            f"There is no layout '{layout}' here; choose one of {', '.join(LAYOUTS)}."
-        )
+        raise ComputeError(f"Unknown layout '{layout}': choose one of {', '.join(LAYOUTS)}.")
     if not (name.isascii() and name.isidentifier()):
-        raise ComputeError(f"'{name}' is no name for a kernel: give letters, digits and '_'.")
+        raise ComputeError(
+            f"'{name}' is not a valid name for a kernel: use letters, digits and '_'."
+        )
     if any(block.name == WORKSPACE for block in (*inputs, *results)):
-        raise ComputeError(f"An array is called '{WORKSPACE}', which is taken: give another name.")
+        raise ComputeError(f"The array name '{WORKSPACE}' is reserved: choose another one.")
     parts = plan(select(graph), room or _ROOMS[dtype])
     workspace = sum(word.block == WORKSPACE for part in parts for word, _ in part.program.outputs)
     printer = _Printer(
@@ -151,19 +152,19 @@ def thread_source(
 
 @dataclass(frozen=True, slots=True)
 class ThreadBody:
-    """What one thread computes, for kernels that somebody else writes around it.
+    """The computation of one thread, for use in other kernels.
 
     Members
     -------
     text : definitions of ``angles`` and ``kernel`` (:mod:`pinion.compute.program.printer`).
-    threads : of a block at most.
-    turns : angles with a place of their own; their sines and cosines stand in registers, or behind
-        the slots where there are any.
-    slots : values that the text places itself, without sines and cosines; None where the compiler
-        places all.
-    near, far : how many of slots, sines and cosines are in shared memory, and in local memory.
-    pitch : from an element of a thread in shared memory to its next one.
-    arithmetic : instructions but moves, sines and cosines not counted.
+    threads : largest number of threads per block.
+    turns : angles whose sines and cosines are stored, in registers or, if there are slots, after
+        them.
+    slots : values that the text allocates, without sines and cosines; None if the compiler
+        allocates all.
+    near, far : number of slots, sines and cosines in shared memory and in local memory.
+    pitch : distance from an element of a thread in shared memory to its next one.
+    arithmetic : instructions except moves, sines and cosines.
     """
 
     text: str
@@ -179,11 +180,11 @@ class ThreadBody:
 def thread_body(
     graph: Graph, *, inputs: Sequence[Block], results: Sequence[Block], dtype: str
 ) -> ThreadBody | None:
-    """Print what one thread computes, or say by None that it takes several kernels.
+    """Print the computation of one thread; None if it needs several kernels.
 
     Parameters
     ----------
-    graph, inputs, results, dtype : as of `thread_source`.
+    graph, inputs, results, dtype : as for `thread_source`.
     """
     parts = plan(select(graph), _ROOMS[dtype])
     if len(parts) != 1:
@@ -217,7 +218,7 @@ class _Printer:
     title: str
 
     def kernel(self, part: Part, name: str) -> ThreadKernel:
-        """A part as text, and what is known of it."""
+        """Return a part as text with its counts."""
         work = (Block(name=WORKSPACE, shape=(self.workspace,), unit=""),) if self.workspace else ()
         inputs, results = (*self.inputs, *work), (*self.results, *work)
         printed = print_program(
@@ -272,14 +273,14 @@ extern "C" __global__ void __launch_bounds__(PINION_THREADS)
 
     @property
     def size(self) -> int:
-        """Bytes of a number."""
+        """Bytes per number."""
         return 4 if self.dtype == "float32" else 8
 
     def _staged(self, part: Part) -> int:
-        """Words of a sample that pass through shared memory, 0 where threads reach for their own.
+        """Return the words per sample that pass through shared memory.
 
-        Arrays of structures do, if a warp's fit there; where several kernels each write a part of
-        the results, there is little to gather.
+        0 means that threads access the arrays directly. Arrays of structures are staged if those of
+        a warp fit; with several kernels, which each write a part of the results, it gains little.
         """
         words = sum(map(_words, (*self.inputs, *self.results)))
         fits = (words + part.slots) * (WARP + 1) * self.size <= SHARED_BYTES
@@ -288,13 +289,13 @@ extern "C" __global__ void __launch_bounds__(PINION_THREADS)
     def _parameters(self) -> list[str]:
         scalar = SCALARS[self.dtype]
         sides = (("in", f"const {scalar} *", self.inputs), ("out", f"{scalar} *", self.results))
-        made = ["long long n"]
+        parameters = ["long long n"]
         for side, kind, blocks in sides:
             for k, _ in enumerate(blocks):
-                made.append(f"{kind}{side}{k}")
+                parameters.append(f"{kind}{side}{k}")
                 if self.layout != "blocks":
-                    made += [f"long long {side}{k}_step", f"long long {side}{k}_apart"]
-        return made + ([f"{scalar} *workspace"] if self.workspace else [])
+                    parameters += [f"long long {side}{k}_step", f"long long {side}{k}_apart"]
+        return parameters + ([f"{scalar} *workspace"] if self.workspace else [])
 
     def _type(self, kind: str, block: Block, place: _Place) -> str:
         if block.name == WORKSPACE:
@@ -304,7 +305,7 @@ extern "C" __global__ void __launch_bounds__(PINION_THREADS)
         return f"Shared{kind}<T, {place.pitch}>" if place.staged else f"Strided{kind}<T>"
 
     def _accessor(self, name: str, kind: str, blocks: Sequence[Block], place: _Place) -> str:
-        """A class that finds elements of arrays by the numbers of the arrays."""
+        """Return a struct that accesses elements of arrays by the number of the array."""
         method, result = ("get(int e)", "T") if kind == "Input" else ("put(int e, T x)", "void")
         call = "get(e)" if kind == "Input" else "put(e, x)"
         members = "".join(f"  {self._type(kind, b, place)} a{k};\n" for k, b in enumerate(blocks))
@@ -317,23 +318,25 @@ extern "C" __global__ void __launch_bounds__(PINION_THREADS)
         )
 
     def _made(self, side: str, blocks: Sequence[Block], place: _Place) -> list[str]:
-        """How a thread's accessors are made."""
+        """Return the initialisers of a thread's accessors."""
         kind = "Input" if side == "in" else "Result"
         at = 0 if side == "in" else sum(map(_words, self.inputs))
-        made = []
+        views = []
         for k, block in enumerate(blocks):
             if self.layout == "blocks":
-                made.append(f"{self._type(kind, block, place)}({side}{k}, sample)")
+                views.append(f"{self._type(kind, block, place)}({side}{k}, sample)")
             elif place.staged:
-                made.append(
+                views.append(
                     f"{self._type(kind, block, place)}{{shared + {place.pitch * at} + threadIdx.x}}"
                 )
             else:
-                made.append(f"Strided{kind}<T>({side}{k}, sample, {side}{k}_step, {side}{k}_apart)")
+                views.append(
+                    f"Strided{kind}<T>({side}{k}, sample, {side}{k}_step, {side}{k}_apart)"
+                )
             at += _words(block)
         if self.workspace:
-            made.append(f"Block{kind}<T, {self.workspace}, PINION_WARP>(workspace, sample)")
-        return made
+            views.append(f"Block{kind}<T, {self.workspace}, PINION_WARP>(workspace, sample)")
+        return views
 
     def _body(self, part: Part, turns: int, place: _Place) -> list[str]:
         lines = [
@@ -391,14 +394,14 @@ extern "C" __global__ void __launch_bounds__(PINION_THREADS)
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A block's threads and its shared memory.
+    """Threads and shared memory of a block.
 
     Members
     -------
-    threads : of the block.
-    staged : words of requests and results of a sample.
-    near : slots of a thread.
-    pitch : from an element of a thread to its next one.
+    threads : threads per block.
+    staged : words of requests and results per sample.
+    near : slots per thread.
+    pitch : distance from an element of a thread to its next one.
     """
 
     threads: int
@@ -408,8 +411,7 @@ class _Place:
 
 
 def _place(part: Part, staged: int, size: int) -> _Place:
-    # A thread more between elements that are carried in the order of addresses: then the threads
-    # that carry them meet in no bank.
+    # Staged elements are copied in the order of addresses: a gap of one avoids bank conflicts.
     gap = 1 if staged else 0
     threads = MOST_THREADS
     while threads > WARP and (staged + part.slots) * (threads + gap) * size > SHARED_BYTES:

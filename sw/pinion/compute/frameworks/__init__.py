@@ -1,1 +1,1 @@
-"""Functions inside PyTorch and JAX, with their gradients."""
+"""Functions with gradients for PyTorch and JAX."""

@@ -1,6 +1,6 @@
-"""Dynamics with their Jacobians, for programs that differentiate: what PyTorch and JAX call.
+"""Dynamics with their Jacobians, for PyTorch and JAX.
 
-Two functions have them, each by all its inputs:
+Two functions have Jacobians by all of their inputs:
 
 ======== ================== =======================================================
 function value              Jacobians
@@ -9,8 +9,8 @@ rnea     tau(q, qd, qdd)    dtau_dq, dtau_dqd, and the inertia matrix M by qdd
 aba      qdd(q, qd, tau)    dqdd_dq, dqdd_dqd, and its inverse by tau
 ======== ================== =======================================================
 
-They are the analytic ones of the functions ``rnea_derivatives`` with ``crba`` and
-``fd_derivatives`` with ``minv``, compiled; no automatic differentiation runs through the algorithm.
+They are the analytic Jacobians of the compiled functions ``rnea_derivatives`` with ``crba`` and
+``fd_derivatives`` with ``minv``; the algorithm is not differentiated automatically.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from pinion.compute import cpu
 from pinion.robot import Model, coupled, load
 
 Run = Callable[[Any, Mapping[str, Any]], Mapping[str, Any]]
-"""Computes a kernel: its results by name, of its inputs by name."""
+"""A function that runs a kernel with its inputs by name and returns its results by name."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How a function is differentiated.
+    """The kernels and Jacobians of a function.
 
     Members
     -------
     inputs : names of its arguments, each (n, nv).
     value : name of its result.
-    kernels : functions that make the Jacobians, with the optional results they are asked for.
-    jacobians : names of the results that are the Jacobians by the inputs, in their order.
+    kernels : functions that compute the Jacobians, each with its optional results.
+    jacobians : names of the results that are the Jacobians, in the order of the inputs.
     """
 
     inputs: tuple[str, ...]
@@ -64,8 +64,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 )
 
 
-def _called(kernel: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    result = kernel(**given)
+def _called(kernel: Any, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    result = kernel(**arguments)
     return {name: result[name] for name in result.names}
 
 
@@ -74,9 +74,9 @@ class Differentiable:
 
     Members
     -------
-    model, function, rule : what it is.
+    model, function, rule : its robot, name and rule.
     plain : the kernel of the function alone.
-    kernels : those that make value and Jacobians.
+    kernels : the kernels of value and Jacobians.
     """
 
     def __init__(
@@ -92,22 +92,19 @@ class Differentiable:
 
         Parameters
         ----------
-        compile : makes a kernel, as :func:`pinion.compute.cpu.compile` and
+        compile : returns a kernel, as :func:`pinion.compute.cpu.compile` and
             :func:`pinion.compute.cuda.compile` do.
         options : of `compile`.
         """
         if function not in RULES:
-            raise InputError(
-                f"'{function}' has no gradient here: choose one of {', '.join(RULES)}."
-            )
+            raise InputError(f"'{function}' has no gradient: choose one of {', '.join(RULES)}.")
         self.model = coupled(load(model) if isinstance(model, str) else model)
         self.function = function
         self.rule = RULES[function]
         if self.model.nq != self.model.nv:
             raise InputError(
-                f"The positions of '{self.model.name}' are {self.model.nq} numbers and its "
-                f"velocities {self.model.nv}: gradients are by the joints' coordinates, so give a "
-                "robot whose joints have one each."
+                f"'{self.model.name}' has {self.model.nq} positions but {self.model.nv} "
+                "velocities: gradients need a robot whose joints have one coordinate each."
             )
         self.plain = compile(self.model, function, dtype=dtype, **options)
         self.kernels = tuple(
@@ -116,13 +113,13 @@ class Differentiable:
         )
 
     def value(self, *inputs: Any, run: Run = _called) -> Any:
-        """The function of arrays (n, nv) or (nv,), or of what else `run` takes."""
+        """Return the function of arrays (n, nv) or (nv,), or of other types that `run` accepts."""
         return run(self.plain, dict(zip(self.rule.inputs, inputs, strict=True)))[self.rule.value]
 
     def linear(self, *inputs: Any, run: Run = _called) -> tuple[Any, Sequence[Any]]:
-        """The function and its Jacobians, (n, nv) and (n, nv, nv) each."""
-        given = dict(zip(self.rule.inputs, inputs, strict=True))
-        made: dict[str, Any] = {}
+        """Return the function and its Jacobians, (n, nv) and (n, nv, nv) each."""
+        arguments = dict(zip(self.rule.inputs, inputs, strict=True))
+        results: dict[str, Any] = {}
         for kernel in self.kernels:
-            made |= run(kernel, {a.name: given[a.name] for a in kernel.inputs})
-        return made[self.rule.value], [made[name] for name in self.rule.jacobians]
+            results |= run(kernel, {a.name: arguments[a.name] for a in kernel.inputs})
+        return results[self.rule.value], [results[name] for name in self.rule.jacobians]

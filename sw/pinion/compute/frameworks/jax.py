@@ -1,19 +1,19 @@
-"""Dynamics in JAX: a function whose value and gradients are custom calls of XLA.
+"""Dynamics in JAX: a function with value and gradients as custom calls of XLA.
 
 >>> from pinion.compute.frameworks.jax import dynamics  # doctest: +SKIP
 >>> forward = dynamics("iiwa14", "aba", dtype="float32")                  # doctest: +SKIP
 >>> jax.grad(lambda tau: forward(q, qd, tau).sum())(tau)                  # doctest: +SKIP
 >>> on_a_gpu = dynamics("iiwa14", "aba", device="cuda")                   # doctest: +SKIP
 
-It may be jitted, mapped by `jax.vmap`, and differentiated once in reverse mode. What is compiled
-has addresses of this process in it, so it cannot be exported.
+It supports `jax.jit`, `jax.vmap` and one derivative in reverse mode. Compiled code contains
+addresses of this process, so it cannot be exported.
 
-On a GPU a call of C++ asks the driver to run the kernels on XLA's stream and in XLA's memory
-(``runtime/jaxcuda.cpp``, by XLA's foreign function interface, jax.ffi): nothing is copied or waited
-for, and no Python runs.
+On a GPU a C++ call makes the driver run the kernels on XLA's stream and in XLA's memory
+(``runtime/jaxcuda.cpp``, by XLA's foreign function interface, jax.ffi), without copies, waits or
+Python.
 
 .. note:: On a GPU this has not run yet. In the tests XLA calls that C++ on a processor, with a
-   stream and a driver that are played; kernels run there.
+   simulated stream and driver; kernels run there.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = ["Card", "dynamics"]
 
 
 class Place(Protocol):
-    """Where arrays are computed."""
+    """A processor or GPU that computes arrays."""
 
     @property
     def platform(self) -> str:
@@ -57,21 +57,21 @@ class Place(Protocol):
         """XLA's name of the custom call."""
 
     def compile(self, model: Model | str, function: str, **options: Any) -> Any:
-        """A kernel that runs there."""
+        """Compile a kernel for this place."""
 
     def attributes(self, kernel: Any) -> Mapping[str, Any]:
-        """What the custom call is to know of a kernel, which stays loaded."""
+        """Return the custom call's attributes for a kernel, which must stay loaded."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """A GPU, or what plays one in a test.
+    """A GPU, or a stand-in in a test.
 
     Members
     -------
     platform, target : see :class:`Place`.
-    gpu : has loaded the kernels. Others of its architecture run them too.
-    launch : the address of the driver's ``cuLaunchKernel``.
+    gpu : loads the kernels; other GPUs of its architecture run them too.
+    launch : address of the driver's ``cuLaunchKernel``.
     """
 
     platform: str
@@ -80,15 +80,15 @@ class Card:
     launch: int
 
     def compile(self, model: Model | str, function: str, **options: Any) -> Any:
-        """A kernel that runs there; options as of :func:`pinion.compute.cuda.compile`."""
-        made = cuda.compile(model, function, device=self.gpu, **options)
-        # Executables keep the numbers alone and outlive whatever asked for them, so that its code
-        # stays loaded until the process ends, as the libraries of the CPU path do.
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
-        return made
+        """Compile a kernel for this GPU; options as for :func:`pinion.compute.cuda.compile`."""
+        kernel = cuda.compile(model, function, device=self.gpu, **options)
+        # Executables keep only its handle and may outlive it, so its code stays loaded until the
+        # process ends, as the libraries of the CPU path do.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kernel))
+        return kernel
 
     def attributes(self, kernel: Any) -> Mapping[str, Any]:
-        """What ``runtime/jaxcuda.cpp`` is to know of a kernel."""
+        """Return the attributes that ``runtime/jaxcuda.cpp`` reads."""
         parts, small = kernel.loaded
         numbers = [
             (int(loaded.handle), part.threads, part.shared_bytes)
@@ -136,7 +136,7 @@ def dynamics(
     compiler: str | None = None,
     cache: Path | None = None,
 ) -> Callable[..., Any]:
-    """A differentiable function of arrays.
+    """Return a differentiable function of arrays.
 
     Parameters
     ----------
@@ -144,36 +144,37 @@ def dynamics(
     function : ``rnea`` (tau of q, qd, qdd) or ``aba`` (qdd of q, qd, tau).
     dtype : of the arrays; float64 needs ``jax_enable_x64``.
     device : of the arrays: ``cpu``, ``cuda`` (the first GPU) or ``cuda:1``. Other GPUs of the same
-        architecture compute too.
-    threads : of the processor, as of :func:`pinion.compute.cpu.compile`.
-    compiler, cache : as there.
+        architecture can be used too.
+    threads, compiler, cache : as for :func:`pinion.compute.cpu.compile`.
 
     Returns
     -------
-    A function of three arrays (..., nv) of one shape, which gives an array of that shape.
+    A function of three arrays (..., nv) of one shape, which returns an array of that shape.
 
     Raises
     ------
     InputError
-        As `compile`, when there is no such device; by the function when a dtype, a shape or the
+        As `compile`, or if there is no such device; by the function if a dtype, a shape or the
         device of an array does not fit.
     """
     place = _placed(device, threads, compiler, cache)
-    made = Differentiable(model, function, dtype=dtype, compile=place.compile, cache=cache)
-    names, nv = made.rule.inputs, made.model.nv
+    differentiable = Differentiable(
+        model, function, dtype=dtype, compile=place.compile, cache=cache
+    )
+    names, nv = differentiable.rule.inputs, differentiable.model.nv
 
-    def run(kernel: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-        batch = given[kernel.inputs[0].name].shape[:-1]
+    def run(kernel: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        batch = arguments[kernel.inputs[0].name].shape[:-1]
         shapes = [jax.ShapeDtypeStruct((*batch, *a.shape), kernel.dtype) for a in kernel.results]
         call = jax.ffi.ffi_call(place.target, shapes, vmap_method="broadcast_all")
-        results = call(*(given[a.name] for a in kernel.inputs), **place.attributes(kernel))
+        results = call(*(arguments[a.name] for a in kernel.inputs), **place.attributes(kernel))
         return {a.name: r for a, r in zip(kernel.results, results, strict=True)}
 
     def check(arrays: Sequence[Any]) -> None:
         for name, array in zip(names, arrays, strict=True):
-            if array.dtype != made.plain.dtype:
+            if array.dtype != differentiable.plain.dtype:
                 raise InputError(
-                    f"'{name}' has the dtype {array.dtype}: give {made.plain.dtype.name}."
+                    f"'{name}' has the dtype {array.dtype}: give {differentiable.plain.dtype.name}."
                 )
             if array.shape != arrays[0].shape or array.shape[-1:] != (nv,):
                 raise InputError(
@@ -183,11 +184,11 @@ def dynamics(
     @jax.custom_vjp  # type: ignore[untyped-decorator]
     def call(*arrays: Any) -> Any:
         check(arrays)
-        return made.value(*arrays, run=run)
+        return differentiable.value(*arrays, run=run)
 
     def forward(*arrays: Any) -> Any:
         check(arrays)
-        value, jacobians = made.linear(*arrays, run=run)
+        value, jacobians = differentiable.linear(*arrays, run=run)
         return value, tuple(jacobians)
 
     def backward(jacobians: Sequence[Any], gradient: Any) -> Any:
@@ -198,17 +199,17 @@ def dynamics(
     def checked(*arrays: Any) -> Any:
         if len(arrays) != len(names):
             raise InputError(f"'{function}' takes {', '.join(names)}, not {len(arrays)} arrays.")
-        given = [jnp.asarray(array) for array in arrays]
-        for name, array in zip(names, given, strict=True):
-            # What is traced is placed later, by XLA, which then says where there is no such call.
+        converted = [jnp.asarray(array) for array in arrays]
+        for name, array in zip(names, converted, strict=True):
+            # XLA places traced arrays later, and reports if a device lacks the call.
             if not isinstance(array, jax.core.Tracer):
-                for found in array.devices():
-                    if found.platform != place.platform:
+                for array_device in array.devices():
+                    if array_device.platform != place.platform:
                         raise InputError(
-                            f"'{name}' is on the device '{found}': give arrays on a "
-                            f"'{place.platform}', or name another device."
+                            f"'{name}' is on the device '{array_device}': give arrays on a "
+                            f"'{place.platform}', or choose another device."
                         )
-        return call(*given)
+        return call(*converted)
 
     return checked
 
@@ -221,7 +222,7 @@ def _placed(device: str | Card, threads: int, compiler: str | None, cache: Path 
         return _Processor(target=target, threads=threads, compiler=compiler)
     kind, _, number = device.partition(":")
     if kind != "cuda" or not ((number.isascii() and number.isdigit()) or device == "cuda"):
-        raise InputError(f"There is no device '{device}': give cpu, cuda or cuda:1.")
+        raise InputError(f"Unknown device '{device}': use cpu, cuda or cuda:1.")
     gpu = cuda.open_gpu(int(number or 0), cache)
     driver = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
     return Card(
@@ -239,7 +240,7 @@ def _registered(
     compiler: str | None,
     cache: Path | None,
 ) -> str:
-    """The name under which XLA knows a call; its library is compiled once."""
+    """Register a call with XLA and return its name; its library is compiled once."""
     command, machine = find_compiler(compiler), isas.best()
     store = Cache(default_folder(os.environ) if cache is None else cache)
     key = {

@@ -1,4 +1,4 @@
-"""Dynamics in PyTorch: a function of tensors whose gradients are the analytic ones.
+"""Dynamics in PyTorch: a function of tensors with analytic gradients.
 
 >>> from pinion.compute.frameworks.torch import dynamics  # doctest: +SKIP
 >>> forward = dynamics("iiwa14", "aba")                                    # doctest: +SKIP
@@ -6,18 +6,18 @@
 >>> qdd.square().sum().backward()                                          # doctest: +SKIP
 >>> on_a_gpu = dynamics("iiwa14", "aba", dtype="float32", device="cuda")   # doctest: +SKIP
 
-Tensors are on one device, and so are results and gradients; their memory is used as it is where it
-is contiguous and of the kernel's dtype. The Jacobians are computed with the value when an input
-needs a gradient, once, and stay where they are until `backward`, which multiplies them there.
+Tensors, results and gradients are on one device; contiguous memory of the kernel's dtype is used
+without a copy. If an input needs a gradient, the Jacobians are computed once with the value and
+stay on the device until `backward`, which multiplies them there.
 
 On a GPU the kernels are queued on PyTorch's current stream, and nothing waits for them. All memory
-is that of PyTorch's allocator, taken on that stream and given back on it, so what is queued there
-later may have it: the stream's order makes this safe, and `record_stream` has nothing to add. As
-for every operation of PyTorch, tensors that were made on another stream need its `wait_stream`, and
-their own `record_stream` if they are dropped early.
+comes from PyTorch's allocator and is taken and freed on that stream, so work queued there later may
+reuse it: the stream's order makes this safe without `record_stream`. As for every operation of
+PyTorch, tensors computed on another stream need its `wait_stream`, and their own `record_stream` if
+they are dropped early.
 
-.. note:: On a GPU this has not run yet. The tests run all of it but the three calls of `_gpu`, on a
-   processor that plays a device.
+.. note:: On a GPU this has not run yet. The tests run all of it except the three calls of `_gpu`,
+   on a processor that simulates a device.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from .gradients import Differentiable
 
 __all__ = ["Card", "dynamics"]
 
-_LEGACY = 1  # the driver's own name for the stream 0, which is also said for "none"
+_LEGACY = 1  # the driver's handle of stream 0; 0 itself also means "no stream"
 
 
 class Place(Protocol):
-    """Where tensors are computed.
+    """A processor or GPU that computes tensors.
 
     Members
     -------
@@ -55,23 +55,23 @@ class Place(Protocol):
     def device(self) -> torch.device: ...
 
     def compile(self, model: Model | str, function: str, **options: Any) -> Any:
-        """A kernel that runs there."""
+        """Compile a kernel for this place."""
 
-    def run(self, kernel: Any, given: Mapping[str, Any], out: Mapping[str, Any]) -> None:
-        """Compute a kernel, of contiguous tensors into contiguous tensors."""
+    def run(self, kernel: Any, arguments: Mapping[str, Any], out: Mapping[str, Any]) -> None:
+        """Run a kernel on contiguous tensors into contiguous tensors."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """A GPU, or what plays one in a test.
+    """A GPU, or a stand-in in a test.
 
     Members
     -------
-    device : PyTorch's name of it, on which tensors are.
+    device : PyTorch's name of it, the device of the tensors.
     gpu : runs the kernels.
-    current : makes it the current device of this thread while a kernel is queued.
-    stream : gives the stream on which PyTorch queues its work now, as the device takes it.
-    handed : a tensor as the kernel takes it.
+    current : context that makes it the current device of this thread while a kernel is queued.
+    stream : returns PyTorch's current stream in the form that the device accepts.
+    handed : converts a tensor to the form that the kernel accepts.
     """
 
     device: torch.device
@@ -81,10 +81,10 @@ class Card:
     handed: Callable[[Any], Any]
 
     def compile(self, model: Model | str, function: str, **options: Any) -> Any:
-        """A kernel that runs there; options as of :func:`pinion.compute.cuda.compile`."""
+        """Compile a kernel for this GPU; options as for :func:`pinion.compute.cuda.compile`."""
         return cuda.compile(model, function, device=self.gpu, **options)
 
-    def run(self, kernel: Any, given: Mapping[str, Any], out: Mapping[str, Any]) -> None:
+    def run(self, kernel: Any, arguments: Mapping[str, Any], out: Mapping[str, Any]) -> None:
         """Queue a kernel on the current stream."""
         some = next(iter(out.values()))
         with self.current():
@@ -94,7 +94,7 @@ class Card:
                 out={name: self.handed(tensor) for name, tensor in out.items()},
                 stream=self.stream(),
                 workspace=None if workspace is None else self.handed(workspace),
-                **{name: self.handed(tensor) for name, tensor in given.items()},
+                **{name: self.handed(tensor) for name, tensor in arguments.items()},
             )
 
 
@@ -107,16 +107,16 @@ class _Processor:
     def compile(self, model: Model | str, function: str, **options: Any) -> Any:
         return cpu.compile(model, function, **options)
 
-    def run(self, kernel: Any, given: Mapping[str, Any], out: Mapping[str, Any]) -> None:
+    def run(self, kernel: Any, arguments: Mapping[str, Any], out: Mapping[str, Any]) -> None:
         kernel(
             out={name: tensor.numpy() for name, tensor in out.items()},
-            **{name: tensor.numpy() for name, tensor in given.items()},
+            **{name: tensor.numpy() for name, tensor in arguments.items()},
         )
 
 
 @dataclass(frozen=True)
 class _Stream:
-    """A stream by its number, as other libraries take it."""
+    """A stream with the protocol that other libraries accept."""
 
     handle: int
 
@@ -132,7 +132,7 @@ def dynamics(
     device: str | torch.device | Card = "cpu",
     **options: Any,
 ) -> Callable[..., Any]:
-    """A differentiable function of tensors.
+    """Return a differentiable function of tensors.
 
     Parameters
     ----------
@@ -140,41 +140,41 @@ def dynamics(
     function : ``rnea`` (tau of q, qd, qdd) or ``aba`` (qdd of q, qd, tau).
     dtype : of the tensors, ``float32`` or ``float64``. Most GPUs compute float32 many times faster.
     device : of the tensors: ``cpu``, ``cuda`` (PyTorch's current one) or ``cuda:1``.
-    options : as of :func:`pinion.compute.cpu.compile`, or of :func:`pinion.compute.cuda.compile`.
+    options : as for :func:`pinion.compute.cpu.compile` or :func:`pinion.compute.cuda.compile`.
 
     Returns
     -------
-    A function of three tensors (..., nv) of one shape, which gives a tensor of that shape. It can
+    A function of three tensors (..., nv) of one shape, which returns a tensor of that shape. It can
     be differentiated once.
 
     Raises
     ------
     InputError
-        As `compile`, and when PyTorch has no such device; by the function when a tensor is on
-        another device, of another dtype or of a shape that does not fit.
+        As `compile`, or if PyTorch has no such device; by the function if the device, dtype or
+        shape of a tensor does not fit.
     """
     place = _placed(device, options.get("cache"))
-    made = Differentiable(model, function, dtype=dtype, compile=place.compile, **options)
-    kind = getattr(torch, dtype)
+    differentiable = Differentiable(model, function, dtype=dtype, compile=place.compile, **options)
+    kind, nv = getattr(torch, dtype), differentiable.model.nv
 
     def call(*tensors: Any) -> Any:
-        names = made.rule.inputs
+        names = differentiable.rule.inputs
         if len(tensors) != len(names):
             raise InputError(f"'{function}' takes {', '.join(names)}, not {len(tensors)} tensors.")
         for name, tensor in zip(names, tensors, strict=True):
             if tensor.device != place.device:
                 raise InputError(
                     f"'{name}' is on the device '{tensor.device}': give tensors on "
-                    f"'{place.device}', or name another device."
+                    f"'{place.device}', or choose another device."
                 )
             if tensor.dtype != kind:
                 raise InputError(f"'{name}' has the dtype {tensor.dtype}: give {kind}.")
-            if tensor.shape != tensors[0].shape or tensor.shape[-1:] != (made.model.nv,):
+            if tensor.shape != tensors[0].shape or tensor.shape[-1:] != (nv,):
                 raise InputError(
-                    f"'{name}' has the shape {tuple(tensor.shape)}: give (..., {made.model.nv}), "
-                    "the same for all."
+                    f"'{name}' has the shape {tuple(tensor.shape)}: give (..., {nv}), the same for "
+                    "all."
                 )
-        return _Dynamics.apply(place, made, *tensors)
+        return _Dynamics.apply(place, differentiable, *tensors)
 
     return call
 
@@ -185,13 +185,13 @@ def _placed(device: str | torch.device | Card, cache: Path | None) -> Place:
     try:
         named = torch.device(device)
     except RuntimeError:
-        raise InputError(f"There is no device '{device}': give cpu, cuda or cuda:1.") from None
+        raise InputError(f"Unknown device '{device}': use cpu, cuda or cuda:1.") from None
     if named.type == "cpu":
         return _Processor(named)
     if named.type != "cuda" or not torch.cuda.is_available():
         raise InputError(
-            f"PyTorch {torch.__version__} computes nothing on '{device}' here: give cpu, or "
-            "install a build of it for CUDA and a driver."
+            f"PyTorch {torch.__version__} does not support '{device}' here: use cpu, or install "
+            "its build for CUDA and a driver."
         )
     return _gpu(torch.cuda.current_device() if named.index is None else named.index, cache)
 
@@ -207,25 +207,25 @@ def _gpu(index: int, cache: Path | None) -> Card:
     )
 
 
-def _run(place: Place, kernel: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    some = next(iter(given.values()))
+def _run(place: Place, kernel: Any, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    some = next(iter(arguments.values()))
     out = {a.name: some.new_empty((len(some), *a.shape)) for a in kernel.results}
-    place.run(kernel, given, out)
+    place.run(kernel, arguments, out)
     return out
 
 
 class _Dynamics(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
-    def forward(ctx: Any, place: Place, made: Differentiable, *tensors: Any) -> Any:
-        shape, nv, run = tensors[0].shape, made.model.nv, partial(_run, place)
-        # A tensor may stand for the negative of its memory, which no kernel would know.
+    def forward(ctx: Any, place: Place, differentiable: Differentiable, *tensors: Any) -> Any:
+        shape, nv, run = tensors[0].shape, differentiable.model.nv, partial(_run, place)
+        # A tensor may be a negative view of its memory, which kernels do not support.
         flat = [t.detach().resolve_neg().reshape(-1, nv).contiguous() for t in tensors]
         if not any(ctx.needs_input_grad[2:]):
-            return made.value(*flat, run=run).reshape(shape)
-        value, jacobians = made.linear(*flat, run=run)
-        wanted = ctx.needs_input_grad[2:]
+            return differentiable.value(*flat, run=run).reshape(shape)
+        value, jacobians = differentiable.linear(*flat, run=run)
+        needs_gradient = ctx.needs_input_grad[2:]
         ctx.save_for_backward(
-            *(j if needed else None for j, needed in zip(jacobians, wanted, strict=True))
+            *(j if needed else None for j, needed in zip(jacobians, needs_gradient, strict=True))
         )
         return value.reshape(shape)
 

@@ -1,11 +1,11 @@
-"""Registers and memory for a program: what stays, what is written to memory, what is read from it.
+"""Register and memory allocation for a program.
 
 A compiler's register allocator does poorly on thousands of straight-line instructions: on an Intel
-core the iiwa14's gradient ran at the speed at which its 31 kB of code can be fetched, a third of
-them moves to and from the stack. Here the code is known to the end, so the value that is read again
-last leaves its register first (Belady 1966), a value that is needed once more is an operand in
-memory, which costs nothing of its own, and the place of every value in memory is chosen so that few
-bytes name it. The compiler is left with at most as many values as it has registers.
+core the iiwa14's gradient was limited by fetching its 31 kB of code, a third of it moves to and
+from the stack. Here all later reads are known. The value whose next read is farthest away is
+spilled first (Belady 1966), a value needed only once more becomes a memory operand at no extra
+cost, and memory slots are chosen so that their addresses encode in few bytes. The compiler never
+has more live values than registers.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from .instructions import GIVEN, TRIG, Kind, Program
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is done at one point of a program.
+    """One instruction of a program with its loads and stores.
 
     Members
     -------
-    loads : values that are read into registers before.
-    stores : values that are written to memory before, with their slots.
+    loads : values loaded before it, with their slots.
+    stores : values stored before it, with their slots.
     compute : the instruction.
-    operands : for each of its operands whether it is read from memory.
+    operands : slot of each operand, or `IN_REGISTER`.
     """
 
     loads: tuple[tuple[int, int], ...]
@@ -35,20 +35,20 @@ class Step:
 
 
 IN_REGISTER = -1
-"""In place of a slot."""
+"""Slot number of a value in a register."""
 
 GIVEN_IN_MEMORY = -2
-"""In place of a slot: an input, a constant, a sine or cosine."""
+"""Slot number of an input, a constant, a sine or a cosine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """A program with its memory.
+    """Registers and memory of a program.
 
     Members
     -------
-    steps : in order; what is given, and what only early angles need, has none.
-    slots : how many values memory holds at once.
+    steps : in order; inputs, constants and what only early angles need have none.
+    slots : number of memory slots.
     """
 
     steps: tuple[Step, ...]
@@ -56,29 +56,29 @@ class Allocation:
 
     @property
     def loads(self) -> int:
-        """Instructions that do nothing but read memory."""
+        """Number of load instructions."""
         return sum(len(step.loads) for step in self.steps)
 
     @property
     def stores(self) -> int:
-        """Instructions that do nothing but write intermediate values."""
+        """Number of instructions that store intermediate values."""
         return sum(len(step.stores) for step in self.steps)
 
     @property
     def cost(self) -> int:
-        """Instructions in all, results not counted."""
+        """Number of instructions, not counting stores of results."""
         return self.loads + self.stores + len(self.steps)
 
 
 def allocate(program: Program, *, registers: int, memory_operands: bool = True) -> Allocation:
-    """Decide where every value is.
+    """Assign a register or memory slot to every value.
 
     Parameters
     ----------
-    registers : how many values may be in registers between two instructions.
-    memory_operands : an instruction reads one operand from memory at no cost, as an x86 processor's
-        does. Otherwise all are loaded but constants, which are part of the instruction, as in a
-        GPU's.
+    registers : largest number of values in registers between two instructions.
+    memory_operands : whether an instruction can read one operand from memory at no cost, as on
+        x86. Otherwise all operands are loaded except constants, which are part of the instruction,
+        as on a GPU.
     """
     return _Allocator(program, registers, memory_operands).allocation()
 
@@ -133,14 +133,14 @@ class _Allocator:
                         loads.append((a, where_it_is))
                         self.inside[a] = None
             read = tuple(where[a] for a in it.args)
-            done = [a for a in args if not self.reads[a]]
-            for a in done:
+            dead = [a for a in args if not self.reads[a]]
+            for a in dead:
                 self.inside.pop(a, None)
             if self.reads[i] and not self.given[i]:
                 self._room(stores, [])
                 self.inside[i] = None
-            # Not before: what makes room is written before the instruction reads its operands.
-            for a in done:
+            # Only now: spills are written before the instruction reads its operands.
+            for a in dead:
                 if a in self.slot:
                     heappush(self.free, self.slot.pop(a))
             steps.append(Step(tuple(loads), tuple(stores), i, read))
@@ -150,7 +150,7 @@ class _Allocator:
         return self.program.instructions[a].kind is Kind.CONST
 
     def _stays(self, args: tuple[int, ...], outside: list[int]) -> int | None:
-        """The operand that may stay in memory: that which is read again last, or never."""
+        """Return the operand to read from memory: the one read again last, or never."""
         doubled = len(args) != len(set(args))
         if doubled and len(outside) == 1:
             return None
@@ -161,7 +161,7 @@ class _Allocator:
         return self.reads[a][-1] if self.reads[a] else 1 << 60
 
     def _room(self, stores: list[tuple[int, int]], keep: list[int]) -> None:
-        """Free a register when all are taken."""
+        """Free a register if all are in use."""
         if len(self.inside) < self.registers:
             return
         victim = max((a for a in self.inside if a not in keep), key=self._next)

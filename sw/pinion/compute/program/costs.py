@@ -1,4 +1,4 @@
-"""What operations cost on a processor with vectors."""
+"""Costs of operations on a processor with vectors."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pinion.graph.ops import OPS, Family
 
 @dataclass(frozen=True)
 class ProcessorCosts:
-    """Prices in instructions; time from operand to value does not matter.
+    """Costs in instructions; thousands of independent operations hide every latency.
 
-    A product that a sum takes in is free, but which will be is not known when a graph is reduced:
-    sums and products count the same. Thousands of independent operations hide every latency.
+    A product fused into a sum is free, but which will be is not known when a graph is reduced, so
+    sums and products count the same.
     """
 
     def latency(self, op: str, operands: int = 2) -> int:
-        """0: no order of operations is preferred."""
+        """Return 0: no order of operations is preferred."""
         return 0
 
     def price(self, op: str, *, constant: bool = False) -> float:
-        """Instructions of an operation; constants are operands in memory and cost no more."""
+        """Return the instructions of an operation; constants are operands in memory and free."""
         if OPS[op].family in (Family.INPUT, Family.CONSTANT, Family.NEGATION, Family.ROUNDING):
             return 0.0
         return OPS[op].price

@@ -1,9 +1,9 @@
-"""From a graph to instructions of a processor: fused multiply-adds, with signs folded into them.
+"""Instruction selection: a graph as fused multiply-adds with signs folded into them.
 
-A processor computes ``a b + c`` in one instruction, and ``a b - c``, ``c - a b`` and ``-a b - c``
-as well. So a product that only sums read costs nothing of its own where each of those sums can take
-it in, and a negation costs nothing at all but for some results. Which sum takes which product is
-chosen here; the compiler is told to fuse nothing more.
+A processor computes ``a b + c``, ``a b - c``, ``c - a b`` and ``-a b - c`` in one instruction each.
+So a product read only by sums is free if each of those sums can fuse it, and a negation is free
+except for some results. Which sum fuses which product is chosen here; the compiler is told not to
+fuse any more.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ class Kind(Enum):
     FNMA = "c - a * b"
     FNMS = "-a * b - c"
     NEG = "-a"
-    FUNCTION = "a function of the operation table, parameters behind its operands"
+    FUNCTION = "a function of the operation table, parameters after its operands"
 
 
 GIVEN = (Kind.INPUT, Kind.CONST)
-"""What is read, not computed."""
+"""Kinds that are read, not computed."""
 
 TRIG = (Kind.SIN, Kind.COS)
-"""What the functions of an angle give; they are computed before the rest."""
+"""Functions of an angle, which are computed before the rest."""
 
 EARLY = 8
-"""Instructions of an angle that is computed before all else, at most."""
+"""Largest number of instructions of an angle whose functions are computed first."""
 
 _ANGLES = {names.SIN: Kind.SIN, names.COS: Kind.COS}
 
@@ -56,10 +56,10 @@ class Instruction:
 
     Members
     -------
-    kind : what it computes.
+    kind : the operation.
     args : positions of its operands in the program.
-    value : the word of an input, the number of a constant, the row of a function, else None.
-    node : the graph's node whose value, or minus it, this is.
+    value : word of an input, number of a constant, row of a function, otherwise None.
+    node : the graph's node that has this value, up to its sign.
     """
 
     kind: Kind
@@ -74,7 +74,7 @@ class Program:
 
     Members
     -------
-    instructions : operands come before what reads them.
+    instructions : each after its operands.
     outputs : word and position of each result, in the order of the result record.
     """
 
@@ -83,14 +83,12 @@ class Program:
 
     @property
     def arithmetic(self) -> int:
-        """Instructions that a vector unit computes, sines and cosines not counted."""
+        """Number of vector instructions, not counting sines and cosines."""
         return sum(i.kind not in (*GIVEN, *TRIG) for i in self.instructions)
 
     @property
     def early_angles(self) -> frozenset[int]:
-        """Operands of sines and cosines that follow from inputs with few instructions: their
-        functions are computed before all else.
-        """
+        """Operands of sines and cosines at most `EARLY` instructions away from inputs."""
         size: list[float] = []
         for it in self.instructions:
             if it.kind in GIVEN:
@@ -104,7 +102,7 @@ class Program:
 
     @property
     def needed(self) -> list[bool]:
-        """Which instructions results need when the functions of early angles are given."""
+        """Whether results need each instruction, given the functions of early angles."""
         early = self.early_angles
         needed = [False] * len(self.instructions)
         for _, at in self.outputs:
@@ -117,7 +115,7 @@ class Program:
         return needed
 
     def ordered(self, order: Sequence[int]) -> Program:
-        """The same program with its instructions in another order, a permutation of positions."""
+        """Return the program with its instructions in another order, a permutation."""
         place = {old: new for new, old in enumerate(order)}
         moved = []
         for old in order:
@@ -133,11 +131,11 @@ Signed = tuple[int, int]
 
 @dataclass(slots=True)
 class _Value:
-    """A value on its way to an instruction; sums have two signed operands."""
+    """A value before selection of its instruction; sums have two signed operands."""
 
     kind: Kind
     args: tuple[Signed, ...]
-    given: Word | float | Node | None
+    operand: Word | float | Node | None
     node: int
     product: int | None = None  # which operand of a sum is fused into it
 
@@ -147,12 +145,12 @@ def select(graph: Graph) -> Program:
 
     Parameters
     ----------
-    graph : of the real dialect; of the fixed one, roundings are left out, as in its float value.
+    graph : of the real dialect; roundings of the fixed dialect are ignored, as in its float value.
 
     Raises
     ------
     ComputeError
-        When the graph has an operation that this does not know.
+        If the graph has an unknown operation.
     """
     values, refs = _values(graph)
     alive = _alive(values, [refs[node] for _, node in graph.outputs])
@@ -161,31 +159,31 @@ def select(graph: Graph) -> Program:
 
 
 def _values(graph: Graph) -> tuple[list[_Value], list[Signed]]:
-    """Values of two operands at most, and each node as one of them with a sign."""
+    """Return values of at most two operands, and each node as a signed reference to one."""
     values: list[_Value] = []
     refs: list[Signed] = []
 
-    def make(kind: Kind, *args: Signed, node: int, given: Word | float | Node | None = None) -> int:
-        values.append(_Value(kind, args, given, node))
+    def make(kind: Kind, *args: Signed, node: int, value: Word | float | Node | None = None) -> int:
+        values.append(_Value(kind, args, value, node))
         return len(values) - 1
 
     for i, node in enumerate(graph.nodes):
         x = [refs[a] for a in node.args]
         family = OPS[node.op].family if node.op in OPS else None
         if family is Family.INPUT:
-            refs.append((1, make(Kind.INPUT, node=i, given=Word.of(str(node.params[0])))))
+            refs.append((1, make(Kind.INPUT, node=i, value=Word.of(str(node.params[0])))))
         elif family is Family.CONSTANT:
-            refs.append((1, make(Kind.CONST, node=i, given=float(node.params[0]))))
+            refs.append((1, make(Kind.CONST, node=i, value=float(node.params[0]))))
         elif family is Family.NEGATION:
             refs.append((-x[0][0], x[0][1]))
         elif family is Family.ROUNDING:
             refs.append(x[0])
         elif family is Family.FUNCTION:
-            refs.append((1, make(_ANGLES.get(node.op, Kind.FUNCTION), *x, node=i, given=node)))
+            refs.append((1, make(_ANGLES.get(node.op, Kind.FUNCTION), *x, node=i, value=node)))
         elif family in (Family.SUM, Family.PRODUCT):
             terms = x
             if family is Family.PRODUCT:
-                # Signs of factors are those of the product.
+                # Signs of factors move to the product.
                 terms = [
                     (a[0] * b[0], make(Kind.MUL, (1, a[1]), (1, b[1]), node=i)) for a, b in pairs(x)
                 ]
@@ -220,10 +218,10 @@ def _alive(values: list[_Value], roots: Sequence[Signed]) -> list[bool]:
 
 
 def _fuse(values: list[_Value], alive: list[bool], results: set[int]) -> None:
-    """Give products to sums: first those that one sum reads, then those that several read.
+    """Fuse products into sums, those with the fewest readers first.
 
-    A product disappears only when every reader takes it in, and each saves one instruction however
-    many readers it has; so those that need few sums go first.
+    A product disappears only if every reader fuses it, and each saves one instruction whatever its
+    number of readers.
     """
     readers: dict[int, list[int]] = {}
     for i, value in enumerate(values):
@@ -246,7 +244,7 @@ def _fuse(values: list[_Value], alive: list[bool], results: set[int]) -> None:
 
 
 def _emit(graph: Graph, values: list[_Value], refs: list[Signed]) -> Program:
-    """Instructions of what is still needed, with the signs that cost least."""
+    """Return the instructions still needed, with the cheapest signs."""
     roots = [(word, refs[node]) for word, node in graph.outputs]
     needed = [False] * len(values)
     signs: dict[int, set[int]] = {}
@@ -258,18 +256,18 @@ def _emit(graph: Graph, values: list[_Value], refs: list[Signed]) -> Program:
             for a in _operands(values, i):
                 needed[a] = True
 
-    made: list[Instruction] = []
+    instructions: list[Instruction] = []
     place: list[Signed] = [(1, -1)] * len(values)  # sign and position of the instruction
 
-    def put(kind: Kind, args: tuple[int, ...], given: Word | float | Op | None, node: int) -> int:
-        made.append(Instruction(kind, args, given, node))
-        return len(made) - 1
+    def put(kind: Kind, args: tuple[int, ...], value: Word | float | Op | None, node: int) -> int:
+        instructions.append(Instruction(kind, args, value, node))
+        return len(instructions) - 1
 
     for i, value in enumerate(values):
-        # Inputs are all there, read or not: the record has them.
+        # The record has all inputs, read or not.
         if not needed[i] and value.kind is not Kind.INPUT:
             continue
-        # A result that is wanted negated is computed so where that costs nothing.
+        # A negated result is computed negated if that is free.
         wish = -1 if signs.get(i) == {-1} else 1
         if value.kind is Kind.ADD:
             place[i] = _sum(values, value, place, wish, put)
@@ -279,37 +277,37 @@ def _emit(graph: Graph, values: list[_Value], refs: list[Signed]) -> Program:
                 constant = [values[x].kind is Kind.CONST for _, x in value.args]
                 if any(constant):
                     at = constant.index(True)
-                    number = values[value.args[at][1]].given
+                    number = values[value.args[at][1]].operand
                     assert isinstance(number, float)
                     flipped = put(Kind.CONST, (), -number, value.node)
                     a, b = (flipped, b) if at == 0 else (a, flipped)
                     sa = -sa
             place[i] = sa * sb, put(Kind.MUL, (a, b), None, value.node)
-        elif isinstance(value.given, Node):
-            known = [(sign * place[a][0], place[a][1]) for sign, a in value.args]
-            place[i] = _function(value.kind, value.given, known, made, put, value.node)
+        elif isinstance(value.operand, Node):
+            args = [(sign * place[a][0], place[a][1]) for sign, a in value.args]
+            place[i] = _function(value.kind, value.operand, args, instructions, put, value.node)
         else:
-            assert not isinstance(value.given, Node)
-            place[i] = 1, put(value.kind, (), value.given, value.node)
+            assert not isinstance(value.operand, Node)
+            place[i] = 1, put(value.kind, (), value.operand, value.node)
 
     outputs = []
     negated: dict[int, int] = {}
     for word, (sign, root) in roots:
-        own, at = place[root]
-        if own * sign < 0:
-            if made[at].kind is Kind.CONST:
-                told = made[at].value
-                assert isinstance(told, float)
-                negated.setdefault(at, put(Kind.CONST, (), 0.0 - told, made[at].node))
+        root_sign, at = place[root]
+        if root_sign * sign < 0:
+            if instructions[at].kind is Kind.CONST:
+                scalar = instructions[at].value
+                assert isinstance(scalar, float)
+                negated.setdefault(at, put(Kind.CONST, (), 0.0 - scalar, instructions[at].node))
             elif at not in negated:
-                negated[at] = put(Kind.NEG, (at,), None, made[at].node)
+                negated[at] = put(Kind.NEG, (at,), None, instructions[at].node)
             at = negated[at]
         outputs.append((word, at))
-    return _without_unread(Program(tuple(made), tuple(outputs)))
+    return _without_unread(Program(tuple(instructions), tuple(outputs)))
 
 
 def _operands(values: list[_Value], i: int) -> list[int]:
-    """What the instruction of a value reads: the factors of a fused product, not the product."""
+    """Return a value's operands: the factors of a fused product instead of the product."""
     value = values[i]
     if value.product is None:
         return [a for _, a in value.args]
@@ -345,14 +343,14 @@ def _function(
     kind: Kind,
     like: Node,
     x: Sequence[Signed],
-    made: Sequence[Instruction],
+    instructions: Sequence[Instruction],
     put: Callable[[Kind, tuple[int, ...], Word | float | Op | None, int], int],
     node: int,
 ) -> Signed:
-    """A function of values with signs, with negations where its row cannot take them."""
+    """Emit a function of signed values, with negations where its row does not absorb signs."""
 
     def negated(at: int) -> int:
-        number = made[at].value
+        number = instructions[at].value
         if isinstance(number, float):
             return put(Kind.CONST, (), 0.0 - number, node)
         return put(Kind.NEG, (at,), None, node)
@@ -371,13 +369,13 @@ def _function(
 
 
 def _without_unread(program: Program) -> Program:
-    """Drop constants whose sign was changed for every reader."""
+    """Drop constants that were negated for every reader."""
     used = {a for it in program.instructions for a in it.args}
     used |= {at for _, at in program.outputs}
     keep = [i for i, it in enumerate(program.instructions) if i in used or it.kind is Kind.INPUT]
     place = {old: new for new, old in enumerate(keep)}
-    kept = tuple(
+    remaining = tuple(
         Instruction(it.kind, tuple(place[a] for a in it.args), it.value, it.node)
         for it in (program.instructions[i] for i in keep)
     )
-    return Program(kept, tuple((word, place[at]) for word, at in program.outputs))
+    return Program(remaining, tuple((word, place[at]) for word, at in program.outputs))

@@ -1,11 +1,11 @@
 """Orders of instructions that keep few values alive.
 
-A core has 16 or 32 vector registers; what is alive beyond them goes to the stack and comes back.
-Three orders are tried. As traced: pass by pass over the robot. Depth first: each result with all
-that only it still needs, the operand that takes more registers first (Sethi and Ullman 1970, "The
-Generation of Optimal Code for Arithmetic Expressions", on a graph as if it were a tree). By parts:
-results that share nothing but inputs, constants and functions of the angles, such as a walking
-robot's legs, one part after the other, each depth first.
+A core has 16 or 32 vector registers; further live values are spilled to the stack. Three orders
+are tried. As traced: pass by pass over the robot. Depth first: each result with everything that
+only it still needs, the operand that takes more registers first (Sethi and Ullman 1970, "The
+Generation of Optimal Code for Arithmetic Expressions", applied to a graph as if it were a tree). By
+parts: groups of results that share only inputs, constants and functions of the angles, such as a
+walking robot's legs, one after the other, each depth first.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from .instructions import GIVEN, TRIG, Program
 
 
 def live_values(program: Program) -> int:
-    """Largest number of values that are alive at once.
+    """Return the largest number of values alive at once.
 
-    Inputs, constants, sines and cosines stand in memory and do not count.
+    Inputs, constants, sines and cosines are in memory and do not count.
     """
-    held = [it.kind in (*GIVEN, *TRIG) for it in program.instructions]
+    occupies = [it.kind in (*GIVEN, *TRIG) for it in program.instructions]
     last = [-1] * len(program.instructions)
     for i, it in enumerate(program.instructions):
         for a in it.args:
             last[a] = i
     live = most = 0
     for i, it in enumerate(program.instructions):
-        # A value may take the register of an operand that nothing reads any more.
-        live -= sum(not held[a] and last[a] == i for a in dict.fromkeys(it.args))
-        if not held[i] and last[i] >= 0:
+        # A value may reuse the register of an operand that is not read again.
+        live -= sum(not occupies[a] and last[a] == i for a in dict.fromkeys(it.args))
+        if not occupies[i] and last[i] >= 0:
             live += 1
             most = max(most, live)
     return most
@@ -41,17 +41,17 @@ Order = Callable[[Program], list[int]]
 
 
 def as_traced(program: Program) -> list[int]:
-    """The order that the program has."""
+    """Return the program's own order."""
     return list(range(len(program.instructions)))
 
 
 def depth_first(program: Program) -> list[int]:
-    """Result after result, each with what only it still needs, the larger operand first."""
+    """Order result by result, each with what only it still needs, the larger operand first."""
     return _walk(program, [at for _, at in program.outputs])
 
 
 def by_parts(program: Program) -> list[int]:
-    """Depth first, and results that share no computed value apart."""
+    """Order depth first, grouping results that share computed values."""
     part = _parts(program)
     first: dict[int, int] = {}
     for k, (_, at) in enumerate(program.outputs):
@@ -66,16 +66,16 @@ ORDERS: Mapping[str, Order] = MappingProxyType(
 
 
 def arrange(program: Program, *, registers: int) -> tuple[Program, Allocation]:
-    """The order, of those known, that needs the fewest moves to and from memory."""
-    tried = []
+    """Return the program in the known order that needs the fewest moves to and from memory."""
+    candidates = []
     for order in ORDERS.values():
         ordered = program.ordered(order(program))
-        tried.append((ordered, allocate(ordered, registers=registers)))
-    return min(tried, key=lambda pair: pair[1].cost)
+        candidates.append((ordered, allocate(ordered, registers=registers)))
+    return min(candidates, key=lambda pair: pair[1].cost)
 
 
 def _needs(program: Program) -> list[int]:
-    """Registers for each value, as if the graph were a tree (Sethi and Ullman)."""
+    """Return the registers for each value, as if the graph were a tree (Sethi and Ullman)."""
     needs = []
     for it in program.instructions:
         if it.kind in (*GIVEN, *TRIG):
@@ -89,27 +89,27 @@ def _needs(program: Program) -> list[int]:
 def _walk(program: Program, roots: Sequence[int]) -> list[int]:
     needs = _needs(program)
     order: list[int] = []
-    done = [False] * len(program.instructions)
+    placed = [False] * len(program.instructions)
     for root in roots:
         todo = [root]
         while todo:
             i = todo[-1]
             args = program.instructions[i].args
-            waiting = [] if done[i] else [a for a in dict.fromkeys(args) if not done[a]]
+            waiting = [] if placed[i] else [a for a in dict.fromkeys(args) if not placed[a]]
             if waiting:
-                # The last one on the stack goes first.
+                # The top of the stack goes first.
                 todo += sorted(waiting, key=lambda a: needs[a])
                 continue
             todo.pop()
-            if not done[i]:
-                done[i] = True
+            if not placed[i]:
+                placed[i] = True
                 order.append(i)
-    # What nothing reads stays, at the end: words of the request that the function does not need.
-    return order + [i for i, there in enumerate(done) if not there]
+    # Unread instructions go last: words of the request that the function does not need.
+    return order + [i for i, is_placed in enumerate(placed) if not is_placed]
 
 
 def _parts(program: Program) -> list[int]:
-    """For each instruction a number that is the same for all that hang together."""
+    """Return for each instruction the number of its connected part."""
     parent = list(range(len(program.instructions)))
 
     def find(i: int) -> int:

@@ -1,16 +1,16 @@
-"""C++ from a program: one straight-line template that vectors, scalars and GPU threads share.
+"""C++ of a program: one straight-line template for vectors, scalars and GPU threads.
 
-The printed functions are templates over the vector type ``V`` of ``runtime/vec.hpp`` and over three
-accessors, so that the same text serves every layout and every machine::
+The printed functions are templates over the vector type ``V`` of ``runtime/vec.hpp`` and over
+accessors, so that the same text serves every layout and machine::
 
     in.template get<array>(element)          a value of the request
     turn.put(k, angle), turn.sin(k), turn.cos(k)
                                              the functions of the k-th angle
     table.get(k)                             the k-th constant
-    mem.put(slot, value), mem.get(slot)      what does not stay in a register
+    mem.put(slot, value), mem.get(slot)      a spilled value
     out.template put<array>(element, value)  a value of the result
 
-Where no allocation is given, `mem` is not used and constants are literals.
+Without an allocation, `mem` is unused and constants are literals.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ EXPRESSIONS: Mapping[Kind, str] = MappingProxyType(
         Kind.NEG: "-{0}",
     }
 )
-"""How each kind is written; a function has the text of its row, and kinds of no expression are
-read through an accessor."""
+"""C++ of each kind. Functions have the text of their row; other kinds are read by an accessor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +52,9 @@ class Printed:
     -------
     text : definitions of ``angles<V>(in, turn, table)`` and
         ``kernel<V>(in, turn, table, mem, out)``.
-    turns : how many angles have a place of their own in ``turn``.
+    turns : number of angles in ``turn``.
     constants : the constants of ``table``.
-    slots : of ``mem``.
+    slots : number of slots of ``mem``.
     """
 
     text: str
@@ -77,16 +76,16 @@ def print_program(
 
     Parameters
     ----------
-    program : instructions in the order in which they are to be computed.
-    inputs, results : the arrays that the words are of, every axis a number.
-    allocation : of the program; by default the compiler decides what is in registers.
-    graph : when given, every line gets the place in the mechanics that made it as a comment.
-    literals : constants stand in the text also where an allocation is given.
+    program : instructions in order of computation.
+    inputs, results : the arrays of the words, with every axis a number.
+    allocation : of the program; by default the compiler allocates registers.
+    graph : if given, every line is annotated with its line in the mechanics.
+    literals : print constants as literals even with an allocation.
 
     Raises
     ------
     ComputeError
-        When a word is of none of the arrays.
+        If a word belongs to none of the arrays.
     """
     return _Printer(program, inputs, results, allocation, graph, literals).printed()
 
@@ -121,7 +120,7 @@ class _Printer:
         return f"{region.name}{'' if region.body is None else region.body}_v{i}"
 
     def printed(self) -> Printed:
-        """Both functions."""
+        """Return both functions."""
         angles = _function(
             "template <class V, class In, class Turn, class Table>",
             "void angles(In in, Turn turn, Table table)",
@@ -141,39 +140,39 @@ class _Printer:
 
     def _angles(self) -> list[str]:
         lines = []
-        done: set[int] = set()
+        printed: set[int] = set()
         for it in self.program.instructions:
             angle = it.args[0] if it.kind in TRIG else -1
             if angle not in self.early or angle in self.turn:
                 continue
             for k in self._cone(angle):
-                if k not in done and self.program.instructions[k].kind not in GIVEN:
-                    done.add(k)
+                if k not in printed and self.program.instructions[k].kind not in GIVEN:
+                    printed.add(k)
                     lines.append(self._line(k))
             lines += self._pair(angle, self._read(angle))
         return lines
 
     def _cone(self, root: int) -> list[int]:
-        seen, todo = set(), [root]
+        visited, todo = set(), [root]
         while todo:
             i = todo.pop()
-            if i not in seen:
-                seen.add(i)
+            if i not in visited:
+                visited.add(i)
                 todo += self.program.instructions[i].args
-        return sorted(seen)
+        return sorted(visited)
 
     def _puts(self) -> dict[int, list[str]]:
-        """For each instruction the lines that write it as results."""
+        """Return for each instruction the lines that write it as results."""
         puts: dict[int, list[str]] = {}
         for word, at in self.program.outputs:
             places = self.results.get(str(word))
             if places is None:
-                raise ComputeError(f"The word '{word}' is of no result of the function.")
+                raise ComputeError(f"The word '{word}' belongs to no result of the function.")
             puts.setdefault(at, []).extend(f"out.template put<{a}>({e}, {{0}});" for a, e in places)
         return puts
 
     def _written(self) -> list[str]:
-        """The kernel with every value in a variable."""
+        """Return the kernel with every value in a variable."""
         needed, puts = self.program.needed, self._puts()
         lines: list[str] = []
         for i, it in enumerate(self.program.instructions):
@@ -185,14 +184,14 @@ class _Printer:
         return lines
 
     def _pair(self, angle: int, value: str) -> list[str]:
-        """Sine and cosine of an angle, once."""
+        """Return the line that computes sine and cosine of an angle, once."""
         if angle in self.turn:
             return []
         self.turn[angle] = len(self.turn)
         return [f"turn.put({self.turn[angle]}, {value});"]
 
     def _allocated(self, allocation: Allocation) -> list[str]:
-        """The kernel with values where the allocation has them."""
+        """Return the kernel with values in their allocated places."""
         puts = self._puts()
         named: dict[int, str] = {}
         lines: list[str] = []
@@ -234,12 +233,12 @@ class _Printer:
         return line
 
     def _read(self, i: int) -> str:
-        """How a value is read: inputs and constants where they are used."""
+        """Return the expression that reads a value: inputs and constants are read where used."""
         it = self.program.instructions[i]
         if it.kind is Kind.INPUT:
             places = self.inputs.get(str(it.value))
             if places is None:
-                raise ComputeError(f"The word '{it.value}' is of no input of the function.")
+                raise ComputeError(f"The word '{it.value}' belongs to no input of the function.")
             array, element = places[0]
             return f"in.template get<{array}>({element})"
         if it.kind is Kind.CONST:
@@ -254,9 +253,7 @@ class _Printer:
 
 
 def _places(blocks: Sequence[Block]) -> dict[str, list[tuple[int, int]]]:
-    """For each word the array and the elements where it stands; the halves of a symmetric matrix
-    share their words.
-    """
+    """Return the arrays and elements of each word; halves of a symmetric matrix share words."""
     places: dict[str, list[tuple[int, int]]] = {}
     for array, block in enumerate(blocks):
         for element, index in enumerate(np.ndindex(*map(int, block.shape))):

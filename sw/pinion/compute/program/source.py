@@ -1,4 +1,4 @@
-"""The C++ source of a kernel: one function of one robot, for one kind of number."""
+"""The C++ source of a kernel: one function of one robot in one dtype."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ SCALARS = {"float32": "float", "float64": "double"}
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A kernel's text and what is known of it.
+    """A kernel's text and counts.
 
     Members
     -------
     text : one C++ translation unit, which exports ``pinion_get_kernel`` (``runtime/abi.h``).
-    arithmetic : instructions of a vector unit that it computes, sines and cosines not counted.
+    arithmetic : vector instructions, not counting sines and cosines.
     angles : pairs of sine and cosine.
     moves : instructions that move values to and from memory, as the allocation counts them.
-    live : largest number of values that are alive at once.
+    live : largest number of values alive at once.
     """
 
     text: str
@@ -54,13 +54,13 @@ def kernel_source(
 
     Parameters
     ----------
-    graph : whose words are those of the arrays.
-    inputs, results : every axis a number.
+    graph : its words must be those of the arrays.
+    inputs, results : arrays with every axis a number.
     dtype : ``float32`` or ``float64``.
-    registers : values that fit into the machine's vector registers.
-    title : what it is, for the first line.
-    comments : every line tells which line of the mechanics made it.
-    vector : computes as many samples at once as fit into a vector; otherwise one.
+    registers : number of the machine's vector registers.
+    title : description for the first line.
+    comments : annotate every line with its line in the mechanics.
+    vector : compute as many samples at once as fit into a vector; otherwise one.
     """
     program, allocation = arrange(select(graph), registers=registers)
     printed = print_program(
@@ -72,7 +72,7 @@ def kernel_source(
     )
     scalar = SCALARS[dtype]
     numbers = ", ".join(map(repr, printed.constants)) or "0.0"
-    # One byte names what is up to 128 vectors away.
+    # A one-byte offset reaches up to 128 vectors away.
     memory = 2 * printed.turns + printed.slots
     text = f"""\
 // {comment(title)}
@@ -121,5 +121,5 @@ extern "C" PINION_API const pinion_kernel *PINION_GET_KERNEL(void) {{
 
 
 def _arrays(blocks: Sequence[Block]) -> str:
-    # JSON's texts in ASCII are C++'s.
+    # JSON strings in ASCII are valid in C++.
     return ", ".join(f"{{{json.dumps(b.name)}, {prod(map(int, b.shape))}}}" for b in blocks)
