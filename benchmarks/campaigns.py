@@ -107,12 +107,12 @@ def per_record(plan: Plan, record: Record, folder: Path) -> dict[str, float]:
 
 
 def modelled(
-    found: dict[str, Any], device: str, *, states: int, workers: int, chunk: int
+    figures: dict[str, Any], device: str, *, states: int, workers: int, chunk: int
 ) -> dict[str, float]:
     """The model: seconds that the workers need, and that client and scheduler need."""
     chunks = -(-states // chunk)
-    task, record = found["task"], found["record"]
-    computing = states * found["devices"][device]["seconds"] / workers
+    task, record = figures["task"], figures["record"]
+    computing = states * figures["devices"][device]["seconds"] / workers
     # One process at a time may write, and hand out: what takes longer bounds the campaign.
     serving = chunks * (task["seconds"] + record["elapsed"])
     return {
@@ -132,8 +132,8 @@ def main() -> None:
     parser.add_argument("--states", type=int, default=10**9)
     parser.add_argument("--workers", type=int, default=100)
     parser.add_argument("--chunk", type=int, default=100_000)
-    given = parser.parse_args()
-    build = Build.read(given.folder)
+    arguments = parser.parse_args()
+    build = Build.read(arguments.folder)
     devices = {name: cost(build, name, 20_000) for name in DEVICES}
     plan = _plan(build, "integers", RECORDS, 1)
     reference = Reference(build)
@@ -144,7 +144,7 @@ def main() -> None:
         number=0, figures=tally.to_text(), results=None, seconds=0.0, worker="tls://127.0.0.1:1 1"
     )
     with tempfile.TemporaryDirectory() as place:
-        found: dict[str, Any] = {
+        figures: dict[str, Any] = {
             "robot": build.manifest.robot,
             "function": build.manifest.function,
             "devices": devices,
@@ -152,11 +152,13 @@ def main() -> None:
             "record": per_record(plan, record, Path(place)),
             "build_bytes": BuildParcel.of(build.folder).size,
         }
-    found["model"] = {
-        name: modelled(found, name, states=given.states, workers=given.workers, chunk=given.chunk)
+    figures["model"] = {
+        name: modelled(
+            figures, name, states=arguments.states, workers=arguments.workers, chunk=arguments.chunk
+        )
         for name in DEVICES
     }
-    print(json.dumps(found, indent=1))
+    print(json.dumps(figures, indent=1))
 
 
 if __name__ == "__main__":

@@ -46,18 +46,22 @@ SHOWN = {
 def compiled(chain: Chain, q: Array, qd: Array, x: Array, *, function: str) -> Array:
     """A kernel for processors, in the precision of its arguments."""
     kernel = kernels.compile(chain, function, dtype=q.dtype.name)
-    given = {"q": q, "qd": qd, "qdd" if function == "rnea" else "tau": x}
-    return np.asarray(kernel(**given))
+    inputs = {"q": q, "qd": qd, "qdd" if function == "rnea" else "tau": x}
+    return np.asarray(kernel(**inputs))
 
 
 def forward() -> Mapping[str, Algorithm]:
     """Those of the page that recursions and scans make."""
-    return {name: made for name, made in forward_algorithms().items() if name in SHOWN}
+    return {name: algorithm for name, algorithm in forward_algorithms().items() if name in SHOWN}
 
 
 def constraint_forces() -> Mapping[str, Algorithm]:
     """Those of the page that take a chain apart at its joints."""
-    return {name: made for name, made in constraint_force_algorithms().items() if name in SHOWN}
+    return {
+        name: algorithm
+        for name, algorithm in constraint_force_algorithms().items()
+        if name in SHOWN
+    }
 
 
 def grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -69,11 +73,11 @@ def grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def row(kind: str, links: int, *, seeds: int, cfa_seeds: int) -> dict[str, float]:
     """Largest errors in double precision, by algorithm."""
     over: Any = partial(accuracy, inertias=kind, links=links)
-    found: list[Accuracy] = [
+    accuracies: list[Accuracy] = [
         over(forward(), seeds=range(seeds), pin=pinocchio if links <= 200 else None),
         over(constraint_forces(), seeds=range(cfa_seeds)),
     ]
-    return {name: one.worst(name) for one in found for name in one.errors}
+    return {name: entry.worst(name) for entry in accuracies for name in entry.errors}
 
 
 def doubles() -> str:
@@ -83,10 +87,10 @@ def doubles() -> str:
         errors = row(kind, 200, seeds=SEEDS, cfa_seeds=CFA_SEEDS)
         rows.append([f"`{kind}`", *(f"{errors[name]:.0e}" for name in SHOWN)])
     few = {"ABA": forward()["ABA"]}
-    few |= {name: made for name, made in constraint_forces().items() if "oee" in name}
+    few |= {name: algorithm for name, algorithm in constraint_forces().items() if "oee" in name}
     long = accuracy(few, inertias="arm", links=1000, seeds=range(LONG_SEEDS))
-    said = ", ".join(f"{SHOWN[name]} {long.worst(name):.0e}" for name in few)
-    return grid(["200 links", *SHOWN.values()], rows) + f"\n1,000 links, `arm`: {said}\n"
+    worst_errors = ", ".join(f"{SHOWN[name]} {long.worst(name):.0e}" for name in few)
+    return grid(["200 links", *SHOWN.values()], rows) + f"\n1,000 links, `arm`: {worst_errors}\n"
 
 
 def singles() -> str:
@@ -101,9 +105,9 @@ def singles() -> str:
     rows = []
     for links in (10, 20, 30, 100, 200):
         over: Any = partial(accuracy, links=links, seeds=range(SEEDS), dtype=np.float32)
-        found = over(models | kernels).errors | over(inverse, direction="inverse").errors
+        errors = over(models | kernels).errors | over(inverse, direction="inverse").errors
         names = [*models, *kernels, *inverse]
-        rows.append([str(links), *(f"{np.median(found[name]):.0e}" for name in names)])
+        rows.append([str(links), *(f"{np.median(errors[name]):.0e}" for name in names)])
     return grid(["float32, links", *models, *kernels, *inverse], rows)
 
 

@@ -68,16 +68,16 @@ class Crocoddyl:
         data = probe.createData()
         q, still = np.full(model.nq, 0.3), np.zeros(model.nv)
         probe.calc(data, np.concatenate([q, still]), still)
-        wanted = pinocchio.aba(model, model.createData(), q, still, still)
-        self.armature = not np.allclose(data.xout, wanted, atol=1e-9)
+        expected = pinocchio.aba(model, model.createData(), q, still, still)
+        self.armature = not np.allclose(data.xout, expected, atol=1e-9)
 
     def _dynamics(self, costs: Any, *, armature: bool) -> Any:
-        made = self.crocoddyl.DifferentialActionModelFreeFwdDynamics(
+        action_model = self.crocoddyl.DifferentialActionModelFreeFwdDynamics(
             self.state, self.actuation, costs
         )
         if armature:
-            made.armature = np.zeros(self.state.nv)
-        return made
+            action_model.armature = np.zeros(self.state.nv)
+        return action_model
 
     def problem(self, start: np.ndarray, goal: np.ndarray) -> Any:
         """One motion; its Euler model multiplies running costs by the step."""
@@ -93,9 +93,9 @@ class Crocoddyl:
         final.addCost("x", c.CostModelResidual(self.state, last, away), 1.0)
         step = c.IntegratedActionModelEuler(self._dynamics(running, armature=self.armature), DT)
         end = c.IntegratedActionModelEuler(self._dynamics(final, armature=self.armature), 0.0)
-        made = c.ShootingProblem(start, [step] * KNOTS, end)
-        made.nthreads = 1
-        return made
+        shooting = c.ShootingProblem(start, [step] * KNOTS, end)
+        shooting.nthreads = 1
+        return shooting
 
     def solve(self, shooting: Any, efforts: np.ndarray, iterations: int) -> tuple[Any, Any]:
         """Its DDP from a rollout: the solver, and its costs after each iteration."""
@@ -117,24 +117,24 @@ class Crocoddyl:
 def measure(count: int, rounds: int) -> dict[str, Any]:
     """Times and results of both."""
     model, options = load("iiwa14"), Options()
-    given = problems(model, count)
+    problem = problems(model, count)
     other = Crocoddyl(urdf_text("iiwa14"))
-    held = gravity_efforts(model, given.start[:, : model.nq])
-    goals = np.concatenate([given.target.q, given.target.qd], axis=-1)[:, 0]
-    shootings = [other.problem(given.start[i], goals[i]) for i in range(count)]
-    guesses = np.repeat(held[:, None], KNOTS, axis=1)
+    efforts = gravity_efforts(model, problem.start[:, : model.nq])
+    goals = np.concatenate([problem.target.q, problem.target.qd], axis=-1)[:, 0]
+    shootings = [other.problem(problem.start[i], goals[i]) for i in range(count)]
+    guesses = np.repeat(efforts[:, None], KNOTS, axis=1)
     needed = [other.iterations(s, g, options) for s, g in zip(shootings, guesses, strict=True)]
     kernels = {
         dtype: Kernels.compile(model, cost(), DT, dtype=dtype, threads=1)
         for dtype in ("float32", "float64")
     }
     times: dict[str, list[float]] = {"crocoddyl": [], "float32": [], "float64": []}
-    found: dict[str, Solution] = {}
+    solutions: dict[str, Solution] = {}
     costs = np.zeros(count)
     for _ in range(rounds):
         for dtype, compiled in kernels.items():
             began = time.process_time()
-            found[dtype] = solve_compiled(given, compiled, options=options)
+            solutions[dtype] = solve_compiled(problem, compiled, options=options)
             times[dtype].append(time.process_time() - began)
         began = time.process_time()
         for i, shooting in enumerate(shootings):
@@ -149,7 +149,7 @@ def measure(count: int, rounds: int) -> dict[str, Any]:
             "iterations_mean": float(np.mean(needed)),
         }
     }
-    for dtype, solution in found.items():
+    for dtype, solution in solutions.items():
         off = np.abs(solution.cost / costs - 1.0)
         table[dtype] = {
             "ms_a_problem": 1e3 * median[dtype] / count,
@@ -168,11 +168,11 @@ def main() -> None:
     parser.add_argument("--problems", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path)
-    chosen = parser.parse_args()
-    found = measure(chosen.problems, chosen.rounds)
-    print(json.dumps(found, indent=1))
-    if chosen.json:
-        chosen.json.write_text(json.dumps(found, indent=1) + "\n")
+    arguments = parser.parse_args()
+    record = measure(arguments.problems, arguments.rounds)
+    print(json.dumps(record, indent=1))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -48,8 +48,8 @@ def converging(model: Model) -> dict[str, np.ndarray]:
     costs = {}
     for name in ("float64", "cpu, float32", *FIXED):
         with gradients_of(model, name) as gradients:
-            found = solve(problem, plant_of(model, gradients), options=OPTIONS)
-        costs[name] = found.costs[:, 0]
+            solution = solve(problem, plant_of(model, gradients), options=OPTIONS)
+        costs[name] = solution.costs[:, 0]
     return costs
 
 
@@ -57,12 +57,12 @@ def main() -> None:
     """Solve four times and draw."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("picture", type=Path)
-    chosen = parser.parse_args()
+    arguments = parser.parse_args()
     costs = converging(load("iiwa14"))
     for name, series in costs.items():
         print(f"{name}: {len(series) - 1} iterations to {series[-1]:.6f}")
     draw_convergence(
-        chosen.picture,
+        arguments.picture,
         {name: list(series) for name, series in costs.items()},
         title="iiwa14, the motion of Plancher et al. 2021, by where gradients come from",
         tolerance=OPTIONS.tolerance,

@@ -60,19 +60,19 @@ class Seen(Backend):
     def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch, and keep it."""
         arrays = by_name(gradient_row().inputs, values, arrays)
-        made = self.inner(**arrays)
+        gradient = self.inner(**arrays)
         q, qd = (np.asarray(arrays[name]) for name in ("q", "qd"))
-        self.states.append((q, qd, np.asarray(made.qdd), np.asarray(made.minv)))
-        return made
+        self.states.append((q, qd, np.asarray(gradient.qdd), np.asarray(gradient.minv)))
+        return gradient
 
 
 def on_the_way(model: Model, arithmetic: Arithmetic) -> dict[str, np.ndarray]:
     """Input words of the gradient in all iterations of other motions."""
     others = problems(model, OTHERS, OTHER_SEED)
     with backend(model, gradient_row(), device="cpu") as exact:
-        seen = Seen(exact)
-        solve(others, plant_of(model, seen), options=OPTIONS)
-    q, qd, qdd, minv = (np.concatenate(parts) for parts in zip(*seen.states, strict=True))
+        recorder = Seen(exact)
+        solve(others, plant_of(model, recorder), options=OPTIONS)
+    q, qd, qdd, minv = (np.concatenate(parts) for parts in zip(*recorder.states, strict=True))
     return arithmetic.columns(q, qd, qdd, minv)
 
 
@@ -87,26 +87,26 @@ def motions(model: Model) -> Problem:
     return paper.joined(problems(model, PROBLEMS, SEED))
 
 
-def row_of(name: str, found: Solution, exact: Solution, seconds: float) -> dict[str, Any]:
+def row_of(name: str, solution: Solution, exact: Solution, seconds: float) -> dict[str, Any]:
     """Figures of a type: of the paper's motion, and of the others."""
-    above = found.cost / exact.cost - 1.0
+    above = solution.cost / exact.cost - 1.0
     solved = above <= 0.01
-    off = np.abs(found.x[:, :, :7] - exact.x[:, :, :7]).max(axis=(1, 2))
-    more = found.iterations - exact.iterations
+    off = np.abs(solution.x[:, :, :7] - exact.x[:, :, :7]).max(axis=(1, 2))
+    more = solution.iterations - exact.iterations
     return {
         "type": name,
         "paper": {
             "solved": bool(solved[0]),
-            "cost": float(found.cost[0]),
-            "iterations": int(found.iterations[0]),
+            "cost": float(solution.cost[0]),
+            "iterations": int(solution.iterations[0]),
             "off_rad": float(off[0]),
         },
         "solved": int(solved[1:].sum()),
         "within_one": int((np.abs(more[1:]) <= 1).sum()),
-        "iterations_mean": float(found.iterations[1:].mean()),
+        "iterations_mean": float(solution.iterations[1:].mean()),
         "cost_above_median": float(np.median(above[1:])),
         "off_rad_median": float(np.median(off[1:])),
-        "flagged_share": found.saturated / (int(found.iterations.sum()) * KNOTS),
+        "flagged_share": solution.saturated / (int(solution.iterations.sum()) * KNOTS),
         "seconds": seconds,
     }
 
@@ -114,20 +114,20 @@ def row_of(name: str, found: Solution, exact: Solution, seconds: float) -> dict[
 def measure(path: Path) -> None:
     """Measure the types that a file has no line for."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    known = {row["type"] for row in rows(path)} if path.exists() else set()
+    measured_types = {row["type"] for row in rows(path)} if path.exists() else set()
     model = load("iiwa14")
-    given = motions(model)
+    problem = motions(model)
     with backend(model, gradient_row(), device="cpu") as gradients:
-        exact = solve(given, plant_of(model, gradients), options=OPTIONS)
+        exact = solve(problem, plant_of(model, gradients), options=OPTIONS)
     arithmetic = Arithmetic(model)
     states = on_the_way(model, arithmetic)
     with path.open("a") as file:
         for name in ("float64", *types()):
-            if name in known:
+            if name in measured_types:
                 continue
             began = time.perf_counter()
             if name == "float64":
-                found = exact
+                solution = exact
             else:
                 bits = name.removeprefix("auto ")
                 fixed = (
@@ -136,8 +136,8 @@ def measure(path: Path) -> None:
                     else arithmetic.by_signal(int(bits), states, margin=MARGIN)
                 )
                 with FixedGradients(arithmetic, fixed) as coarse:
-                    found = solve(given, plant_of(model, coarse), options=OPTIONS)
-            row = row_of(name, found, exact, time.perf_counter() - began)
+                    solution = solve(problem, plant_of(model, coarse), options=OPTIONS)
+            row = row_of(name, solution, exact, time.perf_counter() - began)
             file.write(json.dumps(row) + "\n")
             file.flush()
             print(json.dumps(row))
@@ -175,7 +175,7 @@ def picture(path: Path, target: Path) -> None:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    found = {row["type"]: row for row in rows(path)}
+    by_type = {row["type"]: row for row in rows(path)}
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), constrained_layout=True)
     shades = plt.get_cmap("viridis")(np.linspace(0.0, 0.85, len(INTEGER_BITS)))
     for axis, key, label in (
@@ -184,7 +184,7 @@ def picture(path: Path, target: Path) -> None:
         (axes[2], "cost_above_median", "cost above float64's, median"),
     ):
         for whole, shade in zip(INTEGER_BITS, shades, strict=True):
-            values = [found[f"q{whole}.{f}"][key] for f in FRACTION_BITS]
+            values = [by_type[f"q{whole}.{f}"][key] for f in FRACTION_BITS]
             if key == "cost_above_median":
                 values = [max(value, 1e-7) for value in values]
             axis.plot(FRACTION_BITS, values, "o-", color=shade, ms=3.5, label=f"{whole} integer")
@@ -194,7 +194,7 @@ def picture(path: Path, target: Path) -> None:
         if key == "cost_above_median":
             axis.set_yscale("log")
         else:
-            axis.axhline(found["float64"][key], color="black", lw=0.8, ls=":")
+            axis.axhline(by_type["float64"][key], color="black", lw=0.8, ls=":")
     axes[0].legend(title="uniform types", fontsize=8, title_fontsize=8)
     figure.savefig(target)
 
@@ -205,13 +205,13 @@ def main() -> None:
     parser.add_argument("path", type=Path)
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--picture", type=Path)
-    chosen = parser.parse_args()
-    if chosen.table:
-        print(table(chosen.path))
-    elif chosen.picture:
-        picture(chosen.path, chosen.picture)
+    arguments = parser.parse_args()
+    if arguments.table:
+        print(table(arguments.path))
+    elif arguments.picture:
+        picture(arguments.path, arguments.picture)
     else:
-        measure(chosen.path)
+        measure(arguments.path)
 
 
 if __name__ == "__main__":

@@ -61,12 +61,12 @@ def measure(robot: str, *, count: int, rounds: int) -> list[dict[str, Any]]:
     model = load(robot, snap=True)
     rows: list[dict[str, Any]] = []
     cases = []
-    made = function(LAW)
-    drawn = sample(model, made, max(BATCHES), distribution="reference", seed=1)
+    law = function(LAW)
+    samples = sample(model, law, max(BATCHES), distribution="reference", seed=1)
     for dtype in DTYPES:
-        call = backend(model, made, device="cpu", dtype=dtype, threads=1)
-        arrays = {key: values.astype(dtype) for key, values in drawn.items()}
-        cases.append((made.name, dtype, call, arrays))
+        call = backend(model, law, device="cpu", dtype=dtype, threads=1)
+        arrays = {key: values.astype(dtype) for key, values in samples.items()}
+        cases.append((law.name, dtype, call, arrays))
     batches: dict[tuple[str, str, int], list[float]] = {}
     for _ in range(rounds):
         for name, dtype, call, arrays in cases:

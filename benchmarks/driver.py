@@ -259,9 +259,9 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=7)
     parser.add_argument("--trips", type=int, default=2000)
     options = parser.parse_args()
-    found = {}
+    record = {}
     for name in options.functions:
-        found[name] = {
+        record[name] = {
             "round_trip_1": round_trips(name, count=1, repeat=options.trips),
             "round_trip_128": round_trips(name, count=128, repeat=options.trips),
             "in_place_1": in_place(name, count=1, repeat=options.trips),
@@ -269,7 +269,7 @@ def main() -> None:
                 name, count=options.count, repeat=options.repeat
             ),
         }
-    print(json.dumps(found, indent=2))
+    print(json.dumps(record, indent=2))
 
 
 if __name__ == "__main__":

@@ -40,13 +40,13 @@ def column(formats: str = "q16.16") -> dict[str, Any]:
     adders, schedule_cycles, registers``; ``blocks``: the DSP48E2 that the units take, by the widths
     of their operands.
     """
-    wanted = function(GRADIENT, derivatives="column")
-    made = make_design(load(ROBOT, snap=True), wanted, BuildRequest(ii=II, formats=formats))
+    row = function(GRADIENT, derivatives="column")
+    design = make_design(load(ROBOT, snap=True), row, BuildRequest(ii=II, formats=formats))
     return {
         **{"function": GRADIENT, "robot": ROBOT, "formats": formats, "derivatives": "column"},
         "ii": II,
-        **hardware(made),
-        "blocks": unit_cost(made.binding.schedule.units)[0],
+        **hardware(design),
+        "blocks": unit_cost(design.binding.schedule.units)[0],
     }
 
 
@@ -55,10 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("build/factor"))
     parser.add_argument("--json", action="store_true", help="one object in place of the table")
-    asked = parser.parse_args(arguments)
-    rows = measured(CASES, asked.folder, measure=True, jobs=1, done=lambda count: None)
+    options = parser.parse_args(arguments)
+    rows = measured(CASES, options.folder, measure=True, jobs=1, progress=lambda count: None)
     units = column()
-    if asked.json:
+    if options.json:
         figures = {"bench": "factor", "samples": SAMPLES, "measured": rows, "column": units}
         print(json.dumps(figures, allow_nan=False))
     else:

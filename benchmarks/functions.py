@@ -61,21 +61,26 @@ def robot_for(robot: str, row: str) -> tuple[str, Model]:
 
 def measured(robot: str, row: str, formats: str) -> dict[str, Any]:
     """Build and verify one core."""
-    shown, model = robot_for(robot, row)
-    found: dict[str, Any] = {"robot": robot, "shown": shown, "function": row, "formats": formats}
+    robot_name, model = robot_for(robot, row)
+    record: dict[str, Any] = {
+        "robot": robot,
+        "shown": robot_name,
+        "function": row,
+        "formats": formats,
+    }
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "core"
         try:
             request = BuildRequest(ii=II, formats=formats)
-            made = build(model, function(row), folder, request).manifest
+            manifest = build(model, function(row), folder, request).manifest
         except PrecisionError as error:
-            return found | {"refused": str(error)}
+            return record | {"refused": str(error)}
         figures = verify(folder, samples=REQUESTS, seed=1)
-    return found | {
-        "products": made.ops["mul"] + made.ops["mul_const"],
-        "multipliers": made.multipliers,
-        "schedule": made.schedule_cycles,
-        "words": [made.words_in, made.words_out],
+    return record | {
+        "products": manifest.ops["mul"] + manifest.ops["mul_const"],
+        "multipliers": manifest.multipliers,
+        "schedule": manifest.schedule_cycles,
+        "words": [manifest.words_in, manifest.words_out],
         "mismatches": figures["mismatches"],
         "flagged": figures["flagged"],
         "ok": figures["ok"],
@@ -93,12 +98,12 @@ def table(lines: Sequence[dict[str, Any]]) -> str:
     text = f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}\n"
     for name in FUNCTIONS:
         for robot in ROBOTS:
-            found = [by_key.get((name, robot, formats)) for formats in FORMATS]
-            first = found[0]
+            rows_by_format = [by_key.get((name, robot, formats)) for formats in FORMATS]
+            first = rows_by_format[0]
             if first is None:
                 continue
             cells: list[object] = [f"`{name}`", first["shown"], first.get("products", "")]
-            for x in found:
+            for x in rows_by_format:
                 if x is None or "refused" in x:
                     cells += ["-", "-", "-" if x is None else "out of reach"]
                     continue
@@ -125,15 +130,15 @@ def main() -> None:
     if options.table:
         print(table(read(options.table)), end="")
         return
-    known = read(options.known) if options.known else []
-    done = {(x["function"], x["robot"], x["formats"]) for x in known}
+    known_rows = read(options.known) if options.known else []
+    finished_keys = {(x["function"], x["robot"], x["formats"]) for x in known_rows}
     new = [row.name for row in FUNCTIONS.values() if row not in SUBJECTS["dynamics"]]
     for formats in options.formats.split(","):
         for row in options.functions.split(",") if options.functions else new:
             for robot in ROBOTS:
-                if (row, robot, formats) not in done:
-                    told = f"{row} for {robot} in {formats}: building and verifying"
-                    print(told, file=sys.stderr, flush=True)
+                if (row, robot, formats) not in finished_keys:
+                    message = f"{row} for {robot} in {formats}: building and verifying"
+                    print(message, file=sys.stderr, flush=True)
                     print(json.dumps(measured(robot, row, formats)), flush=True)
 
 

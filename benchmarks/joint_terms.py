@@ -35,15 +35,15 @@ CASES: Mapping[str, Sequence[str]] = {
 def robot(terms: Sequence[str]) -> Model:
     """The iiwa14 with the figures of these terms at every joint, and no others."""
     model = load("iiwa14", snap=True)
-    kept = {name: value if name in (*terms, "rest") else 0.0 for name, value in FIGURES.items()}
+    figures = {name: value if name in (*terms, "rest") else 0.0 for name, value in FIGURES.items()}
     joints = (
         replace(
             body.joint,
-            armature=kept["armature"],
-            damping=kept["damping"],
-            friction=kept["friction"],
-            stiffness=kept["stiffness"],
-            rest=kept["rest"],
+            armature=figures["armature"],
+            damping=figures["damping"],
+            friction=figures["friction"],
+            stiffness=figures["stiffness"],
+            rest=figures["rest"],
         )
         for body in model.bodies
     )
@@ -62,10 +62,10 @@ def row(name: str) -> tuple[str, ...]:
             row_of(function, joint_terms=passive),
             BuildRequest(ii=II, formats=FORMATS),
         )
-        found = hardware(design)
+        figures = hardware(design)
         if function == FUNCTIONS[0]:
-            cells.append(f"{found['ops']['mul']}, {found['ops']['mul_const']}")
-        cells += [str(found["multipliers"]), str(found["schedule_cycles"])]
+            cells.append(f"{figures['ops']['mul']}, {figures['ops']['mul_const']}")
+        cells += [str(figures["multipliers"]), str(figures["schedule_cycles"])]
     return tuple(cells)
 
 

@@ -59,7 +59,7 @@ def measure(robot: str, function: str, floating_base: bool, options: dict[str, A
         model = load(robot, floating_base=floating_base)
         request = BuildRequest().replaced(**options)
         computed = request.row.row(function)
-        made = build(
+        built = build(
             model, computed, Path(folder) / "core", request, progress=Progress(report)
         ).manifest
     report("")
@@ -70,10 +70,10 @@ def measure(robot: str, function: str, floating_base: bool, options: dict[str, A
         "robot": Path(robot).stem + " (floating)" * floating_base,
         "joints": model.nv,
         "function": function,
-        "ii": made.ii,
-        "formats": made.formats,
-        "products": made.ops["mul"] + made.ops["mul_const"],
-        "registers": made.registers,
+        "ii": built.ii,
+        "formats": built.formats,
+        "products": built.ops["mul"] + built.ops["mul_const"],
+        "registers": built.registers,
         **{name: round(spent, 1) for name, spent in seconds.items()},
         "all": round(used(), 1),
         "wall": round(time.perf_counter() - begin, 1),
@@ -91,18 +91,18 @@ def main() -> None:
     parser.add_argument("--ii", type=int, default=8)
     parser.add_argument("--formats", default="q16.16")
     parser.add_argument("--table", type=Path, metavar="FILE", help="of JSON lines")
-    given = parser.parse_args()
-    if given.table is not None:
-        rows = [json.loads(line) for line in given.table.read_text().splitlines()]
+    arguments = parser.parse_args()
+    if arguments.table is not None:
+        rows = [json.loads(line) for line in arguments.table.read_text().splitlines()]
         print("| " + " | ".join(rows[0]) + " |\n" + "|---" * len(rows[0]) + "|")
         for row in rows:
             print("| " + " | ".join(str(value) for value in row.values()) + " |")
         return
-    options = {"ii": given.ii, "formats": given.formats}
+    options = {"ii": arguments.ii, "formats": arguments.formats}
     context = multiprocessing.get_context("spawn")
-    for robot in given.robots:
-        for function in given.functions.split(","):
-            task = (robot, function, given.floating_base, options)
+    for robot in arguments.robots:
+        for function in arguments.functions.split(","):
+            task = (robot, function, arguments.floating_base, options)
             process = context.Process(target=measure, args=task)
             process.start()
             process.join()

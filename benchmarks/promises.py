@@ -54,10 +54,10 @@ def checked(core: Case, folder: Path) -> dict[str, Any]:
     """Build a core where it is not built, and check it."""
     point, place = core.point(), folder / name_of(core).replace(" ", "-")
     try:
-        found = bool(Manifest.read(place).promises)
+        has_promises = bool(Manifest.read(place).promises)
     except ManifestError:
-        found = False
-    if not found:
+        has_promises = False
+    if not has_promises:
         build(point.model, point.request.row.row(point.function), place, point.request)
     return check_promises(place, samples=STATES, seed=SEED)
 
@@ -81,21 +81,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, default=Path("build/promises"))
     parser.add_argument("--only", default="", help="cores whose name has this in it")
     parser.add_argument("--json", action="store_true", help="one object in place of the table")
-    given = parser.parse_args(arguments)
-    if not given.json:
+    options = parser.parse_args(arguments)
+    if not options.json:
         print(f"| core | {' | '.join(DISTRIBUTIONS)} |")
         print("|---" * (len(DISTRIBUTIONS) + 1) + "|")
-    found = []
+    rows = []
     for core in CORES:
-        if given.only in name_of(core):
-            result = checked(core, given.folder)
-            found.append(described(core, result))
-            if not given.json:
+        if options.only in name_of(core):
+            result = checked(core, options.folder)
+            rows.append(described(core, result))
+            if not options.json:
                 print(row(core, result), flush=True)
-    if given.json:
-        figures = {"bench": "promises", "seed": SEED, "states": STATES, "cores": found}
+    if options.json:
+        figures = {"bench": "promises", "seed": SEED, "states": STATES, "cores": rows}
         print(json.dumps(figures, allow_nan=False))
-    return int(not all(one["ok"] for one in found))
+    return int(not all(row["ok"] for row in rows))
 
 
 def described(core: Case, result: Mapping[str, Any]) -> dict[str, Any]:

@@ -47,59 +47,64 @@ def measure(path: Path, *, synth: bool, functions: tuple[str, ...]) -> None:
         task = read_task(TASK)
         loss = TrackingLoss(model, function(name), task)
         for kind, value in WAYS:
-            known = next((r for r in rows if (r["function"], r[kind]) == (name, value)), None)
-            if known is None:
+            record = next((r for r in rows if (r["function"], r[kind]) == (name, value)), None)
+            if record is None:
                 print(f"{name}, {kind} {value:g}", flush=True)
-                known = row(name, kind, value, loss)
-                rows.append(known)
+                record = row(name, kind, value, loss)
+                rows.append(record)
                 write(path, rows)
-            if synth and "lut" not in known:
-                known |= counted(path.parent / "builds", known, loss)
+            if synth and "lut" not in record:
+                record |= counted(path.parent / "builds", record, loss)
                 write(path, rows)
 
 
 def row(name: str, kind: str, value: float, loss: TrackingLoss) -> dict[str, Any]:
     """Figures of one design; closed loops are those of its integers, which are the core's."""
-    model, chosen = loss.model, function(name)
+    model, function_row = loss.model, function(name)
     search = None
     if kind == "task":
         goal = replace(loss.goal(), loss=value, held_out_loss=2 * value)
-        search = TaskSearch(model, chosen, goal, progress=Progress(said))
+        search = TaskSearch(model, function_row, goal, progress=Progress(said))
     began = time.perf_counter()
-    made = make_design(
+    design = make_design(
         model,
-        chosen,
+        function_row,
         request_of(value if kind == "max_error" else None),
         search=search,
         progress=Progress(said),
     )
-    core = Candidate(model, chosen, made.fixed, made.constants)
+    core = Candidate(model, function_row, design.fixed, design.constants)
     if search is None:
-        here, elsewhere, words, tried = loss.measure(core), loss.held_out(core), "27 x 18", []
+        loss_here, held_out, words, candidates = (
+            loss.measure(core),
+            loss.held_out(core),
+            "27 x 18",
+            [],
+        )
     else:
-        search.judge(made)
+        search.judge(design)
         assert search.found and search.held_out and search.chosen
-        here, elsewhere, words = search.found, search.held_out, str(search.chosen.words)
-        tried = [one.to_dict() for one in search.tried]
-    open_loop = measured_open(model, chosen, made, states=STATES, seed=SEED)
-    blocks, bits = unit_cost(made.binding.schedule.units)
+        loss_here, held_out, words = search.found, search.held_out, str(search.chosen.words)
+        candidates = [candidate.to_dict() for candidate in search.tried]
+    open_loop = measured_open(model, function_row, design, states=STATES, seed=SEED)
+    blocks, bits = unit_cost(design.binding.schedule.units)
     return {
         "function": name,
         "max_error": value if kind == "max_error" else None,
         "task": value if kind == "task" else None,
         "words": words,
-        "multipliers": made.multipliers,
+        "multipliers": design.multipliers,
         "blocks_estimated": blocks,
         "operand_bits": bits,
-        "registers": made.binding.registers,
-        "schedule_cycles": made.binding.schedule.schedule_cycles,
+        "registers": design.binding.registers,
+        "schedule_cycles": design.binding.schedule.schedule_cycles,
         "open_loop": {k: v for k, v in open_loop.items() if k.startswith(("rel_err", "flagged"))},
-        "loss": here.loss,
-        "held_out": elsewhere.loss,
-        "figures": dict(here.figures),
-        "held_out_figures": dict(elsewhere.figures),
+        "loss": loss_here.loss,
+        "held_out": held_out.loss,
+        "figures": dict(loss_here.figures),
+        "held_out_figures": dict(held_out.figures),
         "exact": dict(loss.goal().exact),
-        "tried": tried,
+        "tried": candidates,
         "seconds": time.perf_counter() - began,
     }
 
@@ -114,21 +119,21 @@ def said(text: str) -> None:
     print(f"  {text}", flush=True)
 
 
-def counted(folder: Path, known: dict[str, Any], loss: TrackingLoss) -> dict[str, Any]:
+def counted(folder: Path, record: dict[str, Any], loss: TrackingLoss) -> dict[str, Any]:
     """What Yosys counts in a build of a row."""
     from pinion.synthesis.synth import synth
 
     goal = None
-    if known["task"] is not None:
-        goal = replace(loss.goal(), loss=known["task"], held_out_loss=2 * known["task"])
-    path = folder / f"{known['function']}-{known['max_error'] or known['task']:g}"
-    request = request_of(known["max_error"])
+    if record["task"] is not None:
+        goal = replace(loss.goal(), loss=record["task"], held_out_loss=2 * record["task"])
+    path = folder / f"{record['function']}-{record['max_error'] or record['task']:g}"
+    request = request_of(record["max_error"])
     build(
-        loss.model, function(known["function"]), path, request, goal=goal, progress=Progress(said)
+        loss.model, function(record["function"]), path, request, goal=goal, progress=Progress(said)
     )
     said("Counting by Yosys")
-    found = synth(path)
-    return {key: found[key] for key in ("dsp", "lut", "ff", "bram", "part")}
+    counts = synth(path)
+    return {key: counts[key] for key in ("dsp", "lut", "ff", "bram", "part")}
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -175,12 +180,12 @@ def main() -> None:
     parser.add_argument("--synth", action="store_true")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--function", choices=FUNCTIONS, action="append")
-    given = parser.parse_args()
-    if given.table:
-        print(table(read(given.path)))
+    arguments = parser.parse_args()
+    if arguments.table:
+        print(table(read(arguments.path)))
     else:
-        chosen = tuple(given.function or FUNCTIONS)
-        measure(given.path, synth=given.synth, functions=chosen)
+        names = tuple(arguments.function or FUNCTIONS)
+        measure(arguments.path, synth=arguments.synth, functions=names)
 
 
 if __name__ == "__main__":

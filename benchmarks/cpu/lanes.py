@@ -147,11 +147,11 @@ def casadi_lanes(
         return float(spent[0]) / states
 
     run()
-    found = [
-        array.swapaxes(1, 2).reshape(wanted.shape)
-        for array, wanted in zip(outputs, of.expected, strict=True)
+    results = [
+        array.swapaxes(1, 2).reshape(expected.shape)
+        for array, expected in zip(outputs, of.expected, strict=True)
     ]
-    worst = of.worst(found, tolerance=TOLERANCE[dtype])
+    worst = of.worst(results, tolerance=TOLERANCE[dtype])
     sines = "sines of glibc's libmvec" if lanes > 1 else "sines of libm"
     built = f"{compiler_version(compiler)}, {' '.join(flags)}, {sines}"
     return Lanes(dtype=dtype, lanes=lanes, built=built, worst=worst, run=run)
@@ -172,12 +172,12 @@ def _ours(dtype: str, layout: str, states: int) -> Callable[[], float]:
     kernel = cpu.compile(ROBOT, FUNCTION, dtype=dtype, layout=layout, threads=1)
     of = States(ROBOT, FUNCTION, states)
     placed = to_blocks if layout == "blocks" else np.ascontiguousarray
-    given = [placed(array.astype(dtype)) for array in of.inputs]
-    out = kernel(*given)
+    inputs = [placed(array.astype(dtype)) for array in of.inputs]
+    out = kernel(*inputs)
 
     def call(repeat: int) -> None:
         for _ in range(repeat):
-            kernel(*given, out=out)
+            kernel(*inputs, out=out)
 
     call(1)
     return lambda: timed(call, 1) / states * 1e9
@@ -194,10 +194,10 @@ def measured(*, rounds: int, states: int = STATES) -> dict[str, Any]:
     """
     kinds = {}
     for dtype, width in (("float64", 8), ("float32", 4)):
-        one = casadi_lanes(ROBOT, FUNCTION, dtype, 1, states=states)
+        single = casadi_lanes(ROBOT, FUNCTION, dtype, 1, states=states)
         many = casadi_lanes(ROBOT, FUNCTION, dtype, register_bytes() // width, states=states)
         ways = {
-            **{"scalar": one.run, "lanes": many.run},
+            **{"scalar": single.run, "lanes": many.run},
             **{"blocks": _ours(dtype, "blocks", states), "rows": _ours(dtype, "aos", states)},
         }
         times: dict[str, list[float]] = {way: [] for way in ways}
@@ -207,13 +207,13 @@ def measured(*, rounds: int, states: int = STATES) -> dict[str, Any]:
                     times[way].append(run())
         kinds[dtype] = {
             "lanes": many.lanes,
-            "ns": {way: round(float(np.median(found)), 1) for way, found in times.items()},
+            "ns": {way: round(float(np.median(samples)), 1) for way, samples in times.items()},
             "quartiles": {
-                way: [round(float(np.quantile(found, share)), 1) for share in (0.25, 0.75)]
-                for way, found in times.items()
+                way: [round(float(np.quantile(samples, share)), 1) for share in (0.25, 0.75)]
+                for way, samples in times.items()
             },
-            "worst_error": {"scalar": one.worst, "lanes": many.worst},
-            "built": {"scalar": one.built, "lanes": many.built},
+            "worst_error": {"scalar": single.worst, "lanes": many.worst},
+            "built": {"scalar": single.built, "lanes": many.built},
         }
     kernel = cpu.compile(ROBOT, FUNCTION, threads=1)
     counts = op_counts(cpu.graph_of(kernel.model, kernel.function))
@@ -233,15 +233,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=201)
     parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
-    found = measured(rounds=asked.rounds)
-    if asked.json:
-        print(json.dumps(found, indent=1))
+    arguments = parser.parse_args()
+    record = measured(rounds=arguments.rounds)
+    if arguments.json:
+        print(json.dumps(record, indent=1))
         return
-    for dtype, kind in found["dtypes"].items():
+    for dtype, kind in record["dtypes"].items():
         cells = ", ".join(f"{way} {ns:.1f}" for way, ns in kind["ns"].items())
         print(f"{dtype}, {kind['lanes']} lanes, ns a state: {cells}")
-    print(f"operations a state: {found['operations']}")
+    print(f"operations a state: {record['operations']}")
 
 
 if __name__ == "__main__":

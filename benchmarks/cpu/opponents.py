@@ -164,8 +164,8 @@ def casadi_c(
     MissingToolError : no compiler, or no baseline of this function.
     ArithmeticError : its numbers are not those of the float model.
     """
-    found = compilers(using)
-    if not found:
+    available = compilers(using)
+    if not available:
         raise MissingToolError(
             f"No C compiler is installed: install one of {', '.join(using)}, for example with "
             "apt-get install gcc."
@@ -174,12 +174,12 @@ def casadi_c(
     large = record()["files"][f"{robot}_{name}.c.xz"]["operations"] > LARGE
     texts = {"as written": text} | ({} if large else {"without null tests": bare(text)})
     states_of = States(robot, name, states)
-    made = []
+    opponents = []
     for how, source_text in texts.items():
         source = cache / f"{robot}_{name}{'' if how == 'as written' else '_bare'}.c"
         cache.mkdir(parents=True, exist_ok=True)
         source.write_text(source_text)
-        for compiler in found:
+        for compiler in available:
             level = "-O3" if not large else ("-O1" if "clang" in compiler else "-O2")
             flags = [level, native_flag()]
             driver = FOLDER / "baseline_driver.c"
@@ -194,7 +194,7 @@ def casadi_c(
             )
             run = _Library(library, states_of)
             run(1)
-            made.append(
+            opponents.append(
                 Opponent(
                     name="casadi-c",
                     robot=robot,
@@ -205,7 +205,7 @@ def casadi_c(
                     _time=run,
                 )
             )
-    return made
+    return opponents
 
 
 class _Library:
@@ -302,14 +302,14 @@ class _Program:
             count = len(self._states.inputs[0])
             command = [str(self._path), str(model), str(inputs), str(outputs)]
             command += [str(count), str(rounds)]
-            done = subprocess.run(command, capture_output=True, check=True)
+            completed = subprocess.run(command, capture_output=True, check=True)
             flat = np.fromfile(outputs)
         self.outputs = []
         for array in self._states.expected:
             self.outputs.append(flat[: array.size].reshape(array.shape))
             flat = flat[array.size :]
-        found = json.loads(done.stdout)
-        return Rounds(cpu=tuple(found["cpu"]), wall=tuple(found["wall"]))
+        times = json.loads(completed.stdout)
+        return Rounds(cpu=tuple(times["cpu"]), wall=tuple(times["wall"]))
 
 
 def pinocchio_python(robot: str, name: str, *, states: int = 1000) -> Opponent:
@@ -340,10 +340,10 @@ def pinocchio_python(robot: str, name: str, *, states: int = 1000) -> Opponent:
 
     results = []
     for state in arguments:
-        found = call(model, data, *state)
-        found = found if isinstance(found, tuple) else (found,)
+        arrays = call(model, data, *state)
+        arrays = arrays if isinstance(arrays, tuple) else (arrays,)
         # Copied, for some are views of what the next call overwrites.
-        results.append([np.array(array) for array in found[: len(states_of.expected)]])
+        results.append([np.array(array) for array in arrays[: len(states_of.expected)]])
     outputs = [np.array(list(arrays)) for arrays in zip(*results, strict=True)]
     if name in ("crba", "minv"):  # the upper triangle is what it promises
         outputs = [np.triu(array) + np.triu(array, 1).swapaxes(1, 2) for array in outputs]
@@ -361,17 +361,19 @@ def pinocchio_python(robot: str, name: str, *, states: int = 1000) -> Opponent:
 def _python_model(pin: Any, model: Model) -> Any:
     """The model of ``model_text`` in Pinocchio's Python."""
     header, *lines = model_text(model).splitlines()
-    made = pin.Model()
-    made.gravity.linear = np.array([float(word) for word in header.split()[1:]])
+    pin_model = pin.Model()
+    pin_model.gravity.linear = np.array([float(word) for word in header.split()[1:]])
     for line in lines:
         name, kind, parent, *words = line.split()
         x = np.array([float(word) for word in words])
         motion = pin.JointModelRZ() if kind == "revolute" else pin.JointModelPZ()
-        joint = made.addJoint(int(parent), motion, pin.SE3(x[:9].reshape(3, 3), x[9:12]), name)
+        joint = pin_model.addJoint(int(parent), motion, pin.SE3(x[:9].reshape(3, 3), x[9:12]), name)
         xx, xy, xz, yy, yz, zz = x[16:]
         moments = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-        made.appendBodyToJoint(joint, pin.Inertia(x[12], x[13:16], moments), pin.SE3.Identity())
-    return made
+        pin_model.appendBodyToJoint(
+            joint, pin.Inertia(x[12], x[13:16], moments), pin.SE3.Identity()
+        )
+    return pin_model
 
 
 def _python_call(pin: Any, name: str) -> Callable[..., Any]:
@@ -411,12 +413,12 @@ class States:
 
     def __init__(self, robot: str, name: str, states: int, *, seed: int = 0) -> None:
         self.robot, self.model, self.function = robot, load(robot), function(name)
-        drawn = sample(self.model, self.function, states, distribution="reference", seed=seed)
+        samples = sample(self.model, self.function, states, distribution="reference", seed=seed)
         self.inputs = [
-            np.ascontiguousarray(drawn[block.name], dtype=np.float64)
+            np.ascontiguousarray(samples[block.name], dtype=np.float64)
             for block in self.function.inputs
         ]
-        some = {name: array[: self.CHECKED].astype(np.float64) for name, array in drawn.items()}
+        some = {name: array[: self.CHECKED].astype(np.float64) for name, array in samples.items()}
         self._some = list(self.function.evaluate(self.model, some).values())
         self.expected = [np.zeros((states, *array.shape[1:])) for array in self._some]
 
@@ -428,9 +430,9 @@ class States:
         ArithmeticError : it exceeds the tolerance, or a number is not finite.
         """
         worst = 0.0
-        for got, want in zip(outputs, self._some, strict=True):
+        for result, want in zip(outputs, self._some, strict=True):
             axes = tuple(range(1, want.ndim))
-            error = np.abs(got[: len(want)] - want).max(axis=axes) / np.abs(want).max(axis=axes)
+            error = np.abs(result[: len(want)] - want).max(axis=axes) / np.abs(want).max(axis=axes)
             worst = max(worst, float(error.max()) if np.isfinite(error).all() else float("inf"))
         if not worst <= tolerance:
             raise ArithmeticError(
@@ -461,17 +463,17 @@ def main() -> None:
         ],
         "pinocchio-python": lambda r, f: [pinocchio_python(r, f)],
     }
-    found = []
+    rows = []
     for robot in options.robots:
         for name in options.functions:
             for opponent in options.opponents:
                 try:
-                    made = makers[opponent](robot, name)
+                    opponents = makers[opponent](robot, name)
                 except MissingToolError as missing:
                     print(f"{opponent} is left out: {missing}", file=sys.stderr)
                     continue
-                found += [_measured(each, options.rounds) for each in made]
-    print(json.dumps(found, indent=2))
+                rows += [_measured(each, options.rounds) for each in opponents]
+    print(json.dumps(rows, indent=2))
 
 
 def _measured(opponent: Opponent, rounds: int) -> dict[str, Any]:

@@ -41,8 +41,8 @@ def measure(
     """Nanoseconds a sample by way, and ratios to a call with ``out``."""
     model = load(robot, floating_base=floating_base)
     row = function(name)
-    drawn = sample(model, row, count, distribution="reference", seed=1)
-    given = {key: np.ascontiguousarray(values, dtype=dtype) for key, values in drawn.items()}
+    samples = sample(model, row, count, distribution="reference", seed=1)
+    inputs = {key: np.ascontiguousarray(values, dtype=dtype) for key, values in samples.items()}
 
     def kernel(**options: Any) -> cpu.Kernel:
         return cpu.compile(model, row, dtype=dtype, threads=1, finite=True, **options)
@@ -51,14 +51,14 @@ def measure(
     out = {a.name: np.zeros((count, *a.shape), dtype) for a in usual.results}
     ways: dict[str, tuple[cpu.Kernel, dict[str, Any]]] = {
         "out": (usual, {"out": out}),
-        "result": (usual, {"out": usual(**given)}),
+        "result": (usual, {"out": usual(**inputs)}),
         "plain": (usual, {}),
         "new memory": (kernel(reuse=False), {}),
     }
     if rotations_of(row.inputs, model):
         ways["no rotations"] = (kernel(check_rotations=False), {"out": out})
-    calls = {way: _loop(k, {**given, **more}) for way, (k, more) in ways.items()}
-    calls |= _without_python(usual, given, out)
+    calls = {way: _loop(k, {**inputs, **more}) for way, (k, more) in ways.items()}
+    calls |= _without_python(usual, inputs, out)
     once = min(timed(calls["out"], 1) for _ in range(3))
     repeat = max(1, int(SECONDS / once))
     times: dict[str, list[float]] = {way: [] for way in calls}
@@ -69,13 +69,13 @@ def measure(
     base = np.array(times["out"])
     return {
         **{"robot": model.name, "function": name, "dtype": dtype, "samples": count},
-        "ns": {way: float(np.median(found)) for way, found in times.items()},
-        "ratio": {way: float(np.median(found / base)) for way, found in times.items()},
+        "ns": {way: float(np.median(ns)) for way, ns in times.items()},
+        "ratio": {way: float(np.median(ns / base)) for way, ns in times.items()},
     }
 
 
 def _without_python(
-    kernel: cpu.Kernel, given: dict[str, Any], out: dict[str, Any]
+    kernel: cpu.Kernel, inputs: dict[str, Any], out: dict[str, Any]
 ) -> dict[str, Callable[[int], None]]:
     """The runtime's function by itself, without and with flags."""
     count = len(next(iter(out.values())))
@@ -85,7 +85,7 @@ def _without_python(
         kinds = [View(x.ctypes.data, 0, x[0].size) for x in arrays.values()]
         return (View * len(kinds))(*kinds)
 
-    ins = views({a.name: given[a.name] for a in kernel.inputs})
+    ins = views({a.name: inputs[a.name] for a in kernel.inputs})
     outs = views({a.name: out[a.name] for a in kernel.results})
     of_flags = flags.ctypes.data_as(ctypes.c_void_p)  # which keeps the array
     start = (ctypes.c_void_p(kernel.address), ctypes.c_size_t(count), ins, outs)
@@ -127,22 +127,22 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     rows = []
     for dtype in ("float32", "float64"):
-        for count in asked.sizes:
+        for count in arguments.sizes:
             row = measure(
-                *(asked.robot, asked.function, dtype, count),
-                rounds=asked.rounds,
-                floating_base=asked.floating_base,
+                *(arguments.robot, arguments.function, dtype, count),
+                rounds=arguments.rounds,
+                floating_base=arguments.floating_base,
             )
             rows.append(row)
-            if not asked.json:
+            if not arguments.json:
                 each = [
                     f"{way} {ns:.1f} ({row['ratio'][way]:.2f})" for way, ns in row["ns"].items()
                 ]
                 print(f"{dtype}, N = {count:,}, ns (x out): {', '.join(each)}", flush=True)
-    if asked.json:
+    if arguments.json:
         print(json.dumps(rows, indent=2))
 
 

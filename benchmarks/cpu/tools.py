@@ -33,12 +33,12 @@ class MissingToolError(RuntimeError):
 
 def compilers(names: Sequence[str]) -> list[str]:
     """Those of the names that are programs here, in the given order, one of each real program."""
-    found: dict[Path, str] = {}
+    versions: dict[Path, str] = {}
     for name in names:
         path = shutil.which(name)
         if path is not None:
-            found.setdefault(Path(path).resolve(), name)
-    return list(found.values())
+            versions.setdefault(Path(path).resolve(), name)
+    return list(versions.values())
 
 
 def first_compiler(names: Sequence[str], language: str) -> str:
@@ -48,19 +48,19 @@ def first_compiler(names: Sequence[str], language: str) -> str:
     ------
     MissingToolError : none is.
     """
-    found = compilers(names)
-    if not found:
+    available = compilers(names)
+    if not available:
         raise MissingToolError(
             f"No {language} compiler is installed: install one of {', '.join(names)}, "
             "for example with apt-get install g++."
         )
-    return found[0]
+    return available[0]
 
 
 def compiler_version(name: str) -> str:
     """The first line that a compiler says of itself."""
-    done = subprocess.run([name, "--version"], capture_output=True, text=True, check=True)
-    return done.stdout.splitlines()[0]
+    completed = subprocess.run([name, "--version"], capture_output=True, text=True, check=True)
+    return completed.stdout.splitlines()[0]
 
 
 def package_folder(package: str) -> Path:
@@ -123,19 +123,19 @@ def build_once(
     sources : files whose content counts.
     note : a sentence for standard error where compiling takes long.
     """
-    told = [*command, compiler_version(command[0]), _processor()]
-    told += [hashlib.sha256(path.read_bytes()).hexdigest() for path in sources]
-    key = hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
-    made = output.with_name(f"{output.stem}-{key}{output.suffix}")
-    if not made.exists():
+    key_parts = [*command, compiler_version(command[0]), _processor()]
+    key_parts += [hashlib.sha256(path.read_bytes()).hexdigest() for path in sources]
+    key = hashlib.sha256("\n".join(key_parts).encode()).hexdigest()[:16]
+    library = output.with_name(f"{output.stem}-{key}{output.suffix}")
+    if not library.exists():
         if note:
             print(note, file=sys.stderr)
         output.parent.mkdir(parents=True, exist_ok=True)
         # Under another name until it is whole: two runs may build it at once.
-        part = made.with_name(f"{made.name}.{os.getpid()}.part")
+        part = library.with_name(f"{library.name}.{os.getpid()}.part")
         subprocess.run([*command, "-o", str(part)], check=True)
-        part.replace(made)
-    return made
+        part.replace(library)
+    return library
 
 
 def _processor() -> str:

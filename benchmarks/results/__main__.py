@@ -41,9 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("records", nargs="*", metavar="RECORD", help=", ".join(RECORDS))
     parser.add_argument("--check", action="store_true", help="write nothing; say what differs")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        for record in chosen(given.records):
+        for record in chosen(options.records):
             print(f"{record.command}: {record.slow}", file=sys.stderr, flush=True)
             record.measure()
         files = made()
@@ -52,12 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     stale = [path for path, text in files.items() if not _same(path, text)]
     for path in stale:
-        if given.check:
+        if options.check:
             print(f"{path.relative_to(ROOT)} is not what the records give: 'make results'.")
         else:
             path.write_text(files[path], encoding="utf-8")
             print(f"wrote {path.relative_to(ROOT)}")
-    return int(given.check and bool(stale))
+    return int(options.check and bool(stale))
 
 
 def _same(path: Path, text: str) -> bool:

@@ -31,12 +31,12 @@ def error(value: float | None) -> str:
     return "-" if value is None else f"{value:.1e}"
 
 
-def made_by(record: Record, found: Figures) -> str:
+def made_by(record: Record, figures: Figures) -> str:
     """The command of a record, and when and on what it ran."""
-    machine = found["machine"]
+    machine = figures["machine"]
     return (
-        f"`{record.command}`, {found['date']}, {found['commit']}, {machine['processors']} cores of "
-        f"{machine['processor']}."
+        f"`{record.command}`, {figures['date']}, {figures['commit']}, {machine['processors']} "
+        f"of {machine['processor']}."
     )
 
 
@@ -92,24 +92,24 @@ def made_for(row: Figures) -> str:
 
 def ours(figures: Figures, robot: str, formats: str = "auto") -> Figures:
     """The core of the gradient for a robot and rated speeds: smallest area, every interval."""
-    found = [
+    rows = [
         row
         for row in figures["measured"]
         if (row["robot"], row["function"], row["formats"], row["objective"])
         == (robot, GRADIENT, formats, "area")
     ]
-    return dict(found[0])
+    return dict(rows[0])
 
 
 def whole_range(factor: Figures) -> Figures:
     """The core of the gradient for the robot's whole range of speeds."""
-    (found,) = factor["measured"]
-    return dict(found)
+    (measured,) = factor["measured"]
+    return dict(measured)
 
 
-def times_fewer(theirs: float, own: float) -> str:
+def times_fewer(theirs: float, ours: float) -> str:
     """How many times as many theirs are: whole, from ten on."""
-    ratio = theirs / own
+    ratio = theirs / ours
     return f"{ratio:.0f}" if ratio >= 9.95 else f"{ratio:.1f}"
 
 
@@ -133,7 +133,7 @@ def published(figures: Figures, factor: Figures) -> str:
         if theirs is None:
             continue
         cycles = design["figures"].get("cycles_per_result")
-        for words, own in beside(figures, factor, design["robot"]):
+        for words, figure in beside(figures, factor, design["robot"]):
             rows.append(
                 (
                     design["name"],
@@ -142,9 +142,9 @@ def published(figures: Figures, factor: Figures) -> str:
                     theirs["kind"],
                     None if cycles is None else cycles["value"],
                     words,
-                    own["dsp"],
-                    own["ii"],
-                    times_fewer(theirs["value"], own["dsp"]),
+                    figure["dsp"],
+                    figure["ii"],
+                    times_fewer(theirs["value"], figure["dsp"]),
                 )
             )
     return grid(
@@ -164,7 +164,7 @@ def steps(figures: Figures, factor: Figures) -> str:
         if design["name"] == PAPER and design["robot"] == whole_range(factor)["robot"]
     )
     column, robot = factor["column"], whole_range(factor)["robot"]
-    found: list[tuple[str, object, int, int, str]] = [
+    lines: list[tuple[str, object, int, int, str]] = [
         (PAPER, None, paper["dsp"]["value"], paper["cycles_per_result"]["value"], "derived"),
         (
             f"its formulation (`--derivatives column`) in {column['formats']}, multipliers shared",
@@ -172,23 +172,31 @@ def steps(figures: Figures, factor: Figures) -> str:
             "counted from units, not synthesised",
         ),
     ]
-    for words, own in (
+    for words, design_row in (
         ("our formulation, q16.16", ours(figures, robot, "q16.16")),
         ("a format for each signal, whole speed range", whole_range(factor)),
         ("the same for rated speeds alone", ours(figures, robot)),
     ):
-        found.append((words, own["multipliers"], own["dsp"], own["ii"], "counted by Yosys"))
-    first = found[0][2]
+        lines.append(
+            (
+                words,
+                design_row["multipliers"],
+                design_row["dsp"],
+                design_row["ii"],
+                "counted by Yosys",
+            )
+        )
+    first = lines[0][2]
     ratios = [("-", "-")] + [
         (f"{last[2] / row[2]:.2g}", times_fewer(first, row[2]))
-        for last, row in itertools.pairwise(found)
+        for last, row in itertools.pairwise(lines)
     ]
     return grid(
         (
             *("what", "multipliers", "DSP blocks", "cycles a result", "which is"),
             *("this step, times fewer", "all steps"),
         ),
-        [(*row, *both) for row, both in zip(found, ratios, strict=True)],
+        [(*row, *both) for row, both in zip(lines, ratios, strict=True)],
     )
 
 
@@ -265,10 +273,10 @@ def promises(figures: Figures) -> str:
             kinds.append(f"{core['options']['max_error']:g}")
         cells = []
         for name in DISTRIBUTIONS:
-            found = core["distributions"][name]
-            flagged = found["flagged"] / core["samples"]
-            text = f"{error(found['promise'])}: {error(found['largest'])}"
-            if found["largest"] is None:
+            distribution = core["distributions"][name]
+            flagged = distribution["flagged"] / core["samples"]
+            text = f"{error(distribution['promise'])}: {error(distribution['largest'])}"
+            if distribution["largest"] is None:
                 text = "none valid"
             cells.append(text + (f" ({flagged:.0%} flagged)" if flagged >= 0.005 else ""))
         rows.append((f"{core['robot']} `{core['function']}`", ", ".join(kinds) or "area", *cells))
@@ -277,27 +285,27 @@ def promises(figures: Figures) -> str:
 
 def batches(figures: Figures) -> str:
     """Times of batches, a row for each who computes them."""
-    found: dict[tuple[str, str, str, str], dict[int, Figures]] = {}
+    by_target: dict[tuple[str, str, str, str], dict[int, Figures]] = {}
     for row in figures["rows"]:
         if row["function"] in (GRADIENT, "fd_derivatives"):
             key = (row["by"], row["work"], row["label"], row["machine"])
-            found.setdefault(key, {})[row["samples"]] = row
+            by_target.setdefault(key, {})[row["samples"]] = row
     order = ("measured", "model", "published")
     rows = []
     for (by, work, label, machine), times in sorted(
-        found.items(), key=lambda item: (order.index(item[0][2]), item[0][1], item[0][0])
+        by_target.items(), key=lambda item: (order.index(item[0][2]), item[0][1], item[0][0])
     ):
         cells = []
         for size in SIZES:
-            one = times.get(size)
-            if one is None:
+            sized = times.get(size)
+            if sized is None:
                 cells.append("-")
-            elif one["us_least"] is None:
-                spread = one.get("spread")
+            elif sized["us_least"] is None:
+                spread = sized.get("spread")
                 within = "" if spread is None else f" ({spread:.0%})"
-                cells.append(f"{one['us_per_batch']:.3g}{within}")
+                cells.append(f"{sized['us_per_batch']:.3g}{within}")
             else:
-                cells.append(f"{one['us_least']:.0f}-{one['us_per_batch']:.0f}")
+                cells.append(f"{sized['us_least']:.0f}-{sized['us_per_batch']:.0f}")
         if any(x != "-" for x in cells):
             rows.append((by, work, label, machine, *cells))
     return grid(("who", "M^-1", "kind", "machine", *(f"N = {n:,}" for n in SIZES)), rows)
@@ -305,12 +313,12 @@ def batches(figures: Figures) -> str:
 
 def built(figures: Figures) -> str:
     """How others' code that was measured was built, a line each."""
-    found = {
+    notes = {
         row["by"]: row["note"].partition(";")[0]
         for row in figures["rows"]
         if row["label"] == "measured" and not row["by"].startswith("Pinion")
     }
-    return "".join(f"- {by}: {cell(note)}\n" for by, note in found.items())
+    return "".join(f"- {by}: {cell(note)}\n" for by, note in notes.items())
 
 
 def lanes(figures: Figures) -> str:
@@ -323,15 +331,15 @@ def lanes(figures: Figures) -> str:
         times = kinds[dtype]["ns"]
         return float(times[first] / times[second])
 
-    def ns(what: str, way: str) -> tuple[str, ...]:
+    def ns(label: str, way: str) -> tuple[str, ...]:
         cells = []
         for kind in kinds.values():
             low, high = kind["quartiles"][way]
             cells.append(f"{kind['ns'][way]:.0f} ({low:.0f}-{high:.0f})")
-        return (what, *cells)
+        return (label, *cells)
 
-    def times(what: str, values: Sequence[float]) -> tuple[str, ...]:
-        return (what, *(f"x {value:.2g}" for value in values))
+    def times(label: str, values: Sequence[float]) -> tuple[str, ...]:
+        return (label, *(f"x {value:.2g}" for value in values))
 
     widths = " and ".join(str(kind["lanes"]) for kind in kinds.values())
     return grid(
@@ -381,11 +389,11 @@ def by_threads(figures: Figures) -> str:
 
 def spread(figures: Figures) -> str:
     """What is known of how far the measured times of batches scatter."""
-    kept = [row["spread"] for row in figures["rows"] if row.get("spread") is not None]
-    if kept:
+    spreads = [row["spread"] for row in figures["rows"] if row.get("spread") is not None]
+    if spreads:
         return (
             f"In brackets the width of the middle half of {figures['rounds']} rounds, over their "
-            f"median; at most {max(kept):.0%} here."
+            f"median; at most {max(spreads):.0%} here."
         )
     return (
         "How far the rounds of this run lay apart was not kept; runs on this shared machine differ "
@@ -399,8 +407,8 @@ TEXT = Path(__file__).with_name("page.md")
 
 def page() -> str:
     """The whole of docs/results.md."""
-    found = {name: record.read() for name, record in RECORDS.items()}
-    figures = {name: record["figures"] for name, record in found.items()}
+    records = {name: record.read() for name, record in RECORDS.items()}
+    figures = {name: record["figures"] for name, record in records.items()}
     return TEXT.read_text(encoding="utf-8").format(
         cores=cores([*figures["cores"]["measured"], *figures["factor"]["measured"]]),
         published=published(figures["cores"], figures["factor"]),
@@ -417,5 +425,5 @@ def page() -> str:
         lanes_states=figures["lanes"]["states"],
         lanes_built=lanes_built(figures["lanes"]),
         spread=spread(figures["batches"]),
-        **{f"{name}_made": made_by(RECORDS[name], record) for name, record in found.items()},
+        **{f"{name}_made": made_by(RECORDS[name], record) for name, record in records.items()},
     )

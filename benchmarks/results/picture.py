@@ -167,8 +167,8 @@ def _times(batches: Mapping[str, Any]) -> list[_Bar]:
         if name is not None:
             kind = "own" if name.startswith("Pinion,") else "others"
             bars.append(_Bar(name=name, value=row["us_per_batch"], kind=kind))
-    shown = [bar.name for bar in bars]
-    missing = [name for name in (*SHOWN.values(), CARD) if name not in shown]
+    names = [bar.name for bar in bars]
+    missing = [name for name in (*SHOWN.values(), CARD) if name not in names]
     if missing:
         raise ValueError(f"The record of batches has no rows of {', '.join(missing)}.")
     return sorted(bars, key=lambda bar: bar.value)

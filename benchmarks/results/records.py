@@ -60,19 +60,19 @@ class Record:
             It was never measured, or what is there is not what the command gave.
         """
         try:
-            found = json.loads(self.file.read_text(encoding="utf-8"))
+            record = json.loads(self.file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise RecordError(
                 f"The record '{self.name}' cannot be read ({error}): measure it by "
                 f"'make results MEASURE={self.name}'."
             ) from None
-        wrong = [key for key in ("command", "date", "machine", "figures") if key not in found]
-        if wrong or found["command"] != self.command:
+        wrong = [key for key in ("command", "date", "machine", "figures") if key not in record]
+        if wrong or record["command"] != self.command:
             raise RecordError(
                 f"The record '{self.name}' is not of '{self.command}': measure it again by "
                 f"'make results MEASURE={self.name}'."
             )
-        return dict(found)
+        return dict(record)
 
     def measure(self) -> None:
         """Run the command and keep what it gives.
@@ -88,14 +88,14 @@ class Record:
 
     def keep(self, figures: Mapping[str, Any]) -> None:
         """Write what the command gave, whole or not at all."""
-        kept = {key: value for key, value in figures.items() if key not in LEFT_OUT}
+        recorded = {key: value for key, value in figures.items() if key not in LEFT_OUT}
         record = {
             "command": self.command,
             "date": datetime.now(UTC).date().isoformat(),
             "version": version(),
             "commit": _commit(),
             "machine": {"processor": processor(), "processors": len(os.sched_getaffinity(0))},
-            "figures": kept,
+            "figures": recorded,
         }
         text = json.dumps(record, indent=1, allow_nan=False) + "\n"
         self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -184,7 +184,7 @@ def chosen(names: Sequence[str]) -> list[Record]:
 def _commit() -> str:
     """Of the sources, shortened; marked when they were changed."""
     try:
-        found = subprocess.run(
+        completed = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--abbrev=10"],
             cwd=ROOT,
             capture_output=True,
@@ -193,4 +193,4 @@ def _commit() -> str:
         )
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return found.stdout.strip()
+    return completed.stdout.strip()

@@ -57,9 +57,9 @@ def rounding(model: Model, other: Any, *, states: int, seed: int) -> tuple[float
     if np.finfo(np.longdouble).eps > EXTENDED:
         return None
     q = dynamics.random_configuration(model, np.random.default_rng(seed), states)
-    wanted = _theirs(model, other, q, *np.zeros((2, states, model.nv)))
+    expected = _theirs(model, other, q, *np.zeros((2, states, model.nv)))
     nothing = np.zeros(states)
-    if _error(dynamics.crba(model, q), wanted["crba"][0], nothing) > SAME:
+    if _error(dynamics.crba(model, q), expected["crba"][0], nothing) > SAME:
         return None
     exact = np.array(
         [dynamics.minv_scalars(model, list(map(np.longdouble, state))) for state in q],
@@ -67,7 +67,7 @@ def rounding(model: Model, other: Any, *, states: int, seed: int) -> tuple[float
     )
     return (
         _error(dynamics.minv(model, q), exact, nothing),
-        _error(wanted["minv"][0], exact, nothing),
+        _error(expected["minv"][0], exact, nothing),
     )
 
 
@@ -77,22 +77,22 @@ def survey(model: Model, other: Any, *, states: int, seed: int) -> dict[str, flo
     q = dynamics.random_configuration(model, rng, states)
     qd = rng.uniform(-RATE, RATE, (states, model.nv))
     qdd = rng.uniform(-ACCELERATION, ACCELERATION, (states, model.nv))
-    wanted = _theirs(model, other, q, qd, qdd)
-    ours = _ours(model, q, qd, qdd, wanted["rnea"][0])
+    expected = _theirs(model, other, q, qd, qdd)
+    ours = _ours(model, q, qd, qdd, expected["rnea"][0])
     floors = {
-        "rnea_derivatives": FLOOR * _largest(wanted["rnea"][0]),
-        "fd_derivatives": FLOOR * _largest(wanted["aba"][0]),
+        "rnea_derivatives": FLOOR * _largest(expected["rnea"][0]),
+        "fd_derivatives": FLOOR * _largest(expected["aba"][0]),
     }
     nothing = np.zeros(states)
-    found = {
+    errors = {
         name: max(
             _error(a, b, floors.get(name, nothing))
-            for a, b in zip(ours[name], wanted[name], strict=True)
+            for a, b in zip(ours[name], expected[name], strict=True)
         )
         for name in FUNCTIONS
         if name in ours
     }
-    return {**found, CONDITION: float(np.max(np.linalg.cond(wanted["crba"][0])))}
+    return {**errors, CONDITION: float(np.max(np.linalg.cond(expected["crba"][0])))}
 
 
 def pose_error(model: Model, other: Any, *, states: int, seed: int) -> float:
@@ -104,14 +104,17 @@ def pose_error(model: Model, other: Any, *, states: int, seed: int) -> float:
         pin.framesForwardKinematics(other, data, theirs)
         for body in model.bodies:
             R, p = dynamics.frame_placement(model, ours, body.name)
-            there = data.oMf[other.getFrameId(body.name)]
-            parts = np.max(np.abs(R - there.rotation)), np.max(np.abs(p - there.translation))
+            placement = data.oMf[other.getFrameId(body.name)]
+            parts = (
+                np.max(np.abs(R - placement.rotation)),
+                np.max(np.abs(p - placement.translation)),
+            )
             worst = max(worst, *(np.inf if np.isnan(part) else float(part) for part in parts))
     return worst
 
 
-def _error(got: Array, want: Array, floor: Array) -> float:
-    scale, difference = np.maximum(_largest(want), floor), _largest(got - want)
+def _error(computed: Array, want: Array, floor: Array) -> float:
+    scale, difference = np.maximum(_largest(want), floor), _largest(computed - want)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(difference == 0.0, 0.0, difference / scale)
     return float(np.max(np.where(np.isnan(relative), np.inf, relative)))
@@ -123,19 +126,19 @@ def _largest(block: Array) -> Array:
 
 
 def _ours(model: Model, q: Array, qd: Array, qdd: Array, tau: Array) -> Mapping[str, list[Array]]:
-    found = {
+    answers = {
         "rnea": [dynamics.rnea(model, q, qd, qdd)],
         "crba": [dynamics.crba(model, q)],
         "rnea_derivatives": list(dynamics.rnea_derivatives(model, q, qd, qdd)),
     }
     try:
-        found["minv"] = [dynamics.minv(model, q)]
-        found["aba"] = [dynamics.aba(model, q, qd, tau)]
+        answers["minv"] = [dynamics.minv(model, q)]
+        answers["aba"] = [dynamics.aba(model, q, qd, tau)]
         forward = dynamics.fd_derivatives(model, q, qd, tau)
-        found["fd_derivatives"] = [forward.dqdd_dq, forward.dqdd_dqd, forward.minv]
+        answers["fd_derivatives"] = [forward.dqdd_dq, forward.dqdd_dqd, forward.minv]
     except dynamics.DynamicsError:
         pass  # a joint that moves no inertia was accepted
-    return found
+    return answers
 
 
 def _theirs(model: Model, other: Any, q: Array, qd: Array, qdd: Array) -> Mapping[str, list[Array]]:
@@ -144,9 +147,9 @@ def _theirs(model: Model, other: Any, q: Array, qd: Array, qdd: Array) -> Mappin
     rates, accelerations = np.zeros_like(qd), np.zeros_like(qdd)
     rates[:, order], accelerations[:, order] = qd, qdd
     states = zip(positions, rates, accelerations, strict=True)
-    found = [_their_answers(other, *state, order) for state in states]
+    answers = [_their_answers(other, *state, order) for state in states]
     return {
-        name: [np.array(block) for block in zip(*(one[name] for one in found), strict=True)]
+        name: [np.array(block) for block in zip(*(answer[name] for answer in answers), strict=True)]
         for name in FUNCTIONS
     }
 
@@ -162,18 +165,18 @@ def _their_answers(
         return np.asarray((np.triu(matrix) + np.triu(matrix, 1).T)[square])
 
     tau = np.array(pin.rnea(other, data, q, v, a))
-    found = {
+    answers = {
         "rnea": [tau[order]],
         "crba": [whole(pin.crba(other, data, q))],
         "minv": [whole(pin.computeMinverse(other, data, q))],
         "aba": [np.array(pin.aba(other, data, q, v, tau))[order]],
     }
     by_q, by_v, _ = pin.computeRNEADerivatives(other, data, q, v, a)
-    found["rnea_derivatives"] = [np.array(by_q)[square], np.array(by_v)[square]]
+    answers["rnea_derivatives"] = [np.array(by_q)[square], np.array(by_v)[square]]
     by_q, by_v, minv = pin.computeABADerivatives(other, data, q, v, tau)
-    found["fd_derivatives"] = [
+    answers["fd_derivatives"] = [
         np.array(by_q)[square],
         np.array(by_v)[square],
         np.array(whole(minv)),
     ]
-    return found
+    return answers

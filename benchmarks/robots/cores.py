@@ -89,30 +89,30 @@ def measured(
     """
     folder.mkdir(parents=True, exist_ok=True)
     record = folder / RECORD
-    known = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
+    recorded = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
     for case in CASES:
         if case.robot not in files:
             continue
         key = f"{case.robot} {case.function} {case.ii} {requests}"
-        if key not in known:
+        if key not in recorded:
             progress.step(key)
             core = _core(case, files[case.robot], folder, requests=requests, seconds=seconds)
-            known[key] = asdict(core)
-            record.write_text(json.dumps(known, indent=1), encoding="utf-8")
-        yield Core(**known[key])
+            recorded[key] = asdict(core)
+            record.write_text(json.dumps(recorded, indent=1), encoding="utf-8")
+        yield Core(**recorded[key])
 
 
 def _core(case: Case, path: Path, folder: Path, *, requests: int, seconds: int) -> Core:
-    found = opened(path, floating_base=False, snap=True)
-    if isinstance(found, Refused):
+    robot = opened(path, floating_base=False, snap=True)
+    if isinstance(robot, Refused):
         return Core(robot=case.robot, joints=0, function=case.function, ii=case.ii,
-                    failure=found.reason)  # fmt: skip
-    joints = found.model.nv
+                    failure=robot.reason)  # fmt: skip
+    joints = robot.model.nv
     try:
         with _limit(seconds):
             place = folder / f"{case.robot}_{case.function}"
             request = BuildRequest(ii=case.ii, formats="auto")
-            manifest = build(found.model, function(case.function), place, request).manifest
+            manifest = build(robot.model, function(case.function), place, request).manifest
             result = verify(place, samples=requests)
     except (ValueError, RuntimeError, TooLongError) as error:
         return Core(robot=case.robot, joints=joints, function=case.function, ii=case.ii,

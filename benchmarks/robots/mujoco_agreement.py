@@ -46,7 +46,7 @@ def survey(model: Model, compiled: Any, *, states: int, seed: int) -> dict[str, 
     _rigid_alone(mujoco, compiled)
     data = mujoco.MjData(compiled)
     rng = np.random.default_rng(seed)
-    found: dict[str, float] = {}
+    errors: dict[str, float] = {}
     for q in dynamics.random_configuration(model, rng, states, reach=REACH):
         qd, qdd = (rng.uniform(-top, top, model.nv) for top in (RATE, ACCELERATION))
         tau, M = _theirs(mujoco, compiled, data, model, (q, qd, qdd))
@@ -61,8 +61,8 @@ def survey(model: Model, compiled: Any, *, states: int, seed: int) -> dict[str, 
             pass  # a joint that moves no inertia
         for name, (ours, theirs) in pairs.items():
             error = float(np.max(np.abs(ours - theirs)) / np.max(np.abs(theirs)))
-            found[name] = max(found.get(name, 0.0), np.inf if np.isnan(error) else error)
-    return found
+            errors[name] = max(errors.get(name, 0.0), np.inf if np.isnan(error) else error)
+    return errors
 
 
 def _rigid_alone(mujoco: Any, compiled: Any) -> None:
@@ -84,7 +84,7 @@ def _theirs(
     """
     q, qd, qdd = (np.array(array) for array in state)
     turned = np.eye(model.nv)  # our rates to MuJoCo's
-    for body, at, own in zip(model.bodies, model.q_slices, model.v_slices, strict=True):
+    for body, at, velocities in zip(model.bodies, model.q_slices, model.v_slices, strict=True):
         if body.joint.kind.nq == 1:
             continue
         four = slice(at.stop - 4, at.stop)
@@ -93,7 +93,10 @@ def _theirs(
         if body.joint.kind is JointKind.FREE_FLYER:
             R = np.empty(9)
             mujoco.mju_quat2Mat(R, q[four])
-            linear, angular = slice(own.start, own.start + 3), slice(own.start + 3, own.stop)
+            linear, angular = (
+                slice(velocities.start, velocities.start + 3),
+                slice(velocities.start + 3, velocities.stop),
+            )
             turned[linear, linear] = R.reshape(3, 3)
             qdd[linear] += np.cross(qd[angular], qd[linear])
     data.qpos[:], data.qvel[:], data.qacc[:] = q, turned @ qd, turned @ qdd

@@ -52,36 +52,36 @@ class Refused:
 def opened(path: Path, *, floating_base: bool, snap: bool = False) -> Opened | Refused:
     """Open a file with as few options as it needs, as read or, with ``snap``, as cores have it."""
     reason = ""
-    for accept, held in _attempts(path):
+    for accept, locked in _attempts(path):
         try:
             model = load(
                 path,
                 floating_base=floating_base,
                 accept_inertia=accept,
                 snap=snap,
-                lock=dict.fromkeys(held),
+                lock=dict.fromkeys(locked),
             )
         except RobotError as error:
             reason = reason or str(error)
             continue
         words = ["--accept-inertia"] if accept else []
-        words += [f"--lock {name}" for name in held]
+        words += [f"--lock {name}" for name in locked]
         other = _pinocchio(path, model, floating_base=floating_base)
         return Opened(model=model, options=" ".join(words), other=other)
     return Refused(reason=reason)
 
 
 def _attempts(path: Path) -> Iterator[tuple[bool, tuple[str, ...]]]:
-    held = HELD.get(path.stem, ())
+    locked = HELD.get(path.stem, ())
     yield False, ()
-    if held:
-        yield False, held
-    yield True, held
+    if locked:
+        yield False, locked
+    yield True, locked
 
 
 def _pinocchio(path: Path, model: Model, *, floating_base: bool) -> Any:
     pin = import_module("pinocchio")
     root = (pin.JointModelFreeFlyer(),) if floating_base else ()
     other = pin.buildModelFromUrdf(str(path), *root)
-    held = [other.getJointId(str(n)) for n in other.names[1:] if str(n) not in model.joint_names]
-    return pin.buildReducedModel(other, held, pin.neutral(other)) if held else other
+    locked = [other.getJointId(str(n)) for n in other.names[1:] if str(n) not in model.joint_names]
+    return pin.buildReducedModel(other, locked, pin.neutral(other)) if locked else other

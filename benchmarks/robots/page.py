@@ -135,23 +135,23 @@ What a file needs to open, where it does not open as it is, stands in the last c
 
 
 def _counts(rows: Sequence[Row]) -> str:
-    found = [row for row in rows if row.errors is not None]
-    plain = sum(not row.options for row in found)
-    near = sum(max(row.errors.values()) <= GOAL for row in found if row.errors is not None)
+    compared = [row for row in rows if row.errors is not None]
+    plain = sum(not row.options for row in compared)
+    near = sum(max(row.errors.values()) <= GOAL for row in compared if row.errors is not None)
     return (
-        f"{len(found)} of {len(rows)} files open, {plain} of them as they are; {near} agree within "
-        f"{GOAL:g} in every function.\n"
+        f"{len(compared)} of {len(rows)} files open, {plain} of them as they are; {near} agree "
+        f"within {GOAL:g} in every function.\n"
     )
 
 
 def _roundings(rows: Sequence[Row]) -> list[str]:
     """Whose rounding it is where the two differ although they read the same robot."""
-    found = [(row.file, *row.rounding) for row in rows if row.rounding is not None]
-    if not found:
+    roundings = [(row.file, *row.rounding) for row in rows if row.rounding is not None]
+    if not roundings:
         return []
     lines = [
         f"- `{file}`: ours is off by {ours:.1e}, Pinocchio's by {theirs:.1e}"
-        for file, ours, theirs in found
+        for file, ours, theirs in roundings
     ]
     return ["Where it is rounding alone, M^-1 against the same in 80-bit floats:\n", *lines, ""]
 

@@ -27,16 +27,16 @@ def problem(knots: int, seed: int = 0) -> Quadratic:
 
 
 def apart(knots: int) -> float:
-    one, other = (PASSES[name](problem(knots)) for name in ("serial", "parallel"))
-    assert one.good.all()
-    assert other.good.all()
+    serial, parallel = (PASSES[name](problem(knots)) for name in ("serial", "parallel"))
+    assert serial.good.all()
+    assert parallel.good.all()
     return max(
         float(np.abs(a - b).max() / np.abs(a).max())
         for a, b in (
-            (one.k, other.k),
-            (one.K, other.K),
-            (one.slope, other.slope),
-            (one.curve, other.curve),
+            (serial.k, parallel.k),
+            (serial.K, parallel.K),
+            (serial.slope, parallel.slope),
+            (serial.curve, parallel.curve),
         )
     )
 
@@ -57,9 +57,9 @@ def test_every_part_of_an_element_counts(term: int, monkeypatch: pytest.MonkeyPa
     whole = backward._combined
 
     def mutant(first: backward.Elements, then: backward.Elements) -> backward.Elements:
-        made = list(whole(first, then))
-        made[term] = made[term] * 1.001
-        return made[0], made[1], made[2], made[3], made[4]
+        elements = list(whole(first, then))
+        elements[term] = elements[term] * 1.001
+        return elements[0], elements[1], elements[2], elements[3], elements[4]
 
     monkeypatch.setattr(backward, "_combined", mutant)
     # The first pass of all is no combination: three levels and more are needed to see A and C.
@@ -68,41 +68,43 @@ def test_every_part_of_an_element_counts(term: int, monkeypatch: pytest.MonkeyPa
 
 def test_feedback_is_the_optimum() -> None:
     """The cost of the linear problem is least where the feedback leads, by differences."""
-    given = problem(5)
-    found = recursion(given)
+    quadratic = problem(5)
+    feedback = recursion(quadratic)
 
     def cost(k: np.ndarray) -> np.ndarray:
         x = np.zeros((COUNT, M))
         total = np.zeros(COUNT)
         for at in range(5):
-            u = -k[:, at] - np.einsum("nij,nj->ni", found.K[:, at], x)
-            total += 0.5 * np.einsum("ni,nij,nj->n", x, given.Q[:, at], x)
-            total += np.einsum("ni,ni->n", given.q[:, at], x)
-            total += np.einsum("ni,ni->n", 0.5 * given.R[:, at] * u + given.r[:, at], u)
-            x = np.einsum("nij,nj->ni", given.A[:, at], x)
-            x += np.einsum("nij,nj->ni", given.B[:, at], u)
-        total += 0.5 * np.einsum("ni,nij,nj->n", x, given.Q[:, 5], x)
-        return total + np.einsum("ni,ni->n", given.q[:, 5], x)
+            u = -k[:, at] - np.einsum("nij,nj->ni", feedback.K[:, at], x)
+            total += 0.5 * np.einsum("ni,nij,nj->n", x, quadratic.Q[:, at], x)
+            total += np.einsum("ni,ni->n", quadratic.q[:, at], x)
+            total += np.einsum("ni,ni->n", 0.5 * quadratic.R[:, at] * u + quadratic.r[:, at], u)
+            x = np.einsum("nij,nj->ni", quadratic.A[:, at], x)
+            x += np.einsum("nij,nj->ni", quadratic.B[:, at], u)
+        total += 0.5 * np.einsum("ni,nij,nj->n", x, quadratic.Q[:, 5], x)
+        return total + np.einsum("ni,ni->n", quadratic.q[:, 5], x)
 
-    best = cost(found.k)
-    np.testing.assert_allclose(cost(0 * found.k) - best, found.slope - 0.5 * found.curve, rtol=1e-9)
+    best = cost(feedback.k)
+    np.testing.assert_allclose(
+        cost(0 * feedback.k) - best, feedback.slope - 0.5 * feedback.curve, rtol=1e-9
+    )
     step = 1e-4
     for at in range(5):
         for i in range(P):
             for sign in (-1.0, 1.0):
-                moved = found.k.copy()
+                moved = feedback.k.copy()
                 moved[:, at, i] += sign * step
                 assert (cost(moved) > best).all()
 
 
 def test_what_is_not_convex_is_told() -> None:
-    given = problem(4)
-    bad = given.R.copy()
+    quadratic = problem(4)
+    bad = quadratic.R.copy()
     bad[1] = -100.0
-    for one in PASSES.values():
+    for backward_pass in PASSES.values():
         with np.errstate(all="ignore"):
-            assert one(replace(given, R=bad)).good.tolist() == [True, False, True]
-    broken = given.A.copy()
+            assert backward_pass(replace(quadratic, R=bad)).good.tolist() == [True, False, True]
+    broken = quadratic.A.copy()
     broken[2, 1, 0, 0] = np.nan
     with np.errstate(all="ignore"):
-        assert recursion(replace(given, A=broken)).good.tolist() == [True, True, False]
+        assert recursion(replace(quadratic, A=broken)).good.tolist() == [True, True, False]

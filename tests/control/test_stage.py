@@ -34,7 +34,7 @@ def computed(problem: Problem, device: str, **options: Any) -> Expanded:
         return stage(x, u, goal=goal, tip=tip)
 
 
-def largest_error(problem: Problem, found: Expanded) -> float:
+def largest_error(problem: Problem, expanded: Expanded) -> float:
     """From the plant's steps and the cost model, which share no code with what is traced."""
     x, u = states(problem)
     with Plant.open(problem.model, dt=problem.dt, device="float") as plant:
@@ -56,7 +56,7 @@ def largest_error(problem: Problem, found: Expanded) -> float:
     }
     errors = []
     for name, values in want.items():
-        have = getattr(found, name)
+        have = getattr(expanded, name)
         assert have.shape == values.shape, name
         errors.append(float(np.abs(have - values).max() / np.abs(values).max()))
     assert np.isfinite(errors).all()

@@ -69,11 +69,11 @@ class Stand(Candidate):
         self.model, self.row, self.change = model, row, change
 
     def run(self, arrays: Any) -> tuple[dict[str, Any], Any]:
-        given = {block.name: np.asarray(arrays[block.name]) for block in self.row.inputs}
-        found = self.row.evaluate(self.model, given)
-        flags = np.zeros(len(given["q"]), dtype=np.bool_)
-        self.change(found, flags)
-        return found, flags
+        inputs = {block.name: np.asarray(arrays[block.name]) for block in self.row.inputs}
+        results = self.row.evaluate(self.model, inputs)
+        flags = np.zeros(len(inputs["q"]), dtype=np.bool_)
+        self.change(results, flags)
+        return results, flags
 
 
 def test_the_files_of_the_examples_are_read() -> None:
@@ -92,12 +92,12 @@ def test_the_files_of_the_examples_are_read() -> None:
 @pytest.mark.parametrize("name", ["figure_eight", "reach"])
 def test_any_arm_has_a_motion_inside_its_limits(robot: str, name: str) -> None:
     task, model = read_task(TASKS / f"{name}.toml"), load(robot)
-    for wanted in (task.motion, *task.held_out):
-        motion, share = motion_of(wanted, model, period=0.01, horizon=0.12)
-        again, _ = motion_of(wanted, model, period=0.01, horizon=0.12)
+    for task_motion in (task.motion, *task.held_out):
+        motion, share = motion_of(task_motion, model, period=0.01, horizon=0.12)
+        again, _ = motion_of(task_motion, model, period=0.01, horizon=0.12)
         assert np.array_equal(motion.q, again.q) and 0.0 < share <= 1.0
-        assert motion.rows == round((wanted.duration + 0.12) / 0.01) + 1
-        assert (np.abs(motion.qd) <= wanted.speed * rated(model) * (1 + 1e-9)).all()
+        assert motion.rows == round((task_motion.duration + 0.12) / 0.01) + 1
+        assert (np.abs(motion.qd) <= task_motion.speed * rated(model) * (1 + 1e-9)).all()
         for at, end in ((np.less, "lower"), (np.greater, "upper")):
             limits = np.array([getattr(body.joint, end) for body in model.bodies])
             assert not at(motion.q, limits).any()
@@ -110,9 +110,9 @@ def test_any_arm_has_a_motion_inside_its_limits(robot: str, name: str) -> None:
 
 def test_other_seeds_are_other_motions(arm: Model) -> None:
     task = parse_task(SHORT, where="short")
-    one, _ = motion_of(task.motion, arm, period=0.01, horizon=0.06)
+    motion, _ = motion_of(task.motion, arm, period=0.01, horizon=0.06)
     other, _ = motion_of(task.held_out[0], arm, period=0.01, horizon=0.06)
-    assert np.abs(one.q - other.q).max() > 0.1
+    assert np.abs(motion.q - other.q).max() > 0.1
 
 
 def test_a_tip_that_moves_on_a_line_draws_no_figure() -> None:
@@ -156,26 +156,26 @@ def test_losses_are_those_of_the_gradients(arm: Model) -> None:
 
     def of(change: Callable[[Any, Any], None]) -> tuple[float, float, float]:
         stand = Stand(loss.model, row, change)
-        here = goal.measure(stand)
-        return here.loss, goal.held_out(stand).loss, here.figures.get("flagged", 0.0)
+        outcome = goal.measure(stand)
+        return outcome.loss, goal.held_out(stand).loss, outcome.figures.get("flagged", 0.0)
 
     # The float model loses nothing; M^-1 that is three times too large loses, on any motion.
-    same = of(lambda found, flags: None)
+    same = of(lambda results, flags: None)
     assert abs(same[0]) < 1e-6 and abs(same[1]) < 1e-6 and same[2] == 0
-    assert same == of(lambda found, flags: None)
-    wrong = of(lambda found, flags: found["minv"].__imul__(3.0))
+    assert same == of(lambda results, flags: None)
+    wrong = of(lambda results, flags: results["minv"].__imul__(3.0))
     assert wrong[0] > goal.loss and wrong[1] > goal.held_out_loss
 
     # Flags are counted and handled as the controller does: the last that was trusted stands in.
-    def some(found: Any, flags: Any) -> None:
+    def some(results: Any, flags: Any) -> None:
         flags[3:] = True
-        found["minv"][3:] = math.nan
+        results["minv"][3:] = math.nan
 
     flagged = of(some)
     assert flagged[2] > 0 and math.isfinite(flagged[0])
 
     # Nothing that could be trusted is no loss that holds.
-    def every(found: Any, flags: Any) -> None:
+    def every(results: Any, flags: Any) -> None:
         flags[:] = True
 
     assert of(every)[:2] == (math.inf, math.inf)
@@ -184,7 +184,7 @@ def test_losses_are_those_of_the_gradients(arm: Model) -> None:
 @pytest.mark.parametrize("name", ["rnea", "aba", "crba"])
 def test_functions_that_no_controller_reads_are_refused(arm: Model, name: str) -> None:
     task = parse_task(SHORT, where="short")
-    with pytest.raises(ControlError, match=f"has no use for '{name}'.*it takes fd_derivatives"):
+    with pytest.raises(ControlError, match=f"cannot use '{name}'.*choose fd_derivatives"):
         TrackingLoss(arm, function(name), task)
 
 
@@ -248,8 +248,13 @@ MISTAKES = {
 def test_mistakes_of_a_task_name_file_key_and_value(text: str, message: str) -> None:
     with pytest.raises(ControlError, match=message) as caught:
         parse_task(text, where="t.toml")
-    said = str(caught.value)
-    assert "'t.toml'" in said and said.isprintable() and said.endswith(".") and len(said) < 300
+    error_text = str(caught.value)
+    assert (
+        "'t.toml'" in error_text
+        and error_text.isprintable()
+        and error_text.endswith(".")
+        and len(error_text) < 300
+    )
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
@@ -279,13 +284,13 @@ def test_the_iiwa14_needs_the_bits_that_its_task_chooses() -> None:
     model, row = load("iiwa14"), function("fd_derivatives_from_minv")
     goal = TrackingLoss(model, row, task).goal()
     search = TaskSearch(model, row, goal)
-    made = make_design(model, row, ii=8, formats="auto", search=search)
-    search.judge(made)
+    design = make_design(model, row, ii=8, formats="auto", search=search)
+    search.judge(design)
     assert search.chosen is not None and search.found is not None
     # The design is the candidate, to the last bit of the way that the robot went.
     assert search.found.loss == search.chosen.outcome.loss <= task.loss
     assert search.ordinary is not None and search.chosen.bits < search.ordinary[1]
     shorter = [t for t in search.tried if t.words.wide < search.chosen.words.wide]
     assert shorter and not any(t.held for t in shorter)
-    longest = max(search.tried, key=lambda tried: tried.words)
+    longest = max(search.tried, key=lambda trial: trial.words)
     assert longest.outcome.loss < 0.1 * max(t.outcome.loss for t in shorter)

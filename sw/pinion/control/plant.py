@@ -157,12 +157,12 @@ class Plant(Closing):
         ``rk4`` takes a batch a stage.
         """
         n, h = self.model.nv, self.dt
-        one = np.eye(n)
+        identity = np.eye(n)
         if self.method == "semi_implicit":
             _, by_q, by_qd, minv, flags = self._gradient(x, u)
-            lower = np.concatenate([h * by_q, one + h * by_qd], axis=-1)
+            lower = np.concatenate([h * by_q, identity + h * by_qd], axis=-1)
             upper = h * lower
-            upper[..., :, :n] += one
+            upper[..., :, :n] += identity
             A = np.concatenate([upper, lower], axis=-2)
             B = np.concatenate([h * h * minv, h * minv], axis=-2)
             return Linear(A, B, flags)
@@ -207,18 +207,18 @@ class Plant(Closing):
             for part in (flat[:, :n], flat[:, n:], u.reshape(-1, n))
         )
         began = time.perf_counter()
-        found = self.gradients(q=q, qd=qd, tau=tau)
+        gradient = self.gradients(q=q, qd=qd, tau=tau)
         self.waited += time.perf_counter() - began
 
         def wide(array: Any, *shape: int) -> Floats:
             return np.asarray(array, dtype=np.float64).reshape(*lead, *shape)
 
         return (
-            wide(found.qdd, n),
-            wide(found.dqdd_dq, n, n),
-            wide(found.dqdd_dqd, n, n),
-            wide(found.minv, n, n),
-            np.asarray(found.saturated).reshape(lead),
+            wide(gradient.qdd, n),
+            wide(gradient.dqdd_dq, n, n),
+            wide(gradient.dqdd_dqd, n, n),
+            wide(gradient.minv, n, n),
+            np.asarray(gradient.saturated).reshape(lead),
         )
 
 
@@ -255,10 +255,10 @@ class Float64(Backend):
     def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch: named arrays (n, ...) in, named arrays out."""
         named = by_name(self.function.inputs, values, arrays)
-        given = {name: np.asarray(array, dtype=np.float64) for name, array in named.items()}
-        found = self.function.evaluate(self.model, given)
-        count = len(next(iter(given.values())))
-        return Result(arrays=found, saturated=np.zeros(count, dtype=np.bool_), cycles=None)
+        inputs = {name: np.asarray(array, dtype=np.float64) for name, array in named.items()}
+        results = self.function.evaluate(self.model, inputs)
+        count = len(next(iter(inputs.values())))
+        return Result(arrays=results, saturated=np.zeros(count, dtype=np.bool_), cycles=None)
 
 
 def check_step(dt: float) -> None:
@@ -276,5 +276,5 @@ def check_step(dt: float) -> None:
 def gravity_efforts(model: Model, q: Floats) -> Floats:
     """Efforts (..., nv) [N m | N] that hold a robot still at (..., nq)."""
     still = np.zeros((*q.shape[:-1], model.nv)).reshape(-1, model.nv)
-    held = dynamics.rnea(model, q.reshape(-1, model.nq), still, still)
-    return np.asarray(held).reshape(*q.shape[:-1], model.nv)
+    efforts = dynamics.rnea(model, q.reshape(-1, model.nq), still, still)
+    return np.asarray(efforts).reshape(*q.shape[:-1], model.nv)

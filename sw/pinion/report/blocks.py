@@ -19,10 +19,10 @@ def bars(rows: Sequence[Bar], title: str) -> str:
     for name, value, end, words in rows:
         share = min(100.0 * value / end, 100.0) if end else 0.0
         fill = element("rect", {"class": "fill", "width": f"{share:.3f}%", "height": "100%"})
-        drawn = element("svg", {"class": "bar", "aria-hidden": "true"}, fill)
+        bar = element("svg", {"class": "bar", "aria-hidden": "true"}, fill)
         lines.append(
             element("span", {"class": "name"}, text(name))
-            + drawn
+            + bar
             + element("span", {"class": "value"}, text(words))
         )
     items = "".join(element("li", {}, line) for line in lines)
@@ -37,8 +37,8 @@ def beside(*parts: str) -> str:
 
 def folded(title: str, inner: str, *, open_: bool = False) -> str:
     """What is shown once the title is clicked."""
-    said = {"open": "open"} if open_ else {}
-    return element("details", said, element("summary", {}, text(title)) + inner)
+    attributes = {"open": "open"} if open_ else {}
+    return element("details", attributes, element("summary", {}, text(title)) + inner)
 
 
 def note(words: str) -> str:

@@ -62,8 +62,8 @@ def build_data(folder: Path, facts: Mapping[str, Any] | None = None) -> dict[str
     resources = resources_of(folder, manifest)
     try:
         robot = model_from_dict(json.loads((folder / MODEL).read_text()))
-        chosen = format_data(parse_graph((folder / GRAPH).read_text()), schedule)
-        drawn = skeleton(robot)
+        signal_formats = format_data(parse_graph((folder / GRAPH).read_text()), schedule)
+        robot_skeleton = skeleton(robot)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise ManifestError(
             f"The build folder '{folder}' is not intact ({error}): build it again."
@@ -75,8 +75,8 @@ def build_data(folder: Path, facts: Mapping[str, Any] | None = None) -> dict[str
         "manifest": manifest.to_dict(),
         "schedule": schedule,
         "utilisation": utilisation(schedule),
-        "formats": chosen,
-        "robot": drawn | _joints(robot),
+        "formats": signal_formats,
+        "robot": robot_skeleton | _joints(robot),
         "link": link_budget(manifest),
         "resources": resources,
         "board": _board(folder, manifest),
@@ -134,8 +134,8 @@ def link_budget(manifest: Manifest) -> dict[str, Any]:
 
 def _board(folder: Path, manifest: Manifest) -> dict[str, Any] | None:
     """What the tools of the build's board found for this very build."""
-    found = BOARD_REPORT.find(folder / manifest.target)
-    return found if found is not None and found["build"] == f"{manifest.hash:016x}" else None
+    report = BOARD_REPORT.find(folder / manifest.target)
+    return report if report is not None and report["build"] == f"{manifest.hash:016x}" else None
 
 
 def _verified(errors: ErrorDistribution, manifest: Manifest) -> dict[str, Any] | None:
@@ -169,16 +169,16 @@ def _tools(
     folder: Path, resources: Mapping[str, Any] | None, verified: ErrorDistribution | None
 ) -> list[list[str]]:
     """What was done by which tool, in which version, as far as the folder says."""
-    found = []
+    headers = []
     with (folder / VERILOG).open(encoding="utf-8", errors="replace") as file:
         wrote = _GENERATED.match(file.readline(_LINE))
     if wrote:
-        found.append(["Verilog written by", wrote[1]])
+        headers.append(["Verilog written by", wrote[1]])
     if resources is not None:
-        found.append(["resources counted by", resources["tool"]])
+        headers.append(["resources counted by", resources["tool"]])
     if verified is not None:
-        found.append(["verified in", _SIMULATORS.get(verified.simulator, verified.simulator)])
-    return found
+        headers.append(["verified in", _SIMULATORS.get(verified.simulator, verified.simulator)])
+    return headers
 
 
 def _joints(robot: Model) -> dict[str, Any]:
@@ -204,13 +204,13 @@ def _files(folder: Path) -> list[dict[str, Any]]:
     rows = []
     for name in sorted(paths, key=lambda name: (name not in listed, name)):
         with paths[name].open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
         if name == DIGESTS:
             state = "the list itself, intact"
         elif name in listed:
-            state = "as built" if listed[name] == found else "CHANGED"
+            state = "as built" if listed[name] == digest else "CHANGED"
         else:
             state = "made later, not of the build"
         size = paths[name].stat().st_size
-        rows.append({"name": name, "sha256": found, "bytes": size, "state": state})
+        rows.append({"name": name, "sha256": digest, "bytes": size, "state": state})
     return rows

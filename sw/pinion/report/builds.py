@@ -88,30 +88,30 @@ def build_figures(folder: Path) -> dict[str, Any]:
     }
     counts = resources_of(folder, manifest)
     if counts is not None:
-        own = {name: counts[name] for name in ("dsp", "lut", "ff", "bram")}
+        figures = {name: counts[name] for name in ("dsp", "lut", "ff", "bram")}
         mhz = counts["timing"]["mhz"]["typical"]
         shares = _shares(counts) if manifest.target == _COUNTED_FOR else None
-        row["counted"] = {**own, "mhz": mhz, "levels": counts["levels"], "share": shares}
+        row["counted"] = {**figures, "mhz": mhz, "levels": counts["levels"], "share": shares}
     board = folder / manifest.target
-    found = BOARD_REPORT.find(board)
-    if found is None or found["build"] != f"{manifest.hash:016x}":
+    report = BOARD_REPORT.find(board)
+    if report is None or report["build"] != f"{manifest.hash:016x}":
         return row
-    row |= {name: found[name] for name in ("fmax_mhz", "clock_mhz")} | found["use"]
+    row |= {name: report[name] for name in ("fmax_mhz", "clock_mhz")} | report["use"]
     checked = NETLIST_CHECK.find(board)
-    if checked is not None and checked["sha256"] == found["netlist_sha256"]:
+    if checked is not None and checked["sha256"] == report["netlist_sha256"]:
         row["netlist"] = f"{checked['mismatches']} of {checked['requests']}"
     return row
 
 
 def _verified(folder: Path, manifest: Manifest) -> str | None:
     """What the last verification of this very build found, None where there is none."""
-    found = ErrorDistribution.find(folder)
-    if found is None or found.build != f"{manifest.hash:016x}":
+    errors = ErrorDistribution.find(folder)
+    if errors is None or errors.build != f"{manifest.hash:016x}":
         return None
-    if found.verdict is None:
+    if errors.verdict is None:
         return "not kept"
-    count = f"{found.verdict.mismatches:,} of {found.requests:,}"
-    return f"FAILED, {count}" if found.verdict.failed else count
+    count = f"{errors.verdict.mismatches:,} of {errors.requests:,}"
+    return f"FAILED, {count}" if errors.verdict.failed else count
 
 
 def _shares(counts: Mapping[str, Any]) -> dict[str, dict[str, float]]:
@@ -128,12 +128,12 @@ def resources_of(folder: Path, manifest: Manifest) -> dict[str, Any] | None:
     pinion.link.ManifestError
         The file is damaged or of another version.
     """
-    found = RESOURCES.find(folder)
-    if found is None:
+    resources = RESOURCES.find(folder)
+    if resources is None:
         return None
-    kinds = found["by_kind"]
-    own = all(kinds.get(k, {}).get("instances") == n for k, n in manifest.units.items())
-    return found if own else None
+    kinds = resources["by_kind"]
+    matches = all(kinds.get(k, {}).get("instances") == n for k, n in manifest.units.items())
+    return resources if matches else None
 
 
 def builds_table(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -156,17 +156,19 @@ def columns_of_builds(
 
 def _lines(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[object]]]:
     """Head and values of each figure that a build has: a board's are for builds for it alone."""
-    found: list[tuple[str, list[object]]] = []
+    lines: list[tuple[str, list[object]]] = []
     for name, head in _HEADS.items():
-        found.append((head, [row[name] for row in rows]))
+        lines.append((head, [row[name] for row in rows]))
         if name == "target":
             counts = [row["counted"] or {} for row in rows]
-            found += [(word, [one.get(key) for one in counts]) for key, word in _COUNTED.items()]
-            found += [
-                (f"% of part (die): {word}", [_share(one.get("share"), key) for one in counts])
+            lines += [
+                (word, [count.get(key) for count in counts]) for key, word in _COUNTED.items()
+            ]
+            lines += [
+                (f"% of part (die): {word}", [_share(count.get("share"), key) for count in counts])
                 for key, word in _SHARED.items()
             ]
-    return [(head, values) for head, values in found if any(v is not None for v in values)]
+    return [(head, values) for head, values in lines if any(v is not None for v in values)]
 
 
 def _share(shares: Mapping[str, Any] | None, key: str) -> str | None:
@@ -175,23 +177,23 @@ def _share(shares: Mapping[str, Any] | None, key: str) -> str | None:
 
 def uncounted(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Which commands give the figures that `build_figures` did not find, in sentences."""
-    said = []
+    notes = []
     if bare := [row["folder"] for row in rows if row["counted"] is None]:
-        said.append(
+        notes.append(
             f"Not counted yet: `pinion synth {quote(bare[0])}` counts DSP blocks, LUTs, flip-flops"
             f" and RAM, and estimates the clock{_others(bare)}."
         )
     if bare := [row["folder"] for row in rows if row["verified"] is None]:
-        said.append(
+        notes.append(
             f"Not verified yet: `pinion verify {quote(bare[0])}` compares RTL, integers and floats"
             f"{_others(bare)}."
         )
     if bare := [r["folder"] for r in rows if r["target"] in ROUTED and r["fmax_mhz"] is None]:
-        said.append(
+        notes.append(
             f"Not routed yet: `pinion bitstream {quote(bare[0])}` routes it and tells its clock"
             f"{_others(bare)}."
         )
-    return said
+    return notes
 
 
 def _others(folders: Sequence[str]) -> str:
@@ -213,13 +215,13 @@ def builds_columns(rows: Sequence[Mapping[str, Any]], *, width: int) -> list[Tab
         max(len(name), *(len(cell(line[k + 1])) for line in lines)) for k, name in enumerate(names)
     ]
     groups: list[list[int]] = []
-    taken = 0
+    width_taken = 0
     for k, size in enumerate(sizes):
-        if not groups or taken + size + _GAP > width:
+        if not groups or width_taken + size + _GAP > width:
             groups.append([])
-            taken = first + _MARGINS
+            width_taken = first + _MARGINS
         groups[-1].append(k)
-        taken += size + _GAP
+        width_taken += size + _GAP
     return [
         Table(
             columns=("", *(names[k] for k in group)),

@@ -67,13 +67,13 @@ def _draw_panel(axes: Axes, block: BlockErrors) -> None:
     budget = np.array(block.budget)
     axes.set_yscale("log")
     for number, (group, colour) in enumerate(zip(groups, colours, strict=True)):
-        own = list(group.words)
-        bound = 1.0 if block.is_matrix else float(budget[own[0]])
+        words = list(group.words)
+        bound = 1.0 if block.is_matrix else float(budget[words[0]])
         _draw_group(axes, number, group, bound, edges, colour)
         axes.annotate(
             NONE_VALID
             if group.largest is None
-            else _margin(np.array([block.largest])[:, own], budget[own]),
+            else _margin(np.array([block.largest])[:, words], budget[words]),
             (number, bound),
             xytext=(0, 5),
             textcoords="offset points",

@@ -131,11 +131,11 @@ def draw_front(paths: Sequence[Path], *, result: Mapping[str, Any]) -> None:
 
 def front(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     """The points in the plane that no other beats, less being better, from left to right."""
-    kept: list[tuple[float, float]] = []
+    front: list[tuple[float, float]] = []
     for x, y in sorted(set(points)):
-        if not kept or y < kept[-1][1]:
-            kept.append((x, y))
-    return kept
+        if not front or y < front[-1][1]:
+            front.append((x, y))
+    return front
 
 
 def _key(rows: Rows, swept: Mapping[str, Sequence[Any]]) -> _Key:
@@ -204,7 +204,7 @@ def _name_points(
         return
     at = {id(row): axes.transData.transform((row["dsp"], height(row))) * 72 / DPI for row in rows}
     # Boxes that are taken: left, bottom, right, top, in points.
-    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in at.values()]
+    occupied = [(x - 4, y - 4, x + 4, y + 4) for x, y in at.values()]
     named: set[tuple[Any, ...]] = set()
     for row in sorted(rows, key=lambda row: (not row["pareto"], row["dsp"], height(row))):
         x, y = at[id(row)]
@@ -213,12 +213,12 @@ def _name_points(
             continue
         for dx, dy in _PLACES:
             box = (x + dx, y + dy, x + dx + _LABEL[0], y + dy + _LABEL[1])
-            if not any(_meet(box, other) for other in taken):
+            if not any(_meet(box, other) for other in occupied):
                 break
         else:
             continue  # its colour says the rate
         named.add(spot)
-        taken.append(box)
+        occupied.append(box)
         axes.annotate(
             f"ii {row['ii']}",
             (row["dsp"], height(row)),
@@ -230,8 +230,13 @@ def _name_points(
         )
 
 
-def _meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+def _meet(box: tuple[float, ...], second_box: tuple[float, ...]) -> bool:
+    return (
+        box[0] < second_box[2]
+        and second_box[0] < box[2]
+        and box[1] < second_box[3]
+        and second_box[1] < box[3]
+    )
 
 
 def _edge(row: Mapping[str, Any], colour: Colour) -> Colour | str:

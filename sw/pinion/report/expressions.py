@@ -32,8 +32,8 @@ def named(graph: Graph, number: int, stored: Collection[int]) -> tuple[str, str]
     node = graph.nodes[number]
     while node.op == QUANTIZE and node.args[0] not in stored:
         node = graph.nodes[node.args[0]]
-    said = _said(graph, node, stored, _DEEPEST)
-    return node.op, said if len(said) <= LONGEST else said[: LONGEST - 3] + "..."
+    expression = _said(graph, node, stored, _DEEPEST)
+    return node.op, expression if len(expression) <= LONGEST else expression[: LONGEST - 3] + "..."
 
 
 def _said(graph: Graph, node: Node, stored: Collection[int], depth: int) -> str:
@@ -63,8 +63,8 @@ def _products(graph: Graph, node: Node, stored: Collection[int], depth: int) -> 
 
 
 def _sum(terms: list[tuple[object, str]]) -> str:
-    said = "".join(f" {'-' if sign == -1 else '+'} {term}" for sign, term in terms)
-    return said[3:] if said.startswith(" + ") else f"-{said[3:]}"
+    expression = "".join(f" {'-' if sign == -1 else '+'} {term}" for sign, term in terms)
+    return expression[3:] if expression.startswith(" + ") else f"-{expression[3:]}"
 
 
 def _operand(graph: Graph, number: int, stored: Collection[int], depth: int) -> str:
@@ -73,6 +73,10 @@ def _operand(graph: Graph, number: int, stored: Collection[int], depth: int) -> 
     return _said(graph, graph.nodes[number], stored, depth - 1)
 
 
-def _closed(said: str) -> str:
+def _closed(expression: str) -> str:
     """A factor, in parentheses where it is a sum or has a sign."""
-    return f"({said})" if " + " in said or " - " in said or said.startswith("-") else said
+    return (
+        f"({expression})"
+        if " + " in expression or " - " in expression or expression.startswith("-")
+        else expression
+    )

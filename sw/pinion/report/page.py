@@ -64,6 +64,6 @@ def all_or_nothing(
         (part / title).write_text(words, encoding="utf-8")
         # The page last: what it shows is there when it is.
         names = [title, file, *pictures]
-        for one in reversed(names):
-            os.replace(part / one, folder / one)
-    return [folder / one for one in names]
+        for name in reversed(names):
+            os.replace(part / name, folder / name)
+    return [folder / name for name in names]

@@ -38,13 +38,13 @@ def draw_build(folder: Path, into: Path) -> dict[str, str]:
     pinion.link.ManifestError
         The folder is no build, or a file in it is damaged or of another version.
     """
-    drawn: dict[str, Callable[[Path, Path], None]] = {
+    pictures: dict[str, Callable[[Path, Path], None]] = {
         "schedule": draw_schedule_of,
         "errors": draw_errors_of,
     }
     function = Manifest.read(folder).function
-    paths = {name: into / f"{name}_{function}.png" for name in drawn}
-    for name, draw in drawn.items():
+    paths = {name: into / f"{name}_{function}.png" for name in pictures}
+    for name, draw in pictures.items():
         draw(folder, paths[name])
     return {name: str(path) for name, path in paths.items()}
 

@@ -28,13 +28,13 @@ def posture(robot: Model) -> list[float]:
     branched = len(set(robot.parents)) < len(robot.parents)
     share = BRANCHED if branched else 1.0
     depth: list[int] = []
-    found = []
+    angles = []
     for body in robot.bodies:
         turns = body.joint.kind is JointKind.REVOLUTE
         before = depth[body.parent] if body.parent >= 0 else 0
         depth.append(before + turns)
-        found.append(_position(body.joint, share * BENDS[before % len(BENDS)]))
-    return found
+        angles.append(_position(body.joint, share * BENDS[before % len(BENDS)]))
+    return angles
 
 
 def shown(joint: Joint, position: float) -> str:
@@ -49,10 +49,10 @@ def _position(joint: Joint, bend: float) -> float:
     room = joint.upper - joint.lower if bounded else 0.0
     low, high = joint.lower + _WITHIN * room, joint.upper - _WITHIN * room
     if joint.kind is JointKind.PRISMATIC:
-        wanted = joint.lower + 0.6 * room if bounded else SHIFT
+        target = joint.lower + 0.6 * room if bounded else SHIFT
     elif joint.kind is JointKind.REVOLUTE:
         # Knees and elbows bend one way only.
-        wanted = -bend if low <= -bend <= high and not low <= bend <= high else bend
+        target = -bend if low <= -bend <= high and not low <= bend <= high else bend
     else:
         return 0.0
-    return min(max(wanted, low), high)
+    return min(max(target, low), high)

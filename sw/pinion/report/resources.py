@@ -36,8 +36,8 @@ def resource_totals(result: Mapping[str, Any]) -> Table:
         number, capacity = result[name], result["capacity"][name]
         if name == "lut":
             number += result["srl"] + result["lutram"]
-        one = capacity // result["dies"]
-        rows.append((words, number, _share(number, capacity), _share(number, one)))
+        die_capacity = capacity // result["dies"]
+        rows.append((words, number, _share(number, capacity), _share(number, die_capacity)))
         if name == "dsp":
             use = result["dsp_use"]
             rows.append(("  of products", use["products"], "", ""))
@@ -46,10 +46,10 @@ def resource_totals(result: Mapping[str, Any]) -> Table:
             rows.append(("  as logic", result["lut"], "", ""))
             rows.append(("  as memory", result["srl"] + result["lutram"], "", ""))
     columns = ("", "number", "of the part", f"of one of its {result['dies']} dies (SLRs)")
-    taken = 4 if result["dies"] > 1 else 3
+    columns_used = 4 if result["dies"] > 1 else 3
     return Table(
-        columns=columns[:taken],
-        rows=[row[:taken] for row in rows],
+        columns=columns[:columns_used],
+        rows=[row[:columns_used] for row in rows],
         title=f"Taken of {result['part']}",
         note=result["dsp_note"],
     )

@@ -125,8 +125,8 @@ def draw_schedule(path: Path, *, title: str, schedule: Mapping[str, Any], links:
 def _rows(schedule: Mapping[str, Any]) -> dict[tuple[str, int], int]:
     """Row of each unit: kinds together, and in each kind the units that are first needed on top."""
     units: Mapping[str, int] = schedule["units"]
-    known = [kind for kind in _KINDS if kind in units]
-    order = known + sorted(set(units) - set(known))
+    listed = [kind for kind in _KINDS if kind in units]
+    order = listed + sorted(set(units) - set(listed))
     starts: dict[tuple[str, int], list[int]] = {}
     for operation in schedule["operations"]:
         starts.setdefault((operation["kind"], operation["unit"]), []).append(operation["start"])
@@ -138,8 +138,8 @@ def _rows(schedule: Mapping[str, Any]) -> dict[tuple[str, int], int]:
 def _styles(schedule: Mapping[str, Any]) -> dict[str, str]:
     """Style of each pass; the last style serves all passes that no other is left for."""
     operations = sorted(schedule["operations"], key=lambda operation: operation["start"])
-    found = dict.fromkeys(_region(operation["region"])[0] for operation in operations)
-    passes = [p for p in _PASSES if p in found] + [p for p in found if p and p not in _PASSES]
+    regions = dict.fromkeys(_region(operation["region"])[0] for operation in operations)
+    passes = [p for p in _PASSES if p in regions] + [p for p in regions if p and p not in _PASSES]
     styles = dict(zip(_PASSES, _STYLES, strict=False))
     free = [s for s in _STYLES if s not in {styles[p] for p in passes if p in styles}]
     for name in passes:
@@ -156,11 +156,11 @@ def _region(region: str) -> tuple[str, int]:
 
 def _draw_others(axes: Axes, schedule: Mapping[str, Any], sheet: _Sheet) -> None:
     """Grey cells wherever a unit works for the requests before and after."""
-    own: dict[int, list[int]] = {}
+    unit_starts: dict[int, list[int]] = {}
     for operation in schedule["operations"]:
         row = sheet.rows[operation["kind"], operation["unit"]]
-        own.setdefault(row, []).append(operation["start"])
-    for row, starts in own.items():
+        unit_starts.setdefault(row, []).append(operation["start"])
+    for row, starts in unit_starts.items():
         phases = {start % sheet.ii for start in starts}
         cells = [
             (cycle, 1)
@@ -206,17 +206,17 @@ def _name_rows(axes: Axes, sheet: _Sheet) -> None:
     labels: list[str] = []
     free = -1.0  # the first row below the labels so far
     for kind in dict.fromkeys(kind for kind, _ in sheet.rows):
-        own = [row for (name, _), row in sheet.rows.items() if name == kind]
+        kind_rows = [row for (name, _), row in sheet.rows.items() if name == kind]
         word = _BROKEN.get(unit_name(kind), unit_name(kind)).replace(" products", "\nproducts")
-        label = f"{word}\n× {len(own)}"
-        if (label.count("\n") + 1) * _LINE > len(own) * sheet.row_inches:
+        label = f"{word}\n× {len(kind_rows)}"
+        if (label.count("\n") + 1) * _LINE > len(kind_rows) * sheet.row_inches:
             label = label.replace("\n", " ")
         half = (label.count("\n") + 1) * _LINE / sheet.row_inches / 2
-        ticks.append(max((own[0] + own[-1]) / 2, free + half))
+        ticks.append(max((kind_rows[0] + kind_rows[-1]) / 2, free + half))
         labels.append(label)
         free = ticks[-1] + half
-        if own[0]:
-            axes.axhline(own[0] - 0.5, color=FAINT, linewidth=0.7, zorder=4)
+        if kind_rows[0]:
+            axes.axhline(kind_rows[0] - 0.5, color=FAINT, linewidth=0.7, zorder=4)
     axes.set_yticks(ticks, labels, fontsize=9)
 
 
@@ -226,7 +226,9 @@ def _legend(sheet: _Sheet) -> list[Patch | Line2D]:
     ]
     neutral = "#555555"  # no link has it
     for style in _STYLES:
-        passes = [_PASSES.get(p, p) for p, own in sheet.styles.items() if own == style]
+        passes = [
+            _PASSES.get(p, p) for p, pass_style in sheet.styles.items() if pass_style == style
+        ]
         if not passes:
             continue
         label = f"{style}: {', '.join(passes)}"

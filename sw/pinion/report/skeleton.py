@@ -70,13 +70,16 @@ def skeleton(robot: Model) -> dict[str, Any]:
     ends = set(range(len(robot.bodies))) - set(robot.parents)
     tips = []
     for k in sorted(ends):
-        own = [f for n in robot.tips if (f := frames.get(n)) is not None and f.body == k]
+        tip_frames = [f for n in robot.tips if (f := frames.get(n)) is not None and f.body == k]
         inertia = robot.bodies[k].inertia
         # A tip in the joint itself would leave the last link out.
-        if own and max(map(abs, own[0].placement.r)) > _HERE:
-            name, place = own[0].name, np.asarray(own[0].placement.r, dtype=np.float64)
+        if tip_frames and max(map(abs, tip_frames[0].placement.r)) > _HERE:
+            name, place = (
+                tip_frames[0].name,
+                np.asarray(tip_frames[0].placement.r, dtype=np.float64),
+            )
         elif inertia.mass > 0:
-            link = own[0].name if own else robot.bodies[k].name
+            link = tip_frames[0].name if tip_frames else robot.bodies[k].name
             name = f"{link}, drawn to its centre of mass"
             place = np.asarray(inertia.h, dtype=np.float64) / inertia.mass
         else:
@@ -105,8 +108,8 @@ def is_flat(robot: dict[str, Any], view: tuple[str, float, float]) -> bool:
     """Whether a view shows a robot that is none as one line."""
     _, azimuth, elevation = view
     points = np.array(robot["points"], dtype=np.float64)
-    seen = projected(points - points.mean(axis=0), azimuth, elevation)
-    wide, narrow = np.linalg.svd(seen, compute_uv=False)
+    flattened = projected(points - points.mean(axis=0), azimuth, elevation)
+    wide, narrow = np.linalg.svd(flattened, compute_uv=False)
     return len(points) > 2 and bool(narrow < _FLAT * max(wide, 1e-9))
 
 
@@ -158,30 +161,30 @@ def drawing(robot: dict[str, Any], view: tuple[str, float, float], *, turns: boo
         x, y = map(number, flat[count + 1 + k])
         mark = {"class": "end", "cx": x, "cy": y, "r": 4, "data-p": count + 1 + k}
         parts.append(element("circle", mark, element("title", {}, text(f"tip: {name}"))))
-    what = f"{robot['name']}, {count} joints, bent, {caption}"
+    title = f"{robot['name']}, {count} joints, bent, {caption}"
     attributes: dict[str, object] = {
         "viewBox": f"0 0 {SIZE} {SIZE}",
         "role": "img",
-        "aria-label": what,
+        "aria-label": title,
         "class": "robot turns" if turns else "robot",
     }
     if turns:
         attributes |= {"tabindex": 0, "data-azimuth": azimuth, "data-elevation": elevation}
-    drawn = element("svg", attributes, "".join(parts))
-    return element("figure", {}, drawn + element("figcaption", {}, text(caption)))
+    picture = element("svg", attributes, "".join(parts))
+    return element("figure", {}, picture + element("figcaption", {}, text(caption)))
 
 
 def _corner(azimuth: float, elevation: float) -> str:
     """The base's axes with their names, in the lower left."""
-    seen = projected(np.eye(3), azimuth, elevation) * (1, -1)
+    directions = projected(np.eye(3), azimuth, elevation) * (1, -1)
     start = np.array([_CORNER, SIZE - _CORNER])
     parts = []
     for k, name in enumerate("xyz"):
-        end, place = start + seen[k] * _ARM, start + seen[k] * (_ARM + 9.0)
+        end, place = start + directions[k] * _ARM, start + directions[k] * (_ARM + 9.0)
         parts.append(_line(start, end, "frame", {"data-frame": k}))
         at = {"class": "number", "text-anchor": "middle", "data-name": k}
         # An axis that points at the reader has no place of its own.
-        at |= {"opacity": 1 if float(np.linalg.norm(seen[k])) > 0.2 else 0}
+        at |= {"opacity": 1 if float(np.linalg.norm(directions[k])) > 0.2 else 0}
         at |= {"x": number(place[0]), "y": number(place[1] + 3.5)}
         parts.append(element("text", at, name))
     return "".join(parts)

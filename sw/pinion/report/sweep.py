@@ -80,14 +80,14 @@ def write_sweep(folder: Path, result: Mapping[str, Any]) -> tuple[list[Path], li
 
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / TABLE, folder / SWEEP.name, *(folder / f"{PICTURE}.{k}" for k in _KINDS)]
-    there = [path for path in files if path.exists()]
-    kept = [] if not there or _covers(result, folder) else _set_aside(there)
+    existing = [path for path in files if path.exists()]
+    set_aside = [] if not existing or _covers(result, folder) else _set_aside(existing)
     part = folder / f"{TABLE}.part"
     part.write_text(csv_text(result))
     os.replace(part, folder / TABLE)
     SWEEP.write(folder, result, indent=1)
     draw_front(files[2:], result=result)
-    return files, kept
+    return files, set_aside
 
 
 def _covers(result: Mapping[str, Any], folder: Path) -> bool:
@@ -109,27 +109,27 @@ def _covers(result: Mapping[str, Any], folder: Path) -> bool:
 def _set_aside(files: Sequence[Path]) -> list[Path]:
     """Give files the first number that none of them has yet."""
     for number in count(1):
-        kept = [path.with_stem(f"{path.stem}-{number}") for path in files]
-        if not any(path.exists() for path in kept):
+        destinations = [path.with_stem(f"{path.stem}-{number}") for path in files]
+        if not any(path.exists() for path in destinations):
             break
-    for path, name in zip(files, kept, strict=True):
+    for path, name in zip(files, destinations, strict=True):
         os.replace(path, name)
-    return kept
+    return destinations
 
 
-def kept_sentence(kept: Sequence[Path]) -> str:
+def kept_sentence(paths: Sequence[Path]) -> str:
     """Where the files of an earlier sweep are now, and of which values that was."""
     suffix = Path(SWEEP.name).suffix
     try:
-        made = json.loads("".join(path.read_text() for path in kept if path.suffix == suffix))
-        axes = [f"{name} {', '.join(map(str, values))}" for name, values in made["axes"].items()]
-        what = one_line(
-            f"The sweep before ({'; '.join(axes)}; {amount(made['samples'], 'sample')})"
+        earlier = json.loads("".join(path.read_text() for path in paths if path.suffix == suffix))
+        axes = [f"{name} {', '.join(map(str, values))}" for name, values in earlier["axes"].items()]
+        description = one_line(
+            f"The sweep before ({'; '.join(axes)}; {amount(earlier['samples'], 'sample')})"
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        what = "What stood there"
-    names = ", ".join(map(str, kept))
-    return f"{what} has figures that these have not: it is kept as {names}."
+        description = "What stood there"
+    names = ", ".join(map(str, paths))
+    return f"{description} has figures that these have not: it is kept as {names}."
 
 
 def csv_text(result: Mapping[str, Any]) -> str:
@@ -173,22 +173,22 @@ def sweep_table(result: Mapping[str, Any]) -> Table | None:
     )
 
 
-def sweep_blocks(made: Table) -> str:
+def sweep_blocks(table: Table) -> str:
     """The same points a few short lines each, for what is too narrow for the table.
 
     Parameters
     ----------
     made : of `sweep_table`; its first column marks the best points.
     """
-    _, *names = made.columns
-    lines = [f"{made.title}:"]
-    for best, *cells in made.rows:
-        said = [
+    _, *names = table.columns
+    lines = [f"{table.title}:"]
+    for best, *cells in table.rows:
+        phrases = [
             f"{name} {cell(value)}"
             for name, value in zip(names, cells, strict=True)
             if value is not None
         ]
-        of_point, figures = said[: made.left], said[made.left :]
+        of_point, figures = phrases[: table.left], phrases[table.left :]
         lines.append(f"{best or ' '} {', '.join(of_point)}")
         lines.append(f"    {', '.join(figures)}")
     return "\n".join(lines)
@@ -198,8 +198,12 @@ def sweep_failures(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """What went wrong, as sentences, and at which points, by the options in which they differ."""
     every = [{key: option_word(value) for key, value in row["options"].items()} for row in rows]
     first = every[0] if every else {}
-    varied = ("ii", "formats", *(k for k in first if any(one[k] != first[k] for one in every)))
-    found: dict[str, list[str]] = {}
+    varied = (
+        "ii",
+        "formats",
+        *(k for k in first if any(options[k] != first[k] for options in every)),
+    )
+    labels: dict[str, list[str]] = {}
     for row, options in zip(rows, every, strict=True):
         sentences = [row["failure"]] if row["failure"] else []
         if row["valid"] == 0:
@@ -210,8 +214,8 @@ def sweep_failures(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
         for sentence in sentences:
             names = [name for name in dict.fromkeys(varied) if name in options]
             point = " ".join(f"{name} {options[name]}" for name in names)
-            found.setdefault(sentence, []).append(point)
-    return found
+            labels.setdefault(sentence, []).append(point)
+    return labels
 
 
 def _cells(row: Mapping[str, Any], axes: Sequence[str], synth: bool, verify: bool) -> list[Any]:

@@ -60,7 +60,7 @@ def short_error(error: float | None) -> str | None:
 
 def percent(share: float) -> str:
     """A share in percent without a fraction; only a whole is 100%."""
-    said = f"{share:.0%}"
-    if said != "100%" or share == 1:
-        return said
+    percentage = f"{share:.0%}"
+    if percentage != "100%" or share == 1:
+        return percentage
     return f"{min(share, 0.999):.1%}" if share < 1 else f"{max(share, 1.001):.1%}"

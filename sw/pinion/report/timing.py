@@ -83,18 +83,23 @@ def place_in_words(place: Mapping[str, Any]) -> str:
     if place["cell"] == "port":
         return "a port"
     # Files of before have no unit for the multiplier blocks in one, but their path has it.
-    held, _, block = place["inside"].partition(".unit.")
-    register, unit = place["register"], place["unit"] or (held.rpartition(".")[2] if block else "")
+    holder, _, block = place["inside"].partition(".unit.")
+    register, unit = (
+        place["register"],
+        place["unit"] or (holder.rpartition(".")[2] if block else ""),
+    )
     name = register.removeprefix(f"{unit}_") if unit else register
     gate = place["role"].rpartition(", ")[2] if ", " in place["role"] else ""
-    what = f"{name or place['cell']}{f' ({gate})' if gate else ''}{f' of {block}' if block else ''}"
+    description = (
+        f"{name or place['cell']}{f' ({gate})' if gate else ''}{f' of {block}' if block else ''}"
+    )
     if unit:
         regions = place["regions"]
         more = len(regions) - _REGIONS
-        told = ", ".join(regions[:_REGIONS]) + (f" and {more} more" if more > 0 else "")
-        return f"{what} of unit {unit}" + (f" in {told}" if told else "")
+        region_names = ", ".join(regions[:_REGIONS]) + (f" and {more} more" if more > 0 else "")
+        return f"{description} of unit {unit}" + (f" in {region_names}" if region_names else "")
     inside = place["inside"].rpartition(".")[2]
-    return f"{what} of {_PARTS.get(inside, inside)}"
+    return f"{description} of {_PARTS.get(inside, inside)}"
 
 
 def _levels(path: Mapping[str, Any]) -> str:

@@ -52,23 +52,24 @@ def published_batches(path: Path) -> tuple[list[dict[str, Any]], dict[str, str]]
     rows: list[dict[str, Any]] = []
     try:
         sources = {
-            key: (str(one["text"]), int(one["year"])) for key, one in data["sources"].items()
+            key: (str(source["text"]), int(source["year"]))
+            for key, source in data["sources"].items()
         }
-        for one in data["rows"]:
-            if one["kind"] not in KINDS:
-                raise ValueError(f"the kind {one['kind']!r} is none of {', '.join(KINDS)}")
-            year = sources[one["source"]][1]
-            for samples, us in one["us_per_batch"].items():
+        for row in data["rows"]:
+            if row["kind"] not in KINDS:
+                raise ValueError(f"the kind {row['kind']!r} is none of {', '.join(KINDS)}")
+            year = sources[row["source"]][1]
+            for samples, us in row["us_per_batch"].items():
                 rows.append(
                     {
-                        **{key: one[key] for key in ("robot", "function", "by", "machine", "work")},
+                        **{key: row[key] for key in ("robot", "function", "by", "machine", "work")},
                         **batch(int(samples), us=us),
                         "label": "published",
-                        "kind": one["kind"],
-                        "source": one["source"],
-                        "where": one["where"],
+                        "kind": row["kind"],
+                        "source": row["source"],
+                        "where": row["where"],
                         "year": year,
-                        "note": f"{one['note']}; {_KIND_WORDS[one['kind']]}: {one['where']}",
+                        "note": f"{row['note']}; {_KIND_WORDS[row['kind']]}: {row['where']}",
                     }
                 )
         _check_rows(rows)
@@ -155,17 +156,17 @@ def _check_rows(rows: Sequence[Row]) -> None:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ReportError(_damaged(path, error)) from None
-    if not isinstance(found, dict):
+    if not isinstance(data, dict):
         raise ReportError(_damaged(path, "it is no object"))
-    return found
+    return data
 
 
 def _damaged(path: Path, error: object) -> str:
-    what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-    return f"The file '{path}' is not intact ({what}): take it from where it was made once more."
+    fault = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+    return f"The file '{path}' is not intact ({fault}): take it from where it was made once more."
 
 
 def sections(data: Mapping[str, Any]) -> Iterator[tuple[str, str, list[Row]]]:
@@ -196,11 +197,11 @@ def work_of(function: str) -> str:
 
 def series(rows: Sequence[Row]) -> dict[tuple[str, ...], dict[int, Row]]:
     """Rows by who computed what on which machine, then by samples."""
-    found: dict[tuple[str, ...], dict[int, Row]] = {}
+    by_target: dict[tuple[str, ...], dict[int, Row]] = {}
     for row in rows:
         key = tuple(str(row[k]) for k in ("label", "by", "work", "machine", "source"))
-        found.setdefault(key, {})[row["samples"]] = row
-    return found
+        by_target.setdefault(key, {})[row["samples"]] = row
+    return by_target
 
 
 def label_words(row: Row) -> str:
@@ -251,15 +252,15 @@ def fastest_table(robot: str, function: str, rows: Sequence[Row]) -> Table | Non
     measured = [row for row in rows if row["label"] == "measured"]
     lines = []
     for count in sorted({row["samples"] for row in measured}):
-        here = [row for row in measured if row["samples"] == count]
-        alike = [r for r in here if (r.get("dtype"), r.get("processors")) == ("float64", "one")]
-        own = _least(row for row in alike if is_own(row))
+        sized = [row for row in measured if row["samples"] == count]
+        alike = [r for r in sized if (r.get("dtype"), r.get("processors")) == ("float64", "one")]
+        ours = _least(row for row in alike if is_own(row))
         other = _least(row for row in alike if not is_own(row))
         ratio = None
-        if own is not None and other is not None:
-            times = other["us_per_batch"] / own["us_per_batch"]
+        if ours is not None and other is not None:
+            times = other["us_per_batch"] / ours["us_per_batch"]
             ratio = f"{times:.2f}" + ("" if times >= 1 else ", Pinion is slower")
-        lines.append((f"{count:,}", *map(_who, (own, other)), ratio, _who(_least(here))))
+        lines.append((f"{count:,}", *map(_who, (ours, other)), ratio, _who(_least(sized))))
     if not lines:
         return None
     return Table(
@@ -279,23 +280,23 @@ def losses(data: Mapping[str, Any]) -> list[str]:
     Rows of the same work are compared with what Pinion was measured at; on equal terms where the
     other was measured in this run, and with the fastest of all where it was published.
     """
-    found = []
+    lines = []
     for robot, function, rows in sections(data):
         same = [row for row in rows if row["work"] == work_of(function)]
         measured = [row for row in same if row["label"] == "measured"]
         for row in (r for r in same if r["label"] != "model" and not is_own(r)):
-            here = [r for r in measured if is_own(r) and r["samples"] == row["samples"]]
+            candidates = [r for r in measured if is_own(r) and r["samples"] == row["samples"]]
             if row["label"] == "measured":
                 keys = ("dtype", "processors")
-                here = [r for r in here if all(r.get(k) == row.get(k) for k in keys)]
-            best = _least(here)
+                candidates = [r for r in candidates if all(r.get(k) == row.get(k) for k in keys)]
+            best = _least(candidates)
             if best is not None and row["us_per_batch"] < best["us_per_batch"]:
-                found.append(
+                lines.append(
                     f"{robot} {function}, N = {row['samples']:,}: {row['by']} "
                     f"({label_words(row)}, {row['machine']}) {us_text(row['us_per_batch'])} us, "
                     f"{best['by']} {us_text(best['us_per_batch'])} us"
                 )
-    return found
+    return lines
 
 
 def _least(rows: Iterator[Row] | Sequence[Row]) -> Row | None:

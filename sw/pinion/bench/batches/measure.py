@@ -113,12 +113,12 @@ def run(
     collected.published(PUBLISHED)
     with counted("Measuring", total=len(targets)) as advance:
         for robot, name in targets:
-            given: dict[str, Any] = {"largest": largest, "rounds": rounds, "seconds": seconds}
-            collected.processor((robot, name), **given)
-            collected.gpu((robot, name), **given)
+            settings: dict[str, Any] = {"largest": largest, "rounds": rounds, "seconds": seconds}
+            collected.processor((robot, name), **settings)
+            collected.gpu((robot, name), **settings)
             collected.opponents((robot, name), largest=largest, rounds=rounds, native=native)
             if name == PARTITIONED:
-                collected.partitioned((robot, name), **given)
+                collected.partitioned((robot, name), **settings)
             advance(1)
     collected.grid()
     collected.fpga(manifests, largest=largest)
@@ -201,19 +201,19 @@ class Collected:
         sizes = [n for n in PARTITION_SIZES if n <= largest]
         rows, missing, _ = partition_times(model, sizes=sizes, rounds=rounds, seconds=seconds)
         self.partitions += rows
-        for what, why in missing.items():
-            self._leave_out(what, why, target)
+        for label, why in missing.items():
+            self._leave_out(label, why, target)
 
     def opponents(self, target: Target, *, largest: int, rounds: int, native: bool) -> None:
         """Others' code, the fastest of each kind."""
-        found, missing = opponents_of(*target, native=native, states=SERIAL)
+        opponents, missing = opponents_of(*target, native=native, states=SERIAL)
         if not native:
             missing["pinocchio_native"] = "It was not asked for (--no-native)."
-        for what, why in missing.items():
-            by = _OPPONENTS.get(what.replace("_", "-"), what)
+        for opponent_name, why in missing.items():
+            by = _OPPONENTS.get(opponent_name.replace("_", "-"), opponent_name)
             self._leave_out(by, f"{why[:1].upper()}{why[1:]}", target)
         best_of: dict[str, tuple[float, float, str]] = {}
-        for opponent in found:
+        for opponent in opponents:
             times = summary(opponent.time(rounds).wall)
             best_of[opponent.name] = min(
                 (times["ns_per_sample"], times["spread"], opponent.built),
@@ -232,20 +232,20 @@ class Collected:
 
     def grid(self) -> None:
         """GRiD, of which only the published figures are here."""
-        found = installed_version("grid-rbd")
+        version = installed_version("grid-rbd")
         why = "The package grid-rbd is not installed."
-        if found is not None:
-            why = f"How grid-rbd {found} is called was not checked here."
+        if version is not None:
+            why = f"How grid-rbd {version} is called was not checked here."
         for target in self._targets:
             self._leave_out("GRiD", why, target)
 
     def fpga(self, manifests: dict[Path, Manifest], *, largest: int) -> None:
         """The model of the card and of its link, for each build."""
-        wanted = {(self._models[robot].name, name): (robot, name) for robot, name in self._targets}
+        targets = {(self._models[robot].name, name): (robot, name) for robot, name in self._targets}
         built: set[tuple[str, str]] = set()
         for path, manifest in manifests.items():
             of = (manifest.robot, manifest.function)
-            if of not in wanted:
+            if of not in targets:
                 why = f"It is of {' '.join(of)}, which is not compared here."
                 self._missing[f"The build {path}", why] = []
                 continue
@@ -253,10 +253,10 @@ class Collected:
             sizes = [n for n in self._sizes(manifest.function, largest) if n <= MAX_COUNT]
             if largest > MAX_COUNT:
                 why = "The model of the link is of one packet, which holds no more."
-                self._leave_out(f"FPGA, modelled, N > {MAX_COUNT:,}", why, wanted[of])
+                self._leave_out(f"FPGA, modelled, N > {MAX_COUNT:,}", why, targets[of])
             self.rows += [row for n in sizes for row in fpga_rows(manifest, n)]
         why = "No build was given: make one with pinion build, and name it with --build."
-        for of, target in wanted.items():
+        for of, target in targets.items():
             if of not in built:
                 self._leave_out("FPGA, modelled", why, target)
 
@@ -272,25 +272,25 @@ class Collected:
         names = {name for _, name in self._targets}
         if names & set(GRADIENTS):
             names |= set(GRADIENTS)
-        here = [row for row in rows if row["robot"] in robots and row["function"] in names]
-        self.rows += here
-        self.sources = {key: text for key, text in sources.items() if _has(here, key)}
+        matching = [row for row in rows if row["robot"] in robots and row["function"] in names]
+        self.rows += matching
+        self.sources = {key: text for key, text in sources.items() if _has(matching, key)}
         for robot, name in self._targets:
             alike = GRADIENTS if name in GRADIENTS else (name,)
             if not any(
-                r["robot"] == self._models[robot].name and r["function"] in alike for r in here
+                r["robot"] == self._models[robot].name and r["function"] in alike for r in matching
             ):
                 why = "The data file has none."
                 self._leave_out("Published figures", why, (robot, name))
 
     def left_out(self) -> dict[str, str]:
         """What is missing, with the reason; of which targets, unless it is of all."""
-        found = {}
-        for (what, why), targets in self._missing.items():
+        reasons = {}
+        for (label, why), targets in self._missing.items():
             words = "; ".join(f"{self._models[robot].name} {name}" for robot, name in targets)
             whole = not targets or len(targets) == len(self._targets)
-            found[what if whole else f"{what} ({words})"] = why
-        return found
+            reasons[label if whole else f"{label} ({words})"] = why
+        return reasons
 
     def _sizes(self, name: str, largest: int) -> list[int]:
         sizes = SINGLE_SIZES if name in self._single else SIZES
@@ -312,11 +312,11 @@ class Collected:
                     **{"label": "measured", "machine": on, "source": "this run"},
                 }
             )
-        for what, why in missing.items():
-            self._leave_out(what, f"{why[:1].upper()}{why[1:]}", target)
+        for label, why in missing.items():
+            self._leave_out(label, f"{why[:1].upper()}{why[1:]}", target)
 
-    def _leave_out(self, what: str, why: str, target: Target) -> None:
-        targets = self._missing.setdefault((what, why), [])
+    def _leave_out(self, label: str, why: str, target: Target) -> None:
+        targets = self._missing.setdefault((label, why), [])
         if target not in targets:  # two builds may be of one target
             targets.append(target)
 
@@ -325,7 +325,7 @@ def fpga_rows(manifest: Manifest, samples: int) -> list[Row]:
     """The model for one build and one size of batch, a row for each link."""
     rows = []
     for link in LINKS:
-        found = estimate(manifest, layout_of(manifest), link, samples)
+        estimated = estimate(manifest, layout_of(manifest), link, samples)
         rows.append(
             {
                 "robot": manifest.robot,
@@ -334,8 +334,8 @@ def fpga_rows(manifest: Manifest, samples: int) -> list[Row]:
                 "by": f"Pinion FPGA, {manifest.formats}, ii {manifest.ii}, {link.name} link",
                 "dtype": manifest.formats,
                 "processors": "fpga",
-                **batch(samples, us=found["most_us"], least_us=found["least_us"]),
-                "card_us": found["card_us"],
+                **batch(samples, us=estimated["most_us"], least_us=estimated["least_us"]),
+                "card_us": estimated["card_us"],
                 "label": "model",
                 "machine": f"no board: {manifest.target}, core at {manifest.clock_mhz:g} MHz and "
                 f"link at {LINK_MHZ:g} MHz, both assumed",
@@ -377,6 +377,6 @@ def _show(data: dict[str, Any], page: Path) -> None:
             show(fastest)
     for line in losses(data):
         say(f"Slower: {line}")
-    for what, why in data["left_out"].items():
-        say(f"Left out: {what}: {why}")
+    for label, why in data["left_out"].items():
+        say(f"Left out: {label}: {why}")
     say(f"The page is {page}.")

@@ -77,25 +77,25 @@ def write_batches(folder: Path, data: Mapping[str, Any]) -> list[Path]:
     from .picture import draw_batches  # Matplotlib takes half a second to load
 
     check_batches(data)
-    drawn: dict[str, Callable[[Path], None]] = {
+    panels: dict[str, Callable[[Path], None]] = {
         file: partial(draw_batches, robot=robot, function=function, rows=rows)
         for file, (robot, function, rows) in zip(pictures(data), sections(data), strict=True)
     }
     for number, file in figures(data).items():
-        drawn[file] = partial(draw_figure, number=number, data=data)
-    return all_or_nothing(folder, data, (PAGE, page(data)), drawn)
+        panels[file] = partial(draw_figure, number=number, data=data)
+    return all_or_nothing(folder, data, (PAGE, page(data)), panels)
 
 
 def pictures(data: Mapping[str, Any]) -> list[str]:
     """The pictures' names, in the order of the tables: letters, digits and underscores."""
-    found: list[str] = []
+    lines: list[str] = []
     for robot, function, _ in sections(data):
         stem = "_".join(re.findall(r"[A-Za-z0-9]+", f"compare_{robot[:40]}_{function[:40]}"))
         name, number = f"{stem}.svg", 2
-        while name in found:
+        while name in lines:
             name, number = f"{stem}_{number}.svg", number + 1
-        found.append(name)
-    return found
+        lines.append(name)
+    return lines
 
 
 def page(data: Mapping[str, Any]) -> str:

@@ -67,21 +67,21 @@ def single_bars(data: Mapping[str, Any]) -> list[Bar]:
 
 def platform_bars(data: Mapping[str, Any]) -> dict[int, list[Bar]]:
     """Figure 3, by samples: of Pinion's processors the fastest, of its links the best."""
-    found: dict[int, list[Bar]] = {}
+    by_size: dict[int, list[Bar]] = {}
     for count in SIZES:
         rows = [row for row in _rows(data) if row["samples"] == count]
-        own = [row for row in rows if row["label"] == "measured" and is_own(row)]
-        cpus = [row for row in own if row["processors"] in ("one", "all")]
+        ours = [row for row in rows if row["label"] == "measured" and is_own(row)]
+        cpus = [row for row in ours if row["processors"] in ("one", "all")]
         bars = [_bar(row) for row in rows if row["label"] == "published"]
         if cpus:
             fastest = _bar(min(cpus, key=lambda row: float(row["us_per_batch"])))
             bars.append(replace(fastest, name="Pinion CPU, its fastest"))
-        bars += [_bar(row) for row in own if "with copies" in row["by"]]
+        bars += [_bar(row) for row in ours if "with copies" in row["by"]]
         models = [row for row in rows if row["label"] == "model"]
         bars += [_bar(row) for row in models if row["by"].endswith("best link")]
         if bars:
-            found[count] = bars
-    return found
+            by_size[count] = bars
+    return by_size
 
 
 def partition_rows(data: Mapping[str, Any]) -> list[Row]:

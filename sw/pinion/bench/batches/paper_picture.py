@@ -103,12 +103,12 @@ def _platforms(axes: Axes, data: Mapping[str, Any]) -> list[Patch]:
 def _partitions(axes: Axes, data: Mapping[str, Any]) -> list[Patch]:
     rows = partition_rows(data)
     counts = sorted({row["samples"] for row in rows})
-    known, width = published_gpu(data), 0.2
+    published, width = published_gpu(data), 0.2
     colours = dict(zip(_SPENT, link_colours(len(_SPENT)), strict=True))
     missing = False
     for group, count in enumerate(counts):
-        here = [row for row in rows if row["samples"] == count]
-        for k, row in enumerate(here):
+        sized = [row for row in rows if row["samples"] == count]
+        for k, row in enumerate(sized):
             at, height = group + (k - 1.5) * width, 0.0
             for key in _SPENT:
                 us = max(0.0, row[key] or 0.0)
@@ -119,8 +119,8 @@ def _partitions(axes: Axes, data: Mapping[str, Any]) -> list[Patch]:
             missing |= alone
             words = f"{letter}*" if alone else letter
             axes.annotate(words, (at, height), ha="center", va="bottom", fontsize=8, color=INK)
-        if count in known:
-            bar = known[count]
+        if count in published:
+            bar = published[count]
             axes.bar(group + 1.5 * width, bar.us, 0.9 * width, **_style(bar, FAINT))
     _groups(axes, counts)
     spent = [key for key in _SPENT if any(row[key] for row in rows)]
@@ -129,8 +129,8 @@ def _partitions(axes: Axes, data: Mapping[str, Any]) -> list[Patch]:
         Patch(color=colours[key], label=f"{TIMES[key]} ({kinds.get(key, 'measured')})")
         for key in spent
     ]
-    if known:
-        bar = next(iter(known.values()))
+    if published:
+        bar = next(iter(published.values()))
         style = _style(bar, FAINT)
         handles.append(Patch(**style, label=f"{one_line(bar.name)}, c ({bar.words})"))
     words = "s split, f fused, c completely fused"

@@ -135,27 +135,27 @@ def _times(
         cases: dict[str, Case] = {}
         about: dict[str, Row] = {}
         for path in paths:
-            what = f"{path.about['by']}, N = {count:,}"
+            label = f"{path.about['by']}, N = {count:,}"
             if count < path.least:
                 continue
             if path.size * count > MOST_BYTES:
-                left_out[what] = (
+                left_out[label] = (
                     f"its arrays take {path.size * count / 1e9:.1f} GB, more than the "
                     f"{MOST_BYTES / 1e9:.1f} GB that a batch may have here."
                 )
                 continue
             try:
-                cases[what] = path.case(count)
+                cases[label] = path.case(count)
             except (MemoryError, ComputeError) as error:
-                left_out[what] = str(error)
+                left_out[label] = str(error)
                 continue
-            about[what] = {**path.about, "samples": count}
+            about[label] = {**path.about, "samples": count}
         try:
             times = rounds_of(cases, rounds=rounds, seconds=seconds)
         except ComputeError as error:
             left_out |= dict.fromkeys(cases, str(error))
             continue
-        rows += [{**about[what], **summary(ns)} for what, ns in times.items()]
+        rows += [{**about[key], **summary(ns)} for key, ns in times.items()]
     return rows, left_out
 
 

@@ -109,7 +109,7 @@ def measured(
     *,
     measure: bool,
     jobs: int,
-    done: Callable[[int], None],
+    progress: Callable[[int], None],
 ) -> list[dict[str, Any]]:
     """A row a case: what this very code gave, None where it was not measured.
 
@@ -124,19 +124,21 @@ def measured(
     from pinion.cosim.explore import explore, kept
 
     points = [case.point() for case in cases]
-    found: dict[int, Mapping[str, Any] | None] = {}
+    verdicts: dict[int, Mapping[str, Any] | None] = {}
     for distribution in dict.fromkeys(case.distribution for case in cases):
         places = [k for k, case in enumerate(cases) if case.distribution == distribution]
-        own, wanted = [points[k] for k in places], measurements(distribution)
+        case_points, measures = [points[k] for k in places], measurements(distribution)
         rows: Sequence[Mapping[str, Any] | None]
         if measure:
-            rows = explore(own, folder, measure=wanted, jobs=jobs, done=lambda row: done(1))
+            rows = explore(
+                case_points, folder, measure=measures, jobs=jobs, done=lambda row: progress(1)
+            )
         else:
-            rows = kept(own, folder, measure=wanted)
-        found.update(zip(places, rows, strict=True))
+            rows = kept(case_points, folder, measure=measures)
+        verdicts.update(zip(places, rows, strict=True))
     result = []
     for k, (case, point) in enumerate(zip(cases, points, strict=True)):
-        figures = found[k] or {}
+        figures = verdicts[k] or {}
         result.append(
             {
                 **{"robot": case.robot, "joints": point.model.nv, "locked": list(case.lock)},

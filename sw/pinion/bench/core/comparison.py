@@ -153,8 +153,8 @@ def compared(
     return result
 
 
-def _over(one: float | None, other: float | None) -> float | None:
-    return None if one is None or not other else one / other
+def _over(numerator: float | None, denominator: float | None) -> float | None:
+    return None if numerator is None or not denominator else numerator / denominator
 
 
 def compared_table(rows: Sequence[Mapping[str, Any]], *, clock_mhz: float) -> Table:
@@ -194,8 +194,8 @@ def _marked(figure: Mapping[str, Any] | None) -> str | None:
     if figure is None:
         return None
     value = figure["value"]
-    shown = f"{value / 1e6:.3g} M" if value >= 1e6 else cell(value)
-    return f"{shown}{_MARKS[figure['kind']]}"
+    number = f"{value / 1e6:.3g} M" if value >= 1e6 else cell(value)
+    return f"{number}{_MARKS[figure['kind']]}"
 
 
 def _us(value: float | None) -> str | None:

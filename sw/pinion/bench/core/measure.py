@@ -27,11 +27,11 @@ def run(*, json: bool, measure: bool, folder: Path, jobs: int) -> None:
     """Print the tables; fail where a core is wrong or could not be measured."""
     sweep = [(ROBOT, ii) for ii in INTERVALS]
     robots = [(robot, II) for robot in ROBOTS]
-    wanted = list(dict.fromkeys(sweep + robots))
-    done = {}
-    with counted("Scheduling", total=len(wanted)) as advance:
-        for robot, ii in wanted:
-            done[robot, ii] = row(robot, ii)
+    points = list(dict.fromkeys(sweep + robots))
+    rows = {}
+    with counted("Scheduling", total=len(points)) as advance:
+        for robot, ii in points:
+            rows[robot, ii] = row(robot, ii)
             advance(1)
     against = _against(measure, folder, jobs)
     if json:
@@ -40,16 +40,16 @@ def run(*, json: bool, measure: bool, folder: Path, jobs: int) -> None:
                 "bench": "core",
                 "function": FUNCTION,
                 "formats": FORMATS,
-                "intervals": [done[key] for key in sweep],
-                "robots": [done[key] for key in robots],
+                "intervals": [rows[key] for key in sweep],
+                "robots": [rows[key] for key in robots],
                 **against,
             }
         )
         _leave(against)
         return
     console = out()
-    console.print(_table(f"{ROBOT} at every interval", "ii", [done[key] for key in sweep]))
-    console.print(_table(f"Robots at ii {II}", "robot", [done[key] for key in robots]))
+    console.print(_table(f"{ROBOT} at every interval", "ii", [rows[key] for key in sweep]))
+    console.print(_table(f"Robots at ii {II}", "robot", [rows[key] for key in robots]))
     say(
         f"{FUNCTION} in {FORMATS}: schedules, counted without simulation. Operations are products "
         "(mul), products with constants (const), additions, sines and cosines (trig). Hardware is "
@@ -72,7 +72,7 @@ def _against(measure: bool, folder: Path, jobs: int) -> dict[str, Any]:
             advance(count)
 
         try:
-            rows = cases.measured(designs, folder, measure=measure, jobs=jobs, done=one_more)
+            rows = cases.measured(designs, folder, measure=measure, jobs=jobs, progress=one_more)
         except KeyboardInterrupt:
             raise InterruptionError(
                 f"Interrupted with {finished} of {len(designs)} cores finished; they are kept in "
@@ -100,8 +100,8 @@ def row(robot: str, ii: int) -> dict[str, Any]:
     from pinion.robot import coupled, load
 
     model = coupled(load(robot, snap=True))
-    made = make_design(model, function(FUNCTION), BuildRequest(ii=ii, formats=FORMATS))
-    return {"robot": robot, "dof": model.nv, "ii": ii, **hardware(made)}
+    design = make_design(model, function(FUNCTION), BuildRequest(ii=ii, formats=FORMATS))
+    return {"robot": robot, "dof": model.nv, "ii": ii, **hardware(design)}
 
 
 def _table(title: str, key: str, rows: list[dict[str, Any]]) -> Table:

@@ -91,7 +91,7 @@ def run(
     with _one_core(), counted("Measuring", total=len(robots) * len(names)) as advance:
         for robot, model in models.items():
             for name in names:
-                made, missing = measured(
+                measured_rows, missing = measured(
                     robot,
                     name,
                     model=model,
@@ -100,7 +100,7 @@ def run(
                     rounds=rounds,
                     native=native,
                 )
-                rows += made
+                rows += measured_rows
                 left_out |= missing
                 advance(1)
     command = ["pinion", "bench", "cpu", *target, "--largest", str(largest)]
@@ -210,19 +210,19 @@ def measured(
     }
     rivals: dict[str, list[tuple[Any, str]]] = {}
     for opponent in opponents:
-        found = opponent.time(rounds)
-        rivals.setdefault(opponent.name, []).append((found.cpu, opponent.built))
+        timing = opponent.time(rounds)
+        rivals.setdefault(opponent.name, []).append((timing.cpu, opponent.built))
     baseline = min(
         (float(np.median(cpu_ns)) for cpu_ns, _ in rivals.get("casadi-c", [])), default=None
     )
     rows = []
-    for key, what in about.items():
-        one = fma[what.pop("probe"), what["dtype"]]
-        floor = floor_ns(what, what["dtype"], what["lanes"], one)
+    for key, description in about.items():
+        fma_ns = fma[description.pop("probe"), description["dtype"]]
+        floor = floor_ns(description, description["dtype"], description["lanes"], fma_ns)
         copied = [
-            float(np.median(times[f"copy {what['dtype']} {what['samples']} {how}"]))
+            float(np.median(times[f"copy {description['dtype']} {description['samples']} {how}"]))
             for how in ("cached", "streamed")
-            if what["samples"] > IN_CACHE
+            if description["samples"] > IN_CACHE
         ]
         ns = float(np.median(times[key]))
         rows.append(
@@ -230,11 +230,11 @@ def measured(
                 "robot": robot,
                 "function": name,
                 "by": "pinion",
-                **what,
+                **description,
                 **_summary(times[key]),
-                "fma_ns": one,
+                "fma_ns": fma_ns,
                 "over_floor": ns / floor
-                if what["samples"] >= BLOCK and what["lanes"] > 1
+                if description["samples"] >= BLOCK and description["lanes"] > 1
                 else None,
                 "copy_ns": min(copied, default=None),
                 "over_copy": ns / min(copied) if copied else None,
@@ -277,17 +277,17 @@ def opponents_of(
         return [], {"opponents": str(error)}
     finally:
         sys.path.remove(str(root))
-    found: list[Any] = []
+    opponents: list[Any] = []
     left_out: dict[str, str] = {}
-    for what in ("casadi_c", "pinocchio_native", "pinocchio_python"):
-        if what == "pinocchio_native" and not native:
+    for maker in ("casadi_c", "pinocchio_native", "pinocchio_python"):
+        if maker == "pinocchio_native" and not native:
             continue
         try:
-            made = getattr(module, what)(robot, name, **options)
-            found += made if isinstance(made, list) else [made]
+            opponent = getattr(module, maker)(robot, name, **options)
+            opponents += opponent if isinstance(opponent, list) else [opponent]
         except module.MissingToolError as error:
-            left_out[what] = str(error)
-    return found, left_out
+            left_out[maker] = str(error)
+    return opponents, left_out
 
 
 @contextmanager
@@ -344,5 +344,5 @@ def _show(data: dict[str, Any]) -> None:
         "ways. x baseline: how many times faster than Pinocchio's algorithm as C that CasADi "
         "wrote, the faster of the compilers here."
     )
-    for what, why in data["left_out"].items():
-        say(f"Left out: {what}: {why}")
+    for label, why in data["left_out"].items():
+        say(f"Left out: {label}: {why}")

@@ -60,33 +60,33 @@ def run(
     for name in names:
         function(name)  # refuses a wrong name before the work
     models = {robot: load(robot) for robot in robots}
-    there = cuda.open_gpu(0, cache) if device is None else device
-    limits = measured_limits(there)
+    gpu = cuda.open_gpu(0, cache) if device is None else device
+    limits = measured_limits(gpu)
     rows: list[dict[str, Any]] = []
     left_out: dict[str, str] = {}
     with counted("Measuring", total=len(robots) * len(names)) as advance:
         for robot, model in models.items():
             for name in names:
-                found, missing = measured(
+                measured_rows, missing = measured(
                     robot,
                     name,
                     model=model,
-                    device=there,
+                    device=gpu,
                     limits=limits,
                     largest=largest,
                     rounds=rounds,
                     cache=cache,
                 )
-                rows += found
+                rows += measured_rows
                 left_out |= missing
                 advance(1)
     data = {
         "bench": "cuda",
         "device": {
-            "name": there.name,
-            "architecture": there.architecture,
-            "multiprocessors": there.multiprocessors,
-            "clock_ghz": there.clock_ghz,
+            "name": gpu.name,
+            "architecture": gpu.architecture,
+            "multiprocessors": gpu.multiprocessors,
+            "clock_ghz": gpu.clock_ghz,
             "copy_bytes_ns": limits.copy_bytes_ns,
             "processors_of_the_host": len(os.sched_getaffinity(0)),
         },
@@ -123,22 +123,22 @@ def measured(
     left_out: dict[str, str] = {}
     for dtype in ("float32", "float64"):
         for layout in ("soa", "aos"):
-            what = f"{robot} {name}, {dtype}, {layout}"
+            label = f"{robot} {name}, {dtype}, {layout}"
             try:
                 kernel = cuda.compile(
                     model, row, dtype=dtype, layout=layout, device=device, cache=cache
                 )
             except ComputeError as error:
-                left_out[what] = str(error)
+                left_out[label] = str(error)
                 continue
             about = {"robot": robot, "function": name, "dtype": dtype, "layout": layout}
             for count in (size for size in SIZES if size <= largest):
                 try:
-                    found = _ways(kernel, states, count, rounds)
+                    way_times = _ways(kernel, states, count, rounds)
                 except (ComputeError, MemoryError) as error:
-                    left_out[f"{what}, N >= {count:,}"] = str(error)
+                    left_out[f"{label}, N >= {count:,}"] = str(error)
                     break
-                for way, times in found.items():
+                for way, times in way_times.items():
                     ns = float(np.median(times))
                     low, high = np.percentile(times, [25, 75])
                     floor = limits.floor_ns(kernel)
@@ -160,19 +160,19 @@ def _ways(
 ) -> dict[str, list[float]]:
     """Nanoseconds a sample, in every round, for each way of computing a batch."""
     cases: dict[str, Case] = {}
-    there = OnDevice(kernel, states, count)
+    resident = OnDevice(kernel, states, count)
     try:
         runs = max(1, min(100, 200_000 // count))
-        cases["threads"] = there.by_threads(runs)
+        cases["threads"] = resident.by_threads(runs)
         if kernel.source.layout == "aos":
             if kernel.small is not None and count <= MOST_BLOCKS:
-                cases["blocks"] = there.by_blocks(runs)
+                cases["blocks"] = resident.by_blocks(runs)
             cases[PLAIN] = host_case(kernel, states, count, graphs=False)
             if count <= GRAPH_SAMPLES:
                 cases[GRAPH] = host_case(kernel, states, count, graphs=True)
         return rounds_of(cases, rounds=rounds, seconds=0)
     finally:
-        there.close()
+        resident.close()
 
 
 def _show(data: Mapping[str, Any]) -> None:
@@ -209,5 +209,5 @@ def _show(data: Mapping[str, Any]) -> None:
         "in one call of the driver. x floor: over the larger of the time of the bytes at the rate "
         "of a copy and the time to issue the instructions."
     )
-    for what, why in data["left_out"].items():
-        say(f"Left out: {what}: {why}")
+    for label, why in data["left_out"].items():
+        say(f"Left out: {label}: {why}")

@@ -71,11 +71,11 @@ def measured_limits(device: Device, *, size: int = _COPIED) -> Limits:
         When the device fails or has no room for two arrays of ``size`` bytes.
     """
     stream = device.stream()
-    held: list[Memory] = []
+    buffers: list[Memory] = []
     try:
         for _ in range(2):
-            held.append(device.allocate(size))
-        case = queued(stream, lambda: stream.copy(*held), runs=5, samples=1)
+            buffers.append(device.allocate(size))
+        case = queued(stream, lambda: stream.copy(*buffers), runs=5, samples=1)
         case.call()
         ns = min(case.time() for _ in range(5))
         stream.wait()
@@ -85,7 +85,7 @@ def measured_limits(device: Device, *, size: int = _COPIED) -> Limits:
             "free some of its memory."
         ) from None
     finally:
-        for memory in held:
+        for memory in buffers:
             memory.close()
     return Limits(2 * size / ns, device.multiprocessors * device.clock_ghz)
 
@@ -116,10 +116,10 @@ def host_case(
     ----------
     graphs : whether small batches are queued as graphs; by default as the kernel does it.
     """
-    given = _requests(kernel, states, count)
+    requests = _requests(kernel, states, count)
     out = {a.name: np.zeros((count, *a.shape), kernel.dtype) for a in kernel.results}
     replayed = kernel.graphs if graphs is None else graphs
-    call = partial(kernel._from_host, given, out, graphs=replayed)
+    call = partial(kernel._from_host, requests, out, graphs=replayed)
     call()  # a graph is recorded by the second call, which nobody measures either
     return Case(call, count)
 
@@ -127,9 +127,9 @@ def host_case(
 def device_case(kernel: CudaKernel, states: States, count: int) -> Case:
     """A call with arrays on the device; it waits until the results are there."""
     rows = _requests(kernel, states, count)
-    given = {a.name: sent(kernel, a, rows[a.name]) for a in kernel.inputs}
+    device_inputs = {a.name: sent(kernel, a, rows[a.name]) for a in kernel.inputs}
     out = {a.name: placed(kernel, a, count) for a in kernel.results}
-    return Case(partial(kernel, out=out, **given), count)
+    return Case(partial(kernel, out=out, **device_inputs), count)
 
 
 def placed(kernel: CudaKernel, array: Array, count: int) -> DeviceArray:
@@ -160,17 +160,17 @@ def sent(kernel: CudaKernel, array: Array, values: NDArray[Any]) -> DeviceArray:
     soa = kernel.source.layout == "soa"
     ordered = np.moveaxis(values, 0, -1) if soa else values
     flat = np.ascontiguousarray(ordered, kernel.dtype).reshape(-1)
-    there = placed(kernel, array, len(values))
+    memory = placed(kernel, array, len(values))
     try:
         pinned = kernel.device.pinned(flat.nbytes)
         pinned[...] = flat.view(np.uint8)
         stream = kernel.device.stream()
-        stream.upload(there._memory, pinned)
+        stream.upload(memory._memory, pinned)
         stream.wait()
     except BaseException:
-        there._memory.close()
+        memory._memory.close()
         raise
-    return there
+    return memory
 
 
 def _requests(kernel: CudaKernel, states: States, count: int) -> dict[str, NDArray[Any]]:
@@ -200,10 +200,10 @@ class OnDevice:
         self._arrays: list[DeviceArray] = []
         self._workspace: Memory | None = None
         self._stream = kernel.device.stream()
-        given = _requests(kernel, states, samples)
+        requests = _requests(kernel, states, samples)
         try:
             for a in kernel.inputs:
-                self._arrays.append(sent(kernel, a, given[a.name]))
+                self._arrays.append(sent(kernel, a, requests[a.name]))
             for a in kernel.results:
                 self._arrays.append(placed(kernel, a, samples))
             if kernel.source.workspace:
@@ -229,7 +229,7 @@ class OnDevice:
 
     def results(self) -> dict[str, NDArray[Any]]:
         """Fetch what was computed, (n, ...)."""
-        found, kernel = {}, self._kernel
+        results, kernel = {}, self._kernel
         for a, array in zip(kernel.results, self._arrays[len(kernel.inputs) :], strict=True):
             pinned = kernel.device.pinned(array._memory.size)
             self._stream.download(pinned, array._memory)
@@ -238,8 +238,8 @@ class OnDevice:
                 pinned.view(kernel.dtype),
                 [s * array.dtype.itemsize for s in array.strides],
             )
-            found[a.name] = np.lib.stride_tricks.as_strided(flat, array.shape, steps).copy()
-        return found
+            results[a.name] = np.lib.stride_tricks.as_strided(flat, array.shape, steps).copy()
+        return results
 
     def close(self) -> None:
         """Give the device's memory back, where it takes it."""

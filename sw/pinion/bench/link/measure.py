@@ -60,9 +60,9 @@ def run(
     manifest = Manifest.read(folder)
     sizes = [size for size in (10**k for k in range(10)) if size <= largest]
     with _device(folder, device, standin) as card, counted("Batches", total=len(sizes)) as advance:
-        measured = card_rates(card, sizes, seconds=seconds, done=lambda: advance(1))
+        measured = card_rates(card, sizes, seconds=seconds, progress=lambda: advance(1))
     with counted("Driver alone", total=len(sizes)) as advance:
-        alone = driver_rates(manifest, sizes, seconds=seconds, done=lambda: advance(1))
+        alone = driver_rates(manifest, sizes, seconds=seconds, progress=lambda: advance(1))
     name = "standin" if standin else device
     data = {
         "bench": "link",
@@ -135,8 +135,8 @@ def _device(folder: Path, device: str, standin: bool) -> Iterator[Device]:
 def _show(data: Mapping[str, Any]) -> None:
     """The three tables, each with what its figures are worth."""
     console = out()
-    what = f"{data['robot']} {data['function']} {data['formats']}, ii {data['ii']}"
-    console.print(_batch_table(data["batches"], f"{what}, on {data['device']}"))
+    title = f"{data['robot']} {data['function']} {data['formats']}, ii {data['ii']}"
+    console.print(_batch_table(data["batches"], f"{title}, on {data['device']}"))
     say(
         "Milliseconds a batch: pack and unpack are the host's, in threads beside the flight; "
         "flight is from a request's leaving to its response's coming. Of it, card is what the "

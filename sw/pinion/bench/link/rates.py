@@ -34,7 +34,7 @@ def arrays(manifest: Manifest, count: int) -> dict[str, NDArray[Any]]:
 
 
 def card_rates(
-    card: Device, sizes: Sequence[int], *, seconds: float, done: Callable[[], None]
+    card: Device, sizes: Sequence[int], *, seconds: float, progress: Callable[[], None]
 ) -> list[dict[str, Any]]:
     """Batches of each size through a device, one after the other, as `Device.run` does them.
 
@@ -55,7 +55,7 @@ def card_rates(
             while len(spent) < REPEATS and (not spent or sum(spent) < seconds):
                 spent.append(_timed(card, batch))
         rows.append(_row(size, spent, card.profile))
-        done()
+        progress()
     return rows
 
 
@@ -83,7 +83,7 @@ def _row(size: int, spent: Sequence[float], profile: Profile) -> dict[str, Any]:
 
 
 def driver_rates(
-    manifest: Manifest, sizes: Sequence[int], *, seconds: float, done: Callable[[], None]
+    manifest: Manifest, sizes: Sequence[int], *, seconds: float, progress: Callable[[], None]
 ) -> list[dict[str, Any]]:
     """The driver by itself: a transport that answers at once, its own time taken off.
 
@@ -102,13 +102,13 @@ def driver_rates(
             _timed(device, batch)
             device.reset_profile()
             spent: list[float] = []
-            own: list[float] = []
+            device_seconds: list[float] = []
             card.worked, worked = 0.0, time.process_time()
             while len(spent) < REPEATS and (len(spent) < 3 or sum(spent) < seconds):
                 card.spent = 0.0
-                taken = _timed(device, batch)
-                own.append(card.spent)
-                spent.append(max(0.0, taken - card.spent))
+                seconds_taken = _timed(device, batch)
+                device_seconds.append(card.spent)
+                spent.append(max(0.0, seconds_taken - card.spent))
             worked = time.process_time() - worked - card.worked
             profile = device.profile
             moved = profile.bytes_in + profile.bytes_out
@@ -118,14 +118,14 @@ def driver_rates(
                     "repeats": len(spent),
                     "median_s": float(np.median(spent)),
                     "p99_s": float(np.quantile(spent, 0.99)),
-                    "card_s": float(np.median(own)),
+                    "card_s": float(np.median(device_seconds)),
                     "pack_gb_per_s": _rate(profile.bytes_in, profile.pack_seconds),
                     "unpack_gb_per_s": _rate(profile.bytes_out, profile.unpack_seconds),
                     "both_gb_per_s": _rate(moved, profile.pack_seconds + profile.unpack_seconds),
                     "core_gb_per_s": _rate(moved, worked),
                 }
             )
-            done()
+            progress()
     return rows
 
 

@@ -68,6 +68,6 @@ def _lines(
     lines.append(("  of it, card", *(f"{row['card_us']:.2f}" for row in first)))
     for row in rows:
         figures = (row["us"].get(count) for count in SIZES)
-        shown = (None if us is None else f"{us:.1f} f" for us in figures)
-        lines.append((f"paper 2021, {row['name']}", *shown))
+        cells = (None if us is None else f"{us:.1f} f" for us in figures)
+        lines.append((f"paper 2021, {row['name']}", *cells))
     return lines

@@ -115,9 +115,9 @@ def run_case(
         watched = Compared(opened, integers)
         plant = scenario.plant_of(watched)
 
-    def count(done: int, total: int) -> None:
-        if done % 50 == 0 or done == total:
-            progress.step(f"{name}: {done:,} of {total:,} periods")
+    def count(periods: int, total: int) -> None:
+        if periods % 50 == 0 or periods == total:
+            progress.step(f"{name}: {periods:,} of {total:,} periods")
 
     began = time.perf_counter()
     with scenario.controller(plant, motion) as controller:
@@ -229,19 +229,19 @@ def card_model(folder: Path, scenario: Scenario, host: Tracked) -> dict[str, Any
     """
     manifest = Manifest.read(folder)
     layout = layout_of(manifest)
-    own = [host.seconds[part] for part in ("backward", "rest")]
-    host_us = MICRO * float(np.median(sum(own)))
+    host_parts = [host.seconds[part] for part in ("backward", "rest")]
+    host_us = MICRO * float(np.median(sum(host_parts)))
     rows = []
     for link in LINKS:
-        found = estimate(manifest, layout, link, scenario.knots)
+        estimated = estimate(manifest, layout, link, scenario.knots)
         batches = scenario.iterations
-        least, most = batches * found["least_us"], batches * found["most_us"]
+        least, most = batches * estimated["least_us"], batches * estimated["most_us"]
         rows.append(
             {
                 "link": link.name,
                 "least_us": least,
                 "most_us": most,
-                "card_us": batches * found["card_us"],
+                "card_us": batches * estimated["card_us"],
                 "hz_most": MICRO / (host_us + least),
                 "hz_least": MICRO / (host_us + most),
                 "gradients_hz_most": MICRO / least,
@@ -279,10 +279,10 @@ def _row(case: Case, first: Tracked) -> dict[str, Any]:
 
 def _same_path(cases: Sequence[Case]) -> bool | None:
     """Whether the card led the robot through the very states that the integers do."""
-    found = {case.name: case.tracked for case in cases}
-    if "card" not in found or "integers" not in found:
+    tracked = {case.name: case.tracked for case in cases}
+    if "card" not in tracked or "integers" not in tracked:
         return None
-    ours, theirs = found["card"], found["integers"]
+    ours, theirs = tracked["card"], tracked["integers"]
     return bool(np.array_equal(ours.x, theirs.x) and np.array_equal(ours.tau, theirs.tau))
 
 
@@ -303,9 +303,9 @@ def _series(cases: Sequence[Case]) -> dict[str, Any]:
     first = cases[0].tracked
     count = len(first.tip)
     at = np.unique(np.append(np.arange(0, count, EVERY), count - 1))
-    centre = first.wanted.mean(axis=0)
+    centre = first.reference.mean(axis=0)
     # The plane of the figure: the two directions in which it is widest.
-    _, _, axes = np.linalg.svd(first.wanted - centre, full_matrices=False)
+    _, _, axes = np.linalg.svd(first.reference - centre, full_matrices=False)
     axes = np.array([axis if axis[np.argmax(np.abs(axis))] > 0 else -axis for axis in axes[:2]])
 
     def flat(places: Floats) -> list[list[float]]:
@@ -317,7 +317,7 @@ def _series(cases: Sequence[Case]) -> dict[str, Any]:
 
     return {
         "t": [round(float(k) * first.period, 6) for k in at],
-        "wanted": flat(first.wanted),
+        "wanted": flat(first.reference),
         "rows": {
             case.name: {
                 "path": flat(case.tracked.tip),

@@ -82,8 +82,8 @@ def run(
     else:
         for table in tables(data):
             show(table)
-        for what, why in data["left_out"].items():
-            say(f"Left out: {what}: {why}")
+        for label, why in data["left_out"].items():
+            say(f"Left out: {label}: {why}")
         say(finding(data), style="bold green" if data["ok"] else "bold red")
         say(f"The page is {written[0]}.")
     if not data["ok"]:

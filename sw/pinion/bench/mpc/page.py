@@ -41,8 +41,8 @@ def write_tracking(folder: Path, data: Mapping[str, Any]) -> list[Path]:
     from .picture import draw_tracking  # Matplotlib takes half a second to load
 
     check_tracking(data)
-    drawn = {PICTURE: partial(draw_tracking, data=data)}
-    return all_or_nothing(folder, data, (PAGE, tracking_page(data)), drawn)
+    pictures = {PICTURE: partial(draw_tracking, data=data)}
+    return all_or_nothing(folder, data, (PAGE, tracking_page(data)), pictures)
 
 
 def tracking_page(data: Mapping[str, Any]) -> str:
@@ -65,8 +65,8 @@ def tracking_page(data: Mapping[str, Any]) -> str:
 def tables(data: Mapping[str, Any]) -> list[Table]:
     """All tables that there is something for."""
     modelled = card_model_table(data)
-    made = [tracking_table(data), solve_times_table(data)]
-    return made if modelled is None else [*made, modelled]
+    tables = [tracking_table(data), solve_times_table(data)]
+    return tables if modelled is None else [*tables, modelled]
 
 
 def filled(page: str, data: Mapping[str, Any], folder: str) -> str:
@@ -93,7 +93,7 @@ def filled(page: str, data: Mapping[str, Any], folder: str) -> str:
 
 
 if __name__ == "__main__":
-    shown, source = (Path(name) for name in sys.argv[1:])
-    kept = json.loads(source.read_text(encoding="utf-8"))
-    text = filled(shown.read_text(encoding="utf-8"), kept, source.parent.name)
-    shown.write_text(text, encoding="utf-8")
+    page, source = (Path(name) for name in sys.argv[1:])
+    data = json.loads(source.read_text(encoding="utf-8"))
+    text = filled(page.read_text(encoding="utf-8"), data, source.parent.name)
+    page.write_text(text, encoding="utf-8")

@@ -52,12 +52,12 @@ def draw_tracking(path: Path, data: Mapping[str, Any]) -> None:
 
 def _draw_path(axes: Axes, data: Mapping[str, Any]) -> None:
     series = data["series"]
-    wanted = 1e3 * np.array(series["wanted"])
+    reference = 1e3 * np.array(series["wanted"])
     last = _last(data)
-    axes.plot(*wanted.T, color=FAINT, linewidth=4, alpha=0.5, label="reference")
-    own = 1e3 * np.array(series["rows"][last]["path"])
-    axes.plot(*own.T, color=COLOURS[last], linewidth=1.2, label=f"gradients: {label(data, last)}")
-    axes.plot(*own[0], "o", color=INK, markersize=5)
+    axes.plot(*reference.T, color=FAINT, linewidth=4, alpha=0.5, label="reference")
+    path = 1e3 * np.array(series["rows"][last]["path"])
+    axes.plot(*path.T, color=COLOURS[last], linewidth=1.2, label=f"gradients: {label(data, last)}")
+    axes.plot(*path[0], "o", color=INK, markersize=5)
     axes.set_aspect("equal")
     axes.set_xlabel("mm")
     axes.set_ylabel("mm")
@@ -69,10 +69,10 @@ def _draw_path(axes: Axes, data: Mapping[str, Any]) -> None:
 def _draw_errors(axes: Axes, data: Mapping[str, Any]) -> None:
     series = data["series"]
     # Lines lie on each other, which is the finding: the first is wide, those above it are dashed.
-    for number, (name, own) in enumerate(series["rows"].items()):
+    for number, (name, columns) in enumerate(series["rows"].items()):
         axes.plot(
             series["t"],
-            own["error_mm"],
+            columns["error_mm"],
             color=COLOURS[name],
             linewidth=3.5 if number == 0 else 1.3,
             alpha=0.35 if number == 0 else 1.0,
@@ -99,9 +99,9 @@ def _draw_times(axes: Axes, data: Mapping[str, Any]) -> None:
         for row in data["rows"]
         if not simulated(data, row["name"])
     ]
-    found = data["card_model"]
-    if found is not None:
-        slow = max(found["links"], key=lambda row: float(row["most_us"]))
+    card_model = data["card_model"]
+    if card_model is not None:
+        slow = max(card_model["links"], key=lambda row: float(row["most_us"]))
         # The host's share as it was measured with gradients from its processor.
         host = next((r["us"] for r in data["rows"] if r["name"] == "cpu64"), data["rows"][0]["us"])
         parts = {**host, "gradients": slow["most_us"]}
@@ -149,16 +149,16 @@ def _draw_differences(axes: Axes, data: Mapping[str, Any]) -> None:
     series = data["series"]
     first = data["reference"]
     least = np.inf
-    for name, own in series["rows"].items():
-        values = 1e3 * np.array(own["apart_mm"])
+    for name, columns in series["rows"].items():
+        values = 1e3 * np.array(columns["apart_mm"])
         if name == first or values.max() < ROUNDING:
             continue
-        shown = np.where(values > 0, values, np.nan)
-        least = min(least, float(np.nanmin(shown)))
+        positive = np.where(values > 0, values, np.nan)
+        least = min(least, float(np.nanmin(positive)))
         card = name == "card"
         axes.plot(
             series["t"],
-            shown,
+            positive,
             color=COLOURS[name],
             linewidth=1.2 if card or name != "integers" else 3.5,
             alpha=0.5 if name == "integers" else 1.0,

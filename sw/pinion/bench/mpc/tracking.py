@@ -129,8 +129,8 @@ def solve_times_table(data: Mapping[str, Any]) -> Table:
 
 def card_model_table(data: Mapping[str, Any]) -> Table | None:
     """What a real card would take, by the model of its link; None without a build."""
-    found = data["card_model"]
-    if found is None:
+    model = data["card_model"]
+    if model is None:
         return None
     rows = [
         (
@@ -140,7 +140,7 @@ def card_model_table(data: Mapping[str, Any]) -> Table | None:
             f"{row['gradients_hz_least']:,.0f} - {row['gradients_hz_most']:,.0f}",
             f"{row['hz_least']:,.0f} - {row['hz_most']:,.0f}",
         )
-        for row in found["links"]
+        for row in model["links"]
     ]
     return Table(
         title="MODEL, not measured: a card on a real link",
@@ -150,11 +150,11 @@ def card_model_table(data: Mapping[str, Any]) -> Table | None:
         ),
         rows=rows,
         note=(
-            f"Model, not measured: no board has run this. {found['requests']} requests of a core "
-            f"in {found['formats']} formats at ii {found['ii']} and an assumed clock of "
-            f"{found['core_mhz']:g} MHz, behind a link with {found['fixed_us'][0]:g} to "
-            f"{found['fixed_us'][1]:g} us for a write and a read (docs/link.md). The last column "
-            f"adds the host's own {found['host_us']:.0f} us of backward pass and rest, measured "
+            f"Model, not measured: no board has run this. {model['requests']} requests of a core "
+            f"in {model['formats']} formats at ii {model['ii']} and an assumed clock of "
+            f"{model['core_mhz']:g} MHz, behind a link with {model['fixed_us'][0]:g} to "
+            f"{model['fixed_us'][1]:g} us for a write and a read (docs/link.md). The last column "
+            f"adds the host's own {model['host_us']:.0f} us of backward pass and rest, measured "
             "here."
         ),
     )

@@ -72,5 +72,5 @@ def run(
         return
     show(partitions_table(rows))
     say(f"Processor: {data['processor']}. Device: {name or 'none'}. Medians of {rounds} rounds.")
-    for what, why in left_out.items():
-        say(f"Left out: {what}: {why}")
+    for label, why in left_out.items():
+        say(f"Left out: {label}: {why}")

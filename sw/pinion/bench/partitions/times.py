@@ -70,15 +70,15 @@ def partition_times(
     pinion.batch.InputError : the robot has a joint that the gradient does not take.
     """
     left_out: dict[str, str] = {}
-    there = device
+    gpu = device
     try:
-        there = cuda.open_gpu(0, cache) if there is None else there
+        gpu = cuda.open_gpu(0, cache) if gpu is None else gpu
     except InputError as error:
         left_out["Partitions, the device's part"] = str(error)
     rows: list[Row] = []
     for partition in PARTITIONS.values():
         try:
-            run = _Run.compiled(partition, model, dtype=dtype, device=there, cache=cache)
+            run = _Run.compiled(partition, model, dtype=dtype, device=gpu, cache=cache)
         except ComputeError as error:
             left_out[f"Partitions, times of {partition.name}"] = str(error)
             run = None
@@ -96,7 +96,7 @@ def partition_times(
             rows.append({**about, "samples": count, **sizes_of, **times, "kernel": who})
         if run is not None and run.kernel is not None:
             run.kernel.close()
-    return rows, left_out, "" if there is None else there.name
+    return rows, left_out, "" if gpu is None else gpu.name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,24 +160,24 @@ class _Run:
             for name, host in (("host_before", self.before), ("host_after", self.after))
             if host is not None
         }
-        there = None
+        resident = None
         try:
             if self.kernel is not None:
-                given, links, gradients, results = self._arrays(count)
-                there = OnDevice(self.kernel, {**given, **links}, count)
-                cases["kernel"] = _launches(self.kernel, there, count)
-                cases["call"] = Case(self._call({**given, **links}, gradients or results), count)
-                cases["total"] = Case(self._whole(given, links, gradients, results), count)
-            found = rounds_of(cases, rounds=rounds, seconds=seconds)
+                requests, links, gradients, results = self._arrays(count)
+                resident = OnDevice(self.kernel, {**requests, **links}, count)
+                cases["kernel"] = _launches(self.kernel, resident, count)
+                cases["call"] = Case(self._call({**requests, **links}, gradients or results), count)
+                cases["total"] = Case(self._whole(requests, links, gradients, results), count)
+            rounds_ns = rounds_of(cases, rounds=rounds, seconds=seconds)
         finally:
-            if there is not None:
-                there.close()
-        us = {name: median(ns) * count / 1e3 for name, ns in found.items()}
-        known = self.kernel is not None
+            if resident is not None:
+                resident.close()
+        us = {name: median(ns) * count / 1e3 for name, ns in rounds_ns.items()}
+        measured = self.kernel is not None
         return {
             "host_before_us": us.get("host_before", 0.0),
             "kernel_us": us.get("kernel"),
-            "copies_us": us["call"] - us["kernel"] if known else None,
+            "copies_us": us["call"] - us["kernel"] if measured else None,
             "host_after_us": us.get("host_after", 0.0),
             "total_us": us.get("total"),
         }
@@ -189,7 +189,7 @@ class _Run:
         """
         kernel = self.kernel
         assert kernel is not None
-        given = {
+        requests = {
             name: np.resize(rows.astype(kernel.dtype), (count, *rows.shape[1:]))
             for name, rows in self.states.items()
         }
@@ -200,28 +200,28 @@ class _Run:
 
         links = empty(self.before)
         if self.before is not None:
-            self.before(out=links, **_taken(self.before, given))
+            self.before(out=links, **_taken(self.before, requests))
         if self.after is None:
-            return given, links, {}, empty(kernel)
-        return given, links, empty(kernel), empty(self.after)
+            return requests, links, {}, empty(kernel)
+        return requests, links, empty(kernel), empty(self.after)
 
-    def _call(self, given: Arrays, out: Arrays) -> Callable[[], Any]:
+    def _call(self, requests: Arrays, out: Arrays) -> Callable[[], Any]:
         """The device's part with arrays of the host."""
         kernel = self.kernel
         assert kernel is not None
-        taken = _taken(kernel, given)
-        return lambda: kernel(out=out, **taken)
+        inputs = _taken(kernel, requests)
+        return lambda: kernel(out=out, **inputs)
 
     def _whole(
-        self, given: Arrays, links: Arrays, gradients: Arrays, results: Arrays
+        self, requests: Arrays, links: Arrays, gradients: Arrays, results: Arrays
     ) -> Callable[[], None]:
         """All parts, one after the other."""
-        steps = [self._call({**given, **links}, gradients or results)]
+        steps = [self._call({**requests, **links}, gradients or results)]
         if self.before is not None:
-            before, first = self.before, _taken(self.before, given)
+            before, first = self.before, _taken(self.before, requests)
             steps.insert(0, lambda: before.run(out=links, **first))
         if self.after is not None:
-            after, last = self.after, _taken(self.after, {**given, **gradients})
+            after, last = self.after, _taken(self.after, {**requests, **gradients})
             steps.append(lambda: after.run(out=results, **last))
 
         def run() -> None:
@@ -235,7 +235,7 @@ def _taken(kernel: cpu.Kernel | CudaKernel, arrays: Arrays) -> Arrays:
     return {a.name: arrays[a.name] for a in kernel.inputs}
 
 
-def _launches(kernel: CudaKernel, there: OnDevice, count: int) -> Case:
+def _launches(kernel: CudaKernel, resident: OnDevice, count: int) -> Case:
     """Launches that are queued behind each other, as one case."""
-    launches = there.by_blocks if _Run._by_blocks(kernel, count) else there.by_threads
+    launches = resident.by_blocks if _Run._by_blocks(kernel, count) else resident.by_threads
     return launches(LAUNCHES)

@@ -106,8 +106,8 @@ def run(*, folder: Path, largest: int | None, seconds: float, json: bool) -> Non
         show(peers_table(data))
     show(counts_table(data))
     show(claims_table(data))
-    for what, why in left_out.items():
-        say(f"Left out: {what}: {why}")
+    for label, why in left_out.items():
+        say(f"Left out: {label}: {why}")
     say(f"The page is {written[0]}.")
 
 

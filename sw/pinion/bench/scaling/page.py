@@ -48,8 +48,10 @@ def write_scaling(folder: Path, data: Mapping[str, Any]) -> list[Path]:
     from .picture import draw_scaling  # Matplotlib takes half a second to load
 
     check_scaling(data)
-    drawn = {_picture(name): partial(draw_scaling, data=data, name=name) for name in _shown(data)}
-    return all_or_nothing(folder, data, (PAGE, scaling_page(data)), drawn)
+    pictures = {
+        _picture(name): partial(draw_scaling, data=data, name=name) for name in _shown(data)
+    }
+    return all_or_nothing(folder, data, (PAGE, scaling_page(data)), pictures)
 
 
 def scaling_page(data: Mapping[str, Any]) -> str:

@@ -66,10 +66,10 @@ class Feedback:
 
     def where_good(self, other: Feedback) -> Feedback:
         """This of the problems that are convex, and another feedback of the others."""
-        one = self.good
+        good = self.good
 
         def chosen(a: Floats, b: Floats) -> Floats:
-            return np.where(one.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+            return np.where(good.reshape(-1, *[1] * (a.ndim - 1)), a, b)
 
         return Feedback(
             k=chosen(self.k, other.k),
@@ -77,7 +77,7 @@ class Feedback:
             slope=chosen(self.slope, other.slope),
             curve=chosen(self.curve, other.curve),
             v=chosen(self.v, other.v),
-            good=one | other.good,
+            good=good | other.good,
             levels=self.levels,
         )
 
@@ -152,17 +152,17 @@ Pass = Callable[[Quadratic], Feedback]
 PASSES: dict[str, Pass] = {"serial": recursion, "parallel": scanned}
 
 
-def regularised(one: Pass, problem: Quadratic, ladder: Iterable[float]) -> Feedback:
+def regularised(backward_pass: Pass, problem: Quadratic, ladder: Iterable[float]) -> Feedback:
     """Feedback of one problem with the first weight on efforts, 0 before all, that makes it convex.
 
     Where numbers overflow no weight helps, and none is tried.
     """
-    found = one(problem)
+    feedback = backward_pass(problem)
     for weight in ladder:
-        if found.good[0] or not np.isfinite(found.slope[0]):
+        if feedback.good[0] or not np.isfinite(feedback.slope[0]):
             break
-        found = one(replace(problem, R=problem.R + weight))
-    return found
+        feedback = backward_pass(replace(problem, R=problem.R + weight))
+    return feedback
 
 
 def _expanded(
@@ -188,9 +188,9 @@ def _solved(matrix: Floats, right: Floats) -> tuple[Floats, NDArray[np.bool_]]:
     safe = np.where(finite[:, None, None], flat, np.eye(p))
     fine = np.asarray(finite & (np.linalg.eigvalsh(safe)[:, 0] > 0.0))
     safe = np.where(fine[:, None, None], safe, np.eye(p))
-    found = np.linalg.solve(safe, right.reshape(-1, *right.shape[-2:]))
-    kept: Floats = np.where(fine[:, None, None], found, 0.0)
-    return kept.reshape(right.shape), fine.reshape(lead)
+    solution = np.linalg.solve(safe, right.reshape(-1, *right.shape[-2:]))
+    masked: Floats = np.where(fine[:, None, None], solution, 0.0)
+    return masked.reshape(right.shape), fine.reshape(lead)
 
 
 def _checked(
@@ -213,9 +213,9 @@ def _combined(first: Elements, then: Elements) -> Elements:
     """Two elements in a row as one (equation 35 of the paper)."""
     A1, b1, C1, eta1, J1 = first
     A2, b2, C2, eta2, J2 = then
-    one = np.eye(A1.shape[-1])
+    identity = np.eye(A1.shape[-1])
     # (1 + C1 J2)^-1 and its transpose, (1 + J2 C1)^-1, as both matrices are symmetric.
-    inverse = np.linalg.inv(one + C1 @ J2)
+    inverse = np.linalg.inv(identity + C1 @ J2)
     forward = A2 @ inverse
     back = np.swapaxes(A1, -1, -2) @ np.swapaxes(inverse, -1, -2)
 

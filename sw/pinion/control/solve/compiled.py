@@ -247,9 +247,9 @@ class CompiledEngine:
             self._fill(self._weight, damping, 1.0)
             for _ in self._passed():
                 pass
-            found = self.problem.knots % 2
+            first = self.problem.knots % 2
             slope, curve, pivot = (
-                self._flat(self._values[name][found]) for name in ("slope", "curve", "pivot")
+                self._flat(self._values[name][first]) for name in ("slope", "curve", "pivot")
             )
             good = (pivot > 0.0) & np.isfinite(slope)
             return slope, curve, np.asarray(good)
@@ -299,8 +299,8 @@ class CompiledEngine:
         lanes = np.zeros(self._blocks * BLOCK, dtype=np.bool_)
         lanes[self._lane[which]] = True
         mask = lanes.reshape(1, -1, 1, BLOCK)
-        for held, tried in zip((self._q, self._qd, self._tau), self._tried, strict=True):
-            np.copyto(held, tried, where=mask)
+        for accepted, trial in zip((self._q, self._qd, self._tau), self._tried, strict=True):
+            np.copyto(accepted, trial, where=mask)
         self.cost = np.where(which, self._tried_cost, self.cost)
 
     def keep(self, which: Flags, *, more: bool) -> None:
@@ -312,20 +312,20 @@ class CompiledEngine:
         count = len(self._lane)
         if more or not count or -(-count // BLOCK) * 2 > self._blocks:
             return
-        kept = [self._read(x, self._lane) for x in (self._q, self._qd, self._tau)]
+        trajectories = [self._read(x, self._lane) for x in (self._q, self._qd, self._tau)]
         self._settle(count)
         self._lane = np.arange(count)
-        for array, values in zip((self._q, self._qd, self._tau), kept, strict=True):
+        for array, values in zip((self._q, self._qd, self._tau), trajectories, strict=True):
             self._write(array, self._lane, values)
         self._aim(self.problem, self._lane)
 
     def trajectories(self, which: Flags) -> tuple[Floats, Floats, Floats]:
         """States, efforts and feedback of some problems."""
-        own = self._lane[which]
+        lanes = self._lane[which]
         return (
-            np.concatenate([self._read(self._q, own), self._read(self._qd, own)], axis=-1),
-            self._read(self._tau, own),
-            self._read(self._K, own),
+            np.concatenate([self._read(self._q, lanes), self._read(self._qd, lanes)], axis=-1),
+            self._read(self._tau, lanes),
+            self._read(self._K, lanes),
         )
 
     def _called(self) -> _Calls:
@@ -347,7 +347,7 @@ class CompiledEngine:
 
         riccati = []
         for back in range(knots):
-            at, behind, here = knots - 1 - back, back % 2, 1 - back % 2
+            at, next_knot, current = knots - 1 - back, back % 2, 1 - back % 2
             riccati.append(
                 {
                     "q": self._q[at],
@@ -356,11 +356,11 @@ class CompiledEngine:
                     **near(at, "tau_ref"),
                     **{name: self._gradient[name][at] for name in GRADIENTS},
                     "damping": self._weight,
-                    **{f"{name}_next": pair[behind] for name, pair in self._values.items()},
+                    **{f"{name}_next": pair[next_knot] for name, pair in self._values.items()},
                     "out": {
                         "K": self._K[at],
                         "k": self._k[at],
-                        **{name: pair[here] for name, pair in self._values.items()},
+                        **{name: pair[current] for name, pair in self._values.items()},
                     },
                 }
             )

@@ -129,8 +129,8 @@ def joint_ranges(model: Model) -> tuple[Floats, Floats]:
             continue
         # Of one that mimics another: what keeps it inside. One's own ratio is 1.
         least, most = sorted((end - tie.offset) / tie.ratio for end in ends)
-        own = model.q_slices[tie.leader]
-        low[own], high[own] = np.maximum(low[own], least), np.minimum(high[own], most)
+        column = model.q_slices[tie.leader]
+        low[column], high[column] = np.maximum(low[column], least), np.minimum(high[column], most)
     bounded = np.isfinite(low) & np.isfinite(high) & (low < high)
     middle = np.where(bounded, (np.where(bounded, low, 0) + np.where(bounded, high, 0)) / 2, 0.0)
     half = np.where(bounded, np.where(bounded, high, 0) - middle, np.inf)
@@ -263,8 +263,8 @@ class CostModel:
             value += 0.5 * weigh("limits") * np.sum(beyond**2, axis=-1)
         if self.cost.has_barrier:
             share = (q - self.middle) / self.half
-            found, _, _ = barrier(1.0 - share**2, self.cost.margin)
-            value += weigh("barrier") * np.sum(found, axis=-1)
+            penalty, _, _ = barrier(1.0 - share**2, self.cost.margin)
+            value += weigh("barrier") * np.sum(penalty, axis=-1)
         if self.cost.has_tip:
             value += 0.5 * weigh("tip") * np.sum((self.tip(q) - self._tip_of(target)) ** 2, axis=-1)
         return np.asarray(value)

@@ -66,12 +66,12 @@ class ActionModel(crocoddyl.ActionModelAbstract):
     ) -> None:
         """Derivatives of both."""
         motion, efforts = self._motion(x, u)
-        found = self.costs.expand(motion, efforts, self._target)
+        expansion = self.costs.expand(motion, efforts, self._target)
         place = self._place
-        data.Lx, data.Lxx = found.x[0, place], found.xx[0, place]
+        data.Lx, data.Lxx = expansion.x[0, place], expansion.xx[0, place]
         if u is None or self.last:
             return
-        data.Lu, data.Luu = found.u[0, 0], np.diag(found.uu)
+        data.Lu, data.Luu = expansion.u[0, 0], np.diag(expansion.uu)
         linear = self.plant.linearise(x[None, None], u[None, None])
         data.Fx, data.Fu = linear.A[0, 0], linear.B[0, 0]
 

@@ -118,15 +118,15 @@ class ArrayEngine(Closing):
         """Feedback with ``damping`` (n,) added to the efforts' weights: slope, curve, good (n,)."""
         assert self._linear is not None
         assert self._expansion is not None
-        found = self._expansion
+        expansion = self._expansion
         with self._timed("backward"), np.errstate(all="ignore"):
             quadratic = Quadratic(
                 A=self._linear.A,
                 B=self._linear.B,
-                Q=found.xx,
-                q=found.x,
-                R=np.broadcast_to(found.uu + damping[:, None, None], found.u.shape),
-                r=found.u,
+                Q=expansion.xx,
+                q=expansion.x,
+                R=np.broadcast_to(expansion.uu + damping[:, None, None], expansion.u.shape),
+                r=expansion.u,
             )
             if self._second is None:
                 self._feedback = self._pass(quadratic)
@@ -135,10 +135,10 @@ class ArrayEngine(Closing):
                 if not self._feedback.good.all():
                     # Where the whole Hessian is indefinite, that without second derivatives is not.
                     self._feedback = self._feedback.where_good(self._pass(quadratic))
-        made = self._feedback
+        feedback = self._feedback
         # The damping is no cost: take it out of what the model promises.
-        curve = made.curve - damping * np.sum(made.k**2, axis=(1, 2))
-        return made.slope, curve, made.good
+        curve = feedback.curve - damping * np.sum(feedback.k**2, axis=(1, 2))
+        return feedback.slope, curve, feedback.good
 
     def rounding(self) -> Floats:
         """What rounding the states of a rollout moves its cost by, (n,), by the last pass."""
@@ -157,18 +157,18 @@ class ArrayEngine(Closing):
         weights = h * (h * v[:, :n] + v[:, n:])
         # A pass that has failed already goes on, to be dropped at its end.
         weights[~(np.abs(weights).max(axis=1) < LOST)] = 0.0
-        found = self._second(
+        second = self._second(
             q=np.ascontiguousarray(self.x[:, at, :n]),
             qd=np.ascontiguousarray(self.x[:, at, n:]),
             tau=np.ascontiguousarray(self.u[:, at]),
             weights=weights,
         )
         by_xx = np.zeros((len(v), 2 * n, 2 * n))
-        by_xx[:, :n, :n], by_xx[:, n:, n:] = found.F_q_q, found.F_qd_qd
-        by_xx[:, :n, n:] = found.F_q_qd
-        by_xx[:, n:, :n] = np.swapaxes(found.F_q_qd, 1, 2)
+        by_xx[:, :n, :n], by_xx[:, n:, n:] = second.F_q_q, second.F_qd_qd
+        by_xx[:, :n, n:] = second.F_q_qd
+        by_xx[:, n:, :n] = np.swapaxes(second.F_q_qd, 1, 2)
         by_ux = np.zeros((len(v), n, 2 * n))
-        by_ux[:, :, :n] = np.swapaxes(found.F_q_tau, 1, 2)
+        by_ux[:, :, :n] = np.swapaxes(second.F_q_tau, 1, 2)
         return by_xx, by_ux
 
     def roll(self, shares: Floats, which: Flags) -> Floats:
@@ -205,8 +205,8 @@ class ArrayEngine(Closing):
     def accept(self, which: Flags) -> None:
         """Take the last trials (n,) of these problems over."""
         if self._tried is not None:
-            for held, tried in zip((self.x, self.u, self.cost), self._tried, strict=True):
-                held[which] = tried[which]
+            for accepted, trial in zip((self.x, self.u, self.cost), self._tried, strict=True):
+                accepted[which] = trial[which]
         self._tried = None
         if self._feedback is not None:
             self.K = self._feedback.K

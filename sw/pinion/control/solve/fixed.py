@@ -59,11 +59,11 @@ class Arithmetic:
 
     def columns(self, q: Floats, qd: Floats, qdd: Floats, minv: Floats) -> dict[str, Floats]:
         """Input words (n,) of states, in float32 as they travel."""
-        found: dict[str, Floats] = {}
+        words: dict[str, Floats] = {}
         for block, values in zip(self.row.inputs, (q, qd, qdd, minv), strict=True):
             flat = values.reshape(len(values), -1).astype(np.float32).astype(np.float64)
-            found |= {word: flat[:, at] for word, at in block.positions(self.model).items()}
-        return {word: found[word] for word in self.real.inputs}
+            words |= {word: flat[:, at] for word, at in block.positions(self.model).items()}
+        return {word: words[word] for word in self.real.inputs}
 
     def uniform(self, formats: str) -> Graph:
         """Fixed with one format for all values, such as ``q16.16``."""
@@ -146,8 +146,8 @@ class FixedGradients(Backend):
             dims = block.dims(model)
             flat = np.zeros((count, int(np.prod(dims))))
             for place, at in block.positions(model).items():
-                known = arithmetic.constants.get(str(place), 0.0)
-                flat[:, at] = words.get(str(place), known)
+                constant = arithmetic.constants.get(str(place), 0.0)
+                flat[:, at] = words.get(str(place), constant)
             blocks[block.name] = flat.reshape(count, *dims)
         return blocks, flags
 

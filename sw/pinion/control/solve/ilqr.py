@@ -172,33 +172,35 @@ def iterate(
         room = most - len(active)
         # A few at a time would cost as much as many.
         if len(waiting) and room >= min(len(waiting), max(1, most // 8)):
-            own, waiting = waiting[:room], waiting[room:]
-            engine.add(problem.at(own), u[own])
-            active = np.concatenate([active, own])
+            added, waiting = waiting[:room], waiting[room:]
+            engine.add(problem.at(added), u[added])
+            active = np.concatenate([active, added])
             cost[active] = engine.cost
             if not np.isfinite(engine.cost).all():
                 raise ControlError(NO_GUESS)
-            history[0, own] = cost[own]
+            history[0, added] = cost[added]
         before = cost[active]
         engine.expand()
         ends = last[active]
-        made = _improve(engine, before, damping[active], chosen, ends, converged[active])
-        cost[active], damping[active] = engine.cost, made.damping
+        outcome = _improve(engine, before, damping[active], chosen, ends, converged[active])
+        cost[active], damping[active] = engine.cost, outcome.damping
         iterations[active] += ~ends
         history[iterations[active], active] = cost[active]
         if report is not None and not ends.all():
             rounds += 1
             report(rounds, cost)
-        done = made.stepped & (before - cost[active] <= chosen.tolerance * np.abs(before))
+        finished = outcome.stepped & (before - cost[active] <= chosen.tolerance * np.abs(before))
         # No share of any feedback helps: the best that this gradient can find.
-        stuck = ~made.stepped & (made.damping >= chosen.most)
-        last[active] = done | stuck | made.settled | (iterations[active] >= chosen.iterations)
+        stuck = ~outcome.stepped & (outcome.damping >= chosen.most)
+        last[active] = (
+            finished | stuck | outcome.settled | (iterations[active] >= chosen.iterations)
+        )
         # What a damped pass promises is less than what there is to gain: the last pass decides.
-        converged[active] |= done | (ends & made.settled)
+        converged[active] |= finished | (ends & outcome.settled)
         if ends.any():
-            own = active[ends]
-            found_x[own], found_u[own], found_K[own] = engine.trajectories(ends)
-            found_K[active[ends & ~made.good]] = 0.0
+            added = active[ends]
+            found_x[added], found_u[added], found_K[added] = engine.trajectories(ends)
+            found_K[active[ends & ~outcome.good]] = 0.0
             active = active[~ends]
             engine.keep(~ends, more=bool(len(waiting)))
     history = history[: iterations.max() + 1]
@@ -262,9 +264,9 @@ def _improve(
     for _ in range(options.halvings + 1):
         if not left.any():
             break
-        tried = engine.roll(share, left)
+        trial_cost = engine.roll(share, left)
         promised = share * slope - 0.5 * share**2 * curve
-        enough = left & (before - tried >= options.enough * promised) & (tried <= before)
+        enough = left & (before - trial_cost >= options.enough * promised) & (trial_cost <= before)
         stepped |= enough
         left &= ~enough
         share = np.where(left, share / 2, share)

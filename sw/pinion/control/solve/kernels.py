@@ -74,8 +74,8 @@ def _expansion(
         if weights.barrier and np.isfinite(half[i]):
             wide = float(half[i])
             share = (q[i] - float(middle[i])) * (1.0 / wide)
-            found, slope, curve = _barrier(1.0 - share * share, cost.margin)
-            value = value + weights.barrier * found
+            penalty, slope, curve = _barrier(1.0 - share * share, cost.margin)
+            value = value + weights.barrier * penalty
             by_q[i] = by_q[i] - (2.0 * weights.barrier / wide) * (share * slope)
             bent = 2.0 * (share * share) * curve - slope
             by_qq[i][i] = by_qq[i][i] + (2.0 * weights.barrier / wide**2) * bent
@@ -99,13 +99,13 @@ def _expansion(
 
 def _barrier(w: Any, margin: float) -> tuple[Any, Any, Any]:
     """What :func:`.cost.barrier` is, over any scalar."""
-    kept = maximum(w, margin)
-    inverse = reciprocal(kept)
+    bounded = maximum(w, margin)
+    inverse = reciprocal(bounded)
     inside = less(margin, w)
     off = (w - 2.0 * margin) * (1.0 / margin)
     beyond = 0.5 * (off * off - 1.0) - float(np.log(margin))
     return (
-        select(inside, 0.0 - _logarithm(kept), beyond),
+        select(inside, 0.0 - _logarithm(bounded), beyond),
         select(inside, 0.0 - inverse, off * (1.0 / margin)),
         select(inside, inverse * inverse, 1.0 / margin**2),
     )
@@ -152,9 +152,9 @@ def final_function(model: Model, cost: Cost) -> Function:
     """The last knot: ``value``, ``v`` (2 nv) and ``V`` (2 nv, 2 nv) of q, qd and references."""
     m = 2 * model.nv
 
-    def final(model: Model, *, region: Any, **given: Any) -> dict[str, Any]:
+    def final(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
         value, by_q, by_qd, by_qq = _expansion(
-            model, cost, cost.final, given["q"], given["qd"], given, region
+            model, cost, cost.final, values["q"], values["qd"], values, region
         )
         V = _blocks(by_qq, cost.final.qd)
         return {"value": value, "v": [*by_q, *by_qd], "V": V}
@@ -172,31 +172,31 @@ def stage_function(model: Model, cost: Cost, dt: float) -> Function:
     """A knot of q, qd, tau and references: a semi-implicit step with A and B, the cost expanded."""
     n = model.nv
 
-    def stage(model: Model, *, region: Any, **given: Any) -> dict[str, Any]:
-        q, qd, tau = given["q"], given["qd"], given["tau"]
-        found = dynamics.fd_derivatives_scalars(model, q, qd, tau, region=region)
-        value, by_q, by_qd, by_qq = _expansion(model, cost, cost.running, q, qd, given, region)
-        own = cost.running.tau
-        over = [tau[i] - given["tau_ref"][i] for i in range(n)]
-        qd_next = [qd[i] + dt * found.qdd[i] for i in range(n)]
+    def stage(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
+        q, qd, tau = values["q"], values["qd"], values["tau"]
+        gradient = dynamics.fd_derivatives_scalars(model, q, qd, tau, region=region)
+        value, by_q, by_qd, by_qq = _expansion(model, cost, cost.running, q, qd, values, region)
+        effort_weight = cost.running.tau
+        over = [tau[i] - values["tau_ref"][i] for i in range(n)]
+        qd_next = [qd[i] + dt * gradient.qdd[i] for i in range(n)]
         lower, upper = [], []
         for i in range(n):
-            row = [dt * x for x in (*found.dqdd_dq[i], *found.dqdd_dqd[i])]
+            row = [dt * x for x in (*gradient.dqdd_dq[i], *gradient.dqdd_dqd[i])]
             row[n + i] = row[n + i] + 1.0
             above = [dt * x for x in row]
             above[i] = above[i] + 1.0
             lower.append(row)
             upper.append(above)
-        pushed = [[dt * x for x in row] for row in found.minv]
+        pushed = [[dt * x for x in row] for row in gradient.minv]
         return {
-            "qdd": found.qdd,
+            "qdd": gradient.qdd,
             "q_next": [q[i] + dt * qd_next[i] for i in range(n)],
             "qd_next": qd_next,
             "A": upper + lower,
             "B": [[dt * x for x in row] for row in pushed] + pushed,
-            "value": value + 0.5 * own * _dot(over, over),
+            "value": value + 0.5 * effort_weight * _dot(over, over),
             "by_x": [*by_q, *by_qd],
-            "by_u": [own * x for x in over],
+            "by_u": [effort_weight * x for x in over],
             "by_xx": _blocks(by_qq, cost.running.qd),
         }
 
@@ -233,14 +233,14 @@ def riccati_function(model: Model, cost: Cost, dt: float) -> Function:
     """
     n, h = model.nv, dt
 
-    def riccati(model: Model, *, region: Any, **given: Any) -> dict[str, Any]:
-        D, E, M = (_rows(given[name]) for name in ("dqdd_dq", "dqdd_dqd", "minv"))
-        V, v = _rows(given["V_next"]), list(given["v_next"])
+    def riccati(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
+        D, E, M = (_rows(values[name]) for name in ("dqdd_dq", "dqdd_dqd", "minv"))
+        V, v = _rows(values["V_next"]), list(values["v_next"])
         _, by_q, by_qd, by_qq = _expansion(
-            model, cost, cost.running, given["q"], given["qd"], given, region
+            model, cost, cost.running, values["q"], values["qd"], values, region
         )
-        own = cost.running.tau
-        by_u = [own * (given["tau"][i] - given["tau_ref"][i]) for i in range(n)]
+        effort_weight = cost.running.tau
+        by_u = [effort_weight * (values["tau"][i] - values["tau_ref"][i]) for i in range(n)]
         joints = range(n)
         F = [[*D[i], *E[i]] for i in joints]
         Vqq = [[V[max(i, j)][min(i, j)] for j in joints] for i in joints]
@@ -264,7 +264,7 @@ def riccati_function(model: Model, cost: Cost, dt: float) -> Function:
         for i in joints:
             for j in range(i + 1):
                 Quu[i][j] = _dot(G[i], M[j])
-            Quu[i][i] = Quu[i][i] + own + given["damping"]
+            Quu[i][i] = Quu[i][i] + effort_weight + values["damping"]
         qu = [by_u[i] + _dot(M[i], y) for i in joints]
         # Columns of Q_ux, and last Q_u: what Q_uu is solved for.
         right = [[_dot(M[i], _column(T, c)) for c in range(2 * n)] + [qu[i]] for i in joints]
@@ -284,8 +284,8 @@ def riccati_function(model: Model, cost: Cost, dt: float) -> Function:
                     i, j = a - n, b - n
                     moved = (h**2) * Vqq[i][j] + h * (Vvq[i][j] + Vvq[j][i]) + Vvv[i][j]
                 left = [*_column(F, a), *_column(S, a), *(-right[i][a] for i in joints)]
-                there = [*_column(T, b), *_column(F, b), *(gains[i][b] for i in joints)]
-                V_now[a][b] = moved + _dot(left, there)
+                right_factor = [*_column(T, b), *_column(F, b), *(gains[i][b] for i in joints)]
+                V_now[a][b] = moved + _dot(left, right_factor)
         for i in joints:
             V_now[n + i][n + i] = V_now[n + i][n + i] + cost.running.qd
             for j in range(i + 1):
@@ -300,7 +300,7 @@ def riccati_function(model: Model, cost: Cost, dt: float) -> Function:
             left = [*_column(F, a), *(-right[i][a] for i in joints)]
             v_now.append(own_x + moved + _dot(left, [*y, *k]))
         gain = _dot(k, qu)
-        least = given["pivot_next"]
+        least = values["pivot_next"]
         for pivot in pivots:
             least = select(less(pivot, least), pivot, least)
         return {
@@ -308,8 +308,8 @@ def riccati_function(model: Model, cost: Cost, dt: float) -> Function:
             "k": k,
             "V": V_now,
             "v": v_now,
-            "slope": given["slope_next"] + gain,
-            "curve": given["curve_next"] + gain - given["damping"] * _dot(k, k),
+            "slope": values["slope_next"] + gain,
+            "curve": values["curve_next"] + gain - values["damping"] * _dot(k, k),
             "pivot": least,
         }
 
@@ -349,16 +349,18 @@ def roll_function(model: Model, cost: Cost, dt: float) -> Function:
     """
     n = model.nv
 
-    def roll(model: Model, *, region: Any, **given: Any) -> dict[str, Any]:
-        q, qd = given["q_now"], given["qd_now"]
+    def roll(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
+        q, qd = values["q_now"], values["qd_now"]
         off = [
-            *(q[i] - given["q"][i] for i in range(n)),
-            *(qd[i] - given["qd"][i] for i in range(n)),
+            *(q[i] - values["q"][i] for i in range(n)),
+            *(qd[i] - values["qd"][i] for i in range(n)),
         ]
-        K = _rows(given["K"])
-        tau = [given["tau"][i] - given["share"] * given["k"][i] - _dot(K[i], off) for i in range(n)]
-        value, *_ = _expansion(model, cost, cost.running, q, qd, given, region)
-        over = [tau[i] - given["tau_ref"][i] for i in range(n)]
+        K = _rows(values["K"])
+        tau = [
+            values["tau"][i] - values["share"] * values["k"][i] - _dot(K[i], off) for i in range(n)
+        ]
+        value, *_ = _expansion(model, cost, cost.running, q, qd, values, region)
+        over = [tau[i] - values["tau_ref"][i] for i in range(n)]
         value = value + 0.5 * cost.running.tau * _dot(over, over)
         qdd = dynamics.aba_scalars(model, q, qd, tau, region=region)
         qd_next = [qd[i] + dt * qdd[i] for i in range(n)]
@@ -366,7 +368,7 @@ def roll_function(model: Model, cost: Cost, dt: float) -> Function:
             "q_next": [q[i] + dt * qd_next[i] for i in range(n)],
             "qd_next": qd_next,
             "tau_new": tau,
-            "cost": given["cost_before"] + value,
+            "cost": values["cost_before"] + value,
         }
 
     return _made(
@@ -406,8 +408,8 @@ def _made(
     """A row of an algorithm that takes its inputs, and gives its outputs, by name."""
 
     def scalars(model: Model, *values: Any, region: Any) -> list[Any]:
-        found = step(model, region=region, **dict(zip(inputs, values, strict=True)))
-        return [found[output] for output in outputs]
+        results = step(model, region=region, **dict(zip(inputs, values, strict=True)))
+        return [results[output] for output in outputs]
 
     return Function(
         name=name,
@@ -456,13 +458,13 @@ def _solved(matrix: Rows, right: Rows) -> tuple[Rows, list[Any]]:
             L[i][j] = scaled[i][j] * inverses[j]
         pivots.append(matrix[i][i] - _dot(scaled[i][:i], L[i][:i]))
         inverses.append(reciprocal(pivots[i]))
-    found = [list(row) for row in right]
+    solution = [list(row) for row in right]
     for c in range(len(right[0])):
         for i in range(n):
-            found[i][c] = found[i][c] - _dot(L[i][:i], [found[j][c] for j in range(i)])
+            solution[i][c] = solution[i][c] - _dot(L[i][:i], [solution[j][c] for j in range(i)])
         for i in reversed(range(n)):
             below = [L[j][i] for j in range(i + 1, n)]
-            found[i][c] = found[i][c] * inverses[i] - _dot(
-                below, [found[j][c] for j in range(i + 1, n)]
+            solution[i][c] = solution[i][c] * inverses[i] - _dot(
+                below, [solution[j][c] for j in range(i + 1, n)]
             )
-    return found, pivots
+    return solution, pivots

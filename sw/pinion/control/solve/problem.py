@@ -161,26 +161,26 @@ class Solution:
 
 
 def _finite(name: str, values: ArrayLike) -> Floats:
-    found = np.asarray(values, dtype=np.float64)
-    if found.ndim == 0:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim == 0:
         raise ControlError(f"'{name}' is one number: give an array.")
-    if not np.isfinite(found).all():
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(found))[0])
-        raise ControlError(f"'{name}' at {where} is {found[where]}: it must be finite.")
-    return found
+    if not np.isfinite(array).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ControlError(f"'{name}' at {where} is {array[where]}: it must be finite.")
+    return array
 
 
 def _states(name: str, values: ArrayLike, nv: int) -> Floats:
     """States (..., 2 nv) of positions or states; at rest where rates are not given."""
-    found = np.atleast_2d(_finite(name, values))
-    if found.shape[-1] == nv:
-        found = np.concatenate([found, np.zeros_like(found)], axis=-1)
-    if found.shape[-1] != 2 * nv:
+    states = np.atleast_2d(_finite(name, values))
+    if states.shape[-1] == nv:
+        states = np.concatenate([states, np.zeros_like(states)], axis=-1)
+    if states.shape[-1] != 2 * nv:
         raise ControlError(
-            f"'{name}' ends in {found.shape[-1]} numbers: give {nv} positions, or {2 * nv} "
+            f"'{name}' ends in {states.shape[-1]} numbers: give {nv} positions, or {2 * nv} "
             "positions and rates."
         )
-    return found
+    return states
 
 
 def _along(name: str, values: Floats, count: int) -> Floats:

@@ -145,7 +145,7 @@ class Stage(Closing):
         count = len(states)
         efforts = _batch("u", u, n, count)
         near = _batch("goal", goal, 2 * n, count)
-        given = {
+        inputs = {
             "q": states[:, :n],
             "qd": states[:, n:],
             "tau": efforts,
@@ -156,13 +156,13 @@ class Stage(Closing):
         if self.cost.has_tip:
             if tip is None:
                 raise ControlError("The tip weighs, and 'tip' does not say where it should be.")
-            given["tip_ref"] = _batch("tip", tip, 3, count)
+            inputs["tip_ref"] = _batch("tip", tip, 3, count)
         dtype = getattr(getattr(self.function, "kernel", None), "dtype", np.float64)
-        found = self.function(
-            **{name: np.ascontiguousarray(array, dtype=dtype) for name, array in given.items()}
+        results = self.function(
+            **{name: np.ascontiguousarray(array, dtype=dtype) for name, array in inputs.items()}
         )
         wide = {
-            name: np.asarray(getattr(found, name), dtype=np.float64)
+            name: np.asarray(getattr(results, name), dtype=np.float64)
             for name in ("qdd", "q_next", "qd_next", "A", "B", "value", "by_x", "by_u", "by_xx")
         }
         rates = wide.pop("qd_next")
@@ -176,15 +176,15 @@ class Stage(Closing):
 
 def _batch(name: str, values: ArrayLike, width: int, count: int | None = None) -> Floats:
     """(n, width) of one or of n vectors."""
-    found = np.asarray(values, dtype=np.float64)
-    fits = found.ndim in (1, 2) and found.shape[-1] == width
+    array = np.asarray(values, dtype=np.float64)
+    fits = array.ndim in (1, 2) and array.shape[-1] == width
     if fits and count is None:
-        fits = found.ndim == 2 and len(found) > 0
-    elif fits and found.ndim == 2:
-        fits = len(found) == count
+        fits = array.ndim == 2 and len(array) > 0
+    elif fits and array.ndim == 2:
+        fits = len(array) == count
     if not fits:
-        wanted = (count or "n", width)
-        raise ControlError(f"'{name}' has the shape {found.shape}: give {wanted}.")
-    if not np.isfinite(found).all():
+        expected = (count or "n", width)
+        raise ControlError(f"'{name}' has the shape {array.shape}: give {expected}.")
+    if not np.isfinite(array).all():
         raise ControlError(f"'{name}' has numbers that are not finite: give finite ones.")
-    return found if count is None else np.broadcast_to(found, (count, width))
+    return array if count is None else np.broadcast_to(array, (count, width))

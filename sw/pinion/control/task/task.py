@@ -165,9 +165,9 @@ def parse_task(text: str, *, where: str) -> Task:
     if held_out_loss < loss:
         raise top.wrong("held_out_loss", held_out_loss, f"it is at least the loss, {loss:g}")
     evaluations = top.whole("evaluations", 1, 64, 16)
-    drawn = top.table("motion")
-    motion = _motion(drawn, {})
-    held_out = tuple(_motion(t, drawn.data) for t in top.tables("held_out"))
+    motion_table = top.table("motion")
+    motion = _motion(motion_table, {})
+    held_out = tuple(_motion(t, motion_table.data) for t in top.tables("held_out"))
     if not held_out:
         raise ControlError(
             f"The task {where!a} has no [[held_out]]: name a motion that formats are not "
@@ -207,9 +207,11 @@ def parse_task(text: str, *, where: str) -> Task:
     )
     hidden.done()
     top.done()
-    for one in (motion, *held_out):
-        if one.duration < 2 * period:
-            raise drawn.wrong("duration", one.duration, f"a period alone takes {period:g} s")
+    for candidate in (motion, *held_out):
+        if candidate.duration < 2 * period:
+            raise motion_table.wrong(
+                "duration", candidate.duration, f"a period alone takes {period:g} s"
+            )
     return Task(
         name=name,
         text=text,
@@ -235,7 +237,7 @@ def _motion(table: _Table, base: Mapping[str, Any]) -> TaskMotion:
     kind = table.take("kind", None)
     if kind not in KINDS:
         raise table.wrong("kind", kind, f"choose one of {', '.join(KINDS)}")
-    found = TaskMotion(
+    motion = TaskMotion(
         kind=kind,
         seed=table.whole("seed", 0, 2**31),
         duration=table.number("duration", 1e-3, 60.0),
@@ -245,14 +247,14 @@ def _motion(table: _Table, base: Mapping[str, Any]) -> TaskMotion:
         speed=table.number("speed", 0.01, 1.0, 0.8),
     )
     table.done()
-    return found
+    return motion
 
 
 def _weights(table: _Table) -> Weights:
     keys = ("q", "qd", "tau", "tip", "limits")
-    found = Weights(**{key: table.number(key, 0.0, 1e12, 0.0) for key in keys})
+    weights = Weights(**{key: table.number(key, 0.0, 1e12, 0.0) for key in keys})
     table.done()
-    return found
+    return weights
 
 
 _MISSING: Any = object()
@@ -292,23 +294,23 @@ class _Table:
 
     def tables(self, key: str) -> list[_Table]:
         value = self.take(key, [])
-        if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
             raise self.wrong(key, value, f"write it as tables, [[{self.path}{key}]]")
         return [
-            _Table(self.where, f"{self.path}{key}[{number}].", one)
-            for number, one in enumerate(value, start=1)
+            _Table(self.where, f"{self.path}{key}[{number}].", entry)
+            for number, entry in enumerate(value, start=1)
         ]
 
-    def wrong(self, key: str, value: Any, what: str) -> ControlError:
-        shown = one_line(repr(value))
-        shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
-        return ControlError(f"The task {self.where!a} has {self.path}{key} = {shown}: {what}.")
+    def wrong(self, key: str, value: Any, advice: str) -> ControlError:
+        text = one_line(repr(value))
+        text = text if len(text) <= 60 else f"{text[:57]}..."
+        return ControlError(f"The task {self.where!a} has {self.path}{key} = {text}: {advice}.")
 
     def done(self) -> None:
         left = sorted(set(self.data) - self._taken)
         if left:
-            known = ", ".join(sorted(self._taken))
+            keys = ", ".join(sorted(self._taken))
             raise ControlError(
                 f"The task {self.where!a} has the key {(self.path + left[0])!a}, which means "
-                f"nothing: choose of {known}."
+                f"nothing: choose of {keys}."
             )

@@ -54,8 +54,8 @@ class WithCore(Backend):
         arrays = by_name(gradient_row().inputs, values, arrays)
         exact = self.floats(**arrays)
         every = {name: np.asarray(exact[name], np.float64) for name in exact.names}
-        made, flags = self.candidate.run({**arrays, **every})
-        return Result(arrays=every | made, saturated=flags, cycles=None)
+        results, flags = self.candidate.run({**arrays, **every})
+        return Result(arrays=every | results, saturated=flags, cycles=None)
 
     def close(self) -> None:
         """The floats stay open: they serve other candidates."""
@@ -93,13 +93,14 @@ class TrackingLoss:
     """
 
     def __init__(self, model: Model, row: Function, task: Task) -> None:
-        given = [block.name for block in row.inputs]
-        made = [block.name for block in row.results]
-        useful = set(made) & set(USED) and set(made) <= {"qdd", *USED}
-        if row.states or not useful or not set(given) <= set(GIVEN):
+        inputs = [block.name for block in row.inputs]
+        outputs = [block.name for block in row.results]
+        useful = set(outputs) & set(USED) and set(outputs) <= {"qdd", *USED}
+        if row.states or not useful or not set(inputs) <= set(GIVEN):
             raise ControlError(
-                f"A task's controller has no use for '{row.name}', which makes {', '.join(made)} "
-                f"of {', '.join(given)}: it takes fd_derivatives, fd_derivatives_from_minv or minv."
+                f"A task's controller cannot use '{row.name}', which computes {', '.join(outputs)} "
+                f"from {', '.join(inputs)}; choose fd_derivatives, fd_derivatives_from_minv or "
+                "minv."
             )
         if row.joint_terms:
             raise ControlError(
@@ -151,10 +152,10 @@ class TrackingLoss:
     def _floats(self) -> Backend:
         return backend(self.model, gradient_row(), device="cpu", dtype="float64", threads=1)
 
-    def _begun(self, wanted: TaskMotion) -> Run:
+    def _begun(self, task_motion: TaskMotion) -> Run:
         task = self.task
         horizon = task.knots * task.step
-        motion, share = motion_of(wanted, self.model, period=task.period, horizon=horizon)
+        motion, share = motion_of(task_motion, self.model, period=task.period, horizon=horizon)
         hidden = self._disturbance(motion)
         exact = self._tracked(self._floats, motion, hidden)
         if exact is None or not _rms(exact) > 0.0:
@@ -194,15 +195,15 @@ class TrackingLoss:
         worst, change, flagged, restarts, apart = 0.0, 0.0, 0, 0, 0.0
         with WithCore(candidate, self._floats) as gradients:
             for run in runs:
-                found = self._tracked(gradients, run.motion, run.hidden)
-                if found is None:
+                tracked = self._tracked(gradients, run.motion, run.hidden)
+                if tracked is None:
                     return Outcome(loss=math.inf)
-                more = _rms(found) / _rms(run.exact) - 1.0
+                more = _rms(tracked) / _rms(run.exact) - 1.0
                 worst = float(np.maximum(worst, abs(more)))  # NaN stays
                 change = more if abs(more) >= abs(change) else change
-                flagged += found.flagged
-                restarts += found.restarts
-                away = np.linalg.norm(found.tip - run.exact.tip, axis=1)
+                flagged += tracked.flagged
+                restarts += tracked.restarts
+                away = np.linalg.norm(tracked.tip - run.exact.tip, axis=1)
                 apart = float(np.maximum(apart, MM * away.max()))
         figures = {"change": change, "flagged": float(flagged), "restarts": float(restarts)}
         figures["apart_mm"] = apart

@@ -50,7 +50,7 @@ class Tracked:
     -------
     period : [s].
     x : (m, 2 nv) states at the begin of each period; ``tau`` (m, nv) efforts at its end.
-    tip, wanted : (m, 3) places of the tip, and of the reference's [m].
+    tip, reference : (m, 3) places of the tip, and of the reference's [m].
     seconds : by part, (m,) each.
     flagged, gradients, restarts : as of :class:`.mpc.Log`.
     shares : largest share that was used of the limits of ``position``, ``rate`` (the rated one)
@@ -61,7 +61,7 @@ class Tracked:
     x: Floats
     tau: Floats
     tip: Floats
-    wanted: Floats
+    reference: Floats
     seconds: Mapping[str, Floats]
     flagged: int
     gradients: int
@@ -71,7 +71,7 @@ class Tracked:
     @property
     def errors(self) -> Floats:
         """Distance of the tip from where it should be, (m,) [m]."""
-        return np.asarray(np.linalg.norm(self.tip - self.wanted, axis=1))
+        return np.asarray(np.linalg.norm(self.tip - self.reference, axis=1))
 
     def figures(self) -> dict[str, Any]:
         """JSON-able: errors in mm, times in microseconds, rates in Hz."""
@@ -136,8 +136,8 @@ def track(
             now = robot.state
             efforts = law.efforts(step * robot.step, now)
             robot.advance(efforts)
-            seen = np.abs(np.stack([now[:nv], now[nv:], efforts]))
-            used = np.maximum(used, seen)
+            magnitudes = np.abs(np.stack([now[:nv], now[nv:], efforts]))
+            used = np.maximum(used, magnitudes)
         tau[number] = efforts
         if report is not None:
             report(number + 1, count)
@@ -147,7 +147,7 @@ def track(
         x=x,
         tau=tau,
         tip=robot.tip(x[:, :nv]),
-        wanted=motion.tip[:count],
+        reference=motion.tip[:count],
         seconds={part: np.array(values) for part, values in log.seconds.items()},
         flagged=log.flagged,
         gradients=log.gradients,

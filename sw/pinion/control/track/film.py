@@ -48,7 +48,7 @@ PATH, TRAIL = (0.65, 0.67, 0.7, 1.0), (0.76, 0.15, 0.18, 1.0)
 def film(
     robot: MujocoRobot,
     q: Floats,
-    wanted: Floats,
+    reference: Floats,
     *,
     period: float,
     moving: Path,
@@ -82,7 +82,7 @@ def film(
         "payload": robot.disturbance.payload,
         "offset": list(robot.disturbance.offset),
         "q": np.asarray(q)[::stride].tolist(),
-        "wanted": np.asarray(wanted)[:: max(1, len(wanted) // DOTS)].tolist(),
+        "wanted": np.asarray(reference)[:: max(1, len(reference) // DOTS)].tolist(),
         "seconds": stride * period,
         "moving": str(moving),
         "still": str(still),
@@ -95,15 +95,17 @@ def film(
         for name in RENDERERS:
             command = [sys.executable, "-m", "pinion.control.track.film", name, str(file)]
             try:
-                done = subprocess.run(
+                completed = subprocess.run(
                     command, capture_output=True, text=True, check=False, timeout=PATIENCE
                 )
             except subprocess.TimeoutExpired:
                 reasons.append(f"{name}: it took more than {PATIENCE:g} s")
                 continue
-            if done.returncode == 0:
+            if completed.returncode == 0:
                 return name
-            last = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
+            last = (
+                completed.stderr.strip().splitlines() or [f"it ended with {completed.returncode}"]
+            )[-1]
             reasons.append(f"{name}: {last[:160]}")
     raise ControlError(f"No off-screen renderer of MuJoCo works here ({'; '.join(reasons)}).")
 
@@ -120,14 +122,14 @@ def main(renderer: str, file: str) -> None:
         disturbance=Disturbance(payload=job["payload"], offset=tuple(job["offset"])),
         frame=job["frame"],
     )
-    size, wanted = job["size"], np.array(job["wanted"])
+    size, reference = job["size"], np.array(job["wanted"])
     spec = robot.spec()
-    reach = _furnish(spec, robot, wanted, size)
+    reach = _furnish(spec, robot, reference, size)
     lib = library()
     compiled = spec.compile()
     data = lib.MjData(compiled)
     camera = lib.MjvCamera()
-    camera.lookat[:] = [*(0.5 * wanted.mean(axis=0))[:2], 0.33 * reach]
+    camera.lookat[:] = [*(0.5 * reference.mean(axis=0))[:2], 0.33 * reach]
     camera.distance, camera.azimuth, camera.elevation = 1.12 * reach, 145.0, -12.0
     draw = lib.Renderer(compiled, size, size, max_geom=4000)
     # Shadows cost more than all else where a processor draws.
@@ -149,7 +151,7 @@ def main(renderer: str, file: str) -> None:
     _write(job, frames)
 
 
-def _furnish(spec: Any, robot: MujocoRobot, wanted: Floats, size: int) -> float:
+def _furnish(spec: Any, robot: MujocoRobot, reference: Floats, size: int) -> float:
     """Shapes for links, joints and the reference; returns how far the robot reaches [m]."""
     lib = library()
     shape = lib.mjtGeom
@@ -180,7 +182,7 @@ def _furnish(spec: Any, robot: MujocoRobot, wanted: Floats, size: int) -> float:
             rgba=LOAD,
             mass=0.0,
         )
-    for place in wanted:
+    for place in reference:
         spec.worldbody.add_geom(
             type=shape.mjGEOM_SPHERE, pos=list(place), size=[0.005 * reach, 0.0, 0.0], rgba=PATH
         )

@@ -78,8 +78,8 @@ class FloatRobot(Closing):
         self._q = np.array(q, dtype=np.float64)
         self._qd = np.zeros_like(self._q) if qd is None else np.array(qd, dtype=np.float64)
         zero = np.zeros_like(self._q)
-        held = np.asarray(dynamics.rnea(self.loaded, self._q, self._qd, zero))
-        self._waiting = deque([held] * self._steps_late)
+        efforts = np.asarray(dynamics.rnea(self.loaded, self._q, self._qd, zero))
+        self._waiting = deque([efforts] * self._steps_late)
 
     @property
     def state(self) -> Floats:

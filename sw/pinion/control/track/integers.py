@@ -67,8 +67,8 @@ class IntegerModel(Backend):
             As from a card.
         """
         arrays = by_name(self._manifest.inputs, values, arrays)
-        given, single = _requests(self._manifest, arrays)
-        out, flags = self.words(given)
+        requests, single = _requests(self._manifest, arrays)
+        out, flags = self.words(requests)
         results, start = {}, 0
         for array in self._manifest.outputs:
             block = out[:, start : start + array.words].view(np.float32)
@@ -79,9 +79,9 @@ class IntegerModel(Backend):
             return Result(arrays=results, saturated=flags[0, ...], cycles=None)
         return Result(arrays=results, saturated=flags, cycles=None)
 
-    def words(self, given: Words) -> tuple[Words, Flags]:
+    def words(self, requests: Words) -> tuple[Words, Flags]:
         """Result words (n, words_out) and flags (n,) of request words (n, words_in)."""
-        return self._reference.expected(given)
+        return self._reference.expected(requests)
 
 
 class Compared(Backend):
@@ -122,11 +122,11 @@ class Compared(Backend):
         """Compute a batch on the card and remember it for comparison."""
         arrays = by_name(self._manifest.inputs, values, arrays)
         result = self.backend.run(**arrays)
-        given, _ = _requests(self._manifest, arrays)
+        requests, _ = _requests(self._manifest, arrays)
         # Copies: a driver may use the buffers of a result again.
-        got = _answers(self._manifest, result, len(given)).copy()
-        self._waiting.append((given, got, np.array(result.saturated).reshape(-1)))
-        self._count += len(given)
+        answers = _answers(self._manifest, result, len(requests)).copy()
+        self._waiting.append((requests, answers, np.array(result.saturated).reshape(-1)))
+        self._count += len(requests)
         if self._count >= self._block:
             self.flush()
         return result
@@ -136,16 +136,16 @@ class Compared(Backend):
         if not self._waiting:
             return
         columns: tuple[Any, ...] = tuple(zip(*self._waiting, strict=True))
-        given, got, flags = (np.concatenate(parts) for parts in columns)
+        requests, answers, flags = (np.concatenate(parts) for parts in columns)
         self._waiting, self._count = [], 0
-        expected, expected_flags = self.integers.words(given)
-        wrong = (got != expected).any(axis=1) | (flags != expected_flags)
+        expected, expected_flags = self.integers.words(requests)
+        wrong = (answers != expected).any(axis=1) | (flags != expected_flags)
         if wrong.any() and not self.first:
             row = int(np.argmax(wrong))
             self.first = self._sentence(
-                self.compared + row, got[row], expected[row], bool(flags[row])
+                self.compared + row, answers[row], expected[row], bool(flags[row])
             )
-        self.compared += len(given)
+        self.compared += len(requests)
         self.mismatches += int(wrong.sum())
 
     def close(self) -> None:
@@ -155,9 +155,9 @@ class Compared(Backend):
         finally:
             self.backend.close()
 
-    def _sentence(self, number: int, got: Words, expected: Words, flag: bool) -> str:
+    def _sentence(self, number: int, answers: Words, expected: Words, flag: bool) -> str:
         words = [name for name, _ in self.integers._reference.graph.outputs]
-        differ = np.flatnonzero(got != expected)
+        differ = np.flatnonzero(answers != expected)
         if not len(differ):
             return (
                 f"Request {number} is {'' if flag else 'not '}flagged by the card, and "
@@ -165,8 +165,8 @@ class Compared(Backend):
             )
         at = int(differ[0])
         return (
-            f"Request {number} has {words[at]} = {got[at]:#010x} from the card and "
-            f"{expected[at]:#010x} from the integers; {len(differ)} of {len(got)} words differ."
+            f"Request {number} has {words[at]} = {answers[at]:#010x} from the card and "
+            f"{expected[at]:#010x} from the integers; {len(differ)} of {len(answers)} words differ."
         )
 
 

@@ -107,15 +107,15 @@ def _searched(model: Model, place: Floats, posture: Floats, frame: str, when: st
     starts = np.concatenate([posture[None], _drawn(model, posture)])
     places = np.repeat(place[None], len(starts), axis=0)
     q, distance = _damped(model, places, starts, frame)
-    there = q[distance < CLOSE]
-    if not len(there):
+    close = q[distance < CLOSE]
+    if not len(close):
         raise ControlError(
             f"The tip '{frame}' of {model.name} does not reach {_spelled(place)} m{when}: from "
             f"{len(starts)} postures it comes no nearer than {distance.min():.3g} m; move the path "
             "nearer."
         )
-    order = np.lexsort((np.linalg.norm(there - posture, axis=1), ~_inside(model, there)))
-    return [there[k] for k in order[:BRANCHES]]
+    order = np.lexsort((np.linalg.norm(close - posture, axis=1), ~_inside(model, close)))
+    return [close[k] for k in order[:BRANCHES]]
 
 
 def _damped(model: Model, places: Floats, q: Floats, frame: str) -> tuple[Floats, Floats]:

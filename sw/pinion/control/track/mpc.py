@@ -216,10 +216,10 @@ class Mpc(Closing):
                 r=cost.u,
             )
             mark = time.perf_counter()
-            found = regularised(self._pass, problem, self._ladder)
+            feedback = regularised(self._pass, problem, self._ladder)
             spent["backward"] += time.perf_counter() - mark
-            if found.good[0]:
-                self._K, step = found.K[0], found.k[0]
+            if feedback.good[0]:
+                self._K, step = feedback.K[0], feedback.k[0]
             else:
                 self.log.restarts += 1
                 step = np.zeros_like(us)
@@ -278,17 +278,17 @@ class Mpc(Closing):
             "shorter one."
         )
 
-    def _trusted(self, found: Linear, instants: NDArray[np.intp]) -> Linear:
+    def _trusted(self, linear: Linear, instants: NDArray[np.intp]) -> Linear:
         """Flagged gradients replaced by the last trusted ones that are nearest in time."""
-        finite = np.isfinite(found.A).all(axis=(2, 3)) & np.isfinite(found.B).all(axis=(2, 3))
-        flags = np.asarray(found.saturated) | ~finite
+        finite = np.isfinite(linear.A).all(axis=(2, 3)) & np.isfinite(linear.B).all(axis=(2, 3))
+        flags = np.asarray(linear.saturated) | ~finite
         self.log.gradients += flags.size
         count = int(flags.sum())
         self.log.flagged += count
         if count:
-            A, B, held = np.array(found.A), np.array(found.B), np.array(instants)
+            A, B, sources = np.array(linear.A), np.array(linear.B), np.array(instants)
             good = np.flatnonzero(~flags[0])
-            source, times, choice = found, instants, good
+            source, times, choice = linear, instants, good
             if self._linear is not None:
                 source, times, choice = self._linear, self._instants, np.arange(self.knots)
             elif not len(good):
@@ -299,10 +299,10 @@ class Mpc(Closing):
                 )
             for at in np.flatnonzero(flags[0]):
                 near = choice[np.argmin(np.abs(times[choice] - instants[at]))]
-                A[0, at], B[0, at], held[at] = source.A[0, near], source.B[0, near], times[near]
-            found, instants = Linear(A, B, flags), held
-        self._linear, self._instants = found, instants
-        return found
+                A[0, at], B[0, at], sources[at] = source.A[0, near], source.B[0, near], times[near]
+            linear, instants = Linear(A, B, flags), sources
+        self._linear, self._instants = linear, instants
+        return linear
 
 
 def _moved(values: Floats, by: float) -> Floats:

@@ -77,8 +77,8 @@ class MujocoRobot:
         self.data.qpos[:] = q
         self.data.qvel[:] = 0.0 if qd is None else qd
         self._mujoco.mj_forward(self.compiled, self.data)
-        held = np.array(self.data.qfrc_bias)
-        self._waiting = deque([held] * self._steps_late)
+        efforts = np.array(self.data.qfrc_bias)
+        self._waiting = deque([efforts] * self._steps_late)
 
     @property
     def state(self) -> Floats:
@@ -142,9 +142,9 @@ class MujocoRobot:
         spec.option.disableflags = int(lib.mjtDisableBit.mjDSBL_CONTACT) | int(
             lib.mjtDisableBit.mjDSBL_LIMIT
         )
-        made: list[Any] = []
+        spec_bodies: list[Any] = []
         for number, body in enumerate(self.model.bodies):
-            parent = spec.worldbody if body.parent < 0 else made[body.parent]
+            parent = spec.worldbody if body.parent < 0 else spec_bodies[body.parent]
             child = parent.add_body(
                 name=f"body_{number}",
                 pos=list(body.joint.tree.r),
@@ -157,8 +157,8 @@ class MujocoRobot:
                 child.ipos = list(h / mass)
                 child.fullinertia = _about_centre(mass, h, body.inertia.I)
             self._add_joint(child, number)
-            made.append(child)
-        self._add_tip(spec, made)
+            spec_bodies.append(child)
+        self._add_tip(spec, spec_bodies)
         return spec
 
     def _add_joint(self, child: Any, number: int) -> None:
@@ -172,17 +172,17 @@ class MujocoRobot:
             frictionloss=self.disturbance.friction,
         )
 
-    def _add_tip(self, spec: Any, made: list[Any]) -> None:
-        found = next((frame for frame in self.model.frames if frame.name == self.frame), None)
-        if found is None:
+    def _add_tip(self, spec: Any, spec_bodies: list[Any]) -> None:
+        tip_frame = next((frame for frame in self.model.frames if frame.name == self.frame), None)
+        if tip_frame is None:
             raise ControlError(
                 f"{self.model.name} has no link '{self.frame}': it has "
                 f"{', '.join(frame.name for frame in self.model.frames)}."
             )
-        carrier = spec.worldbody if found.body < 0 else made[found.body]
+        carrier = spec.worldbody if tip_frame.body < 0 else spec_bodies[tip_frame.body]
         place = {
-            "pos": list(found.placement.r),
-            "quat": quaternion(_transposed(found.placement.E)),
+            "pos": list(tip_frame.placement.r),
+            "quat": quaternion(_transposed(tip_frame.placement.E)),
         }
         carrier.add_site(name="tip", **place)
         if self.disturbance.payload > 0.0:

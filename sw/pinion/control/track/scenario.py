@@ -99,18 +99,18 @@ class Scenario:
             When the backend computes something else, or that of another robot.
         """
         model = self.model()
-        function, own = getattr(gradients, "function", None), getattr(gradients, "model", model)
-        wanted = [block.name for block in gradient_row().results]
-        if function is not None and [block.name for block in function.results] != wanted:
-            given = ", ".join(block.name for block in function.results)
+        function, robot = getattr(gradients, "function", None), getattr(gradients, "model", model)
+        expected = [block.name for block in gradient_row().results]
+        if function is not None and [block.name for block in function.results] != expected:
+            outputs = ", ".join(block.name for block in function.results)
             raise ControlError(
-                f"The backend's '{function.name}' computes {given}: a controller takes "
-                f"'{gradient_row().name}' with {', '.join(wanted)}, and outputs=('minv',) adds the "
-                "last."
+                f"The backend's '{function.name}' computes {outputs}: a controller takes "
+                f"'{gradient_row().name}' with {', '.join(expected)}; add the last with "
+                "outputs=('minv',)."
             )
-        if (own.name, own.nv) != (model.name, model.nv):
+        if (robot.name, robot.nv) != (model.name, model.nv):
             raise ControlError(
-                f"The backend is of {own.name} with {own.nv} joints, and the scenario of "
+                f"The backend is of {robot.name} with {robot.nv} joints, and the scenario of "
                 f"{model.name} with {model.nv}: build it for this robot."
             )
         return Plant(model, dt=self.step, gradients=gradients, forward=forward_of(model))

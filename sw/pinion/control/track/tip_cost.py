@@ -40,12 +40,12 @@ class CompiledTip(CostModel):
 
     def _both(self, q: Floats) -> tuple[Floats, Floats]:
         # An expansion asks for the same positions three times.
-        held = self._last
-        if held is not None and held[0].shape == q.shape and np.array_equal(held[0], q):
-            return held[1], held[2]
-        found = self._jacobian(q=np.ascontiguousarray(q.reshape(-1, q.shape[-1])))
-        place = np.asarray(found.p, dtype=np.float64).reshape(*q.shape[:-1], 3)
-        J = np.asarray(found.J, dtype=np.float64)[:, 3:]
+        last = self._last
+        if last is not None and last[0].shape == q.shape and np.array_equal(last[0], q):
+            return last[1], last[2]
+        tip_results = self._jacobian(q=np.ascontiguousarray(q.reshape(-1, q.shape[-1])))
+        place = np.asarray(tip_results.p, dtype=np.float64).reshape(*q.shape[:-1], 3)
+        J = np.asarray(tip_results.J, dtype=np.float64)[:, 3:]
         J = J.reshape(*q.shape[:-1], 3, q.shape[-1])
         object.__setattr__(self, "_last", (q.copy(), place, J))
         return place, J
