@@ -35,8 +35,8 @@ def made_by(record: Record, figures: Figures) -> str:
     """The command of a record, and when and on what it ran."""
     machine = figures["machine"]
     return (
-        f"`{record.command}`, {figures['date']}, {figures['commit']}, {machine['processors']} "
-        f"of {machine['processor']}."
+        f"`{record.command}`, {figures['date']}, {figures['commit']}, "
+        f"{machine['processors']} cores of {machine['processor']}."
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from pinion.link.accuracy import CHECKS
 
 from .errors import NONE_VALID
-from .html import element, page_table, number, text
+from .html import element, number, page_table, text
 from .table import Table, percent, short_error
 
 WIDTH, HEIGHT, FOOT, TOP = 230, 136, 20, 18

@@ -11,9 +11,9 @@ from pinion.base.html import html_text as text
 
 from .table import Table, cell
 
-_APART = 1e3  # largest ratio between figures of a column that share a number of decimals
-
 __all__ = ["element", "number", "page_table", "script_json", "text"]
+
+_APART = 1e3  # largest ratio between figures of a column that share a number of decimals
 
 _VOID = frozenset({"line", "circle", "rect", "path"})
 
