@@ -1,4 +1,4 @@
-"""The backward pass by a scan over knots is the serial one, in few levels, and both are optimal."""
+"""The parallel scan equals the serial backward pass in few levels, and both are optimal."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def problem(knots: int, seed: int = 0) -> Quadratic:
 
 def apart(knots: int) -> float:
     serial, parallel = (PASSES[name](problem(knots)) for name in ("serial", "parallel"))
-    assert serial.good.all()
-    assert parallel.good.all()
+    assert serial.convex.all()
+    assert parallel.convex.all()
     return max(
         float(np.abs(a - b).max() / np.abs(a).max())
         for a, b in (
-            (serial.k, parallel.k),
-            (serial.K, parallel.K),
+            (serial.feedforward, parallel.feedforward),
+            (serial.gains, parallel.gains),
             (serial.slope, parallel.slope),
-            (serial.curve, parallel.curve),
+            (serial.curvature, parallel.curvature),
         )
     )
 
@@ -54,20 +54,20 @@ def test_the_scan_is_few_levels_deep(knots: int, levels: int) -> None:
 
 @pytest.mark.parametrize("term", range(5))
 def test_every_part_of_an_element_counts(term: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = backward._combined
+    combined = backward._combined
 
     def mutant(first: backward.Elements, then: backward.Elements) -> backward.Elements:
-        elements = list(whole(first, then))
+        elements = list(combined(first, then))
         elements[term] = elements[term] * 1.001
         return elements[0], elements[1], elements[2], elements[3], elements[4]
 
     monkeypatch.setattr(backward, "_combined", mutant)
-    # The first pass of all is no combination: three levels and more are needed to see A and C.
+    # A and C show only after three levels or more.
     assert apart(64) > 1e-9
 
 
 def test_feedback_is_the_optimum() -> None:
-    """The cost of the linear problem is least where the feedback leads, by differences."""
+    """Finite differences: the feedback minimises the cost of the linear problem."""
     quadratic = problem(5)
     feedback = recursion(quadratic)
 
@@ -75,7 +75,7 @@ def test_feedback_is_the_optimum() -> None:
         x = np.zeros((COUNT, M))
         total = np.zeros(COUNT)
         for at in range(5):
-            u = -k[:, at] - np.einsum("nij,nj->ni", feedback.K[:, at], x)
+            u = -k[:, at] - np.einsum("nij,nj->ni", feedback.gains[:, at], x)
             total += 0.5 * np.einsum("ni,nij,nj->n", x, quadratic.Q[:, at], x)
             total += np.einsum("ni,ni->n", quadratic.q[:, at], x)
             total += np.einsum("ni,ni->n", 0.5 * quadratic.R[:, at] * u + quadratic.r[:, at], u)
@@ -84,15 +84,15 @@ def test_feedback_is_the_optimum() -> None:
         total += 0.5 * np.einsum("ni,nij,nj->n", x, quadratic.Q[:, 5], x)
         return total + np.einsum("ni,ni->n", quadratic.q[:, 5], x)
 
-    best = cost(feedback.k)
+    best = cost(feedback.feedforward)
     np.testing.assert_allclose(
-        cost(0 * feedback.k) - best, feedback.slope - 0.5 * feedback.curve, rtol=1e-9
+        cost(0 * feedback.feedforward) - best, feedback.slope - 0.5 * feedback.curvature, rtol=1e-9
     )
     step = 1e-4
     for at in range(5):
         for i in range(P):
             for sign in (-1.0, 1.0):
-                moved = feedback.k.copy()
+                moved = feedback.feedforward.copy()
                 moved[:, at, i] += sign * step
                 assert (cost(moved) > best).all()
 
@@ -103,8 +103,8 @@ def test_what_is_not_convex_is_told() -> None:
     bad[1] = -100.0
     for backward_pass in PASSES.values():
         with np.errstate(all="ignore"):
-            assert backward_pass(replace(quadratic, R=bad)).good.tolist() == [True, False, True]
+            assert backward_pass(replace(quadratic, R=bad)).convex.tolist() == [True, False, True]
     broken = quadratic.A.copy()
     broken[2, 1, 0, 0] = np.nan
     with np.errstate(all="ignore"):
-        assert recursion(replace(quadratic, A=broken)).good.tolist() == [True, True, False]
+        assert recursion(replace(quadratic, A=broken)).convex.tolist() == [True, True, False]

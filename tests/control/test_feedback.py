@@ -187,7 +187,7 @@ def test_where_no_pass_is_convex_there_is_no_feedback(arm: Plant) -> None:
     assert np.isfinite(solution.cost).all()
 
 
-@pytest.mark.parametrize("one", PASSES.values())
+@pytest.mark.parametrize("backward_pass", PASSES.values())
 def test_the_least_weight_that_works(backward_pass: Callable[[Quadratic], Any]) -> None:
     """Of a ladder, the first rung above what the least eigenvalue lacks."""
     rng = np.random.default_rng(5)
@@ -209,12 +209,12 @@ def test_the_least_weight_that_works(backward_pass: Callable[[Quadratic], Any]) 
     rung = next(w for w in ladder if w > lacking)
     expected = recursion(replace(problem, R=problem.R + rung))
     feedback = regularised(backward_pass, problem, ladder)
-    assert feedback.good[0] and expected.good[0]
-    np.testing.assert_allclose(feedback.K, expected.K, rtol=1e-9)
+    assert feedback.convex[0] and expected.convex[0]
+    np.testing.assert_allclose(feedback.gains, expected.gains, rtol=1e-9)
     # Nothing is added to what is convex, and nothing helps what overflows.
     convex = replace(problem, R=-problem.R)
     np.testing.assert_array_equal(
-        regularised(backward_pass, convex, ladder).K, backward_pass(convex).K
+        regularised(backward_pass, convex, ladder).gains, backward_pass(convex).gains
     )
     calls = []
 
@@ -224,7 +224,7 @@ def test_the_least_weight_that_works(backward_pass: Callable[[Quadratic], Any]) 
 
     with np.errstate(all="ignore"):
         lost = regularised(counted, replace(problem, q=problem.q * np.nan), ladder)
-    assert not lost.good[0] and len(calls) == 1
+    assert not lost.convex[0] and len(calls) == 1
 
 
 def test_the_value_s_gradient_is_how_the_cost_changes(arm: Plant) -> None:
@@ -236,7 +236,7 @@ def test_the_value_s_gradient_is_how_the_cost_changes(arm: Plant) -> None:
     engine.expand()
     engine.backward(np.full(5, 1e-9))
     assert engine._feedback is not None
-    slope = engine._feedback.v[:, 0]
+    slope = engine._feedback.Vx[:, 0]
 
     def cost(start: np.ndarray) -> np.ndarray:
         moved = ArrayEngine(replace(problem, start=start), arm)

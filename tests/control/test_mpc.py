@@ -228,14 +228,14 @@ def test_one_problem_has_the_batch_s_backward_pass() -> None:
         r=spread(p),
     )
     ours, theirs = single(problem), recursion(problem)
-    for name in ("k", "K", "slope", "curve"):
+    for name in ("feedforward", "gains", "slope", "curvature"):
         ours_array, theirs_array = getattr(ours, name), getattr(theirs, name)
         assert ours_array.shape == theirs_array.shape
         assert np.abs(ours_array - theirs_array).max() < 1e-9 * np.abs(theirs_array).max()
-    assert ours.good[0] and theirs.good[0] and ours.levels == theirs.levels
+    assert ours.convex[0] and theirs.convex[0] and ours.levels == theirs.levels
     for bad in (replace(problem, R=-100 * problem.R), replace(problem, q=problem.q * np.nan)):
-        assert not single(bad).good[0] and not recursion(bad).good[0]
-    with pytest.raises(ValueError, match="not a batch of 2"):
+        assert not single(bad).convex[0] and not recursion(bad).convex[0]
+    with pytest.raises(ValueError, match="not of 2"):
         single(replace(problem, B=np.repeat(problem.B, 2, axis=0)))
 
 

@@ -218,8 +218,8 @@ class Mpc(Closing):
             mark = time.perf_counter()
             feedback = regularised(self._pass, problem, self._ladder)
             spent["backward"] += time.perf_counter() - mark
-            if feedback.good[0]:
-                self._K, step = feedback.K[0], feedback.k[0]
+            if feedback.convex[0]:
+                self._K, step = feedback.gains[0], feedback.feedforward[0]
             else:
                 self.log.restarts += 1
                 step = np.zeros_like(us)
