@@ -120,10 +120,10 @@ def test_second_order_feedback_is_how_the_optimum_moves(arm: Plant) -> None:
 def test_second_order_needs_the_serial_pass_and_one_stage() -> None:
     problem = small(1)
     euler = Plant.open("two_link", dt=0.02, device="float")
-    with pytest.raises(ControlError, match="not for 'parallel' and 'semi_implicit'"):
+    with pytest.raises(ControlError, match="not 'parallel' and 'semi_implicit'"):
         solve(problem, euler, backward="parallel", second_order=True)
     rk4 = Plant.open("two_link", dt=0.02, device="float", method="rk4")
-    with pytest.raises(ControlError, match="not for 'serial' and 'rk4'"):
+    with pytest.raises(ControlError, match="not 'serial' and 'rk4'"):
         solve(problem, rk4, second_order=True)
 
 
@@ -146,11 +146,11 @@ def test_a_barrier_keeps_motions_inside_the_limits(arm: Plant) -> None:
 def test_a_wrong_step_of_a_kernel_shows(arm: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = small(4)
     kernels = Kernels.compile(problem.model, problem.cost, problem.dt)
-    whole = CompiledEngine.backward
+    original = CompiledEngine.backward
 
-    def mutant(self: CompiledEngine, damping: np.ndarray) -> Any:
-        outcome = whole(self, damping)
-        self._K *= 0.98
+    def mutant(self: CompiledEngine, regularisation: np.ndarray) -> Any:
+        outcome = original(self, regularisation)
+        self._gains *= 0.98
         return outcome
 
     monkeypatch.setattr(CompiledEngine, "backward", mutant)

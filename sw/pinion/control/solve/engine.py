@@ -49,12 +49,7 @@ class ArrayEngine(Closing):
             raise ControlError(
                 f"There is no backward pass '{backward}'; choose one of {', '.join(PASSES)}."
             )
-        if plant.dt != problem.dt or plant.model != problem.model:
-            raise ControlError(
-                f"The plant is {plant.model.name} in steps of {plant.dt} s, and the problem is of "
-                f"{problem.model.name} in steps of {problem.dt} s: open the plant with the "
-                "problem's model and step."
-            )
+        problem.check_plant(plant)
         if second_order and (backward != "serial" or plant.method != "semi_implicit"):
             raise ControlError(
                 f"Second derivatives need the serial backward pass and semi-implicit steps, not "
@@ -74,7 +69,7 @@ class ArrayEngine(Closing):
         self._linear: Linear | None = None
         self._expansion: Expansion | None = None
         self._feedback: Feedback | None = None
-        self._tried: tuple[Floats, Floats, Floats] | None = None
+        self._trial: tuple[Floats, Floats, Floats] | None = None
 
     def close(self) -> None:
         """Close the backend of the second derivatives."""
@@ -198,18 +193,18 @@ class ArrayEngine(Closing):
             cost = np.full(len(shares), np.inf)
             cost[which] = self._costs_of(new_x, new_u, which)
             cost[np.isnan(cost)] = np.inf
-            if self._tried is None:
-                self._tried = (self.x.copy(), self.u.copy(), self.cost.copy())
-            self._tried[0][which], self._tried[1][which] = new_x, new_u
-            self._tried[2][which] = cost[which]
+            if self._trial is None:
+                self._trial = (self.x.copy(), self.u.copy(), self.cost.copy())
+            self._trial[0][which], self._trial[1][which] = new_x, new_u
+            self._trial[2][which] = cost[which]
         return cost
 
     def accept(self, which: Flags) -> None:
         """Accept the last trials of some problems, (n,)."""
-        if self._tried is not None:
-            for accepted, trial in zip((self.x, self.u, self.cost), self._tried, strict=True):
+        if self._trial is not None:
+            for accepted, trial in zip((self.x, self.u, self.cost), self._trial, strict=True):
                 accepted[which] = trial[which]
-        self._tried = None
+        self._trial = None
         if self._feedback is not None:
             self.K = self._feedback.gains
 
