@@ -276,7 +276,7 @@ def test_a_lost_horizon_begins_again(scene: Scenario, motion: Motion) -> None:
         assert np.isfinite(law.u).all() and np.isfinite(law.rate).all()
         assert np.abs(law.u - motion.tau[1]).max() < 0.2 * np.abs(motion.tau[1]).max()
         lost[0] = 100
-        with pytest.raises(ControlError, match="horizon of 8 steps leaves all bounds"):
+        with pytest.raises(ControlError, match="horizon of 8 steps diverges"):
             controller.update(2, x[2])
 
 
@@ -349,7 +349,7 @@ def test_what_does_not_go_together_is_refused(scene: Scenario, motion: Motion) -
         ("at least 2 knots, not 1", {"knots": 1}),
         ("no backward pass 'sideways'; choose one of single, serial", {"backward": "sideways"}),
         ("shorter than a horizon of 0.32 s", {"knots": 40}),
-        ("weighs the tip 'link_3', and the motion is of 'hand'", {"cost": other_tip(scene)}),
+        ("weighs the tip 'link_3', but the motion is of 'hand'", {"cost": other_tip(scene)}),
         ("has 2 joints, and arm has 3", {"motion": replace(motion, q=motion.q[:, :2])}),
     ):
         with pytest.raises(ControlError, match=sentence):
@@ -371,7 +371,7 @@ def test_what_does_not_go_together_is_refused(scene: Scenario, motion: Motion) -
         run_case("card", scene, motion)
     with pytest.raises(ControlError, match=r"'crba' computes M: .* outputs=\('minv',\)"):
         scene.plant_of(Float64(scene.model(), row_of("crba")))
-    with pytest.raises(ControlError, match=r"of two_link with 2 joints.* of arm with 3"):
+    with pytest.raises(ControlError, match=r"for two_link with 2 joints.* for arm with 3"):
         scene.plant_of(Float64(load("two_link"), gradient_row()))
 
 

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from pinion.control import ControlError
-from pinion.control.task.motion import motion_of, rated
+from pinion.control.task.motion import motion_of
 from pinion.control.task.task import parse_task, read_task
 from pinion.control.task.tracking_loss import TrackingLoss
 from pinion.control.track.disturbance import Disturbance
 from pinion.control.track.float_robot import FloatRobot
+from pinion.control.track.inverse_kinematics import rated_rates
 from pinion.dynamics import frame_placement
 from pinion.flow.candidate import Candidate
 from pinion.functions import Function, function, row_of
@@ -97,7 +98,7 @@ def test_any_arm_has_a_motion_inside_its_limits(robot: str, name: str) -> None:
         again, _ = motion_of(task_motion, model, period=0.01, horizon=0.12)
         assert np.array_equal(motion.q, again.q) and 0.0 < share <= 1.0
         assert motion.rows == round((task_motion.duration + 0.12) / 0.01) + 1
-        assert (np.abs(motion.qd) <= task_motion.speed * rated(model) * (1 + 1e-9)).all()
+        assert (np.abs(motion.qd) <= task_motion.speed * rated_rates(model) * (1 + 1e-9)).all()
         for at, end in ((np.less, "lower"), (np.greater, "upper")):
             limits = np.array([getattr(body.joint, end) for body in model.bodies])
             assert not at(motion.q, limits).any()
@@ -117,7 +118,7 @@ def test_other_seeds_are_other_motions(arm: Model) -> None:
 
 def test_a_tip_that_moves_on_a_line_draws_no_figure() -> None:
     task = read_task(TASKS / "figure_eight.toml")
-    with pytest.raises(ControlError, match="two_link moves on a line alone, so that it draws no"):
+    with pytest.raises(ControlError, match="two_link moves only along a line and cannot draw"):
         motion_of(task.motion, load("two_link", tip="link_2"), period=0.01, horizon=0.1)
 
 
@@ -191,7 +192,7 @@ def test_functions_that_no_controller_reads_are_refused(arm: Model, name: str) -
 def test_joint_terms_are_refused(arm: Model) -> None:
     row = function("fd_derivatives").with_terms(("damping",), 0.01)
     with pytest.raises(
-        ControlError, match="knows no joint terms, and 'fd_derivatives' has damping"
+        ControlError, match="supports no joint terms, but 'fd_derivatives' has damping"
     ):
         TrackingLoss(arm, row, parse_task(SHORT, where="short"))
 
@@ -202,7 +203,7 @@ def changed(old: str, new: str) -> str:
 
 
 MISTAKES = {
-    "no TOML": ("loss = = 1", "'t.toml' is no TOML: "),
+    "no TOML": ("loss = = 1", "'t.toml' is not valid TOML: "),
     "empty": ("", "has no 'version': add it"),
     "version": (changed("version = 1", "version = 2"), "version = 2: give a whole number from 1"),
     "name": (changed('"short"', r'"a\u001b[31m"'), r"name = 'a\\x1b\[31m': write up to 40 letters"),
@@ -212,7 +213,7 @@ MISTAKES = {
     "loss bool": (changed("loss = 0.01", "loss = true"), "loss = True: give a number"),
     "held out loss": (
         changed("loss = 0.01", "loss = 0.01\nheld_out_loss = 0.001"),
-        "held_out_loss = 0.001: it is at least the loss, 0.01",
+        "held_out_loss = 0.001: it must be at least the loss, 0.01",
     ),
     "kind": (changed('"reach"', '"spiral"'), "motion.kind = 'spiral': choose one of figure_eight,"),
     "seed": (changed("seed = 1", "seed = -1"), "motion.seed = -1: give a whole number from 0"),
@@ -221,17 +222,17 @@ MISTAKES = {
     "size": (changed("size = 0.4", "size = 2"), "motion.size = 2: give a number from 0.001 to 1"),
     "unknown": (
         changed("size = 0.4", "size = 0.4\nsise = 1"),
-        "the key 'motion.sise', which means",
+        "unknown key 'motion.sise': choose",
     ),
-    "step": (changed("step = 0.01", "step = 0.015"), "controller.step = 0.015: it is a multiple"),
+    "step": (changed("step = 0.01", "step = 0.015"), "controller.step = 0.015: it must be a mult"),
     "knots": (changed("knots = 6", "knots = 6.0"), "controller.knots = 6.0: give a whole number"),
-    "tau": (changed("tau = 1e-4", "tau = 0"), "running.tau = 0: efforts must weigh something"),
+    "tau": (changed("tau = 1e-4", "tau = 0"), "running.tau = 0: it must be above 0"),
     "final tau": (
         changed("[disturbance]", "tau = 1.0\n[disturbance]"),
-        "controller.final.tau = 1: the last knot has no effort",
+        "controller.final.tau = 1: leave it out",
     ),
     "payload": (changed("payload = 0.05", "payload = inf"), "disturbance.payload = inf: give"),
-    "table": (changed("[disturbance]", "[x]"), "the key 'x', which means nothing: choose of"),
+    "table": (changed("[disturbance]", "[x]"), "unknown key 'x': choose from"),
     "not a table": ("version = 1\nname = 'a'\nloss = 1\nmotion = 3", r"motion = 3: write it as a"),
     "held out once": (
         changed("[[held_out]]", "[held_out]"),
@@ -240,7 +241,7 @@ MISTAKES = {
     "nothing held out": (changed("[[held_out]]\nseed = 2\n", ""), r"has no \[\[held_out\]\]: name"),
     "itself held out": (changed("seed = 2", "seed = 1"), "holds out the very motion"),
     "held out kind": (changed("seed = 2", "seed = 2\nkind = 1"), r"held_out\[1\].kind = 1: choose"),
-    "nested": ("a = " + "[" * 5000, "'t.toml' is no TOML: "),
+    "nested": ("a = " + "[" * 5000, "'t.toml' is not valid TOML: "),
 }
 
 
@@ -260,7 +261,7 @@ def test_mistakes_of_a_task_name_file_key_and_value(text: str, message: str) -> 
 def test_files_that_are_none(tmp_path: Path) -> None:
     for name, data, message in (
         ("missing.toml", None, "cannot be read: No such file"),
-        ("bytes.toml", b"\xff\xfe", "is no text in UTF-8"),
+        ("bytes.toml", b"\xff\xfe", "is not UTF-8 text"),
         ("long.toml", b"#" * (1 << 21), "has more than 1048576 bytes"),
     ):
         path = tmp_path / name

@@ -249,12 +249,17 @@ def control_model(robot: str | Model) -> Model:
         Subclasses: an unknown robot, or joints of several positions.
     """
     model = coupled(load(robot) if isinstance(robot, str) else robot)
+    check_joints(model)
+    return model
+
+
+def check_joints(model: Model) -> None:
+    """Raise `ControlError` unless every joint has one position and one velocity."""
     if model.nq != model.nv:
         raise ControlError(
             f"{model.name} has {model.nq} positions and {model.nv} velocities: control takes "
             "robots whose joints have one of each, on a fixed base."
         )
-    return model
 
 
 class Float64(Backend):

@@ -1,4 +1,4 @@
-"""A task's motions for one robot: postures and targets of its seeds, sizes that fit its limits."""
+"""Motions of a task for one robot: postures and targets from seeds, sizes within its limits."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from numpy.typing import NDArray
 from pinion import dynamics
 from pinion.control.errors import ControlError
 from pinion.control.task.task import FIGURE_EIGHT, TaskMotion
-from pinion.control.track.inverse_kinematics import nearest
+from pinion.control.track.inverse_kinematics import joint_limits, nearest, rated_rates
 from pinion.control.track.motion import Motion, figure_eight, follow
 from pinion.robot import Model, tip_of
 
 Floats = NDArray[np.float64]
 
 POSTURES = 32
-"""Postures that are drawn for a figure; the one that moves the tip most freely is taken."""
+"""Number of random postures for a figure; the one in which the tip moves most freely is used."""
 
 INSIDE = 0.5
-"""Share of each joint's range, about its middle, in which postures are drawn."""
+"""Share of each joint's range, about its middle, that postures are drawn from."""
 
 SMALLER, SMALLEST = 0.8, 0.05
-"""A figure that does not fit is drawn so much smaller, down to this share of what was asked for."""
+"""Factor by which a figure that does not fit shrinks, and the smallest share of its size."""
 
 RAMP = 0.3
-"""Share of a figure's time in which it goes from rest to full speed."""
+"""Share of a figure's time from rest to full speed."""
 
 # Range of a joint without limits, on either side [rad | m].
 _FREE = np.pi
@@ -33,34 +33,27 @@ _FREE = np.pi
 def motion_of(
     task_motion: TaskMotion, model: Model, *, period: float, horizon: float
 ) -> tuple[Motion, float]:
-    """The motion of a robot, and the share of its size that was had.
+    """Return a robot's motion, and the share of the requested size that it reaches.
 
     Parameters
     ----------
-    wanted : of a task.
+    task_motion : motion of a task.
     period : between two rows [s].
-    horizon : that the motion goes on behind its end [s].
+    horizon : time by which the motion continues after its end [s].
 
     Raises
     ------
     ControlError
-        When the robot cannot do it.
+        If the robot cannot perform it.
     """
     if task_motion.kind == FIGURE_EIGHT:
         return _figure(task_motion, model, period, horizon)
     return _reach(task_motion, model, period, horizon)
 
 
-def rated(model: Model) -> Floats:
-    """Rated rates of the joints, (nv,) [rad/s | m/s]."""
-    return np.array(model.rated_velocity or [body.joint.velocity for body in model.bodies])
-
-
 def _ends(model: Model) -> tuple[Floats, Floats]:
-    """Limits of the joints, finite, (nv,) each."""
-    low, high = (
-        np.array([getattr(body.joint, end) for body in model.bodies]) for end in ("lower", "upper")
-    )
+    """Return finite limits of the joints, (nv,) each."""
+    low, high = joint_limits(model)
     wide = ~(np.isfinite(low) & np.isfinite(high) & (high - low < 4 * _FREE))
     return np.where(wide, -_FREE, low), np.where(wide, _FREE, high)
 
@@ -82,14 +75,14 @@ def _figure(
     left, sizes, _ = np.linalg.svd(J)
     if sizes.shape[1] < 2 or not (sizes[:, 1] > 1e-6).any():
         raise ControlError(
-            f"The tip of {model.name} moves on a line alone, so that it draws no figure-eight: "
-            "give a task of the kind 'reach'."
+            f"The tip of {model.name} moves only along a line and cannot draw a figure-eight: "
+            "choose a task of the kind 'reach'."
         )
     best = int(np.argmax(sizes[:, 0] * sizes[:, 1]))
     places = np.asarray(dynamics.frame_placement(model, postures, tip)[1])
     reach = float(np.linalg.norm(places - places.mean(axis=0), axis=1).max())
     axes = [axis if axis[np.argmax(np.abs(axis))] > 0 else -axis for axis in left[best].T[:2]]
-    limit, length = task_motion.speed * rated(model), task_motion.duration + horizon
+    limit, length = task_motion.speed * rated_rates(model), task_motion.duration + horizon
     ramp = RAMP * task_motion.duration
     share, why = 1.0, ""
     while share >= SMALLEST:
@@ -97,15 +90,15 @@ def _figure(
             places[best],
             width=share * task_motion.size * reach,
             height=share * task_motion.size * reach * 2 / 3,
-            # The ramp takes half of its time from the figure.
+            # The ramp costs the figure half of the ramp's time.
             lap=(task_motion.duration - ramp / 2) / task_motion.laps,
             ramp=ramp,
             axes=(axes[0], axes[1]),
         )
-        # A task's figure is closed: joints follow from the place alone, or it is drawn smaller.
+        # A figure is closed, so its positions must depend on the tip's place alone.
         places_on_path = path(np.linspace(0.0, length, round(length / period) + 1))
         if not nearest(model, places_on_path, posture=postures[best], frame=tip)[1].all():
-            why = "its joints next to the posture do not reach all of it"
+            why = "joints near the posture do not reach all of it"
             share *= SMALLER
             continue
         try:
@@ -117,7 +110,7 @@ def _figure(
         else:
             if (np.abs(motion.qd) <= limit).all():
                 return motion, share
-            why = "joints would be faster than the task's share of their rated rates"
+            why = "joints would exceed the task's share of their rated rates"
         share *= SMALLER
     raise ControlError(
         f"The tip of {model.name} cannot draw the figure of seed {task_motion.seed}, not even at a "
@@ -142,9 +135,9 @@ def _reach(
     )
     leg = task_motion.duration / task_motion.targets
     stops = np.concatenate([begin[None], targets])
-    # A step of degree 5 from rest to rest is 15/8 times as fast as its mean, in its middle.
+    # The peak rate of a rest-to-rest step of degree 5 is 15/8 of its mean rate.
     fastest = float(
-        (np.abs(np.diff(stops, axis=0)).max(axis=0) * 15 / 8 / leg / rated(model)).max()
+        (np.abs(np.diff(stops, axis=0)).max(axis=0) * 15 / 8 / leg / rated_rates(model)).max()
     )
     share = min(1.0, task_motion.speed / fastest) if fastest > 0.0 else 1.0
     stops = begin + share * (stops - begin)
