@@ -1,6 +1,6 @@
-"""The page of ``pinion report``: builds as one HTML file that needs nothing else.
+"""The page of ``pinion report``: builds as one self-contained HTML file.
 
-A policy in its head forbids every request to a network and every script but the page's own.
+A policy in its head forbids every network request and every script except the page's own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .sections import SECTIONS, summary
 from .table import Table
 
 MOST_BYTES = 2_000_000
-"""Of a page that is not too large to be opened at once."""
+"""Size above which a page opens slowly [bytes]."""
 
 LABELS = (
     ("counted", "of the build's own files: operations, cycles, units, bits, bytes, digests"),
@@ -35,12 +35,7 @@ LABELS = (
 
 
 def build_page(builds: Sequence[Mapping[str, Any]]) -> str:
-    """The page.
-
-    Parameters
-    ----------
-    builds : at least one, of :func:`pinion.report.build_data.build_data`.
-    """
+    """Return the page of one or more builds (:func:`pinion.report.build_data.build_data`)."""
     style, script = (_asset(name) for name in ("page.css", "page.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
@@ -86,11 +81,11 @@ def build_page(builds: Sequence[Mapping[str, Any]]) -> str:
 
 
 def check_page_path(path: Path, *, force: bool = False) -> None:
-    """Whether a page can go there.
+    """Check that a page can be written to a path.
 
     Raises
     ------
-    ReportError : the file exists and ``force`` is not given, or is a folder, or has no folder.
+    ReportError : if the file exists and ``force`` is False, or it is a folder, or has no folder.
     """
     if path.is_dir():
         raise ReportError(f"'{path}' is a folder: give a file for the page.")
@@ -99,12 +94,12 @@ def check_page_path(path: Path, *, force: bool = False) -> None:
             f"'{path}' exists: give another file, or replace it with force=True (--force)."
         )
     if not path.parent.is_dir():
-        raise ReportError(f"There is no folder '{path.parent}' for the page: make it first.")
+        raise ReportError(f"There is no folder '{path.parent}' for the page: create it first.")
     check_place(path, "page", ReportError)
 
 
 def write_page(path: Path, page: str, *, force: bool = False) -> None:
-    """Write a page as a whole or not at all.
+    """Write a page completely or not at all.
 
     Raises
     ------
@@ -187,7 +182,7 @@ def _build(k: int, build: Mapping[str, Any], *, single: bool) -> str:
 
 
 def _script_data(build: Mapping[str, Any]) -> dict[str, Any]:
-    """What the script draws, and the figures that the page shows as text."""
+    """Return the data of the page's script."""
     schedule, manifest = build["schedule"], build["manifest"]
     kinds, regions, lines = (
         {name: k for k, name in enumerate(dict.fromkeys(names))}

@@ -1,4 +1,4 @@
-"""What is known of builds, a row for each."""
+"""Figures of builds, side by side."""
 
 from __future__ import annotations
 
@@ -45,30 +45,30 @@ _COUNTED_FOR = "vcu118"  # the board whose part `pinion synth` counts for
 _WORDS = 3  # columns of text
 
 ROUTED = ("ulx3s", "ulx3s-spi")
-"""Targets whose own tools report what they counted."""
+"""Targets whose tools report their own counts."""
 
-# Blanks between columns of a terminal's table, and at both its ends.
+# Blanks between columns of a table on a terminal, and at both ends.
 _GAP, _MARGINS = 2, 3
 
 
 def build_figures(folder: Path) -> dict[str, Any]:
-    """One build: its manifest, its counts, the report of its bitstream, the check of its netlist.
+    """Return one build's manifest, counts, bitstream report and netlist check.
 
-    A figure that was not measured for this very build and this very netlist is left out.
+    Figures that were not measured for this build and this netlist are left out.
 
     Returns
     -------
-    ``folder`` and a value for each column, None where there is none. ``netlist`` is text: how many
-    of how many requests came back wrong; ``verified`` says the same of the last ``pinion verify``,
-    with FAILED where it failed. ``counted`` is what ``pinion synth`` kept in the folder, None where
-    it never ran: ``dsp, lut, ff, bram``, ``mhz``, the estimated clock with typical nets, ``levels``
-    of the critical path, which that clock is of, and ``share``: percent of the part and of one of
-    its dies by resource, None for builds that are not for that part's board.
+    ``folder`` and a value for each column, or None. ``netlist`` is text: how many of how many
+    requests were wrong; ``verified`` says the same of the last ``pinion verify``, with FAILED if it
+    failed. ``counted`` is the result of ``pinion synth`` in the folder, or None: ``dsp, lut, ff,
+    bram``, ``mhz``, the estimated clock with typical nets, ``levels`` of the critical path that
+    determines the clock, and ``share``: percent of the part and of one of its dies by resource,
+    None for builds that are not for that part's board.
 
     Raises
     ------
     pinion.link.ManifestError
-        The folder is no build, or a file in it is damaged or of another version.
+        If the folder is not a build, or a file in it is damaged or of another version.
     """
     manifest = Manifest.read(folder)
     check_digests(folder)
@@ -104,7 +104,7 @@ def build_figures(folder: Path) -> dict[str, Any]:
 
 
 def _verified(folder: Path, manifest: Manifest) -> str | None:
-    """What the last verification of this very build found, None where there is none."""
+    """Return the result of the last verification of this build, or None."""
     errors = ErrorDistribution.find(folder)
     if errors is None or errors.build != f"{manifest.hash:016x}":
         return None
@@ -115,18 +115,18 @@ def _verified(folder: Path, manifest: Manifest) -> str | None:
 
 
 def _shares(counts: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Percent of the part and of one of its dies, all alike; LUTs used as memory count as LUTs."""
+    """Return percent of the part and of one of its dies; LUTs used as memory count as LUTs."""
     part = counts["share"]
     return {"part": part, "die": {name: of * counts["dies"] for name, of in part.items()}}
 
 
 def resources_of(folder: Path, manifest: Manifest) -> dict[str, Any] | None:
-    """What ``pinion synth`` kept in a build's folder, None where it can be of another build.
+    """Return the result of ``pinion synth`` in a folder, or None if it may be of another build.
 
     Raises
     ------
     pinion.link.ManifestError
-        The file is damaged or of another version.
+        If the file is damaged or of another version.
     """
     resources = RESOURCES.find(folder)
     if resources is None:
@@ -137,7 +137,7 @@ def resources_of(folder: Path, manifest: Manifest) -> dict[str, Any] | None:
 
 
 def builds_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Builds side by side, from `build_figures` of each; figures that none has are left out."""
+    """Return builds side by side, from their `build_figures`, without empty figures."""
     lines = _lines(rows)
     return Table(
         columns=tuple(head for head, _ in lines),
@@ -149,13 +149,13 @@ def builds_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 def columns_of_builds(
     rows: Sequence[Mapping[str, Any]],
 ) -> tuple[list[str], list[tuple[object, ...]]]:
-    """Builds as columns: names of the folders, and a row for each figure that a build has."""
+    """Return builds as columns: names of the folders, and a row for each figure of any build."""
     names = [Path(row["folder"]).name or str(row["folder"]) for row in rows]
     return names, [(head, *values) for head, values in _lines(rows)]
 
 
 def _lines(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[object]]]:
-    """Head and values of each figure that a build has: a board's are for builds for it alone."""
+    """Return name and values of each figure of any build; a board's only for its builds."""
     lines: list[tuple[str, list[object]]] = []
     for name, head in _HEADS.items():
         lines.append((head, [row[name] for row in rows]))
@@ -176,7 +176,7 @@ def _share(shares: Mapping[str, Any] | None, key: str) -> str | None:
 
 
 def uncounted(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Which commands give the figures that `build_figures` did not find, in sentences."""
+    """Return sentences about the commands that produce missing figures of `build_figures`."""
     notes = []
     if bare := [row["folder"] for row in rows if row["counted"] is None]:
         notes.append(
@@ -202,12 +202,12 @@ def _others(folders: Sequence[str]) -> str:
 
 
 def builds_columns(rows: Sequence[Mapping[str, Any]], *, width: int) -> list[Table]:
-    """Builds side by side, a column each, in as many tables as a width asks for.
+    """Return builds side by side, a column each, in as many tables as a width requires.
 
     Parameters
     ----------
-    rows : of `build_figures` of each.
-    width : characters of a line. A table has one build at least, however long its names are.
+    rows : `build_figures` of each build.
+    width : characters of a line. A table has at least one build, however long its names are.
     """
     names, lines = columns_of_builds(rows)
     first = max(len(str(line[0])) for line in lines)

@@ -1,4 +1,4 @@
-"""Errors of a build on its page: histograms by output and distribution, each with its promise."""
+"""Errors section of a build's page: histograms by output and distribution, with promises."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .html import element, number, page_table, text
 from .table import Table, percent, short_error
 
 WIDTH, HEIGHT, FOOT, TOP = 230, 136, 20, 18
-"""Of a histogram, with what its axis and the promise's value take, in user units."""
+"""Size of a histogram, and room for its axis and the promise's value, in user units."""
 
-_LABEL = 36  # what a power of ten takes on the axis
+_LABEL = 36  # width of a power of ten on the axis
 
 
 def errors_section(build: Mapping[str, Any], k: int) -> str:
-    """Histograms of the integer model's errors, and what a verification left."""
+    """Return histograms of the integer model's errors, and the result of a verification."""
     errors = build["facts"].get("errors")
     body = ""
     if errors is None:
@@ -91,7 +91,7 @@ def _histograms(errors: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
 
 
 def _reach(errors: Mapping[str, Any], promises: Mapping[str, float]) -> tuple[float, float]:
-    """Exponents between which anything is seen, the same for all charts."""
+    """Return the common range of exponents of all charts."""
     edges = errors["edges"]
     exponents = [
         edges[k + end]
@@ -125,7 +125,7 @@ def _chart(
         x = number((exponent - first) * scale)
         parts.append(element("line", {"class": "grid", "x1": x, "x2": x, "y1": 0, "y2": floor}))
         every = max(1, math.ceil(_LABEL / scale))
-        # A label at an end would be cut, or run into the next chart.
+        # A label at an end would be cut off, or run into the next chart.
         inside = _LABEL / 2 <= (exponent - first) * scale <= WIDTH - _LABEL / 2
         if (exponent - int(first)) % every == 0 and inside:
             at = {"x": x, "y": HEIGHT - 6, "text-anchor": "middle"}
@@ -217,7 +217,7 @@ def _verified(verdict: Mapping[str, Any] | None) -> str:
 
 
 def _verdict(verdict: Mapping[str, Any]) -> str:
-    """How many requests were wrong, and what else did not hold."""
+    """Return how many requests were wrong, and what else failed."""
     if verdict["failed"] is None:
         line = (
             "The version of Pinion that verified this build kept no verdict: how many of the "

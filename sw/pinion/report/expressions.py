@@ -1,4 +1,4 @@
-"""Operations of a graph in words: what each computes, from values that other operations made."""
+"""Operations of a graph as expressions of other operations' values."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pinion.graph.names import ADD, CONST, DOT, INPUT, MUL, NEG, QUANTIZE, SUB, 
 from pinion.graph.ops import OPS
 
 LONGEST = 160
-"""Characters of an expression; a longer one is cut."""
+"""Longest expression in characters; longer ones are cut."""
 
 _DEEPEST = 8
 
 
 def named(graph: Graph, number: int, stored: Collection[int]) -> tuple[str, str]:
-    """Name and expression of what an operation computes.
+    """Return name and expression of an operation.
 
     Parameters
     ----------
     number : of the operation's node.
-    stored : nodes that are operations' results: an operand among them is shown by its number, as
-        ``%12``, an input by its name and a constant by its value. What stands between, such as a
-        rounding that is wires, is looked through.
+    stored : nodes that are operations' results: such an operand is shown by its number, as ``%12``,
+        an input by its name and a constant by its value. Nodes between, such as a rounding that is
+        only wires, are expanded.
 
     Returns
     -------
-    ``("dot", "%12 * q[0] + %14")``: the operation is that before the rounding of its result.
+    ``("dot", "%12 * q[0] + %14")``: the operation before the rounding of its result.
     """
     node = graph.nodes[number]
     while node.op == QUANTIZE and node.args[0] not in stored:
@@ -55,7 +55,7 @@ def _said(graph: Graph, node: Node, stored: Collection[int], depth: int) -> str:
 
 
 def _products(graph: Graph, node: Node, stored: Collection[int], depth: int) -> str:
-    """A product, or a sum of products that may end with a value alone."""
+    """Return a product, or a sum of products that may end with a plain value."""
     factors = [_closed(_operand(graph, arg, stored, depth)) for arg in node.args]
     terms = [f"{a} * {b}" for a, b in zip(factors[::2], factors[1::2], strict=False)]
     terms += factors[-1:] if len(factors) % 2 else []
@@ -74,7 +74,7 @@ def _operand(graph: Graph, number: int, stored: Collection[int], depth: int) -> 
 
 
 def _closed(expression: str) -> str:
-    """A factor, in parentheses where it is a sum or has a sign."""
+    """Return a factor, in parentheses if it is a sum or has a sign."""
     return (
         f"({expression})"
         if " + " in expression or " - " in expression or expression.startswith("-")

@@ -1,4 +1,4 @@
-"""Number formats of a build as its page shows them: of signals, of products, by region."""
+"""Number formats of a build for its page: of signals, of products, by region."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from .expressions import named
 
 
 def format_data(graph: Graph, schedule: Mapping[str, Any]) -> dict[str, Any]:
-    """Formats of what the core stores: request words and results of operations.
+    """Return formats of the values that the core stores: request words and results of operations.
 
     Returns
     -------
     ``of``: width and fraction bits of each operation's result, in the schedule's order; ``named``:
     its name and expression (:func:`pinion.report.expressions.named`); ``inputs``: name, width and
-    fraction bits of each request word; ``widths``: how many signals of each width; ``kinds``:
-    width, fraction bits and how many signals have them; ``products``: widths of both factors, the
-    wider first, how many products have them, and of how many a factor is a constant; ``uniform``:
-    the one format, None where there are several; ``regions``: for each its signals and the extremes
-    of widths, integer and fraction bits.
+    fraction bits of each request word; ``widths``: number of signals of each width; ``kinds``:
+    width, fraction bits and their number of signals; ``products``: widths of both factors, the
+    wider first, their number of products, and of those with a constant factor; ``uniform``: the
+    only format, or None; ``regions``: for each its signals and the extremes of widths, integer and
+    fraction bits.
     """
     node_formats = formats(graph)
     nodes = [row["node"] for row in schedule["operations"]]
     inputs = [i for i, node in enumerate(graph.nodes) if node.op == INPUT]
     stored = frozenset(nodes)
-    # A unit may make two values, a sine and a cosine: the schedule names the first.
+    # A unit may compute two values, a sine and a cosine: the schedule names the first.
     regions: dict[str, list[int]] = {"requests": inputs} if inputs else {}
     for row in schedule["operations"]:
         regions.setdefault(row["region"] or "elsewhere", []).append(row["node"])
@@ -72,7 +72,7 @@ def _region(name: str, region_formats: Sequence[Format]) -> dict[str, Any]:
 
 
 def _products(graph: Graph, node_formats: Sequence[Format]) -> list[list[int]]:
-    """Products by the widths of their factors, as the units read them."""
+    """Return products by the widths of their factors, as the units read them."""
     counts: Counter[tuple[int, int]] = Counter()
     constant: Counter[tuple[int, int]] = Counter()
     for node in graph.nodes:

@@ -1,4 +1,4 @@
-"""The number formats of a build on its page."""
+"""Formats section of a build's page."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from .blocks import Data, bars, beside, folded, note, span
 from .html import element, page_table, text
 from .table import Table
 
-_FEW = 12  # rows that need not be folded
+_FEW = 12  # largest number of rows that is shown unfolded
 
 
 def formats_section(build: Data, k: int) -> str:
-    """How wide signals and products are, where their points are, and what each signal has."""
+    """Return widths of signals and products, their binary points, and a table of all signals."""
     format_data = build["formats"]
     body = ""
     if format_data["uniform"]:

@@ -1,4 +1,4 @@
-"""Records of a build and what a link makes of them, on its page."""
+"""Link section of a build's page: records, and what a link makes of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .table import Table
 
 
 def link_section(build: Data, k: int) -> str:
-    """Records and arrays; bytes, beats, what bounds, and the model of a card's link."""
+    """Return records and arrays, bytes, beats, the bottleneck, and the model of a card's link."""
     m = build["manifest"]
     arrays = Table(
         columns=("array", "of the", "unit", "shape", "words"),
@@ -94,6 +94,6 @@ def _card(link: Data, m: Data) -> str:
 
 
 def _words(array: Mapping[str, Any]) -> int:
-    """Words of an array that travel."""
+    """Return the number of words of an array that travel on the link."""
     sent = array["sent"]
     return math.prod(array["shape"]) if sent is None else len(sent)

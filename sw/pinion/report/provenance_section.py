@@ -1,4 +1,4 @@
-"""Who made a build from what, and whether it still is, on its page."""
+"""Provenance section of a build's page: origin, tools and integrity."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .table import Table
 
 
 def provenance_section(build: Data, k: int) -> str:
-    """Who made what from what, with which tools, and whether it still is."""
+    """Return who made the build from what, with which tools, and whether it is unchanged."""
     m = build["manifest"]
     rows: list[tuple[str, object]] = [
         ("folder", build["folder"]),

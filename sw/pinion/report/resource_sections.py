@@ -1,4 +1,4 @@
-"""What a core takes of a part, and its estimated clock, on a build's page."""
+"""Resource and timing sections of a build's page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_PATHS: dict[str, Any] = {"table": "", "note": "", "paths": [], "ns": {}, "mh
 
 
 def resources_section(build: Data, k: int) -> str:
-    """Counts against parts."""
+    """Return the counts of a core, against parts."""
     resources, board = build["resources"], build["board"]
     target = build["manifest"]["target"]
     parts = build["facts"].get("parts") or {}
@@ -102,7 +102,7 @@ def _taken(counts: Data, capacity: Data, title: str) -> str:
 
 
 def timing_section(build: Data, k: int) -> str:
-    """The estimated clock and the worst paths."""
+    """Return the estimated clock and the slowest paths."""
     resources = build["resources"]
     if resources is None:
         line = "No estimate yet: it comes with the counts of " + element("code", {}, "pinion synth")

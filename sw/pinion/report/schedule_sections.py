@@ -1,4 +1,4 @@
-"""Sections about operations on a build's page: by pass, in time, by unit."""
+"""Sections of a build's page about operations: by pass, in time, by unit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAMES = {
 
 
 def passes_section(build: Data, k: int) -> str:
-    """Operations after each pass, as a table with bars."""
+    """Return operations after each pass, as a table with bars."""
     passes = build["facts"].get("passes")
     if passes is None:
         ops = build["manifest"]["ops"]
@@ -61,7 +61,7 @@ def passes_section(build: Data, k: int) -> str:
 
 
 def schedule_section(build: Data, k: int) -> str:
-    """The chart that the script draws, and the same by region as a table."""
+    """Return the chart that the script draws, and the same by region as a table."""
     schedule = build["schedule"]
     operations = schedule["operations"]
     count, units = len(operations), sum(schedule["units"].values())
@@ -117,7 +117,7 @@ def schedule_section(build: Data, k: int) -> str:
 
 
 def _key(schedule: Data, formats: str) -> str:
-    """What boxes, their pale tails and the names of the rows mean."""
+    """Return the legend of the chart."""
     parts = [
         element("i", {"class": "box"}) + "a unit takes the operation in this cycle",
         element("i", {"class": "box tail"}) + "until its result is there",
@@ -131,7 +131,7 @@ def _key(schedule: Data, formats: str) -> str:
 
 
 def utilisation_section(build: Data, k: int) -> str:
-    """How busy units are, and how wide their operand selectors."""
+    """Return how busy units are, and how wide their operand selectors."""
     ii = build["schedule"]["ii"]
     kinds: dict[str, list[Data]] = {}
     for row in build["utilisation"]:

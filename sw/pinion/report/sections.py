@@ -1,4 +1,4 @@
-"""The sections of a build on its page, each from the build's data (:mod:`.build_data`)."""
+"""Sections of a build's page, each from the build's data (:mod:`.build_data`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .table import Table
 
 
 def summary(build: Data) -> str:
-    """Title of a build, and the figures that are asked for first."""
+    """Return the title of a build and its main figures."""
     m = build["manifest"]
     per_second = m["clock_mhz"] / m["ii"]
     home = m["budget_distribution"]
@@ -59,7 +59,7 @@ def summary(build: Data) -> str:
 
 
 def _verification(verdict: Data | None) -> tuple[str, str, str]:
-    """The tile of a verification: value, words, kind."""
+    """Return the tile of a verification: value, words, kind."""
     if verdict is None:
         return "not yet", "verified: pinion verify compares every bit in simulation", "unknown"
     if verdict["failed"] is None:
@@ -71,7 +71,7 @@ def _verification(verdict: Data | None) -> tuple[str, str, str]:
 
 
 def robot_section(build: Data, k: int) -> str:
-    """The robot from several sides, and its joints."""
+    """Return the robot from several sides, and its joints."""
     robot = build["robot"]
     if not robot["joints"]:
         return element("p", {}, "This function takes no robot.")
@@ -120,4 +120,4 @@ SECTIONS: tuple[Section, ...] = (
     ("link", "Link budget", "counted, model", link_section),
     ("provenance", "Provenance and digests", "counted", provenance_section),
 )
-"""Name, title, what its figures are worth, and what makes it."""
+"""Name, title, kind of figures, and function of each section."""

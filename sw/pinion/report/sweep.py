@@ -1,8 +1,8 @@
-"""What a sweep of builds found: its files, and its table.
+"""Files and table of a sweep of builds.
 
-A sweep's folder has ``explore.json`` (everything), ``explore.csv`` (a line a point) and the picture
-of its front. Those of a sweep before that has figures which this one lacks stay beside them, as
-``explore-1.json`` and so on.
+A sweep's folder has ``explore.json`` (everything), ``explore.csv`` (a line per point) and the
+picture of its front. If an earlier sweep has figures that this one lacks, its files stay beside
+them, as ``explore-1.json`` and so on.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SWEEP = BuildFile(
 )
 """All figures of a sweep."""
 
-# Columns of the CSV behind the axes; what has several figures (by block) is in the JSON alone.
+# Columns of the CSV after the axes; figures by block are only in the JSON.
 _COLUMNS = (
     *("multipliers", "table_multipliers", "adders", "registers", "dsp", "dsp_source", "lut"),
     *("memory_lut", "ff", "levels", "mhz_estimated"),
@@ -68,13 +68,13 @@ def write_sweep(folder: Path, result: Mapping[str, Any]) -> tuple[list[Path], li
 
     Parameters
     ----------
-    folder : made where it is not there yet.
+    folder : created if it does not exist.
     result : robot, function, axes (values by option), samples, and points
         (:func:`pinion.cosim.explore.explore`).
 
     Returns
     -------
-    Where they are, and where those of the sweep before are now, if this one lacks a figure of it.
+    Paths of the files, and of an earlier sweep's files if this one lacks a figure of it.
     """
     from .explore_picture import draw_front
 
@@ -91,7 +91,7 @@ def write_sweep(folder: Path, result: Mapping[str, Any]) -> tuple[list[Path], li
 
 
 def _covers(result: Mapping[str, Any], folder: Path) -> bool:
-    """Whether a sweep has every figure of the one that is in the folder, measured alike."""
+    """Whether a sweep has every figure of the one in the folder, measured alike."""
     try:
         before = SWEEP.read(folder)
     except ManifestError:
@@ -107,7 +107,7 @@ def _covers(result: Mapping[str, Any], folder: Path) -> bool:
 
 
 def _set_aside(files: Sequence[Path]) -> list[Path]:
-    """Give files the first number that none of them has yet."""
+    """Rename files with the first number that none of them uses."""
     for number in count(1):
         destinations = [path.with_stem(f"{path.stem}-{number}") for path in files]
         if not any(path.exists() for path in destinations):
@@ -118,7 +118,7 @@ def _set_aside(files: Sequence[Path]) -> list[Path]:
 
 
 def kept_sentence(paths: Sequence[Path]) -> str:
-    """Where the files of an earlier sweep are now, and of which values that was."""
+    """Return a sentence about the files of an earlier sweep, and its values."""
     suffix = Path(SWEEP.name).suffix
     try:
         earlier = json.loads("".join(path.read_text() for path in paths if path.suffix == suffix))
@@ -133,7 +133,7 @@ def kept_sentence(paths: Sequence[Path]) -> str:
 
 
 def csv_text(result: Mapping[str, Any]) -> str:
-    """One line a point: its place on the axes, then its figures; empty where there is none."""
+    """Return one line per point: its values on the axes, then its figures or nothing."""
     axes = [name for name in result["axes"] if name not in ("ii", "formats")]
     text = StringIO()
     writer = csv.DictWriter(
@@ -152,7 +152,7 @@ def csv_text(result: Mapping[str, Any]) -> str:
 
 
 def sweep_table(result: Mapping[str, Any]) -> Table | None:
-    """The points that were built, and what their figures mean; None where there is none."""
+    """Return the built points and the meaning of their figures; None if none was built."""
     good = [row for row in result["points"] if row["dsp"] is not None]
     if not good:
         return None
@@ -174,11 +174,11 @@ def sweep_table(result: Mapping[str, Any]) -> Table | None:
 
 
 def sweep_blocks(table: Table) -> str:
-    """The same points a few short lines each, for what is too narrow for the table.
+    """Return the same points as short lines, for a terminal too narrow for the table.
 
     Parameters
     ----------
-    made : of `sweep_table`; its first column marks the best points.
+    table : of `sweep_table`; its first column marks the best points.
     """
     _, *names = table.columns
     lines = [f"{table.title}:"]
@@ -195,7 +195,7 @@ def sweep_blocks(table: Table) -> str:
 
 
 def sweep_failures(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """What went wrong, as sentences, and at which points, by the options in which they differ."""
+    """Return sentences about failures, each with its points by the options in which they differ."""
     every = [{key: option_word(value) for key, value in row["options"].items()} for row in rows]
     first = every[0] if every else {}
     varied = (
@@ -258,5 +258,5 @@ def _legend(rows: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> str
 
 
 def option_word(value: Any) -> Any:
-    """A value of an option as it is written on a command line."""
+    """Return an option's value as written on a command line."""
     return "auto" if value is None else value
