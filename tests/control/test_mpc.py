@@ -367,7 +367,7 @@ def test_what_does_not_go_together_is_refused(scene: Scenario, motion: Motion) -
         track(controller, robot)
     with pytest.raises(ControlError, match="no row 'abacus'"):
         run_case("abacus", scene, motion)
-    with pytest.raises(ControlError, match="'card' is of a build"):
+    with pytest.raises(ControlError, match="'card' needs a build"):
         run_case("card", scene, motion)
     with pytest.raises(ControlError, match=r"'crba' computes M: .* outputs=\('minv',\)"):
         scene.plant_of(Float64(scene.model(), row_of("crba")))

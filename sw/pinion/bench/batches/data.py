@@ -1,7 +1,7 @@
-"""Times of batches by whoever computes them (``pinion bench compare``): the data, as tables.
+"""Data and tables of ``pinion bench compare``: times of batches, by who computes them.
 
-The data is one JSON object, and nothing here measures. Every row says what it is worth: measured in
-this run, published by others on a machine of theirs, or a model.
+The data is one JSON object; nothing here measures. Every row states its origin: measured in this
+run, published by others for their machine, or a model.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ LABELS = ("measured", "model", "published")
 
 COMPUTED, GIVEN, NEITHER = "M^-1 computed", "M^-1 given", "no M^-1"
 WORK: Mapping[str, str] = {"fd_derivatives": COMPUTED, "fd_derivatives_from_minv": GIVEN}
-"""What a function does about M^-1; `NEITHER` for all others."""
+"""How a function obtains M^-1; `NEITHER` for all others."""
 
 KINDS = ("published", "figure", "derived")
-"""In the source in digits; measured off a plot of it; computed from what it says."""
+"""Given in digits by the source; measured off its plot; computed from its statements."""
 
 OWN = "Pinion"
-"""How the names of Pinion's own rows begin."""
+"""Prefix of the names of Pinion's rows."""
 
 Row = Mapping[str, Any]
 
@@ -34,7 +34,7 @@ _TEXTS = ("robot", "function", "by", "label", "machine", "source", "work", "note
 
 
 def published_batches(path: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """The times that others published, one row for each size of batch.
+    """Return published times, one row for each size of batch.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def published_batches(path: Path) -> tuple[list[dict[str, Any]], dict[str, str]]
 
     Raises
     ------
-    ReportError : the file is not one, or a figure lacks what a reader needs; one sentence.
+    ReportError : if the file is invalid, or a figure lacks a required key.
     """
     data = _json(path)
     rows: list[dict[str, Any]] = []
@@ -82,11 +82,11 @@ _KIND_WORDS = {"published": "published", "figure": "read off a plot", "derived":
 
 
 def batch(samples: int, *, us: float, least_us: float | None = None) -> dict[str, Any]:
-    """The figures of a row: a batch of so many samples takes so long.
+    """Return the figures of a row: the time of a batch.
 
     Parameters
     ----------
-    least_us : where a model gives a range, its lower end; ``us`` is the upper.
+    least_us : lower end of a model's range; ``us`` is the upper end.
     """
     return {
         "samples": samples,
@@ -97,11 +97,11 @@ def batch(samples: int, *, us: float, least_us: float | None = None) -> dict[str
 
 
 def read_batches(path: Path) -> dict[str, Any]:
-    """The data of an earlier run.
+    """Read the data of an earlier run.
 
     Raises
     ------
-    ReportError : the file is not one, or damaged; one sentence.
+    ReportError : if the file is invalid or damaged.
     """
     data = _json(path)
     try:
@@ -112,11 +112,11 @@ def read_batches(path: Path) -> dict[str, Any]:
 
 
 def check_batches(data: Mapping[str, Any]) -> None:
-    """Whether the data has what the page shows.
+    """Check that the data has everything the page shows.
 
     Raises
     ------
-    KeyError, TypeError, ValueError, AttributeError : it has not.
+    KeyError, TypeError, ValueError, AttributeError : if it does not.
     """
     if data["bench"] != "compare":
         raise ValueError(f"it is of the bench {data['bench']!r}")
@@ -126,20 +126,20 @@ def check_batches(data: Mapping[str, Any]) -> None:
         dict(data[key].items())
     for target in data["targets"]:
         if not all(isinstance(target[key], str) for key in ("robot", "function")):
-            raise TypeError(f"the target {target!r} is no robot and function")
+            raise TypeError(f"the target {target!r} is not a robot and a function")
     for key in ("command", "date", "version"):
         if not isinstance(data[key], str):
-            raise TypeError(f"{key!r} is no text")
+            raise TypeError(f"{key!r} is not text")
     for key in ("rounds", "seconds"):
         if not isinstance(data[key], int | float):
-            raise TypeError(f"{key!r} is no number")
+            raise TypeError(f"{key!r} is not a number")
 
 
 def _check_rows(rows: Sequence[Row]) -> None:
     for number, row in enumerate(rows):
         for key in _TEXTS:
             if not isinstance(row[key], str):
-                raise TypeError(f"{key!r} of the row {number} is no text")
+                raise TypeError(f"{key!r} of the row {number} is not text")
         if row["label"] not in LABELS:
             raise ValueError(f"the label {row['label']!r} is none of {', '.join(LABELS)}")
         if not isinstance(row["samples"], int) or row["samples"] < 1:
@@ -151,7 +151,7 @@ def _check_rows(rows: Sequence[Row]) -> None:
             *(() if least is None else (least,)),
         ):
             if not isinstance(value, int | float) or not 0 < value < math.inf:
-                raise ValueError(f"{value!r} is no time")
+                raise ValueError(f"{value!r} is not a time")
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -160,20 +160,20 @@ def _json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ReportError(_damaged(path, error)) from None
     if not isinstance(data, dict):
-        raise ReportError(_damaged(path, "it is no object"))
+        raise ReportError(_damaged(path, "it is not an object"))
     return data
 
 
 def _damaged(path: Path, error: object) -> str:
     fault = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-    return f"The file '{path}' is not intact ({fault}): take it from where it was made once more."
+    return f"The file '{path}' is not intact ({fault}): generate or copy it again."
 
 
 def sections(data: Mapping[str, Any]) -> Iterator[tuple[str, str, list[Row]]]:
-    """Robot, function and rows of each table that has any.
+    """Yield robot, function and rows of each table that has any.
 
-    Published gradients stand in both of a robot's tables of gradients, with M^-1 given and
-    computed; those that do other work say so.
+    Published gradients appear in both of a robot's tables of gradients, with M^-1 given and
+    computed; those of the other work say so.
     """
     for robot, function in dict.fromkeys((t["robot"], t["function"]) for t in data["targets"]):
         alike = tuple(WORK) if function in WORK else (function,)
@@ -191,12 +191,12 @@ def sections(data: Mapping[str, Any]) -> Iterator[tuple[str, str, list[Row]]]:
 
 
 def work_of(function: str) -> str:
-    """What a function does about M^-1."""
+    """Return how a function obtains M^-1."""
     return WORK.get(function, NEITHER)
 
 
 def series(rows: Sequence[Row]) -> dict[tuple[str, ...], dict[int, Row]]:
-    """Rows by who computed what on which machine, then by samples."""
+    """Return rows by computation and machine, then by samples."""
     by_target: dict[tuple[str, ...], dict[int, Row]] = {}
     for row in rows:
         key = tuple(str(row[k]) for k in ("label", "by", "work", "machine", "source"))
@@ -205,18 +205,18 @@ def series(rows: Sequence[Row]) -> dict[tuple[str, ...], dict[int, Row]]:
 
 
 def label_words(row: Row) -> str:
-    """The label, with the year where it was published."""
+    """Return the label, with the year if it was published."""
     year = row.get("year")
     return f"published {year}" if row["label"] == "published" and year else str(row["label"])
 
 
 def us_text(us: float) -> str:
-    """Microseconds, or nanoseconds, in three digits or to the whole."""
+    """Return microseconds with three digits, or as a whole number."""
     return f"{us:,.0f}" if us >= 1000 else f"{us:.3g}"
 
 
 def times_table(robot: str, function: str, rows: Sequence[Row]) -> Table:
-    """One section: who takes how long for N samples."""
+    """Return the table of a section: times for N samples."""
     sizes = sorted({row["samples"] for row in rows})
     lines = []
     for runs in series(rows).values():
@@ -245,7 +245,7 @@ def is_own(row: Row) -> bool:
 
 
 def fastest_table(robot: str, function: str, rows: Sequence[Row]) -> Table | None:
-    """Of each size: who is fastest on equal terms, and of all; None where nothing was measured.
+    """Return the fastest of each size, on equal terms and overall; None if nothing was measured.
 
     Equal terms: measured in this run, float64, one processor, the same work.
     """
@@ -275,10 +275,10 @@ def fastest_table(robot: str, function: str, rows: Sequence[Row]) -> Table | Non
 
 
 def losses(data: Mapping[str, Any]) -> list[str]:
-    """Where somebody is faster: a line for every size and whoever beats Pinion's fastest row.
+    """Return a line for every size and rival that is faster than Pinion's fastest row.
 
-    Rows of the same work are compared with what Pinion was measured at; on equal terms where the
-    other was measured in this run, and with the fastest of all where it was published.
+    Only rows of the same work are compared: rivals measured in this run on equal terms, published
+    ones with Pinion's fastest.
     """
     lines = []
     for robot, function, rows in sections(data):

@@ -1,7 +1,7 @@
-"""``pinion bench compare``: batches on processor, GPU and card, beside others' code and papers.
+"""``pinion bench compare``: batches on CPU, GPU and card, beside others' code and papers.
 
-This collects the rows; what they look like is in :mod:`pinion.bench.batches.page`. Whatever is not
-on this machine is named with the reason, and the rest is measured.
+This module collects the rows; :mod:`pinion.bench.batches.page` shows them. Whatever is not on this
+machine is listed with the reason, and the rest is measured.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ PUBLISHED = Path(__file__).parents[4] / "benchmarks" / "published.json"
 ROBOTS = ("iiwa14", "hyq", "atlas")
 GRADIENTS = tuple(WORK)
 SINGLE = ("rnea", "aba")
-"""Measured for one call, and for the batch that others published, unless asked for by name."""
+"""Functions measured by default only at `SINGLE_SIZES`: one call, and the published batch."""
 
 SIZES = (1, 16, 32, 64, 128, 1024, 10_000, 100_000, 1_000_000)
 SINGLE_SIZES = (1, 1024)
 PARTITION_SIZES = (16, 32, 64, 128, 1024, 10_000)
 
 SERIAL = 1024
-"""States in one pass of code that computes one after the other."""
+"""States in one pass of code that computes them one by one."""
 
 _OPPONENTS = {
     "casadi-c": "Pinocchio as C by CasADi",
@@ -68,7 +68,7 @@ _OPPONENTS = {
 }
 
 Row = dict[str, Any]
-Target = tuple[str, str]  # the robot as it was given, the function
+Target = tuple[str, str]  # robot argument and function
 
 
 def run(
@@ -88,21 +88,21 @@ def run(
     ----------
     target : nothing, a robot, or a robot and functions.
     builds : build folders for the model of the FPGA.
-    folder : where page, data and pictures go.
+    folder : of the page, data and pictures.
     largest : samples of the largest batch.
     seconds : for one batch in one round.
-    rounds : in which all take their turn.
-    native : build Pinocchio's C++ too.
+    rounds : in each of which all kernels take a turn.
+    native : whether to build Pinocchio's C++ too.
 
     Raises
     ------
-    UsageError : the page's folder is a file.
-    pinion.functions.FunctionError : a function that there is not.
+    UsageError : if the page's folder is a file.
+    pinion.functions.FunctionError : if a function is unknown.
     """
     robots = tuple(target[:1]) or ROBOTS
     names = tuple(dict.fromkeys(target[1:])) or (*GRADIENTS, *SINGLE)
     for name in names:
-        function(name)  # refuses a wrong name before the work
+        function(name)  # raises for an unknown name before the work
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"'{folder}' is a file: give a folder for the page with -o.")
     models = {robot: load(robot) for robot in robots}
@@ -144,14 +144,14 @@ def run(
 
 
 class Collected:
-    """Rows so far, and what is missing.
+    """Rows collected so far, and what is missing.
 
     Members
     -------
     rows : as the page takes them (:mod:`pinion.bench.batches.data`).
     sources : texts of publications by key.
-    gpus : names of devices that were measured.
-    partitions : rows of what host and device share, in the paper's three ways.
+    gpus : names of the measured devices.
+    partitions : rows of the paper's three ways to share work between host and device.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Collected:
         self._missing: dict[tuple[str, str], list[Target]] = {}
 
     def processor(self, target: Target, *, largest: int, rounds: int, seconds: float) -> None:
-        """Pinion's kernels on this machine's processor."""
+        """Measure Pinion's kernels on this machine's CPU."""
         model, name = self._models[target[0]], target[1]
         sizes = self._sizes(name, largest)
         try:
@@ -180,7 +180,7 @@ class Collected:
         self._measured(target, rows, missing, on=processor())
 
     def gpu(self, target: Target, *, largest: int, rounds: int, seconds: float) -> None:
-        """Pinion's kernels on a GPU, where one opens."""
+        """Measure Pinion's kernels on a GPU, if one opens."""
         model, name = self._models[target[0]], target[1]
         sizes = self._sizes(name, largest)
         try:
@@ -194,7 +194,7 @@ class Collected:
         self._measured(target, rows, missing, on=kernel.device.name)
 
     def partitioned(self, target: Target, *, largest: int, rounds: int, seconds: float) -> None:
-        """The gradient by the partitions of the 2021 paper, of the robot that it is about."""
+        """Measure the gradient by the partitions of the 2021 paper, for the paper's robot."""
         model = self._models[target[0]]
         if model.name != PAPER_ROBOT:
             return
@@ -205,7 +205,7 @@ class Collected:
             self._leave_out(label, why, target)
 
     def opponents(self, target: Target, *, largest: int, rounds: int, native: bool) -> None:
-        """Others' code, the fastest of each kind."""
+        """Measure others' code, the fastest of each kind."""
         opponents, missing = opponents_of(*target, native=native, states=SERIAL)
         if not native:
             missing["pinocchio_native"] = "It was not asked for (--no-native)."
@@ -231,7 +231,7 @@ class Collected:
                 self._leave_out(f"{by}, N > {SERIAL:,}", why, target)
 
     def grid(self) -> None:
-        """GRiD, of which only the published figures are here."""
+        """Report GRiD as missing, except for its published figures."""
         version = installed_version("grid-rbd")
         why = "The package grid-rbd is not installed."
         if version is not None:
@@ -240,7 +240,7 @@ class Collected:
             self._leave_out("GRiD", why, target)
 
     def fpga(self, manifests: dict[Path, Manifest], *, largest: int) -> None:
-        """The model of the card and of its link, for each build."""
+        """Compute the model of the card and its link, for each build."""
         targets = {(self._models[robot].name, name): (robot, name) for robot, name in self._targets}
         built: set[tuple[str, str]] = set()
         for path, manifest in manifests.items():
@@ -261,7 +261,7 @@ class Collected:
                 self._leave_out("FPGA, modelled", why, target)
 
     def published(self, path: Path) -> None:
-        """Figures of publications, for the robots and functions that are compared."""
+        """Add published figures for the robots and functions that are compared."""
         if not path.exists():
             why = "They are in a clone of the repository, under benchmarks."
             for target in self._targets:
@@ -284,7 +284,7 @@ class Collected:
                 self._leave_out("Published figures", why, (robot, name))
 
     def left_out(self) -> dict[str, str]:
-        """What is missing, with the reason; of which targets, unless it is of all."""
+        """What is missing with the reason, and its targets unless it is all of them."""
         reasons = {}
         for (label, why), targets in self._missing.items():
             words = "; ".join(f"{self._models[robot].name} {name}" for robot, name in targets)
@@ -317,12 +317,12 @@ class Collected:
 
     def _leave_out(self, label: str, why: str, target: Target) -> None:
         targets = self._missing.setdefault((label, why), [])
-        if target not in targets:  # two builds may be of one target
+        if target not in targets:  # two builds may have one target
             targets.append(target)
 
 
 def fpga_rows(manifest: Manifest, samples: int) -> list[Row]:
-    """The model for one build and one size of batch, a row for each link."""
+    """Return the model's rows for one build and one size of batch, one for each link."""
     rows = []
     for link in LINKS:
         estimated = estimate(manifest, layout_of(manifest), link, samples)

@@ -36,11 +36,11 @@ def draw_figure(path: Path, number: int, data: Mapping[str, Any]) -> None:
 
     Parameters
     ----------
-    path : where the SVG goes.
-    number : of the figure, one of :func:`.paper_figures.figures`.
+    path : of the SVG.
+    number : of the figure, one of :func:`.paper.figures`.
     data : of ``pinion bench compare``.
     """
-    # A salt of its own, no date: the same data gives the same file.
+    # A fixed salt and no date: the same data gives the same file.
     with rc_context({"svg.hashsalt": "pinion"}):
         figure = Figure(figsize=(10.5, 4.8), layout="constrained")
         FigureCanvasSVG(figure)
@@ -79,7 +79,7 @@ def _single(axes: Axes, data: Mapping[str, Any]) -> list[Patch]:
     axes.invert_yaxis()
     axes.set_xlabel("time of one computation [us]")
     axes.grid(axis="x", color="#ececef", linewidth=0.7)
-    return []  # every bar has its name beside it
+    return []  # every bar is labelled
 
 
 def _platforms(axes: Axes, data: Mapping[str, Any]) -> list[Patch]:
@@ -148,7 +148,7 @@ def _groups(axes: Axes, counts: Sequence[int]) -> None:
 
 
 def _platform_colour(bar: Bar) -> str:
-    """Of processors, GPUs and FPGAs, whosesoever they are."""
+    """Return the colour of CPUs, GPUs or FPGAs, of any maker."""
     for word, colour in (("FPGA", "#5b5bd6"), ("GPU", "#2a8f5b"), ("CUDA", "#2a8f5b")):
         if word in bar.name:
             return colour

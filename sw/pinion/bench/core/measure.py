@@ -24,7 +24,7 @@ ROBOT, FUNCTION, FORMATS, II = "iiwa14", "rnea", "q16.16", 8
 
 
 def run(*, json: bool, measure: bool, folder: Path, jobs: int) -> None:
-    """Print the tables; fail where a core is wrong or could not be measured."""
+    """Print the tables; exit with an error if a core is wrong or could not be measured."""
     sweep = [(ROBOT, ii) for ii in INTERVALS]
     robots = [(robot, II) for robot in ROBOTS]
     points = list(dict.fromkeys(sweep + robots))
@@ -62,7 +62,7 @@ def run(*, json: bool, measure: bool, folder: Path, jobs: int) -> None:
 
 
 def _against(measure: bool, folder: Path, jobs: int) -> dict[str, Any]:
-    """Published, measured and compared, each under its own key."""
+    """Return published, measured and compared figures by key."""
     designs, published, finished = cases.CASES, published_designs(), 0
     with counted("Measuring cores", total=len(designs)) as advance:
 
@@ -92,7 +92,7 @@ def _leave(against: Mapping[str, Any]) -> None:
 
 
 def row(robot: str, ii: int) -> dict[str, Any]:
-    """Operations, units, latency and registers of one robot's core at one interval."""
+    """Return operations, units, latency and registers of one robot's core at one interval."""
     from pinion.flow.design import make_design
     from pinion.flow.measure import hardware
     from pinion.functions import function

@@ -1,4 +1,4 @@
-"""Compiled functions on a processor: the tables and the picture of ``pinion bench cpu``."""
+"""Tables and picture of ``pinion bench cpu``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pinion.report.palette import ALARM, FAINT, INK
 from pinion.report.table import Table, markdown
 
 IN_CACHE = (4096, 256)
-"""Samples of the batches that a page shows, the first that was measured."""
+"""Samples of the batch that a page shows: the first one that was measured."""
 
 _LINES = (
     ("float32", "blocks", "#1b6ca8", "o"),
@@ -31,11 +31,11 @@ _RIVALS = {
 
 
 def cpu_times_table(data: Mapping[str, Any], robot: str) -> Table:
-    """Nanoseconds an evaluation of one robot's functions, beside the baseline and the floor.
+    """Return nanoseconds per evaluation of one robot's functions, beside baseline and floor.
 
     Parameters
     ----------
-    data : what ``pinion bench cpu --json`` prints.
+    data : output of ``pinion bench cpu --json``.
     """
     rows = [row for row in data["rows"] if row["robot"] == robot]
     lines: list[tuple[Any, ...]] = []
@@ -67,7 +67,7 @@ def cpu_times_table(data: Mapping[str, Any], robot: str) -> Table:
 
 
 def cpu_page(data: Mapping[str, Any], picture: str) -> str:
-    """A page in Markdown: what it was measured on, and a table for each robot."""
+    """Return a page in Markdown: the machine, and a table for each robot."""
     about = data["machine"]
     robots = dict.fromkeys(row["robot"] for row in data["rows"])
     lines = [
@@ -95,9 +95,9 @@ def draw_cpu_times(path: Path, data: Mapping[str, Any]) -> None:
 
     Parameters
     ----------
-    path : where the picture goes; its ending says which kind.
-    data : what ``pinion bench cpu --json`` prints; of each robot its last function is shown, which
-        is the gradient of forward dynamics where it was measured.
+    path : of the picture; its suffix selects the format.
+    data : output of ``pinion bench cpu --json``; each robot shows its last function, which is the
+        gradient of forward dynamics if it was measured.
     """
     robots = list(dict.fromkeys(row["robot"] for row in data["rows"]))
     figure = Figure(figsize=(max(5.5, 4.3 * len(robots)), 4.4), layout="constrained")
@@ -156,7 +156,7 @@ def _panel(axes: Axes, rows: Sequence[Mapping[str, Any]], title: str) -> None:
 
 
 def _escaped(text: str) -> str:
-    """A text that may come from a file or a command, as plain words of a page."""
+    """Return a text from a file or a command as plain words of a page."""
     printable = "".join(c if c.isprintable() else " " for c in text).replace("`", "'")
     return html.escape(printable, quote=False).replace("|", "\\|")
 

@@ -1,4 +1,4 @@
-"""``pinion bench cuda``: kernels on a GPU beside what bounds them, with arrays there and here."""
+"""``pinion bench cuda``: kernels on a GPU beside their bounds, with arrays on device and host."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .rates import Limits, OnDevice, host_case, measured_limits
 ROBOTS = ("iiwa14", "hyq", "atlas")
 SIZES = (1, 16, 64, 128, 1024, 4096, 100_000, 1_000_000)
 MOST_BLOCKS = 100_000
-"""Larger batches are not computed by a block a sample."""
+"""Largest batch that a block per sample computes."""
 PLAIN, GRAPH = "host to host", "host to host, graph"
 """Arrays of the host and back: queued call by call, and as a CUDA graph."""
 
@@ -48,17 +48,17 @@ def run(
     largest : samples of the largest batch.
     rounds : of every measurement; the median counts.
     device : by default the first GPU.
-    cache : where compiled kernels are kept; by default the user's cache.
+    cache : folder of compiled kernels; by default the user's cache.
 
     Raises
     ------
-    pinion.functions.FunctionError : a function that there is not.
-    pinion.batch.InputError : no GPU.
+    pinion.functions.FunctionError : if a function is unknown.
+    pinion.batch.InputError : if there is no GPU.
     """
     robots = tuple(target[:1]) or ROBOTS
     names = tuple(target[1:]) or tuple(row.name for row in SUBJECTS["dynamics"])
     for name in names:
-        function(name)  # refuses a wrong name before the work
+        function(name)  # raises for an unknown name before the work
     models = {robot: load(robot) for robot in robots}
     gpu = cuda.open_gpu(0, cache) if device is None else device
     limits = measured_limits(gpu)
@@ -111,11 +111,11 @@ def measured(
     rounds: int,
     cache: Path | None,
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """One function of one robot: both dtypes, threads and blocks, arrays there and here.
+    """Measure one function of one robot: both dtypes, threads and blocks, device and host.
 
     Returns
     -------
-    Rows; and what was left out, with the reason. What was measured before a failure stays.
+    Rows, also those measured before a failure; and what was left out, with the reason.
     """
     row = function(name)
     states = states_of(model, row, seed=SEED)
@@ -158,7 +158,7 @@ def measured(
 def _ways(
     kernel: CudaKernel, states: Mapping[str, NDArray[Any]], count: int, rounds: int
 ) -> dict[str, list[float]]:
-    """Nanoseconds a sample, in every round, for each way of computing a batch."""
+    """Return nanoseconds per sample, in every round, for each way of computing a batch."""
     cases: dict[str, Case] = {}
     resident = OnDevice(kernel, states, count)
     try:

@@ -19,14 +19,14 @@ STATES, SEED = 2000, 0
 
 
 def run(*, json: bool) -> None:
-    """Print the tables; fail where a budget does not hold."""
+    """Print the tables; exit with an error if a budget does not hold."""
     from pinion.functions import FUNCTIONS
 
     variants = [
         (name, derivatives)
         for name in FUNCTIONS
         for derivatives in ("composite", "column")
-        # The others have no gradient to formulate in one way or the other.
+        # Other functions have no gradient to formulate in two ways.
         if derivatives == "composite" or FUNCTIONS[name].variants
     ]
     rows = []
@@ -68,7 +68,7 @@ def run(*, json: bool) -> None:
 
 
 def _leave(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Fail where a budget does not hold, or had nothing to hold for."""
+    """Exit with an error if a budget does not hold, or no request was valid."""
     wrong: dict[str, list[str]] = {}
     for row in rows:
         if not row["budget_held"]:
@@ -82,7 +82,7 @@ def _leave(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def function_row(name: str, derivatives: str) -> dict[str, Any]:
-    """Hardware and errors of one function of the iiwa14."""
+    """Return hardware and errors of one function of the iiwa14."""
     from pinion.flow.design import make_design
     from pinion.flow.measure import hardware, measure
     from pinion.functions import function

@@ -1,7 +1,7 @@
-"""How fast batches go through a card, and how fast the driver is by itself: measured.
+"""Measured rates of batches through a card, and of the driver alone.
 
-What a simulated card takes is wall time of a simulation and says nothing of a card; what the driver
-takes by itself is measured on a transport that answers at once.
+The time of a simulated card is wall time of a simulation and tells nothing about a card; the driver
+alone is measured on a transport that answers at once.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pinion.driver.card import layout_of
 from pinion.link import Manifest
 
 REPEATS = 300
-"""Of a batch, at most."""
+"""Largest number of repetitions of a batch."""
 
 SEED = 0
 
 
 def arrays(manifest: Manifest, count: int) -> dict[str, NDArray[Any]]:
-    """Request arrays (count, ...) between -1 and 1: the time does not depend on what they hold."""
+    """Return request arrays (count, ...) between -1 and 1; values do not affect the time."""
     rng = np.random.default_rng(SEED)
     return {
         a.name: rng.uniform(-1.0, 1.0, (count, *a.shape)).astype(np.float32)
@@ -36,20 +36,20 @@ def arrays(manifest: Manifest, count: int) -> dict[str, NDArray[Any]]:
 def card_rates(
     card: Device, sizes: Sequence[int], *, seconds: float, progress: Callable[[], None]
 ) -> list[dict[str, Any]]:
-    """Batches of each size through a device, one after the other, as `Device.run` does them.
+    """Measure batches of each size through a device, one after another, as `Device.run` does.
 
     Returns
     -------
-    A row a size: ``requests, repeats, median_s, p99_s, results_per_second`` and, summed over the
-    repeats and divided by them, ``pack_s, flight_s, device_s, link_s, unpack_s, device_cycles``:
-    ``device_s`` are the card's cycles at the link's clock, ``link_s`` what is left of the flight.
+    A row per size: ``requests, repeats, median_s, p99_s, results_per_second`` and, averaged over
+    the repeats, ``pack_s, flight_s, device_s, link_s, unpack_s, device_cycles``: ``device_s`` is
+    the card's cycles at the link's clock, ``link_s`` the remaining time of the flight.
     """
     rows = []
     for size in sizes:
         batch = arrays(card.manifest, size)
         card.reset_profile()
         spent = [_timed(card, batch)]
-        if spent[0] < seconds:  # that was the warming up; else once is all there is time for
+        if spent[0] < seconds:  # the first run was a warm-up; otherwise there is time for one only
             card.reset_profile()
             spent = []
             while len(spent) < REPEATS and (not spent or sum(spent) < seconds):
@@ -85,14 +85,14 @@ def _row(size: int, spent: Sequence[float], profile: Profile) -> dict[str, Any]:
 def driver_rates(
     manifest: Manifest, sizes: Sequence[int], *, seconds: float, progress: Callable[[], None]
 ) -> list[dict[str, Any]]:
-    """The driver by itself: a transport that answers at once, its own time taken off.
+    """Measure the driver alone, on a transport that answers at once and whose time is subtracted.
 
     Returns
     -------
-    A row a size: ``requests, repeats, median_s, p99_s`` of the round trip without what the made-up
-    card took, ``card_s`` that time; ``pack_gb_per_s, unpack_gb_per_s, both_gb_per_s``: bytes of the
-    packets over the wall time that packing and unpacking took; ``core_gb_per_s``: bytes over all
-    the processor's time that the driver took, which other programs do not touch.
+    A row per size: ``requests, repeats, median_s, p99_s`` of the round trip without the simulated
+    card's time, ``card_s`` that time; ``pack_gb_per_s, unpack_gb_per_s, both_gb_per_s``: bytes of
+    the packets over the wall time of packing and unpacking; ``core_gb_per_s``: bytes over all CPU
+    time of the driver, which other programs do not affect.
     """
     card = InstantCard(layout=layout_of(manifest))
     rows = []

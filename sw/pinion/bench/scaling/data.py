@@ -1,7 +1,6 @@
-"""The experiments of the papers on parallel dynamics, redone (``pinion bench scaling``): the data.
+"""Data of ``pinion bench scaling``: the experiments of the papers on parallel dynamics, redone.
 
-The data is one JSON object, and nothing here measures. What the papers claim stands here beside
-what the data says of it.
+The data is one JSON object; nothing here measures. The papers' claims are judged by the data.
 
 Sources: Yang, Wu and Pan 2016, "A Novel GPU-based Parallel Implementation Scheme and Performance
 Analysis of Robot Forward Dynamics Algorithms" (*schemes*), and "Parallel Dynamics Computation using
@@ -59,13 +58,13 @@ PLATFORMS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is varied, what is fixed.
+    """The variable and the fixed quantities of an experiment.
 
     Members
     -------
-    title, figures : for people; the papers' figures that it redoes.
+    title, figures : for readers; the papers' figures that it repeats.
     varied : ``links`` or ``robots``, on the horizontal axis.
-    inverse : inverse dynamics; forward dynamics otherwise.
+    inverse : whether it is inverse dynamics, otherwise forward dynamics.
     """
 
     title: str
@@ -111,11 +110,11 @@ VERDICTS = (REPRODUCED, REFUTED, OPEN)
 
 
 def read_scaling(path: Path) -> dict[str, Any]:
-    """The data of an earlier run.
+    """Read the data of an earlier run.
 
     Raises
     ------
-    ReportError : the file is not one, or damaged; one sentence.
+    ReportError : if the file is invalid or damaged.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -126,11 +125,11 @@ def read_scaling(path: Path) -> dict[str, Any]:
 
 
 def check_scaling(data: Mapping[str, Any]) -> None:
-    """Whether the data has what page and pictures show.
+    """Check that the data has everything that page and pictures show.
 
     Raises
     ------
-    KeyError, TypeError, ValueError, AttributeError : it has not.
+    KeyError, TypeError, ValueError, AttributeError : if it does not.
     """
     if data["bench"] != "scaling":
         raise ValueError(f"it is of the bench {data['bench']!r}")
@@ -145,7 +144,7 @@ def check_scaling(data: Mapping[str, Any]) -> None:
         for key in ("links", "robots", "calls"):
             if not isinstance(row[key], int) or row[key] < 1:
                 raise ValueError(f"a row's {key} is {row[key]!r}")
-        # Written so that a NaN is refused too.
+        # Written so that NaN is refused too.
         if not 0.0 < float(row["ms"]) < np.inf:
             raise ValueError(f"a row's time is {row['ms']!r}")
     for count in data["counts"]:
@@ -165,7 +164,7 @@ def check_scaling(data: Mapping[str, Any]) -> None:
 
 
 def of_experiment(data: Mapping[str, Any], name: str) -> Iterator[tuple[str, dict[int, Row]]]:
-    """The curves of an experiment: a name, and rows by what is varied, in the tables' order."""
+    """Yield the curves of an experiment in the tables' order: a name, and rows by size."""
     varied = EXPERIMENTS[name].varied
     for platform, where in PLATFORMS.items():
         for algorithm, words in ALGORITHMS.items():
@@ -180,7 +179,7 @@ def of_experiment(data: Mapping[str, Any], name: str) -> Iterator[tuple[str, dic
 
 
 def scaling_table(data: Mapping[str, Any], name: str) -> Table:
-    """Milliseconds of an experiment, with the number of calls behind each figure."""
+    """Return milliseconds of an experiment, with the number of calls behind each figure."""
     curves = list(of_experiment(data, name))
     sizes = sorted({size for _, rows in curves for size in rows})
     lines = []
@@ -198,7 +197,7 @@ def scaling_table(data: Mapping[str, Any], name: str) -> Table:
 
 
 def peers_table(data: Mapping[str, Any]) -> Table:
-    """Nanoseconds a robot of 10 links, Pinion's kernels beside Pinocchio, in one run."""
+    """Return nanoseconds per robot of 10 links, Pinion's kernels beside Pinocchio, in one run."""
     return Table(
         title="Chains of 10 links beside Pinocchio: nanoseconds a robot",
         columns=("function", "by", "threads", "dtype", "robots", "ns", "x Pinocchio's loop"),
@@ -221,7 +220,7 @@ def peers_table(data: Mapping[str, Any]) -> Table:
 
 
 def counts_table(data: Mapping[str, Any]) -> Table:
-    """Counted depth and work, one row for an algorithm and a number of links."""
+    """Return counted depth and work, one row for each algorithm and number of links."""
     return Table(
         title="Depth and work, counted while they computed",
         columns=("algorithm", "links", "levels", "combines", "steps that follow one another"),
@@ -234,7 +233,7 @@ def counts_table(data: Mapping[str, Any]) -> Table:
 
 
 def claims_table(data: Mapping[str, Any]) -> Table:
-    """What the papers claim, and what this run says of it."""
+    """Return the papers' claims, and this run's verdict on each."""
     return Table(
         title="What the papers claim",
         columns=("source", "claim", "verdict", "what was seen"),
@@ -250,12 +249,12 @@ Verdict = tuple[str, str]
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of a paper in our words, and how it is judged.
+    """A claim of a paper in our words, and its test.
 
     Members
     -------
-    judge : takes the figures and gives verdict and reason; None when figures are missing.
-    needs : what is missing then.
+    judge : returns verdict and reason for the figures; None if figures are missing.
+    needs : the missing figures then.
     """
 
     source: str
@@ -277,7 +276,7 @@ class Figures:
             self._ms.setdefault(key, {})[size] = float(row["ms"])
 
     def curve(self, experiment: str, algorithm: str, *platforms: str) -> dict[int, float]:
-        """Milliseconds by size: of the first of the platforms that was measured."""
+        """Return milliseconds by size, of the first of the platforms that was measured."""
         for platform in platforms:
             times = self._ms.get((experiment, algorithm, platform))
             if times:
@@ -285,7 +284,7 @@ class Figures:
         return {}
 
     def all_at(self, experiment: str, size: int, *platforms: str) -> dict[tuple[str, str], float]:
-        """Milliseconds by algorithm and platform at one size."""
+        """Return milliseconds by algorithm and platform at one size."""
         return {
             (algorithm, platform): ms[size]
             for (name, algorithm, platform), ms in self._ms.items()
@@ -294,7 +293,7 @@ class Figures:
 
 
 def judged(data: Mapping[str, Any]) -> list[tuple[Claim, str, str]]:
-    """Every claim with its verdict and the reason."""
+    """Return every claim with its verdict and the reason."""
     figures = Figures(data)
     judgements = []
     for claim in CLAIMS:
@@ -308,7 +307,7 @@ def _verdict(holds: bool, why: str) -> Verdict:
 
 
 def _exponent(curve: Mapping[int, float], least: int) -> float | None:
-    """The power of the size with which a curve grows from `least` on."""
+    """Return the power of the size with which a curve grows from `least` on."""
     sizes = [size for size in curve if size >= least]
     if len(sizes) < 3:
         return None
@@ -318,7 +317,7 @@ def _exponent(curve: Mapping[int, float], least: int) -> float | None:
 def _speedup(
     experiment: str, fast: Sequence[str], slow: str, slow_on: str, least: float
 ) -> Callable[[Figures], Verdict | None]:
-    """That the fastest of `fast` on the GPU is so many times faster than `slow`."""
+    """Return a test that the fastest of `fast` on the GPU beats `slow` by a factor."""
 
     def judge(figures: Figures) -> Verdict | None:
         base = figures.curve(experiment, slow, slow_on)
@@ -355,7 +354,7 @@ def _serial_jsiia_slowest(figures: Figures) -> Verdict | None:
     both = [n for n in ours if n in other]
     if not both:
         return None
-    # A tenth is within what one machine says twice.
+    # A tenth is within the repeatability of one machine.
     faster = [n for n in both if ours[n] < 0.9 * other[n]]
     if faster:
         return REFUTED, f"faster than articulated bodies at {', '.join(map(str, faster))} links"
@@ -379,9 +378,9 @@ def _crossings(figures: Figures) -> Verdict | None:
 
 
 def crossing(slower: Mapping[int, float], faster: Mapping[int, float]) -> float | None:
-    """The size from which the second curve stays below the first, between sizes in logarithms.
+    """Return the size from which the second curve stays below the first, by interpolation.
 
-    None where it is not below at the largest size; the smallest size where it is below at all.
+    None if it is not below at the largest size; the smallest size if it is always below.
     """
     sizes = [n for n in sorted(slower) if n in faster]
     if not sizes or faster[sizes[-1]] >= slower[sizes[-1]]:
