@@ -1,14 +1,14 @@
-"""How many bits a gradient needs to solve the paper's motions: a sweep of fixed-point types.
+"""Bits that a gradient needs to solve the paper's motions: a sweep of fixed-point types.
 
     python -m benchmarks.control_formats build/bits.jsonl            measure what is missing
-    python -m benchmarks.control_formats build/bits.jsonl --table    Markdown of it
+    python -m benchmarks.control_formats build/bits.jsonl --table    print it as Markdown
     python -m benchmarks.control_formats build/bits.jsonl --picture docs/bits.svg
 
 The paper's motion (Plancher et al. 2021, from Plancher and Kuindersma 2018: iiwa14, 0.5 s in 63
-steps) and 100 of its kind (:mod:`benchmarks.control`) are solved with the gradient in the integers
-of each type, everything else in float64, and compared with float64 throughout. Solved: a cost at
-most 1 % above that of float64. Types by signal hold twice the values of 100 other motions on their
-way to solutions.
+steps) and 100 similar ones (:mod:`benchmarks.control`) are solved with the gradient in the integers
+of each type, everything else in float64, and compared with float64 throughout. A motion counts as
+solved if its cost is at most 1 % above float64's. Types by signal hold twice the values of 100
+other motions during their solutions.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ OPTIONS = Options(iterations=60)
 
 
 def types() -> Iterator[str]:
-    """All types of the sweep."""
+    """Yield all types of the sweep."""
     for whole in INTEGER_BITS:
         for fraction in FRACTION_BITS:
             yield f"q{whole}.{fraction}"
@@ -51,14 +51,14 @@ def types() -> Iterator[str]:
 
 
 class Seen(Backend):
-    """Gradients, and the states that they were asked for."""
+    """Gradients that record their requests."""
 
     def __init__(self, inner: Backend) -> None:
         self.inner = inner
         self.states: list[tuple[np.ndarray, ...]] = []
 
     def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
-        """Compute a batch, and keep it."""
+        """Compute a batch and record it."""
         arrays = by_name(gradient_row().inputs, values, arrays)
         gradient = self.inner(**arrays)
         q, qd = (np.asarray(arrays[name]) for name in ("q", "qd"))
@@ -67,7 +67,7 @@ class Seen(Backend):
 
 
 def on_the_way(model: Model, arithmetic: Arithmetic) -> dict[str, np.ndarray]:
-    """Input words of the gradient in all iterations of other motions."""
+    """Return input words of the gradient in all iterations of other motions."""
     others = problems(model, OTHERS, OTHER_SEED)
     with backend(model, gradient_row(), device="cpu") as exact:
         recorder = Seen(exact)
@@ -77,18 +77,18 @@ def on_the_way(model: Model, arithmetic: Arithmetic) -> dict[str, np.ndarray]:
 
 
 def plant_of(model: Model, gradients: Backend) -> Plant:
-    """The paper's steps with these gradients, rolled out in float64."""
+    """Return the paper's steps with these gradients, rolled out in float64."""
     return Plant(model, dt=0.5 / KNOTS, gradients=gradients, forward=forward_of(model))
 
 
 def motions(model: Model) -> Problem:
-    """The paper's motion, and behind it those of its kind."""
+    """Return the paper's motion, followed by similar ones."""
     paper = Problem.of(model, knots=KNOTS, dt=0.5 / KNOTS, cost=cost(), start=START, goal=GOAL)
     return paper.joined(problems(model, PROBLEMS, SEED))
 
 
 def row_of(name: str, solution: Solution, exact: Solution, seconds: float) -> dict[str, Any]:
-    """Figures of a type: of the paper's motion, and of the others."""
+    """Return figures of a type: of the paper's motion, and of the others."""
     above = solution.cost / exact.cost - 1.0
     solved = above <= 0.01
     off = np.abs(solution.x[:, :, :7] - exact.x[:, :, :7]).max(axis=(1, 2))
@@ -112,7 +112,7 @@ def row_of(name: str, solution: Solution, exact: Solution, seconds: float) -> di
 
 
 def measure(path: Path) -> None:
-    """Measure the types that a file has no line for."""
+    """Measure the types that a file lacks."""
     path.parent.mkdir(parents=True, exist_ok=True)
     measured_types = {row["type"] for row in rows(path)} if path.exists() else set()
     model = load("iiwa14")
@@ -144,12 +144,12 @@ def measure(path: Path) -> None:
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
-    """What was measured."""
+    """Read the measured rows."""
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def table(path: Path) -> str:
-    """Markdown: a row a type."""
+    """Return a row per type in Markdown."""
     lines = [
         "| type | paper's motion | cost | iterations | of 100: solved | within 1 iteration | "
         "iterations | cost above float64's, median | off, median | flagged gradients |",
@@ -169,7 +169,7 @@ def table(path: Path) -> str:
 
 
 def picture(path: Path, target: Path) -> None:
-    """Motions solved and iterations by fraction bits, a line for each number of integer bits."""
+    """Draw solved motions and iterations by fraction bits, a line per number of integer bits."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -200,7 +200,7 @@ def picture(path: Path, target: Path) -> None:
 
 
 def main() -> None:
-    """Measure, or show what was measured."""
+    """Measure, or show the measured rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("path", type=Path)
     parser.add_argument("--table", action="store_true")

@@ -1,11 +1,11 @@
-"""Iterations with and without the dynamics' second derivatives: DDP beside iterative LQR.
+"""Iterations with and without second derivatives of the dynamics: DDP beside iterative LQR.
 
     python -m benchmarks.control_second_order [--tolerances 1e-4,1e-7] [--json FILE]
 
-The paper's motion and 100 of its kind (:mod:`benchmarks.control_formats`), gradients and second
-derivatives compiled in float64, to two tolerances: that of the other pages, and one at which the
-end of an iteration shows. Counts and costs do not depend on the machine; seconds are processor
-time of one run.
+The paper's motion and 100 similar ones (:mod:`benchmarks.control_formats`), gradients and second
+derivatives compiled in float64, to two tolerances: that of the other pages, and one that shows the
+final convergence. Counts and costs do not depend on the machine; seconds are processor time of one
+run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST = 60
 
 
 def solved(problem: Problem, plant: Plant, tolerance: float, *, second: bool) -> dict[str, Any]:
-    """A solution, and the processor time it took."""
+    """Return a solution and its processor time."""
     began = time.process_time()
     solution = solve(
         problem,
@@ -39,7 +39,7 @@ def solved(problem: Problem, plant: Plant, tolerance: float, *, second: bool) ->
 
 
 def figures(tolerance: float, first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """Of both methods: the paper's motion, which is the first, and the others."""
+    """Return figures of both methods: of the paper's motion, the first one, and of the others."""
     line: dict[str, Any] = {"tolerance": tolerance}
     costs = {}
     for name, run in (("ilqr", first), ("ddp", second)):
@@ -62,7 +62,7 @@ def figures(tolerance: float, first: dict[str, Any], second: dict[str, Any]) -> 
 
 
 def measure(tolerances: list[float]) -> list[dict[str, Any]]:
-    """Both methods at each tolerance."""
+    """Run both methods at each tolerance."""
     model = load("iiwa14")
     problem = motions(model)
     lines = []
@@ -75,7 +75,7 @@ def measure(tolerances: list[float]) -> list[dict[str, Any]]:
 
 
 def table(lines: list[dict[str, Any]]) -> str:
-    """Markdown: a row a method and a tolerance."""
+    """Return a row per method and tolerance in Markdown."""
     text = [
         "| tolerance | method | paper's motion: iterations | cost | of 100: converged | "
         "iterations, mean | median | most | processor time |",

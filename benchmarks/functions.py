@@ -2,8 +2,8 @@
 
 Each core is built with one result every 8 cycles and its RTL compared with the exact integers on
 1,000 requests of the reference distribution. ``python -m benchmarks.functions > rows.jsonl``
-measures, or continues the measurement whose lines ``--known`` names; ``--table rows.jsonl`` makes
-Markdown of it. On the HyQ, what speaks of a tip is of one leg, cut down with ``--tip lf_lowerleg``.
+measures, or continues the measurement in ``--known``; ``--table rows.jsonl`` prints it as Markdown.
+On the HyQ, functions of a tip are for one leg, selected with ``--tip lf_lowerleg``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ REQUESTS = 1000
 
 @cache
 def of_tip(row: str) -> bool:
-    """Whether a row speaks of the robot's tip: it refuses one that has two."""
+    """Whether a row refers to the robot's tip, so that it refuses a robot with two."""
     links = [
         link_xml(name, mass=1.0, com=(0.0, 0.0, 0.1), tensor=(0.02, 0.0, 0.0, 0.02, 0.0, 0.01))
         for name in ("base", "left", "right")
@@ -52,7 +52,7 @@ def of_tip(row: str) -> bool:
 
 
 def robot_for(robot: str, row: str) -> tuple[str, Model]:
-    """A robot that has what a row speaks of, with what was done to it in words."""
+    """Return a robot that a row supports, and how it was changed in words."""
     model = load(robot, snap=True)
     if of_tip(row) and len(tips_of(model)) > 1:
         return f"{robot}, one leg", load(robot, snap=True, tip=LEG)
@@ -90,7 +90,7 @@ def measured(robot: str, row: str, formats: str) -> dict[str, Any]:
 
 
 def table(lines: Sequence[dict[str, Any]]) -> str:
-    """Markdown: a row for each function and robot, columns for each formats."""
+    """Return a row for each function and robot in Markdown, with columns for each formats."""
     by_key = {(x["function"], x["robot"], x["formats"]): x for x in lines}
     heads = ["function", "robot", "products"]
     for formats in FORMATS:
@@ -115,12 +115,12 @@ def table(lines: Sequence[dict[str, Any]]) -> str:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """JSON lines of a measurement."""
+    """Read the JSON lines of a measurement."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def main() -> None:
-    """Measure core by core, or print the table of what was measured."""
+    """Measure core by core, or print the table of a measurement."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--table", type=Path, metavar="FILE")
     parser.add_argument("--known", type=Path, metavar="FILE")

@@ -1,7 +1,7 @@
-"""What building cores of large robots takes: processor time and memory, step by step.
+"""The cost of building cores of large robots: processor time and memory, step by step.
 
-Each build runs in a process of its own on one core. Prints a Markdown table, or JSON lines. Robots
-are names as ``pinion build`` takes them; without any, chains of 7 to 40 joints and the atlas.
+Each build runs in a separate process on one core. Prints a Markdown table, or JSON lines. Robots
+are names as for ``pinion build``; by default chains of 7 to 40 joints and the atlas.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pinion.robot import load
 ROBOTS = ("chain_7", "chain_14", "chain_20", "chain_30", "chain_40", "atlas")
 FUNCTIONS = ("rnea", "aba")
 
-# Columns of the table, and how the steps' lines begin that belong to each.
+# Columns of the table, and prefixes of their steps' progress lines.
 STEPS = {
     "trace, reduce": ("Loading", "Tracing", "Taking out"),
     "schedule": ("Scheduling", "Choosing the formats", "Interval"),
@@ -36,7 +36,7 @@ STEPS = {
 
 
 def used() -> float:
-    """Seconds of a processor that this process and its tools have used."""
+    """Return processor seconds of this process and its tools."""
     times = (resource.getrusage(of) for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(time.ru_utime + time.ru_stime for time in times)
 
@@ -83,7 +83,7 @@ def measure(robot: str, function: str, floating_base: bool, options: dict[str, A
 
 
 def main() -> None:
-    """Measure robot by robot; ``--table`` makes Markdown of JSON lines measured before."""
+    """Measure robot by robot; ``--table`` prints earlier JSON lines as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("robots", nargs="*", default=ROBOTS)
     parser.add_argument("--functions", default=",".join(FUNCTIONS))

@@ -1,13 +1,13 @@
-"""What formats chosen by a task save, beside those that a largest error chooses.
+"""Savings of formats chosen by a task, beside those that a largest error chooses.
 
     python -m benchmarks.task_formats build/task_formats.json            measure what is missing
     python -m benchmarks.task_formats build/task_formats.json --synth    and count LUTs with Yosys
-    python -m benchmarks.task_formats build/task_formats.json --table    Markdown of it
+    python -m benchmarks.task_formats build/task_formats.json --table    print it as Markdown
 
-Every row is a design of the iiwa14 at one result every 8 cycles, made here. Open loop: the largest
-relative error of its integers on 4,000 reference states. Closed loop: the loss in the task's
-figure-eight, and the largest in the motions that formats are not chosen on, by the same integers
-for all rows, also for those that a largest error chose. With ``--synth`` each is built as well.
+Every row is a design of the iiwa14 at one result every 8 cycles. Open loop: the largest relative
+error of its integers on 4,000 reference states. Closed loop: the loss in the task's figure-eight,
+and the largest in the held-out motions, by the same integers for all rows, also for those chosen by
+a largest error. With ``--synth`` each is built as well.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ WAYS = (("task", 0.01), ("max_error", 1e-3), ("max_error", 1e-2), ("task", 0.1))
 
 
 def measure(path: Path, *, synth: bool, functions: tuple[str, ...]) -> None:
-    """Measure the rows that a file has not."""
+    """Measure the rows that a file lacks."""
     rows = read(path)
     model = load(ROBOT)
     for name in functions:
@@ -59,7 +59,7 @@ def measure(path: Path, *, synth: bool, functions: tuple[str, ...]) -> None:
 
 
 def row(name: str, kind: str, value: float, loss: TrackingLoss) -> dict[str, Any]:
-    """Figures of one design; closed loops are those of its integers, which are the core's."""
+    """Return figures of one design; closed loops use its integers, which equal the core's."""
     model, function_row = loss.model, function(name)
     search = None
     if kind == "task":
@@ -110,17 +110,17 @@ def row(name: str, kind: str, value: float, loss: TrackingLoss) -> dict[str, Any
 
 
 def request_of(max_error: float | None) -> BuildRequest:
-    """Of a core for a largest error, or for a task."""
+    """Return the request of a core for a largest error, or for a task."""
     return BuildRequest(ii=II, formats="auto", max_error=max_error)
 
 
 def said(text: str) -> None:
-    """A line of progress."""
+    """Print a line of progress."""
     print(f"  {text}", flush=True)
 
 
 def counted(folder: Path, record: dict[str, Any], loss: TrackingLoss) -> dict[str, Any]:
-    """What Yosys counts in a build of a row."""
+    """Return Yosys' counts of a row's build."""
     from pinion.synthesis.synth import synth
 
     goal = None
@@ -137,24 +137,24 @@ def counted(folder: Path, record: dict[str, Any], loss: TrackingLoss) -> dict[st
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file, none where there is no file."""
+    """Return the rows of a file, none if it does not exist."""
     rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
     return rows
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Keep what was measured."""
+    """Write the rows."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 def worst(r: dict[str, Any]) -> str:
-    """The largest relative error of any block, open loop."""
+    """Return the largest relative error of any block, open loop."""
     return f"{max(x for x in r['open_loop']['rel_err_max'].values() if x is not None):.2g}"
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """The comparison as Markdown."""
+    """Return the comparison in Markdown."""
     lines = [
         "| function | chosen by | words | multipliers | DSP48E2 | LUT | flip-flops | schedule | "
         "largest error, open loop | loss in the task | loss held out | flagged |",
@@ -174,7 +174,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("path", type=Path)
     parser.add_argument("--synth", action="store_true")

@@ -1,10 +1,10 @@
-"""How much of a ratio to CasADi's C is lanes: ``python -m benchmarks.cpu.lanes``.
+"""The share of lanes in the ratio to CasADi's C: ``python -m benchmarks.cpu.lanes``.
 
-The baseline computes one state after the other, Pinion as many as a vector register holds numbers.
+The baseline computes one state after another, Pinion as many as a vector register holds numbers.
 Here the baseline's C is compiled a second time with a register of numbers as its ``casadi_real``
 (``baseline_lanes.c``): the same operations in the same order, on as many states at once, with sines
 of glibc's libmvec. All take turns, on one core; figures are medians of the rounds, nanoseconds of
-processor time a state.
+processor time per state.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ STATES = 256
 ROBOT, FUNCTION = "iiwa14", "fd_derivatives"
 
 TOLERANCE = {"float64": 1e-10, "float32": 1e-3}
-"""Largest error of a state, by the largest element of its block; Pinocchio's order of summation in
-float32 is off by 1e-4 here."""
+"""Largest allowed error of a state, relative to the largest element of its block; Pinocchio's order
+of summation in float32 is off by 1e-4 here."""
 
 SCALARS = {"float64": "double", "float32": "float"}
 LINE = 64
@@ -61,26 +61,27 @@ _LITERAL = re.compile(r"(?<![\w.])(\d+\.\d*(?:[eE][+-]?\d+)?)")
 
 
 def register_bytes() -> int:
-    """Bytes of a vector register of this machine."""
+    """Return the bytes of a vector register of this machine."""
     return {"avx512": 64, "avx2": 32}.get(isa.best().name, 16)
 
 
 def lanes_text(text: str) -> str:
-    """CasADi's C with each literal in ``R()``, which makes a vector of it."""
+    """Return CasADi's C with each literal in ``R()``, which makes a vector of it."""
     text = re.sub(r"casadi_real (\w+_default_in)\(", r"double \1(", bare(text))
     return _LITERAL.sub(r"R(\1)", text)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lanes:
-    """The baseline of a function, compiled for so many states at once.
+    """The baseline of a function, compiled for several states at once.
 
     Members
     -------
-    lanes : states at once; 1 for one after the other.
-    built : compiler, flags and where sines come from.
-    worst : largest error against the float model, by the largest element of its block and state.
-    run : computes all states once; nanoseconds of processor time a state.
+    lanes : states at once; 1 for one after another.
+    built : compiler, flags and source of sines.
+    worst : largest error against the float model, relative to the largest element of block and
+        state.
+    run : computes all states once; returns nanoseconds of processor time per state.
     """
 
     dtype: str
@@ -99,12 +100,12 @@ def casadi_lanes(
     states: int = STATES,
     cache: Path = CACHE,
 ) -> Lanes:
-    """Compile the baseline for so many lanes, and see that its numbers are right.
+    """Compile the baseline for a number of lanes, and check its results.
 
     Errors
     ------
-    MissingToolError : no compiler, or no baseline of this function.
-    ArithmeticError : its numbers are not those of the float model.
+    MissingToolError : if there is no compiler, or no baseline of this function.
+    ArithmeticError : if its results differ from the float model's.
     """
     compiler = first_compiler(C_COMPILERS, "C")
     cache.mkdir(parents=True, exist_ok=True)
@@ -158,7 +159,7 @@ def casadi_lanes(
 
 
 def _grouped(array: Floats, lanes: int, dtype: str) -> Floats:
-    """States (n, ...) as (n / lanes, elements, lanes), beginning at a cache line."""
+    """Return states (n, ...) as (n / lanes, elements, lanes), aligned to a cache line."""
     flat = array.reshape(len(array) // lanes, lanes, -1).swapaxes(1, 2).astype(dtype)
     memory = np.zeros(flat.nbytes + LINE, np.uint8)
     start = -memory.ctypes.data % LINE
@@ -168,7 +169,7 @@ def _grouped(array: Floats, lanes: int, dtype: str) -> Floats:
 
 
 def _ours(dtype: str, layout: str, states: int) -> Callable[[], float]:
-    """Nanoseconds a state of Pinion's kernel, called from Python with its results' arrays."""
+    """Return a timed call of Pinion's kernel from Python, in nanoseconds per state."""
     kernel = cpu.compile(ROBOT, FUNCTION, dtype=dtype, layout=layout, threads=1)
     of = States(ROBOT, FUNCTION, states)
     placed = to_blocks if layout == "blocks" else np.ascontiguousarray
@@ -184,13 +185,13 @@ def _ours(dtype: str, layout: str, states: int) -> Callable[[], float]:
 
 
 def measured(*, rounds: int, states: int = STATES) -> dict[str, Any]:
-    """The figures of the record.
+    """Return the figures of the record.
 
     Returns
     -------
-    For each dtype nanoseconds a state: the baseline one state after the other (``scalar``), in
-    lanes (``lanes``), Pinion's kernel given blocks (``blocks``) and (n, ...) (``rows``); and
-    operations a state of both.
+    For each dtype nanoseconds per state: the baseline one state after another (``scalar``), in
+    lanes (``lanes``), Pinion's kernel on blocks (``blocks``) and on (n, ...) (``rows``); and
+    operations per state of both.
     """
     kinds = {}
     for dtype, width in (("float64", 8), ("float32", 4)):

@@ -1,15 +1,15 @@
-"""What the CPU kernels are measured against: ``python -m benchmarks.cpu.opponents``.
+"""Opponents of the CPU kernels: ``python -m benchmarks.cpu.opponents``.
 
 Three opponents, each float64 and on one core:
 
 - `casadi_c`: the baseline, Pinocchio's algorithms as C that CasADi wrote (generate_baseline.py),
-  compiled by every C compiler that is here;
+  compiled by every available C compiler;
 - `pinocchio_native`: Pinocchio's C++ through its own headers, compiled for this machine;
-- `pinocchio_python`: Pinocchio's Python functions, one state a call.
+- `pinocchio_python`: Pinocchio's Python functions, one state per call.
 
-Each gives `Opponent` objects that are compiled already and whose numbers agree with the float
-model's. Their `time` measures rounds, so that a caller may take turns among opponents. A tool that
-is missing raises `MissingToolError`, a sentence.
+Each returns `Opponent` objects that are compiled and agree with the float model. Their `time`
+measures rounds, so that a caller may take turns among opponents. A missing tool raises
+`MissingToolError`.
 """
 
 from __future__ import annotations
@@ -63,24 +63,24 @@ CXX_COMPILERS = ("clang++-19", "clang++", "g++")
 
 STATES = 4096
 TOLERANCE = 1e-10
-"""Largest error, by the largest element of its block and state, that an opponent may have."""
+"""Largest allowed error of an opponent, relative to the largest element of block and state."""
 
 LARGE = 20_000
-"""Operations from which compiling takes minutes.
+"""Number of operations from which compiling takes minutes.
 
-The gradients of atlas take gcc a minute with -O2, and more than that without the tests that divide
-their text into blocks; clang's code is as fast with -O1 as with -O3.
+The gradients of atlas take gcc a minute with -O2, and longer without the tests that divide their
+text into blocks; clang's code is as fast with -O1 as with -O3.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rounds:
-    """Nanoseconds an evaluation, one number a round.
+    """Nanoseconds per evaluation, one number per round.
 
     Members
     -------
-    cpu : processor time of the thread; on a busy machine the more reliable of the two.
-    wall : by the clock on the wall.
+    cpu : processor time of the thread; the more reliable one on a busy machine.
+    wall : wall time.
     """
 
     cpu: tuple[float, ...]
@@ -95,8 +95,9 @@ class Opponent:
     -------
     name : ``casadi-c``, ``pinocchio-native`` or ``pinocchio-python``.
     built : compiler and flags, or the package's version.
-    states : evaluations a round.
-    worst : largest error against the float model, by the largest element of its block and state.
+    states : evaluations per round.
+    worst : largest error against the float model, relative to the largest element of block and
+        state.
     """
 
     name: str
@@ -108,41 +109,41 @@ class Opponent:
     _time: Callable[[int], Rounds] = field(repr=False)
 
     def time(self, rounds: int = 20) -> Rounds:
-        """Measure so many rounds on one core."""
+        """Measure a number of rounds on one core."""
         with one_core():
             return self._time(rounds)
 
 
 def baseline_c(robot: str, name: str) -> str:
-    """The kept C of a function.
+    """Return the stored C of a function.
 
     Errors
     ------
-    MissingToolError : none is kept.
-    ValueError : the file is not the one that the record tells of.
+    MissingToolError : if none is stored.
+    ValueError : if the file does not match the record.
     """
     path = BASELINE / f"{robot}_{name}.c.xz"
     if not path.exists():
         raise MissingToolError(
-            f"No baseline is kept of {name} for {robot}: make it with "
+            f"There is no baseline of {name} for {robot}: generate it with "
             "python -m benchmarks.cpu.generate_baseline."
         )
     packed = path.read_bytes()
     if hashlib.sha256(packed).hexdigest() != record()["files"][path.name]["sha256"]:
         raise ValueError(
-            f"The file {path.name} is not the one that RECORD.json tells of; make both anew with "
+            f"The file {path.name} does not match RECORD.json; generate both anew with "
             "python -m benchmarks.cpu.generate_baseline."
         )
     return lzma.decompress(packed).decode()
 
 
 def record() -> Any:
-    """What the baseline's files were made from."""
+    """Return the record of the baseline's origin."""
     return json.loads((BASELINE / "RECORD.json").read_text())
 
 
 def bare(text: str) -> str:
-    """CasADi's C without its tests for null arguments, which cost gcc's code up to a tenth."""
+    """Return CasADi's C without its tests for null arguments, which cost gcc up to a tenth."""
     text = re.sub(r"arg\[(\d+)\]\? (arg\[\1\]\[\d+\]) : 0;", r"\2;", text)
     return re.sub(r"if \(res\[(\d+)\]!=0\) (res\[\1\]\[)", r"\2", text)
 
@@ -155,14 +156,14 @@ def casadi_c(
     cache: Path = CACHE,
     using: Sequence[str] = C_COMPILERS,
 ) -> list[Opponent]:
-    """The baseline of a function, compiled by each compiler: take the fastest.
+    """Compile the baseline of a function with each compiler; the fastest one counts.
 
-    Of small functions the text without tests for null arguments is tried as well.
+    Small functions are also tried without tests for null arguments.
 
     Errors
     ------
-    MissingToolError : no compiler, or no baseline of this function.
-    ArithmeticError : its numbers are not those of the float model.
+    MissingToolError : if there is no compiler, or no baseline of this function.
+    ArithmeticError : if its results differ from the float model's.
     """
     available = compilers(using)
     if not available:
@@ -243,16 +244,16 @@ def pinocchio_native(
     cache: Path = CACHE,
     using: Sequence[str] = CXX_COMPILERS,
 ) -> Opponent:
-    """Pinocchio's C++, compiled with -O3 for this machine by the first compiler that is here.
+    """Compile Pinocchio's C++ with -O3 for this machine by the first available compiler.
 
-    Clang comes first: its code was 1.2 to 1.3 times as fast as gcc's. The collection of joints is
-    of two types (``pinocchio_model.hpp``), with which a function compiles in half a minute. Once
-    compiled, a program serves every robot.
+    Clang comes first: its code was 1.2 to 1.3 times as fast as gcc's. The collection of joints has
+    two types (``pinocchio_model.hpp``), with which a function compiles in half a minute. A compiled
+    program serves every robot.
 
     Errors
     ------
-    MissingToolError : no compiler, no Eigen, or no Pinocchio.
-    ArithmeticError : its numbers are not those of the float model.
+    MissingToolError : if there is no compiler, no Eigen, or no Pinocchio.
+    ArithmeticError : if its results differ from the float model's.
     """
     compiler = first_compiler(using, "C++")
     includes = [pinocchio_headers(), eigen_headers()]
@@ -284,9 +285,9 @@ def pinocchio_native(
 
 
 class _Program:
-    """A compiled `pinocchio_native.cpp`: a process of its own.
+    """A compiled `pinocchio_native.cpp` in a separate process.
 
-    It may not be a library in this one, where Pinocchio's own library may be loaded too: the two
+    It cannot be a library in this process, which may have loaded Pinocchio's own library: the two
     were compiled with different flags, and Eigen's objects differ.
     """
 
@@ -313,12 +314,12 @@ class _Program:
 
 
 def pinocchio_python(robot: str, name: str, *, states: int = 1000) -> Opponent:
-    """Pinocchio's Python function, called for one state after the other.
+    """Return Pinocchio's Python function, called for one state after another.
 
     Errors
     ------
-    MissingToolError : Pinocchio is not installed.
-    ArithmeticError : its numbers are not those of the float model.
+    MissingToolError : if Pinocchio is not installed.
+    ArithmeticError : if its results differ from the float model's.
     """
     package_folder("pinocchio")
     pin = import_module("pinocchio")
@@ -342,10 +343,10 @@ def pinocchio_python(robot: str, name: str, *, states: int = 1000) -> Opponent:
     for state in arguments:
         arrays = call(model, data, *state)
         arrays = arrays if isinstance(arrays, tuple) else (arrays,)
-        # Copied, for some are views of what the next call overwrites.
+        # Copied, since some are views that the next call overwrites.
         results.append([np.array(array) for array in arrays[: len(states_of.expected)]])
     outputs = [np.array(list(arrays)) for arrays in zip(*results, strict=True)]
-    if name in ("crba", "minv"):  # the upper triangle is what it promises
+    if name in ("crba", "minv"):  # Pinocchio documents the upper triangle only
         outputs = [np.triu(array) + np.triu(array, 1).swapaxes(1, 2) for array in outputs]
     return Opponent(
         name="pinocchio-python",
@@ -359,7 +360,7 @@ def pinocchio_python(robot: str, name: str, *, states: int = 1000) -> Opponent:
 
 
 def _python_model(pin: Any, model: Model) -> Any:
-    """The model of ``model_text`` in Pinocchio's Python."""
+    """Return the model of ``model_text`` in Pinocchio's Python."""
     header, *lines = model_text(model).splitlines()
     pin_model = pin.Model()
     pin_model.gravity.linear = np.array([float(word) for word in header.split()[1:]])
@@ -400,16 +401,16 @@ def _python_call(pin: Any, name: str) -> Callable[..., Any]:
 
 
 class States:
-    """States of the reference distribution, and what the float model makes of some of them.
+    """States of the reference distribution, and the float model's results for some of them.
 
     Members
     -------
     inputs : arrays (states, ...) in the function's order, float64.
-    expected : arrays (states, ...) of its results; the float model's in the first few states.
+    expected : arrays (states, ...) of its results; the first few states are the float model's.
     """
 
     CHECKED = 256
-    """States that are compared."""
+    """Number of states that are compared."""
 
     def __init__(self, robot: str, name: str, states: int, *, seed: int = 0) -> None:
         self.robot, self.model, self.function = robot, load(robot), function(name)
@@ -423,11 +424,11 @@ class States:
         self.expected = [np.zeros((states, *array.shape[1:])) for array in self._some]
 
     def worst(self, outputs: Sequence[Floats], tolerance: float = TOLERANCE) -> float:
-        """Largest error, with the largest element of its block and state as unit.
+        """Return the largest error, relative to the largest element of its block and state.
 
         Errors
         ------
-        ArithmeticError : it exceeds the tolerance, or a number is not finite.
+        ArithmeticError : if it exceeds the tolerance, or a number is not finite.
         """
         worst = 0.0
         for result, want in zip(outputs, self._some, strict=True):
@@ -438,7 +439,7 @@ class States:
             raise ArithmeticError(
                 f"The results of {self.function.name} for {self.robot} differ from the float "
                 f"model's by {worst:.3g} of their largest element, more than {tolerance:g}; "
-                "the opponent was built wrongly and its time means nothing."
+                "the opponent is built wrongly and its time is meaningless."
             )
         return worst
 

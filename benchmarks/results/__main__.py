@@ -1,7 +1,7 @@
-"""``python -m benchmarks.results [RECORD...]``: measure records, then write page and picture.
+"""``python -m benchmarks.results [RECORD...]``: measure records, then write pages and picture.
 
 Without records nothing is measured; with ``--check`` nothing is written either, and the exit code
-is 1 when a page or the picture is not what the records give.
+is 1 if a page or the picture differs from the records.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .records import FOLDER, RECORDS, ROOT, RecordError, chosen
 
 
 def made() -> Mapping[Path, str]:
-    """Every file that the records give, with its text."""
+    """Return every file that follows from the records, with its text."""
     docs, readme = ROOT / "docs", ROOT / "README.md"
     timing, cuda = docs / "timing.md", docs / "cuda.md"
     cores, factor, batches = (
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stale = [path for path, text in files.items() if not _same(path, text)]
     for path in stale:
         if options.check:
-            print(f"{path.relative_to(ROOT)} is not what the records give: 'make results'.")
+            print(f"{path.relative_to(ROOT)} differs from the records: run 'make results'.")
         else:
             path.write_text(files[path], encoding="utf-8")
             print(f"wrote {path.relative_to(ROOT)}")

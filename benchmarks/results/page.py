@@ -1,4 +1,4 @@
-"""docs/results.md, and the lines of the README, from the records."""
+"""docs/results.md from the records."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ SIZES = (16, 32, 64, 128, 1024)
 
 
 def grid(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table in Markdown."""
+    """Return a table in Markdown."""
     lines = [" | ".join(columns), " | ".join("---" for _ in columns)]
     lines += [" | ".join("-" if x is None else cell(x) for x in row) for row in rows]
     return "".join(f"| {line} |\n" for line in lines)
 
 
 def error(value: float | None) -> str:
-    """In two digits."""
+    """Return an error with two digits."""
     return "-" if value is None else f"{value:.1e}"
 
 
 def made_by(record: Record, figures: Figures) -> str:
-    """The command of a record, and when and on what it ran."""
+    """Return the command of a record, with date, commit and machine."""
     machine = figures["machine"]
     return (
         f"`{record.command}`, {figures['date']}, {figures['commit']}, "
@@ -41,14 +41,14 @@ def made_by(record: Record, figures: Figures) -> str:
 
 
 def clock(row: Figures) -> str:
-    """An estimate with typical nets, in MHz, and with long ones where that was recorded."""
+    """Return the estimated clock in MHz with typical nets, and with long ones if recorded."""
     long = row.get("mhz_long_nets")
     typical = f"{row['mhz_estimated']:.0f} est."
     return typical if long is None else f"{typical} ({long:.0f} with long nets)"
 
 
 def cores(rows: Sequence[Figures]) -> str:
-    """Cores that were built, verified and synthesised."""
+    """Return cores that were built, verified and synthesised."""
     return grid(
         (
             *("function", "robot", "formats", "for", "`--ii`", "multipliers", "DSP48E2"),
@@ -85,13 +85,13 @@ def cores(rows: Sequence[Figures]) -> str:
 
 
 def made_for(row: Figures) -> str:
-    """The objective of a core, and the states that its formats are made for."""
+    """Return the objective of a core, and the states that its formats are made for."""
     ranges = row.get("options", {}).get("ranges")
     return str(row["objective"]) + (f", made for {ranges}" if ranges else "")
 
 
 def ours(figures: Figures, robot: str, formats: str = "auto") -> Figures:
-    """The core of the gradient for a robot and rated speeds: smallest area, every interval."""
+    """Return a robot's core of the gradient for rated speeds with the smallest area."""
     rows = [
         row
         for row in figures["measured"]
@@ -102,19 +102,19 @@ def ours(figures: Figures, robot: str, formats: str = "auto") -> Figures:
 
 
 def whole_range(factor: Figures) -> Figures:
-    """The core of the gradient for the robot's whole range of speeds."""
+    """Return the core of the gradient for the robot's whole range of speeds."""
     (measured,) = factor["measured"]
     return dict(measured)
 
 
 def times_fewer(theirs: float, ours: float) -> str:
-    """How many times as many theirs are: whole, from ten on."""
+    """Return the ratio of theirs to ours, as a whole number from ten on."""
     ratio = theirs / ours
     return f"{ratio:.0f}" if ratio >= 9.95 else f"{ratio:.1f}"
 
 
 def beside(figures: Figures, factor: Figures, robot: str) -> list[tuple[str, Figures]]:
-    """Our cores that stand beside published ones of a robot, each in words."""
+    """Return our cores to compare with published ones of a robot, each with a description."""
     rated = ("rated speeds", ours(figures, robot))
     if robot != whole_range(factor)["robot"]:
         return [rated]
@@ -126,7 +126,7 @@ def beside(figures: Figures, factor: Figures, robot: str) -> list[tuple[str, Fig
 
 
 def published(figures: Figures, factor: Figures) -> str:
-    """DSP blocks of published designs beside ours."""
+    """Return DSP blocks of published designs beside ours."""
     rows = []
     for design in figures["published"]["design"]:
         theirs = design["figures"].get("dsp")
@@ -157,7 +157,7 @@ def published(figures: Figures, factor: Figures) -> str:
 
 
 def steps(figures: Figures, factor: Figures) -> str:
-    """From the published design to ours, one change at a time."""
+    """Return the steps from the published design to ours, one change at a time."""
     (paper,) = (
         design["figures"]
         for design in figures["published"]["design"]
@@ -201,7 +201,7 @@ def steps(figures: Figures, factor: Figures) -> str:
 
 
 def functions(figures: Figures) -> str:
-    """Every function in one uniform format."""
+    """Return every function in one uniform format."""
     rows = []
     for row in figures["functions"]:
         label = f"`{row['function']}`"
@@ -233,7 +233,7 @@ def functions(figures: Figures) -> str:
 
 
 def intervals(figures: Figures) -> str:
-    """RNEA at many intervals."""
+    """Return RNEA at many intervals."""
     return grid(
         (
             *("cycles a result (`--ii`)", "multipliers", "adders", "sine units"),
@@ -250,7 +250,7 @@ def intervals(figures: Figures) -> str:
 
 
 def robots(figures: Figures) -> str:
-    """RNEA of many robots."""
+    """Return RNEA of many robots."""
     return grid(
         ("robot, `--ii 8`", "joints", "products", "multipliers", "adders", "schedule, cycles"),
         [
@@ -264,7 +264,7 @@ def robots(figures: Figures) -> str:
 
 
 def promises(figures: Figures) -> str:
-    """What each core promises on each distribution, and the largest error found."""
+    """Return each core's promise on each distribution, and the largest error."""
     rows = []
     for core in figures["cores"]:
         kinds = [core["objective"]] if core["objective"] != "area" else []
@@ -284,7 +284,7 @@ def promises(figures: Figures) -> str:
 
 
 def batches(figures: Figures) -> str:
-    """Times of batches, a row for each who computes them."""
+    """Return times of batches, a row for each implementation."""
     by_target: dict[tuple[str, str, str, str], dict[int, Figures]] = {}
     for row in figures["rows"]:
         if row["function"] in (GRADIENT, "fd_derivatives"):
@@ -312,7 +312,7 @@ def batches(figures: Figures) -> str:
 
 
 def built(figures: Figures) -> str:
-    """How others' code that was measured was built, a line each."""
+    """Return how others' measured code was built, a line each."""
     notes = {
         row["by"]: row["note"].partition(";")[0]
         for row in figures["rows"]
@@ -322,7 +322,7 @@ def built(figures: Figures) -> str:
 
 
 def lanes(figures: Figures) -> str:
-    """What the ratio to CasADi's C is made of, a column for each dtype."""
+    """Return the factors of the ratio to CasADi's C, a column for each dtype."""
     kinds = figures["dtypes"]
     counts = figures["operations"]
     operations = counts["theirs"] / counts["ours"]
@@ -364,7 +364,7 @@ def lanes(figures: Figures) -> str:
 
 
 def lanes_built(figures: Figures) -> str:
-    """How both sides were built."""
+    """Return how both sides were built."""
     kinds = figures["dtypes"].values()
     theirs = dict.fromkeys(text for kind in kinds for text in kind["built"].values())
     return "".join(f"- CasADi's C: {text}\n" for text in theirs) + (
@@ -373,7 +373,7 @@ def lanes_built(figures: Figures) -> str:
 
 
 def by_threads(figures: Figures) -> str:
-    """Pinocchio's published figure of several threads, beside ours of one."""
+    """Return Pinocchio's published figure of several threads, beside ours of one."""
     at = {
         row["by"]: row["us_per_batch"]
         for row in figures["rows"]
@@ -388,7 +388,7 @@ def by_threads(figures: Figures) -> str:
 
 
 def spread(figures: Figures) -> str:
-    """What is known of how far the measured times of batches scatter."""
+    """Return how far the measured times of batches scatter, if it is recorded."""
     spreads = [row["spread"] for row in figures["rows"] if row.get("spread") is not None]
     if spreads:
         return (
@@ -402,11 +402,11 @@ def spread(figures: Figures) -> str:
 
 
 TEXT = Path(__file__).with_name("page.md")
-"""The page around its tables."""
+"""Template of the page."""
 
 
 def page() -> str:
-    """The whole of docs/results.md."""
+    """Return docs/results.md."""
     records = {name: record.read() for name, record in RECORDS.items()}
     figures = {name: record["figures"] for name, record in records.items()}
     return TEXT.read_text(encoding="utf-8").format(

@@ -1,4 +1,4 @@
-"""Writes the table of real files: ``python -m benchmarks.robots DIR -o docs/robots.md``."""
+"""Writes the page of real files: ``python -m benchmarks.robots DIR -o docs/robots.md``."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
     if options.output is None:
         print(text, end="")
     else:
-        # The table of other packages stays, which another run makes.
+        # Another run writes the table of other packages: keep it.
         if options.output.is_file() and (
             marked := MARKED.search(options.output.read_text("utf-8"))
         ):
@@ -97,7 +97,7 @@ def _row(path: Path, folder: Path, states: int, *, floating: bool) -> Row:
 
 
 def _short(path: Path, folder: Path) -> str:
-    """The file with the folder of its robot: two files of different robots may share a name."""
+    """Return the file with its robot's folder, since files of different robots may share a name."""
     inside = path.relative_to(folder).parts
     return "/".join(dict.fromkeys((inside[max(0, len(inside) - 3)], inside[-1])))
 

@@ -1,10 +1,9 @@
 """The largest difference between the float functions and Pinocchio's, function by function.
 
-Of each state and each block of a result (tau, M, dqdd_dq, ...) the error is the largest difference
-in any entry, over the largest entry of Pinocchio's block: entries near zero have no scale of their
-own. A gradient that vanishes has none either: its scale is at least ``FLOOR`` of the largest effort
-or acceleration. States are drawn within the joints' limits; efforts are those of random
-accelerations.
+For each state and each block of a result (tau, M, dqdd_dq, ...) the error is the largest difference
+in any entry, over the largest entry of Pinocchio's block, since entries near zero have no scale. A
+gradient that vanishes has none either: its scale is at least ``FLOOR`` of the largest effort or
+acceleration. States are drawn within the joints' limits; efforts are those of random accelerations.
 """
 
 from __future__ import annotations
@@ -24,35 +23,35 @@ Array = NDArray[np.float64]
 FUNCTIONS = ("rnea", "crba", "minv", "aba", "rnea_derivatives", "fd_derivatives")
 
 FLOOR = 1e-3
-"""Least scale of a gradient, beside what it is the gradient of."""
+"""Smallest scale of a gradient, relative to the quantity that it is the gradient of."""
 
 EXTENDED = 2e-19
 """Spacing of floats of 80 bits."""
 
 SAME = 1e-13
-"""Inertia matrices that differ by less are those of the same robot."""
+"""Inertia matrices that differ by less belong to the same robot."""
 
 RATE, ACCELERATION = 2.0, 5.0
 """Largest rates [rad/s | m/s] and accelerations [rad/s^2 | m/s^2] of the states."""
 
 
 CONDITION = "condition"
-"""Beside the functions: the largest condition number of M, by which rounding grows in M^-1."""
+"""Key of the largest condition number of M, by which rounding grows in M^-1."""
 
 
 def errors(model: Model, other: Any, *, states: int, seed: int) -> dict[str, float]:
-    """The largest error of each of ``FUNCTIONS`` over random states; NaN counts as infinite.
+    """Return the largest error of each of ``FUNCTIONS`` over random states; NaN counts as infinite.
 
-    Forward dynamics is missing where it does not exist.
+    Forward dynamics is missing if it does not exist.
     """
     return {name: value for name, value in survey(model, other, states=states, seed=seed).items()
             if name != CONDITION}  # fmt: skip
 
 
 def rounding(model: Model, other: Any, *, states: int, seed: int) -> tuple[float, float] | None:
-    """By how much M^-1 is off, ours and Pinocchio's, against the same algorithm in 80 bits.
+    """Return the errors of M^-1, ours and Pinocchio's, against the same algorithm in 80 bits.
 
-    None where there are no such floats, or where the two libraries do not read the same robot.
+    None if there are no such floats, or if the two libraries read different robots.
     """
     if np.finfo(np.longdouble).eps > EXTENDED:
         return None
@@ -72,7 +71,7 @@ def rounding(model: Model, other: Any, *, states: int, seed: int) -> tuple[float
 
 
 def survey(model: Model, other: Any, *, states: int, seed: int) -> dict[str, float]:
-    """The same, and ``CONDITION``."""
+    """Return the same, and ``CONDITION``."""
     rng = np.random.default_rng(seed)
     q = dynamics.random_configuration(model, rng, states)
     qd = rng.uniform(-RATE, RATE, (states, model.nv))
@@ -96,7 +95,7 @@ def survey(model: Model, other: Any, *, states: int, seed: int) -> dict[str, flo
 
 
 def pose_error(model: Model, other: Any, *, states: int, seed: int) -> float:
-    """The largest difference of any link's pose to Pinocchio's, in entries of R and in metres."""
+    """Return the largest difference of any link's pose to Pinocchio's, in entries of R and in m."""
     pin = import_module("pinocchio")
     data, worst = other.createData(), 0.0
     q = dynamics.random_configuration(model, np.random.default_rng(seed), states)
@@ -121,7 +120,7 @@ def _error(computed: Array, want: Array, floor: Array) -> float:
 
 
 def _largest(block: Array) -> Array:
-    """The size of the largest entry of each state's block."""
+    """Return the size of the largest entry of each state's block."""
     return np.asarray(np.max(np.abs(block), axis=tuple(range(1, block.ndim))))
 
 
@@ -137,7 +136,7 @@ def _ours(model: Model, q: Array, qd: Array, qdd: Array, tau: Array) -> Mapping[
         forward = dynamics.fd_derivatives(model, q, qd, tau)
         answers["fd_derivatives"] = [forward.dqdd_dq, forward.dqdd_dqd, forward.minv]
     except dynamics.DynamicsError:
-        pass  # a joint that moves no inertia was accepted
+        pass  # a joint that moves no inertia
     return answers
 
 

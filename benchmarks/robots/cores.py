@@ -19,12 +19,12 @@ from pinion.functions import function
 from pinion.request import BuildRequest
 
 RECORD = "cores.json"
-"""Where a folder of builds keeps what was measured, so that a run goes on where it stopped."""
+"""File of a folder's measurements, from which an interrupted run continues."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A core to build: the file's name without its ending, the function, cycles between results."""
+    """A core to build: file name without its suffix, function, and cycles between results."""
 
     robot: str
     function: str
@@ -52,7 +52,7 @@ CASES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Core:
-    """What a core turned out to be; ``failure`` says what went wrong, and the rest is None then."""
+    """Figures of a core; ``failure`` is the reason if it failed, and the rest is None then."""
 
     robot: str
     joints: int
@@ -67,7 +67,7 @@ class Core:
 
 
 class TooLongError(Exception):
-    """A core took longer than it may."""
+    """A core exceeded its time limit."""
 
 
 def measured(
@@ -78,14 +78,14 @@ def measured(
     seconds: int,
     progress: Progress,
 ) -> Iterator[Core]:
-    """Build and verify the cases one after the other; what a folder holds already is read.
+    """Build and verify the cases one after another; earlier measurements are read.
 
     Parameters
     ----------
-    files : by name without ending.
-    folder : where the builds go.
-    requests : that go through each core.
-    seconds : that a core may take.
+    files : by name without suffix.
+    folder : of the builds.
+    requests : number for each core.
+    seconds : time limit of a core.
     """
     folder.mkdir(parents=True, exist_ok=True)
     record = folder / RECORD

@@ -1,4 +1,4 @@
-"""Opens a file as it is, and with the options that its faults ask for where it is refused."""
+"""Opens a file as it is, or with the options that its faults require."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from pinion.robot import Model, RobotError, load
 
 HELD: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        # They mimic joints that the file does not have.
+        # They mimic joints that the file lacks.
         "alex_psyonic_hands": tuple(
             f"{side}_{finger}_q2"
             for side in ("Left", "Right")
             for finger in ("index", "middle", "ring", "pinky")
         ),
-        # Fingers without any mass; those that mimic these are held with them.
+        # Massless fingers; those that mimic these are locked with them.
         "romeo": ("LHand", "RHand"),
         "romeo_laas_small": ("l_gripper_joint", "r_gripper_joint"),
     }
 )
-"""Joints to hold still, by the name of the file, where the file is refused without."""
+"""Joints to lock, by file name, for files that are refused otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +33,8 @@ class Opened:
 
     Members
     -------
-    options : what was needed for it, as on the command line; "" where nothing was.
-    other : the same robot as Pinocchio reads it, held joints taken out.
+    options : required options, as on the command line; "" if none.
+    other : the same robot as Pinocchio reads it, without locked joints.
     """
 
     model: Model
@@ -44,13 +44,13 @@ class Opened:
 
 @dataclass(frozen=True, kw_only=True)
 class Refused:
-    """A file that did not open, and the sentence that says why."""
+    """A file that did not open, and the reason."""
 
     reason: str
 
 
 def opened(path: Path, *, floating_base: bool, snap: bool = False) -> Opened | Refused:
-    """Open a file with as few options as it needs, as read or, with ``snap``, as cores have it."""
+    """Open a file with as few options as possible, as read or, with ``snap``, as for cores."""
     reason = ""
     for accept, locked in _attempts(path):
         try:

