@@ -1,16 +1,14 @@
 """The share of lanes in the ratio to CasADi's C: ``python -m benchmarks.cpu.lanes``.
 
 The baseline computes one state after another, Pinion as many as a vector register holds numbers.
-Here the baseline's C is compiled a second time with a register of numbers as its ``casadi_real``
-(``baseline_lanes.c``): the same operations in the same order, on as many states at once, with sines
-of glibc's libmvec. All take turns, on one core; figures are medians of the rounds, nanoseconds of
-processor time per state.
+Here the baseline's C is compiled a second time with a register of numbers as its ``casadi_real``:
+the same operations in the same order, on as many states at once, with sines of glibc's libmvec. All
+take turns, on one core; figures are medians of the rounds, nanoseconds of processor time per state.
 """
 
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import re
 from collections.abc import Callable
@@ -23,6 +21,7 @@ from benchmarks.cpu.opponents import (
     C_COMPILERS,
     FOLDER,
     LARGE,
+    Library,
     States,
     bare,
     baseline_c,
@@ -114,40 +113,22 @@ def casadi_lanes(
     large = record()["files"][f"{robot}_{name}.c.xz"]["operations"] > LARGE
     flags = ["-O2" if large else "-O3", native_flag()]
     libraries = ["-lmvec", "-lm"] if lanes > 1 else ["-lm"]
-    driver = FOLDER / "baseline_lanes.c"
-    library = ctypes.CDLL(
-        str(
-            build_once(
-                [
-                    *(compiler, *flags, "-fPIC", "-shared", "-w", "-Wno-psabi"),
-                    *(f"-DSCALAR={SCALARS[dtype]}", f"-DLANES={lanes}"),
-                    *(f'-DBASELINE="{source}"', f"-DFUNCTION={name}", str(driver), *libraries),
-                ],
-                cache / f"{robot}_{name}_{dtype}_{lanes}.so",
-                [driver, source],
-                note=f"Compiling {name} of {robot}, {lanes} states at once: a minute or more.",
-            )
-        )
+    driver = FOLDER / "baseline_driver.c"
+    path = build_once(
+        [
+            *(compiler, *flags, "-fPIC", "-shared", "-w", "-Wno-psabi"),
+            *(f"-DSCALAR={SCALARS[dtype]}", f"-DLANES={lanes}"),
+            *(f'-DBASELINE="{source}"', f"-DFUNCTION={name}", str(driver), *libraries),
+        ],
+        cache / f"{robot}_{name}_{dtype}_{lanes}.so",
+        [driver, source],
+        note=f"Compiling {name} of {robot}, {lanes} states at once: a minute or more.",
     )
     of = States(robot, name, states)
     inputs = [_grouped(array, lanes, dtype) for array in of.inputs]
     outputs = [_grouped(array, lanes, dtype) for array in of.expected]
-    size = ctypes.c_size_t
-
-    def described(arrays: list[Floats]) -> tuple[Any, ...]:
-        pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
-        sizes = (size * len(arrays))(*(array[0].size // lanes for array in arrays))
-        return size(len(arrays)), pointers, sizes
-
-    def run() -> float:
-        spent = np.zeros(2)
-        start = size(len(inputs[0])), size(1), *described(inputs), *described(outputs)
-        places = (ctypes.c_void_p(spent[k:].ctypes.data) for k in (0, 1))
-        if library.baseline_time(*start, *places):
-            raise ValueError("The function has more arrays than baseline_lanes.c has room for.")
-        return float(spent[0]) / states
-
-    run()
+    library = Library(path, inputs, outputs, lanes=lanes)
+    library(1)
     results = [
         array.swapaxes(1, 2).reshape(expected.shape)
         for array, expected in zip(outputs, of.expected, strict=True)
@@ -155,7 +136,7 @@ def casadi_lanes(
     worst = of.worst(results, tolerance=TOLERANCE[dtype])
     sines = "sines of glibc's libmvec" if lanes > 1 else "sines of libm"
     built = f"{compiler_version(compiler)}, {' '.join(flags)}, {sines}"
-    return Lanes(dtype=dtype, lanes=lanes, built=built, worst=worst, run=run)
+    return Lanes(dtype=dtype, lanes=lanes, built=built, worst=worst, run=lambda: library(1).cpu[0])
 
 
 def _grouped(array: Floats, lanes: int, dtype: str) -> Floats:

@@ -54,6 +54,7 @@ from pinion.functions import function, sample
 from pinion.robot import Model, load
 
 Floats = NDArray[np.float64]
+Array = NDArray[Any]
 
 FOLDER = Path(__file__).resolve().parent
 BASELINE = FOLDER / "baseline"
@@ -193,7 +194,8 @@ def casadi_c(
                 [driver, source],
                 note=f"Compiling {name} of {robot}, minutes." if large else "",
             )
-            run = _Library(library, states_of)
+            outputs = [np.zeros_like(array) for array in states_of.expected]
+            run = Library(library, states_of.inputs, outputs)
             run(1)
             opponents.append(
                 Opponent(
@@ -202,38 +204,42 @@ def casadi_c(
                     function=name,
                     built=f"{compiler_version(compiler)}, {' '.join(flags)}, {how}",
                     states=states,
-                    worst=states_of.worst(run.outputs),
+                    worst=states_of.worst(outputs),
                     _time=run,
                 )
             )
     return opponents
 
 
-class _Library:
-    """A compiled baseline with its arrays."""
+class Library:
+    """A compiled baseline with its arrays, (groups, ..., lanes) if it has several lanes."""
 
-    def __init__(self, path: Path, states: States) -> None:
+    def __init__(
+        self, path: Path, inputs: Sequence[Array], outputs: Sequence[Array], *, lanes: int = 1
+    ) -> None:
         self._run = ctypes.CDLL(str(path)).baseline_time
-        self._inputs = states.inputs
-        self.outputs = [np.zeros_like(array) for array in states.expected]
+        self._inputs, self._outputs = inputs, outputs
+        self._lanes = lanes
 
     def __call__(self, rounds: int) -> Rounds:
+        """Run all states, and return the nanoseconds per state."""
         size = ctypes.c_size_t
-        count = len(self._inputs[0])
+        groups = len(self._inputs[0])
         cpu, wall = np.zeros(rounds), np.zeros(rounds)
 
-        def described(arrays: Sequence[Floats]) -> tuple[Any, ...]:
+        def described(arrays: Sequence[Array]) -> tuple[Any, ...]:
             pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
-            sizes = (size * len(arrays))(*(array[0].size for array in arrays))
+            sizes = (size * len(arrays))(*(array[0].size // self._lanes for array in arrays))
             return size(len(arrays)), pointers, sizes
 
         failed = self._run(
-            *(size(count), size(rounds), *described(self._inputs), *described(self.outputs)),
+            *(size(groups), size(rounds), *described(self._inputs), *described(self._outputs)),
             *(ctypes.c_void_p(array.ctypes.data) for array in (cpu, wall)),
         )
         if failed:
             raise ValueError("The function has more arrays than baseline_driver.c has room for.")
-        return Rounds(cpu=tuple(cpu / count), wall=tuple(wall / count))
+        states = groups * self._lanes
+        return Rounds(cpu=tuple(cpu / states), wall=tuple(wall / states))
 
 
 def pinocchio_native(
@@ -354,7 +360,7 @@ def pinocchio_python(robot: str, name: str, *, states: int = 1000) -> Opponent:
         function=name,
         built=f"Pinocchio {version('pin')}, Python {platform.python_version()}, one state a call",
         states=states,
-        worst=states_of.worst(outputs),
+        worst=states_of.worst(run.outputs),
         _time=run,
     )
 

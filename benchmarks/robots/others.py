@@ -31,7 +31,7 @@ MARKED = re.compile(r"<!-- others -->\n.*?<!-- end -->\n", re.DOTALL)
 
 
 def surveyed(folder: Path) -> Iterator[Row]:
-    """Yield a row for each different robot below a folder that MuJoCo can compile."""
+    """Yield a row per distinct robot below a folder, skipping files that MuJoCo cannot compile."""
     digests: set[bytes] = set()
     for path in sorted([*folder.rglob("*.urdf"), *folder.rglob("*.xml")]):
         digest = hashlib.sha256(path.read_bytes()).digest()
