@@ -1,9 +1,9 @@
-"""What a campaign costs, and what bounds a large one: ``python -m benchmarks.campaigns DIR``.
+"""The cost of a campaign and the limits of a large one: ``python -m benchmarks.campaigns DIR``.
 
-Measures a core's time for each state by device, what a record weighs, what client and scheduler
-take for each chunk, and how fast the file takes records. From these it computes, as a model, the
-campaign of ``--states`` over ``--workers``. Times are processor times, so that other work on the
-machine spoils them little; waiting for disks and networks is in none of them.
+Measures a core's time per state by device, the size of a record, the time of client and scheduler
+per chunk, and the rate at which the file takes records. From these a model computes the campaign of
+``--states`` over ``--workers``. Times are processor times, so that other work on the machine hardly
+affects them; they exclude waiting for disks and networks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pinion.flow.build import Build
 
 DEVICES = ("integers", "rtl", "float", "cpu")
 
-# Tasks of the scheduler's measurement, records of the file's.
+# Tasks in the scheduler's measurement, and records in the file's.
 TASKS, RECORDS = 2_000, 5_000
 
 
@@ -46,7 +46,7 @@ def _plan(build: Build, device: str, states: int, chunk: int) -> Plan:
 
 
 def cost(build: Build, device: str, chunk: int) -> dict[str, float]:
-    """Seconds of a core for each state, the least of three chunks, and bytes of a record."""
+    """Return a core's seconds per state, the least of three chunks, and bytes per record."""
     plan = _plan(build, device, 4 * chunk, chunk)
     reference = Reference(build)
     computes = open_device(reference, device)
@@ -61,7 +61,7 @@ def cost(build: Build, device: str, chunk: int) -> dict[str, float]:
 
 
 def nothing(record: Record, number: int) -> Record:
-    """A chunk that takes no time."""
+    """Return a chunk's record at once."""
     return Record(
         number=number,
         figures=record.figures,
@@ -72,7 +72,7 @@ def nothing(record: Record, number: int) -> Record:
 
 
 def per_task(record: Record) -> dict[str, float]:
-    """Seconds of client and scheduler, which are one process, for each chunk."""
+    """Return seconds of client and scheduler, which are one process, per chunk."""
     with cluster(None, workers=1) as client:
         began, clock = time.process_time(), time.perf_counter()
         flow, left = as_completed(loop=client.loop), iter(range(TASKS))
@@ -89,7 +89,7 @@ def per_task(record: Record) -> dict[str, float]:
 
 
 def per_record(plan: Plan, record: Record, folder: Path) -> dict[str, float]:
-    """Seconds for each record in the file, and bytes; summing all of them up afterwards."""
+    """Return seconds and bytes per record in the file, and the time of summing all of them."""
     file = folder / "records.sqlite"
     with Store.open(file, plan) as store:
         clock = time.perf_counter()
@@ -107,13 +107,13 @@ def per_record(plan: Plan, record: Record, folder: Path) -> dict[str, float]:
 
 
 def modelled(
-    found: dict[str, Any], device: str, *, states: int, workers: int, chunk: int
+    figures: dict[str, Any], device: str, *, states: int, workers: int, chunk: int
 ) -> dict[str, float]:
-    """The model: seconds that the workers need, and that client and scheduler need."""
+    """Return the model: seconds of the workers, and of client and scheduler."""
     chunks = -(-states // chunk)
-    task, record = found["task"], found["record"]
-    computing = states * found["devices"][device]["seconds"] / workers
-    # One process at a time may write, and hand out: what takes longer bounds the campaign.
+    task, record = figures["task"], figures["record"]
+    computing = states * figures["devices"][device]["seconds"] / workers
+    # One process at a time may write, and one hands out: the slower one bounds the campaign.
     serving = chunks * (task["seconds"] + record["elapsed"])
     return {
         "chunks": chunks,
@@ -132,8 +132,8 @@ def main() -> None:
     parser.add_argument("--states", type=int, default=10**9)
     parser.add_argument("--workers", type=int, default=100)
     parser.add_argument("--chunk", type=int, default=100_000)
-    given = parser.parse_args()
-    build = Build.read(given.folder)
+    arguments = parser.parse_args()
+    build = Build.read(arguments.folder)
     devices = {name: cost(build, name, 20_000) for name in DEVICES}
     plan = _plan(build, "integers", RECORDS, 1)
     reference = Reference(build)
@@ -144,7 +144,7 @@ def main() -> None:
         number=0, figures=tally.to_text(), results=None, seconds=0.0, worker="tls://127.0.0.1:1 1"
     )
     with tempfile.TemporaryDirectory() as place:
-        found: dict[str, Any] = {
+        figures: dict[str, Any] = {
             "robot": build.manifest.robot,
             "function": build.manifest.function,
             "devices": devices,
@@ -152,11 +152,13 @@ def main() -> None:
             "record": per_record(plan, record, Path(place)),
             "build_bytes": BuildParcel.of(build.folder).size,
         }
-    found["model"] = {
-        name: modelled(found, name, states=given.states, workers=given.workers, chunk=given.chunk)
+    figures["model"] = {
+        name: modelled(
+            figures, name, states=arguments.states, workers=arguments.workers, chunk=arguments.chunk
+        )
         for name in DEVICES
     }
-    print(json.dumps(found, indent=1))
+    print(json.dumps(figures, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""How exact the algorithms for long chains are: the tables of docs/parallel.md and docs/cpu.md.
+"""Accuracy of the algorithms for long chains: the tables of docs/parallel.md and docs/cpu.md.
 
     python -m benchmarks.chain_accuracy
 
-Errors of one state a chain, against the recursions in 80-bit arithmetic on the same arguments
-(:mod:`pinion.chains.accuracy`): the float models in double and single precision,
-Pinocchio beside them, and the compiled kernels in single precision. Minutes on one core.
+Errors of one state per chain, against the recursions in 80-bit arithmetic on the same arguments
+(:mod:`pinion.chains.accuracy`): the float models in double and single precision, Pinocchio beside
+them, and the compiled kernels in single precision. Minutes on one core.
 """
 
 from __future__ import annotations
@@ -44,53 +44,57 @@ SHOWN = {
 
 
 def compiled(chain: Chain, q: Array, qd: Array, x: Array, *, function: str) -> Array:
-    """A kernel for processors, in the precision of its arguments."""
+    """Run a CPU kernel in the precision of its arguments."""
     kernel = kernels.compile(chain, function, dtype=q.dtype.name)
-    given = {"q": q, "qd": qd, "qdd" if function == "rnea" else "tau": x}
-    return np.asarray(kernel(**given))
+    inputs = {"q": q, "qd": qd, "qdd" if function == "rnea" else "tau": x}
+    return np.asarray(kernel(**inputs))
 
 
 def forward() -> Mapping[str, Algorithm]:
-    """Those of the page that recursions and scans make."""
-    return {name: made for name, made in forward_algorithms().items() if name in SHOWN}
+    """Return the page's algorithms by recursions and scans."""
+    return {name: algorithm for name, algorithm in forward_algorithms().items() if name in SHOWN}
 
 
 def constraint_forces() -> Mapping[str, Algorithm]:
-    """Those of the page that take a chain apart at its joints."""
-    return {name: made for name, made in constraint_force_algorithms().items() if name in SHOWN}
+    """Return the page's algorithms that split a chain at its joints."""
+    return {
+        name: algorithm
+        for name, algorithm in constraint_force_algorithms().items()
+        if name in SHOWN
+    }
 
 
 def grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
+    """Return a table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def row(kind: str, links: int, *, seeds: int, cfa_seeds: int) -> dict[str, float]:
-    """Largest errors in double precision, by algorithm."""
+    """Return the largest errors in double precision, by algorithm."""
     over: Any = partial(accuracy, inertias=kind, links=links)
-    found: list[Accuracy] = [
+    accuracies: list[Accuracy] = [
         over(forward(), seeds=range(seeds), pin=pinocchio if links <= 200 else None),
         over(constraint_forces(), seeds=range(cfa_seeds)),
     ]
-    return {name: one.worst(name) for one in found for name in one.errors}
+    return {name: entry.worst(name) for entry in accuracies for name in entry.errors}
 
 
 def doubles() -> str:
-    """Worst errors at 200 links, and of arms of 1,000 by what does not take a matrix."""
+    """Return worst errors at 200 links, and of arms of 1,000 links without a matrix."""
     rows = []
     for kind in KINDS:
         errors = row(kind, 200, seeds=SEEDS, cfa_seeds=CFA_SEEDS)
         rows.append([f"`{kind}`", *(f"{errors[name]:.0e}" for name in SHOWN)])
     few = {"ABA": forward()["ABA"]}
-    few |= {name: made for name, made in constraint_forces().items() if "oee" in name}
+    few |= {name: algorithm for name, algorithm in constraint_forces().items() if "oee" in name}
     long = accuracy(few, inertias="arm", links=1000, seeds=range(LONG_SEEDS))
-    said = ", ".join(f"{SHOWN[name]} {long.worst(name):.0e}" for name in few)
-    return grid(["200 links", *SHOWN.values()], rows) + f"\n1,000 links, `arm`: {said}\n"
+    worst_errors = ", ".join(f"{SHOWN[name]} {long.worst(name):.0e}" for name in few)
+    return grid(["200 links", *SHOWN.values()], rows) + f"\n1,000 links, `arm`: {worst_errors}\n"
 
 
 def singles() -> str:
-    """Median errors of arms in single precision: float models, and kernels for processors."""
+    """Return median errors of arms in single precision: float models and CPU kernels."""
     models: dict[str, Algorithm] = {"ABA": forward()["ABA"]}
     models["OEE, refined"] = constraint_forces()["CFA, oee, refined"]
     kernels: dict[str, Algorithm] = {
@@ -101,9 +105,9 @@ def singles() -> str:
     rows = []
     for links in (10, 20, 30, 100, 200):
         over: Any = partial(accuracy, links=links, seeds=range(SEEDS), dtype=np.float32)
-        found = over(models | kernels).errors | over(inverse, direction="inverse").errors
+        errors = over(models | kernels).errors | over(inverse, direction="inverse").errors
         names = [*models, *kernels, *inverse]
-        rows.append([str(links), *(f"{np.median(found[name]):.0e}" for name in names)])
+        rows.append([str(links), *(f"{np.median(errors[name]):.0e}" for name in names)])
     return grid(["float32, links", *models, *kernels, *inverse], rows)
 
 

@@ -1,14 +1,14 @@
-"""1,000 motions of the paper's kind: compiled batched iLQR beside a loop of Crocoddyl's DDP.
+"""1,000 motions like the paper's: compiled batched iLQR beside a loop of Crocoddyl's DDP.
 
     python -m benchmarks.control [--problems 1000] [--rounds 3] [--json FILE]
 
-Both on one thread of one processor, in turns, in processor time (a busy machine takes time from
-neither). The problem is that of Plancher and Kuindersma 2018, which Plancher et al. 2021 solve:
+Both on one thread of one processor, in turns, in processor time, which a busy machine does not
+affect. The problem is that of Plancher and Kuindersma 2018, which Plancher et al. 2021 solve:
 iiwa14, 0.5 s in 63 steps, weights 0.1, 0.001, 1e-4 and 1,000 at the end; starts are random within
-0.8 of the limits, goals within 1 rad of them. Crocoddyl's models are its own, with Pinocchio
-underneath: `DifferentialActionModelFreeFwdDynamics` under semi-implicit Euler, quadratic costs.
-Its solver stops after the iteration in which ours would: the first that gains less than 1e-4 of
-the cost, found in a run before that is not timed. Needs Crocoddyl (`pip install crocoddyl`).
+0.8 of the limits, goals within 1 rad of them. Crocoddyl uses its own models on top of Pinocchio:
+`DifferentialActionModelFreeFwdDynamics` under semi-implicit Euler, quadratic costs. Its solver
+stops after the iteration in which ours would: the first that gains less than 1e-4 of the cost,
+determined in an untimed run. Needs Crocoddyl (`pip install crocoddyl`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SEED = 1
 
 
 def cost() -> Cost:
-    """The paper's weights."""
+    """Return the paper's weights."""
     return Cost(
         running=Weights(q=WEIGHTS["q"], qd=WEIGHTS["qd"], tau=WEIGHTS["tau"]),
         final=Weights(q=WEIGHTS["final"], qd=WEIGHTS["final"]),
@@ -41,7 +41,7 @@ def cost() -> Cost:
 
 
 def problems(model: Model, count: int, seed: int = SEED) -> Problem:
-    """Random starts within 0.8 of the limits, goals within 1 rad of them and 0.9 of the limits."""
+    """Draw starts within 0.8 of the limits, goals within 1 rad of them and 0.9 of the limits."""
     rng = np.random.default_rng(seed)
     low, high = position_limits(model)
     start = rng.uniform(0.8 * low, 0.8 * high, (count, model.nq))
@@ -50,7 +50,7 @@ def problems(model: Model, count: int, seed: int = SEED) -> Problem:
 
 
 class Crocoddyl:
-    """Crocoddyl's own models of the same motions."""
+    """Crocoddyl's models of the same motions."""
 
     def __init__(self, urdf: str, *, feasible: bool = False) -> None:
         self.feasible = feasible
@@ -62,25 +62,26 @@ class Crocoddyl:
         model = pinocchio.buildModelFromXML(urdf)
         self.state = crocoddyl.StateMultibody(model)
         self.actuation = crocoddyl.ActuationModelFull(self.state)
-        # Does its forward dynamics have gravity? That of the wheels 3.2.1 with Pinocchio 4.1 has
-        # not, unless armature is set, which takes another way through Pinocchio.
+        # Detects whether its forward dynamics includes gravity. In the wheels of 3.2.1 with
+        # Pinocchio 4.1 it does not, unless armature is set, which takes another path through
+        # Pinocchio.
         probe = self._dynamics(crocoddyl.CostModelSum(self.state), armature=False)
         data = probe.createData()
         q, still = np.full(model.nq, 0.3), np.zeros(model.nv)
         probe.calc(data, np.concatenate([q, still]), still)
-        wanted = pinocchio.aba(model, model.createData(), q, still, still)
-        self.armature = not np.allclose(data.xout, wanted, atol=1e-9)
+        expected = pinocchio.aba(model, model.createData(), q, still, still)
+        self.armature = not np.allclose(data.xout, expected, atol=1e-9)
 
     def _dynamics(self, costs: Any, *, armature: bool) -> Any:
-        made = self.crocoddyl.DifferentialActionModelFreeFwdDynamics(
+        action_model = self.crocoddyl.DifferentialActionModelFreeFwdDynamics(
             self.state, self.actuation, costs
         )
         if armature:
-            made.armature = np.zeros(self.state.nv)
-        return made
+            action_model.armature = np.zeros(self.state.nv)
+        return action_model
 
     def problem(self, start: np.ndarray, goal: np.ndarray) -> Any:
-        """One motion; its Euler model multiplies running costs by the step."""
+        """Return one motion; its Euler model multiplies running costs by the step."""
         c, nv = self.crocoddyl, self.state.nv
         running, final = c.CostModelSum(self.state), c.CostModelSum(self.state)
         away = c.ResidualModelState(self.state, goal, nv)
@@ -93,12 +94,12 @@ class Crocoddyl:
         final.addCost("x", c.CostModelResidual(self.state, last, away), 1.0)
         step = c.IntegratedActionModelEuler(self._dynamics(running, armature=self.armature), DT)
         end = c.IntegratedActionModelEuler(self._dynamics(final, armature=self.armature), 0.0)
-        made = c.ShootingProblem(start, [step] * KNOTS, end)
-        made.nthreads = 1
-        return made
+        shooting = c.ShootingProblem(start, [step] * KNOTS, end)
+        shooting.nthreads = 1
+        return shooting
 
     def solve(self, shooting: Any, efforts: np.ndarray, iterations: int) -> tuple[Any, Any]:
-        """Its DDP from a rollout: the solver, and its costs after each iteration."""
+        """Run its DDP from a rollout; return the solver, and its costs after each iteration."""
         solver = self.crocoddyl.SolverDDP(shooting)
         log = self.crocoddyl.CallbackLogger()
         solver.setCallbacks([log])
@@ -107,34 +108,34 @@ class Crocoddyl:
         return solver, np.array(log.costs)
 
     def iterations(self, shooting: Any, efforts: np.ndarray, options: Options) -> int:
-        """After how many its cost falls by less than the tolerance."""
+        """Return the number of iterations until its cost falls by less than the tolerance."""
         _, costs = self.solve(shooting, efforts, options.iterations)
         small = costs[:-1] - costs[1:] <= options.tolerance * costs[:-1]
-        # The first of its costs is that after one iteration.
+        # The first of its costs is the one after one iteration.
         return int(np.argmax(small)) + 2 if small.any() else len(costs)
 
 
 def measure(count: int, rounds: int) -> dict[str, Any]:
-    """Times and results of both."""
+    """Return times and results of both."""
     model, options = load("iiwa14"), Options()
-    given = problems(model, count)
+    problem = problems(model, count)
     other = Crocoddyl(urdf_text("iiwa14"))
-    held = gravity_efforts(model, given.start[:, : model.nq])
-    goals = np.concatenate([given.target.q, given.target.qd], axis=-1)[:, 0]
-    shootings = [other.problem(given.start[i], goals[i]) for i in range(count)]
-    guesses = np.repeat(held[:, None], KNOTS, axis=1)
+    efforts = gravity_efforts(model, problem.start[:, : model.nq])
+    goals = np.concatenate([problem.target.q, problem.target.qd], axis=-1)[:, 0]
+    shootings = [other.problem(problem.start[i], goals[i]) for i in range(count)]
+    guesses = np.repeat(efforts[:, None], KNOTS, axis=1)
     needed = [other.iterations(s, g, options) for s, g in zip(shootings, guesses, strict=True)]
     kernels = {
         dtype: Kernels.compile(model, cost(), DT, dtype=dtype, threads=1)
         for dtype in ("float32", "float64")
     }
     times: dict[str, list[float]] = {"crocoddyl": [], "float32": [], "float64": []}
-    found: dict[str, Solution] = {}
+    solutions: dict[str, Solution] = {}
     costs = np.zeros(count)
     for _ in range(rounds):
         for dtype, compiled in kernels.items():
             began = time.process_time()
-            found[dtype] = solve_compiled(given, compiled, options=options)
+            solutions[dtype] = solve_compiled(problem, compiled, options=options)
             times[dtype].append(time.process_time() - began)
         began = time.process_time()
         for i, shooting in enumerate(shootings):
@@ -149,7 +150,7 @@ def measure(count: int, rounds: int) -> dict[str, Any]:
             "iterations_mean": float(np.mean(needed)),
         }
     }
-    for dtype, solution in found.items():
+    for dtype, solution in solutions.items():
         off = np.abs(solution.cost / costs - 1.0)
         table[dtype] = {
             "ms_a_problem": 1e3 * median[dtype] / count,
@@ -163,16 +164,16 @@ def measure(count: int, rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, print, and write what was found."""
+    """Measure, print, and write the record."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--problems", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path)
-    chosen = parser.parse_args()
-    found = measure(chosen.problems, chosen.rounds)
-    print(json.dumps(found, indent=1))
-    if chosen.json:
-        chosen.json.write_text(json.dumps(found, indent=1) + "\n")
+    arguments = parser.parse_args()
+    record = measure(arguments.problems, arguments.rounds)
+    print(json.dumps(record, indent=1))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""How the paper's motion converges on four kinds of gradients: a picture of cost over iterations.
+"""Convergence of the paper's motion on four kinds of gradients: a picture of cost over iterations.
 
     python -m benchmarks.control_convergence docs/control-convergence.svg
 
-Gradients are float64 (compiled), float32 (compiled for the processor), and the exact integers of
-two types, q16.16 and the q12.5 of Plancher et al. 2021 (:mod:`benchmarks.control_formats`); trials
-are rolled out in float64 for all.
+Gradients are float64 (compiled), float32 (compiled for the CPU), and the exact integers of two
+types, q16.16 and the q12.5 of Plancher et al. 2021 (:mod:`benchmarks.control_formats`); all trials
+are rolled out in float64.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FIXED = ("q16.16", "q12.5")
 
 @contextmanager
 def gradients_of(model: Model, name: str) -> Iterator[Backend]:
-    """The backend of a name in the picture."""
+    """Open the backend of a curve in the picture."""
     if name in FIXED:
         arithmetic = Arithmetic(model)
         with FixedGradients(arithmetic, arithmetic.uniform(name)) as coarse:
@@ -43,13 +43,13 @@ def gradients_of(model: Model, name: str) -> Iterator[Backend]:
 
 
 def converging(model: Model) -> dict[str, np.ndarray]:
-    """Costs after each iteration by kind of gradients."""
+    """Return costs after each iteration by kind of gradients."""
     problem = Problem.of(model, knots=KNOTS, dt=0.5 / KNOTS, cost=cost(), start=START, goal=GOAL)
     costs = {}
     for name in ("float64", "cpu, float32", *FIXED):
         with gradients_of(model, name) as gradients:
-            found = solve(problem, plant_of(model, gradients), options=OPTIONS)
-        costs[name] = found.costs[:, 0]
+            solution = solve(problem, plant_of(model, gradients), options=OPTIONS)
+        costs[name] = solution.costs[:, 0]
     return costs
 
 
@@ -57,12 +57,12 @@ def main() -> None:
     """Solve four times and draw."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("picture", type=Path)
-    chosen = parser.parse_args()
+    arguments = parser.parse_args()
     costs = converging(load("iiwa14"))
     for name, series in costs.items():
         print(f"{name}: {len(series) - 1} iterations to {series[-1]:.6f}")
     draw_convergence(
-        chosen.picture,
+        arguments.picture,
         {name: list(series) for name, series in costs.items()},
         title="iiwa14, the motion of Plancher et al. 2021, by where gradients come from",
         tolerance=OPTIONS.tolerance,

@@ -1,14 +1,14 @@
-"""How many bits a gradient needs to solve the paper's motions: a sweep of fixed-point types.
+"""Bits that a gradient needs to solve the paper's motions: a sweep of fixed-point types.
 
     python -m benchmarks.control_formats build/bits.jsonl            measure what is missing
-    python -m benchmarks.control_formats build/bits.jsonl --table    Markdown of it
+    python -m benchmarks.control_formats build/bits.jsonl --table    print it as Markdown
     python -m benchmarks.control_formats build/bits.jsonl --picture docs/bits.svg
 
 The paper's motion (Plancher et al. 2021, from Plancher and Kuindersma 2018: iiwa14, 0.5 s in 63
-steps) and 100 of its kind (:mod:`benchmarks.control`) are solved with the gradient in the integers
-of each type, everything else in float64, and compared with float64 throughout. Solved: a cost at
-most 1 % above that of float64. Types by signal hold twice the values of 100 other motions on their
-way to solutions.
+steps) and 100 similar ones (:mod:`benchmarks.control`) are solved with the gradient in the integers
+of each type, everything else in float64, and compared with float64 throughout. A motion counts as
+solved if its cost is at most 1 % above float64's. Types by signal hold twice the values of 100
+other motions during their solutions.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ OPTIONS = Options(iterations=60)
 
 
 def types() -> Iterator[str]:
-    """All types of the sweep."""
+    """Yield all types of the sweep."""
     for whole in INTEGER_BITS:
         for fraction in FRACTION_BITS:
             yield f"q{whole}.{fraction}"
@@ -51,83 +51,83 @@ def types() -> Iterator[str]:
 
 
 class Seen(Backend):
-    """Gradients, and the states that they were asked for."""
+    """Gradients that record their requests."""
 
     def __init__(self, inner: Backend) -> None:
         self.inner = inner
         self.states: list[tuple[np.ndarray, ...]] = []
 
     def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
-        """Compute a batch, and keep it."""
+        """Compute a batch and record it."""
         arrays = by_name(gradient_row().inputs, values, arrays)
-        made = self.inner(**arrays)
+        gradient = self.inner(**arrays)
         q, qd = (np.asarray(arrays[name]) for name in ("q", "qd"))
-        self.states.append((q, qd, np.asarray(made.qdd), np.asarray(made.minv)))
-        return made
+        self.states.append((q, qd, np.asarray(gradient.qdd), np.asarray(gradient.minv)))
+        return gradient
 
 
 def on_the_way(model: Model, arithmetic: Arithmetic) -> dict[str, np.ndarray]:
-    """Input words of the gradient in all iterations of other motions."""
+    """Return input words of the gradient in all iterations of other motions."""
     others = problems(model, OTHERS, OTHER_SEED)
     with backend(model, gradient_row(), device="cpu") as exact:
-        seen = Seen(exact)
-        solve(others, plant_of(model, seen), options=OPTIONS)
-    q, qd, qdd, minv = (np.concatenate(parts) for parts in zip(*seen.states, strict=True))
+        recorder = Seen(exact)
+        solve(others, plant_of(model, recorder), options=OPTIONS)
+    q, qd, qdd, minv = (np.concatenate(parts) for parts in zip(*recorder.states, strict=True))
     return arithmetic.columns(q, qd, qdd, minv)
 
 
 def plant_of(model: Model, gradients: Backend) -> Plant:
-    """The paper's steps with these gradients, rolled out in float64."""
+    """Return the paper's steps with these gradients, rolled out in float64."""
     return Plant(model, dt=0.5 / KNOTS, gradients=gradients, forward=forward_of(model))
 
 
 def motions(model: Model) -> Problem:
-    """The paper's motion, and behind it those of its kind."""
+    """Return the paper's motion, followed by similar ones."""
     paper = Problem.of(model, knots=KNOTS, dt=0.5 / KNOTS, cost=cost(), start=START, goal=GOAL)
     return paper.joined(problems(model, PROBLEMS, SEED))
 
 
-def row_of(name: str, found: Solution, exact: Solution, seconds: float) -> dict[str, Any]:
-    """Figures of a type: of the paper's motion, and of the others."""
-    above = found.cost / exact.cost - 1.0
+def row_of(name: str, solution: Solution, exact: Solution, seconds: float) -> dict[str, Any]:
+    """Return figures of a type: of the paper's motion, and of the others."""
+    above = solution.cost / exact.cost - 1.0
     solved = above <= 0.01
-    off = np.abs(found.x[:, :, :7] - exact.x[:, :, :7]).max(axis=(1, 2))
-    more = found.iterations - exact.iterations
+    off = np.abs(solution.x[:, :, :7] - exact.x[:, :, :7]).max(axis=(1, 2))
+    more = solution.iterations - exact.iterations
     return {
         "type": name,
         "paper": {
             "solved": bool(solved[0]),
-            "cost": float(found.cost[0]),
-            "iterations": int(found.iterations[0]),
+            "cost": float(solution.cost[0]),
+            "iterations": int(solution.iterations[0]),
             "off_rad": float(off[0]),
         },
         "solved": int(solved[1:].sum()),
         "within_one": int((np.abs(more[1:]) <= 1).sum()),
-        "iterations_mean": float(found.iterations[1:].mean()),
+        "iterations_mean": float(solution.iterations[1:].mean()),
         "cost_above_median": float(np.median(above[1:])),
         "off_rad_median": float(np.median(off[1:])),
-        "flagged_share": found.saturated / (int(found.iterations.sum()) * KNOTS),
+        "flagged_share": solution.saturated / (int(solution.iterations.sum()) * KNOTS),
         "seconds": seconds,
     }
 
 
 def measure(path: Path) -> None:
-    """Measure the types that a file has no line for."""
+    """Measure the types that a file lacks."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    known = {row["type"] for row in rows(path)} if path.exists() else set()
+    measured_types = {row["type"] for row in rows(path)} if path.exists() else set()
     model = load("iiwa14")
-    given = motions(model)
+    problem = motions(model)
     with backend(model, gradient_row(), device="cpu") as gradients:
-        exact = solve(given, plant_of(model, gradients), options=OPTIONS)
+        exact = solve(problem, plant_of(model, gradients), options=OPTIONS)
     arithmetic = Arithmetic(model)
     states = on_the_way(model, arithmetic)
     with path.open("a") as file:
         for name in ("float64", *types()):
-            if name in known:
+            if name in measured_types:
                 continue
             began = time.perf_counter()
             if name == "float64":
-                found = exact
+                solution = exact
             else:
                 bits = name.removeprefix("auto ")
                 fixed = (
@@ -136,20 +136,20 @@ def measure(path: Path) -> None:
                     else arithmetic.by_signal(int(bits), states, margin=MARGIN)
                 )
                 with FixedGradients(arithmetic, fixed) as coarse:
-                    found = solve(given, plant_of(model, coarse), options=OPTIONS)
-            row = row_of(name, found, exact, time.perf_counter() - began)
+                    solution = solve(problem, plant_of(model, coarse), options=OPTIONS)
+            row = row_of(name, solution, exact, time.perf_counter() - began)
             file.write(json.dumps(row) + "\n")
             file.flush()
             print(json.dumps(row))
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
-    """What was measured."""
+    """Read the measured rows."""
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def table(path: Path) -> str:
-    """Markdown: a row a type."""
+    """Return a row per type in Markdown."""
     lines = [
         "| type | paper's motion | cost | iterations | of 100: solved | within 1 iteration | "
         "iterations | cost above float64's, median | off, median | flagged gradients |",
@@ -169,13 +169,13 @@ def table(path: Path) -> str:
 
 
 def picture(path: Path, target: Path) -> None:
-    """Motions solved and iterations by fraction bits, a line for each number of integer bits."""
+    """Draw solved motions and iterations by fraction bits, a line per number of integer bits."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    found = {row["type"]: row for row in rows(path)}
+    by_type = {row["type"]: row for row in rows(path)}
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), constrained_layout=True)
     shades = plt.get_cmap("viridis")(np.linspace(0.0, 0.85, len(INTEGER_BITS)))
     for axis, key, label in (
@@ -184,7 +184,7 @@ def picture(path: Path, target: Path) -> None:
         (axes[2], "cost_above_median", "cost above float64's, median"),
     ):
         for whole, shade in zip(INTEGER_BITS, shades, strict=True):
-            values = [found[f"q{whole}.{f}"][key] for f in FRACTION_BITS]
+            values = [by_type[f"q{whole}.{f}"][key] for f in FRACTION_BITS]
             if key == "cost_above_median":
                 values = [max(value, 1e-7) for value in values]
             axis.plot(FRACTION_BITS, values, "o-", color=shade, ms=3.5, label=f"{whole} integer")
@@ -194,24 +194,24 @@ def picture(path: Path, target: Path) -> None:
         if key == "cost_above_median":
             axis.set_yscale("log")
         else:
-            axis.axhline(found["float64"][key], color="black", lw=0.8, ls=":")
+            axis.axhline(by_type["float64"][key], color="black", lw=0.8, ls=":")
     axes[0].legend(title="uniform types", fontsize=8, title_fontsize=8)
     figure.savefig(target)
 
 
 def main() -> None:
-    """Measure, or show what was measured."""
+    """Measure, or show the measured rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("path", type=Path)
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--picture", type=Path)
-    chosen = parser.parse_args()
-    if chosen.table:
-        print(table(chosen.path))
-    elif chosen.picture:
-        picture(chosen.path, chosen.picture)
+    arguments = parser.parse_args()
+    if arguments.table:
+        print(table(arguments.path))
+    elif arguments.picture:
+        picture(arguments.path, arguments.picture)
     else:
-        measure(chosen.path)
+        measure(arguments.path)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""What a control law takes on this machine's processor: one request, and batches.
+"""Time of a control law on this machine's CPU: single requests, and batches.
 
-``python benchmarks/control_law.py`` measures all in one run, with one thread, in turns, from
-Python: arrays are there, results are kept. Of single requests the whole distribution counts, since
-a control loop waits for the slowest; on a machine that does other things as well it is that
-machine's.
+``python benchmarks/control_law.py`` measures everything in one run, with one thread, in turns, from
+Python, into existing arrays. For single requests the whole distribution counts, since a control
+loop waits for the slowest; it includes whatever else the machine does.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ DTYPES = ("float64", "float32")
 BATCHES = (16, 128, 1024, 4096)
 
 WARM = 2000
-"""Calls that do not count."""
+"""Number of warm-up calls."""
 
 SECONDS = 0.05
-"""For one batch size in one round."""
+"""Time for one batch size in one round [s]."""
 
 
 def singles(call: Backend, arrays: dict[str, Any], count: int) -> np.ndarray[Any, Any]:
-    """Times of single requests [us], (count,)."""
+    """Return times of single requests [us], (count,)."""
     requests = [{name: values[k] for name, values in arrays.items()} for k in range(64)]
     times = np.empty(WARM + count)
     for k in range(WARM + count):
@@ -46,7 +45,7 @@ def singles(call: Backend, arrays: dict[str, Any], count: int) -> np.ndarray[Any
 
 
 def batch_us(call: Backend, arrays: dict[str, Any]) -> float:
-    """Median time of a batch in one round [us]."""
+    """Return the median time of a batch in one round [us]."""
     times: list[int] = []
     end = time.perf_counter() + SECONDS
     while time.perf_counter() < end or len(times) < 3:
@@ -57,16 +56,16 @@ def batch_us(call: Backend, arrays: dict[str, Any]) -> float:
 
 
 def measure(robot: str, *, count: int, rounds: int) -> list[dict[str, Any]]:
-    """Figures of each dtype."""
+    """Return figures of each dtype."""
     model = load(robot, snap=True)
     rows: list[dict[str, Any]] = []
     cases = []
-    made = function(LAW)
-    drawn = sample(model, made, max(BATCHES), distribution="reference", seed=1)
+    law = function(LAW)
+    samples = sample(model, law, max(BATCHES), distribution="reference", seed=1)
     for dtype in DTYPES:
-        call = backend(model, made, device="cpu", dtype=dtype, threads=1)
-        arrays = {key: values.astype(dtype) for key, values in drawn.items()}
-        cases.append((made.name, dtype, call, arrays))
+        call = backend(model, law, device="cpu", dtype=dtype, threads=1)
+        arrays = {key: values.astype(dtype) for key, values in samples.items()}
+        cases.append((law.name, dtype, call, arrays))
     batches: dict[tuple[str, str, int], list[float]] = {}
     for _ in range(rounds):
         for name, dtype, call, arrays in cases:
@@ -92,7 +91,7 @@ def measure(robot: str, *, count: int, rounds: int) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Measure and print a table, microseconds."""
+    """Measure and print a table in microseconds."""
     parser = argparse.ArgumentParser(description="A control law on a processor.")
     parser.add_argument("--robot", default="iiwa14")
     parser.add_argument("--count", type=int, default=100_000, help="single requests of each")

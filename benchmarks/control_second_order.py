@@ -1,11 +1,11 @@
-"""Iterations with and without the dynamics' second derivatives: DDP beside iterative LQR.
+"""Iterations with and without second derivatives of the dynamics: DDP beside iterative LQR.
 
     python -m benchmarks.control_second_order [--tolerances 1e-4,1e-7] [--json FILE]
 
-The paper's motion and 100 of its kind (:mod:`benchmarks.control_formats`), gradients and second
-derivatives compiled in float64, to two tolerances: that of the other pages, and one at which the
-end of an iteration shows. Counts and costs do not depend on the machine; seconds are processor
-time of one run.
+The paper's motion and 100 similar ones (:mod:`benchmarks.control_formats`), gradients and second
+derivatives compiled in float64, to two tolerances: that of the other pages, and one that shows the
+final convergence. Counts and costs do not depend on the machine; seconds are processor time of one
+run.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ MOST = 60
 
 
 def solved(problem: Problem, plant: Plant, tolerance: float, *, second: bool) -> dict[str, Any]:
-    """A solution, and the processor time it took."""
+    """Return a solution and its processor time."""
     began = time.process_time()
-    found = solve(
+    solution = solve(
         problem,
         plant,
         second_order=second,
         options=Options(iterations=MOST, tolerance=tolerance),
     )
-    return {"found": found, "seconds": time.process_time() - began}
+    return {"found": solution, "seconds": time.process_time() - began}
 
 
 def figures(tolerance: float, first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """Of both methods: the paper's motion, which is the first, and the others."""
+    """Return figures of both methods: of the paper's motion, the first one, and of the others."""
     line: dict[str, Any] = {"tolerance": tolerance}
     costs = {}
-    for name, made in (("ilqr", first), ("ddp", second)):
-        found: Solution = made["found"]
-        costs[name] = found.cost
+    for name, run in (("ilqr", first), ("ddp", second)):
+        solution: Solution = run["found"]
+        costs[name] = solution.cost
         line[name] = {
-            "paper_iterations": int(found.iterations[0]),
-            "paper_cost": float(found.cost[0]),
-            "converged": int(found.converged[1:].sum()),
-            "iterations_mean": float(found.iterations[1:].mean()),
-            "iterations_median": float(np.median(found.iterations[1:])),
-            "iterations_most": int(found.iterations[1:].max()),
-            "seconds": made["seconds"],
+            "paper_iterations": int(solution.iterations[0]),
+            "paper_cost": float(solution.cost[0]),
+            "converged": int(solution.converged[1:].sum()),
+            "iterations_mean": float(solution.iterations[1:].mean()),
+            "iterations_median": float(np.median(solution.iterations[1:])),
+            "iterations_most": int(solution.iterations[1:].max()),
+            "seconds": run["seconds"],
         }
     more = second["found"].iterations[1:] - first["found"].iterations[1:]
     apart = costs["ddp"][1:] / costs["ilqr"][1:] - 1.0
@@ -62,7 +62,7 @@ def figures(tolerance: float, first: dict[str, Any], second: dict[str, Any]) -> 
 
 
 def measure(tolerances: list[float]) -> list[dict[str, Any]]:
-    """Both methods at each tolerance."""
+    """Run both methods at each tolerance."""
     model = load("iiwa14")
     problem = motions(model)
     lines = []
@@ -75,17 +75,17 @@ def measure(tolerances: list[float]) -> list[dict[str, Any]]:
 
 
 def table(lines: list[dict[str, Any]]) -> str:
-    """Markdown: a row a method and a tolerance."""
+    """Return a row per method and tolerance in Markdown."""
     text = [
         "| tolerance | method | paper's motion: iterations | cost | of 100: converged | "
         "iterations, mean | median | most | processor time |",
         "|" + "---|" * 9,
     ]
     for line in lines:
-        for name, shown in (("ilqr", "iLQR"), ("ddp", "DDP")):
+        for name, label in (("ilqr", "iLQR"), ("ddp", "DDP")):
             x = line[name]
             text.append(
-                f"| {line['tolerance']:g} | {shown} | {x['paper_iterations']} | "
+                f"| {line['tolerance']:g} | {label} | {x['paper_iterations']} | "
                 f"{x['paper_cost']:.4f} | {x['converged']} | {x['iterations_mean']:.1f} | "
                 f"{x['iterations_median']:g} | {x['iterations_most']} | {x['seconds']:.0f} s |"
             )
@@ -103,10 +103,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--tolerances", default=TOLERANCES, metavar="SHARE,...")
     parser.add_argument("--json", type=Path)
-    chosen = parser.parse_args()
-    lines = measure([float(x) for x in chosen.tolerances.split(",")])
-    if chosen.json:
-        chosen.json.write_text(json.dumps(lines, indent=1))
+    arguments = parser.parse_args()
+    lines = measure([float(x) for x in arguments.tolerances.split(",")])
+    if arguments.json:
+        arguments.json.write_text(json.dumps(lines, indent=1))
     print(table(lines))
 
 

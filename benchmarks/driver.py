@@ -1,7 +1,7 @@
-"""What the driver itself costs: round trips of one request, and packing plus unpacking of many.
+"""The driver's own cost: round trips of one request, and packing plus unpacking of many.
 
-The card is a transport that answers at once with a response that was made beforehand, so nothing
-but the driver's own work and its threads is in the figures. Prints one JSON object.
+The card is a transport that answers at once with a prepared response, so that the figures contain
+only the driver's work and its threads. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from pinion.robot import load
 
 
 class Echo(Transport):
-    """Gives the response that belongs to the request's length, with its sequence number."""
+    """A transport that returns the response for the request's length, with its sequence number."""
 
     timeout = None
 
@@ -65,18 +65,18 @@ class Echo(Transport):
         self._made: dict[int, np.ndarray] = {}
 
     def read_register(self, offset: int) -> int:
-        """Constants, and a STATUS that is always at rest."""
+        """Return constants, and a STATUS that is always idle."""
         if offset == register("STATUS").offset:
             return QUIET | IN_RESET * self._control
         return self._by_offset.get(offset, 0)
 
     def write_register(self, offset: int, value: int) -> None:
-        """CONTROL alone does something."""
+        """Write a register; only CONTROL has an effect."""
         if offset == register("CONTROL").offset:
             self._control = value
 
     def send(self, packet: np.ndarray) -> None:
-        """Note which request it was."""
+        """Record which request it was."""
         header = packet[:BEAT].view(np.uint32)
         self._sequences.append((int(header[3]), int(header[4])))
         self._sent.release()
@@ -104,11 +104,11 @@ class Echo(Transport):
         return packet
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
 
 def made_up(name: str, *, robot: str = "iiwa14") -> Manifest:
-    """A manifest with the records of a function, and nothing true besides."""
+    """Return a manifest with the records of a function; everything else is a placeholder."""
     model, row = load(robot), function(name)
 
     def arrays(blocks: Any) -> tuple[Array, ...]:
@@ -134,7 +134,7 @@ def made_up(name: str, *, robot: str = "iiwa14") -> Manifest:
 
 
 def round_trips(name: str, *, count: int, repeat: int) -> dict[str, float]:
-    """Microseconds of `Device.run` for batches of so many requests."""
+    """Return microseconds of `Device.run` for batches of ``count`` requests."""
     manifest = made_up(name)
     arrays = states(manifest, count)
     seconds = []
@@ -159,7 +159,7 @@ def round_trips(name: str, *, count: int, repeat: int) -> dict[str, float]:
 
 
 def in_place(name: str, *, count: int, repeat: int) -> dict[str, float]:
-    """Microseconds of `Device.submit_buffers`, until its result is there."""
+    """Return microseconds of `Device.submit_buffers` until its result arrives."""
     manifest = made_up(name)
     seconds = []
     with Device(manifest=manifest, transport=Echo(layout=layout_of(manifest))) as device:
@@ -172,7 +172,7 @@ def in_place(name: str, *, count: int, repeat: int) -> dict[str, float]:
 
 
 def throughput(name: str, *, count: int, repeat: int) -> dict[str, float]:
-    """Bytes of packets over CPU seconds of checking, packing, sealing, checking, unpacking."""
+    """Return bytes per CPU second of checking, packing, sealing, checking and unpacking."""
     manifest = made_up(name)
     layout = layout_of(manifest)
     inputs, outputs = columns_of(manifest.inputs), columns_of(manifest.outputs)
@@ -229,25 +229,25 @@ def throughput(name: str, *, count: int, repeat: int) -> dict[str, float]:
 
 
 class _Clock:
-    """CPU time of this thread, by what it went into."""
+    """CPU time of this thread, by activity."""
 
     def __init__(self, spent: dict[str, float]) -> None:
         self._spent = spent
         self._last = time.thread_time()
 
     def lap(self, name: str) -> None:
-        """What went by since the last call goes to a name."""
+        """Add the time since the last call to a name."""
         now = time.thread_time()
         self._spent[name] += now - self._last
         self._last = now
 
     def skip(self) -> None:
-        """What went by since the last call goes nowhere."""
+        """Discard the time since the last call."""
         self._last = time.thread_time()
 
 
 def states(manifest: Manifest, count: int) -> dict[str, np.ndarray]:
-    """Any finite numbers, float32."""
+    """Return finite numbers in float32."""
     rng = np.random.default_rng(0)
     return {a.name: rng.random((count, *a.shape), dtype=np.float32) for a in manifest.inputs}
 
@@ -259,9 +259,9 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=7)
     parser.add_argument("--trips", type=int, default=2000)
     options = parser.parse_args()
-    found = {}
+    record = {}
     for name in options.functions:
-        found[name] = {
+        record[name] = {
             "round_trip_1": round_trips(name, count=1, repeat=options.trips),
             "round_trip_128": round_trips(name, count=128, repeat=options.trips),
             "in_place_1": in_place(name, count=1, repeat=options.trips),
@@ -269,7 +269,7 @@ def main() -> None:
                 name, count=options.count, repeat=options.repeat
             ),
         }
-    print(json.dumps(found, indent=2))
+    print(json.dumps(record, indent=2))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""What the headline's factor is made of, beyond the cores of ``pinion bench core``.
+"""The parts of the headline's factor, beyond the cores of ``pinion bench core``.
 
-A core that is made for the robot's whole range of speeds, ``--ranges stress``, is built, verified
-with states of that range and synthesised, as those of ``pinion bench core`` are. And the units of
-the 2021 paper's formulation of the gradient (``--derivatives column``) are counted, in the paper's
-words of 32 bits and at the interval of the others: there, sharing multipliers is all that differs.
+A core for the robot's whole range of speeds, ``--ranges stress``, is built, verified with states of
+that range and synthesised, like those of ``pinion bench core``. The units of the 2021 paper's
+formulation of the gradient (``--derivatives column``) are counted, in the paper's words of 32 bits
+and at the interval of the others: the only difference there is that multipliers are shared.
 ``python -m benchmarks.factor [--folder DIR] [--json]``, a quarter of an hour on an idle core.
 """
 
@@ -32,33 +32,33 @@ CASES = (Case(robot=ROBOT, function=GRADIENT, ii=II, options={"ranges": "stress"
 
 
 def column(formats: str = "q16.16") -> dict[str, Any]:
-    """Units of the formulation with one recursion a joint, scheduled; nothing is synthesised.
+    """Return units of the formulation with one recursion per joint, scheduled but not synthesised.
 
     Returns
     -------
     ``function, robot, formats, derivatives, ii``; ``ops, units, multipliers, multipliers_least,
-    adders, schedule_cycles, registers``; ``blocks``: the DSP48E2 that the units take, by the widths
-    of their operands.
+    adders, schedule_cycles, registers``; ``blocks``: DSP48E2 of the units, by the widths of their
+    operands.
     """
-    wanted = function(GRADIENT, derivatives="column")
-    made = make_design(load(ROBOT, snap=True), wanted, BuildRequest(ii=II, formats=formats))
+    row = function(GRADIENT, derivatives="column")
+    design = make_design(load(ROBOT, snap=True), row, BuildRequest(ii=II, formats=formats))
     return {
         **{"function": GRADIENT, "robot": ROBOT, "formats": formats, "derivatives": "column"},
         "ii": II,
-        **hardware(made),
-        "blocks": unit_cost(made.binding.schedule.units)[0],
+        **hardware(design),
+        "blocks": unit_cost(design.binding.schedule.units)[0],
     }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, and print a table; the exit code is 1 when a core is not what it should be."""
+    """Measure and print a table; exit code 1 if a core is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("build/factor"))
     parser.add_argument("--json", action="store_true", help="one object in place of the table")
-    asked = parser.parse_args(arguments)
-    rows = measured(CASES, asked.folder, measure=True, jobs=1, done=lambda count: None)
+    options = parser.parse_args(arguments)
+    rows = measured(CASES, options.folder, measure=True, jobs=1, progress=lambda count: None)
     units = column()
-    if asked.json:
+    if options.json:
         figures = {"bench": "factor", "samples": SAMPLES, "measured": rows, "column": units}
         print(json.dumps(figures, allow_nan=False))
     else:

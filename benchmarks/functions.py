@@ -2,8 +2,8 @@
 
 Each core is built with one result every 8 cycles and its RTL compared with the exact integers on
 1,000 requests of the reference distribution. ``python -m benchmarks.functions > rows.jsonl``
-measures, or continues the measurement whose lines ``--known`` names; ``--table rows.jsonl`` makes
-Markdown of it. On the HyQ, what speaks of a tip is of one leg, cut down with ``--tip lf_lowerleg``.
+measures, or continues the measurement in ``--known``; ``--table rows.jsonl`` prints it as Markdown.
+On the HyQ, functions of a tip are for one leg, selected with ``--tip lf_lowerleg``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ REQUESTS = 1000
 
 @cache
 def of_tip(row: str) -> bool:
-    """Whether a row speaks of the robot's tip: it refuses one that has two."""
+    """Whether a row refers to the robot's tip, so that it refuses a robot with two."""
     links = [
         link_xml(name, mass=1.0, com=(0.0, 0.0, 0.1), tensor=(0.02, 0.0, 0.0, 0.02, 0.0, 0.01))
         for name in ("base", "left", "right")
@@ -52,7 +52,7 @@ def of_tip(row: str) -> bool:
 
 
 def robot_for(robot: str, row: str) -> tuple[str, Model]:
-    """A robot that has what a row speaks of, with what was done to it in words."""
+    """Return a robot that a row supports, and how it was changed in words."""
     model = load(robot, snap=True)
     if of_tip(row) and len(tips_of(model)) > 1:
         return f"{robot}, one leg", load(robot, snap=True, tip=LEG)
@@ -61,21 +61,26 @@ def robot_for(robot: str, row: str) -> tuple[str, Model]:
 
 def measured(robot: str, row: str, formats: str) -> dict[str, Any]:
     """Build and verify one core."""
-    shown, model = robot_for(robot, row)
-    found: dict[str, Any] = {"robot": robot, "shown": shown, "function": row, "formats": formats}
+    robot_name, model = robot_for(robot, row)
+    record: dict[str, Any] = {
+        "robot": robot,
+        "shown": robot_name,
+        "function": row,
+        "formats": formats,
+    }
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "core"
         try:
             request = BuildRequest(ii=II, formats=formats)
-            made = build(model, function(row), folder, request).manifest
+            manifest = build(model, function(row), folder, request).manifest
         except PrecisionError as error:
-            return found | {"refused": str(error)}
+            return record | {"refused": str(error)}
         figures = verify(folder, samples=REQUESTS, seed=1)
-    return found | {
-        "products": made.ops["mul"] + made.ops["mul_const"],
-        "multipliers": made.multipliers,
-        "schedule": made.schedule_cycles,
-        "words": [made.words_in, made.words_out],
+    return record | {
+        "products": manifest.ops["mul"] + manifest.ops["mul_const"],
+        "multipliers": manifest.multipliers,
+        "schedule": manifest.schedule_cycles,
+        "words": [manifest.words_in, manifest.words_out],
         "mismatches": figures["mismatches"],
         "flagged": figures["flagged"],
         "ok": figures["ok"],
@@ -85,7 +90,7 @@ def measured(robot: str, row: str, formats: str) -> dict[str, Any]:
 
 
 def table(lines: Sequence[dict[str, Any]]) -> str:
-    """Markdown: a row for each function and robot, columns for each formats."""
+    """Return a row for each function and robot in Markdown, with columns for each formats."""
     by_key = {(x["function"], x["robot"], x["formats"]): x for x in lines}
     heads = ["function", "robot", "products"]
     for formats in FORMATS:
@@ -93,12 +98,12 @@ def table(lines: Sequence[dict[str, Any]]) -> str:
     text = f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}\n"
     for name in FUNCTIONS:
         for robot in ROBOTS:
-            found = [by_key.get((name, robot, formats)) for formats in FORMATS]
-            first = found[0]
+            rows_by_format = [by_key.get((name, robot, formats)) for formats in FORMATS]
+            first = rows_by_format[0]
             if first is None:
                 continue
             cells: list[object] = [f"`{name}`", first["shown"], first.get("products", "")]
-            for x in found:
+            for x in rows_by_format:
                 if x is None or "refused" in x:
                     cells += ["-", "-", "-" if x is None else "out of reach"]
                     continue
@@ -110,12 +115,12 @@ def table(lines: Sequence[dict[str, Any]]) -> str:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """JSON lines of a measurement."""
+    """Read the JSON lines of a measurement."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def main() -> None:
-    """Measure core by core, or print the table of what was measured."""
+    """Measure core by core, or print the table of a measurement."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--table", type=Path, metavar="FILE")
     parser.add_argument("--known", type=Path, metavar="FILE")
@@ -125,15 +130,15 @@ def main() -> None:
     if options.table:
         print(table(read(options.table)), end="")
         return
-    known = read(options.known) if options.known else []
-    done = {(x["function"], x["robot"], x["formats"]) for x in known}
+    known_rows = read(options.known) if options.known else []
+    finished_keys = {(x["function"], x["robot"], x["formats"]) for x in known_rows}
     new = [row.name for row in FUNCTIONS.values() if row not in SUBJECTS["dynamics"]]
     for formats in options.formats.split(","):
         for row in options.functions.split(",") if options.functions else new:
             for robot in ROBOTS:
-                if (row, robot, formats) not in done:
-                    told = f"{row} for {robot} in {formats}: building and verifying"
-                    print(told, file=sys.stderr, flush=True)
+                if (row, robot, formats) not in finished_keys:
+                    message = f"{row} for {robot} in {formats}: building and verifying"
+                    print(message, file=sys.stderr, flush=True)
                     print(json.dumps(measured(robot, row, formats)), flush=True)
 
 

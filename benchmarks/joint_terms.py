@@ -1,9 +1,9 @@
-"""What joint terms cost in a core: the table of docs/joint-terms.md.
+"""The cost of joint terms in a core: the table of docs/joint-terms.md.
 
     python -m benchmarks.joint_terms
 
 Designs of the iiwa14 with figures at every joint, in q16.16 with one result every 8 cycles; nothing
-is built or simulated. Seconds.
+is built or simulated. Takes seconds.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ CASES: Mapping[str, Sequence[str]] = {
 
 
 def robot(terms: Sequence[str]) -> Model:
-    """The iiwa14 with the figures of these terms at every joint, and no others."""
+    """Return the iiwa14 with the figures of these terms at every joint, and no others."""
     model = load("iiwa14", snap=True)
-    kept = {name: value if name in (*terms, "rest") else 0.0 for name, value in FIGURES.items()}
+    figures = {name: value if name in (*terms, "rest") else 0.0 for name, value in FIGURES.items()}
     joints = (
         replace(
             body.joint,
-            armature=kept["armature"],
-            damping=kept["damping"],
-            friction=kept["friction"],
-            stiffness=kept["stiffness"],
-            rest=kept["rest"],
+            armature=figures["armature"],
+            damping=figures["damping"],
+            friction=figures["friction"],
+            stiffness=figures["stiffness"],
+            rest=figures["rest"],
         )
         for body in model.bodies
     )
@@ -52,7 +52,7 @@ def robot(terms: Sequence[str]) -> Model:
 
 
 def row(name: str) -> tuple[str, ...]:
-    """A line of the table: products, multipliers and the length of the schedule."""
+    """Return a line of the table: products, multipliers and the length of the schedule."""
     terms = CASES[name]
     passive = tuple(term for term in terms if term != "armature")
     cells = [name]
@@ -62,10 +62,10 @@ def row(name: str) -> tuple[str, ...]:
             row_of(function, joint_terms=passive),
             BuildRequest(ii=II, formats=FORMATS),
         )
-        found = hardware(design)
+        figures = hardware(design)
         if function == FUNCTIONS[0]:
-            cells.append(f"{found['ops']['mul']}, {found['ops']['mul_const']}")
-        cells += [str(found["multipliers"]), str(found["schedule_cycles"])]
+            cells.append(f"{figures['ops']['mul']}, {figures['ops']['mul_const']}")
+        cells += [str(figures["multipliers"]), str(figures["schedule_cycles"])]
     return tuple(cells)
 
 

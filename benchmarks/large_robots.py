@@ -1,7 +1,7 @@
-"""What building cores of large robots takes: processor time and memory, step by step.
+"""The cost of building cores of large robots: processor time and memory, step by step.
 
-Each build runs in a process of its own on one core. Prints a Markdown table, or JSON lines. Robots
-are names as ``pinion build`` takes them; without any, chains of 7 to 40 joints and the atlas.
+Each build runs in a separate process on one core. Prints a Markdown table, or JSON lines. Robots
+are names as for ``pinion build``; by default chains of 7 to 40 joints and the atlas.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pinion.robot import load
 ROBOTS = ("chain_7", "chain_14", "chain_20", "chain_30", "chain_40", "atlas")
 FUNCTIONS = ("rnea", "aba")
 
-# Columns of the table, and how the steps' lines begin that belong to each.
+# Columns of the table, and prefixes of their steps' progress lines.
 STEPS = {
     "trace, reduce": ("Loading", "Tracing", "Taking out"),
     "schedule": ("Scheduling", "Choosing the formats", "Interval"),
@@ -36,7 +36,7 @@ STEPS = {
 
 
 def used() -> float:
-    """Seconds of a processor that this process and its tools have used."""
+    """Return processor seconds of this process and its tools."""
     times = (resource.getrusage(of) for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(time.ru_utime + time.ru_stime for time in times)
 
@@ -59,7 +59,7 @@ def measure(robot: str, function: str, floating_base: bool, options: dict[str, A
         model = load(robot, floating_base=floating_base)
         request = BuildRequest().replaced(**options)
         computed = request.row.row(function)
-        made = build(
+        built = build(
             model, computed, Path(folder) / "core", request, progress=Progress(report)
         ).manifest
     report("")
@@ -70,10 +70,10 @@ def measure(robot: str, function: str, floating_base: bool, options: dict[str, A
         "robot": Path(robot).stem + " (floating)" * floating_base,
         "joints": model.nv,
         "function": function,
-        "ii": made.ii,
-        "formats": made.formats,
-        "products": made.ops["mul"] + made.ops["mul_const"],
-        "registers": made.registers,
+        "ii": built.ii,
+        "formats": built.formats,
+        "products": built.ops["mul"] + built.ops["mul_const"],
+        "registers": built.registers,
         **{name: round(spent, 1) for name, spent in seconds.items()},
         "all": round(used(), 1),
         "wall": round(time.perf_counter() - begin, 1),
@@ -83,7 +83,7 @@ def measure(robot: str, function: str, floating_base: bool, options: dict[str, A
 
 
 def main() -> None:
-    """Measure robot by robot; ``--table`` makes Markdown of JSON lines measured before."""
+    """Measure robot by robot; ``--table`` prints earlier JSON lines as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("robots", nargs="*", default=ROBOTS)
     parser.add_argument("--functions", default=",".join(FUNCTIONS))
@@ -91,18 +91,18 @@ def main() -> None:
     parser.add_argument("--ii", type=int, default=8)
     parser.add_argument("--formats", default="q16.16")
     parser.add_argument("--table", type=Path, metavar="FILE", help="of JSON lines")
-    given = parser.parse_args()
-    if given.table is not None:
-        rows = [json.loads(line) for line in given.table.read_text().splitlines()]
+    arguments = parser.parse_args()
+    if arguments.table is not None:
+        rows = [json.loads(line) for line in arguments.table.read_text().splitlines()]
         print("| " + " | ".join(rows[0]) + " |\n" + "|---" * len(rows[0]) + "|")
         for row in rows:
             print("| " + " | ".join(str(value) for value in row.values()) + " |")
         return
-    options = {"ii": given.ii, "formats": given.formats}
+    options = {"ii": arguments.ii, "formats": arguments.formats}
     context = multiprocessing.get_context("spawn")
-    for robot in given.robots:
-        for function in given.functions.split(","):
-            task = (robot, function, given.floating_base, options)
+    for robot in arguments.robots:
+        for function in arguments.functions.split(","):
+            task = (robot, function, arguments.floating_base, options)
             process = context.Process(target=measure, args=task)
             process.start()
             process.join()

@@ -1,9 +1,9 @@
 """The table of promises in docs/results.md: its cores with formats by signal.
 
-Each core is built, unless its folder is there already, and its integers are compared with floats
-on 20,000 states of every distribution, none of them a state that the build measured. Exit code 1
-when a promise is broken. ``python -m benchmarks.promises [--folder DIR] [--only WORD]``; half an
-hour on one core, mostly for the builds.
+Each core is built unless its folder exists, and its integers are compared with floats on 20,000
+states of every distribution, none of which the build measured. Exit code 1 if a promise is broken.
+``python -m benchmarks.promises [--folder DIR] [--only WORD]``; half an hour on one core, mostly for
+the builds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pinion.report.table import short_error
 
 SEED = 1
 
-# Made for the URDF's speeds: the last rows of that table. Two of them cannot have 1e-3.
+# For the URDF's speeds: the last rows of that table. Two of them cannot reach 1e-3.
 STRESS: Mapping[str, float] = {
     **{"fd_derivatives_from_minv": 1e-3, "fd_derivatives": 1e-2, "rnea_derivatives": 1e-3},
     **{"aba": 2e-3, "minv": 1e-3, "rnea": 1e-3},
@@ -45,25 +45,25 @@ CORES = (
 
 
 def name_of(core: Case) -> str:
-    """In the table; also of its folder."""
+    """Return the name of a core in the table and of its folder."""
     kinds = [core.objective, *map(str, core.options.values())]
     return " ".join([core.robot, core.function, *(kind for kind in kinds if kind != "area")])
 
 
 def checked(core: Case, folder: Path) -> dict[str, Any]:
-    """Build a core where it is not built, and check it."""
+    """Build a core unless it is built, and check it."""
     point, place = core.point(), folder / name_of(core).replace(" ", "-")
     try:
-        found = bool(Manifest.read(place).promises)
+        has_promises = bool(Manifest.read(place).promises)
     except ManifestError:
-        found = False
-    if not found:
+        has_promises = False
+    if not has_promises:
         build(point.model, point.request.row.row(point.function), place, point.request)
     return check_promises(place, samples=STATES, seed=SEED)
 
 
 def row(core: Case, result: Mapping[str, Any]) -> str:
-    """A line of the table: promise and largest error found, and the share that is flagged."""
+    """Return a line of the table: promise, largest error, and the share that is flagged."""
     cells = []
     for distribution in DISTRIBUTIONS:
         figures = result["distributions"][distribution]
@@ -76,30 +76,30 @@ def row(core: Case, result: Mapping[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check, and print the table."""
+    """Check the cores and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("build/promises"))
     parser.add_argument("--only", default="", help="cores whose name has this in it")
     parser.add_argument("--json", action="store_true", help="one object in place of the table")
-    given = parser.parse_args(arguments)
-    if not given.json:
+    options = parser.parse_args(arguments)
+    if not options.json:
         print(f"| core | {' | '.join(DISTRIBUTIONS)} |")
         print("|---" * (len(DISTRIBUTIONS) + 1) + "|")
-    found = []
+    rows = []
     for core in CORES:
-        if given.only in name_of(core):
-            result = checked(core, given.folder)
-            found.append(described(core, result))
-            if not given.json:
+        if options.only in name_of(core):
+            result = checked(core, options.folder)
+            rows.append(described(core, result))
+            if not options.json:
                 print(row(core, result), flush=True)
-    if given.json:
-        figures = {"bench": "promises", "seed": SEED, "states": STATES, "cores": found}
+    if options.json:
+        figures = {"bench": "promises", "seed": SEED, "states": STATES, "cores": rows}
         print(json.dumps(figures, allow_nan=False))
-    return int(not all(one["ok"] for one in found))
+    return int(not all(row["ok"] for row in rows))
 
 
 def described(core: Case, result: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of a core: what was asked for, its size, its promises and what was found."""
+    """Return the record of a core: its request, its size, its promises and its errors."""
     return {
         **{"robot": core.robot, "function": core.function},
         **{"objective": core.objective, "options": dict(core.options)},

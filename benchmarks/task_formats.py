@@ -1,13 +1,13 @@
-"""What formats chosen by a task save, beside those that a largest error chooses.
+"""Savings of formats chosen by a task, beside those that a largest error chooses.
 
     python -m benchmarks.task_formats build/task_formats.json            measure what is missing
     python -m benchmarks.task_formats build/task_formats.json --synth    and count LUTs with Yosys
-    python -m benchmarks.task_formats build/task_formats.json --table    Markdown of it
+    python -m benchmarks.task_formats build/task_formats.json --table    print it as Markdown
 
-Every row is a design of the iiwa14 at one result every 8 cycles, made here. Open loop: the largest
-relative error of its integers on 4,000 reference states. Closed loop: the loss in the task's
-figure-eight, and the largest in the motions that formats are not chosen on, by the same integers
-for all rows, also for those that a largest error chose. With ``--synth`` each is built as well.
+Every row is a design of the iiwa14 at one result every 8 cycles. Open loop: the largest relative
+error of its integers on 4,000 reference states. Closed loop: the loss in the task's figure-eight,
+and the largest in the held-out motions, by the same integers for all rows, also for those chosen by
+a largest error. With ``--synth`` each is built as well.
 """
 
 from __future__ import annotations
@@ -40,116 +40,121 @@ WAYS = (("task", 0.01), ("max_error", 1e-3), ("max_error", 1e-2), ("task", 0.1))
 
 
 def measure(path: Path, *, synth: bool, functions: tuple[str, ...]) -> None:
-    """Measure the rows that a file has not."""
+    """Measure the rows that a file lacks."""
     rows = read(path)
     model = load(ROBOT)
     for name in functions:
         task = read_task(TASK)
         loss = TrackingLoss(model, function(name), task)
         for kind, value in WAYS:
-            known = next((r for r in rows if (r["function"], r[kind]) == (name, value)), None)
-            if known is None:
+            record = next((r for r in rows if (r["function"], r[kind]) == (name, value)), None)
+            if record is None:
                 print(f"{name}, {kind} {value:g}", flush=True)
-                known = row(name, kind, value, loss)
-                rows.append(known)
+                record = row(name, kind, value, loss)
+                rows.append(record)
                 write(path, rows)
-            if synth and "lut" not in known:
-                known |= counted(path.parent / "builds", known, loss)
+            if synth and "lut" not in record:
+                record |= counted(path.parent / "builds", record, loss)
                 write(path, rows)
 
 
 def row(name: str, kind: str, value: float, loss: TrackingLoss) -> dict[str, Any]:
-    """Figures of one design; closed loops are those of its integers, which are the core's."""
-    model, chosen = loss.model, function(name)
+    """Return figures of one design; closed loops use its integers, which equal the core's."""
+    model, function_row = loss.model, function(name)
     search = None
     if kind == "task":
         goal = replace(loss.goal(), loss=value, held_out_loss=2 * value)
-        search = TaskSearch(model, chosen, goal, progress=Progress(said))
+        search = TaskSearch(model, function_row, goal, progress=Progress(said))
     began = time.perf_counter()
-    made = make_design(
+    design = make_design(
         model,
-        chosen,
+        function_row,
         request_of(value if kind == "max_error" else None),
         search=search,
         progress=Progress(said),
     )
-    core = Candidate(model, chosen, made.fixed, made.constants)
+    core = Candidate(model, function_row, design.fixed, design.constants)
     if search is None:
-        here, elsewhere, words, tried = loss.measure(core), loss.held_out(core), "27 x 18", []
+        loss_here, held_out, words, candidates = (
+            loss.measure(core),
+            loss.held_out(core),
+            "27 x 18",
+            [],
+        )
     else:
-        search.judge(made)
+        search.judge(design)
         assert search.found and search.held_out and search.chosen
-        here, elsewhere, words = search.found, search.held_out, str(search.chosen.words)
-        tried = [one.to_dict() for one in search.tried]
-    open_loop = measured_open(model, chosen, made, states=STATES, seed=SEED)
-    blocks, bits = unit_cost(made.binding.schedule.units)
+        loss_here, held_out, words = search.found, search.held_out, str(search.chosen.words)
+        candidates = [candidate.to_dict() for candidate in search.tried]
+    open_loop = measured_open(model, function_row, design, states=STATES, seed=SEED)
+    blocks, bits = unit_cost(design.binding.schedule.units)
     return {
         "function": name,
         "max_error": value if kind == "max_error" else None,
         "task": value if kind == "task" else None,
         "words": words,
-        "multipliers": made.multipliers,
+        "multipliers": design.multipliers,
         "blocks_estimated": blocks,
         "operand_bits": bits,
-        "registers": made.binding.registers,
-        "schedule_cycles": made.binding.schedule.schedule_cycles,
+        "registers": design.binding.registers,
+        "schedule_cycles": design.binding.schedule.schedule_cycles,
         "open_loop": {k: v for k, v in open_loop.items() if k.startswith(("rel_err", "flagged"))},
-        "loss": here.loss,
-        "held_out": elsewhere.loss,
-        "figures": dict(here.figures),
-        "held_out_figures": dict(elsewhere.figures),
+        "loss": loss_here.loss,
+        "held_out": held_out.loss,
+        "figures": dict(loss_here.figures),
+        "held_out_figures": dict(held_out.figures),
         "exact": dict(loss.goal().exact),
-        "tried": tried,
+        "tried": candidates,
         "seconds": time.perf_counter() - began,
     }
 
 
 def request_of(max_error: float | None) -> BuildRequest:
-    """Of a core for a largest error, or for a task."""
+    """Return the request of a core for a largest error, or for a task."""
     return BuildRequest(ii=II, formats="auto", max_error=max_error)
 
 
 def said(text: str) -> None:
-    """A line of progress."""
+    """Print a line of progress."""
     print(f"  {text}", flush=True)
 
 
-def counted(folder: Path, known: dict[str, Any], loss: TrackingLoss) -> dict[str, Any]:
-    """What Yosys counts in a build of a row."""
+def counted(folder: Path, record: dict[str, Any], loss: TrackingLoss) -> dict[str, Any]:
+    """Return Yosys' counts of a row's build."""
     from pinion.synthesis.synth import synth
 
     goal = None
-    if known["task"] is not None:
-        goal = replace(loss.goal(), loss=known["task"], held_out_loss=2 * known["task"])
-    path = folder / f"{known['function']}-{known['max_error'] or known['task']:g}"
-    request = request_of(known["max_error"])
+    if record["task"] is not None:
+        goal = replace(loss.goal(), loss=record["task"], held_out_loss=2 * record["task"])
+    path = folder / f"{record['function']}-{record['max_error'] or record['task']:g}"
+    request = request_of(record["max_error"])
     build(
-        loss.model, function(known["function"]), path, request, goal=goal, progress=Progress(said)
+        loss.model, function(record["function"]), path, request, goal=goal, progress=Progress(said)
     )
     said("Counting by Yosys")
-    found = synth(path)
-    return {key: found[key] for key in ("dsp", "lut", "ff", "bram", "part")}
+    counts = synth(path)
+    return {key: counts[key] for key in ("dsp", "lut", "ff", "bram", "part")}
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file, none where there is no file."""
+    """Return the rows of a file, none if it does not exist."""
     rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
     return rows
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Keep what was measured."""
+    """Write the rows."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 def worst(r: dict[str, Any]) -> str:
-    """The largest relative error of any block, open loop."""
+    """Return the largest relative error of any block, open loop."""
     return f"{max(x for x in r['open_loop']['rel_err_max'].values() if x is not None):.2g}"
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """The comparison as Markdown."""
+    """Return the comparison in Markdown."""
     lines = [
         "| function | chosen by | words | multipliers | DSP48E2 | LUT | flip-flops | schedule | "
         "largest error, open loop | loss in the task | loss held out | flagged |",
@@ -169,18 +174,18 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("path", type=Path)
     parser.add_argument("--synth", action="store_true")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--function", choices=FUNCTIONS, action="append")
-    given = parser.parse_args()
-    if given.table:
-        print(table(read(given.path)))
+    arguments = parser.parse_args()
+    if arguments.table:
+        print(table(read(arguments.path)))
     else:
-        chosen = tuple(given.function or FUNCTIONS)
-        measure(given.path, synth=given.synth, functions=chosen)
+        names = tuple(arguments.function or FUNCTIONS)
+        measure(arguments.path, synth=arguments.synth, functions=names)
 
 
 if __name__ == "__main__":

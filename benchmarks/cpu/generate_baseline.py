@@ -1,13 +1,13 @@
-"""Makes the baseline's C from scratch: ``python -m benchmarks.cpu.generate_baseline``.
+"""Generates the baseline's C: ``python -m benchmarks.cpu.generate_baseline``.
 
-The baseline is what Pinocchio and CasADi give whoever writes no code generator: Pinocchio's own
+The baseline is what Pinocchio and CasADi give without a special code generator: Pinocchio's own
 algorithms, traced through ``casadi::SX`` (``casadi_trace.cpp``), simplified and written as C by
-CasADi, in float64. The robots are Pinion's own models, without residues (``model_text.py``). Where
+CasADi, in float64. The robots are Pinion's own models, without residues (``model_text.py``). If
 Pinocchio offers an algorithm in two conventions, the one with fewer operations is kept.
 
 Needs ``pip install pin casadi`` in this environment, Eigen's headers (Debian: libeigen3-dev) and a
-C++ compiler; takes about a minute. Writes a file a robot and function, ``ROBOT_FUNCTION.c.xz``, and
-RECORD.json, which says what they were made from.
+C++ compiler; takes about a minute. Writes a file per robot and function, ``ROBOT_FUNCTION.c.xz``,
+and RECORD.json, which records their origin.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ROBOTS = ("iiwa14", "hyq", "atlas")
 BASELINE = Path(__file__).resolve().parent / "baseline"
 
 PASSES: list[list[str | int]] = [["simplify", 0, "const_folding", 0, "cse", 0, "ref_count"]]
-"""CasADi's passes, each until nothing changes; its `combine_terms` makes most graphs larger."""
+"""CasADi's passes, each repeated until nothing changes; `combine_terms` enlarges most graphs."""
 
 XZ = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "lp": 0, "pb": 0}]
 
@@ -53,7 +53,7 @@ NO_OPERATION = {"const", "input", "output", "parameter"}
 
 
 def build_tracer(folder: Path) -> tuple[Path, dict[str, Any]]:
-    """Compile `casadi_trace.cpp`, unless its program is there, and say with what."""
+    """Compile `casadi_trace.cpp` unless the program exists, and return the versions used."""
     compiler = first_compiler(["clang++-19", "clang++", "g++"], "C++")
     casadi = package_folder("casadi")
     includes = [pinocchio_headers(), casadi / "include", eigen_headers()]
@@ -87,7 +87,7 @@ def _eigen_version(headers: Path) -> str:
 
 
 def count_operations(casadi: Any, function: Any) -> dict[str, int]:
-    """Operations of an SX function by kind, as CasADi names them, the most frequent first."""
+    """Count operations of an SX function by CasADi's kinds, the most frequent first."""
     names = {
         value: name.removeprefix("OP_").lower()
         for name, value in vars(casadi).items()
@@ -98,7 +98,7 @@ def count_operations(casadi: Any, function: Any) -> dict[str, int]:
 
 
 def generate(casadi: Any, robot: str, traces: Path, folder: Path, only: list[str]) -> Any:
-    """Write the compressed C of a robot's functions; a record for each file by its name."""
+    """Write the compressed C of a robot's functions; return a record for each file by its name."""
     record = {}
     model = (traces / "model.txt").read_bytes()
     for function in sorted({path.name.split(".")[0] for path in traces.glob("*.casadi")}):

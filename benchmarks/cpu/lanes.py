@@ -1,16 +1,14 @@
-"""How much of a ratio to CasADi's C is lanes: ``python -m benchmarks.cpu.lanes``.
+"""The share of lanes in the ratio to CasADi's C: ``python -m benchmarks.cpu.lanes``.
 
-The baseline computes one state after the other, Pinion as many as a vector register holds numbers.
-Here the baseline's C is compiled a second time with a register of numbers as its ``casadi_real``
-(``baseline_lanes.c``): the same operations in the same order, on as many states at once, with sines
-of glibc's libmvec. All take turns, on one core; figures are medians of the rounds, nanoseconds of
-processor time a state.
+The baseline computes one state after another, Pinion as many as a vector register holds numbers.
+Here the baseline's C is compiled a second time with a register of numbers as its ``casadi_real``:
+the same operations in the same order, on as many states at once, with sines of glibc's libmvec. All
+take turns, on one core; figures are medians of the rounds, nanoseconds of processor time per state.
 """
 
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import re
 from collections.abc import Callable
@@ -23,6 +21,7 @@ from benchmarks.cpu.opponents import (
     C_COMPILERS,
     FOLDER,
     LARGE,
+    Library,
     States,
     bare,
     baseline_c,
@@ -51,8 +50,8 @@ STATES = 256
 ROBOT, FUNCTION = "iiwa14", "fd_derivatives"
 
 TOLERANCE = {"float64": 1e-10, "float32": 1e-3}
-"""Largest error of a state, by the largest element of its block; Pinocchio's order of summation in
-float32 is off by 1e-4 here."""
+"""Largest allowed error of a state, relative to the largest element of its block; Pinocchio's order
+of summation in float32 is off by 1e-4 here."""
 
 SCALARS = {"float64": "double", "float32": "float"}
 LINE = 64
@@ -61,26 +60,27 @@ _LITERAL = re.compile(r"(?<![\w.])(\d+\.\d*(?:[eE][+-]?\d+)?)")
 
 
 def register_bytes() -> int:
-    """Bytes of a vector register of this machine."""
+    """Return the bytes of a vector register of this machine."""
     return {"avx512": 64, "avx2": 32}.get(isa.best().name, 16)
 
 
 def lanes_text(text: str) -> str:
-    """CasADi's C with each literal in ``R()``, which makes a vector of it."""
+    """Return CasADi's C with each literal in ``R()``, which makes a vector of it."""
     text = re.sub(r"casadi_real (\w+_default_in)\(", r"double \1(", bare(text))
     return _LITERAL.sub(r"R(\1)", text)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lanes:
-    """The baseline of a function, compiled for so many states at once.
+    """The baseline of a function, compiled for several states at once.
 
     Members
     -------
-    lanes : states at once; 1 for one after the other.
-    built : compiler, flags and where sines come from.
-    worst : largest error against the float model, by the largest element of its block and state.
-    run : computes all states once; nanoseconds of processor time a state.
+    lanes : states at once; 1 for one after another.
+    built : compiler, flags and source of sines.
+    worst : largest error against the float model, relative to the largest element of block and
+        state.
+    run : computes all states once; returns nanoseconds of processor time per state.
     """
 
     dtype: str
@@ -99,12 +99,12 @@ def casadi_lanes(
     states: int = STATES,
     cache: Path = CACHE,
 ) -> Lanes:
-    """Compile the baseline for so many lanes, and see that its numbers are right.
+    """Compile the baseline for a number of lanes, and check its results.
 
     Errors
     ------
-    MissingToolError : no compiler, or no baseline of this function.
-    ArithmeticError : its numbers are not those of the float model.
+    MissingToolError : if there is no compiler, or no baseline of this function.
+    ArithmeticError : if its results differ from the float model's.
     """
     compiler = first_compiler(C_COMPILERS, "C")
     cache.mkdir(parents=True, exist_ok=True)
@@ -113,52 +113,34 @@ def casadi_lanes(
     large = record()["files"][f"{robot}_{name}.c.xz"]["operations"] > LARGE
     flags = ["-O2" if large else "-O3", native_flag()]
     libraries = ["-lmvec", "-lm"] if lanes > 1 else ["-lm"]
-    driver = FOLDER / "baseline_lanes.c"
-    library = ctypes.CDLL(
-        str(
-            build_once(
-                [
-                    *(compiler, *flags, "-fPIC", "-shared", "-w", "-Wno-psabi"),
-                    *(f"-DSCALAR={SCALARS[dtype]}", f"-DLANES={lanes}"),
-                    *(f'-DBASELINE="{source}"', f"-DFUNCTION={name}", str(driver), *libraries),
-                ],
-                cache / f"{robot}_{name}_{dtype}_{lanes}.so",
-                [driver, source],
-                note=f"Compiling {name} of {robot}, {lanes} states at once: a minute or more.",
-            )
-        )
+    driver = FOLDER / "baseline_driver.c"
+    path = build_once(
+        [
+            *(compiler, *flags, "-fPIC", "-shared", "-w", "-Wno-psabi"),
+            *(f"-DSCALAR={SCALARS[dtype]}", f"-DLANES={lanes}"),
+            *(f'-DBASELINE="{source}"', f"-DFUNCTION={name}", str(driver), *libraries),
+        ],
+        cache / f"{robot}_{name}_{dtype}_{lanes}.so",
+        [driver, source],
+        note=f"Compiling {name} of {robot}, {lanes} states at once: a minute or more.",
     )
     of = States(robot, name, states)
     inputs = [_grouped(array, lanes, dtype) for array in of.inputs]
     outputs = [_grouped(array, lanes, dtype) for array in of.expected]
-    size = ctypes.c_size_t
-
-    def described(arrays: list[Floats]) -> tuple[Any, ...]:
-        pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
-        sizes = (size * len(arrays))(*(array[0].size // lanes for array in arrays))
-        return size(len(arrays)), pointers, sizes
-
-    def run() -> float:
-        spent = np.zeros(2)
-        start = size(len(inputs[0])), size(1), *described(inputs), *described(outputs)
-        places = (ctypes.c_void_p(spent[k:].ctypes.data) for k in (0, 1))
-        if library.baseline_time(*start, *places):
-            raise ValueError("The function has more arrays than baseline_lanes.c has room for.")
-        return float(spent[0]) / states
-
-    run()
-    found = [
-        array.swapaxes(1, 2).reshape(wanted.shape)
-        for array, wanted in zip(outputs, of.expected, strict=True)
+    library = Library(path, inputs, outputs, lanes=lanes)
+    library(1)
+    results = [
+        array.swapaxes(1, 2).reshape(expected.shape)
+        for array, expected in zip(outputs, of.expected, strict=True)
     ]
-    worst = of.worst(found, tolerance=TOLERANCE[dtype])
+    worst = of.worst(results, tolerance=TOLERANCE[dtype])
     sines = "sines of glibc's libmvec" if lanes > 1 else "sines of libm"
     built = f"{compiler_version(compiler)}, {' '.join(flags)}, {sines}"
-    return Lanes(dtype=dtype, lanes=lanes, built=built, worst=worst, run=run)
+    return Lanes(dtype=dtype, lanes=lanes, built=built, worst=worst, run=lambda: library(1).cpu[0])
 
 
 def _grouped(array: Floats, lanes: int, dtype: str) -> Floats:
-    """States (n, ...) as (n / lanes, elements, lanes), beginning at a cache line."""
+    """Return states (n, ...) as (n / lanes, elements, lanes), aligned to a cache line."""
     flat = array.reshape(len(array) // lanes, lanes, -1).swapaxes(1, 2).astype(dtype)
     memory = np.zeros(flat.nbytes + LINE, np.uint8)
     start = -memory.ctypes.data % LINE
@@ -168,36 +150,36 @@ def _grouped(array: Floats, lanes: int, dtype: str) -> Floats:
 
 
 def _ours(dtype: str, layout: str, states: int) -> Callable[[], float]:
-    """Nanoseconds a state of Pinion's kernel, called from Python with its results' arrays."""
+    """Return a timed call of Pinion's kernel from Python, in nanoseconds per state."""
     kernel = cpu.compile(ROBOT, FUNCTION, dtype=dtype, layout=layout, threads=1)
     of = States(ROBOT, FUNCTION, states)
     placed = to_blocks if layout == "blocks" else np.ascontiguousarray
-    given = [placed(array.astype(dtype)) for array in of.inputs]
-    out = kernel(*given)
+    inputs = [placed(array.astype(dtype)) for array in of.inputs]
+    out = kernel(*inputs)
 
     def call(repeat: int) -> None:
         for _ in range(repeat):
-            kernel(*given, out=out)
+            kernel(*inputs, out=out)
 
     call(1)
     return lambda: timed(call, 1) / states * 1e9
 
 
 def measured(*, rounds: int, states: int = STATES) -> dict[str, Any]:
-    """The figures of the record.
+    """Return the figures of the record.
 
     Returns
     -------
-    For each dtype nanoseconds a state: the baseline one state after the other (``scalar``), in
-    lanes (``lanes``), Pinion's kernel given blocks (``blocks``) and (n, ...) (``rows``); and
-    operations a state of both.
+    For each dtype nanoseconds per state: the baseline one state after another (``scalar``), in
+    lanes (``lanes``), Pinion's kernel on blocks (``blocks``) and on (n, ...) (``rows``); and
+    operations per state of both.
     """
     kinds = {}
     for dtype, width in (("float64", 8), ("float32", 4)):
-        one = casadi_lanes(ROBOT, FUNCTION, dtype, 1, states=states)
+        single = casadi_lanes(ROBOT, FUNCTION, dtype, 1, states=states)
         many = casadi_lanes(ROBOT, FUNCTION, dtype, register_bytes() // width, states=states)
         ways = {
-            **{"scalar": one.run, "lanes": many.run},
+            **{"scalar": single.run, "lanes": many.run},
             **{"blocks": _ours(dtype, "blocks", states), "rows": _ours(dtype, "aos", states)},
         }
         times: dict[str, list[float]] = {way: [] for way in ways}
@@ -207,13 +189,13 @@ def measured(*, rounds: int, states: int = STATES) -> dict[str, Any]:
                     times[way].append(run())
         kinds[dtype] = {
             "lanes": many.lanes,
-            "ns": {way: round(float(np.median(found)), 1) for way, found in times.items()},
+            "ns": {way: round(float(np.median(samples)), 1) for way, samples in times.items()},
             "quartiles": {
-                way: [round(float(np.quantile(found, share)), 1) for share in (0.25, 0.75)]
-                for way, found in times.items()
+                way: [round(float(np.quantile(samples, share)), 1) for share in (0.25, 0.75)]
+                for way, samples in times.items()
             },
-            "worst_error": {"scalar": one.worst, "lanes": many.worst},
-            "built": {"scalar": one.built, "lanes": many.built},
+            "worst_error": {"scalar": single.worst, "lanes": many.worst},
+            "built": {"scalar": single.built, "lanes": many.built},
         }
     kernel = cpu.compile(ROBOT, FUNCTION, threads=1)
     counts = op_counts(cpu.graph_of(kernel.model, kernel.function))
@@ -233,15 +215,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=201)
     parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
-    found = measured(rounds=asked.rounds)
-    if asked.json:
-        print(json.dumps(found, indent=1))
+    arguments = parser.parse_args()
+    record = measured(rounds=arguments.rounds)
+    if arguments.json:
+        print(json.dumps(record, indent=1))
         return
-    for dtype, kind in found["dtypes"].items():
+    for dtype, kind in record["dtypes"].items():
         cells = ", ".join(f"{way} {ns:.1f}" for way, ns in kind["ns"].items())
         print(f"{dtype}, {kind['lanes']} lanes, ns a state: {cells}")
-    print(f"operations a state: {found['operations']}")
+    print(f"operations a state: {record['operations']}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A robot as text that `pinocchio_model.hpp` reads: one joint a line, without residues."""
+"""Robots as text for `pinocchio_model.hpp`: one joint per line, without residues."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from pinion.robot.inertia import INERTIA_TOLERANCE, about_com, com
 
 
 def model_text(model: Model) -> str:
-    """Number of joints and gravity, then a joint a line.
+    """Return number of joints and gravity, then a line per joint.
 
-    A line is the joint's name and kind, its parent (0 for the base, k for the joint of line k), the
-    rotation (9, row by row, child to parent) and origin (3) of its frame [m], then mass [kg],
+    A line has the joint's name and kind, its parent (0 for the base, k for the joint of line k),
+    the rotation (9, row by row, child to parent) and origin (3) of its frame [m], then mass [kg],
     centre of mass (3) [m] and inertia about it (xx, xy, xz, yy, yz, zz) [kg m^2]. Numbers read back
-    as the same floats. The model's rotations have no residues; those that moving an inertia to the
-    centre of mass leaves are set to 0 by the model's own tolerance, or the traced graph would
-    multiply by numbers such as 6e-17.
+    as the same floats. The model's rotations have no residues; those of moving an inertia to the
+    centre of mass are set to 0 by the model's tolerance, or the traced graph would multiply by
+    numbers such as 6e-17.
 
     Errors
     ------
-    ValueError : a joint that is not revolute or prismatic, rotor inertia, or subtrees whose joints
-        are not in a row, for which Pinocchio's algorithms are wrong.
+    ValueError : for a joint that is not revolute or prismatic, for rotor inertia, or for subtrees
+        whose joints are not consecutive, for which Pinocchio's algorithms are wrong.
     """
     for number, body in enumerate(model.bodies):
         joint = body.joint
         if joint.kind not in (JointKind.REVOLUTE, JointKind.PRISMATIC) or joint.armature:
             raise ValueError(
                 f"The joint {joint.name!r} of {model.name!r} is {joint.kind.value} with a rotor "
-                f"inertia of {joint.armature!r}; the opponents know revolute and prismatic joints "
-                "without one."
+                f"inertia of {joint.armature!r}; the opponents support revolute and prismatic "
+                "joints without one."
             )
         last = number - 1
         while last not in (body.parent, -1):
             last = model.parents[last]
         if last != body.parent:
             raise ValueError(
-                f"The joint {joint.name!r} of {model.name!r} stands apart from its parent's "
+                f"The joint {joint.name!r} of {model.name!r} is not next to its parent's "
                 "subtree; number the joints depth first."
             )
     gravity = " ".join(map(repr, model.gravity))
@@ -44,8 +44,9 @@ def model_text(model: Model) -> str:
 
 
 def model_digest(text: str) -> str:
-    """SHA-256 of a model's text, its numbers to 12 digits: the same robot, whatever the order in
-    which its inertias were summed.
+    """Return the SHA-256 of a model's text with its numbers to 12 digits.
+
+    It is the same for one robot, whatever the order in which its inertias were summed.
     """
     words = (word for line in text.splitlines() for word in (*line.split(" "), "\n"))
     return hashlib.sha256(" ".join(map(_to_twelve, words)).encode()).hexdigest()

@@ -1,15 +1,15 @@
-"""What the CPU kernels are measured against: ``python -m benchmarks.cpu.opponents``.
+"""Opponents of the CPU kernels: ``python -m benchmarks.cpu.opponents``.
 
 Three opponents, each float64 and on one core:
 
 - `casadi_c`: the baseline, Pinocchio's algorithms as C that CasADi wrote (generate_baseline.py),
-  compiled by every C compiler that is here;
+  compiled by every available C compiler;
 - `pinocchio_native`: Pinocchio's C++ through its own headers, compiled for this machine;
-- `pinocchio_python`: Pinocchio's Python functions, one state a call.
+- `pinocchio_python`: Pinocchio's Python functions, one state per call.
 
-Each gives `Opponent` objects that are compiled already and whose numbers agree with the float
-model's. Their `time` measures rounds, so that a caller may take turns among opponents. A tool that
-is missing raises `MissingToolError`, a sentence.
+Each returns `Opponent` objects that are compiled and agree with the float model. Their `time`
+measures rounds, so that a caller may take turns among opponents. A missing tool raises
+`MissingToolError`.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ from pinion.functions import function, sample
 from pinion.robot import Model, load
 
 Floats = NDArray[np.float64]
+Array = NDArray[Any]
 
 FOLDER = Path(__file__).resolve().parent
 BASELINE = FOLDER / "baseline"
@@ -63,24 +64,24 @@ CXX_COMPILERS = ("clang++-19", "clang++", "g++")
 
 STATES = 4096
 TOLERANCE = 1e-10
-"""Largest error, by the largest element of its block and state, that an opponent may have."""
+"""Largest allowed error of an opponent, relative to the largest element of block and state."""
 
 LARGE = 20_000
-"""Operations from which compiling takes minutes.
+"""Number of operations from which compiling takes minutes.
 
-The gradients of atlas take gcc a minute with -O2, and more than that without the tests that divide
-their text into blocks; clang's code is as fast with -O1 as with -O3.
+The gradients of atlas take gcc a minute with -O2, and longer without the tests that divide their
+text into blocks; clang's code is as fast with -O1 as with -O3.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rounds:
-    """Nanoseconds an evaluation, one number a round.
+    """Nanoseconds per evaluation, one number per round.
 
     Members
     -------
-    cpu : processor time of the thread; on a busy machine the more reliable of the two.
-    wall : by the clock on the wall.
+    cpu : processor time of the thread; the more reliable one on a busy machine.
+    wall : wall time.
     """
 
     cpu: tuple[float, ...]
@@ -95,8 +96,9 @@ class Opponent:
     -------
     name : ``casadi-c``, ``pinocchio-native`` or ``pinocchio-python``.
     built : compiler and flags, or the package's version.
-    states : evaluations a round.
-    worst : largest error against the float model, by the largest element of its block and state.
+    states : evaluations per round.
+    worst : largest error against the float model, relative to the largest element of block and
+        state.
     """
 
     name: str
@@ -108,41 +110,41 @@ class Opponent:
     _time: Callable[[int], Rounds] = field(repr=False)
 
     def time(self, rounds: int = 20) -> Rounds:
-        """Measure so many rounds on one core."""
+        """Measure a number of rounds on one core."""
         with one_core():
             return self._time(rounds)
 
 
 def baseline_c(robot: str, name: str) -> str:
-    """The kept C of a function.
+    """Return the stored C of a function.
 
     Errors
     ------
-    MissingToolError : none is kept.
-    ValueError : the file is not the one that the record tells of.
+    MissingToolError : if none is stored.
+    ValueError : if the file does not match the record.
     """
     path = BASELINE / f"{robot}_{name}.c.xz"
     if not path.exists():
         raise MissingToolError(
-            f"No baseline is kept of {name} for {robot}: make it with "
+            f"There is no baseline of {name} for {robot}: generate it with "
             "python -m benchmarks.cpu.generate_baseline."
         )
     packed = path.read_bytes()
     if hashlib.sha256(packed).hexdigest() != record()["files"][path.name]["sha256"]:
         raise ValueError(
-            f"The file {path.name} is not the one that RECORD.json tells of; make both anew with "
+            f"The file {path.name} does not match RECORD.json; generate both anew with "
             "python -m benchmarks.cpu.generate_baseline."
         )
     return lzma.decompress(packed).decode()
 
 
 def record() -> Any:
-    """What the baseline's files were made from."""
+    """Return the record of the baseline's origin."""
     return json.loads((BASELINE / "RECORD.json").read_text())
 
 
 def bare(text: str) -> str:
-    """CasADi's C without its tests for null arguments, which cost gcc's code up to a tenth."""
+    """Return CasADi's C without its tests for null arguments, which cost gcc up to a tenth."""
     text = re.sub(r"arg\[(\d+)\]\? (arg\[\1\]\[\d+\]) : 0;", r"\2;", text)
     return re.sub(r"if \(res\[(\d+)\]!=0\) (res\[\1\]\[)", r"\2", text)
 
@@ -155,17 +157,17 @@ def casadi_c(
     cache: Path = CACHE,
     using: Sequence[str] = C_COMPILERS,
 ) -> list[Opponent]:
-    """The baseline of a function, compiled by each compiler: take the fastest.
+    """Compile the baseline of a function with each compiler; the fastest one counts.
 
-    Of small functions the text without tests for null arguments is tried as well.
+    Small functions are also tried without tests for null arguments.
 
     Errors
     ------
-    MissingToolError : no compiler, or no baseline of this function.
-    ArithmeticError : its numbers are not those of the float model.
+    MissingToolError : if there is no compiler, or no baseline of this function.
+    ArithmeticError : if its results differ from the float model's.
     """
-    found = compilers(using)
-    if not found:
+    available = compilers(using)
+    if not available:
         raise MissingToolError(
             f"No C compiler is installed: install one of {', '.join(using)}, for example with "
             "apt-get install gcc."
@@ -174,12 +176,12 @@ def casadi_c(
     large = record()["files"][f"{robot}_{name}.c.xz"]["operations"] > LARGE
     texts = {"as written": text} | ({} if large else {"without null tests": bare(text)})
     states_of = States(robot, name, states)
-    made = []
+    opponents = []
     for how, source_text in texts.items():
         source = cache / f"{robot}_{name}{'' if how == 'as written' else '_bare'}.c"
         cache.mkdir(parents=True, exist_ok=True)
         source.write_text(source_text)
-        for compiler in found:
+        for compiler in available:
             level = "-O3" if not large else ("-O1" if "clang" in compiler else "-O2")
             flags = [level, native_flag()]
             driver = FOLDER / "baseline_driver.c"
@@ -192,47 +194,52 @@ def casadi_c(
                 [driver, source],
                 note=f"Compiling {name} of {robot}, minutes." if large else "",
             )
-            run = _Library(library, states_of)
+            outputs = [np.zeros_like(array) for array in states_of.expected]
+            run = Library(library, states_of.inputs, outputs)
             run(1)
-            made.append(
+            opponents.append(
                 Opponent(
                     name="casadi-c",
                     robot=robot,
                     function=name,
                     built=f"{compiler_version(compiler)}, {' '.join(flags)}, {how}",
                     states=states,
-                    worst=states_of.worst(run.outputs),
+                    worst=states_of.worst(outputs),
                     _time=run,
                 )
             )
-    return made
+    return opponents
 
 
-class _Library:
-    """A compiled baseline with its arrays."""
+class Library:
+    """A compiled baseline with its arrays, (groups, ..., lanes) if it has several lanes."""
 
-    def __init__(self, path: Path, states: States) -> None:
+    def __init__(
+        self, path: Path, inputs: Sequence[Array], outputs: Sequence[Array], *, lanes: int = 1
+    ) -> None:
         self._run = ctypes.CDLL(str(path)).baseline_time
-        self._inputs = states.inputs
-        self.outputs = [np.zeros_like(array) for array in states.expected]
+        self._inputs, self._outputs = inputs, outputs
+        self._lanes = lanes
 
     def __call__(self, rounds: int) -> Rounds:
+        """Run all states, and return the nanoseconds per state."""
         size = ctypes.c_size_t
-        count = len(self._inputs[0])
+        groups = len(self._inputs[0])
         cpu, wall = np.zeros(rounds), np.zeros(rounds)
 
-        def described(arrays: Sequence[Floats]) -> tuple[Any, ...]:
+        def described(arrays: Sequence[Array]) -> tuple[Any, ...]:
             pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
-            sizes = (size * len(arrays))(*(array[0].size for array in arrays))
+            sizes = (size * len(arrays))(*(array[0].size // self._lanes for array in arrays))
             return size(len(arrays)), pointers, sizes
 
         failed = self._run(
-            *(size(count), size(rounds), *described(self._inputs), *described(self.outputs)),
+            *(size(groups), size(rounds), *described(self._inputs), *described(self._outputs)),
             *(ctypes.c_void_p(array.ctypes.data) for array in (cpu, wall)),
         )
         if failed:
             raise ValueError("The function has more arrays than baseline_driver.c has room for.")
-        return Rounds(cpu=tuple(cpu / count), wall=tuple(wall / count))
+        states = groups * self._lanes
+        return Rounds(cpu=tuple(cpu / states), wall=tuple(wall / states))
 
 
 def pinocchio_native(
@@ -243,16 +250,16 @@ def pinocchio_native(
     cache: Path = CACHE,
     using: Sequence[str] = CXX_COMPILERS,
 ) -> Opponent:
-    """Pinocchio's C++, compiled with -O3 for this machine by the first compiler that is here.
+    """Compile Pinocchio's C++ with -O3 for this machine by the first available compiler.
 
-    Clang comes first: its code was 1.2 to 1.3 times as fast as gcc's. The collection of joints is
-    of two types (``pinocchio_model.hpp``), with which a function compiles in half a minute. Once
-    compiled, a program serves every robot.
+    Clang comes first: its code was 1.2 to 1.3 times as fast as gcc's. The collection of joints has
+    two types (``pinocchio_model.hpp``), with which a function compiles in half a minute. A compiled
+    program serves every robot.
 
     Errors
     ------
-    MissingToolError : no compiler, no Eigen, or no Pinocchio.
-    ArithmeticError : its numbers are not those of the float model.
+    MissingToolError : if there is no compiler, no Eigen, or no Pinocchio.
+    ArithmeticError : if its results differ from the float model's.
     """
     compiler = first_compiler(using, "C++")
     includes = [pinocchio_headers(), eigen_headers()]
@@ -284,9 +291,9 @@ def pinocchio_native(
 
 
 class _Program:
-    """A compiled `pinocchio_native.cpp`: a process of its own.
+    """A compiled `pinocchio_native.cpp` in a separate process.
 
-    It may not be a library in this one, where Pinocchio's own library may be loaded too: the two
+    It cannot be a library in this process, which may have loaded Pinocchio's own library: the two
     were compiled with different flags, and Eigen's objects differ.
     """
 
@@ -302,23 +309,23 @@ class _Program:
             count = len(self._states.inputs[0])
             command = [str(self._path), str(model), str(inputs), str(outputs)]
             command += [str(count), str(rounds)]
-            done = subprocess.run(command, capture_output=True, check=True)
+            completed = subprocess.run(command, capture_output=True, check=True)
             flat = np.fromfile(outputs)
         self.outputs = []
         for array in self._states.expected:
             self.outputs.append(flat[: array.size].reshape(array.shape))
             flat = flat[array.size :]
-        found = json.loads(done.stdout)
-        return Rounds(cpu=tuple(found["cpu"]), wall=tuple(found["wall"]))
+        times = json.loads(completed.stdout)
+        return Rounds(cpu=tuple(times["cpu"]), wall=tuple(times["wall"]))
 
 
 def pinocchio_python(robot: str, name: str, *, states: int = 1000) -> Opponent:
-    """Pinocchio's Python function, called for one state after the other.
+    """Return Pinocchio's Python function, called for one state after another.
 
     Errors
     ------
-    MissingToolError : Pinocchio is not installed.
-    ArithmeticError : its numbers are not those of the float model.
+    MissingToolError : if Pinocchio is not installed.
+    ArithmeticError : if its results differ from the float model's.
     """
     package_folder("pinocchio")
     pin = import_module("pinocchio")
@@ -340,12 +347,12 @@ def pinocchio_python(robot: str, name: str, *, states: int = 1000) -> Opponent:
 
     results = []
     for state in arguments:
-        found = call(model, data, *state)
-        found = found if isinstance(found, tuple) else (found,)
-        # Copied, for some are views of what the next call overwrites.
-        results.append([np.array(array) for array in found[: len(states_of.expected)]])
+        arrays = call(model, data, *state)
+        arrays = arrays if isinstance(arrays, tuple) else (arrays,)
+        # Copied, since some are views that the next call overwrites.
+        results.append([np.array(array) for array in arrays[: len(states_of.expected)]])
     outputs = [np.array(list(arrays)) for arrays in zip(*results, strict=True)]
-    if name in ("crba", "minv"):  # the upper triangle is what it promises
+    if name in ("crba", "minv"):  # Pinocchio documents the upper triangle only
         outputs = [np.triu(array) + np.triu(array, 1).swapaxes(1, 2) for array in outputs]
     return Opponent(
         name="pinocchio-python",
@@ -353,25 +360,27 @@ def pinocchio_python(robot: str, name: str, *, states: int = 1000) -> Opponent:
         function=name,
         built=f"Pinocchio {version('pin')}, Python {platform.python_version()}, one state a call",
         states=states,
-        worst=states_of.worst(outputs),
+        worst=states_of.worst(run.outputs),
         _time=run,
     )
 
 
 def _python_model(pin: Any, model: Model) -> Any:
-    """The model of ``model_text`` in Pinocchio's Python."""
+    """Return the model of ``model_text`` in Pinocchio's Python."""
     header, *lines = model_text(model).splitlines()
-    made = pin.Model()
-    made.gravity.linear = np.array([float(word) for word in header.split()[1:]])
+    pin_model = pin.Model()
+    pin_model.gravity.linear = np.array([float(word) for word in header.split()[1:]])
     for line in lines:
         name, kind, parent, *words = line.split()
         x = np.array([float(word) for word in words])
         motion = pin.JointModelRZ() if kind == "revolute" else pin.JointModelPZ()
-        joint = made.addJoint(int(parent), motion, pin.SE3(x[:9].reshape(3, 3), x[9:12]), name)
+        joint = pin_model.addJoint(int(parent), motion, pin.SE3(x[:9].reshape(3, 3), x[9:12]), name)
         xx, xy, xz, yy, yz, zz = x[16:]
         moments = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-        made.appendBodyToJoint(joint, pin.Inertia(x[12], x[13:16], moments), pin.SE3.Identity())
-    return made
+        pin_model.appendBodyToJoint(
+            joint, pin.Inertia(x[12], x[13:16], moments), pin.SE3.Identity()
+        )
+    return pin_model
 
 
 def _python_call(pin: Any, name: str) -> Callable[..., Any]:
@@ -398,45 +407,45 @@ def _python_call(pin: Any, name: str) -> Callable[..., Any]:
 
 
 class States:
-    """States of the reference distribution, and what the float model makes of some of them.
+    """States of the reference distribution, and the float model's results for some of them.
 
     Members
     -------
     inputs : arrays (states, ...) in the function's order, float64.
-    expected : arrays (states, ...) of its results; the float model's in the first few states.
+    expected : arrays (states, ...) of its results; the first few states are the float model's.
     """
 
     CHECKED = 256
-    """States that are compared."""
+    """Number of states that are compared."""
 
     def __init__(self, robot: str, name: str, states: int, *, seed: int = 0) -> None:
         self.robot, self.model, self.function = robot, load(robot), function(name)
-        drawn = sample(self.model, self.function, states, distribution="reference", seed=seed)
+        samples = sample(self.model, self.function, states, distribution="reference", seed=seed)
         self.inputs = [
-            np.ascontiguousarray(drawn[block.name], dtype=np.float64)
+            np.ascontiguousarray(samples[block.name], dtype=np.float64)
             for block in self.function.inputs
         ]
-        some = {name: array[: self.CHECKED].astype(np.float64) for name, array in drawn.items()}
+        some = {name: array[: self.CHECKED].astype(np.float64) for name, array in samples.items()}
         self._some = list(self.function.evaluate(self.model, some).values())
         self.expected = [np.zeros((states, *array.shape[1:])) for array in self._some]
 
     def worst(self, outputs: Sequence[Floats], tolerance: float = TOLERANCE) -> float:
-        """Largest error, with the largest element of its block and state as unit.
+        """Return the largest error, relative to the largest element of its block and state.
 
         Errors
         ------
-        ArithmeticError : it exceeds the tolerance, or a number is not finite.
+        ArithmeticError : if it exceeds the tolerance, or a number is not finite.
         """
         worst = 0.0
-        for got, want in zip(outputs, self._some, strict=True):
+        for result, want in zip(outputs, self._some, strict=True):
             axes = tuple(range(1, want.ndim))
-            error = np.abs(got[: len(want)] - want).max(axis=axes) / np.abs(want).max(axis=axes)
+            error = np.abs(result[: len(want)] - want).max(axis=axes) / np.abs(want).max(axis=axes)
             worst = max(worst, float(error.max()) if np.isfinite(error).all() else float("inf"))
         if not worst <= tolerance:
             raise ArithmeticError(
                 f"The results of {self.function.name} for {self.robot} differ from the float "
                 f"model's by {worst:.3g} of their largest element, more than {tolerance:g}; "
-                "the opponent was built wrongly and its time means nothing."
+                "the opponent is built wrongly and its time is meaningless."
             )
         return worst
 
@@ -461,17 +470,17 @@ def main() -> None:
         ],
         "pinocchio-python": lambda r, f: [pinocchio_python(r, f)],
     }
-    found = []
+    rows = []
     for robot in options.robots:
         for name in options.functions:
             for opponent in options.opponents:
                 try:
-                    made = makers[opponent](robot, name)
+                    opponents = makers[opponent](robot, name)
                 except MissingToolError as missing:
                     print(f"{opponent} is left out: {missing}", file=sys.stderr)
                     continue
-                found += [_measured(each, options.rounds) for each in made]
-    print(json.dumps(found, indent=2))
+                rows += [_measured(each, options.rounds) for each in opponents]
+    print(json.dumps(rows, indent=2))
 
 
 def _measured(opponent: Opponent, rounds: int) -> dict[str, Any]:

@@ -1,15 +1,15 @@
-"""What a plain call costs beside one with ``out``: ``python -m benchmarks.cpu.plain_calls``.
+"""The cost of a plain call beside one with ``out``: ``python -m benchmarks.cpu.plain_calls``.
 
-Each size of batch is called in several ways that take turns in one process, so that neighbours on
-the machine disturb all alike. Figures are medians of the rounds: nanoseconds of the thread's own
-processor time a sample, and ratios to `out` within a round.
+Each size of batch is called in several ways that take turns in one process, so that other work on
+the machine disturbs all alike. Figures are medians of the rounds: nanoseconds of the thread's
+processor time per sample, and ratios to `out` within a round.
 
-- `out`: arrays are given; `result`: the `Result` of an earlier call is;
-- `plain`: the result is kept in a name until the next one is there;
+- `out`: existing arrays; `result`: the `Result` of an earlier call;
+- `plain`: a name keeps the result until the next one replaces it;
 - `new memory`: the same without memory of earlier results (``reuse=False``);
-- `no rotations`: as `out`, without a look at quaternions, where the robot has some;
-- `no flags`: as `out` without Python, and without a look at which results are finite, beside
-  `flags`, which is the same with it.
+- `no rotations`: as `out`, without checking quaternions, if the robot has any;
+- `no flags`: as `out` without Python, and without checking which results are finite, beside
+  `flags`, the same with the check.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from pinion.robot import load
 
 SIZES = (16, 64, 256, 1024, 4096, 16_384, 100_000)
 SECONDS = 0.02
-"""Of one turn of one way, about."""
+"""Approximate time of one turn of one way [s]."""
 
 
 def measure(
     robot: str, name: str, dtype: str, count: int, *, rounds: int, floating_base: bool = False
 ) -> dict[str, Any]:
-    """Nanoseconds a sample by way, and ratios to a call with ``out``."""
+    """Return nanoseconds per sample by way, and ratios to a call with ``out``."""
     model = load(robot, floating_base=floating_base)
     row = function(name)
-    drawn = sample(model, row, count, distribution="reference", seed=1)
-    given = {key: np.ascontiguousarray(values, dtype=dtype) for key, values in drawn.items()}
+    samples = sample(model, row, count, distribution="reference", seed=1)
+    inputs = {key: np.ascontiguousarray(values, dtype=dtype) for key, values in samples.items()}
 
     def kernel(**options: Any) -> cpu.Kernel:
         return cpu.compile(model, row, dtype=dtype, threads=1, finite=True, **options)
@@ -51,14 +51,14 @@ def measure(
     out = {a.name: np.zeros((count, *a.shape), dtype) for a in usual.results}
     ways: dict[str, tuple[cpu.Kernel, dict[str, Any]]] = {
         "out": (usual, {"out": out}),
-        "result": (usual, {"out": usual(**given)}),
+        "result": (usual, {"out": usual(**inputs)}),
         "plain": (usual, {}),
         "new memory": (kernel(reuse=False), {}),
     }
     if rotations_of(row.inputs, model):
         ways["no rotations"] = (kernel(check_rotations=False), {"out": out})
-    calls = {way: _loop(k, {**given, **more}) for way, (k, more) in ways.items()}
-    calls |= _without_python(usual, given, out)
+    calls = {way: _loop(k, {**inputs, **more}) for way, (k, more) in ways.items()}
+    calls |= _without_python(usual, inputs, out)
     once = min(timed(calls["out"], 1) for _ in range(3))
     repeat = max(1, int(SECONDS / once))
     times: dict[str, list[float]] = {way: [] for way in calls}
@@ -69,15 +69,15 @@ def measure(
     base = np.array(times["out"])
     return {
         **{"robot": model.name, "function": name, "dtype": dtype, "samples": count},
-        "ns": {way: float(np.median(found)) for way, found in times.items()},
-        "ratio": {way: float(np.median(found / base)) for way, found in times.items()},
+        "ns": {way: float(np.median(ns)) for way, ns in times.items()},
+        "ratio": {way: float(np.median(ns / base)) for way, ns in times.items()},
     }
 
 
 def _without_python(
-    kernel: cpu.Kernel, given: dict[str, Any], out: dict[str, Any]
+    kernel: cpu.Kernel, inputs: dict[str, Any], out: dict[str, Any]
 ) -> dict[str, Callable[[int], None]]:
-    """The runtime's function by itself, without and with flags."""
+    """Return calls of the runtime's function alone, without and with flags."""
     count = len(next(iter(out.values())))
     flags = np.zeros(count, np.bool_)
 
@@ -85,9 +85,9 @@ def _without_python(
         kinds = [View(x.ctypes.data, 0, x[0].size) for x in arrays.values()]
         return (View * len(kinds))(*kinds)
 
-    ins = views({a.name: given[a.name] for a in kernel.inputs})
+    ins = views({a.name: inputs[a.name] for a in kernel.inputs})
     outs = views({a.name: out[a.name] for a in kernel.results})
-    of_flags = flags.ctypes.data_as(ctypes.c_void_p)  # which keeps the array
+    of_flags = flags.ctypes.data_as(ctypes.c_void_p)  # keeps the array alive
     start = (ctypes.c_void_p(kernel.address), ctypes.c_size_t(count), ins, outs)
     plain, flagged = kernel.library.pinion_run, kernel.library.pinion_run_flagged
 
@@ -113,7 +113,7 @@ def _loop(kernel: cpu.Kernel, arguments: dict[str, Any]) -> Callable[[int], None
 
 
 def timed(call: Callable[[int], None], repeat: int) -> float:
-    """Seconds of this thread's processor time that so many calls take."""
+    """Return this thread's processor time of repeated calls [s]."""
     start = time.thread_time()
     call(repeat)
     return time.thread_time() - start
@@ -127,22 +127,22 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     rows = []
     for dtype in ("float32", "float64"):
-        for count in asked.sizes:
+        for count in arguments.sizes:
             row = measure(
-                *(asked.robot, asked.function, dtype, count),
-                rounds=asked.rounds,
-                floating_base=asked.floating_base,
+                *(arguments.robot, arguments.function, dtype, count),
+                rounds=arguments.rounds,
+                floating_base=arguments.floating_base,
             )
             rows.append(row)
-            if not asked.json:
+            if not arguments.json:
                 each = [
                     f"{way} {ns:.1f} ({row['ratio'][way]:.2f})" for way, ns in row["ns"].items()
                 ]
                 print(f"{dtype}, N = {count:,}, ns (x out): {', '.join(each)}", flush=True)
-    if asked.json:
+    if arguments.json:
         print(json.dumps(rows, indent=2))
 
 

@@ -1,4 +1,4 @@
-"""Compilers and headers that the opponents are built with, and a sentence where one is missing."""
+"""Compilers and headers of the opponents, and errors for missing ones."""
 
 from __future__ import annotations
 
@@ -14,61 +14,56 @@ from contextlib import contextmanager
 from pathlib import Path
 
 CACHE = Path(__file__).resolve().parents[2] / "build" / "opponents"
-"""Where programs and libraries are built; git ignores it and `make clean` removes it."""
+"""Folder of compiled programs and libraries; git ignores it and `make clean` removes it."""
 
 PINOCCHIO_DEFINES = (
     "-DBOOST_MPL_LIMIT_LIST_SIZE=30",
     "-DBOOST_MPL_LIMIT_VECTOR_SIZE=30",
     "-DBOOST_MPL_CFG_NO_PREPROCESSED_HEADERS",
     "-DBOOST_FUSION_INVOKE_MAX_ARITY=12",
-    # Pinocchio asks joints whether they mimic others, also where the collection has none that do.
+    # Pinocchio asks joints whether they mimic others, even in a collection without mimic joints.
     "-DBOOST_VARIANT_USE_RELAXED_GET_BY_DEFAULT",
 )
-"""What Pinocchio's own CMake files define for whoever includes its headers, and one of ours."""
+"""Definitions of Pinocchio's CMake files for users of its headers, and one of ours."""
 
 
 class MissingToolError(RuntimeError):
-    """A tool or package is not on this machine; the message is one sentence that says which."""
+    """A tool or package is missing on this machine; the message names it."""
 
 
 def compilers(names: Sequence[str]) -> list[str]:
-    """Those of the names that are programs here, in the given order, one of each real program."""
-    found: dict[Path, str] = {}
+    """Return the names that are programs here, in order, one for each real program."""
+    versions: dict[Path, str] = {}
     for name in names:
         path = shutil.which(name)
         if path is not None:
-            found.setdefault(Path(path).resolve(), name)
-    return list(found.values())
+            versions.setdefault(Path(path).resolve(), name)
+    return list(versions.values())
 
 
 def first_compiler(names: Sequence[str], language: str) -> str:
-    """The first of the names that is a program here.
-
-    Errors
-    ------
-    MissingToolError : none is.
-    """
-    found = compilers(names)
-    if not found:
+    """Return the first of the names that is a program here, or raise `MissingToolError`."""
+    available = compilers(names)
+    if not available:
         raise MissingToolError(
             f"No {language} compiler is installed: install one of {', '.join(names)}, "
             "for example with apt-get install g++."
         )
-    return found[0]
+    return available[0]
 
 
 def compiler_version(name: str) -> str:
-    """The first line that a compiler says of itself."""
-    done = subprocess.run([name, "--version"], capture_output=True, text=True, check=True)
-    return done.stdout.splitlines()[0]
+    """Return the first line of a compiler's version."""
+    completed = subprocess.run([name, "--version"], capture_output=True, text=True, check=True)
+    return completed.stdout.splitlines()[0]
 
 
 def package_folder(package: str) -> Path:
-    """The folder of an installed package, without importing it.
+    """Return the folder of an installed package without importing it.
 
     Errors
     ------
-    MissingToolError : it is not installed.
+    MissingToolError : if it is not installed.
     """
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
@@ -77,11 +72,11 @@ def package_folder(package: str) -> Path:
 
 
 def pinocchio_headers() -> Path:
-    """The headers in Pinocchio's wheel, with Boost's beside them.
+    """Return the headers in Pinocchio's wheel, with Boost's beside them.
 
     Errors
     ------
-    MissingToolError : the wheel is not installed, or it is a build without headers.
+    MissingToolError : if the wheel is not installed, or it is a build without headers.
     """
     for folder in package_folder("pinocchio").resolve().parents:
         if (folder / "include" / "pinocchio" / "fwd.hpp").is_file():
@@ -90,12 +85,7 @@ def pinocchio_headers() -> Path:
 
 
 def eigen_headers() -> Path:
-    """Eigen's headers.
-
-    Errors
-    ------
-    MissingToolError : they are in none of the usual folders.
-    """
+    """Return the folder of Eigen's headers, or raise `MissingToolError`."""
     for folder in (
         "/usr/include/eigen3",
         "/usr/local/include/eigen3",
@@ -107,7 +97,7 @@ def eigen_headers() -> Path:
 
 
 def native_flag() -> str:
-    """What makes a compiler use all of this machine's instructions."""
+    """Return the compiler flag for all of this machine's instructions."""
     return "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
 
 
@@ -119,27 +109,27 @@ def build_once(
     Parameters
     ----------
     command : the compiler, its flags and its source files, without ``-o``.
-    output : the program or library; a hash of all that it depends on goes into its name.
-    sources : files whose content counts.
-    note : a sentence for standard error where compiling takes long.
+    output : the program or library; a hash of all its dependencies becomes part of its name.
+    sources : files whose content is hashed.
+    note : a sentence for standard error if compiling takes long.
     """
-    told = [*command, compiler_version(command[0]), _processor()]
-    told += [hashlib.sha256(path.read_bytes()).hexdigest() for path in sources]
-    key = hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
-    made = output.with_name(f"{output.stem}-{key}{output.suffix}")
-    if not made.exists():
+    key_parts = [*command, compiler_version(command[0]), _processor()]
+    key_parts += [hashlib.sha256(path.read_bytes()).hexdigest() for path in sources]
+    key = hashlib.sha256("\n".join(key_parts).encode()).hexdigest()[:16]
+    library = output.with_name(f"{output.stem}-{key}{output.suffix}")
+    if not library.exists():
         if note:
             print(note, file=sys.stderr)
         output.parent.mkdir(parents=True, exist_ok=True)
-        # Under another name until it is whole: two runs may build it at once.
-        part = made.with_name(f"{made.name}.{os.getpid()}.part")
+        # Under another name until it is complete: two runs may build it at once.
+        part = library.with_name(f"{library.name}.{os.getpid()}.part")
         subprocess.run([*command, "-o", str(part)], check=True)
-        part.replace(made)
-    return made
+        part.replace(library)
+    return library
 
 
 def _processor() -> str:
-    """What ``-march=native`` depends on, as far as the system tells it."""
+    """Return what ``-march=native`` depends on, as far as the system reports it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -149,7 +139,7 @@ def _processor() -> str:
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """Keep this thread, and programs that it starts, on one core; the last that it may use."""
+    """Keep this thread and its child programs on one core, the last one allowed."""
     if not hasattr(os, "sched_setaffinity"):  # macOS
         yield
         return

@@ -1,7 +1,7 @@
-"""``python -m benchmarks.results [RECORD...]``: measure records, then write page and picture.
+"""``python -m benchmarks.results [RECORD...]``: measure records, then write pages and picture.
 
 Without records nothing is measured; with ``--check`` nothing is written either, and the exit code
-is 1 when a page or the picture is not what the records give.
+is 1 if a page or the picture differs from the records.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .records import FOLDER, RECORDS, ROOT, RecordError, chosen
 
 
 def made() -> Mapping[Path, str]:
-    """Every file that the records give, with its text."""
+    """Return every file that follows from the records, with its text."""
     docs, readme = ROOT / "docs", ROOT / "README.md"
     timing, cuda = docs / "timing.md", docs / "cuda.md"
     cores, factor, batches = (
@@ -41,9 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("records", nargs="*", metavar="RECORD", help=", ".join(RECORDS))
     parser.add_argument("--check", action="store_true", help="write nothing; say what differs")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        for record in chosen(given.records):
+        for record in chosen(options.records):
             print(f"{record.command}: {record.slow}", file=sys.stderr, flush=True)
             record.measure()
         files = made()
@@ -52,12 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     stale = [path for path, text in files.items() if not _same(path, text)]
     for path in stale:
-        if given.check:
-            print(f"{path.relative_to(ROOT)} is not what the records give: 'make results'.")
+        if options.check:
+            print(f"{path.relative_to(ROOT)} differs from the records: run 'make results'.")
         else:
             path.write_text(files[path], encoding="utf-8")
             print(f"wrote {path.relative_to(ROOT)}")
-    return int(given.check and bool(stale))
+    return int(options.check and bool(stale))
 
 
 def _same(path: Path, text: str) -> bool:

@@ -1,4 +1,4 @@
-"""docs/where-each-backend-wins.md and docs/cuda.md: their times of batches are those of Results."""
+"""Times of batches in docs/where-each-backend-wins.md and docs/cuda.md, from the records."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .page import grid, made_by, spread
 from .records import RECORDS
 
 TEXT = Path(__file__).with_name("backends.md")
-"""The page around its figures."""
+"""Template of the page."""
 
 CLOCK_MHZ, II = 250.0, 8
-"""Of the core behind PCIe that the page speaks of: assumed."""
+"""Assumed clock of the page's core behind PCIe."""
 
 SIZES = (1, 16, 128, 1024)
 
@@ -24,7 +24,7 @@ PROCESSOR = {dtype: f"Pinion CPU, {dtype}, one processor" for dtype in ("float64
 
 
 def backends() -> str:
-    """The whole page."""
+    """Return the page."""
     record = RECORDS["batches"].read()
     batches = record["figures"]
 
@@ -64,12 +64,12 @@ def backends() -> str:
 
 
 def with_partitions(text: str, batches: Mapping[str, Any]) -> str:
-    """docs/cuda.md with the host's parts of the partition in which it has two.
+    """Return docs/cuda.md with the host's parts of the partition that has two.
 
     Raises
     ------
     ValueError
-        It has not exactly one place for them.
+        If it does not have exactly one place for them.
     """
     rows = [
         (row["samples"], f"{row['host_before_us']:.1f}", f"{row['host_after_us']:.1f}")

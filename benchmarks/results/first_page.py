@@ -1,4 +1,4 @@
-"""Figures of other pages, the README's among them: what stands between two marks."""
+"""Figures of other pages, including the README, between marks."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from .page import GRADIENT, PAPER, beside, error, grid, times_fewer, whole_range
 
 ON_FPGA = "paper's FPGA"
 
-# The first page compares at this size: the largest that the 2021 paper has.
+# Batch size of the first page: the largest one of the 2021 paper.
 N = 128
 
 
 def headline(
     cores: Mapping[str, Any], factor: Mapping[str, Any], batches: Mapping[str, Any]
 ) -> str:
-    """A table of a few lines: what was counted, measured, or modelled, beside others."""
-    own = whole_range(factor)
-    ours = [row for _, row in beside(cores, factor, own["robot"])]
+    """Return a short table of counted, measured and modelled figures, beside others'."""
+    whole = whole_range(factor)
+    ours = [row for _, row in beside(cores, factor, whole["robot"])]
     every, rated, uniform = (row["dsp"] for row in ours)
     if len({row["ii"] for row in ours}) != 1:
         raise ValueError("The cores of the first page have different intervals.")
-    designs = [d for d in cores["published"]["design"] if d["robot"] == own["robot"]]
+    designs = [d for d in cores["published"]["design"] if d["robot"] == whole["robot"]]
     theirs = []
     for design in designs:
         blocks = design["figures"]["dsp"]
@@ -37,16 +37,16 @@ def headline(
         theirs.append(f"{text})")
     rows: list[tuple[str, str, str]] = [
         (
-            f"DSP blocks of `{GRADIENT}`, one result every {own['ii']} cycles",
+            f"DSP blocks of `{GRADIENT}`, one result every {whole['ii']} cycles",
             f"**{every} over the robot's whole speed range**, {rated} at rated speeds, {uniform} "
             "in the 32-bit format of the 2021 paper; counted",
             ", ".join(theirs),
         ),
         (
-            f"largest relative error of the first, {own['samples']:,} requests up to the URDF's "
+            f"largest relative error of the first, {whole['samples']:,} requests up to the URDF's "
             "speed limits",
-            f"{error(own['error_max'])}, {own['flagged']} flagged, {own['mismatches']} with a "
-            "wrong bit in simulation",
+            f"{error(whole['error_max'])}, {whole['flagged']} flagged, {whole['mismatches']} with "
+            "a wrong bit in simulation",
             "-",
         ),
         (
@@ -69,23 +69,23 @@ def headline(
 def with_headline(
     text: str, cores: Mapping[str, Any], factor: Mapping[str, Any], batches: Mapping[str, Any]
 ) -> str:
-    """The README with its figures as they are recorded.
+    """Return the README with the recorded figures.
 
     Raises
     ------
     ValueError
-        It has not exactly one place for them.
+        If it does not have exactly one place for them.
     """
     return marked(text, "headline", headline(cores, factor, batches), page="README.md")
 
 
 def with_critical_paths(text: str, measured: Sequence[Mapping[str, Any]]) -> str:
-    """docs/timing.md with the critical path of each core.
+    """Return docs/timing.md with the critical path of each core.
 
     Raises
     ------
     ValueError
-        It has not exactly one place for them.
+        If it does not have exactly one place for them.
     """
     rows = [(f"`{row[0]}`", *row[1:]) for row in critical_table(measured).rows]
     table = grid(("function", "robot", "formats", "for", "ns", "critical path"), rows)
@@ -93,33 +93,33 @@ def with_critical_paths(text: str, measured: Sequence[Mapping[str, Any]]) -> str
 
 
 def marked(text: str, name: str, table: str, *, page: str) -> str:
-    """A page with a table between the marks of this name."""
+    """Return a page with a table between the marks of this name."""
     between = re.compile(rf"<!-- results: {name} -->\n.*?<!-- end -->", flags=re.DOTALL)
     if len(between.findall(text)) != 1:
         raise ValueError(
-            f"{page} has not exactly one '<!-- results: {name} -->' ... '<!-- end -->'."
+            f"{page} must have exactly one '<!-- results: {name} -->' ... '<!-- end -->'."
         )
-    return between.sub(lambda found: f"<!-- results: {name} -->\n{table}<!-- end -->", text)
+    return between.sub(lambda match: f"<!-- results: {name} -->\n{table}<!-- end -->", text)
 
 
 def us(batches: Mapping[str, Any], by: str, work: str = "M^-1 computed", samples: int = N) -> float:
-    """Microseconds of a batch of so many samples by somebody.
+    """Return microseconds of a batch in the record.
 
     Raises
     ------
     ValueError
-        The record has none, or two.
+        Unless the record has exactly one such row.
     """
-    found = [
+    times = [
         row["us_per_batch"]
         for row in batches["rows"]
         if (row["by"], row["work"], row["samples"]) == (by, work, samples)
     ]
-    if len(found) != 1:
+    if len(times) != 1:
         raise ValueError(
-            f"The record of batches has {len(found)} rows of '{by}' with {samples} samples."
+            f"The record of batches has {len(times)} rows of '{by}' with {samples} samples."
         )
-    return float(found[0])
+    return float(times[0])
 
 
 def _us(batches: Mapping[str, Any], by: str, work: str = "M^-1 computed") -> str:
@@ -127,19 +127,19 @@ def _us(batches: Mapping[str, Any], by: str, work: str = "M^-1 computed") -> str
 
 
 def card(batches: Mapping[str, Any], samples: int = N) -> str:
-    """The model's range for the card, over the links that it knows.
+    """Return the model's range for the card, over all links that it knows.
 
     Raises
     ------
     ValueError
-        The record has no such model.
+        If the record has no such model.
     """
-    found = [
+    rows = [
         row
         for row in batches["rows"]
         if row["label"] == "model" and row["function"] == GRADIENT and row["samples"] == samples
     ]
-    if not found:
+    if not rows:
         raise ValueError(f"The record of batches has no model of a card with {samples} samples.")
-    least, most = min(row["us_least"] for row in found), max(row["us_per_batch"] for row in found)
+    least, most = min(row["us_least"] for row in rows), max(row["us_per_batch"] for row in rows)
     return f"{least:.0f} to {most:.0f} us"

@@ -1,4 +1,4 @@
-"""docs/results.md, and the lines of the README, from the records."""
+"""docs/results.md from the records."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ SIZES = (16, 32, 64, 128, 1024)
 
 
 def grid(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table in Markdown."""
+    """Return a table in Markdown."""
     lines = [" | ".join(columns), " | ".join("---" for _ in columns)]
     lines += [" | ".join("-" if x is None else cell(x) for x in row) for row in rows]
     return "".join(f"| {line} |\n" for line in lines)
 
 
 def error(value: float | None) -> str:
-    """In two digits."""
+    """Return an error with two digits."""
     return "-" if value is None else f"{value:.1e}"
 
 
-def made_by(record: Record, found: Figures) -> str:
-    """The command of a record, and when and on what it ran."""
-    machine = found["machine"]
+def made_by(record: Record, figures: Figures) -> str:
+    """Return the command of a record, with date, commit and machine."""
+    machine = figures["machine"]
     return (
-        f"`{record.command}`, {found['date']}, {found['commit']}, {machine['processors']} cores of "
-        f"{machine['processor']}."
+        f"`{record.command}`, {figures['date']}, {figures['commit']}, "
+        f"{machine['processors']} cores of {machine['processor']}."
     )
 
 
 def clock(row: Figures) -> str:
-    """An estimate with typical nets, in MHz, and with long ones where that was recorded."""
+    """Return the estimated clock in MHz with typical nets, and with long ones if recorded."""
     long = row.get("mhz_long_nets")
     typical = f"{row['mhz_estimated']:.0f} est."
     return typical if long is None else f"{typical} ({long:.0f} with long nets)"
 
 
 def cores(rows: Sequence[Figures]) -> str:
-    """Cores that were built, verified and synthesised."""
+    """Return cores that were built, verified and synthesised."""
     return grid(
         (
             *("function", "robot", "formats", "for", "`--ii`", "multipliers", "DSP48E2"),
@@ -85,36 +85,36 @@ def cores(rows: Sequence[Figures]) -> str:
 
 
 def made_for(row: Figures) -> str:
-    """The objective of a core, and the states that its formats are made for."""
+    """Return the objective of a core, and the states that its formats are made for."""
     ranges = row.get("options", {}).get("ranges")
     return str(row["objective"]) + (f", made for {ranges}" if ranges else "")
 
 
 def ours(figures: Figures, robot: str, formats: str = "auto") -> Figures:
-    """The core of the gradient for a robot and rated speeds: smallest area, every interval."""
-    found = [
+    """Return a robot's core of the gradient for rated speeds with the smallest area."""
+    rows = [
         row
         for row in figures["measured"]
         if (row["robot"], row["function"], row["formats"], row["objective"])
         == (robot, GRADIENT, formats, "area")
     ]
-    return dict(found[0])
+    return dict(rows[0])
 
 
 def whole_range(factor: Figures) -> Figures:
-    """The core of the gradient for the robot's whole range of speeds."""
-    (found,) = factor["measured"]
-    return dict(found)
+    """Return the core of the gradient for the robot's whole range of speeds."""
+    (measured,) = factor["measured"]
+    return dict(measured)
 
 
-def times_fewer(theirs: float, own: float) -> str:
-    """How many times as many theirs are: whole, from ten on."""
-    ratio = theirs / own
+def times_fewer(theirs: float, ours: float) -> str:
+    """Return the ratio of theirs to ours, as a whole number from ten on."""
+    ratio = theirs / ours
     return f"{ratio:.0f}" if ratio >= 9.95 else f"{ratio:.1f}"
 
 
 def beside(figures: Figures, factor: Figures, robot: str) -> list[tuple[str, Figures]]:
-    """Our cores that stand beside published ones of a robot, each in words."""
+    """Return our cores to compare with published ones of a robot, each with a description."""
     rated = ("rated speeds", ours(figures, robot))
     if robot != whole_range(factor)["robot"]:
         return [rated]
@@ -126,14 +126,14 @@ def beside(figures: Figures, factor: Figures, robot: str) -> list[tuple[str, Fig
 
 
 def published(figures: Figures, factor: Figures) -> str:
-    """DSP blocks of published designs beside ours."""
+    """Return DSP blocks of published designs beside ours."""
     rows = []
     for design in figures["published"]["design"]:
         theirs = design["figures"].get("dsp")
         if theirs is None:
             continue
         cycles = design["figures"].get("cycles_per_result")
-        for words, own in beside(figures, factor, design["robot"]):
+        for words, figure in beside(figures, factor, design["robot"]):
             rows.append(
                 (
                     design["name"],
@@ -142,9 +142,9 @@ def published(figures: Figures, factor: Figures) -> str:
                     theirs["kind"],
                     None if cycles is None else cycles["value"],
                     words,
-                    own["dsp"],
-                    own["ii"],
-                    times_fewer(theirs["value"], own["dsp"]),
+                    figure["dsp"],
+                    figure["ii"],
+                    times_fewer(theirs["value"], figure["dsp"]),
                 )
             )
     return grid(
@@ -157,14 +157,14 @@ def published(figures: Figures, factor: Figures) -> str:
 
 
 def steps(figures: Figures, factor: Figures) -> str:
-    """From the published design to ours, one change at a time."""
+    """Return the steps from the published design to ours, one change at a time."""
     (paper,) = (
         design["figures"]
         for design in figures["published"]["design"]
         if design["name"] == PAPER and design["robot"] == whole_range(factor)["robot"]
     )
     column, robot = factor["column"], whole_range(factor)["robot"]
-    found: list[tuple[str, object, int, int, str]] = [
+    lines: list[tuple[str, object, int, int, str]] = [
         (PAPER, None, paper["dsp"]["value"], paper["cycles_per_result"]["value"], "derived"),
         (
             f"its formulation (`--derivatives column`) in {column['formats']}, multipliers shared",
@@ -172,28 +172,36 @@ def steps(figures: Figures, factor: Figures) -> str:
             "counted from units, not synthesised",
         ),
     ]
-    for words, own in (
+    for words, design_row in (
         ("our formulation, q16.16", ours(figures, robot, "q16.16")),
         ("a format for each signal, whole speed range", whole_range(factor)),
         ("the same for rated speeds alone", ours(figures, robot)),
     ):
-        found.append((words, own["multipliers"], own["dsp"], own["ii"], "counted by Yosys"))
-    first = found[0][2]
+        lines.append(
+            (
+                words,
+                design_row["multipliers"],
+                design_row["dsp"],
+                design_row["ii"],
+                "counted by Yosys",
+            )
+        )
+    first = lines[0][2]
     ratios = [("-", "-")] + [
         (f"{last[2] / row[2]:.2g}", times_fewer(first, row[2]))
-        for last, row in itertools.pairwise(found)
+        for last, row in itertools.pairwise(lines)
     ]
     return grid(
         (
             *("what", "multipliers", "DSP blocks", "cycles a result", "which is"),
             *("this step, times fewer", "all steps"),
         ),
-        [(*row, *both) for row, both in zip(found, ratios, strict=True)],
+        [(*row, *both) for row, both in zip(lines, ratios, strict=True)],
     )
 
 
 def functions(figures: Figures) -> str:
-    """Every function in one uniform format."""
+    """Return every function in one uniform format."""
     rows = []
     for row in figures["functions"]:
         label = f"`{row['function']}`"
@@ -225,7 +233,7 @@ def functions(figures: Figures) -> str:
 
 
 def intervals(figures: Figures) -> str:
-    """RNEA at many intervals."""
+    """Return RNEA at many intervals."""
     return grid(
         (
             *("cycles a result (`--ii`)", "multipliers", "adders", "sine units"),
@@ -242,7 +250,7 @@ def intervals(figures: Figures) -> str:
 
 
 def robots(figures: Figures) -> str:
-    """RNEA of many robots."""
+    """Return RNEA of many robots."""
     return grid(
         ("robot, `--ii 8`", "joints", "products", "multipliers", "adders", "schedule, cycles"),
         [
@@ -256,7 +264,7 @@ def robots(figures: Figures) -> str:
 
 
 def promises(figures: Figures) -> str:
-    """What each core promises on each distribution, and the largest error found."""
+    """Return each core's promise on each distribution, and the largest error."""
     rows = []
     for core in figures["cores"]:
         kinds = [core["objective"]] if core["objective"] != "area" else []
@@ -265,10 +273,10 @@ def promises(figures: Figures) -> str:
             kinds.append(f"{core['options']['max_error']:g}")
         cells = []
         for name in DISTRIBUTIONS:
-            found = core["distributions"][name]
-            flagged = found["flagged"] / core["samples"]
-            text = f"{error(found['promise'])}: {error(found['largest'])}"
-            if found["largest"] is None:
+            distribution = core["distributions"][name]
+            flagged = distribution["flagged"] / core["samples"]
+            text = f"{error(distribution['promise'])}: {error(distribution['largest'])}"
+            if distribution["largest"] is None:
                 text = "none valid"
             cells.append(text + (f" ({flagged:.0%} flagged)" if flagged >= 0.005 else ""))
         rows.append((f"{core['robot']} `{core['function']}`", ", ".join(kinds) or "area", *cells))
@@ -276,45 +284,45 @@ def promises(figures: Figures) -> str:
 
 
 def batches(figures: Figures) -> str:
-    """Times of batches, a row for each who computes them."""
-    found: dict[tuple[str, str, str, str], dict[int, Figures]] = {}
+    """Return times of batches, a row for each implementation."""
+    by_target: dict[tuple[str, str, str, str], dict[int, Figures]] = {}
     for row in figures["rows"]:
         if row["function"] in (GRADIENT, "fd_derivatives"):
             key = (row["by"], row["work"], row["label"], row["machine"])
-            found.setdefault(key, {})[row["samples"]] = row
+            by_target.setdefault(key, {})[row["samples"]] = row
     order = ("measured", "model", "published")
     rows = []
     for (by, work, label, machine), times in sorted(
-        found.items(), key=lambda item: (order.index(item[0][2]), item[0][1], item[0][0])
+        by_target.items(), key=lambda item: (order.index(item[0][2]), item[0][1], item[0][0])
     ):
         cells = []
         for size in SIZES:
-            one = times.get(size)
-            if one is None:
+            sized = times.get(size)
+            if sized is None:
                 cells.append("-")
-            elif one["us_least"] is None:
-                spread = one.get("spread")
+            elif sized["us_least"] is None:
+                spread = sized.get("spread")
                 within = "" if spread is None else f" ({spread:.0%})"
-                cells.append(f"{one['us_per_batch']:.3g}{within}")
+                cells.append(f"{sized['us_per_batch']:.3g}{within}")
             else:
-                cells.append(f"{one['us_least']:.0f}-{one['us_per_batch']:.0f}")
+                cells.append(f"{sized['us_least']:.0f}-{sized['us_per_batch']:.0f}")
         if any(x != "-" for x in cells):
             rows.append((by, work, label, machine, *cells))
     return grid(("who", "M^-1", "kind", "machine", *(f"N = {n:,}" for n in SIZES)), rows)
 
 
 def built(figures: Figures) -> str:
-    """How others' code that was measured was built, a line each."""
-    found = {
+    """Return how others' measured code was built, a line each."""
+    notes = {
         row["by"]: row["note"].partition(";")[0]
         for row in figures["rows"]
         if row["label"] == "measured" and not row["by"].startswith("Pinion")
     }
-    return "".join(f"- {by}: {cell(note)}\n" for by, note in found.items())
+    return "".join(f"- {by}: {cell(note)}\n" for by, note in notes.items())
 
 
 def lanes(figures: Figures) -> str:
-    """What the ratio to CasADi's C is made of, a column for each dtype."""
+    """Return the factors of the ratio to CasADi's C, a column for each dtype."""
     kinds = figures["dtypes"]
     counts = figures["operations"]
     operations = counts["theirs"] / counts["ours"]
@@ -323,15 +331,15 @@ def lanes(figures: Figures) -> str:
         times = kinds[dtype]["ns"]
         return float(times[first] / times[second])
 
-    def ns(what: str, way: str) -> tuple[str, ...]:
+    def ns(label: str, way: str) -> tuple[str, ...]:
         cells = []
         for kind in kinds.values():
             low, high = kind["quartiles"][way]
             cells.append(f"{kind['ns'][way]:.0f} ({low:.0f}-{high:.0f})")
-        return (what, *cells)
+        return (label, *cells)
 
-    def times(what: str, values: Sequence[float]) -> tuple[str, ...]:
-        return (what, *(f"x {value:.2g}" for value in values))
+    def times(label: str, values: Sequence[float]) -> tuple[str, ...]:
+        return (label, *(f"x {value:.2g}" for value in values))
 
     widths = " and ".join(str(kind["lanes"]) for kind in kinds.values())
     return grid(
@@ -356,7 +364,7 @@ def lanes(figures: Figures) -> str:
 
 
 def lanes_built(figures: Figures) -> str:
-    """How both sides were built."""
+    """Return how both sides were built."""
     kinds = figures["dtypes"].values()
     theirs = dict.fromkeys(text for kind in kinds for text in kind["built"].values())
     return "".join(f"- CasADi's C: {text}\n" for text in theirs) + (
@@ -365,7 +373,7 @@ def lanes_built(figures: Figures) -> str:
 
 
 def by_threads(figures: Figures) -> str:
-    """Pinocchio's published figure of several threads, beside ours of one."""
+    """Return Pinocchio's published figure of several threads, beside ours of one."""
     at = {
         row["by"]: row["us_per_batch"]
         for row in figures["rows"]
@@ -380,12 +388,12 @@ def by_threads(figures: Figures) -> str:
 
 
 def spread(figures: Figures) -> str:
-    """What is known of how far the measured times of batches scatter."""
-    kept = [row["spread"] for row in figures["rows"] if row.get("spread") is not None]
-    if kept:
+    """Return how far the measured times of batches scatter, if it is recorded."""
+    spreads = [row["spread"] for row in figures["rows"] if row.get("spread") is not None]
+    if spreads:
         return (
             f"In brackets the width of the middle half of {figures['rounds']} rounds, over their "
-            f"median; at most {max(kept):.0%} here."
+            f"median; at most {max(spreads):.0%} here."
         )
     return (
         "How far the rounds of this run lay apart was not kept; runs on this shared machine differ "
@@ -394,13 +402,13 @@ def spread(figures: Figures) -> str:
 
 
 TEXT = Path(__file__).with_name("page.md")
-"""The page around its tables."""
+"""Template of the page."""
 
 
 def page() -> str:
-    """The whole of docs/results.md."""
-    found = {name: record.read() for name, record in RECORDS.items()}
-    figures = {name: record["figures"] for name, record in found.items()}
+    """Return docs/results.md."""
+    records = {name: record.read() for name, record in RECORDS.items()}
+    figures = {name: record["figures"] for name, record in records.items()}
     return TEXT.read_text(encoding="utf-8").format(
         cores=cores([*figures["cores"]["measured"], *figures["factor"]["measured"]]),
         published=published(figures["cores"], figures["factor"]),
@@ -417,5 +425,5 @@ def page() -> str:
         lanes_states=figures["lanes"]["states"],
         lanes_built=lanes_built(figures["lanes"]),
         spread=spread(figures["batches"]),
-        **{f"{name}_made": made_by(RECORDS[name], record) for name, record in found.items()},
+        **{f"{name}_made": made_by(RECORDS[name], record) for name, record in records.items()},
     )

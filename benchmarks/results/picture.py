@@ -1,7 +1,7 @@
 """The picture on the first page: blocks beside published designs, and times of a batch.
 
-It is written as text rather than by Matplotlib, whose files differ from version to version: so a
-test can hold the picture against the records letter by letter, and it follows a dark page.
+It is written as text instead of by Matplotlib, whose files differ between versions: a test compares
+it with the records letter by letter, and it follows a dark page.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 from .page import beside
 
 N = 128
-"""Gradients of a batch."""
+"""Size of the batch."""
 
-# Who is shown, by the names of `pinion bench compare`, and in which words. Transfers are included.
+# Bars by the names of `pinion bench compare`, with their labels. Transfers are included.
 SHOWN = {
     ("Pinion CPU, float32, one processor", "M^-1 computed"): "Pinion, CPU, one core, float32",
     ("Pinion CPU, float64, one processor", "M^-1 computed"): "Pinion, CPU, one core, float64",
@@ -36,10 +36,10 @@ CARD = "Pinion behind PCIe, a model*"
 _COUNTED = {"dsp": "DSP blocks", "lut": "Lookup tables"}
 
 WIDTH, LINE, NAMES, BARS = 540, 29, 276, 170
-"""In pixels; LINE is the height of a bar with what is around it, BARS the width of the longest.
+"""Sizes in pixels; LINE is the height of a bar with its margins, BARS the width of the longest.
 
-A telephone shows the picture 340 to 360 pixels wide: letters are to be read at two thirds of their
-size, so panels stand one below the other.
+A telephone shows the picture 340 to 360 pixels wide: letters must be readable at two thirds of
+their size, so panels are below each other.
 """
 
 _STYLE = """
@@ -57,7 +57,7 @@ text { font: 17px system-ui, sans-serif; fill: #24292f; }
 
 @dataclass(frozen=True, kw_only=True)
 class _Bar:
-    """A bar: who, how much, from where on where it is a range, and the class of its colour."""
+    """A bar: name, value, start of a range, and the class of its colour."""
 
     name: str
     value: float
@@ -72,12 +72,12 @@ class _Bar:
 
 
 def drawn(cores: Mapping[str, Any], factor: Mapping[str, Any], batches: Mapping[str, Any]) -> str:
-    """The picture as SVG.
+    """Return the picture as SVG.
 
     Raises
     ------
     ValueError
-        Somebody who is to be shown is not in the records.
+        If a row to be shown is not in the records.
     """
     lines: list[str] = []
     height = 0
@@ -93,7 +93,7 @@ def drawn(cores: Mapping[str, Any], factor: Mapping[str, Any], batches: Mapping[
             length=partial(_share, largest),
         )
         lines += panel
-    # The times lie between a few microseconds and a few hundred: each decade is as long.
+    # The times span a few microseconds to a few hundred: each decade has the same length.
     panel, height = _panel(
         f"Microseconds for {N} gradients of the iiwa14",
         "Transfers included; logarithmic. Pinion's CPU and CasADi,\n"
@@ -109,7 +109,7 @@ def drawn(cores: Mapping[str, Any], factor: Mapping[str, Any], batches: Mapping[
         f'viewBox="0 0 {WIDTH} {height}" role="img">\n'
         f"<title>Pinion beside others: DSP blocks and times of batches</title>\n"
         f"<style>{_STYLE}</style>\n"
-        # A page may be dark where the system is light, or the other way round.
+        # A page may be dark while the system is light, or the other way round.
         f'<rect class="paper" width="{WIDTH}" height="{height}" rx="6"/>\n{body}\n</svg>\n'
     )
 
@@ -121,7 +121,7 @@ def _share(largest: float, value: float) -> float:
 def _panel(
     title: str, note: str, bars: Sequence[_Bar], *, top: int, length: Callable[[float], float]
 ) -> tuple[list[str], int]:
-    """Bars under a title with notes below, and where the next panel begins."""
+    """Return bars under a title with notes below, and the top of the next panel."""
     lines = [f'<text class="title" x="4" y="{top + 24}">{escape(title)}</text>']
     under = top + 36
     for bar in bars:
@@ -140,10 +140,10 @@ def _panel(
 
 
 def _counts(cores: Mapping[str, Any], factor: Mapping[str, Any], key: str) -> list[_Bar]:
-    """Our cores beside published designs that say how many they have."""
+    """Return our cores beside published designs that state the count."""
     bars = []
     for words, row in beside(cores, factor, "iiwa14"):
-        # Lookup tables that serve as memory are lookup tables in others' reports too.
+        # Others' reports also count lookup tables that serve as memory.
         value = row[key] + (row["memory_lut"] if key == "lut" else 0)
         bars.append(_Bar(name=f"Pinion, {words}", value=value, kind="own"))
     for design in cores["published"]["design"]:
@@ -157,7 +157,7 @@ def _counts(cores: Mapping[str, Any], factor: Mapping[str, Any], key: str) -> li
 def _times(batches: Mapping[str, Any]) -> list[_Bar]:
     bars = []
     card = [row for row in batches["rows"] if row["label"] == "model" and row["samples"] == N]
-    if card:  # of every link that the model knows, as in the table below the picture
+    if card:  # over every link of the model, as in the table below the picture
         least, most = min(row["us_least"] for row in card), max(row["us_per_batch"] for row in card)
         bars.append(_Bar(name=CARD, value=most, least=least, kind="model"))
     for row in batches["rows"]:
@@ -167,8 +167,8 @@ def _times(batches: Mapping[str, Any]) -> list[_Bar]:
         if name is not None:
             kind = "own" if name.startswith("Pinion,") else "others"
             bars.append(_Bar(name=name, value=row["us_per_batch"], kind=kind))
-    shown = [bar.name for bar in bars]
-    missing = [name for name in (*SHOWN.values(), CARD) if name not in shown]
+    names = [bar.name for bar in bars]
+    missing = [name for name in (*SHOWN.values(), CARD) if name not in names]
     if missing:
         raise ValueError(f"The record of batches has no rows of {', '.join(missing)}.")
     return sorted(bars, key=lambda bar: bar.value)

@@ -1,4 +1,4 @@
-"""What is measured, by which command, and where its figures are kept."""
+"""Records of measurements: their commands and the files of their figures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FOLDER = ROOT / "docs" / "results"
 
 
 class RecordError(ValueError):
-    """A record is missing, damaged, or of another command; a sentence."""
+    """A record is missing, damaged, or of another command."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,10 +30,10 @@ class Record:
 
     Members
     -------
-    name : of its file, without the ending.
-    words : of the command, as one types them.
-    slow : how long it takes on two idle cores, in words.
-    before : a command that it needs the result of.
+    name : of its file, without the suffix.
+    words : of the command, as typed.
+    slow : its duration on two idle cores, in words.
+    before : a command whose result it needs.
     """
 
     name: str
@@ -43,59 +43,59 @@ class Record:
 
     @property
     def command(self) -> str:
-        """As one types it."""
+        """The command as typed."""
         return " ".join(self.words)
 
     @property
     def file(self) -> Path:
-        """Where its figures are."""
+        """File of its figures."""
         return FOLDER / f"{self.name}.json"
 
     def read(self) -> dict[str, Any]:
-        """Its figures, with command, date and machine beside them.
+        """Read its figures, with command, date and machine.
 
         Raises
         ------
         RecordError
-            It was never measured, or what is there is not what the command gave.
+            If it was never measured, or the file is not the command's.
         """
         try:
-            found = json.loads(self.file.read_text(encoding="utf-8"))
+            record = json.loads(self.file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise RecordError(
-                f"The record '{self.name}' cannot be read ({error}): measure it by "
+                f"The record '{self.name}' cannot be read ({error}): measure it with "
                 f"'make results MEASURE={self.name}'."
             ) from None
-        wrong = [key for key in ("command", "date", "machine", "figures") if key not in found]
-        if wrong or found["command"] != self.command:
+        wrong = [key for key in ("command", "date", "machine", "figures") if key not in record]
+        if wrong or record["command"] != self.command:
             raise RecordError(
-                f"The record '{self.name}' is not of '{self.command}': measure it again by "
+                f"The record '{self.name}' is not of '{self.command}': measure it again with "
                 f"'make results MEASURE={self.name}'."
             )
-        return dict(found)
+        return dict(record)
 
     def measure(self) -> None:
-        """Run the command and keep what it gives.
+        """Run the command and keep its output.
 
         Raises
         ------
         RecordError
-            The command failed; the record is as it was.
+            If the command failed; the record is unchanged then.
         """
         if self.before:
             _output(self.before)
         self.keep(json.loads(_output(self.words)))
 
     def keep(self, figures: Mapping[str, Any]) -> None:
-        """Write what the command gave, whole or not at all."""
-        kept = {key: value for key, value in figures.items() if key not in LEFT_OUT}
+        """Write the figures completely or not at all."""
+        recorded = {key: value for key, value in figures.items() if key not in LEFT_OUT}
         record = {
             "command": self.command,
             "date": datetime.now(UTC).date().isoformat(),
             "version": version(),
             "commit": _commit(),
             "machine": {"processor": processor(), "processors": len(os.sched_getaffinity(0))},
-            "figures": kept,
+            "figures": recorded,
         }
         text = json.dumps(record, indent=1, allow_nan=False) + "\n"
         self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ class Record:
 
 
 LEFT_OUT = ("files",)
-"""Of what commands print: paths of the machine that ran them."""
+"""Keys that are not recorded: paths of the machine that ran the command."""
 
 
 RECORDS = {
@@ -157,23 +157,23 @@ RECORDS = {
 
 
 def _output(words: Sequence[str]) -> bytes:
-    """What a command prints; what it says meanwhile goes to the terminal."""
+    """Return a command's standard output; its messages go to the terminal."""
     start = ["-m", "pinion"] if words[0] == "pinion" else []
     ended = subprocess.run(
         [sys.executable, *start, *words[1:]], cwd=ROOT, stdout=subprocess.PIPE, check=False
     )
     if ended.returncode:
-        raise RecordError(f"'{' '.join(words)}' ended with exit code {ended.returncode}.")
+        raise RecordError(f"'{' '.join(words)}' exited with code {ended.returncode}.")
     return ended.stdout
 
 
 def chosen(names: Sequence[str]) -> list[Record]:
-    """Records by name.
+    """Return records by name.
 
     Raises
     ------
     RecordError
-        There is none of that name.
+        If a name is unknown.
     """
     for name in names:
         if name not in RECORDS:
@@ -182,9 +182,9 @@ def chosen(names: Sequence[str]) -> list[Record]:
 
 
 def _commit() -> str:
-    """Of the sources, shortened; marked when they were changed."""
+    """Return the abbreviated commit of the sources, marked if they were changed."""
     try:
-        found = subprocess.run(
+        completed = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--abbrev=10"],
             cwd=ROOT,
             capture_output=True,
@@ -193,4 +193,4 @@ def _commit() -> str:
         )
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return found.stdout.strip()
+    return completed.stdout.strip()

@@ -1,1 +1,1 @@
-"""How real files fare: every URDF of a folder opened, compared with Pinocchio, some built."""
+"""Survey of real files: every URDF of a folder, opened and compared with Pinocchio."""

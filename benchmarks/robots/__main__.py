@@ -1,4 +1,4 @@
-"""Writes the table of real files: ``python -m benchmarks.robots DIR -o docs/robots.md``."""
+"""Writes the page of real files: ``python -m benchmarks.robots DIR -o docs/robots.md``."""
 
 from __future__ import annotations
 
@@ -32,62 +32,64 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--cores", type=Path, metavar="DIR", help="build cores too, in this folder")
     parser.add_argument("--requests", type=int, default=300, help="requests a core (300)")
     parser.add_argument("--seconds", type=int, default=600, help="time for each core (600)")
-    given = parser.parse_args(arguments)
-    paths = sorted(given.folder.rglob("*.urdf"))
-    paths = [path for path in paths if given.only is None or given.only in str(path)]
-    fixed = [_row(path, given.folder, given.states, floating=False) for path in paths]
-    floating = [_row(path, given.folder, given.states, floating=True) for path in paths]
+    options = parser.parse_args(arguments)
+    paths = sorted(options.folder.rglob("*.urdf"))
+    paths = [path for path in paths if options.only is None or options.only in str(path)]
+    fixed = [_row(path, options.folder, options.states, floating=False) for path in paths]
+    floating = [_row(path, options.folder, options.states, floating=True) for path in paths]
     cores = []
-    if given.cores is not None:
+    if options.cores is not None:
         files = {path.stem: path for path in paths}
         cores = list(
             measured(
                 files,
-                given.cores,
-                requests=given.requests,
-                seconds=given.seconds,
+                options.cores,
+                requests=options.requests,
+                seconds=options.seconds,
                 progress=Progress(lambda text: print(text, file=sys.stderr, flush=True)),
             )
         )
-    words = [f"--package {shlex.quote(given.package)}", "-o docs/robots.md"]
+    words = [f"--package {shlex.quote(options.package)}", "-o docs/robots.md"]
     words += ["--cores build/robots"] if cores else []
-    made = Survey(
+    survey = Survey(
         command=f"python -m benchmarks.robots DIR {' '.join(words)}",
-        package=given.package,
+        package=options.package,
         pinocchio=version("pin"),
         date=datetime.date.today().isoformat(),
-        states=given.states,
+        states=options.states,
         fixed=fixed,
         floating=floating,
         cores=cores,
     )
-    text = page(made)
-    if given.output is None:
+    text = page(survey)
+    if options.output is None:
         print(text, end="")
     else:
-        # The table of other packages stays, which another run makes.
-        if given.output.is_file() and (kept := MARKED.search(given.output.read_text("utf-8"))):
-            text = MARKED.sub(lambda _: kept[0], text)
-        given.output.write_text(text, encoding="utf-8")
+        # Another run writes the table of other packages: keep it.
+        if options.output.is_file() and (
+            marked := MARKED.search(options.output.read_text("utf-8"))
+        ):
+            text = MARKED.sub(lambda _: marked[0], text)
+        options.output.write_text(text, encoding="utf-8")
     return 0
 
 
 def _row(path: Path, folder: Path, states: int, *, floating: bool) -> Row:
     file = _short(path, folder)
     print(file, "floating" if floating else "fixed", file=sys.stderr, flush=True)
-    found = opened(path, floating_base=floating)
-    if isinstance(found, Refused):
-        return Row(file=file, reason=found.reason.replace(str(path), path.name))
-    if massless(found.model):
+    robot = opened(path, floating_base=floating)
+    if isinstance(robot, Refused):
+        return Row(file=file, reason=robot.reason.replace(str(path), path.name))
+    if massless(robot.model):
         return Row(file=file, reason="Nothing that moves has any mass: it serves kinematics.")
-    errors = survey(found.model, found.other, states=states, seed=SEED)
+    errors = survey(robot.model, robot.other, states=states, seed=SEED)
     exact = None
     if max(errors[name] for name in FUNCTIONS if name in errors) > GOAL:
-        exact = rounding(found.model, found.other, states=states, seed=SEED)
+        exact = rounding(robot.model, robot.other, states=states, seed=SEED)
     return Row(
         file=file,
-        joints=found.model.nv,
-        options=found.options,
+        joints=robot.model.nv,
+        options=robot.options,
         condition=errors.pop(CONDITION),
         errors=errors,
         rounding=exact,
@@ -95,7 +97,7 @@ def _row(path: Path, folder: Path, states: int, *, floating: bool) -> Row:
 
 
 def _short(path: Path, folder: Path) -> str:
-    """The file with the folder of its robot: two files of different robots may share a name."""
+    """Return the file with its robot's folder, since files of different robots may share a name."""
     inside = path.relative_to(folder).parts
     return "/".join(dict.fromkeys((inside[max(0, len(inside) - 3)], inside[-1])))
 

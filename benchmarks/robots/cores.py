@@ -19,12 +19,12 @@ from pinion.functions import function
 from pinion.request import BuildRequest
 
 RECORD = "cores.json"
-"""Where a folder of builds keeps what was measured, so that a run goes on where it stopped."""
+"""File of a folder's measurements, from which an interrupted run continues."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A core to build: the file's name without its ending, the function, cycles between results."""
+    """A core to build: file name without its suffix, function, and cycles between results."""
 
     robot: str
     function: str
@@ -52,7 +52,7 @@ CASES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Core:
-    """What a core turned out to be; ``failure`` says what went wrong, and the rest is None then."""
+    """Figures of a core; ``failure`` is the reason if it failed, and the rest is None then."""
 
     robot: str
     joints: int
@@ -67,7 +67,7 @@ class Core:
 
 
 class TooLongError(Exception):
-    """A core took longer than it may."""
+    """A core exceeded its time limit."""
 
 
 def measured(
@@ -78,41 +78,41 @@ def measured(
     seconds: int,
     progress: Progress,
 ) -> Iterator[Core]:
-    """Build and verify the cases one after the other; what a folder holds already is read.
+    """Build and verify the cases one after another; earlier measurements are read.
 
     Parameters
     ----------
-    files : by name without ending.
-    folder : where the builds go.
-    requests : that go through each core.
-    seconds : that a core may take.
+    files : by name without suffix.
+    folder : of the builds.
+    requests : number for each core.
+    seconds : time limit of a core.
     """
     folder.mkdir(parents=True, exist_ok=True)
     record = folder / RECORD
-    known = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
+    recorded = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
     for case in CASES:
         if case.robot not in files:
             continue
         key = f"{case.robot} {case.function} {case.ii} {requests}"
-        if key not in known:
+        if key not in recorded:
             progress.step(key)
             core = _core(case, files[case.robot], folder, requests=requests, seconds=seconds)
-            known[key] = asdict(core)
-            record.write_text(json.dumps(known, indent=1), encoding="utf-8")
-        yield Core(**known[key])
+            recorded[key] = asdict(core)
+            record.write_text(json.dumps(recorded, indent=1), encoding="utf-8")
+        yield Core(**recorded[key])
 
 
 def _core(case: Case, path: Path, folder: Path, *, requests: int, seconds: int) -> Core:
-    found = opened(path, floating_base=False, snap=True)
-    if isinstance(found, Refused):
+    robot = opened(path, floating_base=False, snap=True)
+    if isinstance(robot, Refused):
         return Core(robot=case.robot, joints=0, function=case.function, ii=case.ii,
-                    failure=found.reason)  # fmt: skip
-    joints = found.model.nv
+                    failure=robot.reason)  # fmt: skip
+    joints = robot.model.nv
     try:
         with _limit(seconds):
             place = folder / f"{case.robot}_{case.function}"
             request = BuildRequest(ii=case.ii, formats="auto")
-            manifest = build(found.model, function(case.function), place, request).manifest
+            manifest = build(robot.model, function(case.function), place, request).manifest
             result = verify(place, samples=requests)
     except (ValueError, RuntimeError, TooLongError) as error:
         return Core(robot=case.robot, joints=joints, function=case.function, ii=case.ii,

@@ -1,8 +1,8 @@
 """The largest difference between the float functions and MuJoCo's, for MJCF files.
 
-What MuJoCo adds to rigid bodies and rotors is switched off in its own model: contacts, limits and
-other constraints, springs, dampers, fluids and gravity compensation. Errors are as of
-:mod:`.agreement`: of each block of a state, over the largest entry of MuJoCo's block.
+Everything that MuJoCo adds to rigid bodies and rotors is switched off in its model: contacts,
+limits and other constraints, springs, dampers, fluids and gravity compensation. Errors are as in
+:mod:`.agreement`: for each block of a state, over the largest entry of MuJoCo's block.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RATE, ACCELERATION = 2.0, 5.0
 
 
 def compiled_mjcf(path: Path) -> Any | None:
-    """The ``mujoco.MjModel`` of a file; None where it is no MJCF, or none that MuJoCo compiles."""
+    """Return the ``mujoco.MjModel`` of a file; None if MuJoCo cannot compile it as MJCF."""
     try:
         if b"<mujoco" not in path.read_bytes():
             return None
@@ -38,15 +38,15 @@ def compiled_mjcf(path: Path) -> Any | None:
 
 
 def survey(model: Model, compiled: Any, *, states: int, seed: int) -> dict[str, float]:
-    """The largest error of each of ``FUNCTIONS`` over random states; NaN counts as infinite.
+    """Return the largest error of each of ``FUNCTIONS`` over random states; NaN counts as infinite.
 
-    Forward dynamics is missing where it does not exist.
+    Forward dynamics is missing if it does not exist.
     """
     mujoco = import_module("mujoco")
     _rigid_alone(mujoco, compiled)
     data = mujoco.MjData(compiled)
     rng = np.random.default_rng(seed)
-    found: dict[str, float] = {}
+    errors: dict[str, float] = {}
     for q in dynamics.random_configuration(model, rng, states, reach=REACH):
         qd, qdd = (rng.uniform(-top, top, model.nv) for top in (RATE, ACCELERATION))
         tau, M = _theirs(mujoco, compiled, data, model, (q, qd, qdd))
@@ -61,12 +61,12 @@ def survey(model: Model, compiled: Any, *, states: int, seed: int) -> dict[str, 
             pass  # a joint that moves no inertia
         for name, (ours, theirs) in pairs.items():
             error = float(np.max(np.abs(ours - theirs)) / np.max(np.abs(theirs)))
-            found[name] = max(found.get(name, 0.0), np.inf if np.isnan(error) else error)
-    return found
+            errors[name] = max(errors.get(name, 0.0), np.inf if np.isnan(error) else error)
+    return errors
 
 
 def _rigid_alone(mujoco: Any, compiled: Any) -> None:
-    """Switch off in MuJoCo's model what is no part of ours."""
+    """Switch off in MuJoCo's model whatever Pinion does not model."""
     flags = mujoco.mjtDisableBit
     for name in ("CONSTRAINT", "SPRING", "DAMPER"):
         compiled.opt.disableflags |= int(getattr(flags, f"mjDSBL_{name}"))
@@ -77,14 +77,14 @@ def _rigid_alone(mujoco: Any, compiled: Any) -> None:
 def _theirs(
     mujoco: Any, compiled: Any, data: Any, model: Model, state: tuple[Array, Array, Array]
 ) -> tuple[Array, Array]:
-    """Efforts and the inertia matrix, in our coordinates.
+    """Return efforts and the inertia matrix in our coordinates.
 
-    MuJoCo's quaternions begin with w, and a free joint's linear velocity is in the world's axes:
-    its acceleration is the rate of that.
+    MuJoCo's quaternions begin with w, and a free joint's linear velocity is in world axes; its
+    acceleration is the rate of that.
     """
     q, qd, qdd = (np.array(array) for array in state)
-    turned = np.eye(model.nv)  # our rates to MuJoCo's
-    for body, at, own in zip(model.bodies, model.q_slices, model.v_slices, strict=True):
+    turned = np.eye(model.nv)  # from our rates to MuJoCo's
+    for body, at, velocities in zip(model.bodies, model.q_slices, model.v_slices, strict=True):
         if body.joint.kind.nq == 1:
             continue
         four = slice(at.stop - 4, at.stop)
@@ -93,7 +93,10 @@ def _theirs(
         if body.joint.kind is JointKind.FREE_FLYER:
             R = np.empty(9)
             mujoco.mju_quat2Mat(R, q[four])
-            linear, angular = slice(own.start, own.start + 3), slice(own.start + 3, own.stop)
+            linear, angular = (
+                slice(velocities.start, velocities.start + 3),
+                slice(velocities.start + 3, velocities.stop),
+            )
             turned[linear, linear] = R.reshape(3, 3)
             qdd[linear] += np.cross(qd[angular], qd[linear])
     data.qpos[:], data.qvel[:], data.qacc[:] = q, turned @ qd, turned @ qdd

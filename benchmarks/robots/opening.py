@@ -1,4 +1,4 @@
-"""Opens a file as it is, and with the options that its faults ask for where it is refused."""
+"""Opens a file as it is, or with the options that its faults require."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from pinion.robot import Model, RobotError, load
 
 HELD: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        # They mimic joints that the file does not have.
+        # They mimic joints that the file lacks.
         "alex_psyonic_hands": tuple(
             f"{side}_{finger}_q2"
             for side in ("Left", "Right")
             for finger in ("index", "middle", "ring", "pinky")
         ),
-        # Fingers without any mass; those that mimic these are held with them.
+        # Massless fingers; those that mimic these are locked with them.
         "romeo": ("LHand", "RHand"),
         "romeo_laas_small": ("l_gripper_joint", "r_gripper_joint"),
     }
 )
-"""Joints to hold still, by the name of the file, where the file is refused without."""
+"""Joints to lock, by file name, for files that are refused otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +33,8 @@ class Opened:
 
     Members
     -------
-    options : what was needed for it, as on the command line; "" where nothing was.
-    other : the same robot as Pinocchio reads it, held joints taken out.
+    options : required options, as on the command line; "" if none.
+    other : the same robot as Pinocchio reads it, without locked joints.
     """
 
     model: Model
@@ -44,44 +44,44 @@ class Opened:
 
 @dataclass(frozen=True, kw_only=True)
 class Refused:
-    """A file that did not open, and the sentence that says why."""
+    """A file that did not open, and the reason."""
 
     reason: str
 
 
 def opened(path: Path, *, floating_base: bool, snap: bool = False) -> Opened | Refused:
-    """Open a file with as few options as it needs, as read or, with ``snap``, as cores have it."""
+    """Open a file with as few options as possible, as read or, with ``snap``, as for cores."""
     reason = ""
-    for accept, held in _attempts(path):
+    for accept, locked in _attempts(path):
         try:
             model = load(
                 path,
                 floating_base=floating_base,
                 accept_inertia=accept,
                 snap=snap,
-                lock=dict.fromkeys(held),
+                lock=dict.fromkeys(locked),
             )
         except RobotError as error:
             reason = reason or str(error)
             continue
         words = ["--accept-inertia"] if accept else []
-        words += [f"--lock {name}" for name in held]
+        words += [f"--lock {name}" for name in locked]
         other = _pinocchio(path, model, floating_base=floating_base)
         return Opened(model=model, options=" ".join(words), other=other)
     return Refused(reason=reason)
 
 
 def _attempts(path: Path) -> Iterator[tuple[bool, tuple[str, ...]]]:
-    held = HELD.get(path.stem, ())
+    locked = HELD.get(path.stem, ())
     yield False, ()
-    if held:
-        yield False, held
-    yield True, held
+    if locked:
+        yield False, locked
+    yield True, locked
 
 
 def _pinocchio(path: Path, model: Model, *, floating_base: bool) -> Any:
     pin = import_module("pinocchio")
     root = (pin.JointModelFreeFlyer(),) if floating_base else ()
     other = pin.buildModelFromUrdf(str(path), *root)
-    held = [other.getJointId(str(n)) for n in other.names[1:] if str(n) not in model.joint_names]
-    return pin.buildReducedModel(other, held, pin.neutral(other)) if held else other
+    locked = [other.getJointId(str(n)) for n in other.names[1:] if str(n) not in model.joint_names]
+    return pin.buildReducedModel(other, locked, pin.neutral(other)) if locked else other

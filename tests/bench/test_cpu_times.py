@@ -47,8 +47,8 @@ def figures(robot: str = "arm") -> dict[str, Any]:
 def test_a_row_has_what_was_measured_in_the_cache() -> None:
     table = cpu_times_table(figures(), "arm")
     # Pinocchio from Python, in C++ (missing), the faster compiler's C; ours; both ratios.
-    wanted = ("fd_derivatives", "6,400", None, "320", "80.0", "55.0", "40.0", "8.00", "2.00")
-    assert tuple(table.rows[0]) == wanted
+    expected = ("fd_derivatives", "6,400", None, "320", "80.0", "55.0", "40.0", "8.00", "2.00")
+    assert tuple(table.rows[0]) == expected
     assert len(table.rows) == 1
 
 

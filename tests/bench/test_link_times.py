@@ -79,8 +79,8 @@ def test_the_model_stands_beside_the_paper_and_says_what_it_assumes() -> None:
 
 def test_the_paper_is_shown_beside_its_own_function_only() -> None:
     for function in ("fd_derivatives", "fd_derivatives_from_minv"):
-        made = link_times_table(modelled(gradient(function=function)))
-        (row,) = (row for row in made.rows if row[0] == "paper 2021, FPGA")
-        assert row[-1] == "81.8 f" and "not measured" in made.note
-    made = link_times_table(modelled(gradient(robot="hyq")))
-    assert not any("paper" in str(row[0]) for row in made.rows) and "not shown" in made.note
+        table = link_times_table(modelled(gradient(function=function)))
+        (row,) = (row for row in table.rows if row[0] == "paper 2021, FPGA")
+        assert row[-1] == "81.8 f" and "not measured" in table.note
+    table = link_times_table(modelled(gradient(robot="hyq")))
+    assert not any("paper" in str(row[0]) for row in table.rows) and "not shown" in table.note

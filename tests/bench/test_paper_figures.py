@@ -95,13 +95,13 @@ def test_figure_3_has_the_fastest_of_each_platform_from_call_to_result() -> None
 
 
 def test_figure_2_has_the_papers_sizes_and_what_was_published() -> None:
-    given = whole()
-    assert [r["samples"] for r in partition_rows(given)] == [16] * 3
-    assert {n: bar.us for n, bar in published_gpu(given).items()} == {
+    data = whole()
+    assert [r["samples"] for r in partition_rows(data)] == [16] * 3
+    assert {n: bar.us for n, bar in published_gpu(data).items()} == {
         **{16: 25.5, 32: 27.7},
         **{64: 33.1, 128: 44.2},
     }
-    table = partitions_table(given["partitions"])
+    table = partitions_table(data["partitions"])
     assert table.rows[0][:4] == ("split", 16, 560, 392)
     assert [line[1] for line in table.rows] == [16] * 3 + [1024] * 3
     alone = partitions_table(whole(device=False)["partitions"]).rows[0]
@@ -110,17 +110,17 @@ def test_figure_2_has_the_papers_sizes_and_what_was_published() -> None:
 
 def test_the_figures_stand_on_the_page_and_beside_it(tmp_path: Path) -> None:
     for device in (True, False):
-        given = whole(device)
+        data = whole(device)
         folder = tmp_path / str(device)
-        written = [path.name for path in write_batches(folder, given)]
+        written = [path.name for path in write_batches(folder, data)]
         assert written[-3:] == [f"paper_figure_{k}.svg" for k in (1, 2, 3)]
         text = (folder / "compare.md").read_text()
-        assert text == page(given) and all(f"({name})" in text for name in written[-3:])
-        shown = (folder / "paper_figure_2.svg").read_text()
-        assert ("was not measured" in shown) == (not device)
-        assert ("(the rest of the call)" in shown) == device
+        assert text == page(data) and all(f"({name})" in text for name in written[-3:])
+        svg = (folder / "paper_figure_2.svg").read_text()
+        assert ("was not measured" in svg) == (not device)
+        assert ("(the rest of the call)" in svg) == device
         before = [(folder / name).read_bytes() for name in written[-3:]]
-        write_batches(folder, given)
+        write_batches(folder, data)
         assert [(folder / name).read_bytes() for name in written[-3:]] == before
 
 
@@ -134,11 +134,11 @@ def test_what_has_no_rows_has_no_figure() -> None:
 
 
 def test_texts_from_files_do_nothing_but_show(tmp_path: Path) -> None:
-    given = whole()
-    for one in (*given["rows"][-2:], *given["partitions"]):
-        one[("by" if "by" in one else "partition")] = HOSTILE
-    given["rows"][0]["by"] = f"_{HOSTILE}"
-    for path in write_batches(tmp_path, given)[-3:]:
+    data = whole()
+    for entry in (*data["rows"][-2:], *data["partitions"]):
+        entry[("by" if "by" in entry else "partition")] = HOSTILE
+    data["rows"][0]["by"] = f"_{HOSTILE}"
+    for path in write_batches(tmp_path, data)[-3:]:
         root = ElementTree.parse(path).getroot()
         assert not [e for e in root.iter() if str(e.tag).endswith("script")]
     assert "<script" not in (tmp_path / "compare.md").read_text()
@@ -154,7 +154,7 @@ def test_texts_from_files_do_nothing_but_show(tmp_path: Path) -> None:
     ],
 )
 def test_damaged_rows_are_refused(tmp_path: Path, change: dict[str, Any], needle: str) -> None:
-    given = {**whole(), "partitions": [partition("split", 16) | change]}
+    data = {**whole(), "partitions": [partition("split", 16) | change]}
     with pytest.raises((TypeError, ValueError), match=needle):
-        write_batches(tmp_path / "page", given)
+        write_batches(tmp_path / "page", data)
     assert not (tmp_path / "page").exists()

@@ -35,12 +35,12 @@ Curve = Callable[[int], float]
 def rows(experiment: str, algorithm: str, platform: str, curve: Curve) -> list[dict[str, Any]]:
     links = EXPERIMENTS[experiment].varied == "links"
     fixed = 1 if links else int(experiment.rsplit("_", 1)[1])
-    found = []
+    rows = []
     for size in SIZES if links else GROUPS:
         about = {"experiment": experiment, "algorithm": algorithm, "platform": platform}
         shape = {"links": size, "robots": fixed} if links else {"links": fixed, "robots": size}
-        found.append({**about, **shape, "ms": curve(size), "calls": 1000})
-    return found
+        rows.append({**about, **shape, "ms": curve(size), "calls": 1000})
+    return rows
 
 
 @pytest.fixture
@@ -80,15 +80,15 @@ def data() -> dict[str, Any]:
 
 
 def verdict(data: dict[str, Any], words: str) -> str:
-    (found,) = [v for claim, v, _ in judged(data) if words in claim.text]
-    return found
+    (verdict,) = [v for claim, v, _ in judged(data) if words in claim.text]
+    return verdict
 
 
 def test_every_claim_has_a_verdict_and_what_was_seen(data: dict[str, Any]) -> None:
-    found = judged(data)
-    assert len(found) == len(CLAIMS)
-    assert {v for _, v, _ in found} <= set(VERDICTS)
-    assert all(why for _, _, why in found)
+    judgements = judged(data)
+    assert len(judgements) == len(CLAIMS)
+    assert {v for _, v, _ in judgements} <= set(VERDICTS)
+    assert all(why for _, _, why in judgements)
     assert all(len(row) == 4 for row in claims_table(data).rows)
 
 

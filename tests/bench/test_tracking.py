@@ -39,7 +39,7 @@ def row(name: str, **more: Any) -> dict[str, Any]:
 def data() -> dict[str, Any]:
     names = ("float64", "cpu32", "integers", "card")
     path = [[0.1 * np.sin(t), 0.05 * np.sin(2 * t)] for t in np.linspace(0, 6, 50)]
-    own = {"path": path, "error_mm": [1.0] * 50, "apart_mm": [0.0] + [1e-3] * 49}
+    series = {"path": path, "error_mm": [1.0] * 50, "apart_mm": [0.0] + [1e-3] * 49}
     return {
         "bench": "mpc",
         "version": "1.2.3",
@@ -64,7 +64,7 @@ def data() -> dict[str, Any]:
         "series": {
             "t": list(np.linspace(0, 0.2, 50)),
             "wanted": path,
-            "rows": {name: own for name in names},
+            "rows": {name: series for name in names},
         },
         "card_model": {
             **{"measured": False, "formats": "auto", "ii": 8, "core_mhz": 250.0},
@@ -139,20 +139,20 @@ def test_page_and_picture(data: dict[str, Any], tmp_path: Path) -> None:
 
 def test_the_documentation_shows_a_run_that_did_what_was_promised() -> None:
     """Five seconds through RTL: within 1 % of float64, every gradient compared, none wrong."""
-    kept = json.loads((SHOWN / "tracking.json").read_text())
-    check_tracking(kept)
-    assert (SHOWN / PAGE).read_text() == tracking_page(kept)
-    assert kept["scenario"]["duration"] == 5.0 and kept["scenario"]["robot"] == "iiwa14"
-    rows = {line["name"]: line for line in kept["rows"]}
+    data = json.loads((SHOWN / "tracking.json").read_text())
+    check_tracking(data)
+    assert (SHOWN / PAGE).read_text() == tracking_page(data)
+    assert data["scenario"]["duration"] == 5.0 and data["scenario"]["robot"] == "iiwa14"
+    rows = {line["name"]: line for line in data["rows"]}
     assert {"float64", "cpu64", "cpu32", "integers", "card"} <= set(rows)
     card = rows["card"]
     assert card["compared"] == card["gradients"] == 2501 * 16 and card["mismatches"] == 0
-    assert kept["reference"] == "float64" and kept["card_path_is_the_integers"] is True
-    for line in kept["rows"]:
+    assert data["reference"] == "float64" and data["card_path_is_the_integers"] is True
+    for line in data["rows"]:
         assert abs(line["rms_over"]) < 0.01 and abs(line["max_over"]) < 0.01
         assert line["flagged"] == line["restarts"] == 0
     # The page that explains it has the same tables.
     text = (SHOWN.parent / "mpc.md").read_text()
-    assert filled(text, kept, "mpc") == text
+    assert filled(text, data, "mpc") == text
     with pytest.raises(ValueError, match="<!-- measured -->"):
-        filled(text.replace(END, ""), kept, "mpc")
+        filled(text.replace(END, ""), data, "mpc")

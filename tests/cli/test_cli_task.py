@@ -64,7 +64,7 @@ def test_verify_needs_no_robot_in_motion(pinion: Pinion, made: Built) -> None:
         ("minv", ("--formats", "q12.20"), ["the formats are q12.20"]),
         ("minv", ("--formats", "auto14"), ["the formats are auto14"]),
         ("minv", ("--formats", "auto", "--max-error", "1e-3"), ["0.001 cannot be asked for"]),
-        ("rnea", ("--formats", "auto"), ["no use for 'rnea'", "fd_derivatives"]),
+        ("rnea", ("--formats", "auto"), ["cannot use 'rnea'", "fd_derivatives"]),
         ("minv", ("--formats", "auto", "--ranges", "nowhere"), ["nowhere"]),
         ("nothing", ("--formats", "auto"), ["nothing"]),
     ],

@@ -74,7 +74,7 @@ def test_pinocchio_in_python_agrees_with_the_float_model() -> None:
 def test_what_is_missing_is_said_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(MissingToolError, match=r"No C compiler .*apt-get install gcc\."):
         opponents.casadi_c("iiwa14", "rnea", cache=tmp_path, using=["no-such-compiler"])
-    with pytest.raises(MissingToolError, match="No baseline is kept of rnea for baxter"):
+    with pytest.raises(MissingToolError, match="There is no baseline of rnea for baxter"):
         opponents.casadi_c("baxter", "rnea", cache=tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""The backward pass by a scan over knots is the serial one, in few levels, and both are optimal."""
+"""The parallel scan equals the serial backward pass in few levels, and both are optimal."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def problem(knots: int, seed: int = 0) -> Quadratic:
 
 
 def apart(knots: int) -> float:
-    one, other = (PASSES[name](problem(knots)) for name in ("serial", "parallel"))
-    assert one.good.all()
-    assert other.good.all()
+    serial, parallel = (PASSES[name](problem(knots)) for name in ("serial", "parallel"))
+    assert serial.convex.all()
+    assert parallel.convex.all()
     return max(
         float(np.abs(a - b).max() / np.abs(a).max())
         for a, b in (
-            (one.k, other.k),
-            (one.K, other.K),
-            (one.slope, other.slope),
-            (one.curve, other.curve),
+            (serial.feedforward, parallel.feedforward),
+            (serial.gains, parallel.gains),
+            (serial.slope, parallel.slope),
+            (serial.curvature, parallel.curvature),
         )
     )
 
@@ -54,55 +54,57 @@ def test_the_scan_is_few_levels_deep(knots: int, levels: int) -> None:
 
 @pytest.mark.parametrize("term", range(5))
 def test_every_part_of_an_element_counts(term: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = backward._combined
+    combined = backward._combined
 
     def mutant(first: backward.Elements, then: backward.Elements) -> backward.Elements:
-        made = list(whole(first, then))
-        made[term] = made[term] * 1.001
-        return made[0], made[1], made[2], made[3], made[4]
+        elements = list(combined(first, then))
+        elements[term] = elements[term] * 1.001
+        return elements[0], elements[1], elements[2], elements[3], elements[4]
 
     monkeypatch.setattr(backward, "_combined", mutant)
-    # The first pass of all is no combination: three levels and more are needed to see A and C.
+    # A and C show only after three levels or more.
     assert apart(64) > 1e-9
 
 
 def test_feedback_is_the_optimum() -> None:
-    """The cost of the linear problem is least where the feedback leads, by differences."""
-    given = problem(5)
-    found = recursion(given)
+    """Finite differences: the feedback minimises the cost of the linear problem."""
+    quadratic = problem(5)
+    feedback = recursion(quadratic)
 
     def cost(k: np.ndarray) -> np.ndarray:
         x = np.zeros((COUNT, M))
         total = np.zeros(COUNT)
         for at in range(5):
-            u = -k[:, at] - np.einsum("nij,nj->ni", found.K[:, at], x)
-            total += 0.5 * np.einsum("ni,nij,nj->n", x, given.Q[:, at], x)
-            total += np.einsum("ni,ni->n", given.q[:, at], x)
-            total += np.einsum("ni,ni->n", 0.5 * given.R[:, at] * u + given.r[:, at], u)
-            x = np.einsum("nij,nj->ni", given.A[:, at], x)
-            x += np.einsum("nij,nj->ni", given.B[:, at], u)
-        total += 0.5 * np.einsum("ni,nij,nj->n", x, given.Q[:, 5], x)
-        return total + np.einsum("ni,ni->n", given.q[:, 5], x)
+            u = -k[:, at] - np.einsum("nij,nj->ni", feedback.gains[:, at], x)
+            total += 0.5 * np.einsum("ni,nij,nj->n", x, quadratic.Q[:, at], x)
+            total += np.einsum("ni,ni->n", quadratic.q[:, at], x)
+            total += np.einsum("ni,ni->n", 0.5 * quadratic.R[:, at] * u + quadratic.r[:, at], u)
+            x = np.einsum("nij,nj->ni", quadratic.A[:, at], x)
+            x += np.einsum("nij,nj->ni", quadratic.B[:, at], u)
+        total += 0.5 * np.einsum("ni,nij,nj->n", x, quadratic.Q[:, 5], x)
+        return total + np.einsum("ni,ni->n", quadratic.q[:, 5], x)
 
-    best = cost(found.k)
-    np.testing.assert_allclose(cost(0 * found.k) - best, found.slope - 0.5 * found.curve, rtol=1e-9)
+    best = cost(feedback.feedforward)
+    np.testing.assert_allclose(
+        cost(0 * feedback.feedforward) - best, feedback.slope - 0.5 * feedback.curvature, rtol=1e-9
+    )
     step = 1e-4
     for at in range(5):
         for i in range(P):
             for sign in (-1.0, 1.0):
-                moved = found.k.copy()
+                moved = feedback.feedforward.copy()
                 moved[:, at, i] += sign * step
                 assert (cost(moved) > best).all()
 
 
 def test_what_is_not_convex_is_told() -> None:
-    given = problem(4)
-    bad = given.R.copy()
+    quadratic = problem(4)
+    bad = quadratic.R.copy()
     bad[1] = -100.0
-    for one in PASSES.values():
+    for backward_pass in PASSES.values():
         with np.errstate(all="ignore"):
-            assert one(replace(given, R=bad)).good.tolist() == [True, False, True]
-    broken = given.A.copy()
+            assert backward_pass(replace(quadratic, R=bad)).convex.tolist() == [True, False, True]
+    broken = quadratic.A.copy()
     broken[2, 1, 0, 0] = np.nan
     with np.errstate(all="ignore"):
-        assert recursion(replace(given, A=broken)).good.tolist() == [True, True, False]
+        assert recursion(replace(quadratic, A=broken)).convex.tolist() == [True, True, False]

@@ -25,23 +25,23 @@ def test_gradients_are_differences(kinds: dict[str, bool]) -> None:
         x *= 2.2
         share = np.abs(x[..., :2]) / 3.1
         assert (share > 1.0).any() and (share < 0.9).any()
-    found = model.expand(x, u, problem.target)
-    np.testing.assert_array_equal(found.value, model.values(x, u, problem.target))
+    expansion = model.expand(x, u, problem.target)
+    np.testing.assert_array_equal(expansion.value, model.values(x, u, problem.target))
     tiny = 1e-6
     for knot in range(3):
         for i in range(4):
             move = np.zeros_like(x)
             move[:, knot, i] = tiny
             up, down = (model.values(x + s * move, u, problem.target).sum(1) for s in (1, -1))
-            np.testing.assert_allclose(found.x[:, knot, i], (up - down) / (2 * tiny), atol=2e-7)
+            np.testing.assert_allclose(expansion.x[:, knot, i], (up - down) / (2 * tiny), atol=2e-7)
     for knot in range(2):
         for i in range(2):
             move = np.zeros_like(u)
             move[:, knot, i] = tiny
             up, down = (model.values(x, u + s * move, problem.target).sum(1) for s in (1, -1))
-            np.testing.assert_allclose(found.u[:, knot, i], (up - down) / (2 * tiny), atol=1e-7)
+            np.testing.assert_allclose(expansion.u[:, knot, i], (up - down) / (2 * tiny), atol=1e-7)
     # Gauss-Newton: where the tip is at its target no second derivative is left out.
-    assert (np.linalg.eigvalsh(found.xx) > -1e-12).all()
+    assert (np.linalg.eigvalsh(expansion.xx) > -1e-12).all()
 
 
 def test_limits_cost_nothing_inside() -> None:
@@ -118,6 +118,6 @@ def test_a_tip_that_is_no_link() -> None:
 )
 def test_what_is_no_problem(arrays: dict[str, object], sentence: str) -> None:
     cost = Cost(running=Weights(tau=1.0), final=Weights())
-    given = {"knots": 3, "dt": 0.01, "cost": cost, **arrays}
+    arguments = {"knots": 3, "dt": 0.01, "cost": cost, **arrays}
     with pytest.raises(ControlError, match=sentence):
-        Problem.of(load("two_link"), **given)  # type: ignore[arg-type]
+        Problem.of(load("two_link"), **arguments)  # type: ignore[arg-type]

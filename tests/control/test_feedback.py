@@ -60,34 +60,34 @@ def ways(arm: Plant, problem: Problem) -> dict[str, tuple[Solve, float]]:
     }
 
 
-def least_squares(plant: Plant, problem: Problem, found: Solution) -> np.ndarray:
+def least_squares(plant: Plant, problem: Problem, solution: Solution) -> np.ndarray:
     """Feedback of the first knot of the linear-quadratic problem along a solution, (n, nv, 2 nv).
 
     All efforts are solved for at once, without any recursion: one dense system of the whole motion.
     """
-    linear = plant.linearise(found.x[:, :-1], found.u)
-    costs = CostModel(problem.model, problem.cost).expand(found.x, found.u, problem.target)
+    linear = plant.linearise(solution.x[:, :-1], solution.u)
+    costs = CostModel(problem.model, problem.cost).expand(solution.x, solution.u, problem.target)
     n, m = problem.model.nv, 2 * problem.model.nv
-    made = np.empty((problem.count, n, m))
-    for one in range(problem.count):
+    gains = np.empty((problem.count, n, m))
+    for row in range(problem.count):
         # States of all knots by the first state and by all efforts.
         by_start, by_efforts = np.eye(m), np.zeros((m, problem.knots * n))
         left, right = np.zeros((problem.knots * n,) * 2), np.zeros((problem.knots * n, m))
-        weights = np.broadcast_to(costs.uu, costs.u.shape)[one].ravel()
+        weights = np.broadcast_to(costs.uu, costs.u.shape)[row].ravel()
         left[np.diag_indices(len(left))] = weights
         for at in range(problem.knots):
-            A, B = linear.A[one, at], linear.B[one, at]
+            A, B = linear.A[row, at], linear.B[row, at]
             by_start, by_efforts = A @ by_start, A @ by_efforts
             by_efforts[:, at * n : (at + 1) * n] += B
-            left += by_efforts.T @ costs.xx[one, at + 1] @ by_efforts
-            right += by_efforts.T @ costs.xx[one, at + 1] @ by_start
-        made[one] = np.linalg.solve(left, right)[:n]
-    return made
+            left += by_efforts.T @ costs.xx[row, at + 1] @ by_efforts
+            right += by_efforts.T @ costs.xx[row, at + 1] @ by_start
+        gains[row] = np.linalg.solve(left, right)[:n]
+    return gains
 
 
-def off(K: np.ndarray, wanted: np.ndarray) -> float:
-    assert wanted.size and np.isfinite(K).all() and np.isfinite(wanted).all()
-    return float(np.abs(K - wanted).max() / np.abs(wanted).max())
+def off(K: np.ndarray, expected: np.ndarray) -> float:
+    assert expected.size and np.isfinite(K).all() and np.isfinite(expected).all()
+    return float(np.abs(K - expected).max() / np.abs(expected).max())
 
 
 @pytest.mark.parametrize("kinds", some(KINDS, lambda kinds: "barrier" in kinds))
@@ -96,15 +96,15 @@ def test_at_the_last_bit_the_feedback_is_that_of_the_optimum(
 ) -> None:
     """Solved to the end, and from there again and again, where no step gains anything."""
     problem = small(5, **kinds)
-    for name, (run, known) in ways(arm, problem).items():
+    for name, (run, expected) in ways(arm, problem).items():
         guess = None
         for _ in range(4):
-            found = run(problem, guess, LAST_BIT)
-            assert found.converged.all(), name
-            assert off(found.K[:, 0], least_squares(arm, problem, found)) < known, name
-            guess = found.u
+            solution = run(problem, guess, LAST_BIT)
+            assert solution.converged.all(), name
+            assert off(solution.K[:, 0], least_squares(arm, problem, solution)) < expected, name
+            guess = solution.u
         # A step that gains nothing is the news that there is none: no damping is tried out.
-        assert found.iterations.max() <= 3, name
+        assert solution.iterations.max() <= 3, name
 
 
 def test_efforts_that_are_already_right_cost_nothing(arm: Plant) -> None:
@@ -115,23 +115,23 @@ def test_efforts_that_are_already_right_cost_nothing(arm: Plant) -> None:
         target=replace(problem.target, q=problem.start[:, None, :2], tau=problem.held()),
     )
     first = problem.held() + np.random.default_rng(3).normal(size=problem.held().shape)
-    for name, (run, known) in ways(arm, problem).items():
+    for name, (run, expected) in ways(arm, problem).items():
         guess = first
         for _ in range(3):
-            found = run(problem, guess, LAST_BIT)
-            assert found.converged.all(), name
-            assert off(found.K[:, 0], least_squares(arm, problem, found)) < known, name
-            guess = found.u
+            solution = run(problem, guess, LAST_BIT)
+            assert solution.converged.all(), name
+            assert off(solution.K[:, 0], least_squares(arm, problem, solution)) < expected, name
+            guess = solution.u
 
 
 @pytest.mark.parametrize("damping", [1e-9, 1e-3, 1e4])
 def test_damping_is_no_part_of_what_is_handed_out(arm: Plant, damping: float) -> None:
     """One iteration, however damped, and the feedback is that of the iterate it ends in."""
     problem = small(5)
-    for name, (run, known) in ways(arm, problem).items():
-        found = run(problem, None, Options(iterations=1, damping=damping))
-        assert (found.iterations == 1).all()
-        assert off(found.K[:, 0], least_squares(arm, problem, found)) < known, name
+    for name, (run, expected) in ways(arm, problem).items():
+        solution = run(problem, None, Options(iterations=1, damping=damping))
+        assert (solution.iterations == 1).all()
+        assert off(solution.K[:, 0], least_squares(arm, problem, solution)) < expected, name
 
 
 def test_second_order_feedback_stays_that_of_the_optimum(arm: Plant) -> None:
@@ -143,11 +143,11 @@ def test_second_order_feedback_stays_that_of_the_optimum(arm: Plant) -> None:
     problem = replace(problem, start=problem.start + np.array([[0.0, 0.0, 4.0, -6.0]]))
     first = solve(problem, arm, options=LAST_BIT, second_order=True)
     assert first.converged.all()
-    found = first
+    solution = first
     for _ in range(3):
-        found = solve(problem, arm, guess=found.u, options=LAST_BIT, second_order=True)
-        assert found.converged.all() and found.iterations.max() <= 3
-        assert off(found.K, first.K) < 1e-6
+        solution = solve(problem, arm, guess=solution.u, options=LAST_BIT, second_order=True)
+        assert solution.converged.all() and solution.iterations.max() <= 3
+        assert off(solution.K, first.K) < 1e-6
 
 
 class Spoilt(Closing):
@@ -157,10 +157,12 @@ class Spoilt(Closing):
         self.inner, self.spoil = plant.gradients, spoil
 
     def run(self, **arrays: Any) -> Result:
-        made = self.inner(**arrays)
-        named = {n: self.spoil * getattr(made, n) for n in ("dqdd_dq", "dqdd_dqd", "minv")}
+        gradient = self.inner(**arrays)
+        named = {n: self.spoil * getattr(gradient, n) for n in ("dqdd_dq", "dqdd_dqd", "minv")}
         return Result(
-            arrays={"qdd": made.qdd, **named}, saturated=np.zeros(len(made.qdd), bool), cycles=None
+            arrays={"qdd": gradient.qdd, **named},
+            saturated=np.zeros(len(gradient.qdd), bool),
+            cycles=None,
         )
 
     def __call__(self, **arrays: Any) -> Result:
@@ -174,19 +176,19 @@ def spoilt(plant: Plant, spoil: float) -> Plant:
 def test_a_problem_that_is_stuck_has_not_converged(arm: Plant) -> None:
     """Wrong gradients promise what no step keeps; the feedback is undamped all the same."""
     problem, wrong = small(5), spoilt(arm, -1.0)
-    found = solve(problem, wrong, options=Options(iterations=60))
-    assert not found.converged.any()
-    assert off(found.K[:, 0], least_squares(wrong, problem, found)) < 1e-6
+    solution = solve(problem, wrong, options=Options(iterations=60))
+    assert not solution.converged.any()
+    assert off(solution.K[:, 0], least_squares(wrong, problem, solution)) < 1e-6
 
 
 def test_where_no_pass_is_convex_there_is_no_feedback(arm: Plant) -> None:
-    found = solve(small(3), spoilt(arm, np.nan))
-    assert not found.converged.any() and (found.K == 0.0).all()
-    assert np.isfinite(found.cost).all()
+    solution = solve(small(3), spoilt(arm, np.nan))
+    assert not solution.converged.any() and (solution.K == 0.0).all()
+    assert np.isfinite(solution.cost).all()
 
 
-@pytest.mark.parametrize("one", PASSES.values())
-def test_the_least_weight_that_works(one: Callable[[Quadratic], Any]) -> None:
+@pytest.mark.parametrize("backward_pass", PASSES.values())
+def test_the_least_weight_that_works(backward_pass: Callable[[Quadratic], Any]) -> None:
     """Of a ladder, the first rung above what the least eigenvalue lacks."""
     rng = np.random.default_rng(5)
     shape = (1, 1, 3, 2)
@@ -205,38 +207,40 @@ def test_the_least_weight_that_works(one: Callable[[Quadratic], Any]) -> None:
     ladder = Options(least=1e-3, growth=2.0).ladder()
     assert ladder[0] == 1e-3 and ladder[-1] == 1e4 and (np.diff(ladder) > 0).all()
     rung = next(w for w in ladder if w > lacking)
-    wanted = recursion(replace(problem, R=problem.R + rung))
-    found = regularised(one, problem, ladder)
-    assert found.good[0] and wanted.good[0]
-    np.testing.assert_allclose(found.K, wanted.K, rtol=1e-9)
+    expected = recursion(replace(problem, R=problem.R + rung))
+    feedback = regularised(backward_pass, problem, ladder)
+    assert feedback.convex[0] and expected.convex[0]
+    np.testing.assert_allclose(feedback.gains, expected.gains, rtol=1e-9)
     # Nothing is added to what is convex, and nothing helps what overflows.
     convex = replace(problem, R=-problem.R)
-    np.testing.assert_array_equal(regularised(one, convex, ladder).K, one(convex).K)
-    asked = []
+    np.testing.assert_array_equal(
+        regularised(backward_pass, convex, ladder).gains, backward_pass(convex).gains
+    )
+    calls = []
 
-    def counted(given: Quadratic) -> Any:
-        asked.append(given)
-        return one(given)
+    def counted(quadratic: Quadratic) -> Any:
+        calls.append(quadratic)
+        return backward_pass(quadratic)
 
     with np.errstate(all="ignore"):
         lost = regularised(counted, replace(problem, q=problem.q * np.nan), ladder)
-    assert not lost.good[0] and len(asked) == 1
+    assert not lost.convex[0] and len(calls) == 1
 
 
 def test_the_value_s_gradient_is_how_the_cost_changes(arm: Plant) -> None:
     """What rounding moves is weighed by it: at an optimum, the slope by the first state."""
     problem = small(5)
-    found = solve(problem, arm, options=LAST_BIT)
+    solution = solve(problem, arm, options=LAST_BIT)
     engine = ArrayEngine(problem, arm)
-    engine.add(problem, found.u)
+    engine.add(problem, solution.u)
     engine.expand()
     engine.backward(np.full(5, 1e-9))
     assert engine._feedback is not None
-    slope = engine._feedback.v[:, 0]
+    slope = engine._feedback.Vx[:, 0]
 
     def cost(start: np.ndarray) -> np.ndarray:
         moved = ArrayEngine(replace(problem, start=start), arm)
-        moved.add(moved.problem, found.u)
+        moved.add(moved.problem, solution.u)
         return moved.cost
 
     for i in range(4):
@@ -245,4 +249,4 @@ def test_the_value_s_gradient_is_how_the_cost_changes(arm: Plant) -> None:
         change = (cost(problem.start + tiny) - cost(problem.start - tiny)) / 2e-5
         np.testing.assert_allclose(slope[:, i], change, rtol=1e-6, atol=1e-7)
     rounding = engine.rounding()
-    assert (rounding > 1e-16 * found.cost).all() and (rounding < 1e-11 * found.cost).all()
+    assert (rounding > 1e-16 * solution.cost).all() and (rounding < 1e-11 * solution.cost).all()

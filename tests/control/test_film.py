@@ -19,7 +19,7 @@ def test_a_motion_becomes_pictures(tmp_path: Path) -> None:
     motion = scene.motion()
     moving, still = tmp_path / "m.gif", tmp_path / "s.png"
     try:
-        drawn = film.film(
+        frames = film.film(
             scene.simulated(),
             motion.q,
             motion.tip,
@@ -30,7 +30,7 @@ def test_a_motion_becomes_pictures(tmp_path: Path) -> None:
         )
     except ControlError as error:
         pytest.skip(str(error))
-    assert drawn in film.RENDERERS
+    assert frames in film.RENDERERS
     pixels = imread(still)
     assert pixels.shape[:2] == (96, 96 * len(film.STILLS)) and float(pixels.std()) > 0.05
     # It moves: the first still picture is not the last.

@@ -26,15 +26,15 @@ def states(count: int, reach: float = 2.0) -> dict[str, np.ndarray]:
 
 
 def largest_error(arithmetic: Arithmetic, formats: str) -> float:
-    given = states(200)
-    wanted = Float64(arithmetic.model, gradient_row())(**given)
+    inputs = states(200)
+    expected = Float64(arithmetic.model, gradient_row())(**inputs)
     with FixedGradients(arithmetic, arithmetic.uniform(formats)) as fixed:
-        found = fixed(**given)
-    assert not found.saturated.any()
-    np.testing.assert_allclose(found.qdd, wanted.qdd, atol=1e-10)
-    np.testing.assert_allclose(found.minv, wanted.minv, atol=1e-10)
+        result = fixed(**inputs)
+    assert not result.saturated.any()
+    np.testing.assert_allclose(result.qdd, expected.qdd, atol=1e-10)
+    np.testing.assert_allclose(result.minv, expected.minv, atol=1e-10)
     return max(
-        float(np.abs(getattr(found, name) - getattr(wanted, name)).max())
+        float(np.abs(getattr(result, name) - getattr(expected, name)).max())
         for name in ("dqdd_dq", "dqdd_dqd")
     )
 
@@ -47,19 +47,21 @@ def test_each_bit_halves_the_error(arithmetic: Arithmetic) -> None:
 
 
 def test_formats_by_signal_hold_the_states_they_are_for(arithmetic: Arithmetic) -> None:
-    given = states(400)
-    exact = Float64(arithmetic.model, gradient_row())(**given)
-    columns = arithmetic.columns(given["q"], given["qd"], exact.qdd, exact.minv)
+    inputs = states(400)
+    exact = Float64(arithmetic.model, gradient_row())(**inputs)
+    columns = arithmetic.columns(inputs["q"], inputs["qd"], exact.qdd, exact.minv)
     for bits, least in ((14, 5e-2), (18, 5e-3), (22, 5e-4), (27, 5e-3)):
         fixed = FixedGradients(arithmetic, arithmetic.by_signal(bits, columns, margin=1.5))
-        found, flags = fixed.gradient(columns)
+        gradient, flags = fixed.gradient(columns)
         assert not flags.any()
         for name in ("dqdd_dq", "dqdd_dqd"):
-            off = np.abs(found[name] - getattr(exact, name)).max()
+            off = np.abs(gradient[name] - getattr(exact, name)).max()
             assert off < least * np.abs(getattr(exact, name)).max(), (bits, name)
         far = states(50, reach=40.0)
-        there = Float64(arithmetic.model, gradient_row())(**far)
-        _, flagged = fixed.gradient(arithmetic.columns(far["q"], far["qd"], there.qdd, there.minv))
+        far_exact = Float64(arithmetic.model, gradient_row())(**far)
+        _, flagged = fixed.gradient(
+            arithmetic.columns(far["q"], far["qd"], far_exact.qdd, far_exact.minv)
+        )
         assert flagged.any()
 
 
@@ -67,14 +69,14 @@ def test_motions_are_found_with_them(arithmetic: Arithmetic) -> None:
     problem = small()
     forward = forward_of(arithmetic.model)
     with Plant.open(arithmetic.model, dt=problem.dt, device="cpu") as exact:
-        wanted = solve(problem, exact)
+        expected = solve(problem, exact)
     with FixedGradients(arithmetic, arithmetic.uniform("q12.12")) as gradients:
         plant = Plant(arithmetic.model, dt=problem.dt, gradients=gradients, forward=forward)
-        found = solve(problem, plant)
-    assert found.saturated == 0
-    assert (np.abs(found.iterations - wanted.iterations) <= 1).all()
-    np.testing.assert_allclose(found.cost, wanted.cost, rtol=1e-4)
-    assert not np.array_equal(found.cost, wanted.cost)
+        solution = solve(problem, plant)
+    assert solution.saturated == 0
+    assert (np.abs(solution.iterations - expected.iterations) <= 1).all()
+    np.testing.assert_allclose(solution.cost, expected.cost, rtol=1e-4)
+    assert not np.array_equal(solution.cost, expected.cost)
 
 
 @pytest.mark.slow
@@ -84,10 +86,10 @@ def test_the_papers_motion_from_the_simulated_card() -> None:
 
     problem = reach()
     with Plant.open("iiwa14", dt=problem.dt, device="sim", formats="q16.16", ii=8) as card:
-        found = solve(problem, card)
+        solution = solve(problem, card)
     with Plant.open("iiwa14", dt=problem.dt, device="cpu") as exact:
-        wanted = solve(problem, exact)
-    assert found.converged.all()
-    assert found.saturated == 0
-    assert abs(int(found.iterations[0]) - int(wanted.iterations[0])) <= 2
-    assert found.cost[0] < 1.01 * wanted.cost[0]
+        expected = solve(problem, exact)
+    assert solution.converged.all()
+    assert solution.saturated == 0
+    assert abs(int(solution.iterations[0]) - int(expected.iterations[0])) <= 2
+    assert solution.cost[0] < 1.01 * expected.cost[0]

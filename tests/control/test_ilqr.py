@@ -51,42 +51,42 @@ def total(plant: Plant, problem: Problem, u: np.ndarray) -> np.ndarray:
 def test_the_papers_motion(backward: str) -> None:
     problem = reach()
     with Plant.open("iiwa14", dt=problem.dt, device="cpu") as plant:
-        found = solve(problem, plant, backward=backward)
-    assert found.converged.all()
-    assert found.iterations[0] <= 12
-    assert found.cost[0] == pytest.approx(24.1966, abs=2e-3)
-    assert (np.diff(found.costs, axis=0) <= 0).all()
-    np.testing.assert_allclose(found.x[0, -1], [*GOAL, *np.zeros(7)], atol=0.01)
+        solution = solve(problem, plant, backward=backward)
+    assert solution.converged.all()
+    assert solution.iterations[0] <= 12
+    assert solution.cost[0] == pytest.approx(24.1966, abs=2e-3)
+    assert (np.diff(solution.costs, axis=0) <= 0).all()
+    np.testing.assert_allclose(solution.x[0, -1], [*GOAL, *np.zeros(7)], atol=0.01)
 
 
 @pytest.mark.parametrize("kinds", KINDS)
 def test_what_is_found_is_an_optimum(arm: Plant, kinds: dict[str, bool]) -> None:
     problem = small(**kinds)
-    found = solve(problem, arm, options=FINE)
-    assert found.converged.all()
-    np.testing.assert_allclose(total(arm, problem, found.u), found.cost, rtol=1e-12)
+    solution = solve(problem, arm, options=FINE)
+    assert solution.converged.all()
+    np.testing.assert_allclose(total(arm, problem, solution.u), solution.cost, rtol=1e-12)
     rng = np.random.default_rng(1)
     first = total(arm, problem, problem.held())
     for _ in range(10):
-        way = rng.normal(size=found.u.shape)
-        up, down = (total(arm, problem, found.u + s * 1e-3 * way) for s in (1, -1))
+        way = rng.normal(size=solution.u.shape)
+        up, down = (total(arm, problem, solution.u + s * 1e-3 * way) for s in (1, -1))
         # The slope in any direction is nothing beside the curvature, or the gain that was made.
-        assert (np.abs(up - down) < 1e-4 * (up + down - 2 * found.cost) + 1e-7 * first).all()
+        assert (np.abs(up - down) < 1e-4 * (up + down - 2 * solution.cost) + 1e-7 * first).all()
 
 
 @pytest.mark.parametrize("kinds", KINDS)
 def test_compiled_iterations_are_those_on_arrays(arm: Plant, kinds: dict[str, bool]) -> None:
     problem = small(40, **kinds)
     kernels = Kernels.compile(problem.model, problem.cost, problem.dt)
-    wanted = solve(problem, arm)
+    expected = solve(problem, arm)
     for width in (16, 128):  # problems take the places of others that have ended, or all at once
-        found = solve_compiled(problem, kernels, width=width)
-        np.testing.assert_array_equal(found.iterations, wanted.iterations)
-        np.testing.assert_array_equal(found.converged, wanted.converged)
-        np.testing.assert_allclose(found.costs, wanted.costs, rtol=1e-8)
-        np.testing.assert_allclose(found.x, wanted.x, atol=1e-6)
-        np.testing.assert_allclose(found.u, wanted.u, atol=1e-5)
-        np.testing.assert_allclose(found.K, wanted.K, rtol=1e-5, atol=1e-6)
+        solution = solve_compiled(problem, kernels, width=width)
+        np.testing.assert_array_equal(solution.iterations, expected.iterations)
+        np.testing.assert_array_equal(solution.converged, expected.converged)
+        np.testing.assert_allclose(solution.costs, expected.costs, rtol=1e-8)
+        np.testing.assert_allclose(solution.x, expected.x, atol=1e-6)
+        np.testing.assert_allclose(solution.u, expected.u, atol=1e-5)
+        np.testing.assert_allclose(solution.K, expected.K, rtol=1e-5, atol=1e-6)
 
 
 def feedback_error(plant: Plant, *, second_order: bool) -> float:
@@ -120,10 +120,10 @@ def test_second_order_feedback_is_how_the_optimum_moves(arm: Plant) -> None:
 def test_second_order_needs_the_serial_pass_and_one_stage() -> None:
     problem = small(1)
     euler = Plant.open("two_link", dt=0.02, device="float")
-    with pytest.raises(ControlError, match="not for 'parallel' and 'semi_implicit'"):
+    with pytest.raises(ControlError, match="not 'parallel' and 'semi_implicit'"):
         solve(problem, euler, backward="parallel", second_order=True)
     rk4 = Plant.open("two_link", dt=0.02, device="float", method="rk4")
-    with pytest.raises(ControlError, match="not for 'serial' and 'rk4'"):
+    with pytest.raises(ControlError, match="not 'serial' and 'rk4'"):
         solve(problem, rk4, second_order=True)
 
 
@@ -139,30 +139,30 @@ def test_a_barrier_keeps_motions_inside_the_limits(arm: Plant) -> None:
             },
         ),
     )
-    found, loose = solve(problem, arm), solve(free, arm)
-    assert np.abs(loose.x[..., :2]).max() > 3.1 > np.abs(found.x[..., :2]).max()
+    bounded, loose = solve(problem, arm), solve(free, arm)
+    assert np.abs(loose.x[..., :2]).max() > 3.1 > np.abs(bounded.x[..., :2]).max()
 
 
 def test_a_wrong_step_of_a_kernel_shows(arm: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = small(4)
     kernels = Kernels.compile(problem.model, problem.cost, problem.dt)
-    whole = CompiledEngine.backward
+    original = CompiledEngine.backward
 
-    def mutant(self: CompiledEngine, damping: np.ndarray) -> Any:
-        made = whole(self, damping)
-        self._K *= 0.98
-        return made
+    def mutant(self: CompiledEngine, regularisation: np.ndarray) -> Any:
+        outcome = original(self, regularisation)
+        self._gains *= 0.98
+        return outcome
 
     monkeypatch.setattr(CompiledEngine, "backward", mutant)
-    wanted, found = solve(problem, arm), solve_compiled(problem, kernels)
-    assert np.abs(found.costs[1] / wanted.costs[1] - 1.0).max() > 1e-6
+    expected, solution = solve(problem, arm), solve_compiled(problem, kernels)
+    assert np.abs(solution.costs[1] / expected.costs[1] - 1.0).max() > 1e-6
 
 
 def test_float32_finds_the_same_motions(arm: Plant) -> None:
     problem = small(20)
     kernels = Kernels.compile(problem.model, problem.cost, problem.dt, dtype="float32")
-    found = solve_compiled(problem, kernels)
-    np.testing.assert_allclose(found.cost, solve(problem, arm).cost, rtol=1e-3)
+    solution = solve_compiled(problem, kernels)
+    np.testing.assert_allclose(solution.cost, solve(problem, arm).cost, rtol=1e-3)
 
 
 class Flagged(Closing):
@@ -173,19 +173,21 @@ class Flagged(Closing):
         self.spoil = spoil
 
     def run(self, **arrays: Any) -> Result:
-        made = self.inner(**arrays)
-        flags = np.zeros(len(made.qdd), dtype=np.bool_)
+        gradient = self.inner(**arrays)
+        flags = np.zeros(len(gradient.qdd), dtype=np.bool_)
         flags[::3] = True
-        named = {n: self.spoil * getattr(made, n) for n in ("dqdd_dq", "dqdd_dqd", "minv")}
-        return Result(arrays={"qdd": made.qdd, **named}, saturated=flags, cycles=None)
+        named = {n: self.spoil * getattr(gradient, n) for n in ("dqdd_dq", "dqdd_dqd", "minv")}
+        return Result(arrays={"qdd": gradient.qdd, **named}, saturated=flags, cycles=None)
 
     def __call__(self, **arrays: Any) -> Result:
         return self.run(**arrays)
 
 
 def spoilt(plant: Plant, spoil: float) -> Solution:
-    made = Plant(plant.model, dt=plant.dt, gradients=Flagged(plant, spoil), forward=plant.forward)
-    return solve(small(), made, options=Options(iterations=30))
+    flagged_plant = Plant(
+        plant.model, dt=plant.dt, gradients=Flagged(plant, spoil), forward=plant.forward
+    )
+    return solve(small(), flagged_plant, options=Options(iterations=30))
 
 
 def test_flags_are_counted_and_wrong_gradients_do_not_converge_to_nonsense(arm: Plant) -> None:
@@ -199,10 +201,10 @@ def test_flags_are_counted_and_wrong_gradients_do_not_converge_to_nonsense(arm: 
 
 
 def test_a_solution_is_printed_short(arm: Plant) -> None:
-    found = solve(small(2), arm)
+    solution = solve(small(2), arm)
     shapes = "x=(2, 21, 4), u=(2, 20, 2), K=(2, 20, 2, 4)"
-    assert repr(found).startswith(f"Solution({shapes}, converged: ")
-    assert len(repr(found)) < 150
+    assert repr(solution).startswith(f"Solution({shapes}, converged: ")
+    assert len(repr(solution)) < 150
 
 
 def test_what_does_not_fit(arm: Plant) -> None:
@@ -243,7 +245,7 @@ def test_joints_that_slide_and_joints_that_follow() -> None:
         problem = Problem.of(
             plant.model, knots=15, dt=0.01, cost=cost, start=start, goal=start[::-1]
         )
-        wanted = solve(problem, plant)
-        found = solve_compiled(problem, Kernels.compile(GRIPPER, cost, 0.01))
-    np.testing.assert_array_equal(found.iterations, wanted.iterations)
-    np.testing.assert_allclose(found.costs, wanted.costs, rtol=1e-8)
+        expected = solve(problem, plant)
+        solution = solve_compiled(problem, Kernels.compile(GRIPPER, cost, 0.01))
+    np.testing.assert_array_equal(solution.iterations, expected.iterations)
+    np.testing.assert_allclose(solution.costs, expected.costs, rtol=1e-8)

@@ -55,7 +55,7 @@ def test_what_cannot_be_followed_is_refused(tmp_path: Path) -> None:
         follow(model, near, posture=posture + [2 * np.pi, 0, 0], duration=0.5, dt=0.1)
     with pytest.raises(ControlError, match="has 3 positions, not the shape"):
         follow(model, near, posture=np.zeros(2), duration=0.5, dt=0.1)
-    with pytest.raises(ControlError, match=r"in steps of 1\.0 s is none"):
+    with pytest.raises(ControlError, match=r"in steps of 1\.0 s"):
         follow(model, near, posture=posture, duration=0.5, dt=1.0)
     with pytest.raises(ControlError, match=r"'lap' is 0\.0"):
         figure_eight((0, 0, 0), lap=0.0)
@@ -114,8 +114,8 @@ def test_a_ur5_draws_lines_of_a_metre(
 def test_whatever_an_arm_reaches_is_reached(tmp_path: Path) -> None:
     """Places that are made by drawn positions, each looked for from one posture."""
     model = load(like_a_ur5(tmp_path / "ur5.urdf"))
-    drawn = np.random.default_rng(2).uniform(-3.0, 3.0, (20, 6))
-    places = np.asarray(dynamics.frame_placement(model, drawn, "tool0")[1])
+    postures = np.random.default_rng(2).uniform(-3.0, 3.0, (20, 6))
+    places = np.asarray(dynamics.frame_placement(model, postures, "tool0")[1])
     q = inverse_kinematics(model, places, posture=np.zeros(6), frame="tool0")
     assert np.abs(dynamics.frame_placement(model, q, "tool0")[1] - places).max() < 1e-9
 
@@ -131,11 +131,13 @@ def test_the_distance_of_what_is_out_of_reach_is_the_least(
         q = inverse_kinematics(model, np.array([place]), posture=np.zeros(3), frame="hand")
         assert np.abs(dynamics.frame_placement(model, q, "hand")[1] - place).max() < 1e-9
         return
-    with pytest.raises(ControlError, match=r"no nearer than (\S+) m; move the path nearer") as told:
+    with pytest.raises(
+        ControlError, match=r"no nearer than (\S+) m; move the path nearer"
+    ) as caught:
         inverse_kinematics(
             model, np.array([place]), posture=np.array([0.0, -0.7, 1.4]), frame="hand"
         )
-    named = float(str(told.value).partition("no nearer than ")[2].partition(" m;")[0])
+    named = float(str(caught.value).partition("no nearer than ")[2].partition(" m;")[0])
     assert named == pytest.approx(far - 0.6, rel=5e-3)
 
 

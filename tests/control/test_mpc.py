@@ -69,13 +69,13 @@ class Changed(Closing):
         self.calls = 0
 
     def run(self, **arrays: Any) -> Result:
-        found = self.backend.run(**arrays)
-        held = {name: np.array(found[name]) for name in found.names}
-        flags = np.array(found.saturated)
+        result = self.backend.run(**arrays)
+        arrays_copied = {name: np.array(result[name]) for name in result.names}
+        flags = np.array(result.saturated)
         if self.since <= self.calls < self.until:
-            self.change(held, flags)
+            self.change(arrays_copied, flags)
         self.calls += 1
-        return Result(arrays=held, saturated=flags, cycles=None)
+        return Result(arrays=arrays_copied, saturated=flags, cycles=None)
 
     def __call__(self, **arrays: Any) -> Result:
         return self.run(**arrays)
@@ -127,12 +127,12 @@ def test_wrong_gradients_are_seen_in_the_tracking(
 ) -> None:
     """The 1 % is no empty promise: M^-1 that is wrong by a third breaks it."""
 
-    def wrong(found: dict[str, Any], flags: Any) -> None:
-        found["minv"] *= 1.5
+    def wrong(results: dict[str, Any], flags: Any) -> None:
+        results["minv"] *= 1.5
 
     first = floats.cases[0].tracked.figures()["rms_mm"]
-    again = tracked_with(scene, motion, lambda found, flags: None).figures()["rms_mm"]
-    assert again == pytest.approx(first, rel=1e-9)
+    repeated = tracked_with(scene, motion, lambda results, flags: None).figures()["rms_mm"]
+    assert repeated == pytest.approx(first, rel=1e-9)
     assert abs(tracked_with(scene, motion, wrong).figures()["rms_mm"] / first - 1) > 0.01
 
 
@@ -142,9 +142,9 @@ def test_flagged_gradients_are_replaced_by_the_last_trusted_ones(
     clean = floats.cases[0].tracked
 
     def flag(rows: slice) -> Change:
-        def change(found: dict[str, Any], flags: Any) -> None:
+        def change(results: dict[str, Any], flags: Any) -> None:
             flags[rows] = True
-            for array in found.values():
+            for array in results.values():
                 array[rows] = 1e9  # what a saturated word may be
 
         return change
@@ -157,14 +157,14 @@ def test_flagged_gradients_are_replaced_by_the_last_trusted_ones(
     assert all_of_them.flagged == 10 * 8 and all_of_them.restarts == 0
 
     # What is no number is no gradient either, flagged or not.
-    def spoil(found: dict[str, Any], flags: Any) -> None:
-        found["dqdd_dq"][1] = np.nan
+    def spoil(results: dict[str, Any], flags: Any) -> None:
+        results["dqdd_dq"][1] = np.nan
 
     spoiled = tracked_with(scene, motion, spoil)
     assert spoiled.flagged == 26 and spoiled.restarts == 0
-    for found in (some, all_of_them, spoiled):
-        assert not np.array_equal(found.x, clean.x)
-        assert found.errors.max() < 1.3 * clean.errors.max()
+    for run in (some, all_of_them, spoiled):
+        assert not np.array_equal(run.x, clean.x)
+        assert run.errors.max() < 1.3 * clean.errors.max()
     with pytest.raises(ControlError, match="All 8 gradients of the first horizon were flagged"):
         tracked_with(scene, motion, flag(slice(None)))
 
@@ -184,13 +184,13 @@ def test_a_flipped_bit_is_noticed(scene: Scenario, folder: Path) -> None:
         for name in ("q", "qd", "tau")
     }
 
-    def flip(found: dict[str, Any], flags: Any) -> None:
-        found["dqdd_dq"].view(np.uint32)[7, 1, 2] ^= 1
+    def flip(results: dict[str, Any], flags: Any) -> None:
+        results["dqdd_dq"].view(np.uint32)[7, 1, 2] ^= 1
 
-    def unflag(found: dict[str, Any], flags: Any) -> None:
+    def unflag(results: dict[str, Any], flags: Any) -> None:
         flags[3] = not flags[3]
 
-    for change, said in ((flip, r"Request 127 has dqdd_dq\[1,2\] = 0x.*1 of 22 words"),
+    for change, sentence in ((flip, r"Request 127 has dqdd_dq\[1,2\] = 0x.*1 of 22 words"),
                          (unflag, "Request 123 is flagged by the card, and not by")):  # fmt: skip
         # The second to the fourth batch fill a block and begin another.
         card = Changed(integers, change, since=3, until=4)
@@ -199,7 +199,7 @@ def test_a_flipped_bit_is_noticed(scene: Scenario, folder: Path) -> None:
                 watched(**states)
             assert watched.compared == 120 and watched.mismatches == 0
         assert watched.compared == 200 and watched.mismatches == 1
-        assert re.search(said, watched.first), watched.first
+        assert re.search(sentence, watched.first), watched.first
     single_one = integers(**{name: values[0] for name, values in states.items()})
     many = integers(**states)
     assert single_one.qdd.shape == (nv,) and np.array_equal(single_one.qdd, many.qdd[0])
@@ -228,14 +228,14 @@ def test_one_problem_has_the_batch_s_backward_pass() -> None:
         r=spread(p),
     )
     ours, theirs = single(problem), recursion(problem)
-    for name in ("k", "K", "slope", "curve"):
-        got, wanted = getattr(ours, name), getattr(theirs, name)
-        assert got.shape == wanted.shape
-        assert np.abs(got - wanted).max() < 1e-9 * np.abs(wanted).max()
-    assert ours.good[0] and theirs.good[0] and ours.levels == theirs.levels
+    for name in ("feedforward", "gains", "slope", "curvature"):
+        ours_array, theirs_array = getattr(ours, name), getattr(theirs, name)
+        assert ours_array.shape == theirs_array.shape
+        assert np.abs(ours_array - theirs_array).max() < 1e-9 * np.abs(theirs_array).max()
+    assert ours.convex[0] and theirs.convex[0] and ours.levels == theirs.levels
     for bad in (replace(problem, R=-100 * problem.R), replace(problem, q=problem.q * np.nan)):
-        assert not single(bad).good[0] and not recursion(bad).good[0]
-    with pytest.raises(ValueError, match="not a batch of 2"):
+        assert not single(bad).convex[0] and not recursion(bad).convex[0]
+    with pytest.raises(ValueError, match="not of 2"):
         single(replace(problem, B=np.repeat(problem.B, 2, axis=0)))
 
 
@@ -259,13 +259,13 @@ def test_a_lost_horizon_begins_again(scene: Scenario, motion: Motion) -> None:
     lost = [1]
 
     def once(**arrays: Any) -> Any:
-        found = forward(**arrays)
+        result = forward(**arrays)
         if lost[0] > 0:
             lost[0] -= 1
             return Result(
-                arrays={"qdd": found.qdd * np.inf}, saturated=found.saturated, cycles=None
+                arrays={"qdd": result.qdd * np.inf}, saturated=result.saturated, cycles=None
             )
-        return found
+        return result
 
     with scene.controller(plant, motion) as controller:
         controller.update(0, x[0])
@@ -276,7 +276,7 @@ def test_a_lost_horizon_begins_again(scene: Scenario, motion: Motion) -> None:
         assert np.isfinite(law.u).all() and np.isfinite(law.rate).all()
         assert np.abs(law.u - motion.tau[1]).max() < 0.2 * np.abs(motion.tau[1]).max()
         lost[0] = 100
-        with pytest.raises(ControlError, match="horizon of 8 steps leaves all bounds"):
+        with pytest.raises(ControlError, match="horizon of 8 steps diverges"):
             controller.update(2, x[2])
 
 
@@ -284,8 +284,8 @@ def test_a_lost_horizon_begins_again(scene: Scenario, motion: Motion) -> None:
 def test_a_lost_pass_keeps_the_last_feedback(
     scene: Scenario, motion: Motion, backward: str
 ) -> None:
-    def overflow(found: dict[str, Any], flags: Any) -> None:
-        found["dqdd_dq"] *= 1e200
+    def overflow(results: dict[str, Any], flags: Any) -> None:
+        results["dqdd_dq"] *= 1e200
 
     backend = Changed(Float64(scene.model(), gradient_row()), overflow, since=2, until=3)
     x = motion.states()
@@ -297,13 +297,13 @@ def test_a_lost_pass_keeps_the_last_feedback(
     ):
         controller.update(0, x[0])
         controller.update(2, x[2])
-        held = controller._K.copy()
-        assert np.abs(held).max() > 1.0
+        gains = controller._K.copy()
+        assert np.abs(gains).max() > 1.0
         law = controller.update(4, x[4])
         assert controller.log.restarts == 1
         # The plan is one knot of two periods further on, and so is its feedback.
-        np.testing.assert_array_equal(law.K, held[1])
-        np.testing.assert_array_equal(controller._K, held[[1, 2, 3, 4, 5, 6, 7, 7]])
+        np.testing.assert_array_equal(law.K, gains[1])
+        np.testing.assert_array_equal(controller._K, gains[[1, 2, 3, 4, 5, 6, 7, 7]])
         assert np.isfinite(law.u).all() and np.isfinite(law.rate).all()
         # The next period's pass is convex again.
         assert np.abs(controller.update(6, x[6]).K - law.K).max() > 0.0
@@ -320,8 +320,8 @@ def test_a_pass_that_is_not_convex_has_the_least_damping_that_works(
             costs = controller._costs
 
             class Bent:
-                def expand(self, *given: Any) -> Any:
-                    return replace(costs.expand(*given), uu=np.full(3, weight))
+                def expand(self, *arguments: Any) -> Any:
+                    return replace(costs.expand(*arguments), uu=np.full(3, weight))
 
             controller._costs = Bent()  # type: ignore[assignment]  # the part that is asked for
             law = controller.update(0, motion.states()[0])
@@ -339,18 +339,20 @@ def test_what_does_not_go_together_is_refused(scene: Scenario, motion: Motion) -
     plant = scene.plant("float")
 
     def made(**other: Any) -> Mpc:
-        given = {"plant": plant, "cost": scene.cost(), "motion": motion, "knots": 8, **other}
-        return Mpc(given.pop("plant"), given.pop("cost"), given.pop("motion"), **given)
+        arguments = {"plant": plant, "cost": scene.cost(), "motion": motion, "knots": 8, **other}
+        return Mpc(
+            arguments.pop("plant"), arguments.pop("cost"), arguments.pop("motion"), **arguments
+        )
 
-    for wanted, other in (
+    for sentence, other in (
         ("0.012 s is no multiple", {"motion": replace(motion, dt=0.005), "plant": replaced(0.012)}),
         ("at least 2 knots, not 1", {"knots": 1}),
         ("no backward pass 'sideways'; choose one of single, serial", {"backward": "sideways"}),
         ("shorter than a horizon of 0.32 s", {"knots": 40}),
-        ("weighs the tip 'link_3', and the motion is of 'hand'", {"cost": other_tip(scene)}),
+        ("weighs the tip 'link_3', but the motion is of 'hand'", {"cost": other_tip(scene)}),
         ("has 2 joints, and arm has 3", {"motion": replace(motion, q=motion.q[:, :2])}),
     ):
-        with pytest.raises(ControlError, match=wanted):
+        with pytest.raises(ControlError, match=sentence):
             made(**other)
     controller = made(compiled=False)
     with pytest.raises(ControlError, match="periods 0 to 25, not 26"):
@@ -365,11 +367,11 @@ def test_what_does_not_go_together_is_refused(scene: Scenario, motion: Motion) -
         track(controller, robot)
     with pytest.raises(ControlError, match="no row 'abacus'"):
         run_case("abacus", scene, motion)
-    with pytest.raises(ControlError, match="'card' is of a build"):
+    with pytest.raises(ControlError, match="'card' needs a build"):
         run_case("card", scene, motion)
     with pytest.raises(ControlError, match=r"'crba' computes M: .* outputs=\('minv',\)"):
         scene.plant_of(Float64(scene.model(), row_of("crba")))
-    with pytest.raises(ControlError, match=r"of two_link with 2 joints.* of arm with 3"):
+    with pytest.raises(ControlError, match=r"for two_link with 2 joints.* for arm with 3"):
         scene.plant_of(Float64(load("two_link"), gradient_row()))
 
 

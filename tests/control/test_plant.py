@@ -17,8 +17,8 @@ DT = 0.01
 
 @pytest.fixture(scope="module", params=METHODS)
 def plant(request: pytest.FixtureRequest) -> Iterator[Plant]:
-    with Plant.open("iiwa14", dt=DT, device="float", method=request.param) as made:
-        yield made
+    with Plant.open("iiwa14", dt=DT, device="float", method=request.param) as opened:
+        yield opened
 
 
 def states(plant: Plant, *shape: int) -> tuple[np.ndarray, np.ndarray]:
@@ -31,59 +31,59 @@ def test_steps_and_derivatives_are_those_of_the_mechanics(plant: Plant) -> None:
     x, u = states(plant, 2, 3)
     n = plant.model.nv
     flat = x.reshape(-1, 2 * n)
-    given = (plant.model, flat[:, :n], flat[:, n:], u.reshape(-1, n), DT)
-    q, qd = discrete_dynamics(*given, method=plant.method)
-    A, B = discrete_derivatives(*given, method=plant.method)
-    found = plant.linearise(x, u)
+    arguments = (plant.model, flat[:, :n], flat[:, n:], u.reshape(-1, n), DT)
+    q, qd = discrete_dynamics(*arguments, method=plant.method)
+    A, B = discrete_derivatives(*arguments, method=plant.method)
+    linear = plant.linearise(x, u)
     np.testing.assert_allclose(
         plant.step(x, u).reshape(-1, 2 * n), np.concatenate([q, qd], axis=1), atol=1e-11
     )
-    np.testing.assert_allclose(found.A.reshape(-1, 2 * n, 2 * n), A, atol=1e-10)
-    np.testing.assert_allclose(found.B.reshape(-1, 2 * n, n), B, atol=1e-12)
-    assert not found.saturated.any()
+    np.testing.assert_allclose(linear.A.reshape(-1, 2 * n, 2 * n), A, atol=1e-10)
+    np.testing.assert_allclose(linear.B.reshape(-1, 2 * n, n), B, atol=1e-12)
+    assert not linear.saturated.any()
 
 
 def test_derivatives_are_differences(plant: Plant) -> None:
     x, u = states(plant, 1, 1)
-    found = plant.linearise(x, u)
+    linear = plant.linearise(x, u)
     small = 1e-6
     for i in range(x.shape[-1]):
         move = np.zeros_like(x)
         move[..., i] = small
         column = (plant.step(x + move, u) - plant.step(x - move, u)) / (2 * small)
-        np.testing.assert_allclose(found.A[..., i], column, atol=1e-6)
+        np.testing.assert_allclose(linear.A[..., i], column, atol=1e-6)
     for i in range(u.shape[-1]):
         move = np.zeros_like(u)
         move[..., i] = small
         column = (plant.step(x, u + move) - plant.step(x, u - move)) / (2 * small)
-        np.testing.assert_allclose(found.B[..., i], column, atol=1e-7)
+        np.testing.assert_allclose(linear.B[..., i], column, atol=1e-7)
 
 
 def test_compiled_and_float_are_one_plant() -> None:
     with (
-        Plant.open("two_link", dt=DT, device="float") as one,
-        Plant.open("two_link", dt=DT, device="cpu") as other,
+        Plant.open("two_link", dt=DT, device="float") as floats,
+        Plant.open("two_link", dt=DT, device="cpu") as compiled,
     ):
-        x, u = states(one, 2, 4)
-        np.testing.assert_allclose(one.step(x, u), other.step(x, u), atol=1e-12)
+        x, u = states(floats, 2, 4)
+        np.testing.assert_allclose(floats.step(x, u), compiled.step(x, u), atol=1e-12)
         np.testing.assert_allclose(
-            one.linearise(x, u).A, other.linearise(x, u).A, rtol=1e-9, atol=1e-11
+            floats.linearise(x, u).A, compiled.linearise(x, u).A, rtol=1e-9, atol=1e-11
         )
 
 
 def test_efforts_that_hold_still(plant: Plant) -> None:
     x, _ = states(plant, 4)
     x[:, plant.model.nv :] = 0.0
-    held = gravity_efforts(plant.model, x[:, : plant.model.nv])
-    np.testing.assert_allclose(plant.step(x, held), x, atol=1e-10)
+    efforts = gravity_efforts(plant.model, x[:, : plant.model.nv])
+    np.testing.assert_allclose(plant.step(x, efforts), x, atol=1e-10)
 
 
 @pytest.mark.parametrize(
     ("robot", "options", "sentence"),
     [
-        ("iiwa14", {"dt": 0.0}, "A step of 0.0 s is none"),
-        ("iiwa14", {"dt": float("nan")}, "A step of nan s is none"),
-        ("iiwa14", {"dt": DT, "method": "leapfrog"}, "no method 'leapfrog'"),
+        ("iiwa14", {"dt": 0.0}, "at most 1 s, not 0.0 s"),
+        ("iiwa14", {"dt": float("nan")}, "not nan s"),
+        ("iiwa14", {"dt": DT, "method": "leapfrog"}, "no integration method 'leapfrog'"),
         ("nobody", {"dt": DT}, "nobody"),
     ],
 )

@@ -34,7 +34,7 @@ def computed(problem: Problem, device: str, **options: Any) -> Expanded:
         return stage(x, u, goal=goal, tip=tip)
 
 
-def largest_error(problem: Problem, found: Expanded) -> float:
+def largest_error(problem: Problem, expanded: Expanded) -> float:
     """From the plant's steps and the cost model, which share no code with what is traced."""
     x, u = states(problem)
     with Plant.open(problem.model, dt=problem.dt, device="float") as plant:
@@ -56,7 +56,7 @@ def largest_error(problem: Problem, found: Expanded) -> float:
     }
     errors = []
     for name, values in want.items():
-        have = getattr(found, name)
+        have = getattr(expanded, name)
         assert have.shape == values.shape, name
         errors.append(float(np.abs(have - values).max() / np.abs(values).max()))
     assert np.isfinite(errors).all()
@@ -87,11 +87,11 @@ def test_what_does_not_fit_is_a_sentence() -> None:
     problem = small(2, tip=True)
     with pytest.raises(ControlError, match="no device 'sim'"):
         Stage.open(problem.model, cost=problem.cost, dt=0.01, device="sim")
-    with pytest.raises(ControlError, match=r"A step of 0\.0 s is none"):
+    with pytest.raises(ControlError, match=r"at most 1 s, not 0\.0 s"):
         Stage.open(problem.model, cost=problem.cost, dt=0.0)
     with Stage.open(problem.model, cost=problem.cost, dt=0.01, device="float") as stage:
         x, u = states(problem)
-        with pytest.raises(ControlError, match="'tip' does not say"):
+        with pytest.raises(ControlError, match="'tip' is missing"):
             stage(x, u, goal=np.zeros(4))
         with pytest.raises(ControlError, match=r"'u' has the shape \(1, 2\): give \(2, 2\)"):
             stage(x, u[:1], goal=np.zeros(4))

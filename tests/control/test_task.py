@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from pinion.control import ControlError
-from pinion.control.task.motion import motion_of, rated
+from pinion.control.task.motion import motion_of
 from pinion.control.task.task import parse_task, read_task
 from pinion.control.task.tracking_loss import TrackingLoss
 from pinion.control.track.disturbance import Disturbance
 from pinion.control.track.float_robot import FloatRobot
+from pinion.control.track.inverse_kinematics import rated_rates
 from pinion.dynamics import frame_placement
 from pinion.flow.candidate import Candidate
 from pinion.functions import Function, function, row_of
@@ -69,11 +70,11 @@ class Stand(Candidate):
         self.model, self.row, self.change = model, row, change
 
     def run(self, arrays: Any) -> tuple[dict[str, Any], Any]:
-        given = {block.name: np.asarray(arrays[block.name]) for block in self.row.inputs}
-        found = self.row.evaluate(self.model, given)
-        flags = np.zeros(len(given["q"]), dtype=np.bool_)
-        self.change(found, flags)
-        return found, flags
+        inputs = {block.name: np.asarray(arrays[block.name]) for block in self.row.inputs}
+        results = self.row.evaluate(self.model, inputs)
+        flags = np.zeros(len(inputs["q"]), dtype=np.bool_)
+        self.change(results, flags)
+        return results, flags
 
 
 def test_the_files_of_the_examples_are_read() -> None:
@@ -92,12 +93,12 @@ def test_the_files_of_the_examples_are_read() -> None:
 @pytest.mark.parametrize("name", ["figure_eight", "reach"])
 def test_any_arm_has_a_motion_inside_its_limits(robot: str, name: str) -> None:
     task, model = read_task(TASKS / f"{name}.toml"), load(robot)
-    for wanted in (task.motion, *task.held_out):
-        motion, share = motion_of(wanted, model, period=0.01, horizon=0.12)
-        again, _ = motion_of(wanted, model, period=0.01, horizon=0.12)
+    for task_motion in (task.motion, *task.held_out):
+        motion, share = motion_of(task_motion, model, period=0.01, horizon=0.12)
+        again, _ = motion_of(task_motion, model, period=0.01, horizon=0.12)
         assert np.array_equal(motion.q, again.q) and 0.0 < share <= 1.0
-        assert motion.rows == round((wanted.duration + 0.12) / 0.01) + 1
-        assert (np.abs(motion.qd) <= wanted.speed * rated(model) * (1 + 1e-9)).all()
+        assert motion.rows == round((task_motion.duration + 0.12) / 0.01) + 1
+        assert (np.abs(motion.qd) <= task_motion.speed * rated_rates(model) * (1 + 1e-9)).all()
         for at, end in ((np.less, "lower"), (np.greater, "upper")):
             limits = np.array([getattr(body.joint, end) for body in model.bodies])
             assert not at(motion.q, limits).any()
@@ -110,14 +111,14 @@ def test_any_arm_has_a_motion_inside_its_limits(robot: str, name: str) -> None:
 
 def test_other_seeds_are_other_motions(arm: Model) -> None:
     task = parse_task(SHORT, where="short")
-    one, _ = motion_of(task.motion, arm, period=0.01, horizon=0.06)
+    motion, _ = motion_of(task.motion, arm, period=0.01, horizon=0.06)
     other, _ = motion_of(task.held_out[0], arm, period=0.01, horizon=0.06)
-    assert np.abs(one.q - other.q).max() > 0.1
+    assert np.abs(motion.q - other.q).max() > 0.1
 
 
 def test_a_tip_that_moves_on_a_line_draws_no_figure() -> None:
     task = read_task(TASKS / "figure_eight.toml")
-    with pytest.raises(ControlError, match="two_link moves on a line alone, so that it draws no"):
+    with pytest.raises(ControlError, match="two_link moves only along a line and cannot draw"):
         motion_of(task.motion, load("two_link", tip="link_2"), period=0.01, horizon=0.1)
 
 
@@ -156,26 +157,26 @@ def test_losses_are_those_of_the_gradients(arm: Model) -> None:
 
     def of(change: Callable[[Any, Any], None]) -> tuple[float, float, float]:
         stand = Stand(loss.model, row, change)
-        here = goal.measure(stand)
-        return here.loss, goal.held_out(stand).loss, here.figures.get("flagged", 0.0)
+        outcome = goal.measure(stand)
+        return outcome.loss, goal.held_out(stand).loss, outcome.figures.get("flagged", 0.0)
 
     # The float model loses nothing; M^-1 that is three times too large loses, on any motion.
-    same = of(lambda found, flags: None)
+    same = of(lambda results, flags: None)
     assert abs(same[0]) < 1e-6 and abs(same[1]) < 1e-6 and same[2] == 0
-    assert same == of(lambda found, flags: None)
-    wrong = of(lambda found, flags: found["minv"].__imul__(3.0))
+    assert same == of(lambda results, flags: None)
+    wrong = of(lambda results, flags: results["minv"].__imul__(3.0))
     assert wrong[0] > goal.loss and wrong[1] > goal.held_out_loss
 
     # Flags are counted and handled as the controller does: the last that was trusted stands in.
-    def some(found: Any, flags: Any) -> None:
+    def some(results: Any, flags: Any) -> None:
         flags[3:] = True
-        found["minv"][3:] = math.nan
+        results["minv"][3:] = math.nan
 
     flagged = of(some)
     assert flagged[2] > 0 and math.isfinite(flagged[0])
 
     # Nothing that could be trusted is no loss that holds.
-    def every(found: Any, flags: Any) -> None:
+    def every(results: Any, flags: Any) -> None:
         flags[:] = True
 
     assert of(every)[:2] == (math.inf, math.inf)
@@ -184,14 +185,14 @@ def test_losses_are_those_of_the_gradients(arm: Model) -> None:
 @pytest.mark.parametrize("name", ["rnea", "aba", "crba"])
 def test_functions_that_no_controller_reads_are_refused(arm: Model, name: str) -> None:
     task = parse_task(SHORT, where="short")
-    with pytest.raises(ControlError, match=f"has no use for '{name}'.*it takes fd_derivatives"):
+    with pytest.raises(ControlError, match=f"cannot use '{name}'.*choose fd_derivatives"):
         TrackingLoss(arm, function(name), task)
 
 
 def test_joint_terms_are_refused(arm: Model) -> None:
     row = function("fd_derivatives").with_terms(("damping",), 0.01)
     with pytest.raises(
-        ControlError, match="knows no joint terms, and 'fd_derivatives' has damping"
+        ControlError, match="supports no joint terms, but 'fd_derivatives' has damping"
     ):
         TrackingLoss(arm, row, parse_task(SHORT, where="short"))
 
@@ -202,7 +203,7 @@ def changed(old: str, new: str) -> str:
 
 
 MISTAKES = {
-    "no TOML": ("loss = = 1", "'t.toml' is no TOML: "),
+    "no TOML": ("loss = = 1", "'t.toml' is not valid TOML: "),
     "empty": ("", "has no 'version': add it"),
     "version": (changed("version = 1", "version = 2"), "version = 2: give a whole number from 1"),
     "name": (changed('"short"', r'"a\u001b[31m"'), r"name = 'a\\x1b\[31m': write up to 40 letters"),
@@ -212,7 +213,7 @@ MISTAKES = {
     "loss bool": (changed("loss = 0.01", "loss = true"), "loss = True: give a number"),
     "held out loss": (
         changed("loss = 0.01", "loss = 0.01\nheld_out_loss = 0.001"),
-        "held_out_loss = 0.001: it is at least the loss, 0.01",
+        "held_out_loss = 0.001: it must be at least the loss, 0.01",
     ),
     "kind": (changed('"reach"', '"spiral"'), "motion.kind = 'spiral': choose one of figure_eight,"),
     "seed": (changed("seed = 1", "seed = -1"), "motion.seed = -1: give a whole number from 0"),
@@ -221,17 +222,17 @@ MISTAKES = {
     "size": (changed("size = 0.4", "size = 2"), "motion.size = 2: give a number from 0.001 to 1"),
     "unknown": (
         changed("size = 0.4", "size = 0.4\nsise = 1"),
-        "the key 'motion.sise', which means",
+        "unknown key 'motion.sise': choose",
     ),
-    "step": (changed("step = 0.01", "step = 0.015"), "controller.step = 0.015: it is a multiple"),
+    "step": (changed("step = 0.01", "step = 0.015"), "controller.step = 0.015: it must be a mult"),
     "knots": (changed("knots = 6", "knots = 6.0"), "controller.knots = 6.0: give a whole number"),
-    "tau": (changed("tau = 1e-4", "tau = 0"), "running.tau = 0: efforts must weigh something"),
+    "tau": (changed("tau = 1e-4", "tau = 0"), "running.tau = 0: it must be above 0"),
     "final tau": (
         changed("[disturbance]", "tau = 1.0\n[disturbance]"),
-        "controller.final.tau = 1: the last knot has no effort",
+        "controller.final.tau = 1: leave it out",
     ),
     "payload": (changed("payload = 0.05", "payload = inf"), "disturbance.payload = inf: give"),
-    "table": (changed("[disturbance]", "[x]"), "the key 'x', which means nothing: choose of"),
+    "table": (changed("[disturbance]", "[x]"), "unknown key 'x': choose from"),
     "not a table": ("version = 1\nname = 'a'\nloss = 1\nmotion = 3", r"motion = 3: write it as a"),
     "held out once": (
         changed("[[held_out]]", "[held_out]"),
@@ -240,7 +241,7 @@ MISTAKES = {
     "nothing held out": (changed("[[held_out]]\nseed = 2\n", ""), r"has no \[\[held_out\]\]: name"),
     "itself held out": (changed("seed = 2", "seed = 1"), "holds out the very motion"),
     "held out kind": (changed("seed = 2", "seed = 2\nkind = 1"), r"held_out\[1\].kind = 1: choose"),
-    "nested": ("a = " + "[" * 5000, "'t.toml' is no TOML: "),
+    "nested": ("a = " + "[" * 5000, "'t.toml' is not valid TOML: "),
 }
 
 
@@ -248,14 +249,19 @@ MISTAKES = {
 def test_mistakes_of_a_task_name_file_key_and_value(text: str, message: str) -> None:
     with pytest.raises(ControlError, match=message) as caught:
         parse_task(text, where="t.toml")
-    said = str(caught.value)
-    assert "'t.toml'" in said and said.isprintable() and said.endswith(".") and len(said) < 300
+    error_text = str(caught.value)
+    assert (
+        "'t.toml'" in error_text
+        and error_text.isprintable()
+        and error_text.endswith(".")
+        and len(error_text) < 300
+    )
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
     for name, data, message in (
         ("missing.toml", None, "cannot be read: No such file"),
-        ("bytes.toml", b"\xff\xfe", "is no text in UTF-8"),
+        ("bytes.toml", b"\xff\xfe", "is not UTF-8 text"),
         ("long.toml", b"#" * (1 << 21), "has more than 1048576 bytes"),
     ):
         path = tmp_path / name
@@ -279,13 +285,13 @@ def test_the_iiwa14_needs_the_bits_that_its_task_chooses() -> None:
     model, row = load("iiwa14"), function("fd_derivatives_from_minv")
     goal = TrackingLoss(model, row, task).goal()
     search = TaskSearch(model, row, goal)
-    made = make_design(model, row, ii=8, formats="auto", search=search)
-    search.judge(made)
+    design = make_design(model, row, ii=8, formats="auto", search=search)
+    search.judge(design)
     assert search.chosen is not None and search.found is not None
     # The design is the candidate, to the last bit of the way that the robot went.
     assert search.found.loss == search.chosen.outcome.loss <= task.loss
     assert search.ordinary is not None and search.chosen.bits < search.ordinary[1]
     shorter = [t for t in search.tried if t.words.wide < search.chosen.words.wide]
     assert shorter and not any(t.held for t in shorter)
-    longest = max(search.tried, key=lambda tried: tried.words)
+    longest = max(search.tried, key=lambda trial: trial.words)
     assert longest.outcome.loss < 0.1 * max(t.outcome.loss for t in shorter)

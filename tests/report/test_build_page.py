@@ -78,58 +78,58 @@ class Page(HTMLParser):
         return json.loads(self.scripts[0])["builds"]
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Build:
+@pytest.fixture(scope="module", name="build")
+def two_link_build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     folder = tmp_path_factory.mktemp("build_page") / "two"
     build("two_link", "rnea", folder, ii=4, formats="auto")
     return Build.read(folder)
 
 
 @pytest.fixture(scope="module")
-def facts(made: Build) -> dict[str, Any]:
-    return build_facts(made, states=STATES)
+def facts(build: Build) -> dict[str, Any]:
+    return build_facts(build, states=STATES)
 
 
 @pytest.fixture(scope="module")
-def page(made: Build, facts: dict[str, Any]) -> Page:
-    return Page(build_page([build_data(made.folder, facts)]))
+def page(build: Build, facts: dict[str, Any]) -> Page:
+    return Page(build_page([build_data(build.folder, facts)]))
 
 
-def check_figures(made: Build, page: Page) -> None:
+def check_figures(build: Build, page: Page) -> None:
     """The page's data, counted from the build by other code."""
-    (own,) = page.data
-    assert own["ops"] == made.manifest.ops
-    fmts = formats(made.graph)
-    nodes = [row["node"] for row in made.schedule["operations"]]
-    nodes += [i for i, node in enumerate(made.graph.nodes) if node.op == INPUT]
-    assert dict(own["widths"]) == Counter(fmts[i].width for i in nodes)
-    total = len(made.schedule["operations"])
-    assert sum(own["shares"]) * made.manifest.ii == pytest.approx(total)
-    assert len(own["shares"]) == sum(made.manifest.units.values())
-    said = own["schedule"]
-    for shown, row in zip(said["operations"], made.schedule["operations"], strict=True):
-        kind, unit, start, latency, region, line, node, width, frac, name, expression = shown
-        assert said["kinds"][kind] == row["kind"] and said["lines"][line] == row["line"]
-        assert said["regions"][region] == row["region"]
+    (data,) = page.data
+    assert data["ops"] == build.manifest.ops
+    fmts = formats(build.graph)
+    nodes = [row["node"] for row in build.schedule["operations"]]
+    nodes += [i for i, node in enumerate(build.graph.nodes) if node.op == INPUT]
+    assert dict(data["widths"]) == Counter(fmts[i].width for i in nodes)
+    total = len(build.schedule["operations"])
+    assert sum(data["shares"]) * build.manifest.ii == pytest.approx(total)
+    assert len(data["shares"]) == sum(build.manifest.units.values())
+    schedule = data["schedule"]
+    for operation, row in zip(schedule["operations"], build.schedule["operations"], strict=True):
+        kind, unit, start, latency, region, line, node, width, frac, name, expression = operation
+        assert schedule["kinds"][kind] == row["kind"] and schedule["lines"][line] == row["line"]
+        assert schedule["regions"][region] == row["region"]
         assert [unit, start, latency, node] == [
             row[key] for key in ("unit", "start", "latency", "node")
         ]
         assert (width, frac) == (fmts[node].width, fmts[node].frac)
-        stored = {row["node"] for row in made.schedule["operations"]}
-        assert (said["names"][name], expression) == named(made.graph, node, stored)
-    words = [node for node in made.graph.nodes if node.op == INPUT]
-    assert said["inputs"] == [list(node.params) for node in words]
+        stored = {row["node"] for row in build.schedule["operations"]}
+        assert (schedule["names"][name], expression) == named(build.graph, node, stored)
+    words = [node for node in build.graph.nodes if node.op == INPUT]
+    assert schedule["inputs"] == [list(node.params) for node in words]
 
 
-def test_figures_are_the_builds_own(made: Build, page: Page) -> None:
-    check_figures(made, page)
+def test_figures_are_the_builds_own(build: Build, page: Page) -> None:
+    check_figures(build, page)
 
 
-def test_a_wrong_figure_is_found(made: Build, facts: dict[str, Any]) -> None:
-    data = build_data(made.folder, facts)
+def test_a_wrong_figure_is_found(build: Build, facts: dict[str, Any]) -> None:
+    data = build_data(build.folder, facts)
 
     def lost(data: Any) -> None:
-        data["utilisation"][0]["share"] += 1 / made.manifest.ii
+        data["utilisation"][0]["share"] += 1 / build.manifest.ii
 
     def widened(data: Any) -> None:
         data["formats"]["of"][0][0] += 1
@@ -148,10 +148,10 @@ def test_a_wrong_figure_is_found(made: Build, facts: dict[str, Any]) -> None:
         wrong = json.loads(json.dumps(data))
         mutant(wrong)
         with pytest.raises(AssertionError):
-            check_figures(made, Page(build_page([wrong])))
+            check_figures(build, Page(build_page([wrong])))
 
 
-def test_every_part_is_on_the_page(made: Build, page: Page) -> None:
+def test_every_part_is_on_the_page(build: Build, page: Page) -> None:
     places = {attrs.get("id") for _, attrs in page.tags}
     assert {f"b0-{name}" for name, *_ in SECTIONS} <= places
     words = " ".join(page.words)
@@ -159,12 +159,12 @@ def test_every_part_is_on_the_page(made: Build, page: Page) -> None:
     assert "pinion synth DIR" in words and "pinion verify DIR" in words, (
         "how to get what is missing"
     )
-    for array in (*made.manifest.inputs, *made.manifest.outputs):
+    for array in (*build.manifest.inputs, *build.manifest.outputs):
         assert [array.name, cell(array.words)] in [[row[0], row[-1]] for row in page.rows if row]
     for row in ("traced", "folded", "resubstituted", "built"):
         assert any(cells[:1] == [row] for cells in page.rows), row
     joints = {cells[1] for cells in page.rows if len(cells) > 2 and cells[2] == "revolute"}
-    assert {body.joint.name for body in made.model.bodies} <= joints
+    assert {body.joint.name for body in build.model.bodies} <= joints
     for _, attrs in page.tags:
         assert not any(key.startswith("on") for key in attrs)
         assert attrs.get("src") is None and (attrs.get("href") or "#").startswith("#")
@@ -173,61 +173,61 @@ def test_every_part_is_on_the_page(made: Build, page: Page) -> None:
 
 
 def test_passes_begin_with_the_folders_trace_and_end_with_its_graph(
-    made: Build, facts: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    build: Build, facts: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pinion.graph import op_counts
 
     steps = facts["passes"]["steps"]
     assert facts["passes"]["whole"] and len(steps) == 8
-    first, last = op_counts(made.function.graph), made.manifest.ops
+    first, last = op_counts(build.function.graph), build.manifest.ops
     assert {key: steps[0][key] for key in first} == first
     assert {key: steps[-1][key] for key in last} == last
     # A function that is not of the table has no passes between, and nobody looks for it.
-    other = replace(made, function=replace(made.function, name="anything"))
+    other = replace(build, function=replace(build.function, name="anything"))
     alone = found_anew.passes(other)
     assert not alone["whole"] and [s["step"] for s in alone["steps"]] == [
         *("traced", "folded", "built"),
     ]
     # Nor has one of the same name that is another function.
-    other = replace(made, function=replace(made.function, name="crba"))
+    other = replace(build, function=replace(build.function, name="crba"))
     assert not found_anew.passes(other)["whole"]
 
 
 def test_errors_are_of_the_integers_and_keep_the_promises(
-    made: Build, facts: dict[str, Any]
+    build: Build, facts: dict[str, Any]
 ) -> None:
     errors = facts["errors"]
-    assert errors == found_anew.errors(made, states=STATES), "the same states each time"
-    assert errors != found_anew.errors(made, states=STATES, seed=1)
-    for name, own in errors["distributions"].items():
-        for seen in own["blocks"].values():
-            judged = sum(seen["counts"]) + seen["below"] + seen["above"]
-            assert judged == STATES - own["flagged"] - own["undecided"]
-            assert seen["max"] is None or seen["max"] <= made.manifest.promises[name]
-    seen = histogram(np.array([0.0, 1e-12, 3e-3, np.nan, 1e9]), np.array([-4.0, -2.0, 0.0]))
-    assert (seen["below"], seen["counts"], seen["above"]) == (2, [1, 0], 2)
+    assert errors == found_anew.errors(build, states=STATES), "the same states each time"
+    assert errors != found_anew.errors(build, states=STATES, seed=1)
+    for name, distribution in errors["distributions"].items():
+        for block in distribution["blocks"].values():
+            judged = sum(block["counts"]) + block["below"] + block["above"]
+            assert judged == STATES - distribution["flagged"] - distribution["undecided"]
+            assert block["max"] is None or block["max"] <= build.manifest.promises[name]
+    block = histogram(np.array([0.0, 1e-12, 3e-3, np.nan, 1e9]), np.array([-4.0, -2.0, 0.0]))
+    assert (block["below"], block["counts"], block["above"]) == (2, [1, 0], 2)
     broken = json.loads(json.dumps(facts))
     broken["errors"]["distributions"]["reference"]["blocks"]["tau"]["max"] = 1.0
-    words = [row for row in Page(build_page([build_data(made.folder, broken)])).rows]
+    words = [row for row in Page(build_page([build_data(build.folder, broken)])).rows]
     assert any("BROKEN" in row for row in words)
     # A row of charts for each result, a chart for each distribution; each says its promise.
-    page = build_page([build_data(made.folder, facts)])
+    page = build_page([build_data(build.folder, facts)])
     count = len(errors["distributions"])
-    assert page.count(f'class="histograms n{count}"') == len(made.manifest.outputs)
+    assert page.count(f'class="histograms n{count}"') == len(build.manifest.outputs)
     promised = re.findall(r'<text class="promised"[^>]*>([^<]*)</text>', page)
-    assert promised == [short_error(p) for p in made.manifest.promises.values()]
+    assert promised == [short_error(p) for p in build.manifest.promises.values()]
 
 
-def verified(made: Build, folder: Path, verdict: Verdict | None, valid: int = 400) -> str:
+def verified(build: Build, folder: Path, verdict: Verdict | None, valid: int = 400) -> str:
     """The page of a copy of a build that a verification left its file in."""
-    copy = shutil.copytree(made.folder, folder / f"v{len(list(folder.iterdir()))}")
+    copy = shutil.copytree(build.folder, folder / f"v{len(list(folder.iterdir()))}")
     error = np.full((valid, 2), 1e-6)
     block = BlockErrors.of(
         name="tau", unit="N m", lsb=2.0**-16, words=["tau[0]", "tau[1]"], error=error,
         budget=np.array([1e-3, 1e-5]),
     )  # fmt: skip
     made_of = ErrorDistribution(
-        build=f"{made.manifest.hash:016x}", distribution="reference", requests=400, seed=3,
+        build=f"{build.manifest.hash:016x}", distribution="reference", requests=400, seed=3,
         flagged=400 - valid, simulator="compiled", blocks=(block,), verdict=Verdict(mismatches=0),
     )  # fmt: skip
     replace(made_of, verdict=verdict or made_of.verdict).write(copy)
@@ -238,26 +238,26 @@ def verified(made: Build, folder: Path, verdict: Verdict | None, valid: int = 40
     return build_page([data, data])
 
 
-def test_how_many_requests_were_wrong_is_said(made: Build, tmp_path: Path) -> None:
-    right = verified(made, tmp_path, Verdict(mismatches=0))
+def test_how_many_requests_were_wrong_is_said(build: Build, tmp_path: Path) -> None:
+    right = verified(build, tmp_path, Verdict(mismatches=0))
     assert "<strong>0 of 400 requests wrong</strong>" in right and "FAILED" not in right
     assert right.count('<div class="tile good"><strong>0 of 400</strong>') == 2
     words = Page(right)
     assert ["requests wrong, of verified ones", "0 of 400", "0 of 400"] in words.rows
     assert ["tau", "N m", "tau[1]", "1.00e-06", "1.00e-05", "10%", "0"] in words.rows
-    wrong = verified(made, tmp_path, Verdict(mismatches=7, failed=("bits", "rate")))
+    wrong = verified(build, tmp_path, Verdict(mismatches=7, failed=("bits", "rate")))
     assert "<strong>FAILED</strong>, 7 of 400 requests wrong: a result word or a flag" in wrong
     assert "results come slower than the interval." in wrong
     assert wrong.count('<div class="tile bad"><strong>FAILED</strong>') == 2
     assert "0 of 400" not in wrong and "every bit agrees" not in wrong
     assert ["requests wrong, of verified ones", *2 * ["FAILED, 7 of 400"]] in Page(wrong).rows
     # Bits alone are not all of it.
-    budget = verified(made, tmp_path, Verdict(mismatches=0, failed=("budget",)))
+    budget = verified(build, tmp_path, Verdict(mismatches=0, failed=("budget",)))
     assert "<strong>FAILED</strong>, 0 of 400 requests wrong: an error is outside" in budget
-    none = verified(made, tmp_path, Verdict(mismatches=0, failed=("valid",)), valid=0)
+    none = verified(build, tmp_path, Verdict(mismatches=0, failed=("valid",)), valid=0)
     assert "FAILED</strong>, 0 of 400 requests wrong: every request is flagged or" in none
     assert ["tau", "N m", "none valid", "-", "-", "-", "0"] in Page(none).rows
-    unknown = verified(made, tmp_path, None)
+    unknown = verified(build, tmp_path, None)
     assert (
         "kept no verdict" in unknown
         and "0 of 400" not in unknown
@@ -265,9 +265,9 @@ def test_how_many_requests_were_wrong_is_said(made: Build, tmp_path: Path) -> No
     )
 
 
-def evaluated(said: str, values: list[Any], inputs: dict[str, float]) -> float:
+def evaluated(expression: str, values: list[Any], inputs: dict[str, float]) -> float:
     """What an expression of the page comes to."""
-    code = re.sub(r"%(\d+)", r"v(\1)", said)
+    code = re.sub(r"%(\d+)", r"v(\1)", expression)
     arrays = {name.partition("[")[0]: {} for name in inputs}
     for name, value in inputs.items():
         array, _, place = name.partition("[")
@@ -276,23 +276,25 @@ def evaluated(said: str, values: list[Any], inputs: dict[str, float]) -> float:
     return float(eval(code, {"__builtins__": {}}, space))
 
 
-def check_expressions(made: Build) -> None:
-    words = [str(n.params[0]) for n in made.graph.nodes if n.op == INPUT]
+def check_expressions(build: Build) -> None:
+    words = [str(n.params[0]) for n in build.graph.nodes if n.op == INPUT]
     inputs = dict(zip(words, np.random.default_rng(4).uniform(-1, 1, len(words)), strict=True))
-    values = node_floats(made.graph, inputs)
-    stored = {row["node"] for row in made.schedule["operations"]}
+    values = node_floats(build.graph, inputs)
+    stored = {row["node"] for row in build.schedule["operations"]}
     for node in stored:
-        _, said = named(made.graph, node, stored)
-        assert evaluated(said, values, inputs) == pytest.approx(values[node], rel=1e-4, abs=1e-6)
+        _, expression = named(build.graph, node, stored)
+        assert evaluated(expression, values, inputs) == pytest.approx(
+            values[node], rel=1e-4, abs=1e-6
+        )
 
 
 def test_an_operation_is_named_by_what_it_computes(
-    made: Build, monkeypatch: pytest.MonkeyPatch
+    build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check_expressions(made)
+    check_expressions(build)
     monkeypatch.setattr("pinion.report.expressions._sum", lambda terms: terms[-1][1])
     with pytest.raises(AssertionError):
-        check_expressions(made)
+        check_expressions(build)
 
 
 def test_expressions_keep_what_belongs_together() -> None:
@@ -300,8 +302,8 @@ def test_expressions_keep_what_belongs_together() -> None:
     nodes += [Node("neg", (2,)), Node("mul", (3, 0)), Node("reciprocal", (2,))]
     nodes += [Node("dot", (2, 0, 1, 1, 0), (1, -1, 1)), Node("sum", (0, 1, 2), (1, -1, 1))]
     graph = Graph(tuple(nodes), ())
-    said = [named(graph, k, ())[1] for k in range(2, len(nodes))]
-    assert said == [
+    expressions = [named(graph, k, ())[1] for k in range(2, len(nodes))]
+    assert expressions == [
         *("a + b", "-(a + b)", "(-(a + b)) * a", "reciprocal(a + b)"),
         *("(a + b) * a - b * b + a", "a - b + a + b"),
     ]
@@ -311,47 +313,47 @@ def test_expressions_keep_what_belongs_together() -> None:
 
 
 def test_source_lines_are_those_that_made_the_operations(
-    made: Build, facts: dict[str, Any], page: Page
+    build: Build, facts: dict[str, Any], page: Page
 ) -> None:
-    found = facts["sources"]
-    (own,) = page.data
-    texts = dict(zip(own["schedule"]["lines"], own["schedule"]["texts"], strict=True))
-    assert texts == {line: found.get(line, "") for line in texts}
+    sources = facts["sources"]
+    (data,) = page.data
+    texts = dict(zip(data["schedule"]["lines"], data["schedule"]["texts"], strict=True))
+    assert texts == {line: sources.get(line, "") for line in texts}
     folder = Path(pinion.dynamics.__file__).parent
-    known = {line: text for line, text in texts.items() if line.startswith("rnea.py:")}
-    assert known
-    for line, text in known.items():
+    rnea_lines = {line: text for line, text in texts.items() if line.startswith("rnea.py:")}
+    assert rnea_lines
+    for line, text in rnea_lines.items():
         number = int(line.partition(":")[2])
         assert text == (folder / "rnea.py").read_text().splitlines()[number - 1].strip()
     # Of code that is not the folder's, nothing is said: its lines would be others.
-    graph = made.function.graph
+    graph = build.function.graph
     moved = tuple(replace(n, line=n.line.replace("rnea.py:", "rnea.py:1")) for n in graph.nodes)
-    other = replace(made.function, graph=replace(graph, nodes=moved))
-    assert found_anew.sources(replace(made, function=other)) == {}
-    other = replace(made.function, name="anything")
-    assert found_anew.sources(replace(made, function=other)) == {}
+    other = replace(build.function, graph=replace(graph, nodes=moved))
+    assert found_anew.sources(replace(build, function=other)) == {}
+    other = replace(build.function, name="anything")
+    assert found_anew.sources(replace(build, function=other)) == {}
 
 
-def test_formats_are_counted_in_every_way(made: Build) -> None:
-    found, fmts = build_data(made.folder)["formats"], formats(made.graph)
-    assert sum(count for *_, count in found["kinds"]) == found["signals"]
-    for width, own in found["widths"]:
-        assert own == sum(count for w, _, count in found["kinds"] if w == width)
+def test_formats_are_counted_in_every_way(build: Build) -> None:
+    format_data, fmts = build_data(build.folder)["formats"], formats(build.graph)
+    assert sum(count for *_, count in format_data["kinds"]) == format_data["signals"]
+    for width, width_count in format_data["widths"]:
+        assert width_count == sum(count for w, _, count in format_data["kinds"] if w == width)
     products = Counter(
         tuple(sorted((fmts[a].width, fmts[b].width), reverse=True))
-        for node in made.graph.nodes
+        for node in build.graph.nodes
         if node.op in ("mul", "dot")
         for a, b in zip(node.args[::2], node.args[1::2], strict=False)
     )
-    assert {(w, n): count for w, n, count, _ in found["products"]} == products
-    assert sum(c for *_, c in found["products"]) == made.manifest.ops["mul_const"]
-    for row in found["regions"]:
+    assert {(w, n): count for w, n, count, _ in format_data["products"]} == products
+    assert sum(c for *_, c in format_data["products"]) == build.manifest.ops["mul_const"]
+    for row in format_data["regions"]:
         assert row["widths"][0] <= row["integer"][1] + row["frac"][1]
 
 
-def test_a_budget_of_pcie_is_for_a_card(made: Build, facts: dict[str, Any]) -> None:
+def test_a_budget_of_pcie_is_for_a_card(build: Build, facts: dict[str, Any]) -> None:
     def budget(target: str) -> str:
-        data = build_data(made.folder, facts)
+        data = build_data(build.folder, facts)
         return build_page([{**data, "manifest": {**data["manifest"], "target": target}}])
 
     folded = "<summary>On a card with PCIe</summary>"
@@ -359,40 +361,40 @@ def test_a_budget_of_pcie_is_for_a_card(made: Build, facts: dict[str, Any]) -> N
     assert folded in budget("ulx3s") and folded not in budget("vcu118")
 
 
-def test_tools_are_named(made: Build, page: Page) -> None:
-    tool = re.match(r"/\* Generated by (Yosys \S+)", (made.folder / "core.v").read_text())
+def test_tools_are_named(build: Build, page: Page) -> None:
+    tool = re.match(r"/\* Generated by (Yosys \S+)", (build.folder / "core.v").read_text())
     assert tool is not None and ["Verilog written by", tool[1]] in page.rows
 
 
 def test_figures_of_a_column_have_the_same_decimals() -> None:
     def column(*values: object) -> list[str]:
-        return [row[0] for row in Page(html.html_table(Table(columns=("a",), rows=[[v] for v in
+        return [row[0] for row in Page(html.page_table(Table(columns=("a",), rows=[[v] for v in
             values]))).rows[1:]]  # fmt: skip
 
     assert column(2.791, 0.7, 12.0) == ["2.79", "0.70", "12.00"]
     assert column(29.0, None, 3) == ["29.00", "-", "3"]
     assert column(1e-5, 250.0) == ["1e-05", "250"], "too far apart for that"
     assert column(0.0, 2e-4) == ["0", "0.0002"]
-    titled = html.html_table(Table(columns=("a",), rows=[["b"]], title="MODEL, not measured"))
+    titled = html.page_table(Table(columns=("a",), rows=[["b"]], title="MODEL, not measured"))
     assert titled.index("MODEL") < titled.index('<div class="scroll"'), "it does not scroll away"
 
 
-def test_selectors_and_shares_fit_the_schedule(made: Build, facts: dict[str, Any]) -> None:
-    text = (made.folder / "core.il").read_text()
+def test_selectors_and_shares_fit_the_schedule(build: Build, facts: dict[str, Any]) -> None:
+    text = (build.folder / "core.il").read_text()
     assert len(facts["selectors"]) == len(re.findall(r"cell \\pinion_mux", text)) > 0
-    assert {row["kind"] for row in facts["selectors"]} <= {*made.manifest.units, "lanes"}
-    slots = Counter((r["kind"], r["unit"], r["start"] % 4) for r in made.schedule["operations"])
+    assert {row["kind"] for row in facts["selectors"]} <= {*build.manifest.units, "lanes"}
+    slots = Counter((r["kind"], r["unit"], r["start"] % 4) for r in build.schedule["operations"])
     assert max(slots.values()) == 1, "one operation a place, or shares would say nothing"
-    assert all(0 <= row["share"] <= 1 for row in utilisation(made.schedule))
+    assert all(0 <= row["share"] <= 1 for row in utilisation(build.schedule))
 
 
-def test_what_bounds_the_link_is_the_longest(made: Build) -> None:
-    assert link_budget(replace(made.manifest, ii=100))["bound"] == "the core's interval"
-    wide = replace(made.manifest.outputs[0], shape=(4000,), sent=None)
-    assert link_budget(replace(made.manifest, outputs=(wide,)))["bound"] == "results on the link"
+def test_what_bounds_the_link_is_the_longest(build: Build) -> None:
+    assert link_budget(replace(build.manifest, ii=100))["bound"] == "the core's interval"
+    wide = replace(build.manifest.outputs[0], shape=(4000,), sent=None)
+    assert link_budget(replace(build.manifest, outputs=(wide,)))["bound"] == "results on the link"
 
 
-def hostile(made: Build, data: dict[str, Any]) -> dict[str, Any]:
+def hostile(build: Build, data: dict[str, Any]) -> dict[str, Any]:
     """Every text in a build's data is the hostile one."""
 
     def evil(value: Any, key: str = "") -> Any:
@@ -400,8 +402,8 @@ def hostile(made: Build, data: dict[str, Any]) -> dict[str, Any]:
             return {k: evil(v, k) for k, v in value.items()}
         if isinstance(value, list):
             return [evil(v, key) for v in value]
-        known = ("state", "step", "target", "kinds", "kind", "sha256", "budget_distribution")
-        return EVIL if isinstance(value, str) and key not in known else value
+        unchanged = ("state", "step", "target", "kinds", "kind", "sha256", "budget_distribution")
+        return EVIL if isinstance(value, str) and key not in unchanged else value
 
     texts = evil(data)
     texts["link"] = data["link"]
@@ -409,18 +411,18 @@ def hostile(made: Build, data: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_no_text_becomes_markup(
-    made: Build, facts: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    build: Build, facts: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = build_data(made.folder, facts)
+    data = build_data(build.folder, facts)
     usual = Page(build_page([data]))
-    evil = hostile(made, data)
+    evil = hostile(build, data)
     evil["facts"]["sources"] = {EVIL: EVIL}
     page = Page(build_page([evil, evil]))
     assert Counter(tag for tag, _ in page.tags)["script"] == 2
     assert {tag for tag, _ in page.tags} - {tag for tag, _ in usual.tags} <= {"button"}
-    said = page.data[0]["schedule"]
-    assert said["lines"] == said["texts"] == said["names"] == [EVIL]
-    assert {operation[-1] for operation in said["operations"]} == {EVIL}
+    schedule = page.data[0]["schedule"]
+    assert schedule["lines"] == schedule["texts"] == schedule["names"] == [EVIL]
+    assert {operation[-1] for operation in schedule["operations"]} == {EVIL}
     monkeypatch.setattr("pinion.report.build_page.script_json", lambda data: json.dumps(data))
     assert Counter(tag for tag, _ in Page(build_page([evil])).tags)["script"] > 2
     monkeypatch.undo()
@@ -441,20 +443,20 @@ def test_a_hostile_robot_is_drawn(tmp_path: Path) -> None:
     assert any("q16.16: one uniform format" in words for words in page.words)
 
 
-def test_the_same_folder_gives_the_same_page(made: Build, facts: dict[str, Any]) -> None:
-    one, other = (build_page([build_data(made.folder, facts)]) for _ in range(2))
-    assert one == other and len(one) < 200_000
+def test_the_same_folder_gives_the_same_page(build: Build, facts: dict[str, Any]) -> None:
+    first, second = (build_page([build_data(build.folder, facts)]) for _ in range(2))
+    assert first == second and len(first) < 200_000
 
 
-def test_builds_side_by_side(made: Build, facts: dict[str, Any], tmp_path: Path) -> None:
-    copy = shutil.copytree(made.folder, tmp_path / "other")
-    page = Page(build_page([build_data(made.folder, facts), build_data(copy)]))
+def test_builds_side_by_side(build: Build, facts: dict[str, Any], tmp_path: Path) -> None:
+    copy = shutil.copytree(build.folder, tmp_path / "other")
+    page = Page(build_page([build_data(build.folder, facts), build_data(copy)]))
     tabs = [attrs for tag, attrs in page.tags if attrs.get("role") == "tab"]
     panels = {attrs["id"] for _, attrs in page.tags if attrs.get("role") == "tabpanel"}
     assert {tab["aria-controls"] for tab in tabs} == panels and len(panels) == 2
     assert ["", "two", "other"] in page.rows
-    assert ["latency, cycles", *2 * [str(made.manifest.latency_cycles)]] in page.rows
-    assert ["multipliers in the core", *2 * [str(made.manifest.multipliers)]] in page.rows
+    assert ["latency, cycles", *2 * [str(build.manifest.latency_cycles)]] in page.rows
+    assert ["multipliers in the core", *2 * [str(build.manifest.multipliers)]] in page.rows
     counted = build_data(copy)
     counted["resources"] = {
         **{"dsp": 11, "lut": 22, "ff": 33, "bram": 4.5, "srl": 0, "lutram": 0},
@@ -464,9 +466,9 @@ def test_builds_side_by_side(made: Build, facts: dict[str, Any], tmp_path: Path)
         **{"part": "a part", "note": "", "tool": "a tool", "dies": 3, "dsp_note": "Why so many."},
     }  # fmt: skip
     counted["resources"]["capacity"] |= dict.fromkeys(("ff", "bram"), 100)
-    own = {name: counted["resources"][name] for name in ("dsp", "lut", "ff", "bram")}
-    counted["row"] = {**counted["row"], "counted": {**own, "levels": 9, "mhz": 123.4}}
-    page = Page(build_page([build_data(made.folder, facts), counted]))
+    resources = {name: counted["resources"][name] for name in ("dsp", "lut", "ff", "bram")}
+    counted["row"] = {**counted["row"], "counted": {**resources, "levels": 9, "mhz": 123.4}}
+    page = Page(build_page([build_data(build.folder, facts), counted]))
     for name, value in (("DSP", "11"), ("LUT as logic", "22"), ("FF", "33"), ("RAM", "4.5")):
         assert [f"{name}, counted by Yosys", "-", value] in page.rows
     assert ["MHz, estimated", "-", "123.4"] in page.rows
@@ -478,8 +480,8 @@ def test_builds_side_by_side(made: Build, facts: dict[str, Any], tmp_path: Path)
     assert "11 of 100: 11.00 %" in words and "11 of 33: 33.33 %" in words
 
 
-def test_a_changed_file_makes_no_page(made: Build, tmp_path: Path) -> None:
-    copy = shutil.copytree(made.folder, tmp_path / "b")
+def test_a_changed_file_makes_no_page(build: Build, tmp_path: Path) -> None:
+    copy = shutil.copytree(build.folder, tmp_path / "b")
     with (copy / "core.v").open("a") as file:
         file.write("\n")
     with pytest.raises(ManifestError, match=r"core\.v' is not the file that was built"):
@@ -511,7 +513,7 @@ def test_a_page_is_written_whole_or_not_at_all(
 
 
 @pytest.mark.parametrize("width", [80, 60])
-def test_tables_fit_a_terminal(made: Build, width: int) -> None:
+def test_tables_fit_a_terminal(build: Build, width: int) -> None:
     from rich.console import Console
 
     from pinion.console.terminal import table
@@ -526,12 +528,12 @@ def test_tables_fit_a_terminal(made: Build, width: int) -> None:
         "mhz": 0.1,
         "share": {"part": of, "die": of},
     }
-    rows = [build_figures(made.folder) | {"counted": counts}] * 5
+    rows = [build_figures(build.folder) | {"counted": counts}] * 5
     tables = builds_columns(rows, width=width)
     console = Console(width=width, record=True, file=None, highlight=False)
     with console.capture() as captured:
-        for one in tables:
-            console.print(table(*one.columns, rows=one.rows, left=one.left))
+        for entry in tables:
+            console.print(table(*entry.columns, rows=entry.rows, left=entry.left))
     lines = captured.get().splitlines()
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)

@@ -27,10 +27,10 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def browser() -> str:
-    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    if found is None:
+    browser_path = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if browser_path is None:
         pytest.skip("no Chromium is installed (Debian: apt-get install chromium)")
-    return found
+    return browser_path
 
 
 def seen(browser: str, path: Path, *, width: int = 1280) -> tuple[dict[str, Any], str]:
@@ -40,10 +40,10 @@ def seen(browser: str, path: Path, *, width: int = 1280) -> tuple[dict[str, Any]
         *(f"--window-size={width},1000", "--virtual-time-budget=5000", "--dump-dom"),
         f"{path.as_uri()}#selftest",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
-    (found,) = re.findall(r'<pre id="seen">(.*?)</pre>', done.stdout, re.DOTALL)
-    console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    return json.loads(html.unescape(found)), "\n".join(console)
+    completed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    (report,) = re.findall(r'<pre id="seen">(.*?)</pre>', completed.stdout, re.DOTALL)
+    console = [line for line in completed.stderr.splitlines() if "CONSOLE" in line]
+    return json.loads(html.unescape(report)), "\n".join(console)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def data(folder: Path) -> list[dict[str, Any]]:
     other = folder.parent / "rnea"
     build("iiwa14", "rnea", other, ii=8)
-    return [build_data(one, build_facts(Build.read(one), states=200)) for one in (folder, other)]
+    return [
+        build_data(build, build_facts(Build.read(build), states=200)) for build in (folder, other)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +76,9 @@ def test_it_opens_points_and_zooms(
     browser: str, folder: Path, path: Path, data: list[dict[str, Any]], width: int
 ) -> None:
     assert path.stat().st_size < MOST_BYTES
-    found, console = seen(browser, path, width=width)
+    report, console = seen(browser, path, width=width)
     rows = Build.read(folder).schedule["operations"]
-    assert found["drawn"] and found["operations"] == len(rows)
+    assert report["drawn"] and report["operations"] == len(rows)
     first = rows[0]
     for words in (
         f"operation %{first['node']}",
@@ -87,27 +89,27 @@ def test_it_opens_points_and_zooms(
         "dot: qd[0] * qd[0]",
         f"{first['line']}: {data[0]['facts']['sources'][first['line']]}",
     ):
-        assert words in found["tip"]
-    assert found["zoom"] < 0.9 and found["back"] == 1
-    assert "operation %" in found["said"] and found["turned"]
-    assert found["requests"] == [] and found["failures"] == [] and console == ""
-    assert found["wider"] <= 0, "no sideways scrolling of the page"
-    assert found["unmarked"] == 0, "what scrolls sideways says so"
-    assert found["covered"] == 0, "no box is under the tail of another"
+        assert words in report["tip"]
+    assert report["zoom"] < 0.9 and report["back"] == 1
+    assert "operation %" in report["said"] and report["turned"]
+    assert report["requests"] == [] and report["failures"] == [] and console == ""
+    assert report["wider"] <= 0, "no sideways scrolling of the page"
+    assert report["unmarked"] == 0, "what scrolls sideways says so"
+    assert report["covered"] == 0, "no box is under the tail of another"
     # Both builds, each with its chart; parts one at a time, and all signals.
-    assert found["builds"] == [["build0"], ["build1"]]
-    assert found["charts"] == [len(one["schedule"]["operations"]) for one in data]
-    (parts,) = found["parts"]
+    assert report["builds"] == [["build0"], ["build1"]]
+    assert report["charts"] == [len(build["schedule"]["operations"]) for build in data]
+    (parts,) = report["parts"]
     assert parts == [[name] for name in ("vcu118", "u250")]
-    assert found["signals"] == data[0]["formats"]["signals"]
+    assert report["signals"] == data[0]["formats"]["signals"]
     last, fmt = rows[-1], data[0]["formats"]["of"][-1]
-    assert found["signal"][:2] == [f"%{last['node']}", last["region"]]
-    assert found["signal"][2:5] == [str(n) for n in (fmt[0], fmt[0] - fmt[1], fmt[1])]
+    assert report["signal"][:2] == [f"%{last['node']}", last["region"]]
+    assert report["signal"][2:5] == [str(n) for n in (fmt[0], fmt[0] - fmt[1], fmt[1])]
     words = path.read_text()
     assert "0 of 200 requests wrong" in words and "Slowest path of each class" in words
     print(
-        f"{path.stat().st_size:,} bytes, {found['operations']:,} operations in the first of "
-        f"{len(data)} builds; DOMContentLoaded after {found['ready']} ms at {width} pixels"
+        f"{path.stat().st_size:,} bytes, {report['operations']:,} operations in the first of "
+        f"{len(data)} builds; DOMContentLoaded after {report['ready']} ms at {width} pixels"
     )
 
 
@@ -121,8 +123,8 @@ def test_a_tail_over_a_box_is_seen(
         "pinion.report.build_page._asset", lambda name: wrong.get(name) or _asset(name)
     )
     write_page(tmp_path / "page.html", build_page(data[1:]))
-    found, _ = seen(browser, tmp_path / "page.html")
-    assert found["covered"] > 0 and found["drawn"]
+    report, _ = seen(browser, tmp_path / "page.html")
+    assert report["covered"] > 0 and report["drawn"]
 
 
 def test_a_foreign_script_or_address_is_stopped(browser: str, path: Path, tmp_path: Path) -> None:
@@ -132,7 +134,7 @@ def test_a_foreign_script_or_address_is_stopped(browser: str, path: Path, tmp_pa
     evil = '<script>document.title = "gone"</script><img src="https://example.org/x.png">'
     wrong = tmp_path / "wrong.html"
     wrong.write_text(page.replace(mark, evil + mark, 1))
-    found, console = seen(browser, wrong)
+    report, console = seen(browser, wrong)
     refused = [line for line in console.splitlines() if "Content Security Policy" in line]
     assert any("inline script" in line for line in refused)
     assert any("example.org" in line for line in refused)
@@ -140,12 +142,12 @@ def test_a_foreign_script_or_address_is_stopped(browser: str, path: Path, tmp_pa
     broken = tmp_path / "broken.html"
     broken.write_text(page.replace("script-src", "script-source", 1))
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
-    done = subprocess.run(
+    completed = subprocess.run(
         [*command, f"{broken.as_uri()}#selftest"],
         capture_output=True,
         text=True,
         check=True,
         timeout=600,
     )
-    assert "Nothing on this page" in done.stdout and '<pre id="seen">' not in done.stdout
-    assert found["drawn"]
+    assert "Nothing on this page" in completed.stdout and '<pre id="seen">' not in completed.stdout
+    assert report["drawn"]

@@ -37,12 +37,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_verified_build_has_both_pictures(folder: Path, tmp_path: Path) -> None:
-    drawn = draw_build(folder, tmp_path)
-    assert drawn == {
+    files = draw_build(folder, tmp_path)
+    assert files == {
         "schedule": str(tmp_path / "schedule_rnea.png"),
         "errors": str(tmp_path / "errors_rnea.png"),
     }
-    assert all(is_a_picture(Path(path)) for path in drawn.values())
+    assert all(is_a_picture(Path(path)) for path in files.values())
 
 
 def test_pictures_need_the_build_folder_and_none_of_the_tools(folder: Path, tmp_path: Path) -> None:
@@ -54,10 +54,10 @@ def test_pictures_need_the_build_folder_and_none_of_the_tools(folder: Path, tmp_
         "loaded |= {'amaranth', 'cocotb', 'typer', 'rich'} & set(sys.modules)\n"
         "assert not loaded, loaded\n"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code, folder, tmp_path], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
 
 
 def test_tables_do_without_matplotlib(folder: Path) -> None:
@@ -67,10 +67,10 @@ def test_tables_do_without_matplotlib(folder: Path) -> None:
         "assert 'two_link' in report.markdown(report.builds_table([row]))[2]\n"
         "assert 'matplotlib' not in sys.modules\n"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code, folder], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
 
 
 def copied(folder: Path, tmp_path: Path) -> Path:
@@ -181,7 +181,7 @@ def test_a_colour_a_link_from_dark_to_light() -> None:
 
 def test_results_that_are_no_numbers_are_said(tmp_path: Path) -> None:
     error = np.array([[1e-4, np.nan], [np.inf, 2e-4], [3e-4, 1e-4]])
-    one = BlockErrors.of(
+    errors = BlockErrors.of(
         name="tau",
         unit="N m",
         lsb=2.0**-16,
@@ -189,9 +189,9 @@ def test_results_that_are_no_numbers_are_said(tmp_path: Path) -> None:
         error=error,
         budget=np.array([1e-3, 1e-3]),
     )
-    assert one.invalid == 2 and one.largest == (3e-4, 2e-4)
-    assert [sum(group.counts) for group in one.groups] == [2, 2]
-    draw_errors(tmp_path / "e.png", title="rnea", blocks=[one])
+    assert errors.invalid == 2 and errors.largest == (3e-4, 2e-4)
+    assert [sum(group.counts) for group in errors.groups] == [2, 2]
+    draw_errors(tmp_path / "e.png", title="rnea", blocks=[errors])
     assert is_a_picture(tmp_path / "e.png")
 
 
@@ -206,8 +206,8 @@ def test_errors_that_were_never_compared_are_no_good_news(tmp_path: Path) -> Non
         error=np.empty((0, 4)),
         budget=np.full(4, 1e-3),
     )
-    said = _title("crba", [none, none])
-    assert said == "crba:\nNO request has a valid result, so that no error was checked"
+    title = _title("crba", [none, none])
+    assert title == "crba:\nNO request has a valid result, so that no error was checked"
     some = block("tau", ["tau[0]"], 1e-6)
     assert "every error is inside its budget" in _title("rnea", [some])
     draw_errors(tmp_path / "e.png", title="crba", blocks=[none])

@@ -17,10 +17,10 @@ from pinion.robot.model import JointKind
 ROBOTS = ("two_link", "iiwa14", "hyq", "baxter")
 
 
-def apart(drawn: dict[str, Any], view: tuple[str, float, float]) -> float:
+def apart(robot: dict[str, Any], view: tuple[str, float, float]) -> float:
     """How near two joints are in a view, as a share of the robot's size."""
-    flat = projected(np.array(drawn["points"])[: len(drawn["axes"]) + 1], view[1], view[2])
-    size = float(np.ptp(np.array(drawn["points"]), axis=0).max())
+    flat = projected(np.array(robot["points"])[: len(robot["axes"]) + 1], view[1], view[2])
+    size = float(np.ptp(np.array(robot["points"]), axis=0).max())
     return min(
         float(np.linalg.norm(flat[a] - flat[b])) for a in range(len(flat)) for b in range(a)
     ) / size  # fmt: skip
@@ -29,12 +29,12 @@ def apart(drawn: dict[str, Any], view: tuple[str, float, float]) -> float:
 @pytest.mark.parametrize("name", ROBOTS)
 def test_it_is_inside_of_the_limits(name: str) -> None:
     robot = load(name)
-    found = posture(robot)
-    assert found == posture(robot) and len(found) == len(robot.bodies)
-    for body, q in zip(robot.bodies, found, strict=True):
+    angles = posture(robot)
+    assert angles == posture(robot) and len(angles) == len(robot.bodies)
+    for body, q in zip(robot.bodies, angles, strict=True):
         assert body.joint.lower <= q <= body.joint.upper
     moving = [b.joint.kind in (JointKind.REVOLUTE, JointKind.PRISMATIC) for b in robot.bodies]
-    assert sum(q != 0 for q in found) >= 0.9 * sum(moving)
+    assert sum(q != 0 for q in angles) >= 0.9 * sum(moving)
 
 
 def test_limits_on_one_side_or_none_are_no_trouble() -> None:
@@ -90,8 +90,10 @@ def rotation(axis: np.ndarray, angle: float) -> np.ndarray:
 
 
 def test_a_view_of_a_line_is_left_out() -> None:
-    drawn = skeleton(load("two_link"))
-    assert [is_flat(drawn, view) for view in VIEWS].count(False) == 1, "it moves in a plane"
+    robot_skeleton = skeleton(load("two_link"))
+    assert [is_flat(robot_skeleton, view) for view in VIEWS].count(False) == 1, (
+        "it moves in a plane"
+    )
     assert not any(is_flat(skeleton(load("iiwa14")), view) for view in VIEWS)
 
 
@@ -100,11 +102,13 @@ def test_axes_have_names_and_stay_inside() -> None:
     joints = [
         {"name": b.joint.name, "kind": "revolute", "link": b.name} for b in robot.bodies
     ]  # fmt: skip
-    drawn = {**skeleton(robot), "joints": joints, "name": robot.name}
+    robot_skeleton = {**skeleton(robot), "joints": joints, "name": robot.name}
     for view in VIEWS:
-        made = drawing(drawn, view)
-        assert all(f">{name}</text>" in made for name in "xyz")
-        assert made.count('class="axis"') == made.count('class="rim"') == len(robot.bodies)
-        for value in np.array(drawn["points"]):
-            seen = projected(value[None] - np.mean(drawn["points"], axis=0), view[1], view[2])
-            assert np.all(np.abs(seen) < SIZE)
+        svg = drawing(robot_skeleton, view)
+        assert all(f">{name}</text>" in svg for name in "xyz")
+        assert svg.count('class="axis"') == svg.count('class="rim"') == len(robot.bodies)
+        for value in np.array(robot_skeleton["points"]):
+            point = projected(
+                value[None] - np.mean(robot_skeleton["points"], axis=0), view[1], view[2]
+            )
+            assert np.all(np.abs(point) < SIZE)

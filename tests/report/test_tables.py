@@ -20,8 +20,8 @@ COUNTS: dict[str, Any] = {"dsp": 8, "lut": 1472, "ff": 577, "srl": 1, "lutram": 
 
 
 def unit(number: int, lut: int) -> dict[str, Any]:
-    own = {"instances": number, "units": {"lut": lut - 10}, "muxes": {"lut": 10}}
-    return {**COUNTS, **own, "lut": lut}
+    counts = {"instances": number, "units": {"lut": lut - 10}, "muxes": {"lut": 10}}
+    return {**COUNTS, **counts, "lut": lut}
 
 
 PATH: dict[str, Any] = {
@@ -67,8 +67,8 @@ def test_values_are_short() -> None:
 
 
 def test_a_table_in_markdown() -> None:
-    made = Table(columns=("robot", "ii"), rows=[("hyq", 8), ("atlas", None)], title="x", note="y")
-    assert markdown(made) == ["| robot | ii |", "| --- | --- |", "| hyq | 8 |", "| atlas | - |"]
+    table = Table(columns=("robot", "ii"), rows=[("hyq", 8), ("atlas", None)], title="x", note="y")
+    assert markdown(table) == ["| robot | ii |", "| --- | --- |", "| hyq | 8 |", "| atlas | - |"]
 
 
 def test_only_a_whole_is_100_percent() -> None:
@@ -104,14 +104,22 @@ def test_estimated_delays_are_told_in_words() -> None:
         "forward[2] and 1 more: 4 levels (1 LUT3, 3 LUT6), 1.11 ns of logic and 2.93 ns of nets "
         "with up to 1,325 loads"
     )
-    made = resource_tables(RESOURCES)[-1]
-    assert made.note == "An estimate." and made.rows[0][2:] == [4.04, 1.11, 2.93, 3.31, 4, 1325, 52]
+    table = resource_tables(RESOURCES)[-1]
+    assert table.note == "An estimate." and table.rows[0][2:] == [
+        4.04,
+        1.11,
+        2.93,
+        3.31,
+        4,
+        1325,
+        52,
+    ]
     port = {**PATH, "from": {**PATH["from"], "cell": "port"}, "cells": {}, "levels": 0}
     words = dict(timing_totals({**TIMING, "paths": [port]}))
     assert str(words["critical path, estimated"]).startswith("from a port to ")
     assert "no logic" in str(words["critical path, estimated"])
-    one = dict(timing_totals({**TIMING, "paths": [{**PATH, "levels": 1}]}))
-    assert ": 1 level (" in str(one["critical path, estimated"])
+    line_totals = dict(timing_totals({**TIMING, "paths": [{**PATH, "levels": 1}]}))
+    assert ": 1 level (" in str(line_totals["critical path, estimated"])
     none = dict(timing_totals({**TIMING, "paths": []}))
     assert "critical path, estimated" not in none
 
@@ -133,9 +141,9 @@ def test_errors_stand_beside_their_budgets() -> None:
         "budget": dict.fromkeys(words, 1e-1),
         **{f"rel_err_{key}": {"tau": 1e-4} for key in ("median", "p99", "max")},
     }
-    made = budget_table(result)
-    assert made.title == "Nearest to their budgets" and len(made.rows) == 12
-    assert made.rows[0] == ("tau[19]", 1e-3 * 19, 1e-1, "19%")
+    table = budget_table(result)
+    assert table.title == "Nearest to their budgets" and len(table.rows) == 12
+    assert table.rows[0] == ("tau[19]", 1e-3 * 19, 1e-1, "19%")
     few = budget_table({**result, "error_max": {"tau[0]": None, "tau[1]": 2e-2}})
     assert few.title == "Against their budgets"
     assert [row[-1] for row in few.rows] == ["20%", "0%"]

@@ -1,4 +1,4 @@
-"""What we measure of our own code: a folder an experiment, with its figures, tables and pages.
+"""Measurements of Pinion's own code: a folder per experiment, with data, tables and pages.
 
-Only the command line imports this (``pinion bench``); nothing that a user calls needs it.
+Only the command line imports this (``pinion bench``); no user-facing function needs it.
 """

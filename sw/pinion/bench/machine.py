@@ -1,4 +1,4 @@
-"""The machine that figures are of, and the versions of what was measured."""
+"""The machine of a measurement, and the versions of what was measured."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pinion.native.toolchain import find_compiler
 
 
 def machine(gpus: Sequence[str]) -> dict[str, Any]:
-    """What it was measured on, and the versions of what was measured."""
+    """Return the machine, and the versions of what was measured."""
     try:
         compiler = find_compiler().version
     except ComputeError:
@@ -36,7 +36,7 @@ def machine(gpus: Sequence[str]) -> dict[str, Any]:
 
 
 def processor() -> str:
-    """The name of this machine's processor."""
+    """Return the name of this machine's processor."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
             for line in lines:
@@ -48,7 +48,7 @@ def processor() -> str:
 
 
 def installed_version(package: str) -> str | None:
-    """The version of an installed package, None where it is not installed."""
+    """Return the version of an installed package, or None."""
     try:
         return package_version(package)
     except PackageNotFoundError:

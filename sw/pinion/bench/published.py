@@ -1,4 +1,4 @@
-"""Figures of accelerators that others published: a data file, with a source for each figure."""
+"""Published figures of accelerators: a data file with a source for each figure."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 
 def published_designs() -> dict[str, Any]:
-    """The data file: ``sources`` (texts by key), ``design`` (cores) and ``end_to_end`` (times)."""
+    """Return the data file: ``sources`` (texts by key), ``design`` and ``end_to_end`` (times)."""
     return tomllib.loads((files("pinion.bench") / "published.toml").read_text())
 
 
 def published_times() -> list[dict[str, Any]]:
-    """End-to-end figures of the 2021 paper.
+    """Return end-to-end figures of the 2021 paper.
 
     Returns
     -------
-    A row a platform: ``name, robot, function``, ``us`` (by requests of a batch), and of what
-    ``kind`` they are, from which ``source`` and ``where`` in it.
+    A row per platform: ``name, robot, function``, ``us`` (by requests of a batch), the ``kind`` of
+    figures, their ``source`` and ``where`` in it.
     """
     return [
         {

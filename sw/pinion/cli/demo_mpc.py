@@ -50,7 +50,7 @@ def run(*, folder: Path, json: bool) -> None:
             film(
                 scenario.simulated(),
                 tracked.x[:, : tracked.tau.shape[1]],
-                tracked.wanted,
+                tracked.reference,
                 period=tracked.period,
                 moving=folder / MOVING,
                 still=folder / STILL,

@@ -1,9 +1,8 @@
-"""Control on top of dynamics: motions found by optimisation, on every backend.
+"""Optimal control on every backend.
 
-A :class:`Plant` steps a robot and makes its steps linear; a :class:`Problem` says where motions
-start and what they cost; :func:`solve` finds them, and :func:`solve_compiled` many at a time with
-every step compiled. :class:`Stage` is dynamics, gradient and cost in one call, for solvers of one's
-own.
+A :class:`Plant` steps and linearises a robot; a :class:`Problem` defines start states and costs;
+:func:`solve` optimises the motions, and :func:`solve_compiled` does so with every step compiled.
+:class:`Stage` is dynamics, gradient and cost in one call, for your own solver.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What control refuses."""
+"""Errors of control."""
 
 from __future__ import annotations
 
 
 class ControlError(ValueError):
-    """A problem, a plant or a solver cannot do what was asked for; the message says why."""
+    """An invalid problem, plant or solver request; the message gives the reason."""

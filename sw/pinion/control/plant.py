@@ -4,12 +4,12 @@ The state is x = [q; qd], (2 nv,), and u = tau is held over a step of length h. 
 
     qd+ = qd + h FD(q, qd, u)        q+ = q + h qd+
 
-with A and B of :mod:`pinion.dynamics.discrete`. ``rk4`` is the classical method of order 4 and the
-chain rule through its four stages; it takes four evaluations, of which each may go to a card.
+with A and B of :mod:`pinion.dynamics.discrete`. ``rk4`` is the classical method of order 4 with the
+chain rule through its four stages; it takes four evaluations, each of which may go to a card.
 
-Where forward dynamics and its gradient come from is one word: ``float``, ``cpu``, ``cuda``, ``sim``
-or a card such as ``xdma:0``. Simulating takes :func:`pinion.dynamics.aba` in float64 or a compiled
-one, whatever the gradients come from: a controller's model may be coarse, its line search not.
+One word selects the source of gradients: ``float``, ``cpu``, ``cuda``, ``sim`` or a card such as
+``xdma:0``. Simulation always uses :func:`pinion.dynamics.aba` in float64 or a compiled one: a
+controller's model may be coarse, its line search may not.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ METHODS = ("semi_implicit", "rk4")
 
 @dataclass(frozen=True)
 class Linear:
-    """Steps made linear, ``x+ (x + dx, u + du) = x+ + A dx + B du``.
+    """Linearised steps, ``x+ (x + dx, u + du) = x+ + A dx + B du``.
 
     Members
     -------
     A, B : (n, knots, 2 nv, 2 nv) and (n, knots, 2 nv, nv).
-    saturated : (n, knots), where a card's number format was left: those are no derivatives.
+    saturated : (n, knots), where a card's number format overflowed and A and B are invalid.
     """
 
     A: Floats
@@ -51,14 +51,14 @@ class Linear:
 
 
 class Plant(Closing):
-    """A robot of joints with one position each, stepped and made linear in batches.
+    """A robot of joints with one position each, stepped and linearised in batches.
 
     Members
     -------
-    model : the robot, joints that mimic others coupled to them.
+    model : the robot, with mimic joints coupled to their leaders.
     dt : length of a step [s].
     method : of `METHODS`.
-    waited : time that calls of `gradients` took, all together [s].
+    waited : total time of the calls of `gradients` [s].
     gradients : computes ``qdd, dqdd_dq, dqdd_dqd, minv`` of ``q, qd, tau``.
     forward : computes ``qdd`` of ``q, qd, tau``.
     """
@@ -75,15 +75,9 @@ class Plant(Closing):
         check_step(dt)
         if method not in METHODS:
             raise ControlError(
-                f"There is no method '{method}' of integration; choose one of {', '.join(METHODS)}."
+                f"There is no integration method '{method}'; choose one of {', '.join(METHODS)}."
             )
-        model = coupled(model)
-        if model.nq != model.nv:
-            raise ControlError(
-                f"{model.name} has {model.nq} positions and {model.nv} velocities: control takes "
-                "robots whose joints have one of each, on a fixed base."
-            )
-        self.model = model
+        self.model = control_model(model)
         self.dt = dt
         self.method = method
         self.waited = 0.0
@@ -100,25 +94,21 @@ class Plant(Closing):
         method: str = "semi_implicit",
         **options: Any,
     ) -> Self:
-        """A plant whose gradients come from a device.
+        """Open a plant whose gradients come from a device.
 
         Parameters
         ----------
         robot : a built-in name, a URDF path, or a model.
         dt, method : as the members.
-        device, options : as of :func:`pinion.api.backend`.
+        device, options : as for :func:`pinion.api.backend`.
 
         Raises
         ------
         ValueError
-            Subclasses with a sentence: an unknown robot, device or option, a step that is none.
+            Subclasses: an unknown robot, device or option, or an invalid step.
         """
         model = coupled(load(robot) if isinstance(robot, str) else robot)
-        gradients: Backend = (
-            Float64(model, gradient_row())
-            if device == "float"
-            else backend(model, gradient_row(), device=device, **options)
-        )
+        gradients = float64_or_backend(model, gradient_row(), device, **options)
         try:
             forward = forward_of(model, device)
             return cls(model, dt=dt, gradients=gradients, forward=forward, method=method)
@@ -131,14 +121,14 @@ class Plant(Closing):
         self.gradients.close()
 
     def accelerations(self, x: Floats, u: Floats) -> Floats:
-        """Forward dynamics of (..., 2 nv) and (..., nv): (..., nv)."""
+        """Return accelerations (..., nv) of states (..., 2 nv) and efforts (..., nv)."""
         n = self.model.nv
         flat, efforts = x.reshape(-1, 2 * n), u.reshape(-1, n)
         qdd = self.forward(q=flat[:, :n], qd=flat[:, n:], tau=efforts).qdd
         return np.asarray(qdd, dtype=np.float64).reshape(u.shape)
 
     def step(self, x: Floats, u: Floats) -> Floats:
-        """States (..., 2 nv) after a step from (..., 2 nv) with efforts (..., nv)."""
+        """Return states (..., 2 nv) after a step from (..., 2 nv) with efforts (..., nv)."""
         n, h = self.model.nv, self.dt
         if self.method == "semi_implicit":
             qd = x[..., n:] + h * self.accelerations(x, u)
@@ -152,17 +142,17 @@ class Plant(Closing):
         return np.asarray(x + h * total)
 
     def linearise(self, x: Floats, u: Floats) -> Linear:
-        """Steps from (n, knots, 2 nv) with efforts (n, knots, nv), made linear in one batch.
+        """Linearise steps from (n, knots, 2 nv) with efforts (n, knots, nv), in one batch.
 
-        ``rk4`` takes a batch a stage.
+        ``rk4`` takes one batch per stage.
         """
         n, h = self.model.nv, self.dt
-        one = np.eye(n)
+        identity = np.eye(n)
         if self.method == "semi_implicit":
             _, by_q, by_qd, minv, flags = self._gradient(x, u)
-            lower = np.concatenate([h * by_q, one + h * by_qd], axis=-1)
+            lower = np.concatenate([h * by_q, identity + h * by_qd], axis=-1)
             upper = h * lower
-            upper[..., :, :n] += one
+            upper[..., :, :n] += identity
             A = np.concatenate([upper, lower], axis=-2)
             B = np.concatenate([h * h * minv, h * minv], axis=-2)
             return Linear(A, B, flags)
@@ -178,16 +168,13 @@ class Plant(Closing):
             flags |= flagged
             rate = np.concatenate([at[..., n:], qdd], axis=-1)
             # Derivatives of the stage's state, then of its rate by the chain rule.
-            moved_x, moved_u = np.eye(2 * n) + share * h * by_x, share * h * by_u
+            at_x, at_u = np.eye(2 * n) + share * h * by_x, share * h * by_u
             by_x = np.concatenate(
-                [moved_x[..., n:, :], by_q @ moved_x[..., :n, :] + by_qd @ moved_x[..., n:, :]],
+                [at_x[..., n:, :], by_q @ at_x[..., :n, :] + by_qd @ at_x[..., n:, :]],
                 axis=-2,
             )
             by_u = np.concatenate(
-                [
-                    moved_u[..., n:, :],
-                    by_q @ moved_u[..., :n, :] + by_qd @ moved_u[..., n:, :] + minv,
-                ],
+                [at_u[..., n:, :], by_q @ at_u[..., :n, :] + by_qd @ at_u[..., n:, :] + minv],
                 axis=-2,
             )
             A += h * weight * by_x
@@ -199,54 +186,84 @@ class Plant(Closing):
     ) -> tuple[Floats, Floats, Floats, Floats, NDArray[np.bool_]]:
         n, lead = self.model.nv, u.shape[:-1]
         flat = x.reshape(-1, 2 * n)
-        # Compiled functions take arrays as they are, and convert what is in pieces or of another
-        # dtype with much less haste.
-        dtype = getattr(getattr(self.gradients, "kernel", None), "dtype", np.float64)
+        # Compiled functions convert arrays of another layout or dtype much more slowly.
+        dtype = dtype_of(self.gradients)
         q, qd, tau = (
             np.ascontiguousarray(part, dtype=dtype)
             for part in (flat[:, :n], flat[:, n:], u.reshape(-1, n))
         )
         began = time.perf_counter()
-        found = self.gradients(q=q, qd=qd, tau=tau)
+        gradient = self.gradients(q=q, qd=qd, tau=tau)
         self.waited += time.perf_counter() - began
 
         def wide(array: Any, *shape: int) -> Floats:
             return np.asarray(array, dtype=np.float64).reshape(*lead, *shape)
 
         return (
-            wide(found.qdd, n),
-            wide(found.dqdd_dq, n, n),
-            wide(found.dqdd_dqd, n, n),
-            wide(found.minv, n, n),
-            np.asarray(found.saturated).reshape(lead),
+            wide(gradient.qdd, n),
+            wide(gradient.dqdd_dq, n, n),
+            wide(gradient.dqdd_dqd, n, n),
+            wide(gradient.minv, n, n),
+            np.asarray(gradient.saturated).reshape(lead),
         )
 
 
 RK4 = ((0.0, 1 / 6), (0.5, 1 / 3), (0.5, 1 / 3), (1.0, 1 / 6))
-"""Where each stage of the classical Runge-Kutta method is, and its weight."""
+"""Share of the step and weight of each stage of the classical Runge-Kutta method."""
 
 
 def gradient_row() -> Function:
-    """The function that plants take gradients of: forward dynamics, its gradient, M^-1."""
+    """Return the function of a plant's gradients: forward dynamics, its gradient, M^-1."""
     return row_of("fd_derivatives", outputs=("minv",))
 
 
 def forward_of(model: Model, device: str = "cpu") -> Backend:
-    """Forward dynamics in float64 for simulating: compiled, or the float model for ``float``."""
-    row = row_of("aba")
-    return Float64(model, row) if device == "float" else backend(model, row, device="cpu")
+    """Return forward dynamics in float64: the float model for ``float``, otherwise compiled."""
+    return float64_or_backend(model, row_of("aba"), "float" if device == "float" else "cpu")
 
 
 def second_of(plant: Plant) -> Backend:
-    """Second derivatives of forward dynamics in float64: the float model where the plant's is."""
-    row = row_of("fd_second_derivatives")
-    if isinstance(plant.forward, Float64):
-        return Float64(plant.model, row)
-    return backend(plant.model, row, device="cpu")
+    """Return second derivatives of forward dynamics, from a source like the plant's."""
+    device = "float" if isinstance(plant.forward, Float64) else "cpu"
+    return float64_or_backend(plant.model, row_of("fd_second_derivatives"), device)
+
+
+def float64_or_backend(model: Model, row: Function, device: str, **options: Any) -> Backend:
+    """Return the float model on float64 for ``float``, otherwise the device's backend."""
+    if device == "float":
+        return Float64(model, row)
+    return backend(model, row, device=device, **options)
+
+
+def dtype_of(function: Backend) -> Any:
+    """Return the dtype that a backend computes in, float64 unless it is compiled."""
+    return getattr(getattr(function, "kernel", None), "dtype", np.float64)
+
+
+def control_model(robot: str | Model) -> Model:
+    """Return a robot's model with mimic joints coupled.
+
+    Raises
+    ------
+    ValueError
+        Subclasses: an unknown robot, or joints of several positions.
+    """
+    model = coupled(load(robot) if isinstance(robot, str) else robot)
+    check_joints(model)
+    return model
+
+
+def check_joints(model: Model) -> None:
+    """Raise `ControlError` unless every joint has one position and one velocity."""
+    if model.nq != model.nv:
+        raise ControlError(
+            f"{model.name} has {model.nq} positions and {model.nv} velocities: control takes "
+            "robots whose joints have one of each, on a fixed base."
+        )
 
 
 class Float64(Backend):
-    """A function's float model on float64 requests; a card, and its model, would get float32."""
+    """A function's float model on float64 requests; a card and its model would round to float32."""
 
     def __init__(self, model: Model, function: Function) -> None:
         self.model = model
@@ -255,26 +272,20 @@ class Float64(Backend):
     def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch: named arrays (n, ...) in, named arrays out."""
         named = by_name(self.function.inputs, values, arrays)
-        given = {name: np.asarray(array, dtype=np.float64) for name, array in named.items()}
-        found = self.function.evaluate(self.model, given)
-        count = len(next(iter(given.values())))
-        return Result(arrays=found, saturated=np.zeros(count, dtype=np.bool_), cycles=None)
+        inputs = {name: np.asarray(array, dtype=np.float64) for name, array in named.items()}
+        results = self.function.evaluate(self.model, inputs)
+        count = len(next(iter(inputs.values())))
+        return Result(arrays=results, saturated=np.zeros(count, dtype=np.bool_), cycles=None)
 
 
 def check_step(dt: float) -> None:
-    """Refuse a step without a length.
-
-    Raises
-    ------
-    ControlError
-        When it is not above 0 and at most 1 s.
-    """
+    """Raise `ControlError` unless the time step is above 0 and at most 1 s."""
     if not (np.isfinite(dt) and 0.0 < dt <= 1.0):
-        raise ControlError(f"A step of {dt} s is none: give 'dt' above 0 and at most 1 s.")
+        raise ControlError(f"The time step 'dt' must be above 0 and at most 1 s, not {dt} s.")
 
 
 def gravity_efforts(model: Model, q: Floats) -> Floats:
-    """Efforts (..., nv) [N m | N] that hold a robot still at (..., nq)."""
+    """Return efforts (..., nv) [N m | N] that hold a robot still at (..., nq)."""
     still = np.zeros((*q.shape[:-1], model.nv)).reshape(-1, model.nv)
-    held = dynamics.rnea(model, q.reshape(-1, model.nq), still, still)
-    return np.asarray(held).reshape(*q.shape[:-1], model.nv)
+    efforts = dynamics.rnea(model, q.reshape(-1, model.nq), still, still)
+    return np.asarray(efforts).reshape(*q.shape[:-1], model.nv)

@@ -1,7 +1,7 @@
-"""Tables and pictures of builds, from what stands in build folders and in nothing else.
+"""Tables and pictures of builds, from the files in build folders alone.
 
-Whoever shows a build needs neither the tools that made it nor those that measured it. Tables are
-data (`Table`); a terminal, a page in Markdown or a program shows them.
+Showing a build needs neither the tools that made it nor those that measured it. Tables are data
+(`Table`); a terminal, a page in Markdown or a program shows them.
 """
 
 from __future__ import annotations

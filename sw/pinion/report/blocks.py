@@ -1,4 +1,4 @@
-"""Pieces of a build's page that several of its sections are made of."""
+"""Elements that several sections of a build's page share."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from .html import element, text
 Data = Mapping[str, Any]
 
 Bar = tuple[str, float, float, str]
-"""Name, value, the value at which the bar is full, and the value in words."""
+"""Name, value, full scale of the bar, and the value as text."""
 
 
 def bars(rows: Sequence[Bar], title: str) -> str:
-    """Bars of values against their ends."""
+    """Return a bar chart of values against their full scales."""
     lines = []
     for name, value, end, words in rows:
         share = min(100.0 * value / end, 100.0) if end else 0.0
         fill = element("rect", {"class": "fill", "width": f"{share:.3f}%", "height": "100%"})
-        drawn = element("svg", {"class": "bar", "aria-hidden": "true"}, fill)
+        bar = element("svg", {"class": "bar", "aria-hidden": "true"}, fill)
         lines.append(
             element("span", {"class": "name"}, text(name))
-            + drawn
+            + bar
             + element("span", {"class": "value"}, text(words))
         )
     items = "".join(element("li", {}, line) for line in lines)
@@ -31,22 +31,22 @@ def bars(rows: Sequence[Bar], title: str) -> str:
 
 
 def beside(*parts: str) -> str:
-    """Parts next to each other where there is room, else below each other."""
+    """Return parts next to each other if they fit, otherwise below each other."""
     return element("div", {"class": "beside"}, "".join(element("div", {}, part) for part in parts))
 
 
 def folded(title: str, inner: str, *, open_: bool = False) -> str:
-    """What is shown once the title is clicked."""
-    said = {"open": "open"} if open_ else {}
-    return element("details", said, element("summary", {}, text(title)) + inner)
+    """Return content that a click on its title unfolds."""
+    attributes = {"open": "open"} if open_ else {}
+    return element("details", attributes, element("summary", {}, text(title)) + inner)
 
 
 def note(words: str) -> str:
-    """A remark in small letters."""
+    """Return a remark in small letters."""
     return element("p", {"class": "note"}, text(words))
 
 
 def span(values: Sequence[int]) -> str:
-    """The least and the most of some numbers."""
+    """Return the range of some numbers as text."""
     least, most = min(values), max(values)
     return str(least) if least == most else f"{least} to {most}"

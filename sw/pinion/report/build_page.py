@@ -1,6 +1,6 @@
-"""The page of ``pinion report``: builds as one HTML file that needs nothing else.
+"""The page of ``pinion report``: builds as one self-contained HTML file.
 
-A policy in its head forbids every request to a network and every script but the page's own.
+A policy in its head forbids every network request and every script except the page's own.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pinion.base import installation
 from pinion.base.places import check_place
 
 from .builds import columns_of_builds
-from .html import element, html_table, script_json, text
+from .html import element, page_table, script_json, text
 from .pictures import ReportError
 from .sections import SECTIONS, summary
 from .table import Table
 
 MOST_BYTES = 2_000_000
-"""Of a page that is not too large to be opened at once."""
+"""Size above which a page opens slowly [bytes]."""
 
 LABELS = (
     ("counted", "of the build's own files: operations, cycles, units, bits, bytes, digests"),
@@ -35,12 +35,7 @@ LABELS = (
 
 
 def build_page(builds: Sequence[Mapping[str, Any]]) -> str:
-    """The page.
-
-    Parameters
-    ----------
-    builds : at least one, of :func:`pinion.report.build_data.build_data`.
-    """
+    """Return the page of one or more builds (:func:`pinion.report.build_data.build_data`)."""
     style, script = (_asset(name) for name in ("page.css", "page.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
@@ -73,10 +68,10 @@ def build_page(builds: Sequence[Mapping[str, Any]]) -> str:
     body = [top]
     if len(builds) > 1:
         body += [_side_by_side(builds), _tabs(builds)]
-    body += [_build(k, one, single=len(builds) == 1) for k, one in enumerate(builds)]
+    body += [_build(k, build, single=len(builds) == 1) for k, build in enumerate(builds)]
     foot = f"Made by Pinion {text(installation.version())} from build folders; no network is used."
     body.append(element("footer", {}, element("p", {}, foot)))
-    data = script_json({"builds": [_script_data(one) for one in builds]})
+    data = script_json({"builds": [_script_data(build) for build in builds]})
     return (
         f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>'
         + "\n".join(body)
@@ -86,11 +81,11 @@ def build_page(builds: Sequence[Mapping[str, Any]]) -> str:
 
 
 def check_page_path(path: Path, *, force: bool = False) -> None:
-    """Whether a page can go there.
+    """Check that a page can be written to a path.
 
     Raises
     ------
-    ReportError : the file exists and ``force`` is not given, or is a folder, or has no folder.
+    ReportError : if the file exists and ``force`` is False, or it is a folder, or has no folder.
     """
     if path.is_dir():
         raise ReportError(f"'{path}' is a folder: give a file for the page.")
@@ -99,12 +94,12 @@ def check_page_path(path: Path, *, force: bool = False) -> None:
             f"'{path}' exists: give another file, or replace it with force=True (--force)."
         )
     if not path.parent.is_dir():
-        raise ReportError(f"There is no folder '{path.parent}' for the page: make it first.")
+        raise ReportError(f"There is no folder '{path.parent}' for the page: create it first.")
     check_place(path, "page", ReportError)
 
 
 def write_page(path: Path, page: str, *, force: bool = False) -> None:
-    """Write a page as a whole or not at all.
+    """Write a page completely or not at all.
 
     Raises
     ------
@@ -129,7 +124,7 @@ def _asset(name: str) -> str:
 
 
 def _side_by_side(builds: Sequence[Mapping[str, Any]]) -> str:
-    names, rows = columns_of_builds([one["row"] for one in builds])
+    names, rows = columns_of_builds([build["row"] for build in builds])
     more: dict[str, list[object]] = {
         "words in, out": [f"{m['words_in']}, {m['words_out']}" for m in _manifests(builds)],
         "products": [m["ops"]["mul"] + m["ops"]["mul_const"] for m in _manifests(builds)],
@@ -141,14 +136,14 @@ def _side_by_side(builds: Sequence[Mapping[str, Any]]) -> str:
         ],
     }
     lines = [*rows, *((name, *values) for name, values in more.items())]
-    known = [line for line in lines if any(value is not None for value in line[1:])]
-    made = Table(columns=("", *names), rows=known)
+    lines_with_values = [line for line in lines if any(value is not None for value in line[1:])]
+    table = Table(columns=("", *names), rows=lines_with_values)
     heading = element("h2", {}, "Builds side by side")
-    return element("section", {"class": "card compare"}, heading + html_table(made))
+    return element("section", {"class": "card compare"}, heading + page_table(table))
 
 
 def _manifests(builds: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [one["manifest"] for one in builds]
+    return [build["manifest"] for build in builds]
 
 
 def _tabs(builds: Sequence[Mapping[str, Any]]) -> str:
@@ -160,14 +155,14 @@ def _tabs(builds: Sequence[Mapping[str, Any]]) -> str:
                 "aria-selected": "true" if k == 0 else "false",
                 "tabindex": 0 if k == 0 else -1,
             },
-            text(f"{k + 1}. {one['folder']}"),
+            text(f"{k + 1}. {build['folder']}"),
         )
-        for k, one in enumerate(builds)
+        for k, build in enumerate(builds)
     )
     return element("div", {"class": "tabs", "role": "tablist", "aria-label": "Builds"}, tabs)
 
 
-def _build(k: int, one: Mapping[str, Any], *, single: bool) -> str:
+def _build(k: int, build: Mapping[str, Any], *, single: bool) -> str:
     parts, links = [], []
     for name, title, label, make in SECTIONS:
         mark = "".join(
@@ -176,8 +171,8 @@ def _build(k: int, one: Mapping[str, Any], *, single: bool) -> str:
         heading = element("h2", {}, text(title) + " " + mark)
         place = f"b{k}-{name}"
         links.append(element("a", {"href": f"#{place}"}, text(title)))
-        parts.append(element("section", {"class": "card", "id": place}, heading + make(one, k)))
-    inner = summary(one) + element(
+        parts.append(element("section", {"class": "card", "id": place}, heading + make(build, k)))
+    inner = summary(build) + element(
         "nav", {"aria-label": "Sections of this build"}, "".join(links)
     ) + element("div", {"class": "sections"}, "".join(parts))  # fmt: skip
     role = {} if single else {"role": "tabpanel", "aria-labelledby": f"tab{k}"}
@@ -186,9 +181,9 @@ def _build(k: int, one: Mapping[str, Any], *, single: bool) -> str:
     )
 
 
-def _script_data(one: Mapping[str, Any]) -> dict[str, Any]:
-    """What the script draws, and the figures that the page shows as text."""
-    schedule, manifest = one["schedule"], one["manifest"]
+def _script_data(build: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the data of the page's script."""
+    schedule, manifest = build["schedule"], build["manifest"]
     kinds, regions, lines = (
         {name: k for k, name in enumerate(dict.fromkeys(names))}
         for names in (
@@ -201,13 +196,15 @@ def _script_data(one: Mapping[str, Any]) -> dict[str, Any]:
     for row in schedule["outputs"]:
         outputs.setdefault(row["node"], []).append(row["name"])
     nodes = {row["node"] for row in schedule["operations"]}
-    sources = one["facts"].get("sources") or {}
-    names = {name: k for k, name in enumerate(dict.fromkeys(n for n, _ in one["formats"]["named"]))}
+    sources = build["facts"].get("sources") or {}
+    names = {
+        name: k for k, name in enumerate(dict.fromkeys(n for n, _ in build["formats"]["named"]))
+    }
     return {
-        "robot": {key: one["robot"][key] for key in ("points", "axes")},
+        "robot": {key: build["robot"][key] for key in ("points", "axes")},
         "ops": manifest["ops"],
-        "shares": [round(row["share"], 6) for row in one["utilisation"]],
-        "widths": one["formats"]["widths"],
+        "shares": [round(row["share"], 6) for row in build["utilisation"]],
+        "widths": build["formats"]["widths"],
         "schedule": {
             "ii": schedule["ii"],
             "length": schedule["length"],
@@ -217,19 +214,19 @@ def _script_data(one: Mapping[str, Any]) -> dict[str, Any]:
             "lines": list(lines),
             "texts": [sources.get(line, "") for line in lines],
             "names": list(names),
-            "inputs": one["formats"]["inputs"],
+            "inputs": build["formats"]["inputs"],
             "outputs": {str(n): names for n, names in outputs.items() if n in nodes},
             # Kind, unit, start, latency, region, line, node, width, fraction bits, name, operands.
             "operations": [
                 [
                     *(kinds[row["kind"]], row["unit"], row["start"], row["latency"]),
                     *(regions[row["region"]], lines[row["line"]], row["node"], *fmt),
-                    *(names[name], said),
+                    *(names[name], expression),
                 ]
-                for row, fmt, (name, said) in zip(
+                for row, fmt, (name, expression) in zip(
                     schedule["operations"],
-                    one["formats"]["of"],
-                    one["formats"]["named"],
+                    build["formats"]["of"],
+                    build["formats"]["named"],
                     strict=True,
                 )
             ],

@@ -1,4 +1,4 @@
-"""What is known of builds, a row for each."""
+"""Figures of builds, side by side."""
 
 from __future__ import annotations
 
@@ -45,30 +45,30 @@ _COUNTED_FOR = "vcu118"  # the board whose part `pinion synth` counts for
 _WORDS = 3  # columns of text
 
 ROUTED = ("ulx3s", "ulx3s-spi")
-"""Targets whose own tools report what they counted."""
+"""Targets whose tools report their own counts."""
 
-# Blanks between columns of a terminal's table, and at both its ends.
+# Blanks between columns of a table on a terminal, and at both ends.
 _GAP, _MARGINS = 2, 3
 
 
 def build_figures(folder: Path) -> dict[str, Any]:
-    """One build: its manifest, its counts, the report of its bitstream, the check of its netlist.
+    """Return one build's manifest, counts, bitstream report and netlist check.
 
-    A figure that was not measured for this very build and this very netlist is left out.
+    Figures that were not measured for this build and this netlist are left out.
 
     Returns
     -------
-    ``folder`` and a value for each column, None where there is none. ``netlist`` is text: how many
-    of how many requests came back wrong; ``verified`` says the same of the last ``pinion verify``,
-    with FAILED where it failed. ``counted`` is what ``pinion synth`` kept in the folder, None where
-    it never ran: ``dsp, lut, ff, bram``, ``mhz``, the estimated clock with typical nets, ``levels``
-    of the critical path, which that clock is of, and ``share``: percent of the part and of one of
-    its dies by resource, None for builds that are not for that part's board.
+    ``folder`` and a value for each column, or None. ``netlist`` is text: how many of how many
+    requests were wrong; ``verified`` says the same of the last ``pinion verify``, with FAILED if it
+    failed. ``counted`` is the result of ``pinion synth`` in the folder, or None: ``dsp, lut, ff,
+    bram``, ``mhz``, the estimated clock with typical nets, ``levels`` of the critical path that
+    determines the clock, and ``share``: percent of the part and of one of its dies by resource,
+    None for builds that are not for that part's board.
 
     Raises
     ------
     pinion.link.ManifestError
-        The folder is no build, or a file in it is damaged or of another version.
+        If the folder is not a build, or a file in it is damaged or of another version.
     """
     manifest = Manifest.read(folder)
     check_digests(folder)
@@ -88,56 +88,56 @@ def build_figures(folder: Path) -> dict[str, Any]:
     }
     counts = resources_of(folder, manifest)
     if counts is not None:
-        own = {name: counts[name] for name in ("dsp", "lut", "ff", "bram")}
+        figures = {name: counts[name] for name in ("dsp", "lut", "ff", "bram")}
         mhz = counts["timing"]["mhz"]["typical"]
         shares = _shares(counts) if manifest.target == _COUNTED_FOR else None
-        row["counted"] = {**own, "mhz": mhz, "levels": counts["levels"], "share": shares}
+        row["counted"] = {**figures, "mhz": mhz, "levels": counts["levels"], "share": shares}
     board = folder / manifest.target
-    found = BOARD_REPORT.find(board)
-    if found is None or found["build"] != f"{manifest.hash:016x}":
+    report = BOARD_REPORT.find(board)
+    if report is None or report["build"] != f"{manifest.hash:016x}":
         return row
-    row |= {name: found[name] for name in ("fmax_mhz", "clock_mhz")} | found["use"]
+    row |= {name: report[name] for name in ("fmax_mhz", "clock_mhz")} | report["use"]
     checked = NETLIST_CHECK.find(board)
-    if checked is not None and checked["sha256"] == found["netlist_sha256"]:
+    if checked is not None and checked["sha256"] == report["netlist_sha256"]:
         row["netlist"] = f"{checked['mismatches']} of {checked['requests']}"
     return row
 
 
 def _verified(folder: Path, manifest: Manifest) -> str | None:
-    """What the last verification of this very build found, None where there is none."""
-    found = ErrorDistribution.find(folder)
-    if found is None or found.build != f"{manifest.hash:016x}":
+    """Return the result of the last verification of this build, or None."""
+    errors = ErrorDistribution.find(folder)
+    if errors is None or errors.build != f"{manifest.hash:016x}":
         return None
-    if found.verdict is None:
+    if errors.verdict is None:
         return "not kept"
-    count = f"{found.verdict.mismatches:,} of {found.requests:,}"
-    return f"FAILED, {count}" if found.verdict.failed else count
+    count = f"{errors.verdict.mismatches:,} of {errors.requests:,}"
+    return f"FAILED, {count}" if errors.verdict.failed else count
 
 
 def _shares(counts: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Percent of the part and of one of its dies, all alike; LUTs used as memory count as LUTs."""
+    """Return percent of the part and of one of its dies; LUTs used as memory count as LUTs."""
     part = counts["share"]
     return {"part": part, "die": {name: of * counts["dies"] for name, of in part.items()}}
 
 
 def resources_of(folder: Path, manifest: Manifest) -> dict[str, Any] | None:
-    """What ``pinion synth`` kept in a build's folder, None where it can be of another build.
+    """Return the result of ``pinion synth`` in a folder, or None if it may be of another build.
 
     Raises
     ------
     pinion.link.ManifestError
-        The file is damaged or of another version.
+        If the file is damaged or of another version.
     """
-    found = RESOURCES.find(folder)
-    if found is None:
+    resources = RESOURCES.find(folder)
+    if resources is None:
         return None
-    kinds = found["by_kind"]
-    own = all(kinds.get(k, {}).get("instances") == n for k, n in manifest.units.items())
-    return found if own else None
+    kinds = resources["by_kind"]
+    matches = all(kinds.get(k, {}).get("instances") == n for k, n in manifest.units.items())
+    return resources if matches else None
 
 
 def builds_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Builds side by side, from `build_figures` of each; figures that none has are left out."""
+    """Return builds side by side, from their `build_figures`, without empty figures."""
     lines = _lines(rows)
     return Table(
         columns=tuple(head for head, _ in lines),
@@ -149,24 +149,26 @@ def builds_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 def columns_of_builds(
     rows: Sequence[Mapping[str, Any]],
 ) -> tuple[list[str], list[tuple[object, ...]]]:
-    """Builds as columns: names of the folders, and a row for each figure that a build has."""
+    """Return builds as columns: names of the folders, and a row for each figure of any build."""
     names = [Path(row["folder"]).name or str(row["folder"]) for row in rows]
     return names, [(head, *values) for head, values in _lines(rows)]
 
 
 def _lines(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[object]]]:
-    """Head and values of each figure that a build has: a board's are for builds for it alone."""
-    found: list[tuple[str, list[object]]] = []
+    """Return name and values of each figure of any build; a board's only for its builds."""
+    lines: list[tuple[str, list[object]]] = []
     for name, head in _HEADS.items():
-        found.append((head, [row[name] for row in rows]))
+        lines.append((head, [row[name] for row in rows]))
         if name == "target":
             counts = [row["counted"] or {} for row in rows]
-            found += [(word, [one.get(key) for one in counts]) for key, word in _COUNTED.items()]
-            found += [
-                (f"% of part (die): {word}", [_share(one.get("share"), key) for one in counts])
+            lines += [
+                (word, [count.get(key) for count in counts]) for key, word in _COUNTED.items()
+            ]
+            lines += [
+                (f"% of part (die): {word}", [_share(count.get("share"), key) for count in counts])
                 for key, word in _SHARED.items()
             ]
-    return [(head, values) for head, values in found if any(v is not None for v in values)]
+    return [(head, values) for head, values in lines if any(v is not None for v in values)]
 
 
 def _share(shares: Mapping[str, Any] | None, key: str) -> str | None:
@@ -174,24 +176,24 @@ def _share(shares: Mapping[str, Any] | None, key: str) -> str | None:
 
 
 def uncounted(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Which commands give the figures that `build_figures` did not find, in sentences."""
-    said = []
+    """Return sentences about the commands that produce missing figures of `build_figures`."""
+    notes = []
     if bare := [row["folder"] for row in rows if row["counted"] is None]:
-        said.append(
+        notes.append(
             f"Not counted yet: `pinion synth {quote(bare[0])}` counts DSP blocks, LUTs, flip-flops"
             f" and RAM, and estimates the clock{_others(bare)}."
         )
     if bare := [row["folder"] for row in rows if row["verified"] is None]:
-        said.append(
+        notes.append(
             f"Not verified yet: `pinion verify {quote(bare[0])}` compares RTL, integers and floats"
             f"{_others(bare)}."
         )
     if bare := [r["folder"] for r in rows if r["target"] in ROUTED and r["fmax_mhz"] is None]:
-        said.append(
+        notes.append(
             f"Not routed yet: `pinion bitstream {quote(bare[0])}` routes it and tells its clock"
             f"{_others(bare)}."
         )
-    return said
+    return notes
 
 
 def _others(folders: Sequence[str]) -> str:
@@ -200,12 +202,12 @@ def _others(folders: Sequence[str]) -> str:
 
 
 def builds_columns(rows: Sequence[Mapping[str, Any]], *, width: int) -> list[Table]:
-    """Builds side by side, a column each, in as many tables as a width asks for.
+    """Return builds side by side, a column each, in as many tables as a width requires.
 
     Parameters
     ----------
-    rows : of `build_figures` of each.
-    width : characters of a line. A table has one build at least, however long its names are.
+    rows : `build_figures` of each build.
+    width : characters of a line. A table has at least one build, however long its names are.
     """
     names, lines = columns_of_builds(rows)
     first = max(len(str(line[0])) for line in lines)
@@ -213,13 +215,13 @@ def builds_columns(rows: Sequence[Mapping[str, Any]], *, width: int) -> list[Tab
         max(len(name), *(len(cell(line[k + 1])) for line in lines)) for k, name in enumerate(names)
     ]
     groups: list[list[int]] = []
-    taken = 0
+    width_taken = 0
     for k, size in enumerate(sizes):
-        if not groups or taken + size + _GAP > width:
+        if not groups or width_taken + size + _GAP > width:
             groups.append([])
-            taken = first + _MARGINS
+            width_taken = first + _MARGINS
         groups[-1].append(k)
-        taken += size + _GAP
+        width_taken += size + _GAP
     return [
         Table(
             columns=("", *(names[k] for k in group)),

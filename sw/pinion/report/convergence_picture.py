@@ -1,4 +1,4 @@
-"""The picture of how solvers converge: what a cost is above the best, iteration by iteration."""
+"""A picture of solver convergence: costs above the best one, by iteration."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _MARKS = "osD^vPX"
 def draw_convergence(
     path: Path, costs: Mapping[str, Sequence[float]], *, title: str, tolerance: float
 ) -> None:
-    """Draw costs over iterations, and how far they are above the lowest of all at the end.
+    """Draw costs over iterations, and their distance from the lowest final cost.
 
     Parameters
     ----------
-    path : where the picture goes; its ending says which kind.
-    costs : by name, the first drawn in ink: the cost before the first iteration and after each.
+    path : of the picture; its suffix selects the format.
+    costs : by name, the first drawn in ink: the initial cost and the cost after each iteration.
     title : above both halves.
-    tolerance : gain, as a share of the cost, after which the solvers stop.
+    tolerance : decrease, as a share of the cost, at which the solvers stop.
     """
     best = min(min(series) for series in costs.values())
     figure = Figure(figsize=(10.0, 3.8), dpi=DPI, layout="constrained")
@@ -43,7 +43,7 @@ def draw_convergence(
         }
         steps = np.arange(len(series))
         whole.plot(steps, series, label=name, **style)
-        # What reaches the lowest cost of all would be at nothing, which has no logarithm.
+        # The lowest cost itself has no logarithm.
         near.plot(steps, np.maximum(np.array(series) / best - 1.0, 1e-9), **style)
     whole.set_yscale("log")
     whole.set_title("cost", fontsize=10)

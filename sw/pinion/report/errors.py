@@ -1,4 +1,4 @@
-"""The errors of a verified build, from the figures of :func:`pinion.cosim.verify.verify`."""
+"""Tables of a verified build's errors, from :func:`pinion.cosim.verify.verify`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from .table import Table, percent
 
 NONE_VALID = "none valid"
-"""What stands in the place of an error where every request was flagged or undecided."""
+"""Placeholder for an error when every request was flagged or undecided."""
 
 SHOWN = 12
-"""Result words in a table; a matrix has dozens."""
+"""Largest number of result words in a table; a matrix has dozens."""
 
 
 def relative_error_table(result: Mapping[str, Any]) -> Table:
-    """Relative errors by block of results."""
+    """Return relative errors by block of results."""
     return Table(
         columns=("relative error of a block", "median", "99 %", "largest"),
         rows=[
@@ -26,7 +26,7 @@ def relative_error_table(result: Mapping[str, Any]) -> Table:
 
 
 def promise_table(result: Mapping[str, Any]) -> Table:
-    """What a build promises on every distribution of states, and what was found there."""
+    """Return promised and measured errors on every distribution of states."""
     columns = ("promise", "largest", "flagged", "undecided", "wrong")
     return Table(
         columns=("states", *columns),
@@ -39,13 +39,13 @@ def promise_table(result: Mapping[str, Any]) -> Table:
 
 
 def largest_error(figures: Mapping[str, Any]) -> float | str | None:
-    """The largest relative error that a check found on a distribution, or that none was valid."""
+    """Return the largest relative error on a distribution, or that no request was valid."""
     largest: float | None = figures["largest"]
     return largest if figures["valid"] else NONE_VALID
 
 
 def budget_table(result: Mapping[str, Any]) -> Table:
-    """Result words with their largest errors and budgets, those nearest to their budgets first."""
+    """Return result words with their largest errors and budgets, nearest to its budget first."""
     words = sorted(result["error_max"], key=lambda word: _share(result, word), reverse=True)
     return Table(
         columns=("result", "largest error", "budget", "share"),
@@ -63,7 +63,7 @@ def budget_table(result: Mapping[str, Any]) -> Table:
 
 
 def bound_table(result: Mapping[str, Any]) -> Table:
-    """Blocks of results with the largest errors of samples beside their budgets and bounds."""
+    """Return the largest sampled errors of blocks beside their budgets and bounds."""
     return Table(
         columns=("results", "largest error", "budget", "bound", "bound / error"),
         rows=[
@@ -75,6 +75,6 @@ def bound_table(result: Mapping[str, Any]) -> Table:
 
 
 def _share(result: Mapping[str, Any], word: str) -> float:
-    """How much of its budget a word's largest error uses; all flagged counts as nothing."""
+    """Return the share of its budget that a word's largest error uses, 0 if all were flagged."""
     error, budget = result["error_max"][word], result["budget"][word]
     return error / budget if error is not None and budget else 0.0

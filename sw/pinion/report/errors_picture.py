@@ -1,4 +1,4 @@
-"""A picture of how far results stray from floats, beside the derived budgets."""
+"""A picture of results' errors against floats, beside the derived budgets."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Floats = NDArray[np.float64]
 def draw_errors(path: Path, *, title: str, blocks: Sequence[BlockErrors]) -> None:
     """Draw the distribution of ``|RTL - float|`` on logarithmic axes, one for each block.
 
-    A vector has a violin for each word, in its unit. A matrix has one for each row, because dozens
-    of words would be no picture, and shows errors as shares of each word's own budget, because the
-    budgets of a row differ by more than the errors stray.
+    A vector has a violin for each word, in its unit. A matrix has one for each row, since it has
+    dozens of words, and shows errors as shares of each word's budget, since the budgets of a row
+    differ by more than the errors.
 
     Parameters
     ----------
-    path : where the PNG goes.
-    title : the robot, the function and the number of requests, for the first line.
+    path : of the PNG.
+    title : robot, function and number of requests, for the first line.
     blocks : from top to bottom.
     """
     most = max(len(block.groups) for block in blocks)
@@ -46,7 +46,7 @@ def draw_errors(path: Path, *, title: str, blocks: Sequence[BlockErrors]) -> Non
     for axes, block in zip(column, blocks, strict=True):
         _draw_panel(axes, block)
     head = figure.suptitle(_title(title, blocks), x=0.01, ha="left", fontsize=13, color=INK)
-    head.set_parse_math(False)  # a robot's name is no formula
+    head.set_parse_math(False)  # a robot's name is not a formula
     handles = [
         Line2D([], [], color=ALARM, linewidth=2.2, label="budget, derived"),
         Line2D([], [], color=INK, marker="v", linestyle="", label="largest"),
@@ -67,13 +67,13 @@ def _draw_panel(axes: Axes, block: BlockErrors) -> None:
     budget = np.array(block.budget)
     axes.set_yscale("log")
     for number, (group, colour) in enumerate(zip(groups, colours, strict=True)):
-        own = list(group.words)
-        bound = 1.0 if block.is_matrix else float(budget[own[0]])
+        words = list(group.words)
+        bound = 1.0 if block.is_matrix else float(budget[words[0]])
         _draw_group(axes, number, group, bound, edges, colour)
         axes.annotate(
             NONE_VALID
             if group.largest is None
-            else _margin(np.array([block.largest])[:, own], budget[own]),
+            else _margin(np.array([block.largest])[:, words], budget[words]),
             (number, bound),
             xytext=(0, 5),
             textcoords="offset points",
@@ -105,7 +105,7 @@ def _draw_panel(axes: Axes, block: BlockErrors) -> None:
 
 
 def _range(values: Floats, unit: str) -> str:
-    # Two digits, but 180 rather than 1.8e+02.
+    # Two digits, but 180 instead of 1.8e+02.
     low, high = (f"{float(f'{value:.2g}'):g}" for value in (values.min(), values.max()))
     return f"{low}{unit}" if low == high else f"{low} to {high}{unit}"
 
@@ -113,11 +113,11 @@ def _range(values: Floats, unit: str) -> str:
 def _draw_group(
     axes: Axes, number: int, group: ErrorGroup, budget: float, edges: Floats, colour: Colour
 ) -> None:
-    """A histogram in a logarithmic axis, mirrored; quantiles and the budget on top."""
+    """Draw a mirrored histogram on a logarithmic axis, with quantiles and the budget on top."""
     if any(group.counts):
         counts = np.array(group.counts, dtype=np.float64)
         if len(counts) > 1:
-            counts[0] = counts[1]  # what lies below the axis is not a peak
+            counts[0] = counts[1]  # values below the axis are not a peak
         half = 0.4 * counts / max(1.0, counts.max())
         axes.stairs(number + half, edges, baseline=number - half, orientation="horizontal",
                     fill=True, color=colour, alpha=0.75, zorder=2)  # fmt: skip
@@ -131,7 +131,7 @@ def _draw_group(
 
 
 def _margin(error: Floats, budget: Floats) -> str:
-    """How many times the largest error of its word a budget is."""
+    """Return how many times its word's largest error a budget is."""
     ratios = margins(error, budget)
     if ratios["min"] is None:
         return "no error at all"
@@ -140,7 +140,7 @@ def _margin(error: Floats, budget: Floats) -> str:
 
 
 def _title(title: str, blocks: Sequence[BlockErrors]) -> str:
-    """The finding: whether the budget holds, and where it is nearest to breaking."""
+    """Return the finding: whether the budget holds, and where it is nearest to breaking."""
     words = [word for block in blocks for word in block.words]
     used = [share for block in blocks for share in block.shares]
     invalid = sum(block.invalid for block in blocks)

@@ -1,4 +1,4 @@
-"""Errors of a build on its page: histograms by output and distribution, each with its promise."""
+"""Errors section of a build's page: histograms by output and distribution, with promises."""
 
 from __future__ import annotations
 
@@ -9,58 +9,67 @@ from typing import Any
 from pinion.link.accuracy import CHECKS
 
 from .errors import NONE_VALID
-from .html import element, html_table, number, text
+from .html import element, number, page_table, text
 from .table import Table, percent, short_error
 
 WIDTH, HEIGHT, FOOT, TOP = 230, 136, 20, 18
-"""Of a histogram, with what its axis and the promise's value take, in user units."""
+"""Size of a histogram, and room for its axis and the promise's value, in user units."""
 
-_LABEL = 36  # what a power of ten takes on the axis
+_LABEL = 36  # width of a power of ten on the axis
 
 
-def errors_section(one: Mapping[str, Any], k: int) -> str:
-    """Histograms of the integer model's errors, and what a verification left."""
-    found = one["facts"].get("errors")
-    made = ""
-    if found is None:
+def errors_section(build: Mapping[str, Any], k: int) -> str:
+    """Return histograms of the integer model's errors, and the result of a verification."""
+    errors = build["facts"].get("errors")
+    body = ""
+    if errors is None:
         line = (
             "No states were run for this page: leave out states=0 (--states 0) to have the "
             "errors of every "
             "distribution."
         )
-        made += element("p", {"class": "missing"}, text(line))
+        body += element("p", {"class": "missing"}, text(line))
     else:
-        made += _histograms(found, one["manifest"])
-    return made + _verified(one["verified"])
+        body += _histograms(errors, build["manifest"])
+    return body + _verified(build["verified"])
 
 
-def _histograms(found: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
+def _histograms(errors: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
     promises = manifest.get("promises", {})
     line = (
-        f"Relative errors of the exact integer model on {found['states']:,} states of each "
-        f"distribution, seed {found['seed']}, run for this page; the core was made for "
+        f"Relative errors of the exact integer model on {errors['states']:,} states of each "
+        f"distribution, seed {errors['seed']}, run for this page; the core was made for "
         f"{manifest['budget_distribution']} states. The line is what the build promises there. "
         "Flagged requests and undecided comparisons are not judged."
     )
-    first, last = _reach(found, promises)
+    first, last = _reach(errors, promises)
     charts: dict[str, list[str]] = {}
     rows = []
-    for name, own in found["distributions"].items():
+    for name, distribution in errors["distributions"].items():
         promise = promises.get(name)
-        for block, seen in own["blocks"].items():
-            why = f"{NONE_VALID}, {own['flagged']:,} flagged"
-            drawn = _chart(name, block, seen, why, promise, found["edges"], first, last)
-            charts.setdefault(block, []).append(drawn)
-            held = None if seen["max"] is not None else NONE_VALID
-            if promise is not None and seen["max"] is not None:
-                held = "kept" if seen["max"] <= promise else "BROKEN"
+        for block, block_errors in distribution["blocks"].items():
+            why = f"{NONE_VALID}, {distribution['flagged']:,} flagged"
+            chart = _chart(name, block, block_errors, why, promise, errors["edges"], first, last)
+            charts.setdefault(block, []).append(chart)
+            status = None if block_errors["max"] is not None else NONE_VALID
+            if promise is not None and block_errors["max"] is not None:
+                status = "kept" if block_errors["max"] <= promise else "BROKEN"
             rows.append(
                 (
-                    *(name, block, *(short_error(seen[key]) for key in ("median", "p99", "max"))),
-                    *(short_error(promise), held, own["flagged"], own["undecided"]),
+                    *(
+                        name,
+                        block,
+                        *(short_error(block_errors[key]) for key in ("median", "p99", "max")),
+                    ),
+                    *(
+                        short_error(promise),
+                        status,
+                        distribution["flagged"],
+                        distribution["undecided"],
+                    ),
                 )
             )
-    made = Table(
+    table = Table(
         columns=(
             *("states", "result", "median", "99 %", "largest", "promise", "held"),
             *("flagged", "undecided"),
@@ -72,34 +81,36 @@ def _histograms(found: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
         element("p", {}, text(line))
         + "".join(
             element("h3", {}, text(block))
-            + element("div", {"class": f"histograms n{min(len(own), 6)}"}, "".join(own))
-            for block, own in charts.items()
+            + element(
+                "div", {"class": f"histograms n{min(len(block_charts), 6)}"}, "".join(block_charts)
+            )
+            for block, block_charts in charts.items()
         )
-        + html_table(made)
+        + page_table(table)
     )
 
 
-def _reach(found: Mapping[str, Any], promises: Mapping[str, float]) -> tuple[float, float]:
-    """Exponents between which anything is seen, the same for all charts."""
-    edges = found["edges"]
-    seen = [
+def _reach(errors: Mapping[str, Any], promises: Mapping[str, float]) -> tuple[float, float]:
+    """Return the common range of exponents of all charts."""
+    edges = errors["edges"]
+    exponents = [
         edges[k + end]
-        for own in found["distributions"].values()
-        for block in own["blocks"].values()
+        for distribution in errors["distributions"].values()
+        for block in distribution["blocks"].values()
         for k, count in enumerate(block["counts"])
         if count
         for end in (0, 1)
     ]
-    seen += [math.log10(p) for p in promises.values() if p > 0]
-    if not seen:
+    exponents += [math.log10(p) for p in promises.values() if p > 0]
+    if not exponents:
         return float(edges[0]), float(edges[-1])
-    return math.floor(min(seen) - 0.2), math.ceil(max(seen) + 0.2)
+    return math.floor(min(exponents) - 0.2), math.ceil(max(exponents) + 0.2)
 
 
 def _chart(
     name: str,
     block: str,
-    seen: Mapping[str, Any],
+    block_errors: Mapping[str, Any],
     why: str,
     promise: float | None,
     edges: list[float],
@@ -107,19 +118,19 @@ def _chart(
     last: float,
 ) -> str:
     scale = WIDTH / max(last - first, 1e-9)
-    top = max(seen["counts"], default=0) or 1
+    top = max(block_errors["counts"], default=0) or 1
     floor = HEIGHT - FOOT
     parts = []
     for exponent in range(int(first), int(last) + 1):
         x = number((exponent - first) * scale)
         parts.append(element("line", {"class": "grid", "x1": x, "x2": x, "y1": 0, "y2": floor}))
         every = max(1, math.ceil(_LABEL / scale))
-        # A label at an end would be cut, or run into the next chart.
+        # A label at an end would be cut off, or run into the next chart.
         inside = _LABEL / 2 <= (exponent - first) * scale <= WIDTH - _LABEL / 2
         if (exponent - int(first)) % every == 0 and inside:
             at = {"x": x, "y": HEIGHT - 6, "text-anchor": "middle"}
             parts.append(element("text", at, f"1e{exponent}"))
-    for k, count in enumerate(seen["counts"]):
+    for k, count in enumerate(block_errors["counts"]):
         if count:
             high = (floor - TOP) * count / top
             parts.append(
@@ -133,15 +144,18 @@ def _chart(
                     element("title", {}, f"{count:,} from {10 ** edges[k]:.1e}"),
                 )
             )
-    said = why
-    if seen["max"] is None:
+    caption = why
+    if block_errors["max"] is None:
         parts.append(element("text", {"x": 4, "y": 40, "class": "why"}, text(why)))
-    if seen["max"] is not None:
-        said = f"median {seen['median']:.1e}, 99 % {seen['p99']:.1e}, largest {seen['max']:.1e}"
-    if seen["below"]:
-        said += f"; {seen['below']:,} below {10 ** edges[0]:.0e}"
-    if seen["above"]:
-        said += f"; {seen['above']:,} above {10 ** edges[-1]:.0f}, infinite or NaN"
+    if block_errors["max"] is not None:
+        caption = (
+            f"median {block_errors['median']:.1e}, 99 % {block_errors['p99']:.1e}, "
+            f"largest {block_errors['max']:.1e}"
+        )
+    if block_errors["below"]:
+        caption += f"; {block_errors['below']:,} below {10 ** edges[0]:.0e}"
+    if block_errors["above"]:
+        caption += f"; {block_errors['above']:,} above {10 ** edges[-1]:.0f}, infinite or NaN"
     if promise is not None and promise > 0:
         x = number((math.log10(promise) - first) * scale)
         line = {"class": "promise", "x1": x, "x2": x, "y1": 3, "y2": floor}
@@ -155,11 +169,11 @@ def _chart(
                 short_error(promise) or "",
             )
         )
-        said += f"; promise {promise:.2g}"
+        caption += f"; promise {promise:.2g}"
     parts.append(
         element("line", {"class": "floor", "x1": 0, "x2": WIDTH, "y1": floor, "y2": floor})
     )
-    label = f"{block} on {name} states: {said}"
+    label = f"{block} on {name} states: {caption}"
     view = {"viewBox": f"0 0 {WIDTH} {HEIGHT}", "role": "img", "aria-label": label}
     title = element("strong", {}, text(name)) + " states"
     return element(
@@ -169,16 +183,16 @@ def _chart(
     )
 
 
-def _verified(found: Mapping[str, Any] | None) -> str:
-    if found is None:
+def _verified(verdict: Mapping[str, Any] | None) -> str:
+    if verdict is None:
         line = "This build's RTL was not verified yet: " + element("code", {}, "pinion verify DIR")
         return element("p", {"class": "missing"}, line + " compares every bit with the integers.")
     line = (
-        f"pinion verify ran {found['requests']:,} {found['distribution']} states (seed "
-        f"{found['seed']}, simulator: {found['simulator']}) through the RTL and compared every "
-        f"result word and flag with the exact integers; {found['flagged']:,} were flagged."
+        f"pinion verify ran {verdict['requests']:,} {verdict['distribution']} states (seed "
+        f"{verdict['seed']}, simulator: {verdict['simulator']}) through the RTL and compared every "
+        f"result word and flag with the exact integers; {verdict['flagged']:,} were flagged."
     )
-    made = Table(
+    table = Table(
         columns=(
             *("result", "unit", "word nearest to its budget", "its largest error", "its budget"),
             *("share", "NaN or infinite"),
@@ -190,31 +204,33 @@ def _verified(found: Mapping[str, Any] | None) -> str:
             )
             if b["word"] is not None
             else (b["name"], b["unit"], NONE_VALID, None, None, None, b["invalid"])
-            for b in found["blocks"]
+            for b in verdict["blocks"]
         ],
         left=3,
     )
     return (
         element("h3", {}, "Verification")
-        + _verdict(found)
+        + _verdict(verdict)
         + element("p", {}, text(line))
-        + html_table(made)
+        + page_table(table)
     )
 
 
-def _verdict(found: Mapping[str, Any]) -> str:
-    """How many requests were wrong, and what else did not hold."""
-    if found["failed"] is None:
+def _verdict(verdict: Mapping[str, Any]) -> str:
+    """Return how many requests were wrong, and what else failed."""
+    if verdict["failed"] is None:
         line = (
             "The version of Pinion that verified this build kept no verdict: how many of the "
-            f"{found['requests']:,} requests were wrong is not known. Run "
+            f"{verdict['requests']:,} requests were wrong is not known. Run "
         )
         again = element("code", {}, "pinion verify DIR")
         return element("p", {"class": "missing"}, text(line) + again + " again.")
-    count = f"{found['mismatches']:,} of {found['requests']:,} requests wrong"
-    if not found["failed"]:
-        said = element("strong", {}, text(count)) + ": every bit agrees, every error is as promised"
-        return element("p", {"class": "verdict good"}, said + " and inside its budget.")
-    why = "; ".join(CHECKS[name] for name in found["failed"])
-    said = element("strong", {}, "FAILED") + text(f", {count}: {why}.")
-    return element("p", {"class": "verdict bad"}, said)
+    count = f"{verdict['mismatches']:,} of {verdict['requests']:,} requests wrong"
+    if not verdict["failed"]:
+        sentence = (
+            element("strong", {}, text(count)) + ": every bit agrees, every error is as promised"
+        )
+        return element("p", {"class": "verdict good"}, sentence + " and inside its budget.")
+    why = "; ".join(CHECKS[name] for name in verdict["failed"])
+    sentence = element("strong", {}, "FAILED") + text(f", {count}: {why}.")
+    return element("p", {"class": "verdict bad"}, sentence)

@@ -1,4 +1,4 @@
-"""A picture of explored points: what DSP blocks buy in latency, throughput and accuracy.
+"""A picture of a sweep: latency, throughput and accuracy against DSP blocks.
 
 It uses Matplotlib's object interface, like the picture of a schedule.
 """
@@ -33,12 +33,12 @@ _Fill = Literal["full", "left", "bottom", "right", "top"]
 
 _FILLS: tuple[_Fill, ...] = ("full", "left", "bottom", "right", "top")
 
-# Formats of one width stand at one place: each further one is smaller and lies on top.
+# Formats of one width share a position: each further marker is smaller and lies on top.
 _SIZES = (12.0, 8.5, 6.0)
 
 _SHADES = 64
 
-# Of the legend.
+# Sizes in the legend.
 _COLUMNS = 5
 
 Rows = Sequence[Mapping[str, Any]]
@@ -46,7 +46,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class _Key:
-    """How points are told apart: markers by format, fills by the other axes, colours by rate."""
+    """Encoding of points: markers by format, fills by the other axes, colours by rate."""
 
     markers: Mapping[str, str]
     fills: Mapping[str, _Fill]
@@ -56,16 +56,16 @@ class _Key:
     label_ii: bool
 
     def kind(self, row: Mapping[str, Any]) -> str:
-        """The axes besides interval and format, in words."""
+        """Return the axes except interval and format, in words."""
         return ", ".join(f"{name} {row['options'].get(name)}" for name in self.axes)
 
     def colour(self, row: Mapping[str, Any]) -> Colour:
-        """By results per second."""
+        """Return the colour of a point, by results per second."""
         red, green, blue, opacity = self.colours(self.norm(row["results_per_second"]))
         return red, green, blue, opacity
 
     def size(self, row: Mapping[str, Any]) -> float:
-        """Of the marker, in points."""
+        """Return the size of a marker, in points."""
         return _SIZES[min(list(self.markers).index(row["formats"]), len(_SIZES) - 1)]
 
 
@@ -74,9 +74,9 @@ def draw_front(paths: Sequence[Path], *, result: Mapping[str, Any]) -> None:
 
     Parameters
     ----------
-    paths : where the pictures go; the endings say in which format.
-    result : as :data:`pinion.report.sweep.SWEEP` holds it: robot, function, axes, and points, of
-        which those that were built are drawn.
+    paths : of the pictures; the suffixes select the formats.
+    result : of :data:`pinion.report.sweep.SWEEP`: robot, function, axes, and points, of which the
+        built ones are drawn.
     """
     rows = [row for row in result["points"] if row["dsp"] is not None]
     key = _key(rows, result["axes"])
@@ -109,7 +109,7 @@ def draw_front(paths: Sequence[Path], *, result: Mapping[str, Any]) -> None:
     for axes in (left, right):
         _dress(axes, rows)
     _colour_bar(figure, (left, right), rows, key)
-    figure.draw_without_rendering()  # now the axes have their size
+    figure.draw_without_rendering()  # gives the axes their sizes
     _name_points(left, rows, key, lambda row: row["latency_cycles"])
     _name_points(right, with_errors, key, lambda row: row["error_max"])
     head = figure.suptitle(
@@ -119,7 +119,7 @@ def draw_front(paths: Sequence[Path], *, result: Mapping[str, Any]) -> None:
         fontsize=13,
         color=INK,
     )
-    head.set_parse_math(False)  # a robot's name is no formula
+    head.set_parse_math(False)  # a robot's name is not a formula
     handles = _legend(rows, key)
     figure.legend(
         handles=handles, loc="outside lower left", ncols=min(_COLUMNS, len(handles)), frameon=False,
@@ -130,12 +130,12 @@ def draw_front(paths: Sequence[Path], *, result: Mapping[str, Any]) -> None:
 
 
 def front(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The points in the plane that no other beats, less being better, from left to right."""
-    kept: list[tuple[float, float]] = []
+    """Return the Pareto front of points in the plane, less being better, from left to right."""
+    front: list[tuple[float, float]] = []
     for x, y in sorted(set(points)):
-        if not kept or y < kept[-1][1]:
-            kept.append((x, y))
-    return kept
+        if not front or y < front[-1][1]:
+            front.append((x, y))
+    return front
 
 
 def _key(rows: Rows, swept: Mapping[str, Sequence[Any]]) -> _Key:
@@ -161,7 +161,7 @@ def _key(rows: Rows, swept: Mapping[str, Sequence[Any]]) -> _Key:
 
 
 def _draw(axes: Axes, rows: Rows, key: _Key, height: Callable[[Mapping[str, Any]], float]) -> None:
-    """Points, and the front of those that work."""
+    """Draw points, and the front of those that work."""
     usable = [row for row in rows if row["usable"]]
     line = front((row["dsp"], height(row)) for row in usable)
     if len(line) > 1:
@@ -188,7 +188,7 @@ def _draw(axes: Axes, rows: Rows, key: _Key, height: Callable[[Mapping[str, Any]
         )
 
 
-# Where a label may stand beside its point, in points, the best place first; and how large one is.
+# Offsets of a label from its point, best first, and the size of a label, in points.
 _PLACES = ((6, 6), (6, -14), (-30, 6), (-30, -14), (-11, 11), (-11, -19))
 _LABEL = (29.0, 10.0)
 
@@ -196,15 +196,15 @@ _LABEL = (29.0, 10.0)
 def _name_points(
     axes: Axes, rows: Rows, key: _Key, height: Callable[[Mapping[str, Any]], float]
 ) -> None:
-    """Write the interval beside the points, the best ones first, as far as there is room.
+    """Write intervals beside the points, the best ones first, while there is room.
 
-    The axes have their limits and their size by now.
+    The axes must have their limits and their size.
     """
     if not key.label_ii:
         return
     at = {id(row): axes.transData.transform((row["dsp"], height(row))) * 72 / DPI for row in rows}
-    # Boxes that are taken: left, bottom, right, top, in points.
-    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in at.values()]
+    # Occupied boxes: left, bottom, right, top, in points.
+    occupied = [(x - 4, y - 4, x + 4, y + 4) for x, y in at.values()]
     named: set[tuple[Any, ...]] = set()
     for row in sorted(rows, key=lambda row: (not row["pareto"], row["dsp"], height(row))):
         x, y = at[id(row)]
@@ -213,12 +213,12 @@ def _name_points(
             continue
         for dx, dy in _PLACES:
             box = (x + dx, y + dy, x + dx + _LABEL[0], y + dy + _LABEL[1])
-            if not any(_meet(box, other) for other in taken):
+            if not any(_meet(box, other) for other in occupied):
                 break
         else:
-            continue  # its colour says the rate
+            continue  # its colour shows the rate
         named.add(spot)
-        taken.append(box)
+        occupied.append(box)
         axes.annotate(
             f"ii {row['ii']}",
             (row["dsp"], height(row)),
@@ -230,8 +230,13 @@ def _name_points(
         )
 
 
-def _meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+def _meet(box: tuple[float, ...], second_box: tuple[float, ...]) -> bool:
+    return (
+        box[0] < second_box[2]
+        and second_box[0] < box[2]
+        and box[1] < second_box[3]
+        and second_box[1] < box[3]
+    )
 
 
 def _edge(row: Mapping[str, Any], colour: Colour) -> Colour | str:
@@ -241,7 +246,7 @@ def _edge(row: Mapping[str, Any], colour: Colour) -> Colour | str:
 
 
 def _range_latency(axes: Axes, rows: Rows) -> None:
-    """Never so narrow a range that a difference of one cycle looks like a cliff."""
+    """Widen the range so that a difference of one cycle does not look like a cliff."""
     latencies = [row["latency_cycles"] for row in rows]
     low, high = min(latencies), max(latencies)
     room = max(0.12 * (high - low), 0.03 * high, 1.0)
@@ -251,7 +256,7 @@ def _range_latency(axes: Axes, rows: Rows) -> None:
 
 def _dress(axes: Axes, rows: Rows) -> None:
     blocks = [row["dsp"] for row in rows]
-    if min(blocks) > 0:  # a core without products has no place on a logarithmic axis
+    if min(blocks) > 0:  # a logarithmic axis has no zero, as of a core without products
         axes.set_xscale("log")
         axes.set_xlim(0.82 * min(blocks), 1.4 * max(blocks))
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=20))
@@ -289,7 +294,7 @@ def _colour_bar(figure: Figure, panels: Sequence[Axes], rows: Rows, key: _Key) -
 
 
 def _legend(rows: Rows, key: _Key) -> list[Line2D]:
-    neutral = "#555555"  # no rate has it
+    neutral = "#555555"  # not the colour of any rate
     handles = [
         Line2D([], [], marker=marker, linestyle="", color=neutral, label=name,
                markersize=min(9.0, _SIZES[min(k, len(_SIZES) - 1)]))

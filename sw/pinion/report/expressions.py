@@ -1,4 +1,4 @@
-"""Operations of a graph in words: what each computes, from values that other operations made."""
+"""Operations of a graph as expressions of other operations' values."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from pinion.graph.names import ADD, CONST, DOT, INPUT, MUL, NEG, QUANTIZE, SUB, 
 from pinion.graph.ops import OPS
 
 LONGEST = 160
-"""Characters of an expression; a longer one is cut."""
+"""Longest expression in characters; longer ones are cut."""
 
 _DEEPEST = 8
 
 
 def named(graph: Graph, number: int, stored: Collection[int]) -> tuple[str, str]:
-    """Name and expression of what an operation computes.
+    """Return name and expression of an operation.
 
     Parameters
     ----------
     number : of the operation's node.
-    stored : nodes that are operations' results: an operand among them is shown by its number, as
-        ``%12``, an input by its name and a constant by its value. What stands between, such as a
-        rounding that is wires, is looked through.
+    stored : nodes that are operations' results: such an operand is shown by its number, as ``%12``,
+        an input by its name and a constant by its value. Nodes between, such as a rounding that is
+        only wires, are expanded.
 
     Returns
     -------
-    ``("dot", "%12 * q[0] + %14")``: the operation is that before the rounding of its result.
+    ``("dot", "%12 * q[0] + %14")``: the operation before the rounding of its result.
     """
     node = graph.nodes[number]
     while node.op == QUANTIZE and node.args[0] not in stored:
         node = graph.nodes[node.args[0]]
-    said = _said(graph, node, stored, _DEEPEST)
-    return node.op, said if len(said) <= LONGEST else said[: LONGEST - 3] + "..."
+    expression = _said(graph, node, stored, _DEEPEST)
+    return node.op, expression if len(expression) <= LONGEST else expression[: LONGEST - 3] + "..."
 
 
 def _said(graph: Graph, node: Node, stored: Collection[int], depth: int) -> str:
@@ -55,7 +55,7 @@ def _said(graph: Graph, node: Node, stored: Collection[int], depth: int) -> str:
 
 
 def _products(graph: Graph, node: Node, stored: Collection[int], depth: int) -> str:
-    """A product, or a sum of products that may end with a value alone."""
+    """Return a product, or a sum of products that may end with a plain value."""
     factors = [_closed(_operand(graph, arg, stored, depth)) for arg in node.args]
     terms = [f"{a} * {b}" for a, b in zip(factors[::2], factors[1::2], strict=False)]
     terms += factors[-1:] if len(factors) % 2 else []
@@ -63,8 +63,8 @@ def _products(graph: Graph, node: Node, stored: Collection[int], depth: int) -> 
 
 
 def _sum(terms: list[tuple[object, str]]) -> str:
-    said = "".join(f" {'-' if sign == -1 else '+'} {term}" for sign, term in terms)
-    return said[3:] if said.startswith(" + ") else f"-{said[3:]}"
+    expression = "".join(f" {'-' if sign == -1 else '+'} {term}" for sign, term in terms)
+    return expression[3:] if expression.startswith(" + ") else f"-{expression[3:]}"
 
 
 def _operand(graph: Graph, number: int, stored: Collection[int], depth: int) -> str:
@@ -73,6 +73,10 @@ def _operand(graph: Graph, number: int, stored: Collection[int], depth: int) -> 
     return _said(graph, graph.nodes[number], stored, depth - 1)
 
 
-def _closed(said: str) -> str:
-    """A factor, in parentheses where it is a sum or has a sign."""
-    return f"({said})" if " + " in said or " - " in said or said.startswith("-") else said
+def _closed(expression: str) -> str:
+    """Return a factor, in parentheses if it is a sum or has a sign."""
+    return (
+        f"({expression})"
+        if " + " in expression or " - " in expression or expression.startswith("-")
+        else expression
+    )

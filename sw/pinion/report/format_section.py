@@ -1,44 +1,48 @@
-"""The number formats of a build on its page."""
+"""Formats section of a build's page."""
 
 from __future__ import annotations
 
 from pinion.fixedpoint import Format
 
 from .blocks import Data, bars, beside, folded, note, span
-from .html import element, html_table, text
+from .html import element, page_table, text
 from .table import Table
 
-_FEW = 12  # rows that need not be folded
+_FEW = 12  # largest number of rows that is shown unfolded
 
 
-def formats_section(one: Data, k: int) -> str:
-    """How wide signals and products are, where their points are, and what each signal has."""
-    found = one["formats"]
-    made = ""
-    if found["uniform"]:
-        ((width, frac, _),) = found["kinds"]
+def formats_section(build: Data, k: int) -> str:
+    """Return widths of signals and products, their binary points, and a table of all signals."""
+    format_data = build["formats"]
+    body = ""
+    if format_data["uniform"]:
+        ((width, frac, _),) = format_data["kinds"]
         line = (
-            f"All {found['signals']:,} signals are in {found['uniform']}: one uniform format, of "
-            f"{width - frac} integer bits with the sign and {frac} fraction bits."
+            f"All {format_data['signals']:,} signals are in {format_data['uniform']}: one uniform "
+            f"format, of {width - frac} integer bits with the sign and {frac} fraction bits."
         )
-        made += element("p", {}, text(line))
+        body += element("p", {}, text(line))
     else:
-        most = max(n for _, n in found["widths"])
-        drawn = bars(
-            [(f"{width} bits", count, most, f"{count:,}") for width, count in found["widths"]],
-            f"Widths of {found['signals']:,} signals: request words and results of operations",
+        most = max(n for _, n in format_data["widths"])
+        chart = bars(
+            [
+                (f"{width} bits", count, most, f"{count:,}")
+                for width, count in format_data["widths"]
+            ],
+            f"Widths of {format_data['signals']:,} signals: request words and results of "
+            "operations",
         )
-        made += beside(drawn + _integer_bits(found), html_table(_regions(found)))
-        kinds = _kinds(found)
+        body += beside(chart + _integer_bits(format_data), page_table(_regions(format_data)))
+        kinds = _kinds(format_data)
         few = len(kinds.rows) <= _FEW
-        made += folded(f"{len(kinds.rows)} formats as a table", html_table(kinds), open_=few)
-    if found["products"]:
-        products = html_table(_products(found))
-        few = len(found["products"]) <= _FEW
-        made += folded("Products by the widths of their factors", products, open_=few)
+        body += folded(f"{len(kinds.rows)} formats as a table", page_table(kinds), open_=few)
+    if format_data["products"]:
+        products = page_table(_products(format_data))
+        few = len(format_data["products"]) <= _FEW
+        body += folded("Products by the widths of their factors", products, open_=few)
     signals = element("div", {"class": "signals", "data-build": k})
     without = element("noscript", {}, "This table needs JavaScript; it is the schedule's data.")
-    return made + folded(f"All {found['signals']:,} signals", signals + without) + _meaning()
+    return body + folded(f"All {format_data['signals']:,} signals", signals + without) + _meaning()
 
 
 def _meaning() -> str:
@@ -48,16 +52,16 @@ def _meaning() -> str:
     )
 
 
-def _integer_bits(found: Data) -> str:
+def _integer_bits(format_data: Data) -> str:
     counts: dict[int, int] = {}
-    for width, frac, count in found["kinds"]:
+    for width, frac, count in format_data["kinds"]:
         counts[width - frac] = counts.get(width - frac, 0) + count
     most = max(counts.values())
     rows = [(f"{bits} bits", n, most, f"{n:,}") for bits, n in sorted(counts.items())]
     return bars(rows, "Integer bits of the same signals, the sign among them")
 
 
-def _regions(found: Data) -> Table:
+def _regions(format_data: Data) -> Table:
     return Table(
         columns=("region", "signals", "bits wide", "on average", "integer", "fraction"),
         rows=[
@@ -66,29 +70,29 @@ def _regions(found: Data) -> Table:
                 f"{row['bits'] / row['signals']:.1f}",
                 *(span(row["integer"]), span(row["frac"])),
             )
-            for row in found["regions"]
+            for row in format_data["regions"]
         ],
     )
 
 
-def _kinds(found: Data) -> Table:
+def _kinds(format_data: Data) -> Table:
     rows: list[tuple[object, ...]] = []
-    for width, frac, count in found["kinds"]:
+    for width, frac, count in format_data["kinds"]:
         reach, step = 2.0 ** (width - 1 - frac), 2.0**-frac
-        own = (f"{-reach:.3g} to {reach:.3g}", f"{step:.2e}")
-        rows.append((Format(width, frac).name, width, width - frac, frac, *own, count))
+        range_and_step = (f"{-reach:.3g} to {reach:.3g}", f"{step:.2e}")
+        rows.append((Format(width, frac).name, width, width - frac, frac, *range_and_step, count))
     return Table(
         columns=("format", "bits", "integer", "fraction", "from, to below", "step", "signals"),
         rows=rows,
     )
 
 
-def _products(found: Data) -> Table:
+def _products(format_data: Data) -> Table:
     return Table(
         columns=("factors, bits", "products", "of them by constants", "bits of the exact product"),
         rows=[
             (f"{wide} x {narrow}", count, constant, wide + narrow)
-            for wide, narrow, count, constant in found["products"]
+            for wide, narrow, count, constant in format_data["products"]
         ],
         note="As the units read them, after their operands were rounded to what they take. The "
         "exact product is rounded once, behind the sum that it is in.",

@@ -1,49 +1,45 @@
-"""HTML by hand: every text and every value of an attribute goes through here, and is text there."""
+"""HTML elements and tables of a report page; every text and attribute value is escaped here."""
 
 from __future__ import annotations
 
-import html
 import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pinion.base.escaping import one_line
+from pinion.base.html import html_text as text
 
 from .table import Table, cell
 
-_APART = 1e3  # between the figures of a column that the same decimals serve
+__all__ = ["element", "number", "page_table", "script_json", "text"]
+
+_APART = 1e3  # largest ratio between figures of a column that share a number of decimals
 
 _VOID = frozenset({"line", "circle", "rect", "path"})
 
 
-def text(value: object) -> str:
-    """A text that HTML and SVG show and do nothing else with."""
-    return html.escape(one_line(value), quote=True)
-
-
 def element(name: str, attributes: Mapping[str, object], inner: str = "") -> str:
-    """An element.
+    """Return an element.
 
     Parameters
     ----------
-    attributes : values are escaped here.
-    inner : of elements, and of texts that were escaped.
+    attributes : values, escaped here.
+    inner : elements, and texts that are escaped already.
     """
-    said = "".join(f' {key}="{text(value)}"' for key, value in attributes.items())
+    attribute_text = "".join(f' {key}="{text(value)}"' for key, value in attributes.items())
     if name in _VOID and not inner:
-        return f"<{name}{said}/>"
-    return f"<{name}{said}>{inner}</{name}>"
+        return f"<{name}{attribute_text}/>"
+    return f"<{name}{attribute_text}>{inner}</{name}>"
 
 
 def number(value: float) -> str:
-    """A coordinate, to a hundredth."""
-    said = f"{float(value):.2f}".rstrip("0").rstrip(".")
-    return "0" if said == "-0" else said
+    """Return a coordinate rounded to two decimals."""
+    digits = f"{float(value):.2f}".rstrip("0").rstrip(".")
+    return "0" if digits == "-0" else digits
 
 
-def html_table(table: Table, *, kind: str = "") -> str:
-    """A table with its title as caption and its note below; it scrolls where it is too wide."""
+def page_table(table: Table, *, kind: str = "") -> str:
+    """Return a scrollable table with its title above and its note below."""
     heads = "".join(
         element("th", {"scope": "col", **({} if k < table.left else {"class": "n"})}, text(head))
         for k, head in enumerate(table.columns)
@@ -60,7 +56,7 @@ def html_table(table: Table, *, kind: str = "") -> str:
     # Not in the table: a caption there would scroll out of sight with it.
     caption = element("p", {"class": "caption"}, text(table.title)) if table.title else ""
     head = element("thead", {}, element("tr", {}, heads)) if any(table.columns) else ""
-    made = element(
+    markup = element(
         "table",
         {"class": kind} if kind else {},
         head + element("tbody", {}, "".join(lines)),
@@ -68,11 +64,11 @@ def html_table(table: Table, *, kind: str = "") -> str:
     note = element("p", {"class": "note"}, text(table.note)) if table.note else ""
     label = table.title or "table"
     box = {"class": "scroll", "tabindex": 0, "role": "region", "aria-label": label}
-    return caption + element("div", box, made) + note
+    return caption + element("div", box, markup) + note
 
 
 def _alike(column: Sequence[object]) -> list[str]:
-    """A column's values as texts, its fractions with as many decimals each."""
+    """Return a column's values as text, all fractions with the same number of decimals."""
     sizes = [abs(v) for v in column if isinstance(v, float) and v and math.isfinite(v)]
     if not sizes or max(sizes) > _APART * min(sizes) or not 1e-2 <= max(sizes) < 1e6:
         return [cell(value) for value in column]
@@ -81,6 +77,6 @@ def _alike(column: Sequence[object]) -> list[str]:
 
 
 def script_json(data: Any) -> str:
-    """JSON that may stand in a script element: nothing in it ends that element."""
-    said = json.dumps(data, allow_nan=False, separators=(",", ":"), ensure_ascii=True)
-    return said.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    """Return JSON that is safe inside a script element: nothing in it ends the element."""
+    script = json.dumps(data, allow_nan=False, separators=(",", ":"), ensure_ascii=True)
+    return script.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,4 +1,4 @@
-"""Records of a build and what a link makes of them, on its page."""
+"""Link section of a build's page: records, and what a link makes of them."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from collections.abc import Mapping
 from typing import Any
 
 from .blocks import Data, bars, folded, note
-from .html import element, html_table, text
+from .html import element, page_table, text
 from .table import Table
 
 
-def link_section(one: Data, k: int) -> str:
-    """Records and arrays; bytes, beats, what bounds, and the model of a card's link."""
-    m = one["manifest"]
+def link_section(build: Data, k: int) -> str:
+    """Return records and arrays, bytes, beats, the bottleneck, and the model of a card's link."""
+    m = build["manifest"]
     arrays = Table(
         columns=("array", "of the", "unit", "shape", "words"),
         rows=[
             (a["name"], which, a["unit"], " x ".join(map(str, a["shape"])) or "1", _words(a))
-            for which, own in (("request", m["inputs"]), ("result", m["outputs"]))
-            for a in own
+            for which, arrays in (("request", m["inputs"]), ("result", m["outputs"]))
+            for a in arrays
         ],
         left=4,
         note="What is known beforehand, constants and half of a symmetric matrix, does not travel.",
     )
-    card = _card(one["link"], m)
-    cards = one["facts"].get("cards")
+    card = _card(build["link"], m)
+    cards = build["facts"].get("cards")
     if cards is not None and m["target"] not in cards:
         line = (
             f"The target {m['target']} has no PCIe: what follows would hold of this core on a card "
             f"that has it ({' or '.join(cards)})."
         )
         card = folded("On a card with PCIe", element("p", {}, text(line)) + card)
-    return html_table(arrays) + card
+    return page_table(arrays) + card
 
 
 def _card(link: Data, m: Data) -> str:
@@ -49,7 +49,7 @@ def _card(link: Data, m: Data) -> str:
         "beat.",
     )
     most = max(link["us_each"].values())
-    drawn = bars(
+    chart = bars(
         [(name, us, most, f"{1e3 * us:.1f} ns a request") for name, us in link["us_each"].items()],
         "What a request takes, one after the other: the longest bounds",
     )
@@ -58,7 +58,7 @@ def _card(link: Data, m: Data) -> str:
         f"Bound by {link['bound']}: the core's clock at an assumed {assumed['core_mhz']:g} MHz, "
         f"the link's at {assumed['link_mhz']:g} MHz."
     )
-    made = Table(
+    table = Table(
         columns=(
             "driver",
             "requests",
@@ -78,16 +78,22 @@ def _card(link: Data, m: Data) -> str:
         title="MODEL, not measured: from call to last result",
     )
     drivers = " ".join(f"Driver '{name}' is {words}." for name, words in assumed["links"].items())
-    said = (
+    sentence = (
         f"{drivers} A write and a read take {assumed['fixed_us'][0]:g} to "
         f"{assumed['fixed_us'][1]:g} us however small. Least: {assumed['least']}. Most: "
         f"{assumed['most']}. No board has run this; the equations are on the page docs/link.md of "
         "Pinion's source."
     )
-    return element("p", {}, text(line)) + drawn + html_table(record) + html_table(made) + note(said)
+    return (
+        element("p", {}, text(line))
+        + chart
+        + page_table(record)
+        + page_table(table)
+        + note(sentence)
+    )
 
 
 def _words(array: Mapping[str, Any]) -> int:
-    """Words of an array that travel."""
+    """Return the number of words of an array that travel on the link."""
     sent = array["sent"]
     return math.prod(array["shape"]) if sent is None else len(sent)

@@ -1,4 +1,4 @@
-"""Pages in Markdown with data and pictures; whatever comes from files is text on them."""
+"""Pages in Markdown with data and pictures; texts from files are escaped."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["all_or_nothing", "code_line", "escaped", "escaped_table", "one_line"
 
 
 def code_line(text: object) -> str:
-    """A line of code, whatever is in it: four spaces begin it, and it has no line breaks."""
+    """Return a text as an indented line of code, without line breaks."""
     return "    " + one_line(text)
 
 
 def escaped_table(table: Table) -> list[str]:
-    """The lines of a table in Markdown, heads and cells escaped."""
+    """Return the lines of a table in Markdown, with heads and cells escaped."""
     return markdown(
         Table(
             columns=tuple(map(escaped, table.columns)),
@@ -39,18 +39,18 @@ def all_or_nothing(
     page: tuple[str, str],
     pictures: Mapping[str, Callable[[Path], None]],
 ) -> list[Path]:
-    """Write a page, its data and its pictures into a folder, or leave the folder as it was.
+    """Write a page, its data and its pictures into a folder, or leave the folder unchanged.
 
     Parameters
     ----------
-    folder : made where it is not there yet.
-    data : goes to a file of JSON, without NaN, of the page's name.
+    folder : created if it does not exist.
+    data : written as JSON, without NaN, under the page's name.
     page : the page's name and its text.
-    pictures : what draws each, by its name.
+    pictures : drawing functions by file name.
 
     Returns
     -------
-    The page, the data, the pictures.
+    Paths of the page, the data and the pictures.
     """
     title, words = page
     file = f"{Path(title).stem}.json"
@@ -62,8 +62,8 @@ def all_or_nothing(
         text = json.dumps(data, indent=1, allow_nan=False)
         (part / file).write_text(text + "\n", encoding="utf-8")
         (part / title).write_text(words, encoding="utf-8")
-        # The page last: what it shows is there when it is.
+        # The page last, so that everything it shows exists.
         names = [title, file, *pictures]
-        for one in reversed(names):
-            os.replace(part / one, folder / one)
-    return [folder / one for one in names]
+        for name in reversed(names):
+            os.replace(part / name, folder / name)
+    return [folder / name for name in names]

@@ -1,4 +1,4 @@
-"""The pictures of a build: its schedule, and how far its results are from floats."""
+"""Pictures of a build: its schedule, and its errors against floats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pinion.robot import Model, model_from_dict
 
 
 class ReportError(ValueError):
-    """A folder does not hold what is to be shown; the message says what makes it."""
+    """A folder lacks the data to show; the message names the command that makes it."""
 
 
 def draw_build(folder: Path, into: Path) -> dict[str, str]:
@@ -34,24 +34,24 @@ def draw_build(folder: Path, into: Path) -> dict[str, str]:
     Raises
     ------
     ReportError
-        The build was not verified yet.
+        If the build is not verified.
     pinion.link.ManifestError
-        The folder is no build, or a file in it is damaged or of another version.
+        If the folder is not a build, or a file in it is damaged or of another version.
     """
-    drawn: dict[str, Callable[[Path, Path], None]] = {
+    pictures: dict[str, Callable[[Path, Path], None]] = {
         "schedule": draw_schedule_of,
         "errors": draw_errors_of,
     }
     function = Manifest.read(folder).function
-    paths = {name: into / f"{name}_{function}.png" for name in drawn}
-    for name, draw in drawn.items():
+    paths = {name: into / f"{name}_{function}.png" for name in pictures}
+    for name, draw in pictures.items():
         draw(folder, paths[name])
     return {name: str(path) for name, path in paths.items()}
 
 
 def draw_schedule_of(folder: Path, path: Path) -> None:
     """Draw a build's units against cycles."""
-    # Matplotlib takes half a second to load, and tables do without it.
+    # Matplotlib takes half a second to load, and tables do not need it.
     from .schedule_picture import draw_schedule
 
     manifest, schedule, model = Manifest.read(folder), SCHEDULE.read(folder), _model(folder)
@@ -79,13 +79,7 @@ def _title(manifest: Manifest) -> str:
 
 
 def _model(folder: Path) -> Model:
-    """The robot of a build.
-
-    Raises
-    ------
-    pinion.link.ManifestError
-        It is not there, or damaged.
-    """
+    """Return the robot of a build, or raise `pinion.link.ManifestError` if it is damaged."""
     check_digests(folder, (MODEL,))
     try:
         return model_from_dict(json.loads((folder / MODEL).read_text()))

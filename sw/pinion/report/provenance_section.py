@@ -1,17 +1,17 @@
-"""Who made a build from what, and whether it still is, on its page."""
+"""Provenance section of a build's page: origin, tools and integrity."""
 
 from __future__ import annotations
 
 from .blocks import Data, folded
-from .html import element, html_table, text
+from .html import element, page_table, text
 from .table import Table
 
 
-def provenance_section(one: Data, k: int) -> str:
-    """Who made what from what, with which tools, and whether it still is."""
-    m = one["manifest"]
+def provenance_section(build: Data, k: int) -> str:
+    """Return who made the build from what, with which tools, and whether it is unchanged."""
+    m = build["manifest"]
     rows: list[tuple[str, object]] = [
-        ("folder", one["folder"]),
+        ("folder", build["folder"]),
         ("build", m["hash"]),
         ("robot", f"{m['robot']}, from {m['robot_source']}"),
         ("function", m["function"]),
@@ -23,21 +23,21 @@ def provenance_section(one: Data, k: int) -> str:
         ("interval", f"{m['ii']} cycles"),
         ("clock", f"{m['clock_mhz']:g} MHz, assumed"),
         ("built by", f"Pinion {m['version']}"),
-        *one["tools"],
+        *build["tools"],
         ("digest of function, graph and schedule", m["content"]),
     ]
     files = Table(
         columns=("file", "state", "bytes", "SHA-256 when this page was made"),
-        rows=[(f["name"], f["state"], f["bytes"], f["sha256"]) for f in one["files"]],
+        rows=[(f["name"], f["state"], f["bytes"], f["sha256"]) for f in build["files"]],
         left=2,
     )
-    built = sum(f["state"] == "as built" for f in one["files"])
+    built = sum(f["state"] == "as built" for f in build["files"])
     line = (
         f"All {built} files that the build wrote are as they were built. Digests find damage; "
         "they are no signature. A build records no date."
     )
     return (
-        html_table(Table(columns=(), rows=rows, left=2), kind="pairs")
+        page_table(Table(columns=(), rows=rows, left=2), kind="pairs")
         + element("p", {}, text(line))
-        + folded(f"{len(one['files'])} files with their digests", html_table(files, kind="files"))
+        + folded(f"{len(build['files'])} files with their digests", page_table(files, kind="files"))
     )

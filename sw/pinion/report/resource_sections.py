@@ -1,11 +1,11 @@
-"""What a core takes of a part, and its estimated clock, on a build's page."""
+"""Resource and timing sections of a build's page."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from .blocks import Data, bars, folded, note
-from .html import element, html_table, text
+from .html import element, page_table, text
 from .resources import resource_tables
 from .table import Table
 from .timing import timing_table, timing_totals
@@ -24,29 +24,29 @@ _WORDS = {
 _NO_PATHS: dict[str, Any] = {"table": "", "note": "", "paths": [], "ns": {}, "mhz": {}}
 
 
-def resources_section(one: Data, k: int) -> str:
-    """Counts against parts."""
-    found, board = one["resources"], one["board"]
-    target = one["manifest"]["target"]
-    parts = one["facts"].get("parts") or {}
-    made = ""
-    if found is not None:
-        counts = {name: found[name] for name in _BARS}
-        counts["lut"] += found["srl"] + found["lutram"]
+def resources_section(build: Data, k: int) -> str:
+    """Return the counts of a core, against parts."""
+    resources, board = build["resources"], build["board"]
+    target = build["manifest"]["target"]
+    parts = build["facts"].get("parts") or {}
+    body = ""
+    if resources is not None:
+        counts = {name: resources[name] for name in _BARS}
+        counts["lut"] += resources["srl"] + resources["lutram"]
         fitting = {n: p for n, p in parts.items() if set(_BARS) <= set(p["capacity"])}
         if not fitting:
-            fitting = {found["part"]: {k: found[k] for k in ("part", "capacity", "dies")}}
-        made += _parts(fitting, counts, target, f"r{k}")
-        made += element("p", {}, text(found["dsp_note"])) if found["dsp_note"] else ""
-        made += note(found["note"])
+            fitting = {resources["part"]: {k: resources[k] for k in ("part", "capacity", "dies")}}
+        body += _parts(fitting, counts, target, f"r{k}")
+        body += element("p", {}, text(resources["dsp_note"])) if resources["dsp_note"] else ""
+        body += note(resources["note"])
         tables = "".join(
-            html_table(t) for t in resource_tables({**found, "timing": _NO_PATHS})[:-1]
+            page_table(t) for t in resource_tables({**resources, "timing": _NO_PATHS})[:-1]
         )
-        made += folded("By kind of unit", tables)
+        body += folded("By kind of unit", tables)
     else:
         how = "Counts are missing: "
         code = "pinion synth DIR"
-        made += element(
+        body += element(
             "p", {"class": "missing"},
             how + element("code", {}, code) + " counts by Yosys, as does "
             + element("code", {}, "pinion report DIR --synth -o FILE") + ".",
@@ -62,32 +62,32 @@ def resources_section(one: Data, k: int) -> str:
             f"The board's tools: {board['fmax_mhz']:g} MHz after routing, "
             f"{board['clock_mhz']:g} MHz wanted."
         )
-        made += element("h3", {}, text(f"Mapped for {target}")) + element("p", {}, text(line))
-        made += bars(used, f"Of the part of {target}") if used else ""
-    return made
+        body += element("h3", {}, text(f"Mapped for {target}")) + element("p", {}, text(line))
+        body += bars(used, f"Of the part of {target}") if used else ""
+    return body
 
 
 def _parts(parts: Data, counts: Data, target: str, place: str) -> str:
-    chosen = target if target in parts else next(iter(parts))
+    selected = target if target in parts else next(iter(parts))
     options = "".join(
         element(
             "option",
-            {"value": name, **({"selected": "selected"} if name == chosen else {})},
+            {"value": name, **({"selected": "selected"} if name == selected else {})},
             text(f"{part['part']} ({name})"),
         )
         for name, part in parts.items()
     )
-    made = element("label", {"for": place}, "Against the part ")
-    made += element("select", {"id": place, "class": "parts"}, options)
+    body = element("label", {"for": place}, "Against the part ")
+    body += element("select", {"id": place, "class": "parts"}, options)
     for name, part in parts.items():
-        kind = "part" if name == chosen else "part other"
+        kind = "part" if name == selected else "part other"
         dies = part["dies"]
-        drawn = _taken(counts, part["capacity"], f"Of {part['part']}")
+        charts = _taken(counts, part["capacity"], f"Of {part['part']}")
         if dies > 1:
-            one = {key: size // dies for key, size in part["capacity"].items()}
-            drawn += _taken(counts, one, f"Of one of its {dies} dies (SLRs)")
-        made += element("div", {"class": kind, "data-part": name, "data-of": place}, drawn)
-    return made
+            die_capacity = {key: size // dies for key, size in part["capacity"].items()}
+            charts += _taken(counts, die_capacity, f"Of one of its {dies} dies (SLRs)")
+        body += element("div", {"class": kind, "data-part": name, "data-of": place}, charts)
+    return body
 
 
 def _taken(counts: Data, capacity: Data, title: str) -> str:
@@ -101,15 +101,15 @@ def _taken(counts: Data, capacity: Data, title: str) -> str:
     return bars(used, title)
 
 
-def timing_section(one: Data, k: int) -> str:
-    """The estimated clock and the worst paths."""
-    found = one["resources"]
-    if found is None:
+def timing_section(build: Data, k: int) -> str:
+    """Return the estimated clock and the slowest paths."""
+    resources = build["resources"]
+    if resources is None:
         line = "No estimate yet: it comes with the counts of " + element("code", {}, "pinion synth")
         return element("p", {"class": "missing"}, line + ".")
-    pairs = Table(columns=(), rows=timing_totals(found["timing"]), left=2)
+    pairs = Table(columns=(), rows=timing_totals(resources["timing"]), left=2)
     return (
-        html_table(pairs, kind="pairs")
-        + html_table(timing_table(found["timing"]), kind="paths")
+        page_table(pairs, kind="pairs")
+        + page_table(timing_table(resources["timing"]), kind="paths")
         + note("How good such estimates are is said on the page docs/timing.md of Pinion's source.")
     )

@@ -1,4 +1,4 @@
-"""What a core costs, as Yosys counts it (:data:`pinion.link.build_files.RESOURCES`)."""
+"""Resources of a core, as Yosys counts them (:data:`pinion.link.build_files.RESOURCES`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .timing import timing_table
 
 _RESOURCES = {"dsp": "DSP blocks", "lut": "LUTs", "ff": "flip-flops", "bram": "block RAMs"}
 
-# Rows besides the kinds of units, in words.
+# Rows besides the kinds of units.
 _ROWS = {
     "words": "input words",
     "datapath": "lanes and flags",
@@ -30,14 +30,14 @@ _KINDS_NOTE = (
 
 
 def resource_totals(result: Mapping[str, Any]) -> Table:
-    """Totals, of the whole part and of one of its dies where it has several."""
+    """Return totals, as shares of the whole part and of one of several dies."""
     rows: list[Sequence[object]] = []
     for name, words in _RESOURCES.items():
         number, capacity = result[name], result["capacity"][name]
         if name == "lut":
             number += result["srl"] + result["lutram"]
-        one = capacity // result["dies"]
-        rows.append((words, number, _share(number, capacity), _share(number, one)))
+        die_capacity = capacity // result["dies"]
+        rows.append((words, number, _share(number, capacity), _share(number, die_capacity)))
         if name == "dsp":
             use = result["dsp_use"]
             rows.append(("  of products", use["products"], "", ""))
@@ -46,10 +46,10 @@ def resource_totals(result: Mapping[str, Any]) -> Table:
             rows.append(("  as logic", result["lut"], "", ""))
             rows.append(("  as memory", result["srl"] + result["lutram"], "", ""))
     columns = ("", "number", "of the part", f"of one of its {result['dies']} dies (SLRs)")
-    taken = 4 if result["dies"] > 1 else 3
+    columns_used = 4 if result["dies"] > 1 else 3
     return Table(
-        columns=columns[:taken],
-        rows=[row[:taken] for row in rows],
+        columns=columns[:columns_used],
+        rows=[row[:columns_used] for row in rows],
         title=f"Taken of {result['part']}",
         note=result["dsp_note"],
     )
@@ -60,7 +60,7 @@ def _share(number: float, size: int) -> str:
 
 
 def resource_tables(result: Mapping[str, Any]) -> list[Table]:
-    """Sums by kind of unit and, where a build has clusters, by cluster; estimated paths."""
+    """Return sums by kind of unit, by cluster if a build has clusters, and estimated paths."""
     tables = [_by_kind(result["by_kind"])]
     if result["by_cluster"]:
         tables.append(_by_cluster(result["by_cluster"]))
@@ -68,7 +68,7 @@ def resource_tables(result: Mapping[str, Any]) -> list[Table]:
 
 
 def _by_kind(rows: Mapping[str, Any]) -> Table:
-    """Sums over all units of a kind, then what is no unit, the largest first."""
+    """Return sums over all units of a kind, then everything else, the largest first."""
     order = sorted(rows.items(), key=lambda item: (item[0] in _ROWS, -item[1]["lut"]))
     return Table(
         columns=(
@@ -93,7 +93,7 @@ def _by_kind(rows: Mapping[str, Any]) -> Table:
 
 
 def _by_cluster(rows: Mapping[str, Any]) -> Table:
-    """Sums over the units of each cluster, and what is in none."""
+    """Return sums over the units of each cluster, and over those in none."""
     return Table(
         columns=("by cluster", "DSP", "LUT", "flip-flops", "as memory"),
         rows=[

@@ -1,6 +1,6 @@
 """A picture of a schedule: units against cycles.
 
-It uses Matplotlib's object interface (a ``Figure`` of its own, the Agg canvas): no window, no
+It uses Matplotlib's object interface (a separate ``Figure`` on the Agg canvas): no window, no
 global state.
 """
 
@@ -24,23 +24,23 @@ from pinion.link.unit_names import unit_name
 from .palette import DPI, FAINT, INK, NO_LINK, OTHERS, Colour, link_colours
 from .table import percent
 
-# Top to bottom: in the order in which a request meets them first.
+# Top to bottom, in the order in which a request first needs them.
 _KINDS = ("sincos", "reciprocal", "dot1", "dot2", "dot3", "dot4", "align", "clamp", "add")
 
-# Where a long name of a kind is broken.
+# Line breaks in long names of kinds.
 _BROKEN = {"sine and cosine": "sine\ncosine", "shift and round": "align"}
 
-# How the passes of an algorithm are told apart: the colour says the link.
+# Styles of the passes of an algorithm; the colour shows the link.
 _STYLES = ("filled", "hollow", "half")
 _PASSES = {"forward": "forward, base to tip", "backward": "backward, tip to base"}
 
-# Inches: a unit's row, all rows together, and what a line of a label needs.
+# Inches: a unit's row, all rows together, and a line of a label.
 _ROW, _ROWS, _LINE = 0.17, 13.0, 0.16
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Sheet:
-    """What drawing an operation takes: rows by unit, colours by link, styles by pass."""
+    """Encoding of operations: rows by unit, colours by link, styles by pass."""
 
     rows: Mapping[tuple[str, int], int]
     colours: Sequence[Colour]
@@ -56,7 +56,7 @@ def draw_schedule(path: Path, *, title: str, schedule: Mapping[str, Any], links:
 
     Parameters
     ----------
-    path : where the PNG goes.
+    path : of the PNG.
     title : the robot and the function, for the first line.
     schedule : ``schedule.json`` of a build.
     links : number of moving links of the robot.
@@ -111,7 +111,7 @@ def draw_schedule(path: Path, *, title: str, schedule: Mapping[str, Any], links:
         color=INK,
         pad=18,
     )
-    head.set_parse_math(False)  # a robot's name is no formula
+    head.set_parse_math(False)  # a robot's name is not a formula
     figure.legend(
         handles=_legend(sheet),
         loc="outside lower left",
@@ -123,10 +123,10 @@ def draw_schedule(path: Path, *, title: str, schedule: Mapping[str, Any], links:
 
 
 def _rows(schedule: Mapping[str, Any]) -> dict[tuple[str, int], int]:
-    """Row of each unit: kinds together, and in each kind the units that are first needed on top."""
+    """Return the row of each unit: kinds together, units that are needed first on top."""
     units: Mapping[str, int] = schedule["units"]
-    known = [kind for kind in _KINDS if kind in units]
-    order = known + sorted(set(units) - set(known))
+    listed = [kind for kind in _KINDS if kind in units]
+    order = listed + sorted(set(units) - set(listed))
     starts: dict[tuple[str, int], list[int]] = {}
     for operation in schedule["operations"]:
         starts.setdefault((operation["kind"], operation["unit"]), []).append(operation["start"])
@@ -136,10 +136,10 @@ def _rows(schedule: Mapping[str, Any]) -> dict[tuple[str, int], int]:
 
 
 def _styles(schedule: Mapping[str, Any]) -> dict[str, str]:
-    """Style of each pass; the last style serves all passes that no other is left for."""
+    """Return the style of each pass; passes beyond the last style share it."""
     operations = sorted(schedule["operations"], key=lambda operation: operation["start"])
-    found = dict.fromkeys(_region(operation["region"])[0] for operation in operations)
-    passes = [p for p in _PASSES if p in found] + [p for p in found if p and p not in _PASSES]
+    regions = dict.fromkeys(_region(operation["region"])[0] for operation in operations)
+    passes = [p for p in _PASSES if p in regions] + [p for p in regions if p and p not in _PASSES]
     styles = dict(zip(_PASSES, _STYLES, strict=False))
     free = [s for s in _STYLES if s not in {styles[p] for p in passes if p in styles}]
     for name in passes:
@@ -149,18 +149,18 @@ def _styles(schedule: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _region(region: str) -> tuple[str, int]:
-    """Pass and link of an operation; an empty pass and link 0 where it belongs to none."""
+    """Return pass and link of an operation, empty and 0 if it belongs to none."""
     match = re.fullmatch(r"(\w+)\[(\d+)\]", region)
     return (match[1], int(match[2])) if match else ("", 0)
 
 
 def _draw_others(axes: Axes, schedule: Mapping[str, Any], sheet: _Sheet) -> None:
-    """Grey cells wherever a unit works for the requests before and after."""
-    own: dict[int, list[int]] = {}
+    """Draw grey cells where a unit works on the requests before and after."""
+    unit_starts: dict[int, list[int]] = {}
     for operation in schedule["operations"]:
         row = sheet.rows[operation["kind"], operation["unit"]]
-        own.setdefault(row, []).append(operation["start"])
-    for row, starts in own.items():
+        unit_starts.setdefault(row, []).append(operation["start"])
+    for row, starts in unit_starts.items():
         phases = {start % sheet.ii for start in starts}
         cells = [
             (cycle, 1)
@@ -178,7 +178,7 @@ def _draw_others(axes: Axes, schedule: Mapping[str, Any], sheet: _Sheet) -> None
 
 
 def _draw_operation(axes: Axes, operation: Mapping[str, Any], sheet: _Sheet) -> None:
-    """One cell for the cycle of issue, a faint bar for the latency."""
+    """Draw a cell for the cycle of issue, and a faint bar for the latency."""
     row = sheet.rows[operation["kind"], operation["unit"]]
     start, latency = operation["start"], operation["latency"]
     name, link = _region(operation["region"])
@@ -191,7 +191,7 @@ def _draw_operation(axes: Axes, operation: Mapping[str, Any], sheet: _Sheet) -> 
         (row - 0.38, 0.76),
         facecolors=colour if style == "filled" else "white",
         edgecolors="white" if style == "filled" else colour,
-        # In a cell of a few pixels a hatch is a smear.
+        # A hatch would blur in a cell of a few pixels.
         hatch="/////" if style == "hollow" and sheet.cell_inches > 0.08 else None,
         linewidth=0.6 * line if style == "filled" else line,
         zorder=3,
@@ -201,22 +201,22 @@ def _draw_operation(axes: Axes, operation: Mapping[str, Any], sheet: _Sheet) -> 
 
 
 def _name_rows(axes: Axes, sheet: _Sheet) -> None:
-    """One label a kind, a rule between kinds; labels of narrow kinds are moved apart."""
+    """Write a label for each kind, with rules between kinds; move labels of narrow kinds apart."""
     ticks: list[float] = []
     labels: list[str] = []
     free = -1.0  # the first row below the labels so far
     for kind in dict.fromkeys(kind for kind, _ in sheet.rows):
-        own = [row for (name, _), row in sheet.rows.items() if name == kind]
+        kind_rows = [row for (name, _), row in sheet.rows.items() if name == kind]
         word = _BROKEN.get(unit_name(kind), unit_name(kind)).replace(" products", "\nproducts")
-        label = f"{word}\n× {len(own)}"
-        if (label.count("\n") + 1) * _LINE > len(own) * sheet.row_inches:
+        label = f"{word}\n× {len(kind_rows)}"
+        if (label.count("\n") + 1) * _LINE > len(kind_rows) * sheet.row_inches:
             label = label.replace("\n", " ")
         half = (label.count("\n") + 1) * _LINE / sheet.row_inches / 2
-        ticks.append(max((own[0] + own[-1]) / 2, free + half))
+        ticks.append(max((kind_rows[0] + kind_rows[-1]) / 2, free + half))
         labels.append(label)
         free = ticks[-1] + half
-        if own[0]:
-            axes.axhline(own[0] - 0.5, color=FAINT, linewidth=0.7, zorder=4)
+        if kind_rows[0]:
+            axes.axhline(kind_rows[0] - 0.5, color=FAINT, linewidth=0.7, zorder=4)
     axes.set_yticks(ticks, labels, fontsize=9)
 
 
@@ -224,9 +224,11 @@ def _legend(sheet: _Sheet) -> list[Patch | Line2D]:
     handles: list[Patch | Line2D] = [
         Patch(color=colour, label=f"link {n}") for n, colour in enumerate(sheet.colours, 1)
     ]
-    neutral = "#555555"  # no link has it
+    neutral = "#555555"  # not the colour of any link
     for style in _STYLES:
-        passes = [_PASSES.get(p, p) for p, own in sheet.styles.items() if own == style]
+        passes = [
+            _PASSES.get(p, p) for p, pass_style in sheet.styles.items() if pass_style == style
+        ]
         if not passes:
             continue
         label = f"{style}: {', '.join(passes)}"

@@ -1,4 +1,4 @@
-"""Sections about operations on a build's page: by pass, in time, by unit."""
+"""Sections of a build's page about operations: by pass, in time, by unit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from pinion.link.unit_names import unit_name
 
 from .blocks import Data, bars, beside, folded, note, span
-from .html import element, html_table, text
+from .html import element, page_table, text
 from .table import Table, percent
 
 _NAMES = {
@@ -20,29 +20,31 @@ _NAMES = {
 }
 
 
-def passes_section(one: Data, k: int) -> str:
-    """Operations after each pass, as a table with bars."""
-    found = one["facts"].get("passes")
-    if found is None:
-        ops = one["manifest"]["ops"]
+def passes_section(build: Data, k: int) -> str:
+    """Return operations after each pass, as a table with bars."""
+    passes = build["facts"].get("passes")
+    if passes is None:
+        ops = build["manifest"]["ops"]
         steps = [{"step": "built", "doc": "the graph that was built", **ops}]
     else:
-        steps = found["steps"]
+        steps = passes["steps"]
     names = [n for n in dict.fromkeys(n for s in steps for n in s) if n not in ("step", "doc")]
     names = [n for n in names if any(s.get(n) for s in steps)]
     totals = [sum(step.get(name, 0) for name in names) for step in steps]
     changes = [after - before for before, after in pairwise(totals)]
     rows = []
     for step, total, change in zip(steps, totals, [None, *changes], strict=True):
-        shown = None if change is None else f"{change:+,}" if change else "0"
-        rows.append((step["step"], *(step.get(n, 0) for n in names), total, shown, step["doc"]))
-    made = Table(
+        change_text = None if change is None else f"{change:+,}" if change else "0"
+        rows.append(
+            (step["step"], *(step.get(n, 0) for n in names), total, change_text, step["doc"])
+        )
+    table = Table(
         columns=("after", *(_NAMES.get(n, n) for n in names), "all", "change", "what it does"),
         rows=rows,
     )
     remark = (
         "The passes were run once more for this page."
-        if found and found["whole"]
+        if passes and passes["whole"]
         else "The passes between are known of functions of Pinion's own table alone, and only "
         "where this version still makes the graph of the folder."
     )
@@ -51,16 +53,16 @@ def passes_section(one: Data, k: int) -> str:
             " A step may end with more operations than it began with: 'numbered' keeps of equal "
             "values the one that is ready first, and 'built' splits sums for units of few sizes."
         )
-    drawn = bars(
+    chart = bars(
         [(s["step"], t, max(totals), f"{t:,}") for s, t in zip(steps, totals, strict=True)],
         "Operations after each pass",
     )
-    return drawn + html_table(made, kind="passes") + note(remark)
+    return chart + page_table(table, kind="passes") + note(remark)
 
 
-def schedule_section(one: Data, k: int) -> str:
-    """The chart that the script draws, and the same by region as a table."""
-    schedule = one["schedule"]
+def schedule_section(build: Data, k: int) -> str:
+    """Return the chart that the script draws, and the same by region as a table."""
+    schedule = build["schedule"]
     operations = schedule["operations"]
     count, units = len(operations), sum(schedule["units"].values())
     label = (
@@ -86,14 +88,14 @@ def schedule_section(one: Data, k: int) -> str:
     regions: dict[str, list[Data]] = {}
     for row in operations:
         regions.setdefault(row["region"] or "elsewhere", []).append(row)
-    made = Table(
+    table = Table(
         columns=("region", "operations", "first start", "last end"),
         rows=[
             (
-                *(name, len(own), min(r["start"] for r in own)),
-                max(r["start"] + r["latency"] for r in own),
+                *(name, len(operations), min(r["start"] for r in operations)),
+                max(r["start"] + r["latency"] for r in operations),
             )
-            for name, own in regions.items()
+            for name, operations in regions.items()
         ],
     )
     hint = (
@@ -102,20 +104,20 @@ def schedule_section(one: Data, k: int) -> str:
         "reached with Tab: the arrows go from operation to operation, + and - zoom, 0 shows all, "
         f"Escape lets go. Every {schedule['ii']} cycles, at the vertical lines, the same units "
         "begin anew with the next request. 'Schedule', among the figures of a build, is "
-        f"{one['manifest']['schedule_cycles']} of these cycles: from the first sines and cosines, "
-        "or the request where there are none, to the last result."
+        f"{build['manifest']['schedule_cycles']} of these cycles: from the first sines and "
+        "cosines, or the request if there are none, to the last result."
     )
     return (
         chart
-        + _key(schedule, one["manifest"]["formats"])
+        + _key(schedule, build["manifest"]["formats"])
         + note(hint)
         + element("noscript", {}, "The chart needs JavaScript; the table does not.")
-        + folded("By region, as a table", html_table(made))
+        + folded("By region, as a table", page_table(table))
     )
 
 
 def _key(schedule: Data, formats: str) -> str:
-    """What boxes, their pale tails and the names of the rows mean."""
+    """Return the legend of the chart."""
     parts = [
         element("i", {"class": "box"}) + "a unit takes the operation in this cycle",
         element("i", {"class": "box tail"}) + "until its result is there",
@@ -128,25 +130,25 @@ def _key(schedule: Data, formats: str) -> str:
     return element("p", {"class": "key"}, "".join(element("span", {}, part) for part in parts))
 
 
-def utilisation_section(one: Data, k: int) -> str:
-    """How busy units are, and how wide their operand selectors."""
-    ii = one["schedule"]["ii"]
+def utilisation_section(build: Data, k: int) -> str:
+    """Return how busy units are, and how wide their operand selectors."""
+    ii = build["schedule"]["ii"]
     kinds: dict[str, list[Data]] = {}
-    for row in one["utilisation"]:
+    for row in build["utilisation"]:
         kinds.setdefault(row["kind"], []).append(row)
     busy, rows = [], []
-    for kind, own in kinds.items():
-        used = sum(row["operations"] for row in own)
-        share = used / (ii * len(own))
-        busy.append((f"{len(own)} {kind}", share, 1.0, percent(share)))
-        shares = [row["share"] for row in own]
+    for kind, unit_rows in kinds.items():
+        used = sum(row["operations"] for row in unit_rows)
+        share = used / (ii * len(unit_rows))
+        busy.append((f"{len(unit_rows)} {kind}", share, 1.0, percent(share)))
+        shares = [row["share"] for row in unit_rows]
         rows.append(
             (
-                *(kind, len(own), used, ii * len(own), percent(share)),
+                *(kind, len(unit_rows), used, ii * len(unit_rows), percent(share)),
                 *(percent(min(shares)), percent(max(shares))),
             )
         )
-    made = Table(
+    table = Table(
         columns=("kind", "units", "operations", "places", "used", "least", "most"),
         rows=rows,
         note=f"A unit takes one operation a cycle: {ii} places an interval.",
@@ -155,36 +157,36 @@ def utilisation_section(one: Data, k: int) -> str:
         columns=("unit", "operations", "of places", "used"),
         rows=[
             (f"{row['kind']} {row['unit']}", row["operations"], ii, percent(row["share"]))
-            for row in one["utilisation"]
+            for row in build["utilisation"]
         ],
     )
     return (
-        beside(bars(busy, "Share of an interval's cycles that units are used"), html_table(made))
-        + folded("Unit by unit", html_table(each))
-        + _selectors(one["facts"].get("selectors"))
+        beside(bars(busy, "Share of an interval's cycles that units are used"), page_table(table))
+        + folded("Unit by unit", page_table(each))
+        + _selectors(build["facts"].get("selectors"))
     )
 
 
-def _selectors(found: list[dict[str, Any]] | None) -> str:
-    if found is None:
+def _selectors(selectors: list[dict[str, Any]] | None) -> str:
+    if selectors is None:
         return ""
     ports: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in found:
+    for row in selectors:
         name = row["port"] or "input words"
         ports.setdefault((row["kind"], name), []).append(row)
-    made = Table(
+    table = Table(
         columns=("unit", "port", "selectors", "inputs", "on average", "bits wide", "inputs x bits"),
         rows=[
             (
-                *(kind, port, len(own), span([r["inputs"] for r in own])),
-                f"{sum(r['inputs'] for r in own) / len(own):.1f}",
-                span([r["bits"] for r in own]),
-                sum(r["inputs"] * r["bits"] for r in own),
+                *(kind, port, len(sizes), span([r["inputs"] for r in sizes])),
+                f"{sum(r['inputs'] for r in sizes) / len(sizes):.1f}",
+                span([r["bits"] for r in sizes]),
+                sum(r["inputs"] * r["bits"] for r in sizes),
             )
-            for (kind, port), own in sorted(ports.items())
+            for (kind, port), sizes in sorted(ports.items())
         ],
         left=2,
         note="Multiplexers in front of units' ports, as they stand in the core. A port that "
         "always reads one place has none.",
     )
-    return element("h3", {}, "Operand selectors") + html_table(made)
+    return element("h3", {}, "Operand selectors") + page_table(table)

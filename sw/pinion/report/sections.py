@@ -1,4 +1,4 @@
-"""The sections of a build on its page, each from the build's data (:mod:`.build_data`)."""
+"""Sections of a build's page, each from the build's data (:mod:`.build_data`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from .blocks import Data, folded, note
 from .errors_section import errors_section
 from .format_section import formats_section
-from .html import element, html_table, text
+from .html import element, page_table, text
 from .link_section import link_section
 from .provenance_section import provenance_section
 from .resource_sections import resources_section, timing_section
@@ -16,13 +16,13 @@ from .skeleton import TURNED, VIEWS, drawing, is_flat
 from .table import Table
 
 
-def summary(one: Data) -> str:
-    """Title of a build, and the figures that are asked for first."""
-    m = one["manifest"]
+def summary(build: Data) -> str:
+    """Return the title of a build and its main figures."""
+    m = build["manifest"]
     per_second = m["clock_mhz"] / m["ii"]
     home = m["budget_distribution"]
     promise = m.get("promises", {}).get(home)
-    found = one["resources"]
+    resources = build["resources"]
     more = f", and {m['table_multipliers']} in its sine and reciprocal units"
     tiles = [
         (f"{m['ii']}", "cycles between results", ""),
@@ -33,15 +33,17 @@ def summary(one: Data) -> str:
             "multipliers in the core" + (more if m["table_multipliers"] else ""),
             "",
         ),
-        _verification(one["verified"]),
+        _verification(build["verified"]),
     ]
     if promise is not None:
         words = f"largest relative error promised, {home} states"
         tiles.append((f"{promise:.2g}", words, ""))
-    if found:
-        tiles.insert(4, (f"{found['dsp']:,}", "DSP blocks of UltraScale+, counted by Yosys", ""))
-        tiles.append((f"{found['timing']['mhz']['typical']:.0f} MHz", "clock, estimated", ""))
-    shown = "".join(
+    if resources:
+        tiles.insert(
+            4, (f"{resources['dsp']:,}", "DSP blocks of UltraScale+, counted by Yosys", "")
+        )
+        tiles.append((f"{resources['timing']['mhz']['typical']:.0f} MHz", "clock, estimated", ""))
+    tiles_markup = "".join(
         element(
             "div", {"class": f"tile {kind}".strip()},
             element("strong", {}, text(value)) + element("span", {}, text(words)),
@@ -52,29 +54,31 @@ def summary(one: Data) -> str:
     return (
         element("h1", {}, text(m["function"]) + element("small", {}, " for " + text(m["robot"])))
         + element("p", {"class": "about"}, text(about))
-        + element("div", {"class": "tiles"}, shown)
+        + element("div", {"class": "tiles"}, tiles_markup)
     )
 
 
-def _verification(found: Data | None) -> tuple[str, str, str]:
-    """The tile of a verification: value, words, kind."""
-    if found is None:
+def _verification(verdict: Data | None) -> tuple[str, str, str]:
+    """Return the tile of a verification: value, words, kind."""
+    if verdict is None:
         return "not yet", "verified: pinion verify compares every bit in simulation", "unknown"
-    if found["failed"] is None:
+    if verdict["failed"] is None:
         return "not kept", "how many requests were wrong: run pinion verify again", "unknown"
-    count = f"{found['mismatches']:,} of {found['requests']:,}"
-    if not found["failed"]:
+    count = f"{verdict['mismatches']:,} of {verdict['requests']:,}"
+    if not verdict["failed"]:
         return count, "requests wrong in simulation, and all errors inside their budgets", "good"
     return "FAILED", f"verification, {count} requests wrong in simulation: see Errors", "bad"
 
 
-def robot_section(one: Data, k: int) -> str:
-    """The robot from several sides, and its joints."""
-    robot = one["robot"]
+def robot_section(build: Data, k: int) -> str:
+    """Return the robot from several sides, and its joints."""
+    robot = build["robot"]
     if not robot["joints"]:
         return element("p", {}, "This function takes no robot.")
-    seen = [view for view in VIEWS if not is_flat(robot, view)]
-    views = "".join(drawing(robot, view) for view in seen) + drawing(robot, TURNED, turns=True)
+    distinct_views = [view for view in VIEWS if not is_flat(robot, view)]
+    views = "".join(drawing(robot, view) for view in distinct_views) + drawing(
+        robot, TURNED, turns=True
+    )
     names = [joint["link"] for joint in robot["joints"]]
     rows = [
         (
@@ -84,7 +88,7 @@ def robot_section(one: Data, k: int) -> str:
         )
         for i, joint in enumerate(robot["joints"])
     ]
-    made = Table(
+    table = Table(
         columns=("#", "joint", "kind", "moves", "hangs on", "drawn at", "kg"),
         rows=rows, left=6, note="Tips: " + ("; ".join(robot["tips"]) or "none") + ".",
     )  # fmt: skip
@@ -93,12 +97,12 @@ def robot_section(one: Data, k: int) -> str:
         "filled dot is the base, red circles are tips; x, y and z are the base's axes. Joints are "
         "bent inside their limits so that links lie apart: the table has their positions."
     )
-    if len(seen) < len(VIEWS):
+    if len(distinct_views) < len(VIEWS):
         key += " Views in which all would lie on one line are left out."
     return (
         element("div", {"class": "views"}, views)
         + note(key)
-        + folded(f"{len(rows)} joints as a table", html_table(made))
+        + folded(f"{len(rows)} joints as a table", page_table(table))
     )
 
 
@@ -116,4 +120,4 @@ SECTIONS: tuple[Section, ...] = (
     ("link", "Link budget", "counted, model", link_section),
     ("provenance", "Provenance and digests", "counted", provenance_section),
 )
-"""Name, title, what its figures are worth, and what makes it."""
+"""Name, title, kind of figures, and function of each section."""

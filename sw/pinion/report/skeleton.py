@@ -22,12 +22,12 @@ SIZE = 300
 
 _MARGIN = 40
 
-_AXIS = 20.0  # half of a joint's axis, in user units
-_CORNER, _ARM = 40.0, 24.0  # where the base's axes are drawn, and how long
+_AXIS = 20.0  # half length of a joint's axis, in user units
+_CORNER, _ARM = 40.0, 24.0  # position and length of the base's axes
 
-_FLAT = 0.06  # of its width: a view that is flatter shows all on one line
+_FLAT = 0.06  # height over width below which a view shows a line
 
-_HERE = 1e-6  # metres within which a place is another one
+_HERE = 1e-6  # distance [m] within which two places are the same
 
 VIEWS = (
     ("from the front: y to the right, z up", 90.0, 0.0),
@@ -39,14 +39,13 @@ TURNED = ("turned: drag, or the arrow keys", 35.0, 22.0)
 
 
 def skeleton(robot: Model) -> dict[str, Any]:
-    """Points and lines of a robot, its joints as :func:`pinion.report.posture.posture` has them.
+    """Return points and lines of a robot in its :func:`pinion.report.posture.posture`.
 
     Returns
     -------
     ``points`` (n, 3) in the base [m]: the base, each body's joint, then the tips; ``bones``: pairs
-    of points, each with the number of the body that it belongs to; ``axes``: directions of the
-    joints' axes; ``tips``: names of the last points; ``kinds``: of the joints; ``drawn``: their
-    positions, in words.
+    of points, each with the number of its body; ``axes``: directions of the joints' axes; ``tips``:
+    names of the last points; ``kinds``: of the joints; ``drawn``: their positions as text.
     """
     at = posture(robot)
     turns: list[Floats] = []
@@ -70,13 +69,16 @@ def skeleton(robot: Model) -> dict[str, Any]:
     ends = set(range(len(robot.bodies))) - set(robot.parents)
     tips = []
     for k in sorted(ends):
-        own = [f for n in robot.tips if (f := frames.get(n)) is not None and f.body == k]
+        tip_frames = [f for n in robot.tips if (f := frames.get(n)) is not None and f.body == k]
         inertia = robot.bodies[k].inertia
-        # A tip in the joint itself would leave the last link out.
-        if own and max(map(abs, own[0].placement.r)) > _HERE:
-            name, place = own[0].name, np.asarray(own[0].placement.r, dtype=np.float64)
+        # A tip in the joint itself would omit the last link.
+        if tip_frames and max(map(abs, tip_frames[0].placement.r)) > _HERE:
+            name, place = (
+                tip_frames[0].name,
+                np.asarray(tip_frames[0].placement.r, dtype=np.float64),
+            )
         elif inertia.mass > 0:
-            link = own[0].name if own else robot.bodies[k].name
+            link = tip_frames[0].name if tip_frames else robot.bodies[k].name
             name = f"{link}, drawn to its centre of mass"
             place = np.asarray(inertia.h, dtype=np.float64) / inertia.mass
         else:
@@ -102,11 +104,11 @@ def _about_z(angle: float) -> Floats:
 
 
 def is_flat(robot: dict[str, Any], view: tuple[str, float, float]) -> bool:
-    """Whether a view shows a robot that is none as one line."""
+    """Whether a view shows a robot that is not straight as one line."""
     _, azimuth, elevation = view
     points = np.array(robot["points"], dtype=np.float64)
-    seen = projected(points - points.mean(axis=0), azimuth, elevation)
-    wide, narrow = np.linalg.svd(seen, compute_uv=False)
+    flattened = projected(points - points.mean(axis=0), azimuth, elevation)
+    wide, narrow = np.linalg.svd(flattened, compute_uv=False)
     return len(points) > 2 and bool(narrow < _FLAT * max(wide, 1e-9))
 
 
@@ -115,7 +117,7 @@ def _tidy(value: float) -> float:
 
 
 def projected(points: Floats, azimuth: float, elevation: float) -> Floats:
-    """Points (n, 3) as seen, (n, 2): to the right and up, in their own unit."""
+    """Project points (n, 3) to (n, 2), to the right and up, in the same unit."""
     a, e = math.radians(azimuth), math.radians(elevation)
     right = points @ np.array([math.cos(a), math.sin(a), 0.0])
     deep = points @ np.array([-math.sin(a), math.cos(a), 0.0])
@@ -124,7 +126,7 @@ def projected(points: Floats, azimuth: float, elevation: float) -> Floats:
 
 
 def drawing(robot: dict[str, Any], view: tuple[str, float, float], *, turns: bool = False) -> str:
-    """One view as SVG; ``turns`` marks the one that a script may turn."""
+    """Return one view as SVG; ``turns`` marks the view that a script may turn."""
     caption, azimuth, elevation = view
     points = np.array(robot["points"], dtype=np.float64)
     middle = (points.max(axis=0) + points.min(axis=0)) / 2
@@ -137,12 +139,12 @@ def drawing(robot: dict[str, Any], view: tuple[str, float, float], *, turns: boo
     parts = [_corner(azimuth, elevation)]
     count = len(robot["axes"])
     for a, b, _ in robot["bones"]:
-        # Neighbours in other shades, so that one ends where the next begins.
+        # Alternating shades show where links begin and end.
         kind = f"bone {('even', 'odd')[a % 2]}{' tip' if b > count else ''}"
         parts.append(_line(flat[a], flat[b], kind, {"data-a": a, "data-b": b}))
     for k in range(count):
         at, step = flat[k + 1], along[k] * (1, -1)
-        # A rim around the stroke keeps it apart from a link that it lies in.
+        # A rim around the stroke separates it from a link that it lies in.
         for kind in ("rim", "axis"):
             parts.append(_line(at - step, at + step, kind, {"data-axis": k}))
     x, y = map(number, flat[0])
@@ -158,30 +160,30 @@ def drawing(robot: dict[str, Any], view: tuple[str, float, float], *, turns: boo
         x, y = map(number, flat[count + 1 + k])
         mark = {"class": "end", "cx": x, "cy": y, "r": 4, "data-p": count + 1 + k}
         parts.append(element("circle", mark, element("title", {}, text(f"tip: {name}"))))
-    what = f"{robot['name']}, {count} joints, bent, {caption}"
+    title = f"{robot['name']}, {count} joints, bent, {caption}"
     attributes: dict[str, object] = {
         "viewBox": f"0 0 {SIZE} {SIZE}",
         "role": "img",
-        "aria-label": what,
+        "aria-label": title,
         "class": "robot turns" if turns else "robot",
     }
     if turns:
         attributes |= {"tabindex": 0, "data-azimuth": azimuth, "data-elevation": elevation}
-    drawn = element("svg", attributes, "".join(parts))
-    return element("figure", {}, drawn + element("figcaption", {}, text(caption)))
+    picture = element("svg", attributes, "".join(parts))
+    return element("figure", {}, picture + element("figcaption", {}, text(caption)))
 
 
 def _corner(azimuth: float, elevation: float) -> str:
-    """The base's axes with their names, in the lower left."""
-    seen = projected(np.eye(3), azimuth, elevation) * (1, -1)
+    """Return the base's axes with their names, at the lower left."""
+    directions = projected(np.eye(3), azimuth, elevation) * (1, -1)
     start = np.array([_CORNER, SIZE - _CORNER])
     parts = []
     for k, name in enumerate("xyz"):
-        end, place = start + seen[k] * _ARM, start + seen[k] * (_ARM + 9.0)
+        end, place = start + directions[k] * _ARM, start + directions[k] * (_ARM + 9.0)
         parts.append(_line(start, end, "frame", {"data-frame": k}))
         at = {"class": "number", "text-anchor": "middle", "data-name": k}
-        # An axis that points at the reader has no place of its own.
-        at |= {"opacity": 1 if float(np.linalg.norm(seen[k])) > 0.2 else 0}
+        # An axis that points at the reader cannot be labelled.
+        at |= {"opacity": 1 if float(np.linalg.norm(directions[k])) > 0.2 else 0}
         at |= {"x": number(place[0]), "y": number(place[1] + 3.5)}
         parts.append(element("text", at, name))
     return "".join(parts)

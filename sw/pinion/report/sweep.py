@@ -1,8 +1,8 @@
-"""What a sweep of builds found: its files, and its table.
+"""Files and table of a sweep of builds.
 
-A sweep's folder has ``explore.json`` (everything), ``explore.csv`` (a line a point) and the picture
-of its front. Those of a sweep before that has figures which this one lacks stay beside them, as
-``explore-1.json`` and so on.
+A sweep's folder has ``explore.json`` (everything), ``explore.csv`` (a line per point) and the
+picture of its front. If an earlier sweep has figures that this one lacks, its files stay beside
+them, as ``explore-1.json`` and so on.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SWEEP = BuildFile(
 )
 """All figures of a sweep."""
 
-# Columns of the CSV behind the axes; what has several figures (by block) is in the JSON alone.
+# Columns of the CSV after the axes; figures by block are only in the JSON.
 _COLUMNS = (
     *("multipliers", "table_multipliers", "adders", "registers", "dsp", "dsp_source", "lut"),
     *("memory_lut", "ff", "levels", "mhz_estimated"),
@@ -68,30 +68,30 @@ def write_sweep(folder: Path, result: Mapping[str, Any]) -> tuple[list[Path], li
 
     Parameters
     ----------
-    folder : made where it is not there yet.
+    folder : created if it does not exist.
     result : robot, function, axes (values by option), samples, and points
         (:func:`pinion.cosim.explore.explore`).
 
     Returns
     -------
-    Where they are, and where those of the sweep before are now, if this one lacks a figure of it.
+    Paths of the files, and of an earlier sweep's files if this one lacks a figure of it.
     """
     from .explore_picture import draw_front
 
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / TABLE, folder / SWEEP.name, *(folder / f"{PICTURE}.{k}" for k in _KINDS)]
-    there = [path for path in files if path.exists()]
-    kept = [] if not there or _covers(result, folder) else _set_aside(there)
+    existing = [path for path in files if path.exists()]
+    set_aside = [] if not existing or _covers(result, folder) else _set_aside(existing)
     part = folder / f"{TABLE}.part"
     part.write_text(csv_text(result))
     os.replace(part, folder / TABLE)
     SWEEP.write(folder, result, indent=1)
     draw_front(files[2:], result=result)
-    return files, kept
+    return files, set_aside
 
 
 def _covers(result: Mapping[str, Any], folder: Path) -> bool:
-    """Whether a sweep has every figure of the one that is in the folder, measured alike."""
+    """Whether a sweep has every figure of the one in the folder, measured alike."""
     try:
         before = SWEEP.read(folder)
     except ManifestError:
@@ -107,33 +107,33 @@ def _covers(result: Mapping[str, Any], folder: Path) -> bool:
 
 
 def _set_aside(files: Sequence[Path]) -> list[Path]:
-    """Give files the first number that none of them has yet."""
+    """Rename files with the first number that none of them uses."""
     for number in count(1):
-        kept = [path.with_stem(f"{path.stem}-{number}") for path in files]
-        if not any(path.exists() for path in kept):
+        destinations = [path.with_stem(f"{path.stem}-{number}") for path in files]
+        if not any(path.exists() for path in destinations):
             break
-    for path, name in zip(files, kept, strict=True):
+    for path, name in zip(files, destinations, strict=True):
         os.replace(path, name)
-    return kept
+    return destinations
 
 
-def kept_sentence(kept: Sequence[Path]) -> str:
-    """Where the files of an earlier sweep are now, and of which values that was."""
+def kept_sentence(paths: Sequence[Path]) -> str:
+    """Return a sentence about the files of an earlier sweep, and its values."""
     suffix = Path(SWEEP.name).suffix
     try:
-        made = json.loads("".join(path.read_text() for path in kept if path.suffix == suffix))
-        axes = [f"{name} {', '.join(map(str, values))}" for name, values in made["axes"].items()]
-        what = one_line(
-            f"The sweep before ({'; '.join(axes)}; {amount(made['samples'], 'sample')})"
+        earlier = json.loads("".join(path.read_text() for path in paths if path.suffix == suffix))
+        axes = [f"{name} {', '.join(map(str, values))}" for name, values in earlier["axes"].items()]
+        description = one_line(
+            f"The sweep before ({'; '.join(axes)}; {amount(earlier['samples'], 'sample')})"
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        what = "What stood there"
-    names = ", ".join(map(str, kept))
-    return f"{what} has figures that these have not: it is kept as {names}."
+        description = "What stood there"
+    names = ", ".join(map(str, paths))
+    return f"{description} has figures that these have not: it is kept as {names}."
 
 
 def csv_text(result: Mapping[str, Any]) -> str:
-    """One line a point: its place on the axes, then its figures; empty where there is none."""
+    """Return one line per point: its values on the axes, then its figures or nothing."""
     axes = [name for name in result["axes"] if name not in ("ii", "formats")]
     text = StringIO()
     writer = csv.DictWriter(
@@ -152,7 +152,7 @@ def csv_text(result: Mapping[str, Any]) -> str:
 
 
 def sweep_table(result: Mapping[str, Any]) -> Table | None:
-    """The points that were built, and what their figures mean; None where there is none."""
+    """Return the built points and the meaning of their figures; None if none was built."""
     good = [row for row in result["points"] if row["dsp"] is not None]
     if not good:
         return None
@@ -173,33 +173,37 @@ def sweep_table(result: Mapping[str, Any]) -> Table | None:
     )
 
 
-def sweep_blocks(made: Table) -> str:
-    """The same points a few short lines each, for what is too narrow for the table.
+def sweep_blocks(table: Table) -> str:
+    """Return the same points as short lines, for a terminal too narrow for the table.
 
     Parameters
     ----------
-    made : of `sweep_table`; its first column marks the best points.
+    table : of `sweep_table`; its first column marks the best points.
     """
-    _, *names = made.columns
-    lines = [f"{made.title}:"]
-    for best, *cells in made.rows:
-        said = [
+    _, *names = table.columns
+    lines = [f"{table.title}:"]
+    for best, *cells in table.rows:
+        phrases = [
             f"{name} {cell(value)}"
             for name, value in zip(names, cells, strict=True)
             if value is not None
         ]
-        of_point, figures = said[: made.left], said[made.left :]
+        of_point, figures = phrases[: table.left], phrases[table.left :]
         lines.append(f"{best or ' '} {', '.join(of_point)}")
         lines.append(f"    {', '.join(figures)}")
     return "\n".join(lines)
 
 
 def sweep_failures(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """What went wrong, as sentences, and at which points, by the options in which they differ."""
+    """Return sentences about failures, each with its points by the options in which they differ."""
     every = [{key: option_word(value) for key, value in row["options"].items()} for row in rows]
     first = every[0] if every else {}
-    varied = ("ii", "formats", *(k for k in first if any(one[k] != first[k] for one in every)))
-    found: dict[str, list[str]] = {}
+    varied = (
+        "ii",
+        "formats",
+        *(k for k in first if any(options[k] != first[k] for options in every)),
+    )
+    labels: dict[str, list[str]] = {}
     for row, options in zip(rows, every, strict=True):
         sentences = [row["failure"]] if row["failure"] else []
         if row["valid"] == 0:
@@ -210,8 +214,8 @@ def sweep_failures(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
         for sentence in sentences:
             names = [name for name in dict.fromkeys(varied) if name in options]
             point = " ".join(f"{name} {options[name]}" for name in names)
-            found.setdefault(sentence, []).append(point)
-    return found
+            labels.setdefault(sentence, []).append(point)
+    return labels
 
 
 def _cells(row: Mapping[str, Any], axes: Sequence[str], synth: bool, verify: bool) -> list[Any]:
@@ -254,5 +258,5 @@ def _legend(rows: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> str
 
 
 def option_word(value: Any) -> Any:
-    """A value of an option as it is written on a command line."""
+    """Return an option's value as written on a command line."""
     return "auto" if value is None else value

@@ -1,4 +1,4 @@
-"""A table as data, and how its values are written."""
+"""Tables as data, and the text of their values."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class Table:
     Members
     -------
     columns : heads.
-    rows : values, as many in each row as there are columns; None where there is none.
-    title : above the table, None for none.
-    left : how many columns, from the left, hold words; the others hold figures.
-    note : what the figures mean and what they are worth, below the table.
+    rows : values, one for each column; None for an empty cell.
+    title : above the table, or None.
+    left : number of columns, from the left, that hold words; the others hold figures.
+    note : meaning and quality of the figures, below the table.
     """
 
     columns: tuple[str, ...]
@@ -27,7 +27,7 @@ class Table:
 
 
 def cell(value: object) -> str:
-    """A value as a table shows it: four digits are enough to compare figures."""
+    """Return a value as text: four digits are enough to compare figures."""
     match value:
         case None:
             return "-"
@@ -43,24 +43,24 @@ def cell(value: object) -> str:
 
 
 def markdown(table: Table) -> list[str]:
-    """The lines of a table in Markdown, without its title and note."""
+    """Return the lines of a table in Markdown, without its title and note."""
     lines = ["| " + " | ".join(table.columns) + " |", "|" + " --- |" * len(table.columns)]
     return lines + ["| " + " | ".join(map(cell, row)) + " |" for row in table.rows]
 
 
 def whole(number: float | None) -> str | None:
-    """A figure without its fraction."""
+    """Return a figure without its fraction."""
     return None if number is None else f"{number:.0f}"
 
 
 def short_error(error: float | None) -> str | None:
-    """An error in two digits."""
+    """Return an error with two digits."""
     return None if error is None else f"{error:.1e}"
 
 
 def percent(share: float) -> str:
-    """A share in percent without a fraction; only a whole is 100%."""
-    said = f"{share:.0%}"
-    if said != "100%" or share == 1:
-        return said
+    """Return a share in percent without a fraction; 100% only if it is exactly 1."""
+    percentage = f"{share:.0%}"
+    if percentage != "100%" or share == 1:
+        return percentage
     return f"{min(share, 0.999):.1%}" if share < 1 else f"{max(share, 1.001):.1%}"

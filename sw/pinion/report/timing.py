@@ -1,4 +1,4 @@
-"""The estimated delays of a core in words (``timing`` of ``synth.json``). Nothing was placed."""
+"""Estimated delays of a core as text (``timing`` of ``synth.json``). Nothing was placed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from .table import Table
 
-# Modules that are no unit, in words.
+# Modules that are not units.
 _PARTS = {
     "": "the core's control",
     "datapath": "the datapath's lanes and flags",
@@ -19,7 +19,7 @@ _REGIONS = 2
 
 
 def timing_totals(timing: Mapping[str, Any]) -> list[tuple[str, object]]:
-    """The clock and the critical path, which bounds it, as names and values."""
+    """Return the clock and the critical path that limits it, as names and values."""
     ns, mhz = timing["ns"], timing["mhz"]
     rows: list[tuple[str, object]] = [
         (
@@ -35,7 +35,7 @@ def timing_totals(timing: Mapping[str, Any]) -> list[tuple[str, object]]:
 
 
 def timing_table(timing: Mapping[str, Any]) -> Table:
-    """The slowest path of each class, the critical path first."""
+    """Return the slowest path of each class, the critical path first."""
     return Table(
         columns=(
             *("estimated path, from", "to", "ns", "of logic", "of nets", "short nets", "levels"),
@@ -56,7 +56,7 @@ def timing_table(timing: Mapping[str, Any]) -> Table:
 
 
 def timing_blocks(timing: Mapping[str, Any]) -> str:
-    """The same paths a few short lines each, for what is too narrow for the table."""
+    """Return the same paths as short lines, for a terminal too narrow for the table."""
     lines = [f"{_title(timing)}:"]
     for path in timing["paths"]:
         alike = "" if path["endpoints"] == 1 else f"; {path['endpoints']} paths alike"
@@ -74,27 +74,32 @@ def _title(timing: Mapping[str, Any]) -> str:
 
 
 def path_in_words(path: Mapping[str, Any]) -> str:
-    """From where to where a path goes."""
+    """Return the ends of a path as text."""
     return f"from {place_in_words(path['from'])} to {place_in_words(path['to'])}"
 
 
 def place_in_words(place: Mapping[str, Any]) -> str:
-    """A register of a unit with its regions, a register elsewhere, or a port."""
+    """Return a register of a unit with its regions, another register, or a port, as text."""
     if place["cell"] == "port":
         return "a port"
-    # Files of before have no unit for the multiplier blocks in one, but their path has it.
-    held, _, block = place["inside"].partition(".unit.")
-    register, unit = place["register"], place["unit"] or (held.rpartition(".")[2] if block else "")
+    # Older files have no unit for its multiplier blocks, but their path has it.
+    holder, _, block = place["inside"].partition(".unit.")
+    register, unit = (
+        place["register"],
+        place["unit"] or (holder.rpartition(".")[2] if block else ""),
+    )
     name = register.removeprefix(f"{unit}_") if unit else register
     gate = place["role"].rpartition(", ")[2] if ", " in place["role"] else ""
-    what = f"{name or place['cell']}{f' ({gate})' if gate else ''}{f' of {block}' if block else ''}"
+    description = (
+        f"{name or place['cell']}{f' ({gate})' if gate else ''}{f' of {block}' if block else ''}"
+    )
     if unit:
         regions = place["regions"]
         more = len(regions) - _REGIONS
-        told = ", ".join(regions[:_REGIONS]) + (f" and {more} more" if more > 0 else "")
-        return f"{what} of unit {unit}" + (f" in {told}" if told else "")
+        region_names = ", ".join(regions[:_REGIONS]) + (f" and {more} more" if more > 0 else "")
+        return f"{description} of unit {unit}" + (f" in {region_names}" if region_names else "")
     inside = place["inside"].rpartition(".")[2]
-    return f"{what} of {_PARTS.get(inside, inside)}"
+    return f"{description} of {_PARTS.get(inside, inside)}"
 
 
 def _levels(path: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
-"""Times of batches by whoever computes them (``pinion bench compare``): the data, as tables.
+"""Data and tables of ``pinion bench compare``: times of batches, by who computes them.
 
-The data is one JSON object, and nothing here measures. Every row says what it is worth: measured in
-this run, published by others on a machine of theirs, or a model.
+The data is one JSON object; nothing here measures. Every row states its origin: measured in this
+run, published by others for their machine, or a model.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ LABELS = ("measured", "model", "published")
 
 COMPUTED, GIVEN, NEITHER = "M^-1 computed", "M^-1 given", "no M^-1"
 WORK: Mapping[str, str] = {"fd_derivatives": COMPUTED, "fd_derivatives_from_minv": GIVEN}
-"""What a function does about M^-1; `NEITHER` for all others."""
+"""How a function obtains M^-1; `NEITHER` for all others."""
 
 KINDS = ("published", "figure", "derived")
-"""In the source in digits; measured off a plot of it; computed from what it says."""
+"""Given in digits by the source; measured off its plot; computed from its statements."""
 
 OWN = "Pinion"
-"""How the names of Pinion's own rows begin."""
+"""Prefix of the names of Pinion's rows."""
 
 Row = Mapping[str, Any]
 
@@ -34,7 +34,7 @@ _TEXTS = ("robot", "function", "by", "label", "machine", "source", "work", "note
 
 
 def published_batches(path: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """The times that others published, one row for each size of batch.
+    """Return published times, one row for each size of batch.
 
     Parameters
     ----------
@@ -46,29 +46,30 @@ def published_batches(path: Path) -> tuple[list[dict[str, Any]], dict[str, str]]
 
     Raises
     ------
-    ReportError : the file is not one, or a figure lacks what a reader needs; one sentence.
+    ReportError : if the file is invalid, or a figure lacks a required key.
     """
     data = _json(path)
     rows: list[dict[str, Any]] = []
     try:
         sources = {
-            key: (str(one["text"]), int(one["year"])) for key, one in data["sources"].items()
+            key: (str(source["text"]), int(source["year"]))
+            for key, source in data["sources"].items()
         }
-        for one in data["rows"]:
-            if one["kind"] not in KINDS:
-                raise ValueError(f"the kind {one['kind']!r} is none of {', '.join(KINDS)}")
-            year = sources[one["source"]][1]
-            for samples, us in one["us_per_batch"].items():
+        for row in data["rows"]:
+            if row["kind"] not in KINDS:
+                raise ValueError(f"the kind {row['kind']!r} is none of {', '.join(KINDS)}")
+            year = sources[row["source"]][1]
+            for samples, us in row["us_per_batch"].items():
                 rows.append(
                     {
-                        **{key: one[key] for key in ("robot", "function", "by", "machine", "work")},
+                        **{key: row[key] for key in ("robot", "function", "by", "machine", "work")},
                         **batch(int(samples), us=us),
                         "label": "published",
-                        "kind": one["kind"],
-                        "source": one["source"],
-                        "where": one["where"],
+                        "kind": row["kind"],
+                        "source": row["source"],
+                        "where": row["where"],
                         "year": year,
-                        "note": f"{one['note']}; {_KIND_WORDS[one['kind']]}: {one['where']}",
+                        "note": f"{row['note']}; {_KIND_WORDS[row['kind']]}: {row['where']}",
                     }
                 )
         _check_rows(rows)
@@ -81,11 +82,11 @@ _KIND_WORDS = {"published": "published", "figure": "read off a plot", "derived":
 
 
 def batch(samples: int, *, us: float, least_us: float | None = None) -> dict[str, Any]:
-    """The figures of a row: a batch of so many samples takes so long.
+    """Return the figures of a row: the time of a batch.
 
     Parameters
     ----------
-    least_us : where a model gives a range, its lower end; ``us`` is the upper.
+    least_us : lower end of a model's range; ``us`` is the upper end.
     """
     return {
         "samples": samples,
@@ -96,11 +97,11 @@ def batch(samples: int, *, us: float, least_us: float | None = None) -> dict[str
 
 
 def read_batches(path: Path) -> dict[str, Any]:
-    """The data of an earlier run.
+    """Read the data of an earlier run.
 
     Raises
     ------
-    ReportError : the file is not one, or damaged; one sentence.
+    ReportError : if the file is invalid or damaged.
     """
     data = _json(path)
     try:
@@ -111,11 +112,11 @@ def read_batches(path: Path) -> dict[str, Any]:
 
 
 def check_batches(data: Mapping[str, Any]) -> None:
-    """Whether the data has what the page shows.
+    """Check that the data has everything the page shows.
 
     Raises
     ------
-    KeyError, TypeError, ValueError, AttributeError : it has not.
+    KeyError, TypeError, ValueError, AttributeError : if it does not.
     """
     if data["bench"] != "compare":
         raise ValueError(f"it is of the bench {data['bench']!r}")
@@ -125,20 +126,20 @@ def check_batches(data: Mapping[str, Any]) -> None:
         dict(data[key].items())
     for target in data["targets"]:
         if not all(isinstance(target[key], str) for key in ("robot", "function")):
-            raise TypeError(f"the target {target!r} is no robot and function")
+            raise TypeError(f"the target {target!r} is not a robot and a function")
     for key in ("command", "date", "version"):
         if not isinstance(data[key], str):
-            raise TypeError(f"{key!r} is no text")
+            raise TypeError(f"{key!r} is not text")
     for key in ("rounds", "seconds"):
         if not isinstance(data[key], int | float):
-            raise TypeError(f"{key!r} is no number")
+            raise TypeError(f"{key!r} is not a number")
 
 
 def _check_rows(rows: Sequence[Row]) -> None:
     for number, row in enumerate(rows):
         for key in _TEXTS:
             if not isinstance(row[key], str):
-                raise TypeError(f"{key!r} of the row {number} is no text")
+                raise TypeError(f"{key!r} of the row {number} is not text")
         if row["label"] not in LABELS:
             raise ValueError(f"the label {row['label']!r} is none of {', '.join(LABELS)}")
         if not isinstance(row["samples"], int) or row["samples"] < 1:
@@ -150,29 +151,29 @@ def _check_rows(rows: Sequence[Row]) -> None:
             *(() if least is None else (least,)),
         ):
             if not isinstance(value, int | float) or not 0 < value < math.inf:
-                raise ValueError(f"{value!r} is no time")
+                raise ValueError(f"{value!r} is not a time")
 
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ReportError(_damaged(path, error)) from None
-    if not isinstance(found, dict):
-        raise ReportError(_damaged(path, "it is no object"))
-    return found
+    if not isinstance(data, dict):
+        raise ReportError(_damaged(path, "it is not an object"))
+    return data
 
 
 def _damaged(path: Path, error: object) -> str:
-    what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-    return f"The file '{path}' is not intact ({what}): take it from where it was made once more."
+    fault = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+    return f"The file '{path}' is not intact ({fault}): generate or copy it again."
 
 
 def sections(data: Mapping[str, Any]) -> Iterator[tuple[str, str, list[Row]]]:
-    """Robot, function and rows of each table that has any.
+    """Yield robot, function and rows of each table that has any.
 
-    Published gradients stand in both of a robot's tables of gradients, with M^-1 given and
-    computed; those that do other work say so.
+    Published gradients appear in both of a robot's tables of gradients, with M^-1 given and
+    computed; those of the other work say so.
     """
     for robot, function in dict.fromkeys((t["robot"], t["function"]) for t in data["targets"]):
         alike = tuple(WORK) if function in WORK else (function,)
@@ -190,32 +191,32 @@ def sections(data: Mapping[str, Any]) -> Iterator[tuple[str, str, list[Row]]]:
 
 
 def work_of(function: str) -> str:
-    """What a function does about M^-1."""
+    """Return how a function obtains M^-1."""
     return WORK.get(function, NEITHER)
 
 
 def series(rows: Sequence[Row]) -> dict[tuple[str, ...], dict[int, Row]]:
-    """Rows by who computed what on which machine, then by samples."""
-    found: dict[tuple[str, ...], dict[int, Row]] = {}
+    """Return rows by computation and machine, then by samples."""
+    by_target: dict[tuple[str, ...], dict[int, Row]] = {}
     for row in rows:
         key = tuple(str(row[k]) for k in ("label", "by", "work", "machine", "source"))
-        found.setdefault(key, {})[row["samples"]] = row
-    return found
+        by_target.setdefault(key, {})[row["samples"]] = row
+    return by_target
 
 
 def label_words(row: Row) -> str:
-    """The label, with the year where it was published."""
+    """Return the label, with the year if it was published."""
     year = row.get("year")
     return f"published {year}" if row["label"] == "published" and year else str(row["label"])
 
 
 def us_text(us: float) -> str:
-    """Microseconds, or nanoseconds, in three digits or to the whole."""
+    """Return microseconds with three digits, or as a whole number."""
     return f"{us:,.0f}" if us >= 1000 else f"{us:.3g}"
 
 
 def times_table(robot: str, function: str, rows: Sequence[Row]) -> Table:
-    """One section: who takes how long for N samples."""
+    """Return the table of a section: times for N samples."""
     sizes = sorted({row["samples"] for row in rows})
     lines = []
     for runs in series(rows).values():
@@ -244,22 +245,22 @@ def is_own(row: Row) -> bool:
 
 
 def fastest_table(robot: str, function: str, rows: Sequence[Row]) -> Table | None:
-    """Of each size: who is fastest on equal terms, and of all; None where nothing was measured.
+    """Return the fastest of each size, on equal terms and overall; None if nothing was measured.
 
     Equal terms: measured in this run, float64, one processor, the same work.
     """
     measured = [row for row in rows if row["label"] == "measured"]
     lines = []
     for count in sorted({row["samples"] for row in measured}):
-        here = [row for row in measured if row["samples"] == count]
-        alike = [r for r in here if (r.get("dtype"), r.get("processors")) == ("float64", "one")]
-        own = _least(row for row in alike if is_own(row))
+        sized = [row for row in measured if row["samples"] == count]
+        alike = [r for r in sized if (r.get("dtype"), r.get("processors")) == ("float64", "one")]
+        ours = _least(row for row in alike if is_own(row))
         other = _least(row for row in alike if not is_own(row))
         ratio = None
-        if own is not None and other is not None:
-            times = other["us_per_batch"] / own["us_per_batch"]
+        if ours is not None and other is not None:
+            times = other["us_per_batch"] / ours["us_per_batch"]
             ratio = f"{times:.2f}" + ("" if times >= 1 else ", Pinion is slower")
-        lines.append((f"{count:,}", *map(_who, (own, other)), ratio, _who(_least(here))))
+        lines.append((f"{count:,}", *map(_who, (ours, other)), ratio, _who(_least(sized))))
     if not lines:
         return None
     return Table(
@@ -274,28 +275,28 @@ def fastest_table(robot: str, function: str, rows: Sequence[Row]) -> Table | Non
 
 
 def losses(data: Mapping[str, Any]) -> list[str]:
-    """Where somebody is faster: a line for every size and whoever beats Pinion's fastest row.
+    """Return a line for every size and rival that is faster than Pinion's fastest row.
 
-    Rows of the same work are compared with what Pinion was measured at; on equal terms where the
-    other was measured in this run, and with the fastest of all where it was published.
+    Only rows of the same work are compared: rivals measured in this run on equal terms, published
+    ones with Pinion's fastest.
     """
-    found = []
+    lines = []
     for robot, function, rows in sections(data):
         same = [row for row in rows if row["work"] == work_of(function)]
         measured = [row for row in same if row["label"] == "measured"]
         for row in (r for r in same if r["label"] != "model" and not is_own(r)):
-            here = [r for r in measured if is_own(r) and r["samples"] == row["samples"]]
+            candidates = [r for r in measured if is_own(r) and r["samples"] == row["samples"]]
             if row["label"] == "measured":
                 keys = ("dtype", "processors")
-                here = [r for r in here if all(r.get(k) == row.get(k) for k in keys)]
-            best = _least(here)
+                candidates = [r for r in candidates if all(r.get(k) == row.get(k) for k in keys)]
+            best = _least(candidates)
             if best is not None and row["us_per_batch"] < best["us_per_batch"]:
-                found.append(
+                lines.append(
                     f"{robot} {function}, N = {row['samples']:,}: {row['by']} "
                     f"({label_words(row)}, {row['machine']}) {us_text(row['us_per_batch'])} us, "
                     f"{best['by']} {us_text(best['us_per_batch'])} us"
                 )
-    return found
+    return lines
 
 
 def _least(rows: Iterator[Row] | Sequence[Row]) -> Row | None:

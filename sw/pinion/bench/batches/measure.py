@@ -1,7 +1,7 @@
-"""``pinion bench compare``: batches on processor, GPU and card, beside others' code and papers.
+"""``pinion bench compare``: batches on CPU, GPU and card, beside others' code and papers.
 
-This collects the rows; what they look like is in :mod:`pinion.bench.batches.page`. Whatever is not
-on this machine is named with the reason, and the rest is measured.
+This module collects the rows; :mod:`pinion.bench.batches.page` shows them. Whatever is not on this
+machine is listed with the reason, and the rest is measured.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ PUBLISHED = Path(__file__).parents[4] / "benchmarks" / "published.json"
 ROBOTS = ("iiwa14", "hyq", "atlas")
 GRADIENTS = tuple(WORK)
 SINGLE = ("rnea", "aba")
-"""Measured for one call, and for the batch that others published, unless asked for by name."""
+"""Functions measured by default only at `SINGLE_SIZES`: one call, and the published batch."""
 
 SIZES = (1, 16, 32, 64, 128, 1024, 10_000, 100_000, 1_000_000)
 SINGLE_SIZES = (1, 1024)
 PARTITION_SIZES = (16, 32, 64, 128, 1024, 10_000)
 
 SERIAL = 1024
-"""States in one pass of code that computes one after the other."""
+"""States in one pass of code that computes them one by one."""
 
 _OPPONENTS = {
     "casadi-c": "Pinocchio as C by CasADi",
@@ -68,7 +68,7 @@ _OPPONENTS = {
 }
 
 Row = dict[str, Any]
-Target = tuple[str, str]  # the robot as it was given, the function
+Target = tuple[str, str]  # robot argument and function
 
 
 def run(
@@ -88,21 +88,21 @@ def run(
     ----------
     target : nothing, a robot, or a robot and functions.
     builds : build folders for the model of the FPGA.
-    folder : where page, data and pictures go.
+    folder : of the page, data and pictures.
     largest : samples of the largest batch.
     seconds : for one batch in one round.
-    rounds : in which all take their turn.
-    native : build Pinocchio's C++ too.
+    rounds : in each of which all kernels take a turn.
+    native : whether to build Pinocchio's C++ too.
 
     Raises
     ------
-    UsageError : the page's folder is a file.
-    pinion.functions.FunctionError : a function that there is not.
+    UsageError : if the page's folder is a file.
+    pinion.functions.FunctionError : if a function is unknown.
     """
     robots = tuple(target[:1]) or ROBOTS
     names = tuple(dict.fromkeys(target[1:])) or (*GRADIENTS, *SINGLE)
     for name in names:
-        function(name)  # refuses a wrong name before the work
+        function(name)  # raises for an unknown name before the work
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"'{folder}' is a file: give a folder for the page with -o.")
     models = {robot: load(robot) for robot in robots}
@@ -113,12 +113,12 @@ def run(
     collected.published(PUBLISHED)
     with counted("Measuring", total=len(targets)) as advance:
         for robot, name in targets:
-            given: dict[str, Any] = {"largest": largest, "rounds": rounds, "seconds": seconds}
-            collected.processor((robot, name), **given)
-            collected.gpu((robot, name), **given)
+            settings: dict[str, Any] = {"largest": largest, "rounds": rounds, "seconds": seconds}
+            collected.processor((robot, name), **settings)
+            collected.gpu((robot, name), **settings)
             collected.opponents((robot, name), largest=largest, rounds=rounds, native=native)
             if name == PARTITIONED:
-                collected.partitioned((robot, name), **given)
+                collected.partitioned((robot, name), **settings)
             advance(1)
     collected.grid()
     collected.fpga(manifests, largest=largest)
@@ -144,14 +144,14 @@ def run(
 
 
 class Collected:
-    """Rows so far, and what is missing.
+    """Rows collected so far, and what is missing.
 
     Members
     -------
     rows : as the page takes them (:mod:`pinion.bench.batches.data`).
     sources : texts of publications by key.
-    gpus : names of devices that were measured.
-    partitions : rows of what host and device share, in the paper's three ways.
+    gpus : names of the measured devices.
+    partitions : rows of the paper's three ways to share work between host and device.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Collected:
         self._missing: dict[tuple[str, str], list[Target]] = {}
 
     def processor(self, target: Target, *, largest: int, rounds: int, seconds: float) -> None:
-        """Pinion's kernels on this machine's processor."""
+        """Measure Pinion's kernels on this machine's CPU."""
         model, name = self._models[target[0]], target[1]
         sizes = self._sizes(name, largest)
         try:
@@ -180,7 +180,7 @@ class Collected:
         self._measured(target, rows, missing, on=processor())
 
     def gpu(self, target: Target, *, largest: int, rounds: int, seconds: float) -> None:
-        """Pinion's kernels on a GPU, where one opens."""
+        """Measure Pinion's kernels on a GPU, if one opens."""
         model, name = self._models[target[0]], target[1]
         sizes = self._sizes(name, largest)
         try:
@@ -194,26 +194,26 @@ class Collected:
         self._measured(target, rows, missing, on=kernel.device.name)
 
     def partitioned(self, target: Target, *, largest: int, rounds: int, seconds: float) -> None:
-        """The gradient by the partitions of the 2021 paper, of the robot that it is about."""
+        """Measure the gradient by the partitions of the 2021 paper, for the paper's robot."""
         model = self._models[target[0]]
         if model.name != PAPER_ROBOT:
             return
         sizes = [n for n in PARTITION_SIZES if n <= largest]
         rows, missing, _ = partition_times(model, sizes=sizes, rounds=rounds, seconds=seconds)
         self.partitions += rows
-        for what, why in missing.items():
-            self._leave_out(what, why, target)
+        for label, why in missing.items():
+            self._leave_out(label, why, target)
 
     def opponents(self, target: Target, *, largest: int, rounds: int, native: bool) -> None:
-        """Others' code, the fastest of each kind."""
-        found, missing = opponents_of(*target, native=native, states=SERIAL)
+        """Measure others' code, the fastest of each kind."""
+        opponents, missing = opponents_of(*target, native=native, states=SERIAL)
         if not native:
             missing["pinocchio_native"] = "It was not asked for (--no-native)."
-        for what, why in missing.items():
-            by = _OPPONENTS.get(what.replace("_", "-"), what)
+        for opponent_name, why in missing.items():
+            by = _OPPONENTS.get(opponent_name.replace("_", "-"), opponent_name)
             self._leave_out(by, f"{why[:1].upper()}{why[1:]}", target)
         best_of: dict[str, tuple[float, float, str]] = {}
-        for opponent in found:
+        for opponent in opponents:
             times = summary(opponent.time(rounds).wall)
             best_of[opponent.name] = min(
                 (times["ns_per_sample"], times["spread"], opponent.built),
@@ -231,21 +231,21 @@ class Collected:
                 self._leave_out(f"{by}, N > {SERIAL:,}", why, target)
 
     def grid(self) -> None:
-        """GRiD, of which only the published figures are here."""
-        found = installed_version("grid-rbd")
+        """Report GRiD as missing, except for its published figures."""
+        version = installed_version("grid-rbd")
         why = "The package grid-rbd is not installed."
-        if found is not None:
-            why = f"How grid-rbd {found} is called was not checked here."
+        if version is not None:
+            why = f"How grid-rbd {version} is called was not checked here."
         for target in self._targets:
             self._leave_out("GRiD", why, target)
 
     def fpga(self, manifests: dict[Path, Manifest], *, largest: int) -> None:
-        """The model of the card and of its link, for each build."""
-        wanted = {(self._models[robot].name, name): (robot, name) for robot, name in self._targets}
+        """Compute the model of the card and its link, for each build."""
+        targets = {(self._models[robot].name, name): (robot, name) for robot, name in self._targets}
         built: set[tuple[str, str]] = set()
         for path, manifest in manifests.items():
             of = (manifest.robot, manifest.function)
-            if of not in wanted:
+            if of not in targets:
                 why = f"It is of {' '.join(of)}, which is not compared here."
                 self._missing[f"The build {path}", why] = []
                 continue
@@ -253,15 +253,15 @@ class Collected:
             sizes = [n for n in self._sizes(manifest.function, largest) if n <= MAX_COUNT]
             if largest > MAX_COUNT:
                 why = "The model of the link is of one packet, which holds no more."
-                self._leave_out(f"FPGA, modelled, N > {MAX_COUNT:,}", why, wanted[of])
+                self._leave_out(f"FPGA, modelled, N > {MAX_COUNT:,}", why, targets[of])
             self.rows += [row for n in sizes for row in fpga_rows(manifest, n)]
         why = "No build was given: make one with pinion build, and name it with --build."
-        for of, target in wanted.items():
+        for of, target in targets.items():
             if of not in built:
                 self._leave_out("FPGA, modelled", why, target)
 
     def published(self, path: Path) -> None:
-        """Figures of publications, for the robots and functions that are compared."""
+        """Add published figures for the robots and functions that are compared."""
         if not path.exists():
             why = "They are in a clone of the repository, under benchmarks."
             for target in self._targets:
@@ -272,25 +272,25 @@ class Collected:
         names = {name for _, name in self._targets}
         if names & set(GRADIENTS):
             names |= set(GRADIENTS)
-        here = [row for row in rows if row["robot"] in robots and row["function"] in names]
-        self.rows += here
-        self.sources = {key: text for key, text in sources.items() if _has(here, key)}
+        matching = [row for row in rows if row["robot"] in robots and row["function"] in names]
+        self.rows += matching
+        self.sources = {key: text for key, text in sources.items() if _has(matching, key)}
         for robot, name in self._targets:
             alike = GRADIENTS if name in GRADIENTS else (name,)
             if not any(
-                r["robot"] == self._models[robot].name and r["function"] in alike for r in here
+                r["robot"] == self._models[robot].name and r["function"] in alike for r in matching
             ):
                 why = "The data file has none."
                 self._leave_out("Published figures", why, (robot, name))
 
     def left_out(self) -> dict[str, str]:
-        """What is missing, with the reason; of which targets, unless it is of all."""
-        found = {}
-        for (what, why), targets in self._missing.items():
+        """What is missing with the reason, and its targets unless it is all of them."""
+        reasons = {}
+        for (label, why), targets in self._missing.items():
             words = "; ".join(f"{self._models[robot].name} {name}" for robot, name in targets)
             whole = not targets or len(targets) == len(self._targets)
-            found[what if whole else f"{what} ({words})"] = why
-        return found
+            reasons[label if whole else f"{label} ({words})"] = why
+        return reasons
 
     def _sizes(self, name: str, largest: int) -> list[int]:
         sizes = SINGLE_SIZES if name in self._single else SIZES
@@ -312,20 +312,20 @@ class Collected:
                     **{"label": "measured", "machine": on, "source": "this run"},
                 }
             )
-        for what, why in missing.items():
-            self._leave_out(what, f"{why[:1].upper()}{why[1:]}", target)
+        for label, why in missing.items():
+            self._leave_out(label, f"{why[:1].upper()}{why[1:]}", target)
 
-    def _leave_out(self, what: str, why: str, target: Target) -> None:
-        targets = self._missing.setdefault((what, why), [])
-        if target not in targets:  # two builds may be of one target
+    def _leave_out(self, label: str, why: str, target: Target) -> None:
+        targets = self._missing.setdefault((label, why), [])
+        if target not in targets:  # two builds may have one target
             targets.append(target)
 
 
 def fpga_rows(manifest: Manifest, samples: int) -> list[Row]:
-    """The model for one build and one size of batch, a row for each link."""
+    """Return the model's rows for one build and one size of batch, one for each link."""
     rows = []
     for link in LINKS:
-        found = estimate(manifest, layout_of(manifest), link, samples)
+        estimated = estimate(manifest, layout_of(manifest), link, samples)
         rows.append(
             {
                 "robot": manifest.robot,
@@ -334,8 +334,8 @@ def fpga_rows(manifest: Manifest, samples: int) -> list[Row]:
                 "by": f"Pinion FPGA, {manifest.formats}, ii {manifest.ii}, {link.name} link",
                 "dtype": manifest.formats,
                 "processors": "fpga",
-                **batch(samples, us=found["most_us"], least_us=found["least_us"]),
-                "card_us": found["card_us"],
+                **batch(samples, us=estimated["most_us"], least_us=estimated["least_us"]),
+                "card_us": estimated["card_us"],
                 "label": "model",
                 "machine": f"no board: {manifest.target}, core at {manifest.clock_mhz:g} MHz and "
                 f"link at {LINK_MHZ:g} MHz, both assumed",
@@ -377,6 +377,6 @@ def _show(data: dict[str, Any], page: Path) -> None:
             show(fastest)
     for line in losses(data):
         say(f"Slower: {line}")
-    for what, why in data["left_out"].items():
-        say(f"Left out: {what}: {why}")
+    for label, why in data["left_out"].items():
+        say(f"Left out: {label}: {why}")
     say(f"The page is {page}.")

@@ -1,6 +1,6 @@
 """The page of ``pinion bench compare``, from its data alone.
 
-Names of robots, machines and sources come from files: all of them are escaped.
+Names of robots, machines and sources come from files, so all of them are escaped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .data import (
 from .paper import TITLES, figures
 
 PAGE = "compare.md"
-"""The data is beside it, ``compare.json``."""
+"""File of the page; its data is ``compare.json``."""
 
 _LABELS = (
     "**Measured** rows are of the machine below and of one run. **Published** rows are of others' "
@@ -63,43 +63,43 @@ _GAIN = (
 
 
 def write_batches(folder: Path, data: Mapping[str, Any]) -> list[Path]:
-    """Write the data, the page and a picture for each table; all or nothing.
+    """Write the data, the page and a picture for each table, or nothing.
 
     Parameters
     ----------
-    folder : made where it is not there yet.
+    folder : created if it does not exist.
 
     Returns
     -------
-    The page, the data, the pictures.
+    Paths of the page, the data and the pictures.
     """
     from .paper_picture import draw_figure
     from .picture import draw_batches  # Matplotlib takes half a second to load
 
     check_batches(data)
-    drawn: dict[str, Callable[[Path], None]] = {
+    panels: dict[str, Callable[[Path], None]] = {
         file: partial(draw_batches, robot=robot, function=function, rows=rows)
         for file, (robot, function, rows) in zip(pictures(data), sections(data), strict=True)
     }
     for number, file in figures(data).items():
-        drawn[file] = partial(draw_figure, number=number, data=data)
-    return all_or_nothing(folder, data, (PAGE, page(data)), drawn)
+        panels[file] = partial(draw_figure, number=number, data=data)
+    return all_or_nothing(folder, data, (PAGE, page(data)), panels)
 
 
 def pictures(data: Mapping[str, Any]) -> list[str]:
-    """The pictures' names, in the order of the tables: letters, digits and underscores."""
-    found: list[str] = []
+    """Return file names of the pictures in the tables' order: letters, digits and underscores."""
+    lines: list[str] = []
     for robot, function, _ in sections(data):
         stem = "_".join(re.findall(r"[A-Za-z0-9]+", f"compare_{robot[:40]}_{function[:40]}"))
         name, number = f"{stem}.svg", 2
-        while name in found:
+        while name in lines:
             name, number = f"{stem}_{number}.svg", number + 1
-        found.append(name)
-    return found
+        lines.append(name)
+    return lines
 
 
 def page(data: Mapping[str, Any]) -> str:
-    """The page, in Markdown."""
+    """Return the page in Markdown."""
     lines = ["# Batches of robot dynamics, by who computes them"]
     lines += ["", _LABELS, "", _WORK, "", _TERMS, ""]
     lines += ["## How it was measured", "", *_origin(data), ""]
@@ -123,7 +123,7 @@ def page(data: Mapping[str, Any]) -> str:
 
 
 def _paper(data: Mapping[str, Any]) -> list[str]:
-    """The section of the 2021 paper's figures, empty where there is nothing for one."""
+    """Return the section of the 2021 paper's figures, empty without data for it."""
     files = figures(data)
     if not files:
         return []

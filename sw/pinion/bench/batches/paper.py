@@ -1,9 +1,9 @@
-"""What Figures 1 to 3 of the 2021 paper show, from the data of ``pinion bench compare``.
+"""Figures 1 to 3 of the 2021 paper, from the data of ``pinion bench compare``.
 
 Source: Plancher, Neuman, Bourgeat, Kuindersma, Devadas, Reddi, "Accelerating Robot Dynamics
 Gradients on a CPU, GPU, and FPGA", 2021: one computation by platform; batches by partition between
-host and GPU; batches by platform. Published figures stand beside Pinion's where the data has them.
-The paper has no figures in digits for Figure 2 and for the parts of Figure 1, and none are here.
+host and GPU; batches by platform. Published figures are beside Pinion's if the data has them. The
+paper gives no digits for Figure 2 and for the parts of Figure 1.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ TITLES: Mapping[int, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Bar:
-    """A time of the picture.
+    """A time in the picture.
 
     Members
     -------
     name : who computes.
     label : measured, published or model.
-    words : the label as it is shown, with its year.
-    us : microseconds of the batch; of a model the upper end.
-    least_us : the lower end, None where there is no range.
+    words : the label as shown, with its year.
+    us : microseconds of the batch; the upper end of a model's range.
+    least_us : the lower end, or None.
     """
 
     name: str
@@ -45,20 +45,20 @@ class Bar:
 
 
 def figures(data: Mapping[str, Any]) -> dict[int, str]:
-    """The files of the figures that the data has something for, by their numbers."""
+    """Return the files of the figures that have data, by their numbers."""
     has = {1: single_bars(data), 2: partition_rows(data), 3: platform_bars(data)}
     return {number: f"paper_figure_{number}.svg" for number, bars in has.items() if bars}
 
 
 def single_bars(data: Mapping[str, Any]) -> list[Bar]:
-    """Figure 1: one computation, without what it takes to get there and back."""
+    """Return Figure 1: one computation, without the transfers."""
     bars: dict[str, Bar] = {}
     for row in _rows(data):
         if row["samples"] != 1 or "with copies" in row["by"]:
             continue
         bar = _bar(row)
         if row["label"] == "model":
-            # Links differ in what is not shown here.
+            # Links differ only in transfers, which are not shown.
             name = f"{row['by'].rpartition(', ')[0]}, card alone"
             bar = replace(bar, name=name, us=row["card_us"], least_us=None)
         bars.setdefault(bar.name, bar)
@@ -66,32 +66,32 @@ def single_bars(data: Mapping[str, Any]) -> list[Bar]:
 
 
 def platform_bars(data: Mapping[str, Any]) -> dict[int, list[Bar]]:
-    """Figure 3, by samples: of Pinion's processors the fastest, of its links the best."""
-    found: dict[int, list[Bar]] = {}
+    """Return Figure 3 by samples: the fastest of Pinion's CPU rows, the best of its links."""
+    by_size: dict[int, list[Bar]] = {}
     for count in SIZES:
         rows = [row for row in _rows(data) if row["samples"] == count]
-        own = [row for row in rows if row["label"] == "measured" and is_own(row)]
-        cpus = [row for row in own if row["processors"] in ("one", "all")]
+        ours = [row for row in rows if row["label"] == "measured" and is_own(row)]
+        cpus = [row for row in ours if row["processors"] in ("one", "all")]
         bars = [_bar(row) for row in rows if row["label"] == "published"]
         if cpus:
             fastest = _bar(min(cpus, key=lambda row: float(row["us_per_batch"])))
             bars.append(replace(fastest, name="Pinion CPU, its fastest"))
-        bars += [_bar(row) for row in own if "with copies" in row["by"]]
+        bars += [_bar(row) for row in ours if "with copies" in row["by"]]
         models = [row for row in rows if row["label"] == "model"]
         bars += [_bar(row) for row in models if row["by"].endswith("best link")]
         if bars:
-            found[count] = bars
-    return found
+            by_size[count] = bars
+    return by_size
 
 
 def partition_rows(data: Mapping[str, Any]) -> list[Row]:
-    """Figure 2: rows of the partitions at the paper's sizes."""
+    """Return Figure 2: rows of the partitions at the paper's sizes."""
     rows = data.get("partitions", [])
     return [row for row in rows if row["robot"] == ROBOT and row["samples"] in SIZES]
 
 
 def published_gpu(data: Mapping[str, Any]) -> dict[int, Bar]:
-    """By samples, the paper's completely fused kernel from call to result."""
+    """Return the paper's completely fused kernel from call to result, by samples."""
     return {
         row["samples"]: _bar(row)
         for row in _rows(data)

@@ -36,11 +36,11 @@ def draw_figure(path: Path, number: int, data: Mapping[str, Any]) -> None:
 
     Parameters
     ----------
-    path : where the SVG goes.
-    number : of the figure, one of :func:`.paper_figures.figures`.
+    path : of the SVG.
+    number : of the figure, one of :func:`.paper.figures`.
     data : of ``pinion bench compare``.
     """
-    # A salt of its own, no date: the same data gives the same file.
+    # A fixed salt and no date: the same data gives the same file.
     with rc_context({"svg.hashsalt": "pinion"}):
         figure = Figure(figsize=(10.5, 4.8), layout="constrained")
         FigureCanvasSVG(figure)
@@ -79,7 +79,7 @@ def _single(axes: Axes, data: Mapping[str, Any]) -> list[Patch]:
     axes.invert_yaxis()
     axes.set_xlabel("time of one computation [us]")
     axes.grid(axis="x", color="#ececef", linewidth=0.7)
-    return []  # every bar has its name beside it
+    return []  # every bar is labelled
 
 
 def _platforms(axes: Axes, data: Mapping[str, Any]) -> list[Patch]:
@@ -103,12 +103,12 @@ def _platforms(axes: Axes, data: Mapping[str, Any]) -> list[Patch]:
 def _partitions(axes: Axes, data: Mapping[str, Any]) -> list[Patch]:
     rows = partition_rows(data)
     counts = sorted({row["samples"] for row in rows})
-    known, width = published_gpu(data), 0.2
+    published, width = published_gpu(data), 0.2
     colours = dict(zip(_SPENT, link_colours(len(_SPENT)), strict=True))
     missing = False
     for group, count in enumerate(counts):
-        here = [row for row in rows if row["samples"] == count]
-        for k, row in enumerate(here):
+        sized = [row for row in rows if row["samples"] == count]
+        for k, row in enumerate(sized):
             at, height = group + (k - 1.5) * width, 0.0
             for key in _SPENT:
                 us = max(0.0, row[key] or 0.0)
@@ -119,8 +119,8 @@ def _partitions(axes: Axes, data: Mapping[str, Any]) -> list[Patch]:
             missing |= alone
             words = f"{letter}*" if alone else letter
             axes.annotate(words, (at, height), ha="center", va="bottom", fontsize=8, color=INK)
-        if count in known:
-            bar = known[count]
+        if count in published:
+            bar = published[count]
             axes.bar(group + 1.5 * width, bar.us, 0.9 * width, **_style(bar, FAINT))
     _groups(axes, counts)
     spent = [key for key in _SPENT if any(row[key] for row in rows)]
@@ -129,8 +129,8 @@ def _partitions(axes: Axes, data: Mapping[str, Any]) -> list[Patch]:
         Patch(color=colours[key], label=f"{TIMES[key]} ({kinds.get(key, 'measured')})")
         for key in spent
     ]
-    if known:
-        bar = next(iter(known.values()))
+    if published:
+        bar = next(iter(published.values()))
         style = _style(bar, FAINT)
         handles.append(Patch(**style, label=f"{one_line(bar.name)}, c ({bar.words})"))
     words = "s split, f fused, c completely fused"
@@ -148,7 +148,7 @@ def _groups(axes: Axes, counts: Sequence[int]) -> None:
 
 
 def _platform_colour(bar: Bar) -> str:
-    """Of processors, GPUs and FPGAs, whosesoever they are."""
+    """Return the colour of CPUs, GPUs or FPGAs, of any maker."""
     for word, colour in (("FPGA", "#5b5bd6"), ("GPU", "#2a8f5b"), ("CUDA", "#2a8f5b")):
         if word in bar.name:
             return colour

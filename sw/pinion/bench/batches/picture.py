@@ -27,10 +27,10 @@ def draw_batches(path: Path, *, robot: str, function: str, rows: Sequence[Row]) 
 
     Parameters
     ----------
-    path : where the SVG goes.
+    path : of the SVG.
     rows : of one section (:func:`pinion.bench.batches.data.sections`).
     """
-    # A salt of its own, no date: the same data gives the same file.
+    # A fixed salt and no date: the same data gives the same file.
     with rc_context({"svg.hashsalt": "pinion"}):
         figure = Figure(figsize=(10.5, 5.6), layout="constrained")
         FigureCanvasSVG(figure)
@@ -56,7 +56,7 @@ def _draw(axes: Axes, rows: Sequence[Row], function: str) -> list[Line2D]:
     handles = []
     runs = list(series(rows).values())
     first = [next(iter(run.values())) for run in runs]
-    own = iter(link_colours(sum(row["label"] == "measured" and is_own(row) for row in first)))
+    colours = iter(link_colours(sum(row["label"] == "measured" and is_own(row) for row in first)))
     others, models, marks, number = 0, 0, 0, 0
     for run, row in zip(runs, first, strict=True):
         counts = sorted(run)
@@ -64,7 +64,7 @@ def _draw(axes: Axes, rows: Sequence[Row], function: str) -> list[Line2D]:
         colour: Colour | str
         style: dict[str, Any]
         if row["label"] == "measured":
-            colour = next(own) if is_own(row) else _OTHERS[others % len(_OTHERS)]
+            colour = next(colours) if is_own(row) else _OTHERS[others % len(_OTHERS)]
             others += not is_own(row)
             mark = _MARKS[number % 3]
             number += 1
@@ -101,13 +101,13 @@ def _finish(axes: Axes) -> None:
 
 
 def one_line(text: str) -> str:
-    """A text on one line, of characters that may be shown; names that hide in a legend do not."""
-    shown = "".join(c if c.isprintable() else " " for c in text)
-    return " ".join(shown.split()).lstrip("_")[:120]
+    """Return a text on one line, of printable characters, visible in a legend."""
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return " ".join(printable.split()).lstrip("_")[:120]
 
 
 def _folded(text: str) -> str:
-    """At most two lines."""
+    """Return a text of at most two lines."""
     words = one_line(text)
     if len(words) <= _WIDEST:
         return words

@@ -1,7 +1,7 @@
-"""How long whole batches take on this machine, by processor and by GPU.
+"""Times of whole batches on this machine, by CPU and by GPU.
 
-A time is of one call that is given the arrays of its results, so that nothing large is allocated in
-it. Batches are arrays of structures, (n, ...), what users of NumPy have.
+A call gets the arrays of its results, so that it allocates nothing large. Batches are arrays of
+structures, (n, ...), as users of NumPy have them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pinion.robot import Model
 SEED = 11
 
 MOST_BYTES = 3 << 29
-"""Arrays of one batch may take this much memory; larger batches are left out."""
+"""Memory limit for the arrays of one batch; larger batches are left out."""
 
 Row = dict[str, Any]
 
@@ -33,12 +33,12 @@ Row = dict[str, Any]
 def cpu_times(
     model: Model, function: Function, *, sizes: Sequence[int], rounds: int, seconds: float
 ) -> tuple[list[Row], dict[str, str]]:
-    """Times of batches on the processor: both dtypes, one thread and as many as processors.
+    """Measure batches on the CPU: both dtypes, with one thread and with all processors.
 
     Parameters
     ----------
     sizes : samples of batches; 1 is one request without a batch axis.
-    rounds, seconds : as of :func:`pinion.compute.rates.rounds_of`; all kernels take turns.
+    rounds, seconds : as for :func:`pinion.compute.rates.rounds_of`; all kernels take turns.
 
     Returns
     -------
@@ -48,8 +48,8 @@ def cpu_times(
 
     Raises
     ------
-    ComputeError : there is no compiler, or a kernel does not compile.
-    InputError : the robot has a joint that the function does not take.
+    ComputeError : if there is no compiler, or a kernel does not compile.
+    InputError : if the function does not support a joint of the robot.
     """
     states = states_of(model, function, seed=SEED)
     paths = []
@@ -78,12 +78,12 @@ def cpu_times(
 def cuda_times(
     kernel: CudaKernel, *, sizes: Sequence[int], rounds: int, seconds: float
 ) -> tuple[list[Row], dict[str, str]]:
-    """Times of batches on a GPU: from arrays of the host and back, and on arrays of the GPU.
+    """Measure batches on a GPU: from arrays of the host and back, and on arrays of the GPU.
 
     Returns
     -------
-    As of :func:`cpu_times`, with ``processors`` always ``gpu``. Where the device fails, the batch
-    is left out, and those that were measured before stay.
+    As :func:`cpu_times`, with ``processors`` always ``gpu``. If the device fails, the batch is left
+    out, and those measured before are kept.
     """
     states = states_of(kernel.model, kernel.function, seed=SEED)
     size = kernel.dtype.itemsize * sum(prod(a.shape) for a in (*kernel.inputs, *kernel.results))
@@ -114,9 +114,9 @@ class _Path:
 
     Members
     -------
-    about : what its rows say.
+    about : keys of its rows.
     size : bytes of a sample's arrays.
-    case : makes one of so many samples.
+    case : returns a case for a number of samples.
     least : samples of its smallest batch.
     """
 
@@ -135,33 +135,31 @@ def _times(
         cases: dict[str, Case] = {}
         about: dict[str, Row] = {}
         for path in paths:
-            what = f"{path.about['by']}, N = {count:,}"
+            label = f"{path.about['by']}, N = {count:,}"
             if count < path.least:
                 continue
             if path.size * count > MOST_BYTES:
-                left_out[what] = (
+                left_out[label] = (
                     f"its arrays take {path.size * count / 1e9:.1f} GB, more than the "
                     f"{MOST_BYTES / 1e9:.1f} GB that a batch may have here."
                 )
                 continue
             try:
-                cases[what] = path.case(count)
+                cases[label] = path.case(count)
             except (MemoryError, ComputeError) as error:
-                left_out[what] = str(error)
+                left_out[label] = str(error)
                 continue
-            about[what] = {**path.about, "samples": count}
+            about[label] = {**path.about, "samples": count}
         try:
             times = rounds_of(cases, rounds=rounds, seconds=seconds)
         except ComputeError as error:
             left_out |= dict.fromkeys(cases, str(error))
             continue
-        rows += [{**about[what], **summary(ns)} for what, ns in times.items()]
+        rows += [{**about[key], **summary(ns)} for key, ns in times.items()]
     return rows, left_out
 
 
 def summary(rounds: Sequence[float]) -> dict[str, float]:
-    """``ns_per_sample``, the median of rounds, and ``spread``, the width of their middle half over
-    it.
-    """
+    """Return the median of rounds and the width of their middle half over the median."""
     low, middle, high = np.percentile(np.asarray(rounds), [25, 50, 75])
     return {"ns_per_sample": float(middle), "spread": float((high - low) / middle)}

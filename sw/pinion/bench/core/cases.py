@@ -1,6 +1,6 @@
-"""The cores that ``pinion bench core`` sets beside published designs.
+"""Cores that ``pinion bench core`` compares with published designs.
 
-They are measured as the points of a sweep: kept in a folder, and measured again only where the
+They are measured like the points of a sweep: kept in a folder, and measured again only if the
 sources have changed.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pinion.flow.explore import Measurements, Point
 
 CLOCK_MHZ = 250.0
-"""The clock of our cores: assumed, no tool has confirmed it."""
+"""Clock of our cores: assumed, not confirmed by any tool."""
 
 SAMPLES, SEED = 10_000, 0
 
@@ -40,10 +40,10 @@ class Case:
 
     Members
     -------
-    robot, lock : the robot, and joints that are held still.
+    robot, lock : the robot, and its locked joints.
     function, formats, objective : what is built.
     ii : cycles between results; None for the fewest that the link feeds and the part holds.
-    options : of ``build``, besides: ``ranges``, ``max_error``, ``derivatives``.
+    options : further options of ``build``: ``ranges``, ``max_error``, ``derivatives``.
     """
 
     robot: str
@@ -56,11 +56,11 @@ class Case:
 
     @property
     def distribution(self) -> str:
-        """The states that the core is made for, with which it is measured."""
+        """Distribution of states that the core is made for and measured with."""
         return str(self.options.get("ranges", "reference"))
 
     def point(self) -> Point:
-        """The same for :mod:`pinion.cosim.explore`."""
+        """Return the case as a point of :mod:`pinion.cosim.explore`."""
         from pinion.flow.explore import Point
         from pinion.request import BuildRequest
         from pinion.robot import asked_robot, coupled
@@ -95,7 +95,7 @@ CASES = (
 
 
 def measurements(distribution: str) -> Measurements:
-    """All that can be measured of a core here, with states of a distribution."""
+    """Return all measurements of a core, with states of a distribution."""
     from pinion.flow.explore import Measurements
 
     return Measurements(
@@ -109,34 +109,35 @@ def measured(
     *,
     measure: bool,
     jobs: int,
-    done: Callable[[int], None],
+    progress: Callable[[int], None],
 ) -> list[dict[str, Any]]:
-    """A row a case: what this very code gave, None where it was not measured.
+    """Return a row for each case: the figures of this version of the code, or None.
 
     Parameters
     ----------
-    folder : where the builds are, or go.
-    measure : build, verify and synthesise what is not there yet (many minutes); otherwise only
-        read what is.
-    jobs : processes at the same time.
-    done : called with 1 for each case that is finished.
+    folder : of the builds.
+    measure : build, verify and synthesise missing builds (many minutes); otherwise only read.
+    jobs : number of parallel processes.
+    progress : called with 1 for each finished case.
     """
     from pinion.cosim.explore import explore, kept
 
     points = [case.point() for case in cases]
-    found: dict[int, Mapping[str, Any] | None] = {}
+    verdicts: dict[int, Mapping[str, Any] | None] = {}
     for distribution in dict.fromkeys(case.distribution for case in cases):
         places = [k for k, case in enumerate(cases) if case.distribution == distribution]
-        own, wanted = [points[k] for k in places], measurements(distribution)
+        case_points, measures = [points[k] for k in places], measurements(distribution)
         rows: Sequence[Mapping[str, Any] | None]
         if measure:
-            rows = explore(own, folder, measure=wanted, jobs=jobs, done=lambda row: done(1))
+            rows = explore(
+                case_points, folder, measure=measures, jobs=jobs, done=lambda row: progress(1)
+            )
         else:
-            rows = kept(own, folder, measure=wanted)
-        found.update(zip(places, rows, strict=True))
+            rows = kept(case_points, folder, measure=measures)
+        verdicts.update(zip(places, rows, strict=True))
     result = []
     for k, (case, point) in enumerate(zip(cases, points, strict=True)):
-        figures = found[k] or {}
+        figures = verdicts[k] or {}
         result.append(
             {
                 **{"robot": case.robot, "joints": point.model.nv, "locked": list(case.lock)},
@@ -160,7 +161,7 @@ _MEASURED = (
 
 
 def show_comparison(data: Mapping[str, Any]) -> None:
-    """The four tables, each with what its figures are worth."""
+    """Print the four tables, each with the quality of its figures."""
     show(published_table(data["published"]))
     show(measured_table(data["measured"], samples=SAMPLES))
     show(critical_table(data["measured"]))

@@ -1,8 +1,8 @@
-"""Cores beside published designs: what was measured here, what was published, what is assumed.
+"""Cores beside published designs, with measured, published and assumed figures kept apart.
 
-The three are never mixed. Measured figures come from a build, from its RTL in simulation and from
-Yosys; published ones from a data file that names a source for each; and whatever needs a clock rate
-of ours is computed under an assumption and stands in a table of its own.
+Measured figures come from a build, from its RTL in simulation and from Yosys; published ones from a
+data file that names a source for each. Whatever needs a clock rate of ours is computed under an
+assumption, in a separate table.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MARKS = {"published": "", "figure": " f", "derived": " d"}
 
 
 def published_table(data: Mapping[str, Any]) -> Table:
-    """What others published (:func:`pinion.bench.published.published_designs`)."""
+    """Return what others published (:func:`pinion.bench.published.published_designs`)."""
     designs = data["design"]
     keys = ("clock_mhz", "latency_cycles", "cycles_per_result", "end_to_end_per_second")
     functions = ", ".join(dict.fromkeys(design["function"] for design in designs))
@@ -47,12 +47,12 @@ def published_table(data: Mapping[str, Any]) -> Table:
 
 
 def measured_table(rows: Sequence[Mapping[str, Any]], *, samples: int) -> Table:
-    """Cores that were built, verified and synthesised here.
+    """Return cores that were built, verified and synthesised here.
 
     Parameters
     ----------
     rows : a core each; figures that were not measured are None.
-    samples : requests that went through each.
+    samples : number of requests to each core.
     """
     return Table(
         columns=(
@@ -88,7 +88,7 @@ def measured_table(rows: Sequence[Mapping[str, Any]], *, samples: int) -> Table:
 
 
 def critical_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """The critical path of each core in words, an estimate; rows as of `measured_table`."""
+    """Return each core's estimated critical path in words; rows as for `measured_table`."""
     return Table(
         columns=("function", "robot", "formats", "for", "ns", "critical path, estimated"),
         rows=[
@@ -112,19 +112,19 @@ def critical_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 def compared(
     designs: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], *, clock_mhz: float
 ) -> list[dict[str, Any]]:
-    """Each published design beside our cores of the same function and robot.
+    """Compare each published design with our cores of the same function and robot.
 
     Parameters
     ----------
     designs : as published.
-    rows : as of `measured_table`.
+    rows : as for `measured_table`.
     clock_mhz : of our cores, assumed.
 
     Returns
     -------
-    ``design, robot, formats, objective, ii``; ``dsp_ratio`` (theirs over ours, no assumption in
-    it); ``latency_us, results_per_second`` of ours at the assumed clock and ``latency_us_published,
-    results_per_second_published``, each None where a figure is missing.
+    ``design, robot, formats, objective, ii``; ``dsp_ratio`` (theirs over ours, free of
+    assumptions); ``latency_us, results_per_second`` of ours at the assumed clock and
+    ``latency_us_published, results_per_second_published``, each None if a figure is missing.
     """
     result = []
     for design in designs:
@@ -133,7 +133,7 @@ def compared(
         for row in rows:
             if (row["robot"], row["function"]) != (design["robot"], design["function"]):
                 continue
-            # Without a verified core there is nothing to set beside anything.
+            # Without a verified core there is nothing to compare.
             works = row["verified"] is True
             latency = row["latency_cycles"] if works else None
             blocks = row["dsp"] if works and row["dsp_source"] == "synth" else None
@@ -153,12 +153,12 @@ def compared(
     return result
 
 
-def _over(one: float | None, other: float | None) -> float | None:
-    return None if one is None or not other else one / other
+def _over(numerator: float | None, denominator: float | None) -> float | None:
+    return None if numerator is None or not denominator else numerator / denominator
 
 
 def compared_table(rows: Sequence[Mapping[str, Any]], *, clock_mhz: float) -> Table:
-    """The rows of `compared`."""
+    """Return the table of the rows of `compared`."""
     return Table(
         columns=(
             *("against", "robot", "formats", "for"),
@@ -190,12 +190,12 @@ def compared_table(rows: Sequence[Mapping[str, Any]], *, clock_mhz: float) -> Ta
 
 
 def _marked(figure: Mapping[str, Any] | None) -> str | None:
-    """A figure and the letter of its kind."""
+    """Return a figure and the letter of its kind."""
     if figure is None:
         return None
     value = figure["value"]
-    shown = f"{value / 1e6:.3g} M" if value >= 1e6 else cell(value)
-    return f"{shown}{_MARKS[figure['kind']]}"
+    number = f"{value / 1e6:.3g} M" if value >= 1e6 else cell(value)
+    return f"{number}{_MARKS[figure['kind']]}"
 
 
 def _us(value: float | None) -> str | None:

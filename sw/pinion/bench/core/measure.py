@@ -24,14 +24,14 @@ ROBOT, FUNCTION, FORMATS, II = "iiwa14", "rnea", "q16.16", 8
 
 
 def run(*, json: bool, measure: bool, folder: Path, jobs: int) -> None:
-    """Print the tables; fail where a core is wrong or could not be measured."""
+    """Print the tables; exit with an error if a core is wrong or could not be measured."""
     sweep = [(ROBOT, ii) for ii in INTERVALS]
     robots = [(robot, II) for robot in ROBOTS]
-    wanted = list(dict.fromkeys(sweep + robots))
-    done = {}
-    with counted("Scheduling", total=len(wanted)) as advance:
-        for robot, ii in wanted:
-            done[robot, ii] = row(robot, ii)
+    points = list(dict.fromkeys(sweep + robots))
+    rows = {}
+    with counted("Scheduling", total=len(points)) as advance:
+        for robot, ii in points:
+            rows[robot, ii] = row(robot, ii)
             advance(1)
     against = _against(measure, folder, jobs)
     if json:
@@ -40,16 +40,16 @@ def run(*, json: bool, measure: bool, folder: Path, jobs: int) -> None:
                 "bench": "core",
                 "function": FUNCTION,
                 "formats": FORMATS,
-                "intervals": [done[key] for key in sweep],
-                "robots": [done[key] for key in robots],
+                "intervals": [rows[key] for key in sweep],
+                "robots": [rows[key] for key in robots],
                 **against,
             }
         )
         _leave(against)
         return
     console = out()
-    console.print(_table(f"{ROBOT} at every interval", "ii", [done[key] for key in sweep]))
-    console.print(_table(f"Robots at ii {II}", "robot", [done[key] for key in robots]))
+    console.print(_table(f"{ROBOT} at every interval", "ii", [rows[key] for key in sweep]))
+    console.print(_table(f"Robots at ii {II}", "robot", [rows[key] for key in robots]))
     say(
         f"{FUNCTION} in {FORMATS}: schedules, counted without simulation. Operations are products "
         "(mul), products with constants (const), additions, sines and cosines (trig). Hardware is "
@@ -62,7 +62,7 @@ def run(*, json: bool, measure: bool, folder: Path, jobs: int) -> None:
 
 
 def _against(measure: bool, folder: Path, jobs: int) -> dict[str, Any]:
-    """Published, measured and compared, each under its own key."""
+    """Return published, measured and compared figures by key."""
     designs, published, finished = cases.CASES, published_designs(), 0
     with counted("Measuring cores", total=len(designs)) as advance:
 
@@ -72,7 +72,7 @@ def _against(measure: bool, folder: Path, jobs: int) -> dict[str, Any]:
             advance(count)
 
         try:
-            rows = cases.measured(designs, folder, measure=measure, jobs=jobs, done=one_more)
+            rows = cases.measured(designs, folder, measure=measure, jobs=jobs, progress=one_more)
         except KeyboardInterrupt:
             raise InterruptionError(
                 f"Interrupted with {finished} of {len(designs)} cores finished; they are kept in "
@@ -92,7 +92,7 @@ def _leave(against: Mapping[str, Any]) -> None:
 
 
 def row(robot: str, ii: int) -> dict[str, Any]:
-    """Operations, units, latency and registers of one robot's core at one interval."""
+    """Return operations, units, latency and registers of one robot's core at one interval."""
     from pinion.flow.design import make_design
     from pinion.flow.measure import hardware
     from pinion.functions import function
@@ -100,8 +100,8 @@ def row(robot: str, ii: int) -> dict[str, Any]:
     from pinion.robot import coupled, load
 
     model = coupled(load(robot, snap=True))
-    made = make_design(model, function(FUNCTION), BuildRequest(ii=ii, formats=FORMATS))
-    return {"robot": robot, "dof": model.nv, "ii": ii, **hardware(made)}
+    design = make_design(model, function(FUNCTION), BuildRequest(ii=ii, formats=FORMATS))
+    return {"robot": robot, "dof": model.nv, "ii": ii, **hardware(design)}
 
 
 def _table(title: str, key: str, rows: list[dict[str, Any]]) -> Table:

@@ -1,1 +1,1 @@
-"""Compiled functions on one core of a processor, what bounds them, and others' code."""
+"""Compiled functions on one CPU core, beside their bounds and others' code."""

@@ -1,4 +1,4 @@
-"""``pinion bench cpu``: compiled functions beside what bounds them and beside others' code.
+"""``pinion bench cpu``: compiled functions beside their bounds and others' code.
 
 Everything is measured in turn, round after round, on one core, so that a busy neighbour slows all
 alike; ratios are of medians of one run.
@@ -46,7 +46,7 @@ SIZES = (1, 16, 256, 4096, 100_000, 1_000_000)
 IN_CACHE = 4096
 SEED = 11
 
-# Arrays of the largest batch may take this much memory; larger batches are left out.
+# Memory limit for the arrays of the largest batch; larger batches are left out.
 _MOST_BYTES = 3 << 30
 
 
@@ -67,31 +67,31 @@ def run(
     target : nothing, a robot, or a robot and functions.
     largest : samples of the largest batch.
     seconds : for one batch in one round.
-    rounds : in which all take their turn.
-    native : build Pinocchio's C++ too, which takes a compiler minutes a function.
-    folder : gets ``cpu.json``, ``cpu.md`` and ``cpu.svg``; None writes none.
+    rounds : in each of which all take a turn.
+    native : whether to build Pinocchio's C++ too, which takes minutes per function.
+    folder : of ``cpu.json``, ``cpu.md`` and ``cpu.svg``; None writes no files.
 
     Raises
     ------
-    UsageError : a folder that cannot be made.
-    pinion.functions.FunctionError : a function that there is not.
+    UsageError : if the folder cannot be created.
+    pinion.functions.FunctionError : if a function is unknown.
     """
     robots = tuple(target[:1]) or ROBOTS
     names = tuple(target[1:]) or tuple(row.name for row in SUBJECTS["dynamics"])
     for name in names:
-        function(name)  # refuses a wrong name before the work
+        function(name)  # raises for an unknown name before the work
     models = {robot: load(robot) for robot in robots}
     if folder is not None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"The folder {folder} cannot be made: {error.strerror}.") from None
+            raise UsageError(f"The folder {folder} cannot be created: {error.strerror}.") from None
     rows: list[dict[str, Any]] = []
     left_out: dict[str, str] = {}
     with _one_core(), counted("Measuring", total=len(robots) * len(names)) as advance:
         for robot, model in models.items():
             for name in names:
-                made, missing = measured(
+                measured_rows, missing = measured(
                     robot,
                     name,
                     model=model,
@@ -100,7 +100,7 @@ def run(
                     rounds=rounds,
                     native=native,
                 )
-                rows += made
+                rows += measured_rows
                 left_out |= missing
                 advance(1)
     command = ["pinion", "bench", "cpu", *target, "--largest", str(largest)]
@@ -123,7 +123,7 @@ def run(
 
 
 def write_page(folder: Path, data: dict[str, Any]) -> None:
-    """Write what was measured, a page and a picture of it."""
+    """Write the data, a page and a picture."""
     from .page import cpu_page, draw_cpu_times  # Matplotlib takes long to load
 
     draw_cpu_times(folder / "cpu.svg", data)
@@ -132,7 +132,7 @@ def write_page(folder: Path, data: dict[str, Any]) -> None:
 
 
 def machine() -> dict[str, Any]:
-    """What it was measured on."""
+    """Return the description of this machine."""
     compiler = find_compiler()
     return {
         "processor": processor(),
@@ -147,12 +147,12 @@ def machine() -> dict[str, Any]:
 def measured(
     robot: str, name: str, *, model: Any, largest: int, seconds: float, rounds: int, native: bool
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """One function of one robot: every dtype, layout and size, and the opponents.
+    """Measure one function of one robot: every dtype, layout and size, and the opponents.
 
     Returns
     -------
-    Rows with ``ns`` (median), ``spread`` (of the middle half) and what it is compared with; and
-    what was left out, with the reason.
+    Rows with ``ns`` (median), ``spread`` (of the middle half) and reference times; and what was
+    left out, with the reason.
     """
     row = function(name)
     states = states_of(model, row, seed=SEED)
@@ -210,19 +210,19 @@ def measured(
     }
     rivals: dict[str, list[tuple[Any, str]]] = {}
     for opponent in opponents:
-        found = opponent.time(rounds)
-        rivals.setdefault(opponent.name, []).append((found.cpu, opponent.built))
+        timing = opponent.time(rounds)
+        rivals.setdefault(opponent.name, []).append((timing.cpu, opponent.built))
     baseline = min(
         (float(np.median(cpu_ns)) for cpu_ns, _ in rivals.get("casadi-c", [])), default=None
     )
     rows = []
-    for key, what in about.items():
-        one = fma[what.pop("probe"), what["dtype"]]
-        floor = floor_ns(what, what["dtype"], what["lanes"], one)
+    for key, description in about.items():
+        fma_ns = fma[description.pop("probe"), description["dtype"]]
+        floor = floor_ns(description, description["dtype"], description["lanes"], fma_ns)
         copied = [
-            float(np.median(times[f"copy {what['dtype']} {what['samples']} {how}"]))
+            float(np.median(times[f"copy {description['dtype']} {description['samples']} {how}"]))
             for how in ("cached", "streamed")
-            if what["samples"] > IN_CACHE
+            if description["samples"] > IN_CACHE
         ]
         ns = float(np.median(times[key]))
         rows.append(
@@ -230,11 +230,11 @@ def measured(
                 "robot": robot,
                 "function": name,
                 "by": "pinion",
-                **what,
+                **description,
                 **_summary(times[key]),
-                "fma_ns": one,
+                "fma_ns": fma_ns,
                 "over_floor": ns / floor
-                if what["samples"] >= BLOCK and what["lanes"] > 1
+                if description["samples"] >= BLOCK and description["lanes"] > 1
                 else None,
                 "copy_ns": min(copied, default=None),
                 "over_copy": ns / min(copied) if copied else None,
@@ -257,15 +257,15 @@ def _summary(values: Sequence[float]) -> dict[str, float]:
 def opponents_of(
     robot: str, name: str, *, native: bool, states: int | None = None
 ) -> tuple[list[Any], dict[str, str]]:
-    """Others' code for a function, compiled; and why some is missing.
+    """Return others' compiled code for a function, and reasons for what is missing.
 
     Parameters
     ----------
-    native : Pinocchio's C++ too.
-    states : evaluations a round; by default each opponent's own number.
+    native : whether to include Pinocchio's C++.
+    states : evaluations per round; by default each opponent's own number.
     """
     if name not in FUNCTIONS:
-        return [], {"opponents": f"nobody else is known to have '{name}'"}
+        return [], {"opponents": f"no other implementation of '{name}' is known"}
     options = {} if states is None else {"states": states}
     root = Path(__file__).parents[4]
     if not (root / "benchmarks" / "cpu" / "opponents.py").exists():
@@ -277,17 +277,17 @@ def opponents_of(
         return [], {"opponents": str(error)}
     finally:
         sys.path.remove(str(root))
-    found: list[Any] = []
+    opponents: list[Any] = []
     left_out: dict[str, str] = {}
-    for what in ("casadi_c", "pinocchio_native", "pinocchio_python"):
-        if what == "pinocchio_native" and not native:
+    for maker in ("casadi_c", "pinocchio_native", "pinocchio_python"):
+        if maker == "pinocchio_native" and not native:
             continue
         try:
-            made = getattr(module, what)(robot, name, **options)
-            found += made if isinstance(made, list) else [made]
+            opponent = getattr(module, maker)(robot, name, **options)
+            opponents += opponent if isinstance(opponent, list) else [opponent]
         except module.MissingToolError as error:
-            left_out[what] = str(error)
-    return found, left_out
+            left_out[maker] = str(error)
+    return opponents, left_out
 
 
 @contextmanager
@@ -302,7 +302,7 @@ def _one_core() -> Iterator[None]:
 
 
 def _by(row: dict[str, Any], best_isa: str) -> str:
-    """Who computed a row, and how."""
+    """Return who computed a row, and how."""
     if row["by"] != "pinion":
         return str(row["by"])
     how = f"{row['dtype']} {row['layout']}"
@@ -344,5 +344,5 @@ def _show(data: dict[str, Any]) -> None:
         "ways. x baseline: how many times faster than Pinocchio's algorithm as C that CasADi "
         "wrote, the faster of the compilers here."
     )
-    for what, why in data["left_out"].items():
-        say(f"Left out: {what}: {why}")
+    for label, why in data["left_out"].items():
+        say(f"Left out: {label}: {why}")

@@ -1,4 +1,4 @@
-"""Compiled functions on a processor: the tables and the picture of ``pinion bench cpu``."""
+"""Tables and picture of ``pinion bench cpu``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pinion.report.palette import ALARM, FAINT, INK
 from pinion.report.table import Table, markdown
 
 IN_CACHE = (4096, 256)
-"""Samples of the batches that a page shows, the first that was measured."""
+"""Samples of the batch that a page shows: the first one that was measured."""
 
 _LINES = (
     ("float32", "blocks", "#1b6ca8", "o"),
@@ -31,24 +31,24 @@ _RIVALS = {
 
 
 def cpu_times_table(data: Mapping[str, Any], robot: str) -> Table:
-    """Nanoseconds an evaluation of one robot's functions, beside the baseline and the floor.
+    """Return nanoseconds per evaluation of one robot's functions, beside baseline and floor.
 
     Parameters
     ----------
-    data : what ``pinion bench cpu --json`` prints.
+    data : output of ``pinion bench cpu --json``.
     """
     rows = [row for row in data["rows"] if row["robot"] == robot]
-    made: list[tuple[Any, ...]] = []
+    lines: list[tuple[Any, ...]] = []
     for name in dict.fromkeys(row["function"] for row in rows):
-        own = [row for row in rows if row["function"] == name]
-        rivals = {by: _fastest(own, by) for by in _RIVALS}
-        best = _in_cache(own, "float32", "blocks")
-        made.append(
+        matching = [row for row in rows if row["function"] == name]
+        rivals = {by: _fastest(matching, by) for by in _RIVALS}
+        best = _in_cache(matching, "float32", "blocks")
+        lines.append(
             (
                 name,
                 *(_ns(rivals[by]) for by in reversed(_RIVALS)),
-                _ns(_in_cache(own, "float64", "blocks")),
-                _ns(_in_cache(own, "float32", "aos")),
+                _ns(_in_cache(matching, "float64", "blocks")),
+                _ns(_in_cache(matching, "float32", "aos")),
                 _ns(best),
                 _times(best, "faster_than_baseline"),
                 _times(best, "over_floor"),
@@ -62,12 +62,12 @@ def cpu_times_table(data: Mapping[str, Any], robot: str) -> Table:
             *("float64", "float32, (n, ...)", "float32, blocks"),
             *("x its graph as C", "x floor"),
         ),
-        rows=made,
+        rows=lines,
     )
 
 
 def cpu_page(data: Mapping[str, Any], picture: str) -> str:
-    """A page in Markdown: what it was measured on, and a table for each robot."""
+    """Return a page in Markdown: the machine, and a table for each robot."""
     about = data["machine"]
     robots = dict.fromkeys(row["robot"] for row in data["rows"])
     lines = [
@@ -86,7 +86,7 @@ def cpu_page(data: Mapping[str, Any], picture: str) -> str:
     for robot in robots:
         table = cpu_times_table(data, robot)
         lines += [f"## {_escaped(table.title or '')}", "", *markdown(table), ""]
-    lines += [f"Left out: {_escaped(f'{what}: {why}')}" for what, why in data["left_out"].items()]
+    lines += [f"Left out: {_escaped(f'{label}: {why}')}" for label, why in data["left_out"].items()]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -95,9 +95,9 @@ def draw_cpu_times(path: Path, data: Mapping[str, Any]) -> None:
 
     Parameters
     ----------
-    path : where the picture goes; its ending says which kind.
-    data : what ``pinion bench cpu --json`` prints; of each robot its last function is shown, which
-        is the gradient of forward dynamics where it was measured.
+    path : of the picture; its suffix selects the format.
+    data : output of ``pinion bench cpu --json``; each robot shows its last function, which is the
+        gradient of forward dynamics if it was measured.
     """
     robots = list(dict.fromkeys(row["robot"] for row in data["rows"]))
     figure = Figure(figsize=(max(5.5, 4.3 * len(robots)), 4.4), layout="constrained")
@@ -106,8 +106,8 @@ def draw_cpu_times(path: Path, data: Mapping[str, Any]) -> None:
     for axes, robot in zip(panels, robots, strict=True):
         rows = [row for row in data["rows"] if row["robot"] == robot]
         names = list(dict.fromkeys(row["function"] for row in rows))
-        shown = "fd_derivatives" if "fd_derivatives" in names else names[-1]
-        _panel(axes, [row for row in rows if row["function"] == shown], f"{robot} {shown}")
+        name = "fd_derivatives" if "fd_derivatives" in names else names[-1]
+        _panel(axes, [row for row in rows if row["function"] == name], f"{robot} {name}")
     panels[0].set_ylabel("nanoseconds an evaluation, one core")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(
@@ -123,14 +123,14 @@ def draw_cpu_times(path: Path, data: Mapping[str, Any]) -> None:
 
 def _panel(axes: Axes, rows: Sequence[Mapping[str, Any]], title: str) -> None:
     for dtype, layout, colour, marker in _LINES:
-        own = [
+        ours = [
             row
             for row in rows
             if row.get("dtype") == dtype and row.get("layout") == layout and row["best"]
         ]
         axes.plot(
-            [row["samples"] for row in own],
-            [row["ns"] for row in own],
+            [row["samples"] for row in ours],
+            [row["ns"] for row in ours],
             color=colour,
             marker=marker,
             markersize=4,
@@ -144,9 +144,9 @@ def _panel(axes: Axes, rows: Sequence[Mapping[str, Any]], title: str) -> None:
     if floors:
         axes.axhline(min(floors), color=ALARM, linewidth=1, label="floor of float32")
     for by, (label, style) in _RIVALS.items():
-        found = _fastest(rows, by)
-        if found is not None:
-            axes.axhline(found["ns"], color=INK, linewidth=1, linestyle=style, label=label)
+        fastest = _fastest(rows, by)
+        if fastest is not None:
+            axes.axhline(fastest["ns"], color=INK, linewidth=1, linestyle=style, label=label)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("samples of the batch")
@@ -156,9 +156,9 @@ def _panel(axes: Axes, rows: Sequence[Mapping[str, Any]], title: str) -> None:
 
 
 def _escaped(text: str) -> str:
-    """A text that may come from a file or a command, as plain words of a page."""
-    kept = "".join(c if c.isprintable() else " " for c in text).replace("`", "'")
-    return html.escape(kept, quote=False).replace("|", "\\|")
+    """Return a text from a file or a command as plain words of a page."""
+    printable = "".join(c if c.isprintable() else " " for c in text).replace("`", "'")
+    return html.escape(printable, quote=False).replace("|", "\\|")
 
 
 def _in_cache(rows: Sequence[Mapping[str, Any]], dtype: str, layout: str) -> Any:

@@ -1,1 +1,1 @@
-"""Compiled functions on a GPU, and what bounds them."""
+"""Compiled functions on a GPU, beside their bounds."""

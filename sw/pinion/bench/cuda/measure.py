@@ -1,4 +1,4 @@
-"""``pinion bench cuda``: kernels on a GPU beside what bounds them, with arrays there and here."""
+"""``pinion bench cuda``: kernels on a GPU beside their bounds, with arrays on device and host."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .rates import Limits, OnDevice, host_case, measured_limits
 ROBOTS = ("iiwa14", "hyq", "atlas")
 SIZES = (1, 16, 64, 128, 1024, 4096, 100_000, 1_000_000)
 MOST_BLOCKS = 100_000
-"""Larger batches are not computed by a block a sample."""
+"""Largest batch that a block per sample computes."""
 PLAIN, GRAPH = "host to host", "host to host, graph"
 """Arrays of the host and back: queued call by call, and as a CUDA graph."""
 
@@ -48,45 +48,45 @@ def run(
     largest : samples of the largest batch.
     rounds : of every measurement; the median counts.
     device : by default the first GPU.
-    cache : where compiled kernels are kept; by default the user's cache.
+    cache : folder of compiled kernels; by default the user's cache.
 
     Raises
     ------
-    pinion.functions.FunctionError : a function that there is not.
-    pinion.batch.InputError : no GPU.
+    pinion.functions.FunctionError : if a function is unknown.
+    pinion.batch.InputError : if there is no GPU.
     """
     robots = tuple(target[:1]) or ROBOTS
     names = tuple(target[1:]) or tuple(row.name for row in SUBJECTS["dynamics"])
     for name in names:
-        function(name)  # refuses a wrong name before the work
+        function(name)  # raises for an unknown name before the work
     models = {robot: load(robot) for robot in robots}
-    there = cuda.open_gpu(0, cache) if device is None else device
-    limits = measured_limits(there)
+    gpu = cuda.open_gpu(0, cache) if device is None else device
+    limits = measured_limits(gpu)
     rows: list[dict[str, Any]] = []
     left_out: dict[str, str] = {}
     with counted("Measuring", total=len(robots) * len(names)) as advance:
         for robot, model in models.items():
             for name in names:
-                found, missing = measured(
+                measured_rows, missing = measured(
                     robot,
                     name,
                     model=model,
-                    device=there,
+                    device=gpu,
                     limits=limits,
                     largest=largest,
                     rounds=rounds,
                     cache=cache,
                 )
-                rows += found
+                rows += measured_rows
                 left_out |= missing
                 advance(1)
     data = {
         "bench": "cuda",
         "device": {
-            "name": there.name,
-            "architecture": there.architecture,
-            "multiprocessors": there.multiprocessors,
-            "clock_ghz": there.clock_ghz,
+            "name": gpu.name,
+            "architecture": gpu.architecture,
+            "multiprocessors": gpu.multiprocessors,
+            "clock_ghz": gpu.clock_ghz,
             "copy_bytes_ns": limits.copy_bytes_ns,
             "processors_of_the_host": len(os.sched_getaffinity(0)),
         },
@@ -111,11 +111,11 @@ def measured(
     rounds: int,
     cache: Path | None,
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """One function of one robot: both dtypes, threads and blocks, arrays there and here.
+    """Measure one function of one robot: both dtypes, threads and blocks, device and host.
 
     Returns
     -------
-    Rows; and what was left out, with the reason. What was measured before a failure stays.
+    Rows, also those measured before a failure; and what was left out, with the reason.
     """
     row = function(name)
     states = states_of(model, row, seed=SEED)
@@ -123,22 +123,22 @@ def measured(
     left_out: dict[str, str] = {}
     for dtype in ("float32", "float64"):
         for layout in ("soa", "aos"):
-            what = f"{robot} {name}, {dtype}, {layout}"
+            label = f"{robot} {name}, {dtype}, {layout}"
             try:
                 kernel = cuda.compile(
                     model, row, dtype=dtype, layout=layout, device=device, cache=cache
                 )
             except ComputeError as error:
-                left_out[what] = str(error)
+                left_out[label] = str(error)
                 continue
             about = {"robot": robot, "function": name, "dtype": dtype, "layout": layout}
             for count in (size for size in SIZES if size <= largest):
                 try:
-                    found = _ways(kernel, states, count, rounds)
+                    way_times = _ways(kernel, states, count, rounds)
                 except (ComputeError, MemoryError) as error:
-                    left_out[f"{what}, N >= {count:,}"] = str(error)
+                    left_out[f"{label}, N >= {count:,}"] = str(error)
                     break
-                for way, times in found.items():
+                for way, times in way_times.items():
                     ns = float(np.median(times))
                     low, high = np.percentile(times, [25, 75])
                     floor = limits.floor_ns(kernel)
@@ -158,21 +158,21 @@ def measured(
 def _ways(
     kernel: CudaKernel, states: Mapping[str, NDArray[Any]], count: int, rounds: int
 ) -> dict[str, list[float]]:
-    """Nanoseconds a sample, in every round, for each way of computing a batch."""
+    """Return nanoseconds per sample, in every round, for each way of computing a batch."""
     cases: dict[str, Case] = {}
-    there = OnDevice(kernel, states, count)
+    resident = OnDevice(kernel, states, count)
     try:
         runs = max(1, min(100, 200_000 // count))
-        cases["threads"] = there.by_threads(runs)
+        cases["threads"] = resident.by_threads(runs)
         if kernel.source.layout == "aos":
             if kernel.small is not None and count <= MOST_BLOCKS:
-                cases["blocks"] = there.by_blocks(runs)
+                cases["blocks"] = resident.by_blocks(runs)
             cases[PLAIN] = host_case(kernel, states, count, graphs=False)
             if count <= GRAPH_SAMPLES:
                 cases[GRAPH] = host_case(kernel, states, count, graphs=True)
         return rounds_of(cases, rounds=rounds, seconds=0)
     finally:
-        there.close()
+        resident.close()
 
 
 def _show(data: Mapping[str, Any]) -> None:
@@ -209,5 +209,5 @@ def _show(data: Mapping[str, Any]) -> None:
         "in one call of the driver. x floor: over the larger of the time of the bytes at the rate "
         "of a copy and the time to issue the instructions."
     )
-    for what, why in data["left_out"].items():
-        say(f"Left out: {what}: {why}")
+    for label, why in data["left_out"].items():
+        say(f"Left out: {label}: {why}")

@@ -1,9 +1,9 @@
-"""How fast kernels are on a device, beside what bounds them.
+"""Speed of kernels on a device, beside their bounds.
 
-Two bounds stand beside every time. *Bytes*: requests and results, over the rate of a copy from the
+Two bounds accompany every time. *Bytes*: requests and results, over the rate of a copy from the
 device's memory to itself, measured in the same run; a copy of n bytes reads and writes n. *Issue*:
-the kernel's arithmetic instructions, over what all multiprocessors start at the clock that the
-device states, 128 lanes a cycle for float32 and 64 for float64, which only the large chips have.
+the kernel's arithmetic instructions, over what all multiprocessors start at the device's stated
+clock, 128 lanes per cycle for float32 and 64 for float64, which only the large chips have.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from pinion.link import Array
 from pinion.native.errors import ComputeError
 
 SINCOS_INSTRUCTIONS: Mapping[str, int] = {"float32": 25, "float64": 36}
-"""Instructions of a pair of sine and cosine in the fast range, an estimate from ``sincos.hpp``."""
+"""Instructions of a pair of sine and cosine in the fast range, estimated from ``sincos.hpp``."""
 
 LANES: Mapping[str, int] = {"float32": 128, "float64": 64}
-"""Instructions that a multiprocessor starts in a cycle, over all its lanes."""
+"""Instructions that a multiprocessor starts per cycle, over all its lanes."""
 
 States = Mapping[str, NDArray[Any]]
-"""Requests (m, ...) by name, which are repeated up to the samples of a batch."""
+"""Requests (m, ...) by name, repeated up to the samples of a batch."""
 
 _COPIED = 1 << 28  # bytes of the copy whose rate is measured
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What bounds a device.
+    """Bounds of a device.
 
     Members
     -------
-    copy_bytes_ns : bytes read plus bytes written in a nanosecond, by a copy.
-    cycles_ns : of all multiprocessors together.
+    copy_bytes_ns : bytes read plus bytes written per nanosecond, by a copy.
+    cycles_ns : cycles per nanosecond of all multiprocessors together.
     """
 
     copy_bytes_ns: float
     cycles_ns: float
 
     def floor_ns(self, kernel: CudaKernel) -> float:
-        """Nanoseconds a sample that a kernel takes at least: the larger one of the two bounds."""
+        """Return the larger of the two bounds of a kernel's nanoseconds per sample."""
         source = kernel.source
         arrays = (*kernel.inputs, *kernel.results)
         moved = sum(prod(a.shape) for a in arrays) * kernel.dtype.itemsize
@@ -63,40 +63,40 @@ class Limits:
 
 
 def measured_limits(device: Device, *, size: int = _COPIED) -> Limits:
-    """Measure the rate of copies; the clock is what the device states.
+    """Measure the rate of copies; the clock is the device's statement.
 
     Raises
     ------
     ComputeError
-        When the device fails or has no room for two arrays of ``size`` bytes.
+        If the device fails or has no room for two arrays of ``size`` bytes.
     """
     stream = device.stream()
-    held: list[Memory] = []
+    buffers: list[Memory] = []
     try:
         for _ in range(2):
-            held.append(device.allocate(size))
-        case = queued(stream, lambda: stream.copy(*held), runs=5, samples=1)
+            buffers.append(device.allocate(size))
+        case = queued(stream, lambda: stream.copy(*buffers), runs=5, samples=1)
         case.call()
         ns = min(case.time() for _ in range(5))
         stream.wait()
     except MemoryError:
         raise ComputeError(
-            f"{device.name} has no room for two arrays of {size:,} bytes, whose copy is measured: "
-            "free some of its memory."
+            f"{device.name} has no room for the two arrays of {size:,} bytes that measure its "
+            "copies: free some of its memory."
         ) from None
     finally:
-        for memory in held:
+        for memory in buffers:
             memory.close()
     return Limits(2 * size / ns, device.multiprocessors * device.clock_ghz)
 
 
 def queued(stream: Stream, run: Callable[[], None], *, runs: int, samples: int) -> Case:
-    """Several runs that are queued behind each other, and waited for at the end.
+    """Return several runs, queued one after another and awaited at the end.
 
     Parameters
     ----------
-    run : queues one.
-    samples : of one.
+    run : queues one run.
+    samples : of one run.
     """
 
     def call() -> None:
@@ -110,34 +110,34 @@ def queued(stream: Stream, run: Callable[[], None], *, runs: int, samples: int) 
 def host_case(
     kernel: CudaKernel, states: States, count: int, *, graphs: bool | None = None
 ) -> Case:
-    """A call with arrays of the host, copies included.
+    """Return a call with arrays of the host, copies included.
 
     Parameters
     ----------
-    graphs : whether small batches are queued as graphs; by default as the kernel does it.
+    graphs : whether small batches are queued as graphs; by default the kernel decides.
     """
-    given = _requests(kernel, states, count)
+    requests = _requests(kernel, states, count)
     out = {a.name: np.zeros((count, *a.shape), kernel.dtype) for a in kernel.results}
     replayed = kernel.graphs if graphs is None else graphs
-    call = partial(kernel._from_host, given, out, graphs=replayed)
-    call()  # a graph is recorded by the second call, which nobody measures either
+    call = partial(kernel._from_host, requests, out, graphs=replayed)
+    call()  # the second call records a graph and is not measured either
     return Case(call, count)
 
 
 def device_case(kernel: CudaKernel, states: States, count: int) -> Case:
-    """A call with arrays on the device; it waits until the results are there."""
+    """Return a call with arrays on the device that waits for the results."""
     rows = _requests(kernel, states, count)
-    given = {a.name: sent(kernel, a, rows[a.name]) for a in kernel.inputs}
+    device_inputs = {a.name: sent(kernel, a, rows[a.name]) for a in kernel.inputs}
     out = {a.name: placed(kernel, a, count) for a in kernel.results}
-    return Case(partial(kernel, out=out, **given), count)
+    return Case(partial(kernel, out=out, **device_inputs), count)
 
 
 def placed(kernel: CudaKernel, array: Array, count: int) -> DeviceArray:
-    """Memory on the kernel's device for an array of a batch, with the strides of new results.
+    """Allocate an array of a batch on the kernel's device, with the strides of new results.
 
     Raises
     ------
-    MemoryError : the device has no room.
+    MemoryError : if the device has no room.
     """
     shape = (count, *array.shape)
     memory = kernel.device.allocate(prod(shape) * kernel.dtype.itemsize)
@@ -146,31 +146,31 @@ def placed(kernel: CudaKernel, array: Array, count: int) -> DeviceArray:
 
 
 def sent(kernel: CudaKernel, array: Array, values: NDArray[Any]) -> DeviceArray:
-    """A copy on the kernel's device.
+    """Copy an array to the kernel's device.
 
     Parameters
     ----------
-    array : what the values are of.
-    values : (n, ...), of any dtype of floats.
+    array : description of the values.
+    values : (n, ...), of any float dtype.
 
     Raises
     ------
-    MemoryError : the device has no room, or the host none to pin.
+    MemoryError : if the device has no room, or the host cannot pin memory.
     """
     soa = kernel.source.layout == "soa"
     ordered = np.moveaxis(values, 0, -1) if soa else values
     flat = np.ascontiguousarray(ordered, kernel.dtype).reshape(-1)
-    there = placed(kernel, array, len(values))
+    memory = placed(kernel, array, len(values))
     try:
         pinned = kernel.device.pinned(flat.nbytes)
         pinned[...] = flat.view(np.uint8)
         stream = kernel.device.stream()
-        stream.upload(there._memory, pinned)
+        stream.upload(memory._memory, pinned)
         stream.wait()
     except BaseException:
-        there._memory.close()
+        memory._memory.close()
         raise
-    return there
+    return memory
 
 
 def _requests(kernel: CudaKernel, states: States, count: int) -> dict[str, NDArray[Any]]:
@@ -181,7 +181,7 @@ def _requests(kernel: CudaKernel, states: States, count: int) -> dict[str, NDArr
 
 
 class OnDevice:
-    """A batch whose arrays are on the device, and the ways to compute it there.
+    """A batch on the device, and the ways to compute it there.
 
     Members
     -------
@@ -193,17 +193,17 @@ class OnDevice:
 
         Raises
         ------
-        MemoryError : the device has no room.
+        MemoryError : if the device has no room.
         """
         self.samples = samples
         self._kernel = kernel
         self._arrays: list[DeviceArray] = []
         self._workspace: Memory | None = None
         self._stream = kernel.device.stream()
-        given = _requests(kernel, states, samples)
+        requests = _requests(kernel, states, samples)
         try:
             for a in kernel.inputs:
-                self._arrays.append(sent(kernel, a, given[a.name]))
+                self._arrays.append(sent(kernel, a, requests[a.name]))
             for a in kernel.results:
                 self._arrays.append(placed(kernel, a, samples))
             if kernel.source.workspace:
@@ -217,19 +217,19 @@ class OnDevice:
         ]
 
     def by_threads(self, runs: int) -> Case:
-        """Launches in which a thread computes a sample, behind each other."""
+        """Return queued launches in which a thread computes a sample."""
         kernel, count = self._kernel, self.samples
         run = partial(kernel._run_threads, self._stream, count, self._views, self._workspace)
         return queued(self._stream, run, runs=runs, samples=count)
 
     def by_blocks(self, runs: int) -> Case:
-        """Launches in which a block computes a sample, behind each other."""
+        """Return queued launches in which a block computes a sample."""
         run = partial(self._kernel._run_small, self._stream, self.samples, self._views)
         return queued(self._stream, run, runs=runs, samples=self.samples)
 
     def results(self) -> dict[str, NDArray[Any]]:
-        """Fetch what was computed, (n, ...)."""
-        found, kernel = {}, self._kernel
+        """Fetch the results, (n, ...)."""
+        results, kernel = {}, self._kernel
         for a, array in zip(kernel.results, self._arrays[len(kernel.inputs) :], strict=True):
             pinned = kernel.device.pinned(array._memory.size)
             self._stream.download(pinned, array._memory)
@@ -238,11 +238,11 @@ class OnDevice:
                 pinned.view(kernel.dtype),
                 [s * array.dtype.itemsize for s in array.strides],
             )
-            found[a.name] = np.lib.stride_tricks.as_strided(flat, array.shape, steps).copy()
-        return found
+            results[a.name] = np.lib.stride_tricks.as_strided(flat, array.shape, steps).copy()
+        return results
 
     def close(self) -> None:
-        """Give the device's memory back, where it takes it."""
+        """Free the device's memory, if the device allows it."""
         with contextlib.suppress(ComputeError):
             self._stream.wait()
         for memory in (*(array._memory for array in self._arrays), self._workspace):

@@ -1,1 +1,1 @@
-"""Cores: every function of the iiwa14 and its errors."""
+"""Cores of every function of the iiwa14, and their errors."""

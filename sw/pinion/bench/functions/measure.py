@@ -19,19 +19,19 @@ STATES, SEED = 2000, 0
 
 
 def run(*, json: bool) -> None:
-    """Print the tables; fail where a budget does not hold."""
+    """Print the tables; exit with an error if a budget does not hold."""
     from pinion.functions import FUNCTIONS
 
-    wanted = [
+    variants = [
         (name, derivatives)
         for name in FUNCTIONS
         for derivatives in ("composite", "column")
-        # The others have no gradient to formulate in one way or the other.
+        # Other functions have no gradient to formulate in two ways.
         if derivatives == "composite" or FUNCTIONS[name].variants
     ]
     rows = []
-    with counted("Scheduling", total=len(wanted)) as advance:
-        for name, derivatives in wanted:
+    with counted("Scheduling", total=len(variants)) as advance:
+        for name, derivatives in variants:
             rows.append(function_row(name, derivatives))
             advance(1)
     if json:
@@ -68,38 +68,38 @@ def run(*, json: bool) -> None:
 
 
 def _leave(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Fail where a budget does not hold, or had nothing to hold for."""
+    """Exit with an error if a budget does not hold, or no request was valid."""
     wrong: dict[str, list[str]] = {}
     for row in rows:
         if not row["budget_held"]:
             nothing = row["budget_held"] is None
-            what = "no request has a valid result of" if nothing else "budgets do not hold for"
-            wrong.setdefault(what, []).append(_label(row))
-    faults = [f"{what} {', '.join(labels)}" for what, labels in wrong.items()]
+            fault = "no request has a valid result of" if nothing else "budgets do not hold for"
+            wrong.setdefault(fault, []).append(_label(row))
+    faults = [f"{fault} {', '.join(labels)}" for fault, labels in wrong.items()]
     if faults:
         complain(f"The check failed: {'; '.join(faults)}.")
         raise typer.Exit(CHECK_FAILED)
 
 
 def function_row(name: str, derivatives: str) -> dict[str, Any]:
-    """Hardware and errors of one function of the iiwa14."""
+    """Return hardware and errors of one function of the iiwa14."""
     from pinion.flow.design import make_design
     from pinion.flow.measure import hardware, measure
     from pinion.functions import function
     from pinion.request import BuildRequest
     from pinion.robot import load
 
-    model, wanted = load(ROBOT), function(name, derivatives=derivatives)
-    made = make_design(model, wanted, BuildRequest(ii=II, formats=FORMATS))
-    figures = hardware(made)
+    model, row = load(ROBOT), function(name, derivatives=derivatives)
+    design = make_design(model, row, BuildRequest(ii=II, formats=FORMATS))
+    figures = hardware(design)
     return {
         "function": name,
-        "derivatives": derivatives if wanted.variants else None,
+        "derivatives": derivatives if row.variants else None,
         **figures,
         "table_units": sum(figures["units"].get(kind, 0) for kind in ("sincos", "reciprocal")),
-        "words_in": len(made.fixed.inputs),
-        "words_out": len(made.fixed.outputs),
-        **measure(model, wanted, made, states=STATES, seed=SEED),
+        "words_in": len(design.fixed.inputs),
+        "words_out": len(design.fixed.outputs),
+        **measure(model, row, design, states=STATES, seed=SEED),
     }
 
 

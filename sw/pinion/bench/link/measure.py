@@ -1,7 +1,7 @@
 """``pinion bench link``: a card and the driver alone, measured; the real link, modelled.
 
-The three are kept apart: what a card takes and what the driver takes by itself is measured
-(:mod:`.rates`), what a real link would take is computed (:mod:`pinion.link.transfer`).
+The three are kept apart: times of a card and of the driver alone are measured (:mod:`.rates`),
+those of a real link are computed (:mod:`pinion.link.transfer`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ II, FORMATS = 8, "auto"
 
 LARGEST = 100_000
 BUDGET_S = 2.0
-"""Time for repeating a batch; one that takes longer runs once."""
+"""Time for repeating a batch; a batch that takes longer runs once."""
 
 
 def run(
@@ -38,14 +38,14 @@ def run(
     Parameters
     ----------
     target : nothing, a build folder, or a robot and a function to build.
-    device : as of :func:`pinion.driver.open`.
-    standin : measure through the device files of a stand-in card instead.
+    device : as for :func:`pinion.driver.open`.
+    standin : whether to measure through the device files of a stand-in card instead.
     largest : requests of the largest batch.
     seconds : for the repetitions of each batch.
 
     Raises
     ------
-    UsageError : the target is none of these, or both a device and the stand-in are asked for.
+    UsageError : if the target is invalid, or both a device and the stand-in are requested.
     """
     require("hw", *(("sim",) if standin else ()))
     from pinion.driver.card import layout_of
@@ -60,9 +60,9 @@ def run(
     manifest = Manifest.read(folder)
     sizes = [size for size in (10**k for k in range(10)) if size <= largest]
     with _device(folder, device, standin) as card, counted("Batches", total=len(sizes)) as advance:
-        measured = card_rates(card, sizes, seconds=seconds, done=lambda: advance(1))
+        measured = card_rates(card, sizes, seconds=seconds, progress=lambda: advance(1))
     with counted("Driver alone", total=len(sizes)) as advance:
-        alone = driver_rates(manifest, sizes, seconds=seconds, done=lambda: advance(1))
+        alone = driver_rates(manifest, sizes, seconds=seconds, progress=lambda: advance(1))
     name = "standin" if standin else device
     data = {
         "bench": "link",
@@ -81,7 +81,7 @@ def run(
 
 
 def find_build(target: Sequence[str], folder: Path = FOLDER) -> Path:
-    """The build to measure, made now where it is named by robot and function and not there yet."""
+    """Return the folder of the build to measure; build a robot's function if it is missing."""
     from pinion.link.manifest import MANIFEST
 
     if len(target) == 1:
@@ -117,7 +117,7 @@ def _device(folder: Path, device: str, standin: bool) -> Iterator[Device]:
         else:
             from pinion.card.stand_in.mount import StandIn
 
-            # Patient: a simulation works at a large batch for longer than a card ever would.
+            # A long timeout: a simulation takes longer for a large batch than any card.
             files = StandIn(folder=folder, timeout=600.0)
             try:
                 card = driver.open(folder, device=files.device, timeout=math.inf)
@@ -133,10 +133,10 @@ def _device(folder: Path, device: str, standin: bool) -> Iterator[Device]:
 
 
 def _show(data: Mapping[str, Any]) -> None:
-    """The three tables, each with what its figures are worth."""
+    """Print the three tables, each with the quality of its figures."""
     console = out()
-    what = f"{data['robot']} {data['function']} {data['formats']}, ii {data['ii']}"
-    console.print(_batch_table(data["batches"], f"{what}, on {data['device']}"))
+    title = f"{data['robot']} {data['function']} {data['formats']}, ii {data['ii']}"
+    console.print(_batch_table(data["batches"], f"{title}, on {data['device']}"))
     say(
         "Milliseconds a batch: pack and unpack are the host's, in threads beside the flight; "
         "flight is from a request's leaving to its response's coming. Of it, card is what the "

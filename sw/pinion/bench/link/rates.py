@@ -1,7 +1,7 @@
-"""How fast batches go through a card, and how fast the driver is by itself: measured.
+"""Measured rates of batches through a card, and of the driver alone.
 
-What a simulated card takes is wall time of a simulation and says nothing of a card; what the driver
-takes by itself is measured on a transport that answers at once.
+The time of a simulated card is wall time of a simulation and tells nothing about a card; the driver
+alone is measured on a transport that answers at once.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pinion.driver.card import layout_of
 from pinion.link import Manifest
 
 REPEATS = 300
-"""Of a batch, at most."""
+"""Largest number of repetitions of a batch."""
 
 SEED = 0
 
 
 def arrays(manifest: Manifest, count: int) -> dict[str, NDArray[Any]]:
-    """Request arrays (count, ...) between -1 and 1: the time does not depend on what they hold."""
+    """Return request arrays (count, ...) between -1 and 1; values do not affect the time."""
     rng = np.random.default_rng(SEED)
     return {
         a.name: rng.uniform(-1.0, 1.0, (count, *a.shape)).astype(np.float32)
@@ -34,28 +34,28 @@ def arrays(manifest: Manifest, count: int) -> dict[str, NDArray[Any]]:
 
 
 def card_rates(
-    card: Device, sizes: Sequence[int], *, seconds: float, done: Callable[[], None]
+    card: Device, sizes: Sequence[int], *, seconds: float, progress: Callable[[], None]
 ) -> list[dict[str, Any]]:
-    """Batches of each size through a device, one after the other, as `Device.run` does them.
+    """Measure batches of each size through a device, one after another, as `Device.run` does.
 
     Returns
     -------
-    A row a size: ``requests, repeats, median_s, p99_s, results_per_second`` and, summed over the
-    repeats and divided by them, ``pack_s, flight_s, device_s, link_s, unpack_s, device_cycles``:
-    ``device_s`` are the card's cycles at the link's clock, ``link_s`` what is left of the flight.
+    A row per size: ``requests, repeats, median_s, p99_s, results_per_second`` and, averaged over
+    the repeats, ``pack_s, flight_s, device_s, link_s, unpack_s, device_cycles``: ``device_s`` is
+    the card's cycles at the link's clock, ``link_s`` the remaining time of the flight.
     """
     rows = []
     for size in sizes:
         batch = arrays(card.manifest, size)
         card.reset_profile()
         spent = [_timed(card, batch)]
-        if spent[0] < seconds:  # that was the warming up; else once is all there is time for
+        if spent[0] < seconds:  # the first run was a warm-up; otherwise there is time for one only
             card.reset_profile()
             spent = []
             while len(spent) < REPEATS and (not spent or sum(spent) < seconds):
                 spent.append(_timed(card, batch))
         rows.append(_row(size, spent, card.profile))
-        done()
+        progress()
     return rows
 
 
@@ -83,16 +83,16 @@ def _row(size: int, spent: Sequence[float], profile: Profile) -> dict[str, Any]:
 
 
 def driver_rates(
-    manifest: Manifest, sizes: Sequence[int], *, seconds: float, done: Callable[[], None]
+    manifest: Manifest, sizes: Sequence[int], *, seconds: float, progress: Callable[[], None]
 ) -> list[dict[str, Any]]:
-    """The driver by itself: a transport that answers at once, its own time taken off.
+    """Measure the driver alone, on a transport that answers at once and whose time is subtracted.
 
     Returns
     -------
-    A row a size: ``requests, repeats, median_s, p99_s`` of the round trip without what the made-up
-    card took, ``card_s`` that time; ``pack_gb_per_s, unpack_gb_per_s, both_gb_per_s``: bytes of the
-    packets over the wall time that packing and unpacking took; ``core_gb_per_s``: bytes over all
-    the processor's time that the driver took, which other programs do not touch.
+    A row per size: ``requests, repeats, median_s, p99_s`` of the round trip without the simulated
+    card's time, ``card_s`` that time; ``pack_gb_per_s, unpack_gb_per_s, both_gb_per_s``: bytes of
+    the packets over the wall time of packing and unpacking; ``core_gb_per_s``: bytes over all CPU
+    time of the driver, which other programs do not affect.
     """
     card = InstantCard(layout=layout_of(manifest))
     rows = []
@@ -102,13 +102,13 @@ def driver_rates(
             _timed(device, batch)
             device.reset_profile()
             spent: list[float] = []
-            own: list[float] = []
+            device_seconds: list[float] = []
             card.worked, worked = 0.0, time.process_time()
             while len(spent) < REPEATS and (len(spent) < 3 or sum(spent) < seconds):
                 card.spent = 0.0
-                taken = _timed(device, batch)
-                own.append(card.spent)
-                spent.append(max(0.0, taken - card.spent))
+                seconds_taken = _timed(device, batch)
+                device_seconds.append(card.spent)
+                spent.append(max(0.0, seconds_taken - card.spent))
             worked = time.process_time() - worked - card.worked
             profile = device.profile
             moved = profile.bytes_in + profile.bytes_out
@@ -118,14 +118,14 @@ def driver_rates(
                     "repeats": len(spent),
                     "median_s": float(np.median(spent)),
                     "p99_s": float(np.quantile(spent, 0.99)),
-                    "card_s": float(np.median(own)),
+                    "card_s": float(np.median(device_seconds)),
                     "pack_gb_per_s": _rate(profile.bytes_in, profile.pack_seconds),
                     "unpack_gb_per_s": _rate(profile.bytes_out, profile.unpack_seconds),
                     "both_gb_per_s": _rate(moved, profile.pack_seconds + profile.unpack_seconds),
                     "core_gb_per_s": _rate(moved, worked),
                 }
             )
-            done()
+            progress()
     return rows
 
 

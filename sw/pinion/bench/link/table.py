@@ -1,4 +1,4 @@
-"""The model of the real link (:mod:`pinion.link.transfer`) as a table, beside published times."""
+"""Table of the modelled link (:mod:`pinion.link.transfer`), beside published times."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pinion.report.table import Table
 
 
 def link_times_table(data: Mapping[str, Any]) -> Table:
-    """Estimates of both links, with what they are worth.
+    """Return estimates of both links, with their quality.
 
     Parameters
     ----------
-    data : of :func:`pinion.link.transfer.model`, with ``published``: of
+    data : of :func:`pinion.link.transfer.model`, with ``published`` of
         :func:`pinion.bench.published.published_times`.
     """
     beside = comparable(data)
@@ -44,7 +44,7 @@ def link_times_table(data: Mapping[str, Any]) -> Table:
 
 
 def comparable(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The published rows that may stand beside this build: the same robot's gradient."""
+    """Return the published rows that are comparable with this build: the same robot's gradient."""
     return [
         row
         for row in data["published"]
@@ -53,7 +53,7 @@ def comparable(data: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 _ALIKE = ("fd_derivatives",)
-"""Functions that answer the same question as the paper's: this one makes M^-1 itself."""
+"""Functions comparable with the paper's; this one computes M^-1 itself."""
 
 
 def _lines(
@@ -68,6 +68,6 @@ def _lines(
     lines.append(("  of it, card", *(f"{row['card_us']:.2f}" for row in first)))
     for row in rows:
         figures = (row["us"].get(count) for count in SIZES)
-        shown = (None if us is None else f"{us:.1f} f" for us in figures)
-        lines.append((f"paper 2021, {row['name']}", *shown))
+        cells = (None if us is None else f"{us:.1f} f" for us in figures)
+        lines.append((f"paper 2021, {row['name']}", *cells))
     return lines

@@ -1,10 +1,9 @@
 """One motion, tracked with gradients from every backend, in one run.
 
-What differs from row to row is where gradients come from. Rollouts, costs and the backward pass are
-the same compiled and NumPy code in float64, so that tracking shows what gradients are worth, and
-times what they cost. Rows: the float model, this machine's processor, a GPU where there is one, the
-exact integers of a build, and the build's RTL through the driver, where every answer is compared
-with these integers on the way.
+Rows differ in the source of gradients only. Rollouts, costs and the backward pass are the same
+compiled and NumPy code in float64, so that tracking shows the quality of gradients, and times their
+cost. Rows: the float model, this machine's CPU, a GPU if there is one, the exact integers of a
+build, and the build's RTL through the driver, where every answer is compared with these integers.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from pinion.native.errors import ComputeError
 Floats = NDArray[np.float64]
 
 ROWS = ("float64", "cpu64", "cpu32", "cuda", "integers", "card")
-"""Where gradients come from; the first is what the others are measured by."""
+"""Sources of gradients; the first one is the reference of the others."""
 
 ALLOWED = 0.01
 """Share by which a row's errors may differ from the first row's."""
@@ -49,15 +48,15 @@ EVERY = 25
 
 @dataclass(frozen=True)
 class Case:
-    """A row of the comparison, and how it went.
+    """A row of the comparison and its result.
 
     Members
     -------
     name : of :data:`ROWS`.
     tracked : the motion.
-    seconds : all of it, the robot's simulation included.
-    compared, mismatches : gradients of a card that were compared with the integers, or None.
-    first : what the first mismatch is.
+    seconds : total time, including the robot's simulation.
+    compared, mismatches : numbers of a card's gradients compared with the integers, or None.
+    first : sentence about the first mismatch.
     """
 
     name: str
@@ -83,13 +82,13 @@ def run_case(
     ----------
     name : of :data:`ROWS`.
     folder : the build of ``integers`` and ``card``.
-    card : as of :func:`pinion.driver.open`.
-    progress : told now and then how many periods are done.
+    card : as for :func:`pinion.driver.open`.
+    progress : receives the number of finished periods from time to time.
 
     Raises
     ------
     ControlError
-        When there is no such row, or it needs a build and there is none.
+        If the row is unknown, or it needs a build and none is given.
     """
     watched: Compared | None = None
     model = scenario.model()
@@ -102,9 +101,9 @@ def run_case(
     elif name == "cuda":
         plant = scenario.plant_of(backend(model, gradient_row(), device="cuda", dtype="float32"))
     elif name not in ROWS:
-        raise ControlError(f"There is no row '{name}'; choose of {', '.join(ROWS)}.")
+        raise ControlError(f"There is no row '{name}'; choose from {', '.join(ROWS)}.")
     elif folder is None:
-        raise ControlError(f"The row '{name}' is of a build: give its folder.")
+        raise ControlError(f"The row '{name}' needs a build: give its folder.")
     elif name == "integers":
         plant = scenario.plant_of(IntegerModel(folder))
     else:
@@ -115,9 +114,9 @@ def run_case(
         watched = Compared(opened, integers)
         plant = scenario.plant_of(watched)
 
-    def count(done: int, total: int) -> None:
-        if done % 50 == 0 or done == total:
-            progress.step(f"{name}: {done:,} of {total:,} periods")
+    def count(periods: int, total: int) -> None:
+        if periods % 50 == 0 or periods == total:
+            progress.step(f"{name}: {periods:,} of {total:,} periods")
 
     began = time.perf_counter()
     with scenario.controller(plant, motion) as controller:
@@ -127,7 +126,7 @@ def run_case(
         return Case(name, tracked, seconds)
     return Case(
         name, tracked, seconds, watched.compared, watched.mismatches, watched.first
-    )  # closing has compared the rest
+    )  # closing compares the remaining answers
 
 
 @dataclass(frozen=True)
@@ -136,9 +135,9 @@ class Comparison:
 
     Members
     -------
-    scenario, folder, card : as given.
-    cases : rows, the first of which the others are measured by.
-    calm : the processor's row with a robot as the controller believes it.
+    scenario, folder, card : the arguments.
+    cases : rows, of which the first one is the reference.
+    calm : the CPU's row with a robot without disturbances.
     left_out : reasons by name.
     """
 
@@ -150,12 +149,13 @@ class Comparison:
     left_out: dict[str, str]
 
     def figures(self) -> dict[str, Any]:
-        """JSON-able: ``rows`` with the figures of each (:meth:`.closed_loop.Tracked.figures`), and
-        how far its error and its path are from the first row's; ``undisturbed``: those of `calm`;
-        ``card_model`` of what a real card would take; ``series`` for the picture; ``left_out``;
-        ``within``: every error is within :data:`ALLOWED` of the first row's; ``ok``: no mismatch
-        of a card of which some gradient was compared, no restart and, where both ran, one path of
-        card and integers.
+        """Return the data for JSON.
+
+        ``rows``: figures of each (:meth:`.closed_loop.Tracked.figures`), and the differences of its
+        error and path from the first row's; ``undisturbed``: those of `calm`; ``card_model``: times
+        of a real card; ``series``: for the picture; ``left_out``; ``within``: every error is within
+        :data:`ALLOWED` of the first row's; ``ok``: no mismatch of a card of which some gradient was
+        compared, no restart and, if both ran, one path of card and integers.
         """
         first = self.cases[0].tracked
         rows = [_row(case, first) for case in self.cases]
@@ -179,7 +179,7 @@ class Comparison:
             "series": _series(self.cases),
             "card_model": model,
             "allowed": ALLOWED,
-            "within": all(value <= ALLOWED for value in over),  # NaN is not
+            "within": all(value <= ALLOWED for value in over),  # False for NaN
             "ok": same is not False and clean,
         }
 
@@ -197,8 +197,8 @@ def compare(
     Parameters
     ----------
     scenario : robot, figure, controller and disturbances.
-    rows : of :data:`ROWS`; a GPU that is not there is left out with its reason.
-    folder, card, progress : as of :func:`run_case`.
+    rows : of :data:`ROWS`; a missing GPU is left out with the reason.
+    folder, card, progress : as for :func:`run_case`.
     """
     motion = scenario.motion()
     cases: list[Case] = []
@@ -216,32 +216,32 @@ def compare(
                 reason = missing_module(error) or reason
             left_out[name] = reason
     if not cases:
-        raise ControlError("No row is left: none of the backends is on this machine.")
+        raise ControlError("No row is left: this machine has none of the backends.")
     calm = run_case("cpu64", without_disturbance(scenario), motion, progress=progress)
     return Comparison(scenario, folder, card, tuple(cases), calm, left_out)
 
 
 def card_model(folder: Path, scenario: Scenario, host: Tracked) -> dict[str, Any]:
-    """What a card would take for a horizon's gradients, and the rates that would follow: a model.
+    """Model a card's time for a horizon's gradients, and the resulting rates.
 
     The link's least and most time of a batch of one horizon (:mod:`pinion.link.transfer`), and the
-    host's own share as it was measured with gradients from its processor.
+    host's time as measured with gradients from its CPU.
     """
     manifest = Manifest.read(folder)
     layout = layout_of(manifest)
-    own = [host.seconds[part] for part in ("backward", "rest")]
-    host_us = MICRO * float(np.median(sum(own)))
+    host_parts = [host.seconds[part] for part in ("backward", "rest")]
+    host_us = MICRO * float(np.median(sum(host_parts)))
     rows = []
     for link in LINKS:
-        found = estimate(manifest, layout, link, scenario.knots)
+        estimated = estimate(manifest, layout, link, scenario.knots)
         batches = scenario.iterations
-        least, most = batches * found["least_us"], batches * found["most_us"]
+        least, most = batches * estimated["least_us"], batches * estimated["most_us"]
         rows.append(
             {
                 "link": link.name,
                 "least_us": least,
                 "most_us": most,
-                "card_us": batches * found["card_us"],
+                "card_us": batches * estimated["card_us"],
                 "hz_most": MICRO / (host_us + least),
                 "hz_least": MICRO / (host_us + most),
                 "gradients_hz_most": MICRO / least,
@@ -278,11 +278,11 @@ def _row(case: Case, first: Tracked) -> dict[str, Any]:
 
 
 def _same_path(cases: Sequence[Case]) -> bool | None:
-    """Whether the card led the robot through the very states that the integers do."""
-    found = {case.name: case.tracked for case in cases}
-    if "card" not in found or "integers" not in found:
+    """Whether the card led the robot through exactly the states of the integers."""
+    tracked = {case.name: case.tracked for case in cases}
+    if "card" not in tracked or "integers" not in tracked:
         return None
-    ours, theirs = found["card"], found["integers"]
+    ours, theirs = tracked["card"], tracked["integers"]
     return bool(np.array_equal(ours.x, theirs.x) and np.array_equal(ours.tau, theirs.tau))
 
 
@@ -299,13 +299,13 @@ def _settings(scenario: Scenario) -> dict[str, Any]:
 
 
 def _series(cases: Sequence[Case]) -> dict[str, Any]:
-    """Points of a picture: the path in its plane, and errors over time."""
+    """Return points of the picture: the path in its plane, and errors over time."""
     first = cases[0].tracked
     count = len(first.tip)
     at = np.unique(np.append(np.arange(0, count, EVERY), count - 1))
-    centre = first.wanted.mean(axis=0)
+    centre = first.reference.mean(axis=0)
     # The plane of the figure: the two directions in which it is widest.
-    _, _, axes = np.linalg.svd(first.wanted - centre, full_matrices=False)
+    _, _, axes = np.linalg.svd(first.reference - centre, full_matrices=False)
     axes = np.array([axis if axis[np.argmax(np.abs(axis))] > 0 else -axis for axis in axes[:2]])
 
     def flat(places: Floats) -> list[list[float]]:
@@ -317,7 +317,7 @@ def _series(cases: Sequence[Case]) -> dict[str, Any]:
 
     return {
         "t": [round(float(k) * first.period, 6) for k in at],
-        "wanted": flat(first.wanted),
+        "wanted": flat(first.reference),
         "rows": {
             case.name: {
                 "path": flat(case.tracked.tip),
@@ -330,5 +330,5 @@ def _series(cases: Sequence[Case]) -> dict[str, Any]:
 
 
 def without_disturbance(scenario: Scenario) -> Scenario:
-    """The same with a robot that is just as the controller believes."""
+    """Return the scenario with a robot that matches the controller's model."""
     return replace(scenario, disturbance=type(scenario.disturbance)())

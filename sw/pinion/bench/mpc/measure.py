@@ -35,14 +35,14 @@ def run(
 
     Parameters
     ----------
-    target : rows of :data:`pinion.bench.mpc.comparison.ROWS`; all unless given.
-    folder : where page, data and picture go.
-    device : the card, as of :func:`pinion.driver.open`.
-    seconds : of the motion; 5 unless given.
+    target : rows of :data:`pinion.bench.mpc.comparison.ROWS`, all by default.
+    folder : of the page, data and picture.
+    device : the card, as for :func:`pinion.driver.open`.
+    seconds : of the motion, 5 by default.
 
     Raises
     ------
-    UsageError : there is no such row, or the folder is a file.
+    UsageError : if a row is unknown, or the folder is a file.
     """
     from pinion.control.track.scenario import Scenario
 
@@ -82,8 +82,8 @@ def run(
     else:
         for table in tables(data):
             show(table)
-        for what, why in data["left_out"].items():
-            say(f"Left out: {what}: {why}")
+        for label, why in data["left_out"].items():
+            say(f"Left out: {label}: {why}")
         say(finding(data), style="bold green" if data["ok"] else "bold red")
         say(f"The page is {written[0]}.")
     if not data["ok"]:
@@ -91,7 +91,7 @@ def run(
 
 
 def _build(robot: str, progress: Progress) -> Path:
-    """The core that the controller asks, built where it is not there yet."""
+    """Return the folder of the controller's core, built if it is missing."""
     from pinion.control.plant import gradient_row
     from pinion.flow.build import build
     from pinion.link.manifest import MANIFEST

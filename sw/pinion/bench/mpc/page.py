@@ -1,7 +1,7 @@
 """The page of ``pinion bench mpc``, from its data alone.
 
-``python -m pinion.bench.mpc.page docs/mpc.md docs/mpc/tracking.json`` puts its tables into
-the page that explains them.
+``python -m pinion.bench.mpc.page docs/mpc.md docs/mpc/tracking.json`` writes its tables into the
+page that explains them.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from .tracking import (
 )
 
 PAGE, PICTURE = "tracking.md", "tracking.svg"
-"""The data is beside them, ``tracking.json``."""
+"""File of the page; its data is ``tracking.json``."""
 
 BEGIN, END = "<!-- measured -->", "<!-- end -->"
-"""Between them the tables stand on a page that explains them."""
+"""Marks around the tables on a page that explains them."""
 
 
 def write_tracking(folder: Path, data: Mapping[str, Any]) -> list[Path]:
-    """Write the data, the page and the picture; all or nothing.
+    """Write the data, the page and the picture, or nothing.
 
     Returns
     -------
-    The page, the data, the picture.
+    Paths of the page, the data and the picture.
     """
     from .picture import draw_tracking  # Matplotlib takes half a second to load
 
     check_tracking(data)
-    drawn = {PICTURE: partial(draw_tracking, data=data)}
-    return all_or_nothing(folder, data, (PAGE, tracking_page(data)), drawn)
+    pictures = {PICTURE: partial(draw_tracking, data=data)}
+    return all_or_nothing(folder, data, (PAGE, tracking_page(data)), pictures)
 
 
 def tracking_page(data: Mapping[str, Any]) -> str:
-    """The page, in Markdown."""
+    """Return the page in Markdown."""
     lines = ["# A figure-eight, tracked with gradients from every backend", ""]
     lines += [escaped(finding(data)), "", f"![Path, errors and times]({PICTURE})", ""]
     lines += ["Run it again:", "", code_line(data["command"]), ""]
@@ -63,27 +63,27 @@ def tracking_page(data: Mapping[str, Any]) -> str:
 
 
 def tables(data: Mapping[str, Any]) -> list[Table]:
-    """All tables that there is something for."""
+    """Return all tables that have data."""
     modelled = card_model_table(data)
-    made = [tracking_table(data), solve_times_table(data)]
-    return made if modelled is None else [*made, modelled]
+    tables = [tracking_table(data), solve_times_table(data)]
+    return tables if modelled is None else [*tables, modelled]
 
 
 def filled(page: str, data: Mapping[str, Any], folder: str) -> str:
-    """A page with finding, picture and tables between its two marks.
+    """Return a page with finding, picture and tables between its two marks.
 
     Parameters
     ----------
-    folder : of the picture, as seen from the page.
+    folder : of the picture, relative to the page.
 
     Raises
     ------
-    ValueError : the page has not both marks.
+    ValueError : if the page lacks a mark.
     """
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
-        raise ValueError(f"the page has not '{BEGIN}' and '{END}' behind it")
+        raise ValueError(f"the page must have '{BEGIN}' and, after it, '{END}'")
     lines = [escaped(finding(data)), "", f"![Path, errors and times]({folder}/{PICTURE})", ""]
     lines += ["By this command, whose page has the machine and the rest:", ""]
     lines += [code_line(data["command"]), ""]
@@ -93,7 +93,7 @@ def filled(page: str, data: Mapping[str, Any], folder: str) -> str:
 
 
 if __name__ == "__main__":
-    shown, source = (Path(name) for name in sys.argv[1:])
-    kept = json.loads(source.read_text(encoding="utf-8"))
-    text = filled(shown.read_text(encoding="utf-8"), kept, source.parent.name)
-    shown.write_text(text, encoding="utf-8")
+    page, source = (Path(name) for name in sys.argv[1:])
+    data = json.loads(source.read_text(encoding="utf-8"))
+    text = filled(page.read_text(encoding="utf-8"), data, source.parent.name)
+    page.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The picture of a tracked motion: the path, errors over time, and where a period's time goes."""
+"""Picture of a tracked motion: the path, errors over time, and the parts of a period's time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COLOURS = {
 }
 PARTS = {"gradients": "#1b6ca8", "backward": "#8a4f9e", "rest": "#c7c7cd"}
 ROUNDING = 1e-7
-"""Micrometres below which two paths are one, but for the rounding of float64."""
+"""Micrometres below which two paths are equal up to the rounding of float64."""
 
 SHOWN = {"gradients": "gradients", "backward": "backward pass", "rest": "rest"}
 
@@ -37,8 +37,8 @@ def draw_tracking(path: Path, data: Mapping[str, Any]) -> None:
 
     Parameters
     ----------
-    path : where the picture goes; its ending says which kind.
-    data : what ``pinion bench mpc --json`` prints.
+    path : of the picture; its suffix selects the format.
+    data : output of ``pinion bench mpc --json``.
     """
     figure = Figure(figsize=(11.0, 7.4), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
@@ -52,12 +52,12 @@ def draw_tracking(path: Path, data: Mapping[str, Any]) -> None:
 
 def _draw_path(axes: Axes, data: Mapping[str, Any]) -> None:
     series = data["series"]
-    wanted = 1e3 * np.array(series["wanted"])
+    reference = 1e3 * np.array(series["wanted"])
     last = _last(data)
-    axes.plot(*wanted.T, color=FAINT, linewidth=4, alpha=0.5, label="reference")
-    own = 1e3 * np.array(series["rows"][last]["path"])
-    axes.plot(*own.T, color=COLOURS[last], linewidth=1.2, label=f"gradients: {label(data, last)}")
-    axes.plot(*own[0], "o", color=INK, markersize=5)
+    axes.plot(*reference.T, color=FAINT, linewidth=4, alpha=0.5, label="reference")
+    path = 1e3 * np.array(series["rows"][last]["path"])
+    axes.plot(*path.T, color=COLOURS[last], linewidth=1.2, label=f"gradients: {label(data, last)}")
+    axes.plot(*path[0], "o", color=INK, markersize=5)
     axes.set_aspect("equal")
     axes.set_xlabel("mm")
     axes.set_ylabel("mm")
@@ -68,11 +68,11 @@ def _draw_path(axes: Axes, data: Mapping[str, Any]) -> None:
 
 def _draw_errors(axes: Axes, data: Mapping[str, Any]) -> None:
     series = data["series"]
-    # Lines lie on each other, which is the finding: the first is wide, those above it are dashed.
-    for number, (name, own) in enumerate(series["rows"].items()):
+    # Lines coincide, which is the finding: the first one is wide, those above it are dashed.
+    for number, (name, columns) in enumerate(series["rows"].items()):
         axes.plot(
             series["t"],
-            own["error_mm"],
+            columns["error_mm"],
             color=COLOURS[name],
             linewidth=3.5 if number == 0 else 1.3,
             alpha=0.35 if number == 0 else 1.0,
@@ -83,7 +83,7 @@ def _draw_errors(axes: Axes, data: Mapping[str, Any]) -> None:
     axes.set_ylim(bottom=0)
     _finish(axes, "Distance of the tip from the reference")
     axes.set_ylim(0, 1.35 * axes.get_ylim()[1])
-    # Dashes that begin late would be missing in the legend.
+    # Dashes with an offset would be missing in the legend.
     lines = [
         Line2D([], [], color=COLOURS[name], linewidth=3.5 if number == 0 else 1.3,
                alpha=0.35 if number == 0 else 1.0, label=label(data, name))
@@ -93,16 +93,16 @@ def _draw_errors(axes: Axes, data: Mapping[str, Any]) -> None:
 
 
 def _draw_times(axes: Axes, data: Mapping[str, Any]) -> None:
-    """Bars of what a backend or a model says; times of a simulation are no device's."""
+    """Draw bars of backends and models, without simulations, whose times are no device's."""
     bars = [
         (label(data, row["name"]), row["us"], f"{row['hz']:,.0f} a second", False)
         for row in data["rows"]
         if not simulated(data, row["name"])
     ]
-    found = data["card_model"]
-    if found is not None:
-        slow = max(found["links"], key=lambda row: float(row["most_us"]))
-        # The host's share as it was measured with gradients from its processor.
+    card_model = data["card_model"]
+    if card_model is not None:
+        slow = max(card_model["links"], key=lambda row: float(row["most_us"]))
+        # The host's time as measured with gradients from its CPU.
         host = next((r["us"] for r in data["rows"] if r["name"] == "cpu64"), data["rows"][0]["us"])
         parts = {**host, "gradients": slow["most_us"]}
         bars.append(
@@ -149,22 +149,22 @@ def _draw_differences(axes: Axes, data: Mapping[str, Any]) -> None:
     series = data["series"]
     first = data["reference"]
     least = np.inf
-    for name, own in series["rows"].items():
-        values = 1e3 * np.array(own["apart_mm"])
+    for name, columns in series["rows"].items():
+        values = 1e3 * np.array(columns["apart_mm"])
         if name == first or values.max() < ROUNDING:
             continue
-        shown = np.where(values > 0, values, np.nan)
-        least = min(least, float(np.nanmin(shown)))
+        positive = np.where(values > 0, values, np.nan)
+        least = min(least, float(np.nanmin(positive)))
         card = name == "card"
         axes.plot(
             series["t"],
-            shown,
+            positive,
             color=COLOURS[name],
             linewidth=1.2 if card or name != "integers" else 3.5,
             alpha=0.5 if name == "integers" else 1.0,
             label=label(data, name),
         )
-    # A length that one can imagine, to judge the others by.
+    # A scale to judge the other lengths by.
     error = 1e3 * float(np.median(series["rows"][first]["error_mm"]))
     axes.axhline(error, color=FAINT, linewidth=1, linestyle=(0, (4, 3)))
     axes.annotate(
@@ -187,7 +187,7 @@ def _draw_differences(axes: Axes, data: Mapping[str, Any]) -> None:
 
 
 def _last(data: Mapping[str, Any]) -> str:
-    """The row that a path is drawn of: the card's where there is one."""
+    """Return the row whose path is drawn: the card's if there is one."""
     names = list(data["series"]["rows"])
     return "card" if "card" in names else str(names[-1])
 

@@ -1,4 +1,4 @@
-"""Motions tracked by a controller: the tables of ``pinion bench mpc`` and ``pinion demo mpc``."""
+"""Tables of ``pinion bench mpc`` and ``pinion demo mpc``: motions tracked by a controller."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ NAMES = {
     "integers": "exact integers of the build",
     "card": "RTL, through the driver",
 }
-"""Where gradients come from, in words."""
+"""Sources of gradients in words."""
 
 
 def simulated(data: Mapping[str, Any], name: str) -> bool:
-    """Whether a row's time is that of a model or of a simulation, and says nothing of a device."""
+    """Whether a row's time is of a model or a simulation, and not of a device."""
     return name == "integers" or (name == "card" and str(data.get("card", "sim")).startswith("sim"))
 
 
 def label(data: Mapping[str, Any], name: str) -> str:
-    """Where a row's gradients come from, in words."""
+    """Return the source of a row's gradients in words."""
     real = name == "card" and not simulated(data, name)
     return f"card, {data['card']}" if real else NAMES[name]
 
 
 def check_tracking(data: Mapping[str, Any]) -> None:
-    """Whether the data has what tables, page and picture show.
+    """Check that the data has everything that tables, page and picture show.
 
     Raises
     ------
-    KeyError, TypeError, ValueError : it has not.
+    KeyError, TypeError, ValueError : if it does not.
     """
     if data["bench"] != "mpc":
         raise ValueError(f"it is of the bench {data['bench']!r}")
@@ -46,13 +46,13 @@ def check_tracking(data: Mapping[str, Any]) -> None:
         if row["name"] not in NAMES:
             raise ValueError(f"a row's name is {row['name']!r}")
         for key in ("rms_mm", "max_mm", "us_median", "us_p99", "hz"):
-            # Written so that a NaN is refused too.
+            # Written so that NaN is refused too.
             if not 0.0 < float(row[key]) < np.inf:
                 raise ValueError(f"a row's {key} is {row[key]!r}")
 
 
 def tracking_table(data: Mapping[str, Any]) -> Table:
-    """How well each backend's gradients track."""
+    """Return how well each backend's gradients track."""
     base = label(data, data["reference"])
     rows: list[tuple[object, ...]] = [
         (
@@ -94,7 +94,7 @@ def tracking_table(data: Mapping[str, Any]) -> Table:
 
 
 def solve_times_table(data: Mapping[str, Any]) -> Table:
-    """Where the time of a period goes, and how many a second there could be."""
+    """Return the parts of a period's time, and the resulting rate."""
     rows = [
         (
             label(data, row["name"]),
@@ -128,9 +128,9 @@ def solve_times_table(data: Mapping[str, Any]) -> Table:
 
 
 def card_model_table(data: Mapping[str, Any]) -> Table | None:
-    """What a real card would take, by the model of its link; None without a build."""
-    found = data["card_model"]
-    if found is None:
+    """Return modelled times of a real card; None without a build."""
+    model = data["card_model"]
+    if model is None:
         return None
     rows = [
         (
@@ -140,7 +140,7 @@ def card_model_table(data: Mapping[str, Any]) -> Table | None:
             f"{row['gradients_hz_least']:,.0f} - {row['gradients_hz_most']:,.0f}",
             f"{row['hz_least']:,.0f} - {row['hz_most']:,.0f}",
         )
-        for row in found["links"]
+        for row in model["links"]
     ]
     return Table(
         title="MODEL, not measured: a card on a real link",
@@ -150,18 +150,18 @@ def card_model_table(data: Mapping[str, Any]) -> Table | None:
         ),
         rows=rows,
         note=(
-            f"Model, not measured: no board has run this. {found['requests']} requests of a core "
-            f"in {found['formats']} formats at ii {found['ii']} and an assumed clock of "
-            f"{found['core_mhz']:g} MHz, behind a link with {found['fixed_us'][0]:g} to "
-            f"{found['fixed_us'][1]:g} us for a write and a read (docs/link.md). The last column "
-            f"adds the host's own {found['host_us']:.0f} us of backward pass and rest, measured "
+            f"Model, not measured: no board has run this. {model['requests']} requests of a core "
+            f"in {model['formats']} formats at ii {model['ii']} and an assumed clock of "
+            f"{model['core_mhz']:g} MHz, behind a link with {model['fixed_us'][0]:g} to "
+            f"{model['fixed_us'][1]:g} us for a write and a read (docs/link.md). The last column "
+            f"adds the host's own {model['host_us']:.0f} us of backward pass and rest, measured "
             "here."
         ),
     )
 
 
 def finding(data: Mapping[str, Any]) -> str:
-    """The result in a sentence or two."""
+    """Return the result in one or two sentences."""
     rows = data["rows"]
     base = rows[0]
     text = (

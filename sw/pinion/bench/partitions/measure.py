@@ -1,4 +1,4 @@
-"""``pinion bench cuda --partitions``: what host and GPU share of a gradient, and what it costs."""
+"""``pinion bench cuda --partitions``: times of a gradient shared between host and GPU."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def run(
     largest : samples of the largest batch.
     rounds : of every measurement; the median counts.
     seconds : for one measurement in one round.
-    device : by default the first GPU; without one its part is missing, with the reason.
-    cache : where compiled kernels are kept; by default the user's cache.
+    device : by default the first GPU; without one its part is left out with the reason.
+    cache : folder of compiled kernels; by default the user's cache.
 
     Raises
     ------
-    UsageError : more than a robot is given, or no batch is as small as ``largest``.
+    UsageError : if more than a robot is given, or no batch is as small as ``largest``.
     """
     if len(target) > 1:
         raise UsageError(
@@ -72,5 +72,5 @@ def run(
         return
     show(partitions_table(rows))
     say(f"Processor: {data['processor']}. Device: {name or 'none'}. Medians of {rounds} rounds.")
-    for what, why in left_out.items():
-        say(f"Left out: {what}: {why}")
+    for label, why in left_out.items():
+        say(f"Left out: {label}: {why}")

@@ -1,4 +1,4 @@
-"""Times of the 2021 paper's partitions between host and device, as a table."""
+"""Table of the 2021 paper's partitions between host and device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TIMES: Mapping[str, str] = {
     "host_after_us": "host: product",
     "total_us": "total",
 }
-"""Heads of a row's times, microseconds a batch, in the order in which they are spent."""
+"""Heads of a row's times, microseconds per batch, in the order of execution."""
 
 NOTE = (
     "Microseconds a batch, measured here; - was not measured, for the reason that is given with "
@@ -27,11 +27,11 @@ NOTE = (
 
 
 def partitions_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Who takes how long for N samples, and what travels.
+    """Return times for N samples, and the bytes that travel.
 
     Parameters
     ----------
-    rows : of one robot, as :func:`pinion.bench.partitions.times.partition_times` gives them.
+    rows : of one robot, from :func:`pinion.bench.partitions.times.partition_times`.
     """
     robot = rows[0]["robot"] if rows else ""
     dtype = rows[0]["dtype"] if rows else ""
@@ -55,22 +55,22 @@ def partitions_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def check_partitions(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Whether rows have what the table and the picture show.
+    """Check that rows have everything that table and picture show.
 
     Raises
     ------
-    KeyError, TypeError, ValueError : they have not.
+    KeyError, TypeError, ValueError : if they do not.
     """
     for number, row in enumerate(rows):
         for key in ("robot", "partition", "dtype"):
             if not isinstance(row[key], str):
-                raise TypeError(f"{key!r} of the partition {number} is no text")
+                raise TypeError(f"{key!r} of the partition {number} is not text")
         if row["kernel"] is not None and not isinstance(row["kernel"], str):
-            raise TypeError(f"'kernel' of the partition {number} is no text")
+            raise TypeError(f"'kernel' of the partition {number} is not text")
         for key in ("samples", "bytes_to_device", "bytes_to_host"):
             if not isinstance(row[key], int) or row[key] < 1:
-                raise ValueError(f"{row[key]!r} is no {key!r} of the partition {number}")
+                raise ValueError(f"{row[key]!r} is not a valid {key!r} of the partition {number}")
         for key in TIMES:
             us = row[key]
             if us is not None and not (isinstance(us, int | float) and math.isfinite(us)):
-                raise ValueError(f"{us!r} is no time")
+                raise ValueError(f"{us!r} is not a time")

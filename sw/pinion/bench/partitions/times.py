@@ -1,8 +1,7 @@
-"""How long the gradient of forward dynamics takes by each partition of the 2021 paper.
+"""Times of the gradient of forward dynamics by each partition of the 2021 paper.
 
-Host's parts run on the CPU path with all processors, the device's on a GPU, all of one dtype and as
-arrays of structures. Where there is no device, what the host does is measured all the same, and
-bytes are counted: they need none.
+The host's parts run on the CPU with all processors, the device's on a GPU, all in one dtype and as
+arrays of structures. Without a device the host's parts are still measured and bytes counted.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from pinion.robot import Model
 
 SEED = 11
 LAUNCHES = 20
-"""That are queued behind each other where the time of one is wanted."""
+"""Number of launches queued one after another to time one of them."""
 
 PARTS = ("host_before_us", "kernel_us", "copies_us", "host_after_us", "total_us")
-"""Times of a row: microseconds a batch, None where there is no device or no compiler."""
+"""Times of a row: microseconds per batch, None without a device or a compiler."""
 
 Row = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
@@ -53,32 +52,32 @@ def partition_times(
     Parameters
     ----------
     sizes : samples of batches.
-    rounds, seconds : as of :func:`pinion.compute.rates.rounds_of`.
+    rounds, seconds : as for :func:`pinion.compute.rates.rounds_of`.
     device : by default the first GPU.
-    cache : where compiled kernels are kept; by default the user's cache.
+    cache : folder of compiled kernels; by default the user's cache.
 
     Returns
     -------
-    A row a partition and a size: ``robot, partition, dtype, samples``; ``bytes_to_device`` and
+    A row per partition and size: ``robot, partition, dtype, samples``; ``bytes_to_device`` and
     ``bytes_to_host`` of a sample; the times of `PARTS`, of which ``copies_us`` is derived, the
-    device's call with arrays of the host less the kernel, and ``total_us`` measured as a whole;
-    and ``kernel``, who computes a sample, a thread or a block. What is left out, with the reason.
-    The device's name, "" for none.
+    device's call with arrays of the host less the kernel, and ``total_us`` is measured as a whole;
+    and ``kernel``, a thread or a block per sample. What is left out, with the reason. The device's
+    name, or "".
 
     Raises
     ------
-    pinion.batch.InputError : the robot has a joint that the gradient does not take.
+    pinion.batch.InputError : if the gradient does not support a joint of the robot.
     """
     left_out: dict[str, str] = {}
-    there = device
+    gpu = device
     try:
-        there = cuda.open_gpu(0, cache) if there is None else there
+        gpu = cuda.open_gpu(0, cache) if gpu is None else gpu
     except InputError as error:
         left_out["Partitions, the device's part"] = str(error)
     rows: list[Row] = []
     for partition in PARTITIONS.values():
         try:
-            run = _Run.compiled(partition, model, dtype=dtype, device=there, cache=cache)
+            run = _Run.compiled(partition, model, dtype=dtype, device=gpu, cache=cache)
         except ComputeError as error:
             left_out[f"Partitions, times of {partition.name}"] = str(error)
             run = None
@@ -96,7 +95,7 @@ def partition_times(
             rows.append({**about, "samples": count, **sizes_of, **times, "kernel": who})
         if run is not None and run.kernel is not None:
             run.kernel.close()
-    return rows, left_out, "" if there is None else there.name
+    return rows, left_out, "" if gpu is None else gpu.name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,9 +104,9 @@ class _Run:
 
     Members
     -------
-    before, after : the host's parts, None where there is none.
-    kernel : the device's, None where there is no device.
-    states : requests of the whole, (m, ...), by name.
+    before, after : the host's parts, or None.
+    kernel : the device's part, or None without a device.
+    states : requests of the whole function, (m, ...), by name.
     """
 
     before: cpu.Kernel | None
@@ -125,10 +124,10 @@ class _Run:
         device: Device | None,
         cache: Path | None,
     ) -> _Run:
-        """Compile the parts, or find them compiled.
+        """Compile or load the parts.
 
-        Links are those of the minimal model, which both sides take and nobody else sees: for the
-        iiwa14 as loaded the kernel of `split` alone would have a quarter more instructions.
+        Links are those of the minimal model, which only the two sides see: for the iiwa14 as loaded
+        the kernel of `split` alone would have a quarter more instructions.
         """
         model = minimal_model(model)
         before, after = (
@@ -143,7 +142,7 @@ class _Run:
         return cls(before=before, kernel=kernel, after=after, states=states)
 
     def who(self, count: int) -> str | None:
-        """Who computes a sample of a batch of so many."""
+        """Return whether a thread or a block computes a sample of a batch."""
         if self.kernel is None:
             return None
         return "a block" if self._by_blocks(self.kernel, count) else "a thread"
@@ -153,43 +152,43 @@ class _Run:
         return kernel.small is not None and count < kernel.crossover
 
     def times(self, count: int, rounds: int, seconds: float) -> dict[str, float | None]:
-        """Microseconds of a batch, by the names of `PARTS`."""
-        # What the host computes is the same for any numbers: those of its functions' own states.
+        """Return microseconds of a batch, by the names of `PARTS`."""
+        # The host's time does not depend on the values, so it gets its functions' own states.
         cases = {
             name: kernel_case(host, states_of(host.model, host.function, seed=SEED), count)
             for name, host in (("host_before", self.before), ("host_after", self.after))
             if host is not None
         }
-        there = None
+        resident = None
         try:
             if self.kernel is not None:
-                given, links, gradients, results = self._arrays(count)
-                there = OnDevice(self.kernel, {**given, **links}, count)
-                cases["kernel"] = _launches(self.kernel, there, count)
-                cases["call"] = Case(self._call({**given, **links}, gradients or results), count)
-                cases["total"] = Case(self._whole(given, links, gradients, results), count)
-            found = rounds_of(cases, rounds=rounds, seconds=seconds)
+                requests, links, gradients, results = self._arrays(count)
+                resident = OnDevice(self.kernel, {**requests, **links}, count)
+                cases["kernel"] = _launches(self.kernel, resident, count)
+                cases["call"] = Case(self._call({**requests, **links}, gradients or results), count)
+                cases["total"] = Case(self._whole(requests, links, gradients, results), count)
+            rounds_ns = rounds_of(cases, rounds=rounds, seconds=seconds)
         finally:
-            if there is not None:
-                there.close()
-        us = {name: median(ns) * count / 1e3 for name, ns in found.items()}
-        known = self.kernel is not None
+            if resident is not None:
+                resident.close()
+        us = {name: median(ns) * count / 1e3 for name, ns in rounds_ns.items()}
+        measured = self.kernel is not None
         return {
             "host_before_us": us.get("host_before", 0.0),
             "kernel_us": us.get("kernel"),
-            "copies_us": us["call"] - us["kernel"] if known else None,
+            "copies_us": us["call"] - us["kernel"] if measured else None,
             "host_after_us": us.get("host_after", 0.0),
             "total_us": us.get("total"),
         }
 
     def _arrays(self, count: int) -> tuple[Arrays, Arrays, Arrays, Arrays]:
-        """Requests, what links do, the gradient of inverse dynamics and the result, (n, ...).
+        """Return requests, link quantities, the inverse dynamics' gradient and the results.
 
-        The gradient is left empty where the device gives the result.
+        The gradient is left empty if the device computes the result.
         """
         kernel = self.kernel
         assert kernel is not None
-        given = {
+        requests = {
             name: np.resize(rows.astype(kernel.dtype), (count, *rows.shape[1:]))
             for name, rows in self.states.items()
         }
@@ -200,28 +199,28 @@ class _Run:
 
         links = empty(self.before)
         if self.before is not None:
-            self.before(out=links, **_taken(self.before, given))
+            self.before(out=links, **_taken(self.before, requests))
         if self.after is None:
-            return given, links, {}, empty(kernel)
-        return given, links, empty(kernel), empty(self.after)
+            return requests, links, {}, empty(kernel)
+        return requests, links, empty(kernel), empty(self.after)
 
-    def _call(self, given: Arrays, out: Arrays) -> Callable[[], Any]:
-        """The device's part with arrays of the host."""
+    def _call(self, requests: Arrays, out: Arrays) -> Callable[[], Any]:
+        """Return the device's part with arrays of the host."""
         kernel = self.kernel
         assert kernel is not None
-        taken = _taken(kernel, given)
-        return lambda: kernel(out=out, **taken)
+        inputs = _taken(kernel, requests)
+        return lambda: kernel(out=out, **inputs)
 
     def _whole(
-        self, given: Arrays, links: Arrays, gradients: Arrays, results: Arrays
+        self, requests: Arrays, links: Arrays, gradients: Arrays, results: Arrays
     ) -> Callable[[], None]:
-        """All parts, one after the other."""
-        steps = [self._call({**given, **links}, gradients or results)]
+        """Return all parts, one after another."""
+        steps = [self._call({**requests, **links}, gradients or results)]
         if self.before is not None:
-            before, first = self.before, _taken(self.before, given)
+            before, first = self.before, _taken(self.before, requests)
             steps.insert(0, lambda: before.run(out=links, **first))
         if self.after is not None:
-            after, last = self.after, _taken(self.after, {**given, **gradients})
+            after, last = self.after, _taken(self.after, {**requests, **gradients})
             steps.append(lambda: after.run(out=results, **last))
 
         def run() -> None:
@@ -235,7 +234,7 @@ def _taken(kernel: cpu.Kernel | CudaKernel, arrays: Arrays) -> Arrays:
     return {a.name: arrays[a.name] for a in kernel.inputs}
 
 
-def _launches(kernel: CudaKernel, there: OnDevice, count: int) -> Case:
-    """Launches that are queued behind each other, as one case."""
-    launches = there.by_blocks if _Run._by_blocks(kernel, count) else there.by_threads
+def _launches(kernel: CudaKernel, resident: OnDevice, count: int) -> Case:
+    """Return queued launches as one case."""
+    launches = resident.by_blocks if _Run._by_blocks(kernel, count) else resident.by_threads
     return launches(LAUNCHES)

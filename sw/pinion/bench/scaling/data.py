@@ -1,7 +1,6 @@
-"""The experiments of the papers on parallel dynamics, redone (``pinion bench scaling``): the data.
+"""Data of ``pinion bench scaling``: the experiments of the papers on parallel dynamics, redone.
 
-The data is one JSON object, and nothing here measures. What the papers claim stands here beside
-what the data says of it.
+The data is one JSON object; nothing here measures. The papers' claims are judged by the data.
 
 Sources: Yang, Wu and Pan 2016, "A Novel GPU-based Parallel Implementation Scheme and Performance
 Analysis of Robot Forward Dynamics Algorithms" (*schemes*), and "Parallel Dynamics Computation using
@@ -59,13 +58,13 @@ PLATFORMS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is varied, what is fixed.
+    """The variable and the fixed quantities of an experiment.
 
     Members
     -------
-    title, figures : for people; the papers' figures that it redoes.
+    title, figures : for readers; the papers' figures that it repeats.
     varied : ``links`` or ``robots``, on the horizontal axis.
-    inverse : inverse dynamics; forward dynamics otherwise.
+    inverse : whether it is inverse dynamics, otherwise forward dynamics.
     """
 
     title: str
@@ -111,11 +110,11 @@ VERDICTS = (REPRODUCED, REFUTED, OPEN)
 
 
 def read_scaling(path: Path) -> dict[str, Any]:
-    """The data of an earlier run.
+    """Read the data of an earlier run.
 
     Raises
     ------
-    ReportError : the file is not one, or damaged; one sentence.
+    ReportError : if the file is invalid or damaged.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -126,26 +125,26 @@ def read_scaling(path: Path) -> dict[str, Any]:
 
 
 def check_scaling(data: Mapping[str, Any]) -> None:
-    """Whether the data has what page and pictures show.
+    """Check that the data has everything that page and pictures show.
 
     Raises
     ------
-    KeyError, TypeError, ValueError, AttributeError : it has not.
+    KeyError, TypeError, ValueError, AttributeError : if it does not.
     """
     if data["bench"] != "scaling":
         raise ValueError(f"it is of the bench {data['bench']!r}")
     for row in data["rows"]:
-        for key, known in {
+        for key, names in {
             "experiment": EXPERIMENTS,
             "algorithm": ALGORITHMS,
             "platform": PLATFORMS,
         }.items():
-            if row[key] not in known:
+            if row[key] not in names:
                 raise ValueError(f"a row's {key} is {row[key]!r}")
         for key in ("links", "robots", "calls"):
             if not isinstance(row[key], int) or row[key] < 1:
                 raise ValueError(f"a row's {key} is {row[key]!r}")
-        # Written so that a NaN is refused too.
+        # Written so that NaN is refused too.
         if not 0.0 < float(row["ms"]) < np.inf:
             raise ValueError(f"a row's time is {row['ms']!r}")
     for count in data["counts"]:
@@ -165,7 +164,7 @@ def check_scaling(data: Mapping[str, Any]) -> None:
 
 
 def of_experiment(data: Mapping[str, Any], name: str) -> Iterator[tuple[str, dict[int, Row]]]:
-    """The curves of an experiment: a name, and rows by what is varied, in the tables' order."""
+    """Yield the curves of an experiment in the tables' order: a name, and rows by size."""
     varied = EXPERIMENTS[name].varied
     for platform, where in PLATFORMS.items():
         for algorithm, words in ALGORITHMS.items():
@@ -180,25 +179,25 @@ def of_experiment(data: Mapping[str, Any], name: str) -> Iterator[tuple[str, dic
 
 
 def scaling_table(data: Mapping[str, Any], name: str) -> Table:
-    """Milliseconds of an experiment, with the number of calls behind each figure."""
+    """Return milliseconds of an experiment, with the number of calls behind each figure."""
     curves = list(of_experiment(data, name))
     sizes = sorted({size for _, rows in curves for size in rows})
-    made = []
+    lines = []
     for words, rows in curves:
         calls = [row["calls"] for row in rows.values()]
         times = [float(rows[size]["ms"]) if size in rows else None for size in sizes]
-        made.append((words, *times, f"{min(calls):,} to {max(calls):,}"))
+        lines.append((words, *times, f"{min(calls):,} to {max(calls):,}"))
     experiment = EXPERIMENTS[name]
     return Table(
         title=f"{experiment.title}: milliseconds",
         columns=(experiment.varied, *(f"{size:,}" for size in sizes), "calls"),
-        rows=made,
+        rows=lines,
         note=f"Redoes {experiment.figures}.",
     )
 
 
 def peers_table(data: Mapping[str, Any]) -> Table:
-    """Nanoseconds a robot of 10 links, Pinion's kernels beside Pinocchio, in one run."""
+    """Return nanoseconds per robot of 10 links, Pinion's kernels beside Pinocchio, in one run."""
     return Table(
         title="Chains of 10 links beside Pinocchio: nanoseconds a robot",
         columns=("function", "by", "threads", "dtype", "robots", "ns", "x Pinocchio's loop"),
@@ -221,7 +220,7 @@ def peers_table(data: Mapping[str, Any]) -> Table:
 
 
 def counts_table(data: Mapping[str, Any]) -> Table:
-    """Counted depth and work, one row for an algorithm and a number of links."""
+    """Return counted depth and work, one row for each algorithm and number of links."""
     return Table(
         title="Depth and work, counted while they computed",
         columns=("algorithm", "links", "levels", "combines", "steps that follow one another"),
@@ -234,7 +233,7 @@ def counts_table(data: Mapping[str, Any]) -> Table:
 
 
 def claims_table(data: Mapping[str, Any]) -> Table:
-    """What the papers claim, and what this run says of it."""
+    """Return the papers' claims, and this run's verdict on each."""
     return Table(
         title="What the papers claim",
         columns=("source", "claim", "verdict", "what was seen"),
@@ -250,12 +249,12 @@ Verdict = tuple[str, str]
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of a paper in our words, and how it is judged.
+    """A claim of a paper in our words, and its test.
 
     Members
     -------
-    judge : takes the figures and gives verdict and reason; None when figures are missing.
-    needs : what is missing then.
+    judge : returns verdict and reason for the figures; None if figures are missing.
+    needs : the missing figures then.
     """
 
     source: str
@@ -277,15 +276,15 @@ class Figures:
             self._ms.setdefault(key, {})[size] = float(row["ms"])
 
     def curve(self, experiment: str, algorithm: str, *platforms: str) -> dict[int, float]:
-        """Milliseconds by size: of the first of the platforms that was measured."""
+        """Return milliseconds by size, of the first of the platforms that was measured."""
         for platform in platforms:
-            found = self._ms.get((experiment, algorithm, platform))
-            if found:
-                return dict(sorted(found.items()))
+            times = self._ms.get((experiment, algorithm, platform))
+            if times:
+                return dict(sorted(times.items()))
         return {}
 
     def all_at(self, experiment: str, size: int, *platforms: str) -> dict[tuple[str, str], float]:
-        """Milliseconds by algorithm and platform at one size."""
+        """Return milliseconds by algorithm and platform at one size."""
         return {
             (algorithm, platform): ms[size]
             for (name, algorithm, platform), ms in self._ms.items()
@@ -294,13 +293,13 @@ class Figures:
 
 
 def judged(data: Mapping[str, Any]) -> list[tuple[Claim, str, str]]:
-    """Every claim with its verdict and the reason."""
+    """Return every claim with its verdict and the reason."""
     figures = Figures(data)
-    found = []
+    judgements = []
     for claim in CLAIMS:
         verdict = claim.judge(figures)
-        found.append((claim, *(verdict or (OPEN, claim.needs))))
-    return found
+        judgements.append((claim, *(verdict or (OPEN, claim.needs))))
+    return judgements
 
 
 def _verdict(holds: bool, why: str) -> Verdict:
@@ -308,7 +307,7 @@ def _verdict(holds: bool, why: str) -> Verdict:
 
 
 def _exponent(curve: Mapping[int, float], least: int) -> float | None:
-    """The power of the size with which a curve grows from `least` on."""
+    """Return the power of the size with which a curve grows from `least` on."""
     sizes = [size for size in curve if size >= least]
     if len(sizes) < 3:
         return None
@@ -318,7 +317,7 @@ def _exponent(curve: Mapping[int, float], least: int) -> float | None:
 def _speedup(
     experiment: str, fast: Sequence[str], slow: str, slow_on: str, least: float
 ) -> Callable[[Figures], Verdict | None]:
-    """That the fastest of `fast` on the GPU is so many times faster than `slow`."""
+    """Return a test that the fastest of `fast` on the GPU beats `slow` by a factor."""
 
     def judge(figures: Figures) -> Verdict | None:
         base = figures.curve(experiment, slow, slow_on)
@@ -350,28 +349,28 @@ def _logarithmic(figures: Figures) -> Verdict | None:
 
 
 def _serial_jsiia_slowest(figures: Figures) -> Verdict | None:
-    own = figures.curve("links_fd", "jsiia", "one")
+    ours = figures.curve("links_fd", "jsiia", "one")
     other = figures.curve("links_fd", "aba", "one")
-    both = [n for n in own if n in other]
+    both = [n for n in ours if n in other]
     if not both:
         return None
-    # A tenth is within what one machine says twice.
-    faster = [n for n in both if own[n] < 0.9 * other[n]]
+    # A tenth is within the repeatability of one machine.
+    faster = [n for n in both if ours[n] < 0.9 * other[n]]
     if faster:
         return REFUTED, f"faster than articulated bodies at {', '.join(map(str, faster))} links"
-    ratio = {n: own[n] / other[n] for n in (both[0], both[-1])}
+    ratio = {n: ours[n] / other[n] for n in (both[0], both[-1])}
     words = " and ".join(f"{x:.2g} at {n:,} links" for n, x in ratio.items())
     return REPRODUCED, f"times the time of articulated bodies: {words}"
 
 
 def _crossings(figures: Figures) -> Verdict | None:
-    own = figures.curve("links_fd", "jsiia", "gpu")
+    ours = figures.curve("links_fd", "jsiia", "gpu")
     hybrid = figures.curve("links_fd", "hybrid", "gpu", "gpu_copies")
     serial = figures.curve("links_fd", "aba", "one")
-    if not own or not hybrid or not serial:
+    if not ours or not hybrid or not serial:
         return None
-    first = crossing(own, hybrid)
-    second = crossing(own, serial)
+    first = crossing(ours, hybrid)
+    second = crossing(ours, serial)
     near = first is not None and second is not None and 50 <= first <= 200 and 95 <= second <= 380
     return _verdict(
         near, f"passed by hybrid ABIA at {_at(first)} links, by serial ABA at {_at(second)}"
@@ -379,9 +378,9 @@ def _crossings(figures: Figures) -> Verdict | None:
 
 
 def crossing(slower: Mapping[int, float], faster: Mapping[int, float]) -> float | None:
-    """The size from which the second curve stays below the first, between sizes in logarithms.
+    """Return the size from which the second curve stays below the first, by interpolation.
 
-    None where it is not below at the largest size; the smallest size where it is below at all.
+    None if it is not below at the largest size; the smallest size if it is always below.
     """
     sizes = [n for n in sorted(slower) if n in faster]
     if not sizes or faster[sizes[-1]] >= slower[sizes[-1]]:
@@ -417,12 +416,12 @@ def _at_200_links(figures: Figures) -> Verdict | None:
 
 
 def _multithreaded_jsiia_last(figures: Figures) -> Verdict | None:
-    own = figures.curve("groups_fd_200", "jsiia", "all")
+    ours = figures.curve("groups_fd_200", "jsiia", "all")
     aba = figures.curve("groups_fd_200", "aba", "all")
-    both = [n for n in own if n in aba]
+    both = [n for n in ours if n in aba]
     if not both:
         return None
-    ratio = [own[n] / aba[n] for n in both]
+    ratio = [ours[n] / aba[n] for n in both]
     return _verdict(
         min(ratio) > 1.0,
         f"{min(ratio):.3g} to {max(ratio):.3g} times the time of multithreaded articulated bodies",
@@ -430,11 +429,11 @@ def _multithreaded_jsiia_last(figures: Figures) -> Verdict | None:
 
 
 def _inversions_fit(figures: Figures) -> Verdict | None:
-    wanted = 1000 * 200 * 200 * 8
+    needed = 1000 * 200 * 200 * 8
     memory = 11520 << 20
     return _verdict(
-        wanted > memory,
-        f"1,000 matrices of 200 x 200 doubles are {wanted / 1e6:.0f} MB, their card had "
+        needed > memory,
+        f"1,000 matrices of 200 x 200 doubles are {needed / 1e6:.0f} MB, their card had "
         f"{memory / 1e6:,.0f}: memory did not ask for it",
     )
 
@@ -450,13 +449,13 @@ def _parts_of_hybrid(figures: Figures) -> Verdict | None:
 
 
 def _cfa_crosses(figures: Figures) -> Verdict | None:
-    own = figures.curve("links_fd", "cfa_oee", "gpu")
+    ours = figures.curve("links_fd", "cfa_oee", "gpu")
     others = [figures.curve("links_fd", name, "gpu", "gpu_copies") for name in ("jsiia", "hybrid")]
-    if not own or not all(others):
+    if not ours or not all(others):
         return None
-    best = {n: min(o[n] for o in others) for n in own if all(n in o for o in others)}
-    at = crossing(best, own)
-    slower = bool(best) and own[min(best)] > best[min(best)]
+    best = {n: min(o[n] for o in others) for n in ours if all(n in o for o in others)}
+    at = crossing(best, ours)
+    slower = bool(best) and ours[min(best)] > best[min(best)]
     return _verdict(slower and at is not None, f"first from {_at(at)} links on")
 
 
@@ -483,78 +482,78 @@ def _gpu_order(
 
 
 def _doubling(figures: Figures) -> Verdict | None:
-    found = figures.facts.get("upper_blocks")
-    if not found:
+    fact = figures.facts.get("upper_blocks")
+    if not fact:
         return None
     return _verdict(
-        not found["largest_condition"] < 1e12,
-        f"upper blocks of {found['chains']} chains with joints of one velocity have condition "
-        f"{found['median_condition']:.0f} (median) to {found['largest_condition']:.0e}: regular. "
+        not fact["largest_condition"] < 1e12,
+        f"upper blocks of {fact['chains']} chains with joints of one velocity have condition "
+        f"{fact['median_condition']:.0f} (median) to {fact['largest_condition']:.0e}: regular. "
         "Joints of different numbers of velocities make blocks that are not square",
     )
 
 
 def _any_joint(figures: Figures) -> Verdict | None:
-    found = figures.facts.get("any_joint")
-    if not found:
+    fact = figures.facts.get("any_joint")
+    if not fact:
         return None
     return _verdict(
-        found["corrected"] < 1e-8,
-        f"joints of 0 to 6 velocities, oblique and helical: largest error {found['corrected']:.1e} "
-        f"of the corrected form, {found['original']:.1e} of the original on helical joints",
+        fact["corrected"] < 1e-8,
+        f"joints of 0 to 6 velocities, oblique and helical: largest error {fact['corrected']:.1e} "
+        f"of the corrected form, {fact['original']:.1e} of the original on helical joints",
     )
 
 
 def _branches(figures: Figures) -> Verdict | None:
-    found = figures.facts.get("branches")
-    if not found:
+    fact = figures.facts.get("branches")
+    if not fact:
         return None
     return _verdict(
-        found["with_branches"] < found["without"],
-        f"{found['with_branches']:,.0f} operations a body with side branches, "
-        f"{found['without']:,.0f} without",
+        fact["with_branches"] < fact["without"],
+        f"{fact['with_branches']:,.0f} operations a body with side branches, "
+        f"{fact['without']:,.0f} without",
     )
 
 
 def _levels(figures: Figures) -> Verdict | None:
-    found = figures.facts.get("levels_with_branches")
-    if not found:
+    fact = figures.facts.get("levels_with_branches")
+    if not fact:
         return None
     return _verdict(
-        found["levels"] <= found["limit"],
-        f"{found['bodies']:,} bodies, {found['links']:,} of them links: {found['levels']} levels",
+        fact["levels"] <= fact["limit"],
+        f"{fact['bodies']:,} bodies, {fact['links']:,} of them links: {fact['levels']} levels",
     )
 
 
 def _serial_cost(figures: Figures) -> Verdict | None:
-    found = figures.facts.get("serial_cfa")
-    if not found:
+    fact = figures.facts.get("serial_cfa")
+    if not fact:
         return None
     return _verdict(
-        abs(found["ratio"] / 3.4 - 1.0) <= 0.2,
-        f"counted {found['ratio']:.2f} times the articulated-body algorithm's operations, "
-        f"{found['refined']:.2f} with a refinement; how the paper counted it does not say",
+        abs(fact["ratio"] / 3.4 - 1.0) <= 0.2,
+        f"counted {fact['ratio']:.2f} times the articulated-body algorithm's operations, "
+        f"{fact['refined']:.2f} with a refinement; how the paper counted it does not say",
     )
 
 
 def _hidden(figures: Figures) -> Verdict | None:
-    found = figures.facts.get("two_arrays")
-    if not found:
+    fact = figures.facts.get("two_arrays")
+    if not fact:
         return None
     return _verdict(
-        found["both"] == found["first"],
-        f"for 1,000 links {found['first']:,} operations follow one another in step I alone, "
-        f"{found['both']:,} in both at once",
+        fact["both"] == fact["first"],
+        f"for 1,000 links {fact['first']:,} operations follow one another in step I alone, "
+        f"{fact['both']:,} in both at once",
     )
 
 
 def _serial_factorisation(figures: Figures) -> Verdict | None:
-    found = {n: c for (name, n), c in figures.counts.items() if name == "CFA, L D L^T"}
-    if not found:
+    by_links = {n: c for (name, n), c in figures.counts.items() if name == "CFA, L D L^T"}
+    if not by_links:
         return None
     return _verdict(
-        all(c["sequential"] >= n for n, c in found.items()),
-        "; ".join(f"{c['sequential']:,} steps for {n:,} links" for n, c in found.items()),
+        all(c["sequential"] >= n for n, c in by_links.items()),
+        "; ".join(f"{c['sequential']:,} steps for {n:,} links" for n, c in by_links.items()),
     )
 
 

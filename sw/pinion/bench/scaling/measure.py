@@ -39,13 +39,13 @@ def run(*, folder: Path, largest: int | None, seconds: float, json: bool) -> Non
 
     Parameters
     ----------
-    folder : where page, data and pictures go.
+    folder : of the page, data and pictures.
     largest : links and robots of the largest experiment; None for the papers'.
     seconds : for one figure.
 
     Raises
     ------
-    UsageError : the page's folder is a file, or nothing is left to measure.
+    UsageError : if the page's folder is a file, or nothing is left to measure.
     """
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"'{folder}' is a file: give a folder for the page with -o.")
@@ -106,13 +106,13 @@ def run(*, folder: Path, largest: int | None, seconds: float, json: bool) -> Non
         show(peers_table(data))
     show(counts_table(data))
     show(claims_table(data))
-    for what, why in left_out.items():
-        say(f"Left out: {what}: {why}")
+    for label, why in left_out.items():
+        say(f"Left out: {label}: {why}")
     say(f"The page is {written[0]}.")
 
 
 def _peers(left_out: dict[str, str]) -> list[dict[str, Any]]:
-    """Times beside Pinocchio's, where it is installed."""
+    """Return times beside Pinocchio's, if it is installed."""
     try:
         pinocchio = import_module("pinocchio")
     except ImportError:

@@ -21,7 +21,7 @@ from .data import (
 )
 
 PAGE = "scaling.md"
-"""The data is beside it, ``scaling.json``."""
+"""File of the page; its data is ``scaling.json``."""
 
 _ABOUT = (
     "The experiments of the papers on parallel dynamics, on random chains in double precision, "
@@ -35,25 +35,27 @@ _NO_GPU = "No GPU was measured in this run: nothing here says how the CUDA kerne
 
 
 def write_scaling(folder: Path, data: Mapping[str, Any]) -> list[Path]:
-    """Write the data, the page and a picture for each experiment; all or nothing.
+    """Write the data, the page and a picture for each experiment, or nothing.
 
     Parameters
     ----------
-    folder : made where it is not there yet.
+    folder : created if it does not exist.
 
     Returns
     -------
-    The page, the data, the pictures.
+    Paths of the page, the data and the pictures.
     """
     from .picture import draw_scaling  # Matplotlib takes half a second to load
 
     check_scaling(data)
-    drawn = {_picture(name): partial(draw_scaling, data=data, name=name) for name in _shown(data)}
-    return all_or_nothing(folder, data, (PAGE, scaling_page(data)), drawn)
+    pictures = {
+        _picture(name): partial(draw_scaling, data=data, name=name) for name in _shown(data)
+    }
+    return all_or_nothing(folder, data, (PAGE, scaling_page(data)), pictures)
 
 
 def scaling_page(data: Mapping[str, Any]) -> str:
-    """The page, in Markdown."""
+    """Return the page in Markdown."""
     lines = ["# Parallel dynamics of long chains and of many robots", "", _ABOUT, ""]
     if not any(row["platform"].startswith("gpu") for row in data["rows"]):
         lines += [_NO_GPU, ""]

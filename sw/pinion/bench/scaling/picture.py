@@ -31,12 +31,12 @@ def draw_scaling(path: Path, data: Mapping[str, Any], name: str) -> None:
 
     Parameters
     ----------
-    path : where the SVG goes.
+    path : of the SVG.
     name : of :data:`pinion.bench.scaling.data.EXPERIMENTS`.
     """
     experiment = EXPERIMENTS[name]
     colours = dict(zip(ALGORITHMS, link_colours(len(ALGORITHMS)), strict=True))
-    # A salt of its own, no date: the same data gives the same file.
+    # A fixed salt and no date: the same data gives the same file.
     with rc_context({"svg.hashsalt": "pinion"}):
         figure = Figure(figsize=(10.0, 5.4), layout="constrained")
         FigureCanvasSVG(figure)

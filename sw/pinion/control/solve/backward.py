@@ -1,15 +1,16 @@
-r"""The backward pass: feedback of a linear-quadratic problem, knot by knot or by a parallel scan.
+r"""The backward pass of linear-quadratic problems: Riccati recursion or parallel scan.
 
-Steps ``dx+ = A dx + B du`` and costs ``1/2 dx' Q dx + q' dx + 1/2 du' R du + r' du`` give a value
-``1/2 dx' V dx + v' dx`` and feedback ``du = -k - K dx`` of each knot. :func:`recursion` goes from
-the last knot to the first (Riccati). :func:`scanned` makes the same values by an associative
-operator in 2 log2 of the knots' number levels (S. Sarkka and A. F. Garcia-Fernandez, "Temporal
-Parallelization of Dynamic Programming and Linear Quadratic Control", IEEE TAC 2023, section IV):
-an element is a conditional value function
+With dynamics ``dx+ = A dx + B du`` and cost ``1/2 dx' Q dx + q' dx + 1/2 du' R du + r' du`` the
+value function of a knot is ``1/2 dx' Vxx dx + Vx' dx`` and the optimal control is
+``du = -feedforward - gains dx``. :func:`recursion` goes from the last knot to the first.
+:func:`scanned` computes the same values with an associative operator in 2 log2(knots) levels
+(S. Sarkka and A. F. Garcia-Fernandez, "Temporal Parallelization of Dynamic Programming and Linear
+Quadratic Control", IEEE TAC 2023, section IV): an element is a conditional value function
 
     V(x, z) = max_l  1/2 x' J x - x' eta - 1/2 l' C l - l' (z - A x - b)
 
-of going from x to z, and two of them in a row are one again.
+of moving from x to z, and combining two consecutive elements gives another one. Both share
+:func:`_cost_to_go` and :func:`_policy`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Quadratic:
-    """A linear-quadratic problem, n of them at once.
+    """A batch of n linear-quadratic problems.
 
     Members
     -------
@@ -44,86 +45,84 @@ class Quadratic:
 
 @dataclass(frozen=True)
 class Feedback:
-    """What a backward pass found.
+    """Result of a backward pass.
 
     Members
     -------
-    k, K : (n, knots, p) and (n, knots, p, m): ``du = -k - K dx``.
-    slope, curve : (n,), how the cost changes by a share a of the feedback:
-        ``-a slope + a^2 / 2 curve``.
-    v : (n, knots + 1, m), gradient of the value at each knot.
-    good : (n,), whether each problem is convex at all knots and every number finite.
-    levels : operations one behind the other, in knots.
+    feedforward, gains : (n, knots, p) and (n, knots, p, m): ``du = -feedforward - gains dx``.
+    slope, curvature : (n,); a share a of the feedback changes the cost by
+        ``-a slope + a^2 / 2 curvature``.
+    Vx : (n, knots + 1, m), gradient of the value function at each knot.
+    convex : (n,), whether Quu is positive definite at every knot and all results are finite.
+    levels : sequential operations, in knots.
     """
 
-    k: Floats
-    K: Floats
+    feedforward: Floats
+    gains: Floats
     slope: Floats
-    curve: Floats
-    v: Floats
-    good: NDArray[np.bool_]
+    curvature: Floats
+    Vx: Floats
+    convex: NDArray[np.bool_]
     levels: int
 
-    def where_good(self, other: Feedback) -> Feedback:
-        """This of the problems that are convex, and another feedback of the others."""
-        one = self.good
+    def where_convex(self, fallback: Feedback) -> Feedback:
+        """Return this feedback where it is convex, and ``fallback`` elsewhere."""
+        convex = self.convex
 
-        def chosen(a: Floats, b: Floats) -> Floats:
-            return np.where(one.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+        def select(a: Floats, b: Floats) -> Floats:
+            return np.where(convex.reshape(-1, *[1] * (a.ndim - 1)), a, b)
 
         return Feedback(
-            k=chosen(self.k, other.k),
-            K=chosen(self.K, other.K),
-            slope=chosen(self.slope, other.slope),
-            curve=chosen(self.curve, other.curve),
-            v=chosen(self.v, other.v),
-            good=one | other.good,
+            feedforward=select(self.feedforward, fallback.feedforward),
+            gains=select(self.gains, fallback.gains),
+            slope=select(self.slope, fallback.slope),
+            curvature=select(self.curvature, fallback.curvature),
+            Vx=select(self.Vx, fallback.Vx),
+            convex=convex | fallback.convex,
             levels=self.levels,
         )
 
 
-Bend = Callable[[int, Floats], tuple[Floats, Floats]]
-"""Second derivatives of a step: takes a knot and the value's gradient (n, m) behind it, of which
-they are a sum, and returns those by x twice (n, m, m) and by u and x (n, p, m)."""
+SecondOrder = Callable[[int, Floats], tuple[Floats, Floats]]
+"""Second derivatives of a knot's dynamics, contracted with the next knot's Vx (n, m): returns
+Vx . fxx (n, m, m) and Vx . fux (n, p, m)."""
 
 
-def recursion(problem: Quadratic, bend: Bend | None = None) -> Feedback:
-    """Feedback by Riccati's recursion; with ``bend`` that of differential dynamic programming."""
+def recursion(problem: Quadratic, second_order: SecondOrder | None = None) -> Feedback:
+    """Solve by Riccati recursion; with ``second_order``, as differential dynamic programming."""
     A, B = problem.A, problem.B
     count, knots, m, p = B.shape
-    V, v = problem.Q[:, -1], problem.q[:, -1]
-    k, K = np.zeros((count, knots, p)), np.zeros((count, knots, p, m))
-    slope, curve = np.zeros(count), np.zeros(count)
-    values = problem.q.copy()
-    good = np.ones(count, dtype=np.bool_)
+    Vxx, Vx = problem.Q[:, -1], problem.q[:, -1]
+    feedforward, gains = np.zeros((count, knots, p)), np.zeros((count, knots, p, m))
+    slope, curvature = np.zeros(count), np.zeros(count)
+    value_gradients = problem.q.copy()
+    convex = np.ones(count, dtype=np.bool_)
     for at in reversed(range(knots)):
-        ahead = np.swapaxes(B[:, at], 1, 2) @ V
-        by_uu, by_ux, by_u = _expanded(problem, at, ahead, v)
-        own = problem.Q[:, at]
-        if bend is not None:
-            by_xx, more = bend(at, v)
-            own, by_ux = own + by_xx, by_ux + more
-        gain, fine = _solved(by_uu, np.concatenate([by_ux, by_u[..., None]], axis=-1))
-        good &= fine
-        K[:, at], k[:, at] = gain[..., :m], gain[..., m]
-        slope += np.einsum("ni,ni->n", k[:, at], by_u)
-        curve += np.einsum("ni,nij,nj->n", k[:, at], by_uu, k[:, at])
-        back = np.swapaxes(A[:, at], 1, 2)
-        V = own + back @ V @ A[:, at] - np.swapaxes(by_ux, 1, 2) @ K[:, at]
-        V = (V + np.swapaxes(V, 1, 2)) / 2
-        v = (
+        Quu, Qux, Qu = _cost_to_go(A[:, at], B[:, at], problem.R[:, at], problem.r[:, at], Vxx, Vx)
+        Qxx = problem.Q[:, at]
+        if second_order is not None:
+            Vx_fxx, Vx_fux = second_order(at, Vx)
+            Qxx, Qux = Qxx + Vx_fxx, Qux + Vx_fux
+        feedforward[:, at], gains[:, at], definite = _policy(Quu, Qux, Qu)
+        convex &= definite
+        slope += np.einsum("ni,ni->n", feedforward[:, at], Qu)
+        curvature += np.einsum("ni,nij,nj->n", feedforward[:, at], Quu, feedforward[:, at])
+        fx = np.swapaxes(A[:, at], 1, 2)
+        Vxx = Qxx + fx @ Vxx @ A[:, at] - np.swapaxes(Qux, 1, 2) @ gains[:, at]
+        Vxx = (Vxx + np.swapaxes(Vxx, 1, 2)) / 2
+        Vx = (
             problem.q[:, at]
-            + np.einsum("nij,nj->ni", back, v)
-            - np.einsum("nij,ni->nj", by_ux, k[:, at])
+            + np.einsum("nij,nj->ni", fx, Vx)
+            - np.einsum("nij,ni->nj", Qux, feedforward[:, at])
         )
-        values[:, at] = v
-    return _checked(k, K, slope, curve, values, good, knots)
+        value_gradients[:, at] = Vx
+    return _checked(Feedback(feedforward, gains, slope, curvature, value_gradients, convex, knots))
 
 
 def scanned(problem: Quadratic) -> Feedback:
-    """The same feedback by a scan over knots, its levels in parallel."""
+    """Compute the same feedback by a parallel scan over the knots."""
     B = problem.B
-    count, knots, m, p = B.shape
+    count, knots, m, _ = B.shape
     scaled = B / problem.R[:, :, None, :]
     C = np.zeros((count, knots + 1, m, m))
     C[:, :-1] = scaled @ np.swapaxes(B, 2, 3)
@@ -133,18 +132,12 @@ def scanned(problem: Quadratic) -> Feedback:
     b[:, :-1] = -np.einsum("nkij,nkj->nki", scaled, problem.r)
     levels = [0]
     _, _, _, eta, J = _suffixes((A, b, C, -problem.q, problem.Q), levels)
-    V, v = J[:, 1:], -eta[:, 1:]
-    ahead = np.swapaxes(B, 2, 3) @ V
-    by_uu = ahead @ B
-    by_uu[..., np.arange(p), np.arange(p)] += problem.R
-    by_ux = ahead @ problem.A
-    by_u = problem.r + np.einsum("nkij,nki->nkj", B, v)
-    gain, fine = _solved(by_uu, np.concatenate([by_ux, by_u[..., None]], axis=-1))
-    k, K = gain[..., m], gain[..., :m]
-    slope = np.einsum("nki,nki->n", k, by_u)
-    curve = np.einsum("nki,nkij,nkj->n", k, by_uu, k)
-    every = np.asarray(fine.all(axis=1))
-    return _checked(k, K, slope, curve, -eta, every, levels[0] + 1)
+    Quu, Qux, Qu = _cost_to_go(problem.A, B, problem.R, problem.r, J[:, 1:], -eta[:, 1:])
+    feedforward, gains, definite = _policy(Quu, Qux, Qu)
+    slope = np.einsum("nki,nki->n", feedforward, Qu)
+    curvature = np.einsum("nki,nkij,nkj->n", feedforward, Quu, feedforward)
+    convex = np.asarray(definite.all(axis=1))
+    return _checked(Feedback(feedforward, gains, slope, curvature, -eta, convex, levels[0] + 1))
 
 
 Pass = Callable[[Quadratic], Feedback]
@@ -152,70 +145,63 @@ Pass = Callable[[Quadratic], Feedback]
 PASSES: dict[str, Pass] = {"serial": recursion, "parallel": scanned}
 
 
-def regularised(one: Pass, problem: Quadratic, ladder: Iterable[float]) -> Feedback:
-    """Feedback of one problem with the first weight on efforts, 0 before all, that makes it convex.
+def regularised(
+    backward_pass: Pass, problem: Quadratic, regularisations: Iterable[float]
+) -> Feedback:
+    """Solve one problem with the smallest regularisation of R, 0 first, that makes it convex.
 
-    Where numbers overflow no weight helps, and none is tried.
+    No regularisation helps if numbers overflow, so none is tried then.
     """
-    found = one(problem)
-    for weight in ladder:
-        if found.good[0] or not np.isfinite(found.slope[0]):
+    feedback = backward_pass(problem)
+    for regularisation in regularisations:
+        if feedback.convex[0] or not np.isfinite(feedback.slope[0]):
             break
-        found = one(replace(problem, R=problem.R + weight))
-    return found
+        feedback = backward_pass(replace(problem, R=problem.R + regularisation))
+    return feedback
 
 
-def _expanded(
-    problem: Quadratic, at: int, ahead: Floats, v: Floats
+def _cost_to_go(
+    A: Floats, B: Floats, R: Floats, r: Floats, Vxx: Floats, Vx: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """Second derivatives by u, by u and x, and first by u, of a knot's cost to go."""
-    B = problem.B[:, at]
-    by_uu = ahead @ B
+    """Return Quu, Qux and Qu for the next knot's Vxx and Vx; leading axes are batches."""
+    Vxu = np.swapaxes(B, -1, -2) @ Vxx
+    Quu = Vxu @ B
     diagonal = np.arange(B.shape[-1])
-    by_uu[:, diagonal, diagonal] += problem.R[:, at]
-    by_u = problem.r[:, at] + np.einsum("nij,ni->nj", B, v)
-    return by_uu, ahead @ problem.A[:, at], by_u
+    Quu[..., diagonal, diagonal] += R
+    return Quu, Vxu @ A, r + np.einsum("...ij,...i->...j", B, Vx)
 
 
-def _solved(matrix: Floats, right: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """``matrix^-1 right`` of symmetric matrices (..., p, p), and where they are positive definite.
-
-    Where one is not, the solution is zero.
-    """
-    lead, p = matrix.shape[:-2], matrix.shape[-1]
-    flat = matrix.reshape(-1, p, p)
+def _policy(Quu: Floats, Qux: Floats, Qu: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Return Quu^-1 Qu, Quu^-1 Qux, and where Quu is positive definite; elsewhere both are zero."""
+    right = np.concatenate([Qux, Qu[..., None]], axis=-1)
+    lead, p = Quu.shape[:-2], Quu.shape[-1]
+    flat = Quu.reshape(-1, p, p)
     finite = np.asarray(np.isfinite(flat).all(axis=(1, 2)))
     safe = np.where(finite[:, None, None], flat, np.eye(p))
-    fine = np.asarray(finite & (np.linalg.eigvalsh(safe)[:, 0] > 0.0))
-    safe = np.where(fine[:, None, None], safe, np.eye(p))
-    found = np.linalg.solve(safe, right.reshape(-1, *right.shape[-2:]))
-    kept: Floats = np.where(fine[:, None, None], found, 0.0)
-    return kept.reshape(right.shape), fine.reshape(lead)
+    definite = np.asarray(finite & (np.linalg.eigvalsh(safe)[:, 0] > 0.0))
+    safe = np.where(definite[:, None, None], safe, np.eye(p))
+    solution = np.linalg.solve(safe, right.reshape(-1, *right.shape[-2:]))
+    masked = np.where(definite[:, None, None], solution, 0.0).reshape(right.shape)
+    return masked[..., -1], masked[..., :-1], definite.reshape(lead)
 
 
-def _checked(
-    k: Floats,
-    K: Floats,
-    slope: Floats,
-    curve: Floats,
-    v: Floats,
-    good: NDArray[np.bool_],
-    levels: int,
-) -> Feedback:
-    finite = np.isfinite(K).all(axis=(1, 2, 3)) & np.isfinite(k).all(axis=(1, 2))
-    return Feedback(k, K, slope, curve, v, good & finite, levels)
+def _checked(feedback: Feedback) -> Feedback:
+    """Return the feedback, convex only where it is finite."""
+    finite = np.isfinite(feedback.gains).all(axis=(1, 2, 3))
+    finite &= np.isfinite(feedback.feedforward).all(axis=(1, 2))
+    return replace(feedback, convex=feedback.convex & finite)
 
 
 Elements = tuple[Floats, Floats, Floats, Floats, Floats]
 
 
 def _combined(first: Elements, then: Elements) -> Elements:
-    """Two elements in a row as one (equation 35 of the paper)."""
+    """Combine two consecutive elements (equation 35 of the paper)."""
     A1, b1, C1, eta1, J1 = first
     A2, b2, C2, eta2, J2 = then
-    one = np.eye(A1.shape[-1])
+    identity = np.eye(A1.shape[-1])
     # (1 + C1 J2)^-1 and its transpose, (1 + J2 C1)^-1, as both matrices are symmetric.
-    inverse = np.linalg.inv(one + C1 @ J2)
+    inverse = np.linalg.inv(identity + C1 @ J2)
     forward = A2 @ inverse
     back = np.swapaxes(A1, -1, -2) @ np.swapaxes(inverse, -1, -2)
 
@@ -232,41 +218,41 @@ def _combined(first: Elements, then: Elements) -> Elements:
 
 
 def _suffixes(elements: Elements, levels: list[int]) -> Elements:
-    """All combinations of each element with everything behind it, along axis 1.
+    """Combine each element with all that follow it, along axis 1.
 
-    Pairs are combined, the half as many suffixes of pairs are found in the same way, and what lies
-    between them takes one more level: 2 log2 levels at most, each of any number of processors.
+    Pairs are combined, their suffixes are computed recursively, and the elements between take one
+    more level: at most 2 log2(count) levels, each parallel over all elements.
     """
     count = elements[0].shape[1]
     if count == 1:
         return elements
     levels[0] += 1
 
-    def some(start: int, stop: int | None = None) -> Elements:
+    def every_second(start: int, stop: int | None = None) -> Elements:
         a, b, c, d, e = (x[:, start:stop:2] for x in elements)
         return a, b, c, d, e
 
     odd = count % 2
-    pairs = _combined(some(odd), some(odd + 1))
-    wide = _suffixes(pairs, levels)
+    pairs = _combined(every_second(odd), every_second(odd + 1))
+    pair_suffixes = _suffixes(pairs, levels)
     out = tuple(np.empty_like(x) for x in elements)
-    for whole, part in zip(out, wide, strict=True):
-        whole[:, odd::2] = part
-    # The second of each pair but the last has the suffix of the next pair behind it.
+    for array, part in zip(out, pair_suffixes, strict=True):
+        array[:, odd::2] = part
+    # The second of each pair but the last is followed by the suffix of the next pair.
     levels[0] += 1
-    seconds = some(odd + 1)
+    seconds = every_second(odd + 1)
     a, b, c, d, e = (x[:, :-1] for x in seconds)
-    g, h, i, j, k = (x[:, 1:] for x in wide)
+    g, h, i, j, k = (x[:, 1:] for x in pair_suffixes)
     between = _combined((a, b, c, d, e), (g, h, i, j, k))
-    for whole, part, own in zip(out, between, seconds, strict=True):
-        whole[:, odd + 1 : -1 : 2] = part
-        whole[:, -1] = own[:, -1]
+    for array, part, second in zip(out, between, seconds, strict=True):
+        array[:, odd + 1 : -1 : 2] = part
+        array[:, -1] = second[:, -1]
     if odd:
         f0, f1, f2, f3, f4 = (x[:, :1] for x in elements)
-        w0, w1, w2, w3, w4 = (x[:, :1] for x in wide)
-        for whole, part in zip(
+        w0, w1, w2, w3, w4 = (x[:, :1] for x in pair_suffixes)
+        for array, part in zip(
             out, _combined((f0, f1, f2, f3, f4), (w0, w1, w2, w3, w4)), strict=True
         ):
-            whole[:, :1] = part
+            array[:, :1] = part
     a, b, c, d, e = out
     return a, b, c, d, e

@@ -1,21 +1,23 @@
-r"""What a motion costs: joints, speeds, effort, a tip and limits, all quadratic in residuals.
+r"""Costs of motions: positions, rates, efforts, a tip and limits, quadratic in residuals.
 
     l(x, u) = 1/2 ( wq |q - q*|^2 + wv |qd - qd*|^2 + wu |tau - tau*|^2
                     + wp |p(q) - p*|^2 + wl |outside(q)|^2 ) + wb sum beta(1 - s^2)
 
 ``outside`` is how far each joint is beyond a share of its limits, zero inside: a soft limit. Second
-derivatives of residuals are left out (Gauss-Newton), so Hessians are never indefinite; x and u do
-not mix. The last knot has weights of its own, and no effort.
+derivatives of residuals are left out (Gauss-Newton), so Hessians are never indefinite; mixed
+derivatives by x and u are zero. The last knot has separate weights and no effort.
 
-``beta`` is a barrier at the limits themselves, with s between -1 and 1 for a joint between them:
-the logarithm, made quadratic in ``w = 1 - s^2`` below a margin d, so that motions outside have
-costs and gradients too (Hauser and Saccon, "A Barrier Function Method for the Optimization of
-Trajectory Functionals with Constraints", CDC 2006; Feller and Ebenbauer, "Relaxed Logarithmic
+``beta`` is a barrier at the limits themselves, with s between -1 and 1 for a joint between them: a
+logarithm that continues as a quadratic in ``w = 1 - s^2`` below a margin d, so that motions outside
+have finite costs and gradients (Hauser and Saccon, "A Barrier Function Method for the Optimization
+of Trajectory Functionals with Constraints", CDC 2006; Feller and Ebenbauer, "Relaxed Logarithmic
 Barrier Function Based Model Predictive Control of Linear Systems", IEEE TAC 2017):
 
-    beta(w) = -log w    where w > d,    else    ((w - 2 d)^2 / d^2 - 1) / 2 - log d
+    beta(w) = -log w    if w > d,    otherwise    ((w - 2 d)^2 / d^2 - 1) / 2 - log d
 
 It is twice differentiable, convex in s, and zero in the middle; its Hessian is exact.
+
+:mod:`.kernels` has the same cost on traced scalars, and says why it is written twice.
 """
 
 from __future__ import annotations
@@ -40,9 +42,9 @@ class Weights:
     Members
     -------
     q, qd, tau : of positions [1/rad^2], rates [s^2/rad^2] and efforts [1/(N m)^2].
-    tip : of the tip's place [1/m^2].
+    tip : of the tip's position [1/m^2].
     limits : of positions beyond the soft limits [1/rad^2].
-    barrier : of the logarithmic barrier at each joint's limits, a number.
+    barrier : of the logarithmic barrier at each joint's limits [1].
     """
 
     q: float = 0.0
@@ -61,16 +63,16 @@ class Weights:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Costs of a motion.
+    """Cost of a motion.
 
     Members
     -------
-    running, final : weights of every knot but the last, and of the last; ``running.tau`` is above
-        0, so that an optimum exists.
-    frame : link or joint whose origin is the tip; needed where ``tip`` weighs.
+    running, final : weights of all knots but the last, and of the last; ``running.tau`` must be
+        above 0, so that an optimum exists.
+    frame : link or joint whose origin is the tip; required if ``tip`` has a weight.
     soft : share of each joint's range, about its middle, inside which ``limits`` costs nothing.
-    margin : of ``1 - s^2``, below which ``barrier`` is quadratic: 0.05 begins at 97.5 % of the way
-        from the middle to a limit.
+    margin : value of ``1 - s^2`` below which ``barrier`` is quadratic: 0.05 begins at 97.5 % of the
+        way from the middle to a limit.
     """
 
     running: Weights
@@ -81,56 +83,55 @@ class Cost:
 
     def __post_init__(self) -> None:
         if self.running.tau <= 0.0:
-            raise ControlError("The running weight 'tau' is 0: without one there is no optimum.")
+            raise ControlError("The running weight 'tau' must be above 0, or there is no optimum.")
         if self.final.tau:
             raise ControlError("The last knot has no effort: leave the final weight 'tau' at 0.")
         if self.has_tip and not self.frame:
-            raise ControlError("The tip weighs, and no 'frame' says which link it is.")
+            raise ControlError("The tip has a weight, but no 'frame': name the tip's link.")
         if not 0.0 < self.soft <= 1.0:
-            raise ControlError(f"'soft' is {self.soft}: it is a share, above 0 and at most 1.")
+            raise ControlError(f"'soft' is {self.soft}: it must be above 0 and at most 1.")
         if not LEAST_MARGIN <= self.margin < 1.0:
             raise ControlError(
-                f"'margin' is {self.margin}: it is between {LEAST_MARGIN} and 1, where the barrier "
-                "ends to be a logarithm."
+                f"'margin' is {self.margin}: it must be at least {LEAST_MARGIN} and below 1."
             )
 
     @property
     def has_tip(self) -> bool:
-        """Whether the tip weighs anywhere."""
+        """Whether the tip has a weight."""
         return self.running.tip > 0.0 or self.final.tip > 0.0
 
     @property
     def has_limits(self) -> bool:
-        """Whether soft limits weigh anywhere."""
+        """Whether soft limits have a weight."""
         return self.running.limits > 0.0 or self.final.limits > 0.0
 
     @property
     def has_barrier(self) -> bool:
-        """Whether the barrier weighs anywhere."""
+        """Whether the barrier has a weight."""
         return self.running.barrier > 0.0 or self.final.barrier > 0.0
 
 
 LEAST_MARGIN = 1e-4
-"""Of a barrier: below it logarithms of kernels lose digits, and so do single precision's."""
+"""Smallest margin of a barrier; below it, the kernels' logarithm and float32 lose digits."""
 
 
 def soft_limits(model: Model, cost: Cost) -> tuple[Floats, Floats]:
-    """Ends (nq,) inside which limits cost nothing; infinite where a joint has none."""
+    """Return bounds (nq,) inside which limits cost nothing; infinite for joints without limits."""
     middle, half = joint_ranges(model)
     return middle - cost.soft * half, middle + cost.soft * half
 
 
 def joint_ranges(model: Model) -> tuple[Floats, Floats]:
-    """Middle and half of each joint's range, (nq,); 0 and infinite where a joint has no limits."""
+    """Return middle and half of each joint's range, (nq,); 0 and infinite without limits."""
     low, high = np.full(model.nq, -np.inf), np.full(model.nq, np.inf)
     for body, tie in zip(model.bodies, ties(model), strict=True):
         ends = body.joint.lower, body.joint.upper
         if not ends[0] < ends[1] or tie.ratio == 0.0:
             continue
-        # Of one that mimics another: what keeps it inside. One's own ratio is 1.
+        # The leader's range that keeps a mimic joint inside; the ratio of a leader is 1.
         least, most = sorted((end - tie.offset) / tie.ratio for end in ends)
-        own = model.q_slices[tie.leader]
-        low[own], high[own] = np.maximum(low[own], least), np.minimum(high[own], most)
+        column = model.q_slices[tie.leader]
+        low[column], high[column] = np.maximum(low[column], least), np.minimum(high[column], most)
     bounded = np.isfinite(low) & np.isfinite(high) & (low < high)
     middle = np.where(bounded, (np.where(bounded, low, 0) + np.where(bounded, high, 0)) / 2, 0.0)
     half = np.where(bounded, np.where(bounded, high, 0) - middle, np.inf)
@@ -138,7 +139,7 @@ def joint_ranges(model: Model) -> tuple[Floats, Floats]:
 
 
 def barrier(w: Floats, margin: float) -> tuple[Floats, Floats, Floats]:
-    """``beta(w)`` above, its first and its second derivative by w."""
+    """Return ``beta(w)`` and its first and second derivatives by w."""
     inside = w > margin
     safe = np.where(inside, w, 1.0)
     off = (w - 2.0 * margin) / margin
@@ -149,13 +150,13 @@ def barrier(w: Floats, margin: float) -> tuple[Floats, Floats, Floats]:
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What a motion should be near, at every knot or at all alike.
+    """References of a motion, for each knot or constant.
 
     Members
     -------
-    q, qd : (n, knots + 1, nv), or with 1 in place of any of the first two.
+    q, qd : (n, knots + 1, nv), or with 1 for either of the first two axes.
     tau : (n, knots, nv), likewise.
-    tip : (n, knots + 1, 3) [m] in the frame of the base, likewise; None where no tip weighs.
+    tip : (n, knots + 1, 3) [m] in the frame of the base, likewise; None if the tip has no weight.
     """
 
     q: Floats
@@ -164,33 +165,19 @@ class Target:
     tip: Floats | None = None
 
     def at(self, index: NDArray[np.bool_] | NDArray[np.intp]) -> Target:
-        """The targets of some of the problems."""
-
-        def chosen(x: Floats) -> Floats:
-            return x if len(x) == 1 else x[index]
-
-        return Target(
-            q=chosen(self.q),
-            qd=chosen(self.qd),
-            tau=chosen(self.tau),
-            tip=None if self.tip is None else chosen(self.tip),
-        )
+        """Return the targets of some of the problems."""
+        return self._mapped(lambda x: x if len(x) == 1 else x[index])
 
     def spread(self, count: int) -> Target:
-        """The same with a target for each of so many problems."""
+        """Return the targets broadcast to ``count`` problems."""
+        return self._mapped(lambda x: np.broadcast_to(x, (count, *x.shape[1:])))
 
-        def wide(x: Floats) -> Floats:
-            return np.broadcast_to(x, (count, *x.shape[1:]))
-
-        return Target(
-            q=wide(self.q),
-            qd=wide(self.qd),
-            tau=wide(self.tau),
-            tip=None if self.tip is None else wide(self.tip),
-        )
+    def _mapped(self, change: Callable[[Floats], Floats]) -> Target:
+        tip = None if self.tip is None else change(self.tip)
+        return Target(q=change(self.q), qd=change(self.qd), tau=change(self.tau), tip=tip)
 
     def joined(self, other: Target) -> Target:
-        """The targets of some problems and others."""
+        """Return these targets followed by others."""
 
         def both(x: Floats, y: Floats) -> Floats:
             knots = max(x.shape[1], y.shape[1])
@@ -212,7 +199,7 @@ class Expansion:
     -------
     value : (n, knots + 1).
     x, xx : (n, knots + 1, 2 nv) and (n, knots + 1, 2 nv, 2 nv), by states.
-    u, uu : (n, knots, nv) and (nv,), by efforts: the diagonal, the same everywhere.
+    u, uu : (n, knots, nv) and (nv,), by efforts; the Hessian is diagonal and constant.
     """
 
     value: Floats
@@ -224,13 +211,13 @@ class Expansion:
 
 @dataclass(frozen=True)
 class CostModel:
-    """Costs of a robot's motions on arrays.
+    """Cost of a robot's motions on arrays.
 
     Members
     -------
-    model, cost : whose, and which.
+    model, cost : the robot and its cost.
     low, high : soft limits, (nq,).
-    middle, half : of each joint's range, (nq,); half is infinite where a joint has no limits.
+    middle, half : of each joint's range, (nq,); half is infinite for a joint without limits.
     """
 
     model: Model
@@ -251,7 +238,7 @@ class CostModel:
             dynamics.frame_placement(self.model, np.zeros(self.model.nq), self.cost.frame)
 
     def values(self, x: Floats, u: Floats, target: Target) -> Floats:
-        """Cost of each knot, (n, knots + 1), of states (n, knots + 1, 2 nv) and efforts."""
+        """Return costs (n, knots + 1) of states (n, knots + 1, 2 nv) and efforts (n, knots, nv)."""
         n = self.model.nv
         q, qd = x[..., :n], x[..., n:]
         weigh = self._by_knot(x.shape[1])
@@ -263,62 +250,59 @@ class CostModel:
             value += 0.5 * weigh("limits") * np.sum(beyond**2, axis=-1)
         if self.cost.has_barrier:
             share = (q - self.middle) / self.half
-            found, _, _ = barrier(1.0 - share**2, self.cost.margin)
-            value += weigh("barrier") * np.sum(found, axis=-1)
+            penalty, _, _ = barrier(1.0 - share**2, self.cost.margin)
+            value += weigh("barrier") * np.sum(penalty, axis=-1)
         if self.cost.has_tip:
             value += 0.5 * weigh("tip") * np.sum((self.tip(q) - self._tip_of(target)) ** 2, axis=-1)
         return np.asarray(value)
 
     def expand(self, x: Floats, u: Floats, target: Target) -> Expansion:
-        """Costs along motions with their gradients and Gauss-Newton Hessians."""
+        """Return costs along motions with gradients and Gauss-Newton Hessians."""
         n = self.model.nv
         q, qd = x[..., :n], x[..., n:]
         weigh = self._by_knot(x.shape[1])
-        by_x = np.concatenate(
-            [
-                weigh("q")[:, None] * (q - target.q),
-                weigh("qd")[:, None] * (qd - target.qd),
-            ],
+        lx = np.concatenate(
+            [weigh("q")[:, None] * (q - target.q), weigh("qd")[:, None] * (qd - target.qd)],
             axis=-1,
         )
-        by_xx = np.zeros((*x.shape, 2 * n))
+        lxx = np.zeros((*x.shape, 2 * n))
         diagonal = np.arange(n)
-        by_xx[..., diagonal, diagonal] = weigh("q")[:, None]
-        by_xx[..., n + diagonal, n + diagonal] = weigh("qd")[:, None]
+        lxx[..., diagonal, diagonal] = weigh("q")[:, None]
+        lxx[..., n + diagonal, n + diagonal] = weigh("qd")[:, None]
         if self.cost.has_limits:
             beyond = q - np.clip(q, self.low, self.high)
-            by_x[..., :n] += weigh("limits")[:, None] * beyond
-            by_xx[..., diagonal, diagonal] += weigh("limits")[:, None] * (beyond != 0.0)
+            lx[..., :n] += weigh("limits")[:, None] * beyond
+            lxx[..., diagonal, diagonal] += weigh("limits")[:, None] * (beyond != 0.0)
         if self.cost.has_barrier:
             share = (q - self.middle) / self.half
-            _, slope, curve = barrier(1.0 - share**2, self.cost.margin)
+            _, slope, curvature = barrier(1.0 - share**2, self.cost.margin)
             weight = weigh("barrier")[:, None]
-            by_x[..., :n] -= weight * (2.0 * share / self.half) * slope
-            bent = 4.0 * share**2 * curve - 2.0 * slope
-            by_xx[..., diagonal, diagonal] += weight * bent / self.half**2
+            lx[..., :n] -= weight * (2.0 * share / self.half) * slope
+            chained = 4.0 * share**2 * curvature - 2.0 * slope
+            lxx[..., diagonal, diagonal] += weight * chained / self.half**2
         if self.cost.has_tip:
             off = self.tip(q) - self._tip_of(target)
             jacobian = self.tip_jacobian(q)
-            by_x[..., :n] += weigh("tip")[:, None] * np.einsum("...ki,...k->...i", jacobian, off)
-            by_xx[..., :n, :n] += weigh("tip")[:, None, None] * (
+            lx[..., :n] += weigh("tip")[:, None] * np.einsum("...ki,...k->...i", jacobian, off)
+            lxx[..., :n, :n] += weigh("tip")[:, None, None] * (
                 np.swapaxes(jacobian, -1, -2) @ jacobian
             )
         return Expansion(
             value=self.values(x, u, target),
-            x=by_x,
-            xx=by_xx,
+            x=lx,
+            xx=lxx,
             u=self.cost.running.tau * (u - target.tau),
             uu=np.full(n, self.cost.running.tau),
         )
 
     def tip(self, q: Floats) -> Floats:
-        """Places of the tip, (..., 3) [m], of positions (..., nq)."""
+        """Return positions of the tip, (..., 3) [m], at (..., nq)."""
         flat = q.reshape(-1, q.shape[-1])
-        _, place = dynamics.frame_placement(self.model, flat, self.cost.frame)
-        return np.asarray(place).reshape(*q.shape[:-1], 3)
+        _, position = dynamics.frame_placement(self.model, flat, self.cost.frame)
+        return np.asarray(position).reshape(*q.shape[:-1], 3)
 
     def tip_jacobian(self, q: Floats) -> Floats:
-        """Derivatives of `tip` by positions, (..., 3, nv)."""
+        """Return derivatives of `tip` by positions, (..., 3, nv)."""
         flat = q.reshape(-1, q.shape[-1])
         jacobian = dynamics.frame_jacobian(
             self.model, flat, self.cost.frame, reference="local_world_aligned"
@@ -327,11 +311,11 @@ class CostModel:
 
     def _tip_of(self, target: Target) -> Floats:
         if target.tip is None:
-            raise ControlError("The tip weighs, and the target does not say where it should be.")
+            raise ControlError("The tip has a weight, but the target has no 'tip': give it.")
         return target.tip
 
     def _by_knot(self, knots: int) -> Callable[[str], Floats]:
-        """Weights (knots,) by name: the running ones, and last the final one."""
+        """Return a function from a weight's name to its values, (knots,)."""
 
         def weigh(name: str) -> Floats:
             weights = np.full(knots, getattr(self.cost.running, name), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""What a solver does with arrays of float64, gradients from any backend."""
+"""Solver iterations on float64 arrays, with gradients from any backend."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ Flags = NDArray[np.bool_]
 class ArrayEngine(Closing):
     """Trajectories of n problems and the steps of an iteration on them.
 
-    With ``second_order`` the backward pass has the second derivatives of the steps too, which is
-    differential dynamic programming, but for problems in which that makes a knot's Hessian
-    indefinite: they take the step without.
+    With ``second_order`` the backward pass includes the second derivatives of the dynamics
+    (differential dynamic programming), except in problems where that makes a knot's Hessian
+    indefinite: those take the iLQR step.
 
     Members
     -------
-    problem : those not yet dropped.
+    problem : the problems that are not dropped yet.
     x, u, cost : trajectories (n, knots + 1, 2 nv), (n, knots, nv), and their costs (n,).
-    K : feedback of the last backward pass, (n, knots, nv, 2 nv).
-    saturated : gradients that a number format could not hold.
-    seconds : by part.
+    K : gains of the last backward pass, (n, knots, nv, 2 nv).
+    saturated : number of gradients that a number format could not hold.
+    seconds : time by part.
     """
 
     def __init__(
@@ -49,16 +49,11 @@ class ArrayEngine(Closing):
             raise ControlError(
                 f"There is no backward pass '{backward}'; choose one of {', '.join(PASSES)}."
             )
-        if plant.dt != problem.dt or plant.model != problem.model:
-            raise ControlError(
-                f"The plant is {plant.model.name} in steps of {plant.dt} s, and the problem is of "
-                f"{problem.model.name} in steps of {problem.dt} s: open the plant with the "
-                "problem's model and step."
-            )
+        problem.check_plant(plant)
         if second_order and (backward != "serial" or plant.method != "semi_implicit"):
             raise ControlError(
-                f"Second derivatives of steps are for the serial backward pass and semi-implicit "
-                f"steps, not for '{backward}' and '{plant.method}': leave 'second_order' out."
+                f"Second derivatives need the serial backward pass and semi-implicit steps, not "
+                f"'{backward}' and '{plant.method}': leave 'second_order' out."
             )
         self._second: Backend | None = second_of(plant) if second_order else None
         self.problem = problem
@@ -74,10 +69,10 @@ class ArrayEngine(Closing):
         self._linear: Linear | None = None
         self._expansion: Expansion | None = None
         self._feedback: Feedback | None = None
-        self._tried: tuple[Floats, Floats, Floats] | None = None
+        self._trial: tuple[Floats, Floats, Floats] | None = None
 
     def close(self) -> None:
-        """Close what computes second derivatives."""
+        """Close the backend of the second derivatives."""
         if self._second is not None:
             self._second.close()
 
@@ -88,7 +83,7 @@ class ArrayEngine(Closing):
         self.seconds[part] += time.perf_counter() - start
 
     def add(self, problem: Problem, u: Floats) -> None:
-        """Roll efforts (n, knots, nv) of more problems out from where they start."""
+        """Add problems, and roll their efforts (n, knots, nv) out from their start states."""
         with self._timed("rollouts"):
             x = np.empty((len(u), problem.knots + 1, 2 * problem.model.nv))
             x[:, 0] = problem.start
@@ -107,86 +102,88 @@ class ArrayEngine(Closing):
             self.x, self.u, self.cost = x, u.copy(), np.asarray(cost)
 
     def expand(self) -> None:
-        """Make dynamics linear and costs quadratic along the trajectories."""
+        """Linearise dynamics and expand costs to second order along the trajectories."""
         with self._timed("gradients"):
             self._linear = self.plant.linearise(self.x[:, :-1], self.u)
             self.saturated += int(self._linear.saturated.sum())
         with self._timed("rollouts"):
             self._expansion = self.costs.expand(self.x, self.u, self.problem.target)
 
-    def backward(self, damping: Floats) -> tuple[Floats, Floats, Flags]:
-        """Feedback with ``damping`` (n,) added to the efforts' weights: slope, curve, good (n,)."""
+    def backward(self, regularisation: Floats) -> tuple[Floats, Floats, Flags]:
+        """Solve with ``regularisation`` (n,) added to R: slope, curvature, convex (n,)."""
         assert self._linear is not None
         assert self._expansion is not None
-        found = self._expansion
+        expansion = self._expansion
         with self._timed("backward"), np.errstate(all="ignore"):
             quadratic = Quadratic(
                 A=self._linear.A,
                 B=self._linear.B,
-                Q=found.xx,
-                q=found.x,
-                R=np.broadcast_to(found.uu + damping[:, None, None], found.u.shape),
-                r=found.u,
+                Q=expansion.xx,
+                q=expansion.x,
+                R=np.broadcast_to(expansion.uu + regularisation[:, None, None], expansion.u.shape),
+                r=expansion.u,
             )
             if self._second is None:
                 self._feedback = self._pass(quadratic)
             else:
-                self._feedback = recursion(quadratic, self._bend)
-                if not self._feedback.good.all():
-                    # Where the whole Hessian is indefinite, that without second derivatives is not.
-                    self._feedback = self._feedback.where_good(self._pass(quadratic))
-        made = self._feedback
-        # The damping is no cost: take it out of what the model promises.
-        curve = made.curve - damping * np.sum(made.k**2, axis=(1, 2))
-        return made.slope, curve, made.good
+                self._feedback = recursion(quadratic, self._second_order)
+                if not self._feedback.convex.all():
+                    # The Hessian without second derivatives is never indefinite.
+                    self._feedback = self._feedback.where_convex(self._pass(quadratic))
+        feedback = self._feedback
+        # The regularisation is not part of the cost, nor of its expected decrease.
+        curvature = feedback.curvature - regularisation * np.sum(
+            feedback.feedforward**2, axis=(1, 2)
+        )
+        return feedback.slope, curvature, feedback.convex
 
     def rounding(self) -> Floats:
-        """What rounding the states of a rollout moves its cost by, (n,), by the last pass."""
+        """Return how much rounding a rollout's states changes its cost, (n,)."""
         assert self._feedback is not None
         with np.errstate(all="ignore"):
-            moved = np.sum(np.abs(self._feedback.v * self.x), axis=(1, 2))
-        return np.asarray(ROUNDINGS * np.finfo(np.float64).eps * (moved + np.abs(self.cost)))
+            change = np.sum(np.abs(self._feedback.Vx * self.x), axis=(1, 2))
+        return np.asarray(ROUNDINGS * np.finfo(np.float64).eps * (change + np.abs(self.cost)))
 
-    def _bend(self, at: int, v: Floats) -> tuple[Floats, Floats]:
-        """Second derivatives of ``v^T x+`` at a knot, by x twice and by u and x.
+    def _second_order(self, at: int, Vx: Floats) -> tuple[Floats, Floats]:
+        """Return Vx . fxx and Vx . fux of a knot.
 
-        A step moves rates by h qdd and positions by h^2 qdd, and the rest of it is linear.
+        A step changes rates by h qdd and positions by h^2 qdd, and is linear otherwise.
         """
         assert self._second is not None
         n, h = self.problem.model.nv, self.problem.dt
-        weights = h * (h * v[:, :n] + v[:, n:])
-        # A pass that has failed already goes on, to be dropped at its end.
+        weights = h * (h * Vx[:, :n] + Vx[:, n:])
+        # A problem whose pass has failed is dropped only after the pass.
         weights[~(np.abs(weights).max(axis=1) < LOST)] = 0.0
-        found = self._second(
+        second = self._second(
             q=np.ascontiguousarray(self.x[:, at, :n]),
             qd=np.ascontiguousarray(self.x[:, at, n:]),
             tau=np.ascontiguousarray(self.u[:, at]),
             weights=weights,
         )
-        by_xx = np.zeros((len(v), 2 * n, 2 * n))
-        by_xx[:, :n, :n], by_xx[:, n:, n:] = found.F_q_q, found.F_qd_qd
-        by_xx[:, :n, n:] = found.F_q_qd
-        by_xx[:, n:, :n] = np.swapaxes(found.F_q_qd, 1, 2)
-        by_ux = np.zeros((len(v), n, 2 * n))
-        by_ux[:, :, :n] = np.swapaxes(found.F_q_tau, 1, 2)
-        return by_xx, by_ux
+        Vx_fxx = np.zeros((len(Vx), 2 * n, 2 * n))
+        Vx_fxx[:, :n, :n], Vx_fxx[:, n:, n:] = second.F_q_q, second.F_qd_qd
+        Vx_fxx[:, :n, n:] = second.F_q_qd
+        Vx_fxx[:, n:, :n] = np.swapaxes(second.F_q_qd, 1, 2)
+        Vx_fux = np.zeros((len(Vx), n, 2 * n))
+        Vx_fux[:, :, :n] = np.swapaxes(second.F_q_tau, 1, 2)
+        return Vx_fxx, Vx_fux
 
     def roll(self, shares: Floats, which: Flags) -> Floats:
-        """Costs (n,) with a share (n,) of each feedback; infinite where none was asked for."""
+        """Return costs (n,) with a share (n,) of each feedforward; infinite outside ``which``."""
         assert self._feedback is not None
         with self._timed("rollouts"), np.errstate(all="ignore"):
             x, u = self.x[which], self.u[which]
-            k, K = self._feedback.k[which], self._feedback.K[which]
+            feedforward, gains = self._feedback.feedforward[which], self._feedback.gains[which]
             new_x, new_u = np.empty_like(x), np.empty_like(u)
             new_x[:, 0] = x[:, 0]
             for at in range(self.problem.knots):
                 off = new_x[:, at] - x[:, at]
                 new_u[:, at] = (
                     u[:, at]
-                    - shares[which, None] * k[:, at]
-                    - np.einsum("nij,nj->ni", K[:, at], off)
+                    - shares[which, None] * feedforward[:, at]
+                    - np.einsum("nij,nj->ni", gains[:, at], off)
                 )
-                # What has left all bounds needs no step, and no backend takes it.
+                # Backends refuse states that have left all bounds.
                 lost = ~(np.abs(new_u[:, at]).max(axis=1) < LOST)
                 lost |= ~(np.abs(new_x[:, at]).max(axis=1) < LOST)
                 now_x = np.where(lost[:, None], x[:, at], new_x[:, at])
@@ -196,20 +193,20 @@ class ArrayEngine(Closing):
             cost = np.full(len(shares), np.inf)
             cost[which] = self._costs_of(new_x, new_u, which)
             cost[np.isnan(cost)] = np.inf
-            if self._tried is None:
-                self._tried = (self.x.copy(), self.u.copy(), self.cost.copy())
-            self._tried[0][which], self._tried[1][which] = new_x, new_u
-            self._tried[2][which] = cost[which]
+            if self._trial is None:
+                self._trial = (self.x.copy(), self.u.copy(), self.cost.copy())
+            self._trial[0][which], self._trial[1][which] = new_x, new_u
+            self._trial[2][which] = cost[which]
         return cost
 
     def accept(self, which: Flags) -> None:
-        """Take the last trials (n,) of these problems over."""
-        if self._tried is not None:
-            for held, tried in zip((self.x, self.u, self.cost), self._tried, strict=True):
-                held[which] = tried[which]
-        self._tried = None
+        """Accept the last trials of some problems, (n,)."""
+        if self._trial is not None:
+            for accepted, trial in zip((self.x, self.u, self.cost), self._trial, strict=True):
+                accepted[which] = trial[which]
+        self._trial = None
         if self._feedback is not None:
-            self.K = self._feedback.K
+            self.K = self._feedback.gains
 
     def keep(self, which: Flags, *, more: bool) -> None:
         """Drop all other problems."""
@@ -219,7 +216,7 @@ class ArrayEngine(Closing):
         self.K = self.K[which]
 
     def trajectories(self, which: Flags) -> tuple[Floats, Floats, Floats]:
-        """States, efforts and feedback of some problems."""
+        """Return states, efforts and gains of some problems."""
         return self.x[which], self.u[which], self.K[which]
 
     def _costs_of(self, x: Floats, u: Floats, which: Flags | None = None) -> Floats:
@@ -230,8 +227,7 @@ class ArrayEngine(Closing):
 NO_GUESS = "A first guess leads to no finite cost: give another, or a shorter motion."
 
 ROUNDINGS = 8
-"""So many times a knot's state is rounded where a rollout makes it: sums, and errors that sums of
-forward dynamics leave."""
+"""Rounding errors in each state of a rollout: sums, and the errors of forward dynamics."""
 
 LOST = 1e6
-"""Efforts, positions and rates above it are of a trial that has failed."""
+"""Efforts, positions and rates above this belong to a failed trial."""

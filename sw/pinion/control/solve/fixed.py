@@ -1,9 +1,9 @@
-"""Gradients in the integers of a core, without the core: for choosing formats.
+"""Gradients in the integers of a core, without a core: for choosing formats.
 
-Gradients come as the paper's accelerator computes them (Plancher et al. 2021): forward dynamics and
-M^-1 are made in floats, and ``fd_derivatives_from_minv`` turns them into the gradient in fixed
-point. The integers are those of :func:`pinion.formats.lower`, of which a build adds when and where
-each operation happens, and in which order sums are gathered for its interval.
+Gradients are computed as in the paper's accelerator (Plancher et al. 2021): forward dynamics and
+M^-1 in floats, from which ``fd_derivatives_from_minv`` computes the gradient in fixed point. The
+integers are those of :func:`pinion.formats.lower`; a build adds the schedule, and the order in
+which sums are gathered for its interval.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ Floats = NDArray[np.float64]
 Columns = Mapping[str, Floats]
 
 WIDTHS, II = (4, 3, 2), 8
-"""How sums of products are gathered: into dots of so many, for a result every 8 cycles."""
+"""Widths of the dots that sums of products are gathered into, for a result every 8 cycles."""
 
 
 class Arithmetic:
-    """The gradient's graph of a robot, before any format.
+    """Graph of a robot's gradient, before formats are chosen.
 
     Members
     -------
-    model, row : whose, and which function.
-    real : folded, without words that nothing reads.
+    model, row : the robot and the function.
+    real : the folded graph, without unused input words.
     constants : results that do not depend on the inputs.
     """
 
@@ -58,27 +58,27 @@ class Arithmetic:
         self.real, self.constants = known_words(fold(traced), droppable)
 
     def columns(self, q: Floats, qd: Floats, qdd: Floats, minv: Floats) -> dict[str, Floats]:
-        """Input words (n,) of states, in float32 as they travel."""
-        found: dict[str, Floats] = {}
+        """Return input words (n,) of states, rounded to float32 as on the link."""
+        words: dict[str, Floats] = {}
         for block, values in zip(self.row.inputs, (q, qd, qdd, minv), strict=True):
             flat = values.reshape(len(values), -1).astype(np.float32).astype(np.float64)
-            found |= {word: flat[:, at] for word, at in block.positions(self.model).items()}
-        return {word: found[word] for word in self.real.inputs}
+            words |= {word: flat[:, at] for word, at in block.positions(self.model).items()}
+        return {word: words[word] for word in self.real.inputs}
 
     def uniform(self, formats: str) -> Graph:
-        """Fixed with one format for all values, such as ``q16.16``."""
+        """Return the graph with one format for all values, such as ``q16.16``."""
         plan = FormatPlan.parse(formats)
         timing = objective_timing("area", plan)
         return lower(gather_dots(self.real, timing, widths=WIDTHS, ii=II), plan)
 
     def by_signal(self, bits: int, states: Columns, *, margin: float) -> Graph:
-        """Fixed with a format for each value, in words of so many bits.
+        """Return the graph with a format for each value, in words of ``bits`` bits.
 
         Parameters
         ----------
-        bits : 27 for the DSP48E2 with products of 27 x 18 bits; else products of ``bits`` x
+        bits : 27 for the DSP48E2 with products of 27 x 18 bits; otherwise products of ``bits`` x
             ``bits``, one block up to 18 bits.
-        states : whose values the formats hold, (n,) by word; ``margin`` times as large ones, too.
+        states : (n,) by word; formats hold their values, and values ``margin`` times as large.
         """
         if bits == 27:
             multiplier = signal_multiplier("auto")
@@ -106,17 +106,17 @@ class Arithmetic:
 class FixedGradients(Backend):
     """Forward dynamics and M^-1 in float64, the gradient in the integers of a fixed graph.
 
-    It computes what :func:`.plant.gradient_row` does, for :class:`.plant.Plant`.
+    Computes :func:`.plant.gradient_row` for :class:`.plant.Plant`.
 
     Members
     -------
-    arithmetic, fixed : the graph before and after formats were chosen.
+    arithmetic, fixed : the graph before and after formats are chosen.
     """
 
     def __init__(self, arithmetic: Arithmetic, fixed: Graph) -> None:
         missing = set(fixed.inputs) - set(arithmetic.real.inputs)
         if missing:
-            raise ControlError(f"The fixed graph reads {sorted(missing)[0]}, which is no input.")
+            raise ControlError(f"The fixed graph reads the unknown input {sorted(missing)[0]}.")
         self.arithmetic = arithmetic
         self.fixed = fixed
         self._integers = Integers(fixed)
@@ -133,7 +133,7 @@ class FixedGradients(Backend):
         return Result(arrays={"qdd": qdd, **gradient, "minv": minv}, saturated=flags, cycles=None)
 
     def gradient(self, columns: Columns) -> tuple[dict[str, Floats], NDArray[np.bool_]]:
-        """Results by block, (n, nv, nv), of input words (n,), and the flags (n,)."""
+        """Return results by block, (n, nv, nv), of input words (n,), and the flags (n,)."""
         count = len(next(iter(columns.values())))
         inputs, flags = self._integers.received(columns, count)
         values = self._integers(inputs)
@@ -146,12 +146,12 @@ class FixedGradients(Backend):
             dims = block.dims(model)
             flat = np.zeros((count, int(np.prod(dims))))
             for place, at in block.positions(model).items():
-                known = arithmetic.constants.get(str(place), 0.0)
-                flat[:, at] = words.get(str(place), known)
+                constant = arithmetic.constants.get(str(place), 0.0)
+                flat[:, at] = words.get(str(place), constant)
             blocks[block.name] = flat.reshape(count, *dims)
         return blocks, flags
 
     def close(self) -> None:
-        """Close what forward dynamics and M^-1 are made with."""
+        """Close the backends of forward dynamics and M^-1."""
         self._forward.close()
         self._minv.close()

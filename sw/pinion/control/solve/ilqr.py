@@ -1,16 +1,14 @@
-r"""Trajectories by iterative LQR, many problems at once.
+r"""Iterative LQR for many problems at once.
 
-An iteration makes dynamics linear and costs quadratic along each trajectory (in one batch of
-gradients over all problems and knots), finds feedback (:mod:`.backward`), and tries shares 1, 1/2,
-1/4, ... of it until the cost falls by enough of what the quadratic model promises. Where nothing
-helps, efforts are weighted more (Levenberg and Marquardt). A problem that ends has one more pass,
-at its last iterate and with the least weight that works, whose feedback is handed out: what a robot
-gets does not depend on how much the last step had to be damped. First derivatives of the dynamics
-alone are used, which is iLQR (Li and Todorov 2004), differential dynamic programming without its
-tensors;
-``second_order=True`` has them, contracted with the value's gradient (Mayne 1966; Tassa, Mansard and
-Todorov 2014 for both). Hessians may then be indefinite, far from an optimum above all: a problem in
-which one is takes iLQR's step.
+An iteration linearises dynamics and expands costs along each trajectory (one batch of gradients
+over all problems and knots), solves for feedback (:mod:`.backward`), and tries shares 1, 1/2,
+1/4, ... of the step until the cost falls by enough of the expected decrease. If no share helps, the
+regularisation of R grows (Levenberg-Marquardt). A problem that ends gets one more backward pass, at
+its last iterate and with the smallest regularisation that works: the gains that are returned do not
+depend on how much the last step was regularised. Only first derivatives of the dynamics are used
+(iLQR, Li and Todorov 2004); ``second_order=True`` adds the second ones, contracted with the value's
+gradient (differential dynamic programming, Mayne 1966; Tassa, Mansard and Todorov 2014 for both).
+Hessians may then be indefinite, mostly far from an optimum: such a problem takes the iLQR step.
 """
 
 from __future__ import annotations
@@ -35,16 +33,16 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a solver goes.
+    """Options of a solver.
 
     Members
     -------
-    iterations : at most.
-    tolerance : a step that gains less than this share of the cost is the last; so is one that
-        gains nothing where rounding moves the cost by more than the model promises.
-    damping : weight on efforts to begin with, of which `growth` more or less is next.
-    growth, least, most : factor, and ends; a problem that needs more than `most` has failed.
-    enough : share of the promised gain that a step has to make.
+    iterations : at most this many.
+    tolerance : a step that decreases the cost by less than this share is the last; so is one that
+        decreases nothing when rounding changes the cost by more than the expected decrease.
+    damping : initial regularisation, a weight added to R and multiplied or divided by `growth`.
+    growth, least, most : its factor and bounds; a problem that needs more than `most` has failed.
+    enough : share of the expected decrease that a step must reach.
     halvings : of the step, at most.
     """
 
@@ -60,17 +58,17 @@ class Options:
     def __post_init__(self) -> None:
         if self.iterations < 1 or self.halvings < 0:
             raise ControlError(
-                f"A solver makes at least 1 iteration, not {self.iterations}, and 0 or more "
+                f"A solver needs at least 1 iteration, not {self.iterations}, and 0 or more "
                 f"halvings, not {self.halvings}."
             )
         if not (0.0 < self.least <= self.damping <= self.most and self.growth > 1.0):
             raise ControlError(
-                f"The damping {self.damping} lies between {self.least} and {self.most}, and grows "
-                f"by a factor above 1, not {self.growth}."
+                f"The damping {self.damping} must be between {self.least} and {self.most}, and its "
+                f"growth above 1, not {self.growth}."
             )
 
     def ladder(self) -> list[float]:
-        """Weights on efforts from `least` to `most`."""
+        """Return regularisations from `least` to `most`."""
         rungs = [self.least]
         while rungs[-1] < self.most:
             rungs.append(min(rungs[-1] * self.growth, self.most))
@@ -78,35 +76,35 @@ class Options:
 
 
 class Engine(Protocol):
-    """What an iteration consists of; :class:`.engine.ArrayEngine` says what each does."""
+    """Steps of an iteration, as documented in :class:`.engine.ArrayEngine`."""
 
     cost: Floats
     saturated: int
     seconds: dict[str, float]
 
     def add(self, problem: Problem, u: Floats) -> None:
-        """Roll first guesses of more problems out."""
+        """Add problems and roll out their first guesses."""
 
     def expand(self) -> None:
-        """Make dynamics linear and costs quadratic."""
+        """Linearise dynamics and expand costs."""
 
-    def backward(self, damping: Floats) -> tuple[Floats, Floats, Flags]:
-        """Find feedback: slope, curve, and where there is any."""
+    def backward(self, regularisation: Floats) -> tuple[Floats, Floats, Flags]:
+        """Solve for feedback: slope, curvature, convex."""
 
     def rounding(self) -> Floats:
-        """What rounding moves each cost by."""
+        """Return how much rounding changes each cost."""
 
     def roll(self, shares: Floats, which: Flags) -> Floats:
-        """Try a share of the feedback of some problems: costs."""
+        """Try a share of the feedforward in some problems, and return the costs."""
 
     def accept(self, which: Flags) -> None:
-        """Take trials over."""
+        """Accept trials."""
 
     def keep(self, which: Flags, *, more: bool) -> None:
-        """Drop all other problems; ``more`` says whether others will take their places."""
+        """Drop all other problems; ``more`` says whether new ones will follow."""
 
     def trajectories(self, which: Flags) -> tuple[Floats, Floats, Floats]:
-        """States, efforts and feedback of some problems."""
+        """Return states, efforts and gains of some problems."""
 
 
 def solve(
@@ -119,23 +117,23 @@ def solve(
     options: Options | None = None,
     report: Callable[[int, Floats], None] | None = None,
 ) -> Solution:
-    """Find motions.
+    """Solve n problems.
 
     Parameters
     ----------
     problem : n problems.
     plant : steps and gradients.
-    guess : efforts (n, knots, nv) to begin with; by default those that hold the robot still.
-    backward : ``serial`` (Riccati's recursion) or ``parallel`` (a scan over knots).
-    second_order : whether the dynamics' second derivatives count in the backward pass, which is
-        serial then; semi-implicit steps alone.
+    guess : initial efforts (n, knots, nv); by default those that hold the robot still.
+    backward : ``serial`` (Riccati recursion) or ``parallel`` (scan over knots).
+    second_order : whether the backward pass includes second derivatives of the dynamics; only
+        with the serial pass and semi-implicit steps.
     options : of the iteration.
     report : called with the number of each iteration and the costs (n,) after it.
 
     Raises
     ------
     ControlError
-        When guess, plant and problem do not fit, or a first guess leads to no finite cost.
+        If guess, plant and problem do not match, or a first guess has no finite cost.
     """
     with ArrayEngine(problem, plant, backward=backward, second_order=second_order) as engine:
         return iterate(engine, problem, guess=guess, options=options, report=report)
@@ -150,19 +148,19 @@ def iterate(
     width: int = 0,
     report: Callable[[int, Floats], None] | None = None,
 ) -> Solution:
-    """`solve` with an empty engine; ``width`` problems at once, the next where one ends; 0: all."""
+    """Solve with an empty engine, ``width`` problems at a time, refilled as some end; 0 for all."""
     began = time.perf_counter()
-    chosen = options or Options()
+    options = options or Options()
     count, knots, nv = problem.count, problem.knots, problem.model.nv
     u = problem.held() if guess is None else np.array(guess, dtype=np.float64)
     if u.shape != (count, knots, nv):
         raise ControlError(f"The guess has the shape {u.shape}: it must be {(count, knots, nv)}.")
-    found_x, found_u = np.zeros((count, knots + 1, 2 * nv)), np.zeros((count, knots, nv))
-    found_K = np.zeros((count, knots, nv, 2 * nv))
+    solved_x, solved_u = np.zeros((count, knots + 1, 2 * nv)), np.zeros((count, knots, nv))
+    gains = np.zeros((count, knots, nv, 2 * nv))
     cost = np.zeros(count)
     converged, iterations = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.int64)
-    history = np.zeros((chosen.iterations + 1, count))
-    damping = np.full(count, chosen.damping)
+    history = np.zeros((options.iterations + 1, count))
+    regularisation = np.full(count, options.damping)
     last = np.zeros(count, dtype=np.bool_)
     active = np.zeros(0, dtype=np.intp)
     waiting = np.arange(count)
@@ -170,35 +168,41 @@ def iterate(
     rounds = 0
     while len(active) or len(waiting):
         room = most - len(active)
-        # A few at a time would cost as much as many.
+        # Adding a few problems costs as much as adding many.
         if len(waiting) and room >= min(len(waiting), max(1, most // 8)):
-            own, waiting = waiting[:room], waiting[room:]
-            engine.add(problem.at(own), u[own])
-            active = np.concatenate([active, own])
+            added, waiting = waiting[:room], waiting[room:]
+            engine.add(problem.at(added), u[added])
+            active = np.concatenate([active, added])
             cost[active] = engine.cost
             if not np.isfinite(engine.cost).all():
                 raise ControlError(NO_GUESS)
-            history[0, own] = cost[own]
-        before = cost[active]
+            history[0, added] = cost[added]
+        previous = cost[active]
         engine.expand()
         ends = last[active]
-        made = _improve(engine, before, damping[active], chosen, ends, converged[active])
-        cost[active], damping[active] = engine.cost, made.damping
+        outcome = _improve(
+            engine, previous, regularisation[active], options, ends, converged[active]
+        )
+        cost[active], regularisation[active] = engine.cost, outcome.regularisation
         iterations[active] += ~ends
         history[iterations[active], active] = cost[active]
         if report is not None and not ends.all():
             rounds += 1
             report(rounds, cost)
-        done = made.stepped & (before - cost[active] <= chosen.tolerance * np.abs(before))
-        # No share of any feedback helps: the best that this gradient can find.
-        stuck = ~made.stepped & (made.damping >= chosen.most)
-        last[active] = done | stuck | made.settled | (iterations[active] >= chosen.iterations)
-        # What a damped pass promises is less than what there is to gain: the last pass decides.
-        converged[active] |= done | (ends & made.settled)
+        finished = outcome.stepped & (
+            previous - cost[active] <= options.tolerance * np.abs(previous)
+        )
+        # No share of any step helps: the best that this gradient can do.
+        stuck = ~outcome.stepped & (outcome.regularisation >= options.most)
+        last[active] = (
+            finished | stuck | outcome.settled | (iterations[active] >= options.iterations)
+        )
+        # A regularised pass expects less than there is to gain, so the last pass decides.
+        converged[active] |= finished | (ends & outcome.settled)
         if ends.any():
-            own = active[ends]
-            found_x[own], found_u[own], found_K[own] = engine.trajectories(ends)
-            found_K[active[ends & ~made.good]] = 0.0
+            added = active[ends]
+            solved_x[added], solved_u[added], gains[added] = engine.trajectories(ends)
+            gains[active[ends & ~outcome.convex]] = 0.0
             active = active[~ends]
             engine.keep(~ends, more=bool(len(waiting)))
     history = history[: iterations.max() + 1]
@@ -207,9 +211,9 @@ def iterate(
     seconds = dict(engine.seconds)
     seconds["rest"] = time.perf_counter() - began - sum(seconds.values())
     return Solution(
-        x=found_x,
-        u=found_u,
-        K=found_K,
+        x=solved_x,
+        u=solved_u,
+        K=gains,
         cost=cost,
         converged=converged,
         iterations=iterations,
@@ -220,60 +224,65 @@ def iterate(
 
 
 @dataclass(frozen=True)
-class _Made:
-    """What a round made of each problem, (n,).
+class _Outcome:
+    """Outcome of an iteration for each problem, (n,).
 
     Members
     -------
-    stepped : whether it made a step.
-    settled : whether it made none, and its pass promises no more than rounding moves the cost by.
-    good : whether its pass was convex with any damping.
-    damping : for the next round.
+    stepped : whether a step was accepted.
+    settled : whether none was, and the expected decrease is at most the rounding of the cost.
+    convex : whether the pass was convex with any regularisation.
+    regularisation : for the next iteration.
     """
 
     stepped: Flags
     settled: Flags
-    good: Flags
-    damping: Floats
+    convex: Flags
+    regularisation: Floats
 
 
 def _improve(
     engine: Engine,
-    before: Floats,
-    damping: Floats,
+    previous: Floats,
+    regularisation: Floats,
     options: Options,
     last: Flags,
     converged: Flags,
-) -> _Made:
-    """A pass for every problem, with the least damping for the ``last`` ones, and a step of others.
+) -> _Outcome:
+    """Run a backward pass for all problems and a line search for all but the ``last`` ones.
 
-    Whether one that has ``converged`` is settled is not asked.
+    The ``last`` ones get the smallest regularisation. Problems that have ``converged`` are not
+    checked for having settled.
     """
-    count = len(before)
-    damping = np.where(last, options.least, damping)
+    count = len(previous)
+
+    def raised(regularisation: Floats) -> Floats:
+        return np.minimum(regularisation * options.growth, options.most)
+
+    regularisation = np.where(last, options.least, regularisation)
     while True:
-        slope, curve, good = engine.backward(damping)
-        if good.all() or (damping[~good] >= options.most).all():
+        slope, curvature, convex = engine.backward(regularisation)
+        if convex.all() or (regularisation[~convex] >= options.most).all():
             break
-        damping = np.where(good, damping, np.minimum(damping * options.growth, options.most))
-    left = good & ~last
+        regularisation = np.where(convex, regularisation, raised(regularisation))
+    left = convex & ~last
     stepped = np.zeros(count, dtype=np.bool_)
     share = np.ones(count)
     for _ in range(options.halvings + 1):
         if not left.any():
             break
-        tried = engine.roll(share, left)
-        promised = share * slope - 0.5 * share**2 * curve
-        enough = left & (before - tried >= options.enough * promised) & (tried <= before)
+        trial_cost = engine.roll(share, left)
+        expected_decrease = share * slope - 0.5 * share**2 * curvature
+        enough = left & (previous - trial_cost >= options.enough * expected_decrease)
+        enough &= trial_cost <= previous
         stepped |= enough
         left &= ~enough
         share = np.where(left, share / 2, share)
-    settled = good & ~stepped & ~converged
+    settled = convex & ~stepped & ~converged
     if settled.any():
-        settled &= slope - 0.5 * curve <= engine.rounding()
+        settled &= slope - 0.5 * curvature <= engine.rounding()
     engine.accept(stepped)
-    eased = stepped & (share > 0.3)
-    harder = ~stepped | (share < 0.1)
-    damping = np.where(eased, np.maximum(damping / options.growth, options.least), damping)
-    damping = np.where(harder, np.minimum(damping * options.growth, options.most), damping)
-    return _Made(stepped=stepped, settled=settled, good=good, damping=damping)
+    lowered = np.maximum(regularisation / options.growth, options.least)
+    regularisation = np.where(stepped & (share > 0.3), lowered, regularisation)
+    regularisation = np.where(~stepped | (share < 0.1), raised(regularisation), regularisation)
+    return _Outcome(stepped, settled, convex, regularisation)

@@ -1,17 +1,22 @@
-r"""The steps of an iteration as functions of scalars: traced, printed and compiled like dynamics.
+r"""Solver steps as functions of scalars: traced, printed and compiled like dynamics.
 
-Functions of a robot and a cost, each of one problem at one knot, for batches of problems:
+Functions of a robot and a cost, each for one problem at one knot, run on batches of problems:
 
 - ``final``: value, gradient and Hessian of the last knot's cost.
-- ``riccati``: a step of the backward pass. With h the step's length, F = [dqdd/dq, dqdd/dqd] and
-  M^-1, a semi-implicit step is A = A0 + W F and B = W M^-1 for W = [h^2; h] and A0 = [1, h; 0, 1].
-  So with P = W' V W, S = W' V A0 and T = S + P F
+- ``riccati``: a step of the backward pass. With step length h, F = [dqdd/dq, dqdd/dqd] and M^-1, a
+  semi-implicit step is A = A0 + W F and B = W M^-1 for W = [h^2; h] and A0 = [1, h; 0, 1]. With
+  P = W' Vxx W, S = W' Vxx A0 and T = S + P F
 
-      Q_uu = R + M^-1 P M^-1      Q_ux = M^-1 T      Q_xx = Q + A0' V A0 + F' T + S' F
+      Quu = R + M^-1 P M^-1      Qux = M^-1 T      Qxx = Q + A0' Vxx A0 + F' T + S' F
 
-  where no product with A or B is left: 5,100 multiplications for seven joints in place of 14,000.
-- ``roll``: a step of a trial: feedback, forward dynamics, and what the knot costs.
-- ``stage``: dynamics, their gradient, and the running cost expanded, for solvers of other kinds.
+  which needs no product with A or B: 5,100 multiplications for seven joints instead of 14,000.
+- ``roll``: a step of a trial: feedback, forward dynamics, and the cost of the knot.
+- ``stage``: dynamics, their gradient, and the expanded running cost, for other solvers.
+
+The recursion and the cost are also written on arrays, in :mod:`.backward` and :mod:`.cost`. They
+cannot share code: traced scalars have no ``log`` and no solver, branch by ``select``, and exploit
+the structure above, while arrays go to LAPACK a batch at a time. ``tests/control/test_ilqr.py`` and
+``test_stage.py`` compare both.
 """
 
 from __future__ import annotations
@@ -43,42 +48,42 @@ from .cost import Cost, Weights, joint_ranges, soft_limits
 
 Rows = list[list[Any]]
 
-# Kernels are compiled, not built as cores: how their inputs are drawn decides nothing.
+# Kernels are compiled, not built as cores: their sampling has no effect.
 _ANY = uniform(-1.0, 1.0)
 
 
 def _expansion(
     model: Model, cost: Cost, weights: Weights, q: Any, qd: Any, at: dict[str, Any], region: Any
 ) -> tuple[Any, list[Any], list[Any], Rows]:
-    """Value, gradient by q and qd, and Hessian by q (that by qd is ``weights.qd``) of a knot."""
+    """Return a knot's cost, lq, lqd and lqq; lqdqd is ``weights.qd``."""
     n = model.nv
     value: Any = 0.0
-    by_q: list[Any] = [0.0] * n
-    by_qd: list[Any] = [0.0] * n
-    by_qq: Rows = [[0.0] * n for _ in range(n)]
+    lq: list[Any] = [0.0] * n
+    lqd: list[Any] = [0.0] * n
+    lqq: Rows = [[0.0] * n for _ in range(n)]
     low, high = soft_limits(model, cost)
     middle, half = joint_ranges(model)
     for i in range(n):
         off, late = q[i] - at["q_ref"][i], qd[i] - at["qd_ref"][i]
         value = value + 0.5 * weights.q * (off * off) + 0.5 * weights.qd * (late * late)
-        by_q[i] = weights.q * off
-        by_qd[i] = weights.qd * late
-        by_qq[i][i] = weights.q
+        lq[i] = weights.q * off
+        lqd[i] = weights.qd * late
+        lqq[i][i] = weights.q
         if weights.limits and np.isfinite(low[i]) and np.isfinite(high[i]):
             ends = float(low[i]), float(high[i])
             beyond = q[i] - clamp(q[i], *ends)
             value = value + 0.5 * weights.limits * (beyond * beyond)
-            by_q[i] = by_q[i] + weights.limits * beyond
+            lq[i] = lq[i] + weights.limits * beyond
             outside = less(q[i], ends[0]) | less(ends[1], q[i])
-            by_qq[i][i] = by_qq[i][i] + select(outside, weights.limits, 0.0)
+            lqq[i][i] = lqq[i][i] + select(outside, weights.limits, 0.0)
         if weights.barrier and np.isfinite(half[i]):
-            wide = float(half[i])
-            share = (q[i] - float(middle[i])) * (1.0 / wide)
-            found, slope, curve = _barrier(1.0 - share * share, cost.margin)
-            value = value + weights.barrier * found
-            by_q[i] = by_q[i] - (2.0 * weights.barrier / wide) * (share * slope)
-            bent = 2.0 * (share * share) * curve - slope
-            by_qq[i][i] = by_qq[i][i] + (2.0 * weights.barrier / wide**2) * bent
+            half_range = float(half[i])
+            share = (q[i] - float(middle[i])) * (1.0 / half_range)
+            penalty, slope, curvature = _barrier(1.0 - share * share, cost.margin)
+            value = value + weights.barrier * penalty
+            lq[i] = lq[i] - (2.0 * weights.barrier / half_range) * (share * slope)
+            chained = 2.0 * (share * share) * curvature - slope
+            lqq[i][i] = lqq[i][i] + (2.0 * weights.barrier / half_range**2) * chained
     if weights.tip:
         _, place = dynamics.frame_placement_scalars(model, q, cost.frame, region=region)
         jacobian = dynamics.frame_jacobian_scalars(
@@ -88,34 +93,34 @@ def _expansion(
         value = value + 0.5 * weights.tip * _dot(off_tip, off_tip)
         for i in range(n):
             column = [jacobian[3 + c][i] for c in range(3)]
-            by_q[i] = by_q[i] + weights.tip * _dot(column, off_tip)
+            lq[i] = lq[i] + weights.tip * _dot(column, off_tip)
             for j in range(i + 1):
-                other = [jacobian[3 + c][j] for c in range(3)]
-                more = weights.tip * _dot(column, other)
-                by_qq[i][j] = by_qq[i][j] + more
-                by_qq[j][i] = by_qq[i][j]
-    return value, by_q, by_qd, by_qq
+                other_column = [jacobian[3 + c][j] for c in range(3)]
+                product = weights.tip * _dot(column, other_column)
+                lqq[i][j] = lqq[i][j] + product
+                lqq[j][i] = lqq[i][j]
+    return value, lq, lqd, lqq
 
 
 def _barrier(w: Any, margin: float) -> tuple[Any, Any, Any]:
-    """What :func:`.cost.barrier` is, over any scalar."""
-    kept = maximum(w, margin)
-    inverse = reciprocal(kept)
+    """Return :func:`.cost.barrier` of any scalar."""
+    bounded = maximum(w, margin)
+    inverse = reciprocal(bounded)
     inside = less(margin, w)
     off = (w - 2.0 * margin) * (1.0 / margin)
     beyond = 0.5 * (off * off - 1.0) - float(np.log(margin))
     return (
-        select(inside, 0.0 - _logarithm(kept), beyond),
+        select(inside, 0.0 - _logarithm(bounded), beyond),
         select(inside, 0.0 - inverse, off * (1.0 / margin)),
         select(inside, inverse * inverse, 1.0 / margin**2),
     )
 
 
 def _logarithm(x: Any) -> Any:
-    """Natural logarithm of a number between 1e-4 and 1, within 3e-14; there is no such operation.
+    """Return the natural logarithm of a number between 1e-4 and 1, within 3e-14.
 
-    ``log x = 32 artanh t`` with ``t = (r - 1) / (r + 1)`` and r the sixteenth root of x: t^2 is
-    below 0.08, and twelve terms of the series are enough.
+    No operation computes it: ``log x = 32 artanh t`` with ``t = (r - 1) / (r + 1)`` and r the
+    sixteenth root of x. t^2 is below 0.08, so twelve terms of the series are enough.
     """
     root = sqrt(sqrt(sqrt(sqrt(x))))
     t = (root - 1.0) * reciprocal(root + 1.0)
@@ -127,7 +132,7 @@ def _logarithm(x: Any) -> Any:
 
 
 def references(cost: Cost) -> tuple[str, ...]:
-    """Names of the inputs that say what a knot should be near, beside the effort's."""
+    """Return the names of a knot's references, without the effort's."""
     return ("q_ref", "qd_ref", "tip_ref") if cost.has_tip else ("q_ref", "qd_ref")
 
 
@@ -149,17 +154,16 @@ def _state_arrays(q: str = "q", qd: str = "qd") -> dict[str, Any]:
 
 
 def final_function(model: Model, cost: Cost) -> Function:
-    """The last knot: ``value``, ``v`` (2 nv) and ``V`` (2 nv, 2 nv) of q, qd and references."""
+    """Return the last knot's function: ``value``, ``v`` (Vx) and ``V`` (Vxx)."""
     m = 2 * model.nv
 
-    def final(model: Model, *, region: Any, **given: Any) -> dict[str, Any]:
-        value, by_q, by_qd, by_qq = _expansion(
-            model, cost, cost.final, given["q"], given["qd"], given, region
+    def final(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
+        value, lq, lqd, lqq = _expansion(
+            model, cost, cost.final, values["q"], values["qd"], values, region
         )
-        V = _blocks(by_qq, cost.final.qd)
-        return {"value": value, "v": [*by_q, *by_qd], "V": V}
+        return {"value": value, "v": [*lq, *lqd], "V": _blocks(lqq, cost.final.qd)}
 
-    return _made(
+    return _function(
         "final",
         "cost of a motion's last knot, expanded",
         final,
@@ -169,38 +173,38 @@ def final_function(model: Model, cost: Cost) -> Function:
 
 
 def stage_function(model: Model, cost: Cost, dt: float) -> Function:
-    """A knot of q, qd, tau and references: a semi-implicit step with A and B, the cost expanded."""
+    """Return a knot's function: a semi-implicit step with A and B, and the expanded cost."""
     n = model.nv
 
-    def stage(model: Model, *, region: Any, **given: Any) -> dict[str, Any]:
-        q, qd, tau = given["q"], given["qd"], given["tau"]
-        found = dynamics.fd_derivatives_scalars(model, q, qd, tau, region=region)
-        value, by_q, by_qd, by_qq = _expansion(model, cost, cost.running, q, qd, given, region)
-        own = cost.running.tau
-        over = [tau[i] - given["tau_ref"][i] for i in range(n)]
-        qd_next = [qd[i] + dt * found.qdd[i] for i in range(n)]
+    def stage(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
+        q, qd, tau = values["q"], values["qd"], values["tau"]
+        gradient = dynamics.fd_derivatives_scalars(model, q, qd, tau, region=region)
+        value, lq, lqd, lqq = _expansion(model, cost, cost.running, q, qd, values, region)
+        effort_weight = cost.running.tau
+        off_effort = [tau[i] - values["tau_ref"][i] for i in range(n)]
+        qd_next = [qd[i] + dt * gradient.qdd[i] for i in range(n)]
         lower, upper = [], []
         for i in range(n):
-            row = [dt * x for x in (*found.dqdd_dq[i], *found.dqdd_dqd[i])]
+            row = [dt * x for x in (*gradient.dqdd_dq[i], *gradient.dqdd_dqd[i])]
             row[n + i] = row[n + i] + 1.0
-            above = [dt * x for x in row]
-            above[i] = above[i] + 1.0
+            position_row = [dt * x for x in row]
+            position_row[i] = position_row[i] + 1.0
             lower.append(row)
-            upper.append(above)
-        pushed = [[dt * x for x in row] for row in found.minv]
+            upper.append(position_row)
+        rate_rows = [[dt * x for x in row] for row in gradient.minv]
         return {
-            "qdd": found.qdd,
+            "qdd": gradient.qdd,
             "q_next": [q[i] + dt * qd_next[i] for i in range(n)],
             "qd_next": qd_next,
             "A": upper + lower,
-            "B": [[dt * x for x in row] for row in pushed] + pushed,
-            "value": value + 0.5 * own * _dot(over, over),
-            "by_x": [*by_q, *by_qd],
-            "by_u": [own * x for x in over],
-            "by_xx": _blocks(by_qq, cost.running.qd),
+            "B": [[dt * x for x in row] for row in rate_rows] + rate_rows,
+            "value": value + 0.5 * effort_weight * _dot(off_effort, off_effort),
+            "by_x": [*lq, *lqd],
+            "by_u": [effort_weight * x for x in off_effort],
+            "by_xx": _blocks(lqq, cost.running.qd),
         }
 
-    return _made(
+    return _function(
         "stage",
         "dynamics with their gradient, and a running cost with its gradient and Hessian",
         stage,
@@ -226,26 +230,27 @@ def stage_function(model: Model, cost: Cost, dt: float) -> Function:
 
 
 def riccati_function(model: Model, cost: Cost, dt: float) -> Function:
-    """A step of the backward pass: K, k, V, v of the knot, and sums of slope and curve.
+    """Return a step of the backward pass: gains K, feedforward k, Vxx (V), Vx (v), and sums.
 
-    ``dqdd_dq, dqdd_dqd, minv`` are those of the knot, ``V_next, v_next`` of the next one;
-    ``pivot`` is the least pivot of Q_uu, and of all knots behind.
+    ``dqdd_dq, dqdd_dqd, minv`` belong to the knot, ``V_next, v_next`` to the next one; ``slope``
+    and ``curve`` are sums over this and all later knots, ``pivot`` is their smallest pivot of Quu.
+    ``damping`` is the regularisation.
     """
     n, h = model.nv, dt
 
-    def riccati(model: Model, *, region: Any, **given: Any) -> dict[str, Any]:
-        D, E, M = (_rows(given[name]) for name in ("dqdd_dq", "dqdd_dqd", "minv"))
-        V, v = _rows(given["V_next"]), list(given["v_next"])
-        _, by_q, by_qd, by_qq = _expansion(
-            model, cost, cost.running, given["q"], given["qd"], given, region
+    def riccati(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
+        D, E, M = (_rows(values[name]) for name in ("dqdd_dq", "dqdd_dqd", "minv"))
+        next_Vxx, next_Vx = _rows(values["V_next"]), list(values["v_next"])
+        _, lq, lqd, lqq = _expansion(
+            model, cost, cost.running, values["q"], values["qd"], values, region
         )
-        own = cost.running.tau
-        by_u = [own * (given["tau"][i] - given["tau_ref"][i]) for i in range(n)]
+        effort_weight = cost.running.tau
+        lu = [effort_weight * (values["tau"][i] - values["tau_ref"][i]) for i in range(n)]
         joints = range(n)
         F = [[*D[i], *E[i]] for i in joints]
-        Vqq = [[V[max(i, j)][min(i, j)] for j in joints] for i in joints]
-        Vvq = [[V[n + i][j] for j in joints] for i in joints]
-        Vvv = [[V[n + max(i, j)][n + min(i, j)] for j in joints] for i in joints]
+        Vqq = [[next_Vxx[max(i, j)][min(i, j)] for j in joints] for i in joints]
+        Vvq = [[next_Vxx[n + i][j] for j in joints] for i in joints]
+        Vvv = [[next_Vxx[n + max(i, j)][n + min(i, j)] for j in joints] for i in joints]
         P: Rows = [[0.0] * n for _ in joints]
         for i in joints:
             for j in range(i + 1):
@@ -254,67 +259,68 @@ def riccati_function(model: Model, cost: Cost, dt: float) -> Function:
                 )
         S: Rows = []
         for i in joints:
-            first = [h * (h * Vqq[i][j] + Vvq[i][j]) for j in joints]
-            then = [h * (h * Vvq[j][i] + Vvv[i][j]) for j in joints]
-            S.append([*first, *(h * a + b for a, b in zip(first, then, strict=True))])
+            by_q = [h * (h * Vqq[i][j] + Vvq[i][j]) for j in joints]
+            by_qd = [h * (h * Vvq[j][i] + Vvv[i][j]) for j in joints]
+            S.append([*by_q, *(h * a + b for a, b in zip(by_q, by_qd, strict=True))])
         T = [[S[i][c] + _dot(P[i], _column(F, c)) for c in range(2 * n)] for i in joints]
-        y = [h * (h * v[i] + v[n + i]) for i in joints]
+        y = [h * (h * next_Vx[i] + next_Vx[n + i]) for i in joints]  # W' Vx
         G = [[_dot(M[i], P[j]) for j in joints] for i in joints]
         Quu: Rows = [[0.0] * n for _ in joints]
         for i in joints:
             for j in range(i + 1):
                 Quu[i][j] = _dot(G[i], M[j])
-            Quu[i][i] = Quu[i][i] + own + given["damping"]
-        qu = [by_u[i] + _dot(M[i], y) for i in joints]
-        # Columns of Q_ux, and last Q_u: what Q_uu is solved for.
-        right = [[_dot(M[i], _column(T, c)) for c in range(2 * n)] + [qu[i]] for i in joints]
-        gains, pivots = _solved(Quu, right)
-        k = [gains[i][2 * n] for i in joints]
-        across = [
-            [*Vqq[i], *(h * Vqq[i][j] + Vvq[j][i] for j in joints)] for i in joints
-        ]  # upper half of A0' V A0
-        V_now: Rows = [[0.0] * (2 * n) for _ in range(2 * n)]
+            Quu[i][i] = Quu[i][i] + effort_weight + values["damping"]
+        Qu = [lu[i] + _dot(M[i], y) for i in joints]
+        Qux = [[_dot(M[i], _column(T, c)) for c in range(2 * n)] for i in joints]
+        solution, pivots = _solved(Quu, [[*Qux[i], Qu[i]] for i in joints])
+        gains = [row[: 2 * n] for row in solution]
+        feedforward = [row[2 * n] for row in solution]
+        # Upper half of A0' Vxx A0.
+        upper = [[*Vqq[i], *(h * Vqq[i][j] + Vvq[j][i] for j in joints)] for i in joints]
+        Vxx: Rows = [[0.0] * (2 * n) for _ in range(2 * n)]
         for a in range(2 * n):
             for b in range(a + 1):
                 if a < n:
-                    moved = across[a][b]
+                    shifted = upper[a][b]
                 elif b < n:
-                    moved = across[b][a]
+                    shifted = upper[b][a]
                 else:
                     i, j = a - n, b - n
-                    moved = (h**2) * Vqq[i][j] + h * (Vvq[i][j] + Vvq[j][i]) + Vvv[i][j]
-                left = [*_column(F, a), *_column(S, a), *(-right[i][a] for i in joints)]
-                there = [*_column(T, b), *_column(F, b), *(gains[i][b] for i in joints)]
-                V_now[a][b] = moved + _dot(left, there)
+                    shifted = (h**2) * Vqq[i][j] + h * (Vvq[i][j] + Vvq[j][i]) + Vvv[i][j]
+                left = [*_column(F, a), *_column(S, a), *(-Qux[i][a] for i in joints)]
+                right = [*_column(T, b), *_column(F, b), *(gains[i][b] for i in joints)]
+                Vxx[a][b] = shifted + _dot(left, right)
         for i in joints:
-            V_now[n + i][n + i] = V_now[n + i][n + i] + cost.running.qd
+            Vxx[n + i][n + i] = Vxx[n + i][n + i] + cost.running.qd
             for j in range(i + 1):
-                V_now[i][j] = V_now[i][j] + by_qq[i][j]
+                Vxx[i][j] = Vxx[i][j] + lqq[i][j]
         for a in range(2 * n):
             for b in range(a):
-                V_now[b][a] = V_now[a][b]
-        v_now = []
+                Vxx[b][a] = Vxx[a][b]
+        Vx = []
         for a in range(2 * n):
-            own_x = by_q[a] if a < n else by_qd[a - n]
-            moved = v[a] if a < n else h * v[a - n] + v[a]
-            left = [*_column(F, a), *(-right[i][a] for i in joints)]
-            v_now.append(own_x + moved + _dot(left, [*y, *k]))
-        gain = _dot(k, qu)
-        least = given["pivot_next"]
+            lx = lq[a] if a < n else lqd[a - n]
+            shifted = next_Vx[a] if a < n else h * next_Vx[a - n] + next_Vx[a]
+            left = [*_column(F, a), *(-Qux[i][a] for i in joints)]
+            Vx.append(lx + shifted + _dot(left, [*y, *feedforward]))
+        expected_decrease = _dot(feedforward, Qu)
+        least = values["pivot_next"]
         for pivot in pivots:
             least = select(less(pivot, least), pivot, least)
         return {
-            "K": [gains[i][: 2 * n] for i in joints],
-            "k": k,
-            "V": V_now,
-            "v": v_now,
-            "slope": given["slope_next"] + gain,
-            "curve": given["curve_next"] + gain - given["damping"] * _dot(k, k),
+            "K": gains,
+            "k": feedforward,
+            "V": Vxx,
+            "v": Vx,
+            "slope": values["slope_next"] + expected_decrease,
+            "curve": values["curve_next"]
+            + expected_decrease
+            - values["damping"] * _dot(feedforward, feedforward),
             "pivot": least,
         }
 
     m = 2 * n
-    return _made(
+    return _function(
         "riccati",
         "a step of a backward pass",
         riccati,
@@ -343,33 +349,35 @@ def riccati_function(model: Model, cost: Cost, dt: float) -> Function:
 
 
 def roll_function(model: Model, cost: Cost, dt: float) -> Function:
-    """A step of a trial: the next state, the effort, and the sum of costs so far.
+    """Return a step of a trial: the next state, the effort, and the accumulated cost.
 
-    ``q_now, qd_now`` is where the trial is, ``q, qd, tau`` the trajectory that feedback is about.
+    ``q_now, qd_now`` is the trial's state, ``q, qd, tau`` the trajectory that feedback refers to.
     """
     n = model.nv
 
-    def roll(model: Model, *, region: Any, **given: Any) -> dict[str, Any]:
-        q, qd = given["q_now"], given["qd_now"]
+    def roll(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
+        q, qd = values["q_now"], values["qd_now"]
         off = [
-            *(q[i] - given["q"][i] for i in range(n)),
-            *(qd[i] - given["qd"][i] for i in range(n)),
+            *(q[i] - values["q"][i] for i in range(n)),
+            *(qd[i] - values["qd"][i] for i in range(n)),
         ]
-        K = _rows(given["K"])
-        tau = [given["tau"][i] - given["share"] * given["k"][i] - _dot(K[i], off) for i in range(n)]
-        value, *_ = _expansion(model, cost, cost.running, q, qd, given, region)
-        over = [tau[i] - given["tau_ref"][i] for i in range(n)]
-        value = value + 0.5 * cost.running.tau * _dot(over, over)
+        K = _rows(values["K"])
+        tau = [
+            values["tau"][i] - values["share"] * values["k"][i] - _dot(K[i], off) for i in range(n)
+        ]
+        value, *_ = _expansion(model, cost, cost.running, q, qd, values, region)
+        off_effort = [tau[i] - values["tau_ref"][i] for i in range(n)]
+        value = value + 0.5 * cost.running.tau * _dot(off_effort, off_effort)
         qdd = dynamics.aba_scalars(model, q, qd, tau, region=region)
         qd_next = [qd[i] + dt * qdd[i] for i in range(n)]
         return {
             "q_next": [q[i] + dt * qd_next[i] for i in range(n)],
             "qd_next": qd_next,
             "tau_new": tau,
-            "cost": given["cost_before"] + value,
+            "cost": values["cost_before"] + value,
         }
 
-    return _made(
+    return _function(
         "roll",
         "a step of a motion under feedback, and its cost",
         roll,
@@ -394,7 +402,7 @@ def roll_function(model: Model, cost: Cost, dt: float) -> Function:
     )
 
 
-def _made(
+def _function(
     name: str,
     doc: str,
     step: Callable[..., Mapping[str, Any]],
@@ -403,11 +411,11 @@ def _made(
     outputs: Mapping[str, Block],
     joint_space: bool = False,
 ) -> Function:
-    """A row of an algorithm that takes its inputs, and gives its outputs, by name."""
+    """Return the function of a step that takes inputs and returns outputs by name."""
 
     def scalars(model: Model, *values: Any, region: Any) -> list[Any]:
-        found = step(model, region=region, **dict(zip(inputs, values, strict=True)))
-        return [found[output] for output in outputs]
+        results = step(model, region=region, **dict(zip(inputs, values, strict=True)))
+        return [results[output] for output in outputs]
 
     return Function(
         name=name,
@@ -434,16 +442,16 @@ def _dot(a: Sequence[Any], b: Sequence[Any]) -> Any:
     return total
 
 
-def _blocks(by_qq: Rows, by_qdqd: float) -> Rows:
-    n = len(by_qq)
-    whole: Rows = [[*row, *([0.0] * n)] for row in by_qq]
+def _blocks(lqq: Rows, lqdqd: float) -> Rows:
+    n = len(lqq)
+    lxx: Rows = [[*row, *([0.0] * n)] for row in lqq]
     for i in range(n):
-        whole.append([by_qdqd if c == n + i else 0.0 for c in range(2 * n)])
-    return whole
+        lxx.append([lqdqd if c == n + i else 0.0 for c in range(2 * n)])
+    return lxx
 
 
 def _solved(matrix: Rows, right: Rows) -> tuple[Rows, list[Any]]:
-    """``matrix^-1 right`` by L D L', of which the lower triangle is read; and the pivots D."""
+    """Return ``matrix^-1 right`` by L D L' of the lower triangle, and the pivots D."""
     n = len(matrix)
     L: Rows = [[0.0] * n for _ in range(n)]
     pivots: list[Any] = []
@@ -456,13 +464,13 @@ def _solved(matrix: Rows, right: Rows) -> tuple[Rows, list[Any]]:
             L[i][j] = scaled[i][j] * inverses[j]
         pivots.append(matrix[i][i] - _dot(scaled[i][:i], L[i][:i]))
         inverses.append(reciprocal(pivots[i]))
-    found = [list(row) for row in right]
+    solution = [list(row) for row in right]
     for c in range(len(right[0])):
         for i in range(n):
-            found[i][c] = found[i][c] - _dot(L[i][:i], [found[j][c] for j in range(i)])
+            solution[i][c] = solution[i][c] - _dot(L[i][:i], [solution[j][c] for j in range(i)])
         for i in reversed(range(n)):
             below = [L[j][i] for j in range(i + 1, n)]
-            found[i][c] = found[i][c] * inverses[i] - _dot(
-                below, [found[j][c] for j in range(i + 1, n)]
+            solution[i][c] = solution[i][c] * inverses[i] - _dot(
+                below, [solution[j][c] for j in range(i + 1, n)]
             )
-    return found, pivots
+    return solution, pivots

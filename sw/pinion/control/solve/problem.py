@@ -1,15 +1,15 @@
-"""A motion to be found: a robot, where it starts, what it costs, over how many steps."""
+"""Optimal control problems and their solutions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pinion.control.errors import ControlError
-from pinion.control.plant import check_step, gravity_efforts
+from pinion.control.plant import Plant, check_step, gravity_efforts
 from pinion.robot import Model, coupled
 
 from .cost import Cost, Target
@@ -19,11 +19,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Problems of one robot that differ in where they start and what they should reach.
+    """Problems of one robot with different start states and targets.
 
     Members
     -------
-    model : the robot, joints that mimic others coupled to them.
+    model : the robot, with mimic joints coupled to their leaders.
     knots : steps.
     dt : length of each [s].
     cost : weights.
@@ -51,25 +51,25 @@ class Problem:
         tip: ArrayLike | None = None,
         tau: ArrayLike | None = None,
     ) -> Problem:
-        """Problems with their targets given shortly.
+        """Build problems, with targets broadcast over problems and knots.
 
         Parameters
         ----------
-        start : (nv,) or (2 nv,) or with n in front: positions, at rest, or with rates.
-        goal : (nv,) or (2 nv,), with n, or n and knots + 1, in front: where to be at every knot;
-            by default where it starts.
-        tip : (3,) with n, or n and knots + 1, in front [m]: where the tip should be.
+        start : (nv,) or (2 nv,), or with n in front: positions at rest, or positions and rates.
+        goal : (nv,) or (2 nv,), with n, or n and knots + 1, in front: states that cost nothing;
+            by default the start.
+        tip : (3,) with n, or n and knots + 1, in front [m]: target of the tip.
         tau : (nv,) with n, or n and knots, in front: efforts that cost nothing; by default 0.
 
         Raises
         ------
         ControlError
-            When a shape does not fit, a number is not finite, or a step has no length.
+            If a shape does not match, a number is not finite, or the time step is invalid.
         """
         model = coupled(model)
         nv = model.nv
         if knots < 1:
-            raise ControlError(f"A motion has at least 1 step, not {knots}.")
+            raise ControlError(f"A motion needs at least 1 step, not {knots}.")
         check_step(dt)
         first = _states("start", start, nv)
         if first.ndim != 2:
@@ -91,53 +91,52 @@ class Problem:
 
     @property
     def count(self) -> int:
-        """How many problems there are."""
+        """Number of problems."""
         return len(self.start)
 
     def held(self) -> Floats:
-        """Efforts (n, knots, nv) that hold the robot where it starts: a first guess."""
+        """Return efforts (n, knots, nv) that hold the robot at its start: a first guess."""
         efforts = gravity_efforts(self.model, self.start[:, : self.model.nv])
         return np.repeat(efforts[:, None], self.knots, axis=1)
 
     def at(self, index: NDArray[np.bool_] | NDArray[np.intp]) -> Problem:
-        """Some of the problems."""
-        return Problem(
-            model=self.model,
-            knots=self.knots,
-            dt=self.dt,
-            cost=self.cost,
-            start=self.start[index],
-            target=self.target.at(index),
-        )
+        """Return some of the problems."""
+        return replace(self, start=self.start[index], target=self.target.at(index))
 
     def joined(self, other: Problem) -> Problem:
-        """These problems and others of the same robot, cost and length behind them."""
-        return Problem(
-            model=self.model,
-            knots=self.knots,
-            dt=self.dt,
-            cost=self.cost,
+        """Return these problems followed by others of the same robot, cost and length."""
+        return replace(
+            self,
             start=np.concatenate([self.start, other.start]),
             target=self.target.spread(self.count).joined(other.target.spread(other.count)),
         )
 
+    def check_plant(self, plant: Plant) -> None:
+        """Raise `ControlError` unless a plant has the problem's model and time step."""
+        if plant.dt != self.dt or plant.model != self.model:
+            raise ControlError(
+                f"The plant is {plant.model.name} in steps of {plant.dt} s, and the problem is for "
+                f"{self.model.name} in steps of {self.dt} s: open the plant with the problem's "
+                "model and step."
+            )
+
 
 @dataclass(frozen=True)
 class Solution:
-    """What a solver found for n problems.
+    """Solution of n problems.
 
     Members
     -------
     x, u : (n, knots + 1, 2 nv) and (n, knots, nv).
-    K : (n, knots, nv, 2 nv), feedback about them: ``u - K (x' - x)`` for a state x', of a pass with
-        the least weight on efforts that makes every knot convex; 0 where none does.
+    K : (n, knots, nv, 2 nv), gains of the feedback ``u - K (x' - x)`` for a state x', of a pass
+        with the least regularisation that makes every knot convex; 0 if none does.
     cost : (n,).
-    converged : (n,), whether the last iteration gained less than was asked for, or there was no
-        more to gain than rounding moves the cost by.
-    iterations : (n,), backward passes that ended in a step or in the news that there is none.
-    costs : (iterations + 1, n), after each iteration; a solved problem keeps its last.
-    saturated : gradients that a number format could not hold, over all iterations.
-    seconds : by part: ``gradients``, ``backward``, ``rollouts``, ``rest``.
+    converged : (n,), whether the last iteration decreased the cost by less than the tolerance, or
+        the expected decrease was below the rounding of the cost.
+    iterations : (n,), backward passes whose line search ended, with or without a step.
+    costs : (iterations + 1, n), after each iteration; a solved problem keeps its last cost.
+    saturated : number of gradients that a number format could not hold, over all iterations.
+    seconds : time by part: ``gradients``, ``backward``, ``rollouts``, ``rest``.
     """
 
     x: Floats
@@ -161,37 +160,37 @@ class Solution:
 
 
 def _finite(name: str, values: ArrayLike) -> Floats:
-    found = np.asarray(values, dtype=np.float64)
-    if found.ndim == 0:
-        raise ControlError(f"'{name}' is one number: give an array.")
-    if not np.isfinite(found).all():
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(found))[0])
-        raise ControlError(f"'{name}' at {where} is {found[where]}: it must be finite.")
-    return found
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim == 0:
+        raise ControlError(f"'{name}' is one number; it must be an array.")
+    if not np.isfinite(array).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ControlError(f"'{name}' at {where} is {array[where]}: it must be finite.")
+    return array
 
 
 def _states(name: str, values: ArrayLike, nv: int) -> Floats:
-    """States (..., 2 nv) of positions or states; at rest where rates are not given."""
-    found = np.atleast_2d(_finite(name, values))
-    if found.shape[-1] == nv:
-        found = np.concatenate([found, np.zeros_like(found)], axis=-1)
-    if found.shape[-1] != 2 * nv:
+    """Return states (..., 2 nv) of positions, at rest, or of states."""
+    states = np.atleast_2d(_finite(name, values))
+    if states.shape[-1] == nv:
+        states = np.concatenate([states, np.zeros_like(states)], axis=-1)
+    if states.shape[-1] != 2 * nv:
         raise ControlError(
-            f"'{name}' ends in {found.shape[-1]} numbers: give {nv} positions, or {2 * nv} "
+            f"'{name}' ends in {states.shape[-1]} numbers: give {nv} positions, or {2 * nv} "
             "positions and rates."
         )
-    return found
+    return states
 
 
 def _along(name: str, values: Floats, count: int) -> Floats:
-    """(n or 1, knots or 1, m) of an array that has the last axis, or the first too, or all."""
+    """Return an array of 1 to 3 axes as (n or 1, knots or 1, m)."""
     if values.ndim == 1:
         return values[None, None]
     if values.ndim == 2:
         return values[:, None]
     if values.ndim == 3:
         return values
-    raise ControlError(f"'{name}' has {values.ndim} axes: it has 3 at most, and {count} problems.")
+    raise ControlError(f"'{name}' has {values.ndim} axes: give at most 3, for {count} problems.")
 
 
 def _fits(name: str, values: Floats, count: int, knots: int) -> None:

@@ -1,8 +1,8 @@
-"""Dynamics, their gradient and a knot's cost in one batched call: for solvers of one's own.
+"""Dynamics, their gradient and a knot's cost in one batched call, for your own solver.
 
-A call per iteration instead of three: forward dynamics, the next state of a semi-implicit step with
-its A and B, and the running cost with its gradient and Hessian are one traced function, whose
-common parts are computed once, and which is compiled as any other (:mod:`pinion.compute`).
+One call per iteration instead of three: forward dynamics, the next state of a semi-implicit step
+with its A and B, and the running cost with its gradient and Hessian are one traced function. Common
+parts are computed once; it compiles like any other function (:mod:`pinion.compute`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pinion.api import backend
 from pinion.batch import Backend, Closing
 from pinion.control.errors import ControlError
-from pinion.control.plant import Float64
-from pinion.robot import Model, coupled, load
+from pinion.control.plant import check_step, control_model, dtype_of, float64_or_backend
+from pinion.robot import Model
 
 from .cost import Cost, CostModel
 from .kernels import stage_function
@@ -29,7 +28,7 @@ DEVICES = ("float", "cpu", "cuda")
 
 @dataclass(frozen=True)
 class Expanded:
-    """What a batch of n states and efforts leads to, and costs.
+    """Next states and running costs of a batch of n states and efforts.
 
     Members
     -------
@@ -38,8 +37,8 @@ class Expanded:
     A, B : (n, 2 nv, 2 nv) and (n, 2 nv, nv), derivatives of `x_next` by x and by u.
     value : (n,), the running cost.
     by_x, by_u : (n, 2 nv) and (n, nv), its gradient.
-    by_xx : (n, 2 nv, 2 nv), its Hessian by states, Gauss-Newton's where the tip weighs.
-    by_uu : (nv,), the diagonal of that by efforts, the same everywhere; x and u do not mix.
+    by_xx : (n, 2 nv, 2 nv), its Hessian by states, Gauss-Newton if the tip has a weight.
+    by_uu : (nv,), the diagonal of its constant Hessian by efforts; mixed derivatives are zero.
     """
 
     qdd: Floats
@@ -58,9 +57,9 @@ class Stage(Closing):
 
     Members
     -------
-    model : the robot, joints that mimic others coupled to them.
+    model : the robot, with mimic joints coupled to their leaders.
     cost, dt : the weights, and the length of a step [s].
-    function : computes all of it.
+    function : backend of the traced function.
     """
 
     def __init__(self, model: Model, *, cost: Cost, dt: float, function: Backend) -> None:
@@ -84,37 +83,27 @@ class Stage(Closing):
         Parameters
         ----------
         robot : a built-in name, a URDF path, or a model, of joints with one position each.
-        cost : whose running weights count.
+        cost : only its running weights are used.
         dt : length of a step [s].
         device : of `DEVICES`.
-        options : as of :func:`pinion.api.backend`, such as ``dtype="float32"``.
+        options : as for :func:`pinion.api.backend`, such as ``dtype="float32"``.
 
         Raises
         ------
         ValueError
-            Subclasses with a sentence: an unknown robot, device or option, a step that is none, a
-            joint of several positions.
+            Subclasses: an unknown robot, device or option, an invalid step, or a joint of several
+            positions.
         """
         if device not in DEVICES:
             raise ControlError(
                 f"There is no device '{device}' for dynamics with costs; choose one of "
                 f"{', '.join(DEVICES)}."
             )
-        if not (np.isfinite(dt) and 0.0 < dt <= 1.0):
-            raise ControlError(f"A step of {dt} s is none: give 'dt' above 0 and at most 1 s.")
-        model = coupled(load(robot) if isinstance(robot, str) else robot)
-        if model.nq != model.nv:
-            raise ControlError(
-                f"{model.name} has {model.nq} positions and {model.nv} velocities: control takes "
-                "robots whose joints have one of each, on a fixed base."
-            )
-        CostModel(model, cost)  # says whether its frame exists
+        check_step(dt)
+        model = control_model(robot)
+        CostModel(model, cost)  # raises if its frame does not exist
         row = stage_function(model, cost, dt)
-        function: Backend = (
-            Float64(model, row)
-            if device == "float"
-            else backend(model, row, device=device, **options)
-        )
+        function = float64_or_backend(model, row, device, **options)
         return cls(model, cost=cost, dt=dt, function=function)
 
     def __call__(
@@ -133,41 +122,41 @@ class Stage(Closing):
         x, u : (n, 2 nv) and (n, nv), states and efforts.
         goal : (2 nv,) or (n, 2 nv), states that cost nothing.
         tau : (nv,) or (n, nv), efforts that cost nothing; by default 0.
-        tip : (3,) or (n, 3) [m], where the tip should be; needed where it weighs.
+        tip : (3,) or (n, 3) [m], target of the tip; required if the tip has a weight.
 
         Raises
         ------
         ControlError
-            When a shape does not fit or a number is not finite.
+            If a shape does not match or a number is not finite.
         """
         n = self.model.nv
         states = _batch("x", x, 2 * n)
         count = len(states)
         efforts = _batch("u", u, n, count)
-        near = _batch("goal", goal, 2 * n, count)
-        given = {
+        goals = _batch("goal", goal, 2 * n, count)
+        inputs = {
             "q": states[:, :n],
             "qd": states[:, n:],
             "tau": efforts,
-            "q_ref": near[:, :n],
-            "qd_ref": near[:, n:],
+            "q_ref": goals[:, :n],
+            "qd_ref": goals[:, n:],
             "tau_ref": _batch("tau", np.zeros(n) if tau is None else tau, n, count),
         }
         if self.cost.has_tip:
             if tip is None:
-                raise ControlError("The tip weighs, and 'tip' does not say where it should be.")
-            given["tip_ref"] = _batch("tip", tip, 3, count)
-        dtype = getattr(getattr(self.function, "kernel", None), "dtype", np.float64)
-        found = self.function(
-            **{name: np.ascontiguousarray(array, dtype=dtype) for name, array in given.items()}
+                raise ControlError("The tip has a weight, but 'tip' is missing: give its target.")
+            inputs["tip_ref"] = _batch("tip", tip, 3, count)
+        dtype = dtype_of(self.function)
+        results = self.function(
+            **{name: np.ascontiguousarray(array, dtype=dtype) for name, array in inputs.items()}
         )
-        wide = {
-            name: np.asarray(getattr(found, name), dtype=np.float64)
+        arrays = {
+            name: np.asarray(getattr(results, name), dtype=np.float64)
             for name in ("qdd", "q_next", "qd_next", "A", "B", "value", "by_x", "by_u", "by_xx")
         }
-        rates = wide.pop("qd_next")
-        after = np.concatenate([wide.pop("q_next"), rates], axis=-1)
-        return Expanded(x_next=after, by_uu=np.full(n, self.cost.running.tau), **wide)
+        qd_next = arrays.pop("qd_next")
+        x_next = np.concatenate([arrays.pop("q_next"), qd_next], axis=-1)
+        return Expanded(x_next=x_next, by_uu=np.full(n, self.cost.running.tau), **arrays)
 
     def close(self) -> None:
         """Close the backend."""
@@ -175,16 +164,16 @@ class Stage(Closing):
 
 
 def _batch(name: str, values: ArrayLike, width: int, count: int | None = None) -> Floats:
-    """(n, width) of one or of n vectors."""
-    found = np.asarray(values, dtype=np.float64)
-    fits = found.ndim in (1, 2) and found.shape[-1] == width
+    """Return one vector or n vectors as (n, width)."""
+    array = np.asarray(values, dtype=np.float64)
+    fits = array.ndim in (1, 2) and array.shape[-1] == width
     if fits and count is None:
-        fits = found.ndim == 2 and len(found) > 0
-    elif fits and found.ndim == 2:
-        fits = len(found) == count
+        fits = array.ndim == 2 and len(array) > 0
+    elif fits and array.ndim == 2:
+        fits = len(array) == count
     if not fits:
-        wanted = (count or "n", width)
-        raise ControlError(f"'{name}' has the shape {found.shape}: give {wanted}.")
-    if not np.isfinite(found).all():
-        raise ControlError(f"'{name}' has numbers that are not finite: give finite ones.")
-    return found if count is None else np.broadcast_to(found, (count, width))
+        expected = (count or "n", width)
+        raise ControlError(f"'{name}' has the shape {array.shape}: give {expected}.")
+    if not np.isfinite(array).all():
+        raise ControlError(f"'{name}' has numbers that are not finite.")
+    return array if count is None else np.broadcast_to(array, (count, width))

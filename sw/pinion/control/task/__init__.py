@@ -1,1 +1,1 @@
-"""Tasks: what a core's formats are judged by."""
+"""Tasks, by which a core's formats are chosen."""

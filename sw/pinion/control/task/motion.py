@@ -1,4 +1,4 @@
-"""A task's motions for one robot: postures and targets of its seeds, sizes that fit its limits."""
+"""Motions of a task for one robot: postures and targets from seeds, sizes within its limits."""
 
 from __future__ import annotations
 
@@ -8,142 +8,141 @@ from numpy.typing import NDArray
 from pinion import dynamics
 from pinion.control.errors import ControlError
 from pinion.control.task.task import FIGURE_EIGHT, TaskMotion
-from pinion.control.track.inverse_kinematics import nearest
+from pinion.control.track.inverse_kinematics import joint_limits, nearest, rated_rates
 from pinion.control.track.motion import Motion, figure_eight, follow
 from pinion.robot import Model, tip_of
 
 Floats = NDArray[np.float64]
 
 POSTURES = 32
-"""Postures that are drawn for a figure; the one that moves the tip most freely is taken."""
+"""Number of random postures for a figure; the one in which the tip moves most freely is used."""
 
 INSIDE = 0.5
-"""Share of each joint's range, about its middle, in which postures are drawn."""
+"""Share of each joint's range, about its middle, that postures are drawn from."""
 
 SMALLER, SMALLEST = 0.8, 0.05
-"""A figure that does not fit is drawn so much smaller, down to this share of what was asked for."""
+"""Factor by which a figure that does not fit shrinks, and the smallest share of its size."""
 
 RAMP = 0.3
-"""Share of a figure's time in which it goes from rest to full speed."""
+"""Share of a figure's time from rest to full speed."""
 
 # Range of a joint without limits, on either side [rad | m].
 _FREE = np.pi
 
 
 def motion_of(
-    wanted: TaskMotion, model: Model, *, period: float, horizon: float
+    task_motion: TaskMotion, model: Model, *, period: float, horizon: float
 ) -> tuple[Motion, float]:
-    """The motion of a robot, and the share of its size that was had.
+    """Return a robot's motion, and the share of the requested size that it reaches.
 
     Parameters
     ----------
-    wanted : of a task.
+    task_motion : motion of a task.
     period : between two rows [s].
-    horizon : that the motion goes on behind its end [s].
+    horizon : time by which the motion continues after its end [s].
 
     Raises
     ------
     ControlError
-        When the robot cannot do it.
+        If the robot cannot perform it.
     """
-    if wanted.kind == FIGURE_EIGHT:
-        return _figure(wanted, model, period, horizon)
-    return _reach(wanted, model, period, horizon)
-
-
-def rated(model: Model) -> Floats:
-    """Rated rates of the joints, (nv,) [rad/s | m/s]."""
-    return np.array(model.rated_velocity or [body.joint.velocity for body in model.bodies])
+    if task_motion.kind == FIGURE_EIGHT:
+        return _figure(task_motion, model, period, horizon)
+    return _reach(task_motion, model, period, horizon)
 
 
 def _ends(model: Model) -> tuple[Floats, Floats]:
-    """Limits of the joints, finite, (nv,) each."""
-    low, high = (
-        np.array([getattr(body.joint, end) for body in model.bodies]) for end in ("lower", "upper")
-    )
+    """Return finite limits of the joints, (nv,) each."""
+    low, high = joint_limits(model)
     wide = ~(np.isfinite(low) & np.isfinite(high) & (high - low < 4 * _FREE))
     return np.where(wide, -_FREE, low), np.where(wide, _FREE, high)
 
 
 def _postures(model: Model, seed: int) -> Floats:
     low, high = _ends(model)
-    drawn = np.random.default_rng(seed).uniform(-INSIDE, INSIDE, (POSTURES, model.nv))
-    return np.asarray((low + high) / 2 + drawn * (high - low) / 2)
+    samples = np.random.default_rng(seed).uniform(-INSIDE, INSIDE, (POSTURES, model.nv))
+    return np.asarray((low + high) / 2 + samples * (high - low) / 2)
 
 
 def _figure(
-    wanted: TaskMotion, model: Model, period: float, horizon: float
+    task_motion: TaskMotion, model: Model, period: float, horizon: float
 ) -> tuple[Motion, float]:
     tip = tip_of(model)
-    postures = _postures(model, wanted.seed)
+    postures = _postures(model, task_motion.seed)
     J = np.asarray(dynamics.frame_jacobian(model, postures, tip, reference="local_world_aligned"))[
         :, 3:
     ]
     left, sizes, _ = np.linalg.svd(J)
     if sizes.shape[1] < 2 or not (sizes[:, 1] > 1e-6).any():
         raise ControlError(
-            f"The tip of {model.name} moves on a line alone, so that it draws no figure-eight: "
-            "give a task of the kind 'reach'."
+            f"The tip of {model.name} moves only along a line and cannot draw a figure-eight: "
+            "choose a task of the kind 'reach'."
         )
     best = int(np.argmax(sizes[:, 0] * sizes[:, 1]))
     places = np.asarray(dynamics.frame_placement(model, postures, tip)[1])
     reach = float(np.linalg.norm(places - places.mean(axis=0), axis=1).max())
     axes = [axis if axis[np.argmax(np.abs(axis))] > 0 else -axis for axis in left[best].T[:2]]
-    limit, length = wanted.speed * rated(model), wanted.duration + horizon
-    ramp = RAMP * wanted.duration
+    limit, length = task_motion.speed * rated_rates(model), task_motion.duration + horizon
+    ramp = RAMP * task_motion.duration
     share, why = 1.0, ""
     while share >= SMALLEST:
         path = figure_eight(
             places[best],
-            width=share * wanted.size * reach,
-            height=share * wanted.size * reach * 2 / 3,
-            # The ramp takes half of its time from the figure.
-            lap=(wanted.duration - ramp / 2) / wanted.laps,
+            width=share * task_motion.size * reach,
+            height=share * task_motion.size * reach * 2 / 3,
+            # The ramp costs the figure half of the ramp's time.
+            lap=(task_motion.duration - ramp / 2) / task_motion.laps,
             ramp=ramp,
             axes=(axes[0], axes[1]),
         )
-        # A task's figure is closed: joints follow from the place alone, or it is drawn smaller.
-        drawn = path(np.linspace(0.0, length, round(length / period) + 1))
-        if not nearest(model, drawn, posture=postures[best], frame=tip)[1].all():
-            why = "its joints next to the posture do not reach all of it"
+        # A figure is closed, so its positions must depend on the tip's place alone.
+        places_on_path = path(np.linspace(0.0, length, round(length / period) + 1))
+        if not nearest(model, places_on_path, posture=postures[best], frame=tip)[1].all():
+            why = "joints near the posture do not reach all of it"
             share *= SMALLER
             continue
         try:
-            found = follow(
+            motion = follow(
                 model, path, posture=postures[best], duration=length, dt=period, frame=tip
             )
         except ControlError as error:
             why = str(error)
         else:
-            if (np.abs(found.qd) <= limit).all():
-                return found, share
-            why = "joints would be faster than the task's share of their rated rates"
+            if (np.abs(motion.qd) <= limit).all():
+                return motion, share
+            why = "joints would exceed the task's share of their rated rates"
         share *= SMALLER
     raise ControlError(
-        f"The tip of {model.name} does not draw the figure of seed {wanted.seed}, not even at a "
+        f"The tip of {model.name} cannot draw the figure of seed {task_motion.seed}, not even at a "
         f"{round(1 / SMALLEST)}th of its size: {why.rstrip('.')}; choose another seed, or a slower "
         "or smaller figure."
     )
 
 
-def _reach(wanted: TaskMotion, model: Model, period: float, horizon: float) -> tuple[Motion, float]:
+def _reach(
+    task_motion: TaskMotion, model: Model, period: float, horizon: float
+) -> tuple[Motion, float]:
     tip, (low, high) = tip_of(model), _ends(model)
-    begin = _postures(model, wanted.seed)[0]
-    drawn = np.random.default_rng([wanted.seed, 1]).uniform(-1, 1, (wanted.targets, model.nv))
+    begin = _postures(model, task_motion.seed)[0]
+    samples = np.random.default_rng([task_motion.seed, 1]).uniform(
+        -1, 1, (task_motion.targets, model.nv)
+    )
     inside = (low + high) / 2, 0.95 * (high - low) / 2
     targets = np.clip(
-        begin + wanted.size * drawn * (high - low) / 2, inside[0] - inside[1], inside[0] + inside[1]
+        begin + task_motion.size * samples * (high - low) / 2,
+        inside[0] - inside[1],
+        inside[0] + inside[1],
     )
-    leg = wanted.duration / wanted.targets
+    leg = task_motion.duration / task_motion.targets
     stops = np.concatenate([begin[None], targets])
-    # A step of degree 5 from rest to rest is 15/8 times as fast as its mean, in its middle.
+    # The peak rate of a rest-to-rest step of degree 5 is 15/8 of its mean rate.
     fastest = float(
-        (np.abs(np.diff(stops, axis=0)).max(axis=0) * 15 / 8 / leg / rated(model)).max()
+        (np.abs(np.diff(stops, axis=0)).max(axis=0) * 15 / 8 / leg / rated_rates(model)).max()
     )
-    share = min(1.0, wanted.speed / fastest) if fastest > 0.0 else 1.0
+    share = min(1.0, task_motion.speed / fastest) if fastest > 0.0 else 1.0
     stops = begin + share * (stops - begin)
-    times = np.asarray(period * np.arange(round((wanted.duration + horizon) / period) + 1))
-    number = np.minimum((times / leg).astype(np.intp), wanted.targets - 1)
+    times = np.asarray(period * np.arange(round((task_motion.duration + horizon) / period) + 1))
+    number = np.minimum((times / leg).astype(np.intp), task_motion.targets - 1)
     s = np.minimum(times / leg - number, 1.0)[:, None]
     start, step = stops[number], stops[number + 1] - stops[number]
     q = start + step * (10 * s**3 - 15 * s**4 + 6 * s**5)

@@ -1,8 +1,8 @@
-"""Tasks as files: what a robot shall follow, with which controller, and how well.
+"""Task files: the motion to track, the controller, and the allowed loss.
 
-A task says nothing that belongs to one robot: lengths are shares of an arm's reach, joints shares
-of their ranges, rates of the rated ones, loads of its mass and friction of the motion's efforts.
-Postures and targets are drawn by seeds. So one file serves any robot that control takes.
+A task is independent of the robot: lengths are shares of an arm's reach, joint positions shares of
+their ranges, rates of the rated ones, loads of the robot's mass, and friction of the motion's
+efforts. Postures and targets are drawn from seeds, so one file serves any robot of control.
 """
 
 from __future__ import annotations
@@ -24,25 +24,24 @@ KINDS = (FIGURE_EIGHT, REACH)
 VERSION = 1
 
 LARGEST = 1 << 20
-"""Bytes of the largest file that is read."""
+"""Largest file size [bytes]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskMotion:
-    """A motion of any robot.
+    """A motion for any robot.
 
     Members
     -------
-    kind : ``figure_eight``, drawn by the tip in the plane in which it moves most freely at a
-        posture of the seed's; ``reach``, joints that go to targets of the seed's, one after the
-        other, and rest at each.
+    kind : ``figure_eight``, drawn by the tip in the plane in which it moves most freely at a random
+        posture; ``reach``, joints that move to random targets in turn and rest at each.
     seed : of postures and targets.
     duration : of the motion [s].
-    size : of the figure, end to end, as a share of the arm's reach; or of each joint's range that
-        targets are drawn in.
-    laps : of the figure in all that time; or ``targets``.
-    speed : largest rate of any joint as a share of its rated one: figures are drawn smaller and
-        targets nearer until it holds.
+    size : width of the figure as a share of the arm's reach; or the share of each joint's range
+        that targets are drawn from.
+    laps, targets : number of laps of the figure, or of targets.
+    speed : largest rate of any joint as a share of its rated one; figures shrink and targets move
+        nearer until it holds.
     """
 
     kind: str
@@ -56,7 +55,7 @@ class TaskMotion:
 
 @dataclass(frozen=True, kw_only=True)
 class Unknown:
-    """What a controller does not know of its robot.
+    """Disturbances unknown to the controller.
 
     Members
     -------
@@ -74,20 +73,20 @@ class Unknown:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What a core's formats are chosen for.
+    """A task that a core's formats are chosen for.
 
     Members
     -------
-    name : of letters, digits, ``-`` and ``_``.
+    name : letters, digits, ``-`` and ``_``.
     text : of the file.
-    loss, held_out_loss : by how much of float64's RMS tracking error the core's may differ from it,
-        in the motion that formats are chosen on and in those that they are not.
-    evaluations : candidates that are tried at most.
-    motion, held_out : the one, and the others.
+    loss, held_out_loss : allowed difference of the core's RMS tracking error from float64's, as a
+        share of it, in the motion that formats are chosen on and in the held-out ones.
+    evaluations : largest number of candidates.
+    motion, held_out : the motion that formats are chosen on, and the held-out ones.
     period, inner : of the controller [s], and steps of the simulated robot in it.
     step, knots, iterations : of the controller's horizon.
-    weights, last : of its cost.
-    unknown : what it is not told.
+    weights, last : of the running knots and of the last one.
+    unknown : disturbances.
     """
 
     name: str
@@ -107,17 +106,17 @@ class Task:
     unknown: Unknown
 
     def cost(self, frame: str) -> Cost:
-        """The controller's cost of the tip at a link."""
+        """Return the controller's cost with the tip at a link."""
         return Cost(running=self.weights, final=self.last, frame=frame)
 
 
 def read_task(path: str | Path) -> Task:
-    """Read a task's file, TOML.
+    """Read a task file in TOML.
 
     Raises
     ------
     ControlError
-        With file, key and value where something is missing, unknown or out of range.
+        If a key is missing, unknown or out of range; the message has file, key and value.
     """
     path = Path(path)
     try:
@@ -133,26 +132,22 @@ def read_task(path: str | Path) -> Task:
             "in examples/tasks."
         ) from None
     except UnicodeDecodeError:
-        raise ControlError(f"The task {str(path)!a} is no text in UTF-8.") from None
+        raise ControlError(f"The task {str(path)!a} is not UTF-8 text.") from None
 
 
 def parse_task(text: str, *, where: str) -> Task:
-    """A task from its file's text.
-
-    Parameters
-    ----------
-    where : the file, for messages.
+    """Parse the text of a task file; ``where`` names the file in messages.
 
     Raises
     ------
     ControlError
-        As of `read_task`.
+        As `read_task`.
     """
     try:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         reason = one_line(error) or "nested too deep"
-        raise ControlError(f"The task {where!a} is no TOML: {reason}.") from None
+        raise ControlError(f"The task {where!a} is not valid TOML: {reason}.") from None
     top = _Table(where, "", data)
     if (version := top.whole("version", 1, VERSION)) != VERSION:
         raise top.wrong("version", version, f"this Pinion reads version {VERSION}")
@@ -163,26 +158,26 @@ def parse_task(text: str, *, where: str) -> Task:
     loss = top.number("loss", 1e-9, 10.0)
     held_out_loss = top.number("held_out_loss", 1e-9, 10.0, 2.0 * loss)
     if held_out_loss < loss:
-        raise top.wrong("held_out_loss", held_out_loss, f"it is at least the loss, {loss:g}")
+        raise top.wrong("held_out_loss", held_out_loss, f"it must be at least the loss, {loss:g}")
     evaluations = top.whole("evaluations", 1, 64, 16)
-    drawn = top.table("motion")
-    motion = _motion(drawn, {})
-    held_out = tuple(_motion(t, drawn.data) for t in top.tables("held_out"))
+    motion_table = top.table("motion")
+    motion = _motion(motion_table, {})
+    held_out = tuple(_motion(t, motion_table.data) for t in top.tables("held_out"))
     if not held_out:
         raise ControlError(
-            f"The task {where!a} has no [[held_out]]: name a motion that formats are not "
-            "chosen on, such as 'seed = 2', so that the choice is judged by what it has not seen."
+            f"The task {where!a} has no [[held_out]]: name a motion that formats are not chosen "
+            "on, such as 'seed = 2', to validate the choice."
         )
     if motion in held_out:
         raise ControlError(
-            f"The task {where!a} holds out the very motion that formats are chosen on: give a "
-            "[[held_out]] another seed or another motion."
+            f"The task {where!a} holds out the very motion that formats are chosen on: give "
+            "[[held_out]] another seed or motion."
         )
     control = top.table("controller")
     period = control.number("period", 1e-4, 1.0)
     step = control.number("step", 1e-4, 1.0)
     if abs(round(step / period) * period - step) > 1e-9 or round(step / period) < 1:
-        raise control.wrong("step", step, f"it is a multiple of the period, {period:g} s")
+        raise control.wrong("step", step, f"it must be a multiple of the period, {period:g} s")
     knots, iterations = control.whole("knots", 2, 200), control.whole("iterations", 1, 20, 1)
     inner = control.whole("inner", 1, 1000, 10)
     weights = _weights(control.table("running"))
@@ -190,13 +185,13 @@ def parse_task(text: str, *, where: str) -> Task:
     control.done()
     if not weights.tau > 0.0:
         raise ControlError(
-            f"The task {where!a} has controller.running.tau = {weights.tau:g}: efforts must weigh "
-            "something, or there is no optimum."
+            f"The task {where!a} has controller.running.tau = {weights.tau:g}: it must be above 0, "
+            "or there is no optimum."
         )
     if last.tau:
         raise ControlError(
-            f"The task {where!a} has controller.final.tau = {last.tau:g}: the last knot has no "
-            "effort, leave it out."
+            f"The task {where!a} has controller.final.tau = {last.tau:g}: leave it out, since the "
+            "last knot has no effort."
         )
     hidden = top.table("disturbance", {})
     unknown = Unknown(
@@ -207,9 +202,11 @@ def parse_task(text: str, *, where: str) -> Task:
     )
     hidden.done()
     top.done()
-    for one in (motion, *held_out):
-        if one.duration < 2 * period:
-            raise drawn.wrong("duration", one.duration, f"a period alone takes {period:g} s")
+    for candidate in (motion, *held_out):
+        if candidate.duration < 2 * period:
+            raise motion_table.wrong(
+                "duration", candidate.duration, f"a period alone takes {period:g} s"
+            )
     return Task(
         name=name,
         text=text,
@@ -230,12 +227,12 @@ def parse_task(text: str, *, where: str) -> Task:
 
 
 def _motion(table: _Table, base: Mapping[str, Any]) -> TaskMotion:
-    """A motion of a table, what it leaves out from another one."""
+    """Return the motion of a table, with missing keys from another one."""
     table = _Table(table.where, table.path, {**base, **table.data})
     kind = table.take("kind", None)
     if kind not in KINDS:
         raise table.wrong("kind", kind, f"choose one of {', '.join(KINDS)}")
-    found = TaskMotion(
+    motion = TaskMotion(
         kind=kind,
         seed=table.whole("seed", 0, 2**31),
         duration=table.number("duration", 1e-3, 60.0),
@@ -245,21 +242,21 @@ def _motion(table: _Table, base: Mapping[str, Any]) -> TaskMotion:
         speed=table.number("speed", 0.01, 1.0, 0.8),
     )
     table.done()
-    return found
+    return motion
 
 
 def _weights(table: _Table) -> Weights:
     keys = ("q", "qd", "tau", "tip", "limits")
-    found = Weights(**{key: table.number(key, 0.0, 1e12, 0.0) for key in keys})
+    weights = Weights(**{key: table.number(key, 0.0, 1e12, 0.0) for key in keys})
     table.done()
-    return found
+    return weights
 
 
 _MISSING: Any = object()
 
 
 class _Table:
-    """A table of the file, whose keys are taken one by one; what is left is unknown."""
+    """A table of the file whose keys are taken one by one; keys that remain are unknown."""
 
     def __init__(self, where: str, path: str, data: Mapping[str, Any]) -> None:
         self.where, self.path, self.data = where, path, data
@@ -292,23 +289,23 @@ class _Table:
 
     def tables(self, key: str) -> list[_Table]:
         value = self.take(key, [])
-        if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
             raise self.wrong(key, value, f"write it as tables, [[{self.path}{key}]]")
         return [
-            _Table(self.where, f"{self.path}{key}[{number}].", one)
-            for number, one in enumerate(value, start=1)
+            _Table(self.where, f"{self.path}{key}[{number}].", entry)
+            for number, entry in enumerate(value, start=1)
         ]
 
-    def wrong(self, key: str, value: Any, what: str) -> ControlError:
-        shown = one_line(repr(value))
-        shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
-        return ControlError(f"The task {self.where!a} has {self.path}{key} = {shown}: {what}.")
+    def wrong(self, key: str, value: Any, advice: str) -> ControlError:
+        text = one_line(repr(value))
+        text = text if len(text) <= 60 else f"{text[:57]}..."
+        return ControlError(f"The task {self.where!a} has {self.path}{key} = {text}: {advice}.")
 
     def done(self) -> None:
         left = sorted(set(self.data) - self._taken)
         if left:
-            known = ", ".join(sorted(self._taken))
+            keys = ", ".join(sorted(self._taken))
             raise ControlError(
-                f"The task {self.where!a} has the key {(self.path + left[0])!a}, which means "
-                f"nothing: choose of {known}."
+                f"The task {self.where!a} has the unknown key {(self.path + left[0])!a}: choose "
+                f"from {keys}."
             )

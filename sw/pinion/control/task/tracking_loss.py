@@ -1,11 +1,11 @@
-"""How much a core's formats cost in tracking: the measure that a task chooses them by.
+"""Tracking loss of a core's formats, by which a task chooses them.
 
-The controller runs twice, with gradients in float64 and with those that a candidate's integers
-make, which are the very bits of its core. What the candidate does not compute comes from float64.
-The loss is by how much the RMS distance of the tip from its path differs from float64's, as a
-share of it, whichever of the two is larger: gradients that are wrong may bring the tip nearer to
-one path by chance, and not to the next. Gradients that are flagged or not finite are replaced as
-the controller always does (:mod:`.mpc`); a robot that is lost has an infinite loss.
+The controller runs twice, with gradients in float64 and with those of a candidate's integers, which
+are the bits of its core. Results that the candidate does not compute come from float64. The loss is
+the difference of the RMS distance of the tip from its path to float64's, as a share of it, in
+either direction: wrong gradients may bring the tip nearer to one path by chance, and not to the
+next. Gradients that are flagged or not finite are replaced as usual (:mod:`.mpc`); if the
+simulation diverges the loss is infinite.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from pinion.api import backend
 from pinion.batch import Backend, Result, by_name
 from pinion.control.errors import ControlError
-from pinion.control.plant import Plant, forward_of, gradient_row
+from pinion.control.plant import Plant, control_model, forward_of, gradient_row
 from pinion.control.task.motion import motion_of
 from pinion.control.task.task import Task, TaskMotion
 from pinion.control.track.closed_loop import Tracked, track
@@ -31,19 +31,19 @@ from pinion.control.track.mpc import Mpc
 from pinion.flow.by_task import Goal, Outcome
 from pinion.flow.candidate import Candidate
 from pinion.functions import Function
-from pinion.robot import Model, coupled, tip_of
+from pinion.robot import Model, tip_of
 
 GIVEN = ("q", "qd", "tau", "qdd", "minv")
-"""What a controller can hand to a core."""
+"""Arrays that a controller can send to a core."""
 
 USED = ("dqdd_dq", "dqdd_dqd", "minv")
-"""What it reads of a core's results; ``qdd`` may be among them."""
+"""Results of a core that a controller uses; ``qdd`` may be among them."""
 
 MM = 1e3
 
 
 class WithCore(Backend):
-    """Gradients in float64, in which a candidate's results take the place of their namesakes."""
+    """Gradients in float64, with a candidate's results in place of those it computes."""
 
     def __init__(self, candidate: Candidate, floats: Backend) -> None:
         self.candidate = candidate
@@ -54,22 +54,22 @@ class WithCore(Backend):
         arrays = by_name(gradient_row().inputs, values, arrays)
         exact = self.floats(**arrays)
         every = {name: np.asarray(exact[name], np.float64) for name in exact.names}
-        made, flags = self.candidate.run({**arrays, **every})
-        return Result(arrays=every | made, saturated=flags, cycles=None)
+        results, flags = self.candidate.run({**arrays, **every})
+        return Result(arrays=every | results, saturated=flags, cycles=None)
 
     def close(self) -> None:
-        """The floats stay open: they serve other candidates."""
+        """Leave the float64 backend open for other candidates."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A motion of a task, and float64's way along it.
+    """A motion of a task, tracked with gradients in float64.
 
     Members
     -------
-    motion, hidden : what to follow, and what the controller does not know.
-    share : of the size that the task asks for, that the robot can.
-    exact : with gradients of float64.
+    motion, hidden : the motion and the disturbance.
+    share : of the task's size that the robot reaches.
+    exact : tracking with gradients in float64.
     """
 
     motion: Motion
@@ -79,47 +79,43 @@ class Run:
 
 
 class TrackingLoss:
-    """A task for a robot and a function, as measures of candidates.
+    """Tracking loss of candidates for a robot, a function and a task.
 
     Parameters
     ----------
     model, row : the robot, and the function whose formats are chosen.
-    task : what for.
+    task : the task.
 
     Raises
     ------
     ControlError
-        When a controller has no use for the function, or the robot cannot do the task.
+        If a controller cannot use the function, or the robot cannot perform the task.
     """
 
     def __init__(self, model: Model, row: Function, task: Task) -> None:
-        given = [block.name for block in row.inputs]
-        made = [block.name for block in row.results]
-        useful = set(made) & set(USED) and set(made) <= {"qdd", *USED}
-        if row.states or not useful or not set(given) <= set(GIVEN):
+        inputs = [block.name for block in row.inputs]
+        outputs = [block.name for block in row.results]
+        useful = set(outputs) & set(USED) and set(outputs) <= {"qdd", *USED}
+        if row.states or not useful or not set(inputs) <= set(GIVEN):
             raise ControlError(
-                f"A task's controller has no use for '{row.name}', which makes {', '.join(made)} "
-                f"of {', '.join(given)}: it takes fd_derivatives, fd_derivatives_from_minv or minv."
+                f"A task's controller cannot use '{row.name}', which computes {', '.join(outputs)} "
+                f"from {', '.join(inputs)}; choose fd_derivatives, fd_derivatives_from_minv or "
+                "minv."
             )
         if row.joint_terms:
             raise ControlError(
-                f"A task's controller knows no joint terms, and '{row.name}' has "
+                f"A task's controller supports no joint terms, but '{row.name}' has "
                 f"{', '.join(row.joint_terms)}: leave them out, or choose formats with "
                 "max_error (--max-error)."
             )
-        self.model = coupled(model)
+        self.model = control_model(model)
         self.row = row
         self.task = task
-        if self.model.nq != self.model.nv:
-            raise ControlError(
-                f"{model.name} has {model.nq} positions and {model.nv} velocities: a task's "
-                "controller takes robots whose joints have one of each, on a fixed base."
-            )
 
     def goal(self) -> Goal:
-        """The task as what a build chooses formats by."""
+        """Return the task as the goal of a build's choice of formats."""
         task = self.task
-        assert self._others  # what cannot be judged in the end is refused at the begin
+        assert self._others  # raises now if a held-out motion is impossible
         return Goal(
             name=task.name,
             text=task.text,
@@ -132,40 +128,40 @@ class TrackingLoss:
         )
 
     def measure(self, candidate: Candidate) -> Outcome:
-        """The loss in the motion that formats are chosen on."""
+        """Return the loss in the motion that formats are chosen on."""
         return self._loss(candidate, (self._searched,))
 
     def held_out(self, candidate: Candidate) -> Outcome:
-        """The largest loss in the motions that they are not chosen on."""
+        """Return the largest loss in the held-out motions."""
         return self._loss(candidate, self._others)
 
     @cached_property
     def _searched(self) -> Run:
-        return self._begun(self.task.motion)
+        return self._exact_run(self.task.motion)
 
     @cached_property
     def _others(self) -> tuple[Run, ...]:
-        return tuple(self._begun(motion) for motion in self.task.held_out)
+        return tuple(self._exact_run(motion) for motion in self.task.held_out)
 
     @cached_property
     def _floats(self) -> Backend:
         return backend(self.model, gradient_row(), device="cpu", dtype="float64", threads=1)
 
-    def _begun(self, wanted: TaskMotion) -> Run:
+    def _exact_run(self, task_motion: TaskMotion) -> Run:
         task = self.task
         horizon = task.knots * task.step
-        motion, share = motion_of(wanted, self.model, period=task.period, horizon=horizon)
+        motion, share = motion_of(task_motion, self.model, period=task.period, horizon=horizon)
         hidden = self._disturbance(motion)
         exact = self._tracked(self._floats, motion, hidden)
         if exact is None or not _rms(exact) > 0.0:
             raise ControlError(
-                f"The controller of the task '{task.name}' loses {self.model.name} with gradients "
-                "in float64: choose a shorter period or other weights."
+                f"The controller of the task '{task.name}' cannot hold {self.model.name} with "
+                "gradients in float64: choose a shorter period or other weights."
             )
         return Run(motion=motion, hidden=hidden, share=share, exact=exact)
 
     def _disturbance(self, motion: Motion) -> Disturbance:
-        """Shares of the robot's mass and of the motion's efforts in kg and N m."""
+        """Return the task's disturbance in kg, N m and N m s, for this robot and motion."""
         unknown = self.task.unknown
         mass = sum(body.inertia.mass for body in self.model.bodies)
         effort, rate = (float(np.sqrt(np.mean(x**2))) for x in (motion.tau, motion.qd))
@@ -177,7 +173,7 @@ class TrackingLoss:
         )
 
     def _tracked(self, gradients: Backend, motion: Motion, hidden: Disturbance) -> Tracked | None:
-        """The motion as it was tracked; None where the robot was lost."""
+        """Track the motion; None if the simulation diverges."""
         task = self.task
         plant = Plant(self.model, dt=task.step, gradients=gradients, forward=forward_of(self.model))
         cost = task.cost(tip_of(self.model))
@@ -190,19 +186,19 @@ class TrackingLoss:
             return None
 
     def _loss(self, candidate: Candidate, runs: tuple[Run, ...]) -> Outcome:
-        """The largest loss in some motions."""
+        """Return the largest loss in some motions."""
         worst, change, flagged, restarts, apart = 0.0, 0.0, 0, 0, 0.0
         with WithCore(candidate, self._floats) as gradients:
             for run in runs:
-                found = self._tracked(gradients, run.motion, run.hidden)
-                if found is None:
+                tracked = self._tracked(gradients, run.motion, run.hidden)
+                if tracked is None:
                     return Outcome(loss=math.inf)
-                more = _rms(found) / _rms(run.exact) - 1.0
+                more = _rms(tracked) / _rms(run.exact) - 1.0
                 worst = float(np.maximum(worst, abs(more)))  # NaN stays
                 change = more if abs(more) >= abs(change) else change
-                flagged += found.flagged
-                restarts += found.restarts
-                away = np.linalg.norm(found.tip - run.exact.tip, axis=1)
+                flagged += tracked.flagged
+                restarts += tracked.restarts
+                away = np.linalg.norm(tracked.tip - run.exact.tip, axis=1)
                 apart = float(np.maximum(apart, MM * away.max()))
         figures = {"change": change, "flagged": float(flagged), "restarts": float(restarts)}
         figures["apart_mm"] = apart
@@ -210,5 +206,5 @@ class TrackingLoss:
 
 
 def _rms(tracked: Tracked) -> float:
-    """RMS distance of the tip from its path [mm]."""
+    """Return the RMS distance of the tip from its path [mm]."""
     return float(MM * np.sqrt(np.mean(tracked.errors**2)))

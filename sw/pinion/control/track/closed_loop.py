@@ -1,4 +1,4 @@
-"""A controller and a robot in a loop: what was tracked, how well, and where the time went."""
+"""Closed-loop tracking: a controller, a robot, errors and times."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pinion.control.errors import ControlError
 from pinion.robot import Model
 
+from .inverse_kinematics import joint_limits, rated_rates
 from .mpc import PARTS, Mpc
 
 Floats = NDArray[np.float64]
@@ -20,9 +21,7 @@ MM, MICRO = 1e3, 1e6
 
 
 class Moving(Protocol):
-    """A robot that moves: in MuJoCo (:mod:`.mujoco_robot`), or in our own dynamics
-    (:mod:`.float_robot`).
-    """
+    """A simulated robot: in MuJoCo (:mod:`.mujoco_robot`) or in Pinion (:mod:`.float_robot`)."""
 
     model: Model
     step: float
@@ -30,38 +29,38 @@ class Moving(Protocol):
 
     @property
     def state(self) -> Floats:
-        """Positions and rates now, (2 nv,)."""
+        """Current positions and rates, (2 nv,)."""
 
     def reset(self, q: Floats) -> None:
-        """Put it somewhere, at rest."""
+        """Set the positions, at rest."""
 
     def advance(self, efforts: Floats) -> None:
-        """Go one step on with these efforts (nv,)."""
+        """Advance by one step with these efforts (nv,)."""
 
     def tip(self, q: Floats) -> Floats:
-        """Places (m, 3) [m] of the tip of positions (m, nv)."""
+        """Return tip positions (m, 3) [m] at joint positions (m, nv)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tracked:
-    """A motion that was tracked, by period.
+    """Record of a tracked motion, by period.
 
     Members
     -------
     period : [s].
-    x : (m, 2 nv) states at the begin of each period; ``tau`` (m, nv) efforts at its end.
-    tip, wanted : (m, 3) places of the tip, and of the reference's [m].
+    x : (m, 2 nv) states at the start of each period; ``tau`` (m, nv) efforts at its end.
+    tip, reference : (m, 3) positions of the tip and of its reference [m].
     seconds : by part, (m,) each.
-    flagged, gradients, restarts : as of :class:`.mpc.Log`.
-    shares : largest share that was used of the limits of ``position``, ``rate`` (the rated one)
-        and ``effort``, over all joints and instants; joints without a limit are left out.
+    flagged, gradients, restarts : as in :class:`.mpc.Log`.
+    shares : largest used share of the limits of ``position``, ``rate`` (the rated one) and
+        ``effort``, over all joints and instants; joints without a limit are left out.
     """
 
     period: float
     x: Floats
     tau: Floats
     tip: Floats
-    wanted: Floats
+    reference: Floats
     seconds: Mapping[str, Floats]
     flagged: int
     gradients: int
@@ -70,11 +69,11 @@ class Tracked:
 
     @property
     def errors(self) -> Floats:
-        """Distance of the tip from where it should be, (m,) [m]."""
-        return np.asarray(np.linalg.norm(self.tip - self.wanted, axis=1))
+        """Distance of the tip from its reference, (m,) [m]."""
+        return np.asarray(np.linalg.norm(self.tip - self.reference, axis=1))
 
     def figures(self) -> dict[str, Any]:
-        """JSON-able: errors in mm, times in microseconds, rates in Hz."""
+        """Return a summary for JSON: errors in mm, times in microseconds, rates in Hz."""
         off = MM * self.errors
         total = sum(self.seconds[part] for part in PARTS)
         return {
@@ -98,19 +97,19 @@ def track(
     *,
     report: Callable[[int, int], None] | None = None,
 ) -> Tracked:
-    """Let a controller follow its motion with a robot, from the motion's begin to its end.
+    """Track a controller's motion with a robot, from start to end.
 
     Parameters
     ----------
-    controller : that has computed nothing yet.
-    robot : is put at the motion's first positions, at rest; of its steps a period is a multiple.
-        Its feedback is evaluated at each of them.
-    report : called with the periods done and the periods in all.
+    controller : a fresh controller.
+    robot : starts at rest at the motion's first positions. The period is a multiple of its step,
+        and the feedback is evaluated at every step.
+    report : called with the number of finished periods and of all periods.
 
     Raises
     ------
     ControlError
-        When robot and controller do not go together, or the motion was begun before.
+        If robot and controller do not match, or the controller has been used.
     """
     period, motion = controller.period, controller.motion
     inner = round(period / robot.step)
@@ -120,11 +119,11 @@ def track(
         )
     if robot.model.nv != controller.plant.model.nv or robot.frame != motion.frame:
         raise ControlError(
-            f"The controller moves '{motion.frame}' of {controller.plant.model.name}, and the "
+            f"The controller moves '{motion.frame}' of {controller.plant.model.name}, but the "
             f"robot is {robot.model.name} with '{robot.frame}'."
         )
     if controller.log.gradients:
-        raise ControlError("The controller has been used: make another for a new run.")
+        raise ControlError("The controller has been used: create another one for a new run.")
     count, nv = controller.periods, robot.model.nv
     x, tau = np.empty((count, 2 * nv)), np.empty((count, nv))
     robot.reset(motion.q[0])
@@ -133,11 +132,10 @@ def track(
         x[number] = robot.state
         law = controller.update(number, x[number])
         for step in range(inner):
-            now = robot.state
-            efforts = law.efforts(step * robot.step, now)
+            state = robot.state
+            efforts = law.efforts(step * robot.step, state)
             robot.advance(efforts)
-            seen = np.abs(np.stack([now[:nv], now[nv:], efforts]))
-            used = np.maximum(used, seen)
+            used = np.maximum(used, np.abs(np.stack([state[:nv], state[nv:], efforts])))
         tau[number] = efforts
         if report is not None:
             report(number + 1, count)
@@ -147,7 +145,7 @@ def track(
         x=x,
         tau=tau,
         tip=robot.tip(x[:, :nv]),
-        wanted=motion.tip[:count],
+        reference=motion.tip[:count],
         seconds={part: np.array(values) for part, values in log.seconds.items()},
         flagged=log.flagged,
         gradients=log.gradients,
@@ -157,16 +155,15 @@ def track(
 
 
 def _shares(robot: Moving, x: Floats, used: Floats) -> dict[str, float]:
-    """Largest shares of limits."""
+    """Return the largest used shares of limits."""
     model, nv = robot.model, robot.model.nv
-    joints = [body.joint for body in model.bodies]
-    low, high = (np.array([getattr(j, end) for j in joints]) for end in ("lower", "upper"))
+    low, high = joint_limits(model)
     half = (high - low) / 2
-    rated = np.array(model.rated_velocity or [j.velocity for j in joints])
-    effort = np.array([j.effort for j in joints])
+    effort = np.array([body.joint.effort for body in model.bodies])
     with np.errstate(invalid="ignore", divide="ignore"):
         position = np.abs(x[:, :nv] - (high + low) / 2).max(axis=0) / half
-        shares = {"position": position, "rate": used[1] / rated, "effort": used[2] / effort}
+        rate = used[1] / rated_rates(model)
+        shares = {"position": position, "rate": rate, "effort": used[2] / effort}
     return {
         name: float(np.nanmax(np.where(np.isfinite(share), share, 0.0)))
         for name, share in shares.items()

@@ -1,4 +1,4 @@
-"""What a controller does not know of its robot: payload, friction and delay."""
+"""Disturbances that a controller's model leaves out: payload, friction and delay."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pinion.control.errors import ControlError
 
 @dataclass(frozen=True, kw_only=True)
 class Disturbance:
-    """What the controller's model leaves out.
+    """Payload, friction and delay that the controller does not know.
 
     Members
     -------
     payload : point mass in the tip's frame [kg].
-    offset : where it is in that frame [m].
+    offset : its position in that frame [m].
     damping : viscous friction of every joint [N m s/rad | N s/m].
     friction : dry friction of every joint [N m | N].
-    delay : from the computing of an effort to its coming into force [s].
+    delay : from computing an effort to applying it [s].
     """
 
     payload: float = 0.0

@@ -1,9 +1,9 @@
-"""A motion as moving and still pictures, by MuJoCo's off-screen renderer.
+"""Animated and still pictures of a motion, by MuJoCo's off-screen renderer.
 
-Links are drawn as rods between joints, since a model has no shapes; the reference is a row of
-dots, and a line where the tip has been. The renderer is chosen when MuJoCo is loaded and may bring
-a process down with it, so it works in a process of its own:
-``python -m pinion.control.track.film`` of a file that :func:`film` writes.
+Links are drawn as rods between joints, since a model has no shapes; the reference is a row of dots,
+and the tip leaves a line. MuJoCo selects its renderer when it is loaded, and the renderer may crash
+the process, so it runs in a separate one: ``python -m pinion.control.track.film`` with a file that
+:func:`film` writes.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from .mujoco_robot import MujocoRobot, library
 Floats = NDArray[np.float64]
 
 RENDERERS = ("egl", "osmesa")
-"""Ways to draw without a screen, in the order in which they are tried."""
+"""Off-screen renderers, in the order in which they are tried."""
 
 PATIENCE = 300.0
-"""Seconds that a renderer may take."""
+"""Time limit of a renderer [s]."""
 
 FRAMES_A_SECOND = 10
 STILLS = (0.15, 0.27, 0.45, 0.6)
-"""Shares of the motion at which there is a still picture."""
+"""Shares of the motion at which still pictures are taken."""
 
 DOTS = 90
-"""Of the reference, at most."""
+"""Largest number of dots of the reference."""
 
 LINK, JOINT, LOAD = (0.93, 0.55, 0.18, 1.0), (0.32, 0.34, 0.37, 1.0), (0.2, 0.2, 0.22, 1.0)
 PATH, TRAIL = (0.65, 0.67, 0.7, 1.0), (0.76, 0.15, 0.18, 1.0)
@@ -48,7 +48,7 @@ PATH, TRAIL = (0.65, 0.67, 0.7, 1.0), (0.76, 0.15, 0.18, 1.0)
 def film(
     robot: MujocoRobot,
     q: Floats,
-    wanted: Floats,
+    reference: Floats,
     *,
     period: float,
     moving: Path,
@@ -59,21 +59,21 @@ def film(
 
     Parameters
     ----------
-    robot : which, and its payload.
-    q : (m, nv) positions, a period from each to the next.
-    wanted : (m, 3) places of the reference [m].
+    robot : the robot, with its payload.
+    q : (m, nv) positions, one period apart.
+    reference : (m, 3) positions of the reference [m].
     period : [s].
-    moving, still : where a GIF of all of it and a PNG of some instants go.
+    moving, still : paths of a GIF of the motion and a PNG of some instants.
     size : height and width of a frame [pixels].
 
     Returns
     -------
-    Which of :data:`RENDERERS` drew it.
+    The renderer that drew it, one of :data:`RENDERERS`.
 
     Raises
     ------
     ControlError
-        When no renderer works here; the message has the reason of each.
+        If no renderer works on this machine; the message gives the reason of each.
     """
     stride = max(1, round(1.0 / (FRAMES_A_SECOND * period)))
     job = {
@@ -82,7 +82,7 @@ def film(
         "payload": robot.disturbance.payload,
         "offset": list(robot.disturbance.offset),
         "q": np.asarray(q)[::stride].tolist(),
-        "wanted": np.asarray(wanted)[:: max(1, len(wanted) // DOTS)].tolist(),
+        "wanted": np.asarray(reference)[:: max(1, len(reference) // DOTS)].tolist(),
         "seconds": stride * period,
         "moving": str(moving),
         "still": str(still),
@@ -95,24 +95,25 @@ def film(
         for name in RENDERERS:
             command = [sys.executable, "-m", "pinion.control.track.film", name, str(file)]
             try:
-                done = subprocess.run(
+                completed = subprocess.run(
                     command, capture_output=True, text=True, check=False, timeout=PATIENCE
                 )
             except subprocess.TimeoutExpired:
                 reasons.append(f"{name}: it took more than {PATIENCE:g} s")
                 continue
-            if done.returncode == 0:
+            if completed.returncode == 0:
                 return name
-            last = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
-            reasons.append(f"{name}: {last[:160]}")
+            messages = completed.stderr.strip().splitlines()
+            reason = messages[-1] if messages else f"it exited with code {completed.returncode}"
+            reasons.append(f"{name}: {reason[:160]}")
     raise ControlError(f"No off-screen renderer of MuJoCo works here ({'; '.join(reasons)}).")
 
 
 def main(renderer: str, file: str) -> None:
-    """Draw what a file asks for, in this process."""
+    """Draw the job in a file, in this process."""
     import os
 
-    # MuJoCo reads it when it is loaded, and there is no other way to choose.
+    # The only way to select a renderer: MuJoCo reads the variable when it is loaded.
     os.environ["MUJOCO_GL"] = renderer
     job = json.loads(Path(file).read_text(encoding="utf-8"))
     robot = MujocoRobot(
@@ -120,17 +121,17 @@ def main(renderer: str, file: str) -> None:
         disturbance=Disturbance(payload=job["payload"], offset=tuple(job["offset"])),
         frame=job["frame"],
     )
-    size, wanted = job["size"], np.array(job["wanted"])
+    size, reference = job["size"], np.array(job["wanted"])
     spec = robot.spec()
-    reach = _furnish(spec, robot, wanted, size)
+    reach = _furnish(spec, robot, reference, size)
     lib = library()
     compiled = spec.compile()
     data = lib.MjData(compiled)
     camera = lib.MjvCamera()
-    camera.lookat[:] = [*(0.5 * wanted.mean(axis=0))[:2], 0.33 * reach]
+    camera.lookat[:] = [*(0.5 * reference.mean(axis=0))[:2], 0.33 * reach]
     camera.distance, camera.azimuth, camera.elevation = 1.12 * reach, 145.0, -12.0
     draw = lib.Renderer(compiled, size, size, max_geom=4000)
-    # Shadows cost more than all else where a processor draws.
+    # Shadows cost more than everything else when a CPU draws.
     for flag in (lib.mjtRndFlag.mjRND_SHADOW, lib.mjtRndFlag.mjRND_REFLECTION):
         draw.scene.flags[flag] = 0
     site = compiled.site("tip").id
@@ -149,8 +150,8 @@ def main(renderer: str, file: str) -> None:
     _write(job, frames)
 
 
-def _furnish(spec: Any, robot: MujocoRobot, wanted: Floats, size: int) -> float:
-    """Shapes for links, joints and the reference; returns how far the robot reaches [m]."""
+def _furnish(spec: Any, robot: MujocoRobot, reference: Floats, size: int) -> float:
+    """Add shapes for links, joints and the reference; return the robot's reach [m]."""
     lib = library()
     shape = lib.mjtGeom
     model, bodies = robot.model, [spec.body(f"body_{k}") for k in range(len(robot.model.bodies))]
@@ -180,7 +181,7 @@ def _furnish(spec: Any, robot: MujocoRobot, wanted: Floats, size: int) -> float:
             rgba=LOAD,
             mass=0.0,
         )
-    for place in wanted:
+    for place in reference:
         spec.worldbody.add_geom(
             type=shape.mjGEOM_SPHERE, pos=list(place), size=[0.005 * reach, 0.0, 0.0], rgba=PATH
         )
@@ -194,7 +195,7 @@ def _furnish(spec: Any, robot: MujocoRobot, wanted: Floats, size: int) -> float:
         diffuse=[0.35, 0.35, 0.35],
         castshadow=False,
     )
-    # A sky of one colour; without one the background is black.
+    # Without a sky the background is black.
     spec.add_texture(
         name="sky",
         type=lib.mjtTexture.mjTEXTURE_SKYBOX,

@@ -1,6 +1,6 @@
-"""A build's exact integers as a backend, and a card whose every answer is compared with them.
+"""A build's exact integers as a backend, and a card whose answers are all compared with them.
 
-Both need what makes and checks builds; it is imported when one of them is opened.
+Both need Pinion's hardware packages, imported when one of them is opened.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ Words = NDArray[np.uint32]
 Flags = NDArray[np.bool_]
 
 BLOCK = 2048
-"""Requests that are compared at a time: the integers of one take as long as those of hundreds."""
+"""Requests compared at a time: the integers of one take as long as those of hundreds."""
 
 
 class IntegerModel(Backend):
-    """What the core of a build computes, by its integer model: the same bits, without a simulation.
+    """The integer model of a build's core: the same bits, without a simulation.
 
     Parameters
     ----------
-    folder : the build folder, of a function without states.
+    folder : the build folder of a function without states.
 
     Members
     -------
-    folder, model, function : what was built.
+    folder, model, function : the build's folder, robot and function.
 
     Raises
     ------
     ControlError
-        When the function has states, or Pinion's hardware packages are not installed.
+        If the function has states, or Pinion's hardware packages are not installed.
     pinion.link.ManifestError
-        When the folder holds no build.
+        If the folder holds no build.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -52,8 +52,7 @@ class IntegerModel(Backend):
         build = self._reference.build
         if build.manifest.states:
             raise ControlError(
-                f"'{build.function.name}' has states, and a stream of them is no batch: control "
-                "takes functions without."
+                f"'{build.function.name}' has states, but control needs a function without states."
             )
         self.model, self.function = build.model, build.function
         self._manifest = build.manifest
@@ -64,11 +63,11 @@ class IntegerModel(Backend):
         Raises
         ------
         pinion.batch.InputError
-            As from a card.
+            As a card raises it.
         """
         arrays = by_name(self._manifest.inputs, values, arrays)
-        given, single = _requests(self._manifest, arrays)
-        out, flags = self.words(given)
+        requests, single = _requests(self._manifest, arrays)
+        out, flags = self.words(requests)
         results, start = {}, 0
         for array in self._manifest.outputs:
             block = out[:, start : start + array.words].view(np.float32)
@@ -79,34 +78,33 @@ class IntegerModel(Backend):
             return Result(arrays=results, saturated=flags[0, ...], cycles=None)
         return Result(arrays=results, saturated=flags, cycles=None)
 
-    def words(self, given: Words) -> tuple[Words, Flags]:
-        """Result words (n, words_out) and flags (n,) of request words (n, words_in)."""
-        return self._reference.expected(given)
+    def words(self, requests: Words) -> tuple[Words, Flags]:
+        """Return result words (n, words_out) and flags (n,) of request words (n, words_in)."""
+        return self._reference.expected(requests)
 
 
 class Compared(Backend):
-    """A card that is watched: every bit of every answer against the integers of its build.
+    """A card whose answers are compared, bit by bit, with the integers of its build.
 
-    Comparisons are made on the way, in blocks of requests, and the rest at :meth:`flush` or when
-    the backend is closed.
+    Requests are compared in blocks; :meth:`flush` and closing compare the remaining ones.
 
     Parameters
     ----------
-    backend : the card; closed with this.
-    integers : of the build that it holds.
-    block : requests that are compared at a time.
+    backend : the card, closed with this backend.
+    integers : of the build on the card.
+    block : requests compared at a time.
 
     Members
     -------
-    backend, integers : as given.
+    backend, integers : the arguments.
     model, function : of the build.
-    compared, mismatches : requests; a mismatch has a bit of a result or the flag wrong.
-    first : what the first mismatch is, as a sentence; empty without any.
+    compared, mismatches : numbers of requests; a mismatch has a wrong result bit or flag.
+    first : sentence about the first mismatch, empty if there is none.
     """
 
     def __init__(self, backend: Backend, integers: IntegerModel, *, block: int = BLOCK) -> None:
         if block < 1:
-            raise ControlError(f"A block has at least 1 request, not {block}.")
+            raise ControlError(f"A block needs at least 1 request, not {block}.")
         self.backend = backend
         self.integers = integers
         self.model, self.function = integers.model, integers.function
@@ -122,42 +120,42 @@ class Compared(Backend):
         """Compute a batch on the card and remember it for comparison."""
         arrays = by_name(self._manifest.inputs, values, arrays)
         result = self.backend.run(**arrays)
-        given, _ = _requests(self._manifest, arrays)
-        # Copies: a driver may use the buffers of a result again.
-        got = _answers(self._manifest, result, len(given)).copy()
-        self._waiting.append((given, got, np.array(result.saturated).reshape(-1)))
-        self._count += len(given)
+        requests, _ = _requests(self._manifest, arrays)
+        # Copies, because a driver may reuse the buffers of a result.
+        answers = _answers(self._manifest, result, len(requests)).copy()
+        self._waiting.append((requests, answers, np.array(result.saturated).reshape(-1)))
+        self._count += len(requests)
         if self._count >= self._block:
             self.flush()
         return result
 
     def flush(self) -> None:
-        """Compare what is left."""
+        """Compare the remaining requests."""
         if not self._waiting:
             return
         columns: tuple[Any, ...] = tuple(zip(*self._waiting, strict=True))
-        given, got, flags = (np.concatenate(parts) for parts in columns)
+        requests, answers, flags = (np.concatenate(parts) for parts in columns)
         self._waiting, self._count = [], 0
-        expected, expected_flags = self.integers.words(given)
-        wrong = (got != expected).any(axis=1) | (flags != expected_flags)
+        expected, expected_flags = self.integers.words(requests)
+        wrong = (answers != expected).any(axis=1) | (flags != expected_flags)
         if wrong.any() and not self.first:
             row = int(np.argmax(wrong))
             self.first = self._sentence(
-                self.compared + row, got[row], expected[row], bool(flags[row])
+                self.compared + row, answers[row], expected[row], bool(flags[row])
             )
-        self.compared += len(given)
+        self.compared += len(requests)
         self.mismatches += int(wrong.sum())
 
     def close(self) -> None:
-        """Compare what is left, and close the card."""
+        """Compare the remaining requests, and close the card."""
         try:
             self.flush()
         finally:
             self.backend.close()
 
-    def _sentence(self, number: int, got: Words, expected: Words, flag: bool) -> str:
+    def _sentence(self, number: int, answers: Words, expected: Words, flag: bool) -> str:
         words = [name for name, _ in self.integers._reference.graph.outputs]
-        differ = np.flatnonzero(got != expected)
+        differ = np.flatnonzero(answers != expected)
         if not len(differ):
             return (
                 f"Request {number} is {'' if flag else 'not '}flagged by the card, and "
@@ -165,13 +163,13 @@ class Compared(Backend):
             )
         at = int(differ[0])
         return (
-            f"Request {number} has {words[at]} = {got[at]:#010x} from the card and "
-            f"{expected[at]:#010x} from the integers; {len(differ)} of {len(got)} words differ."
+            f"Request {number} has {words[at]} = {answers[at]:#010x} from the card and "
+            f"{expected[at]:#010x} from the integers; {len(differ)} of {len(answers)} words differ."
         )
 
 
 def _reference(folder: Path) -> Reference:
-    # Not at the top: a host that drives a card has neither.
+    # Not at the top: a host that only drives a card has neither package.
     try:
         from pinion.cosim.reference import Reference
         from pinion.flow.build import Build
@@ -181,8 +179,9 @@ def _reference(folder: Path) -> Reference:
 
 
 def _requests(manifest: Manifest, arrays: Mapping[str, ArrayLike]) -> tuple[Words, bool]:
-    """Request arrays as float32 bits in record order, (n, words_in), and whether it is one alone;
-    refused as by a card.
+    """Return requests as float32 bits in record order, (n, words_in), and whether it is one.
+
+    Invalid arrays raise the same errors as on a card.
     """
     batch = check_arrays(manifest.inputs, dict(arrays))
     parts = []
@@ -194,7 +193,7 @@ def _requests(manifest: Manifest, arrays: Mapping[str, ArrayLike]) -> tuple[Word
 
 
 def _answers(manifest: Manifest, result: Result, count: int) -> Words:
-    """Results as float32 bits in record order, (n, words_out)."""
+    """Return results as float32 bits in record order, (n, words_out)."""
     parts = [
         np.asarray(a.gather(np.asarray(result[a.name]).reshape(count, *a.shape))).reshape(count, -1)
         for a in manifest.outputs

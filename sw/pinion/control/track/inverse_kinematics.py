@@ -1,9 +1,9 @@
-"""Joints that bring a robot's tip to places.
+"""Inverse kinematics of a robot's tip.
 
-Next to a posture: the solution of least norm, by Gauss and Newton, which follows from the place
-alone, so that a closed path closes. Where that goes astray the tip is led by damped steps
-(Levenberg and Marquardt; S. R. Buss, "Introduction to Inverse Kinematics", 2009) from several
-postures, and a place is out of reach when none of them arrives.
+First a Gauss-Newton iteration for the solution nearest to a posture, which depends only on the
+target, so that a closed path closes. If it diverges, damped steps (Levenberg-Marquardt; S. R. Buss,
+"Introduction to Inverse Kinematics", 2009) start from several postures; a target is out of reach if
+none of them arrives.
 """
 
 from __future__ import annotations
@@ -19,20 +19,23 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 STEPS, CLOSE = 60, 1e-10
-"""Undamped steps at most, and how near the tip has to come [m]."""
+"""Largest number of undamped steps, and the tolerance of the tip's position [m]."""
 
 FAR = 1e3
-"""Positions above it are of steps that go nowhere [rad | m]."""
+"""Positions above this belong to a diverged iteration [rad | m]."""
 
 STARTS, DAMPED_STEPS = 24, 300
-"""Postures that damped steps begin in, and how many of them at most."""
+"""Number of start postures of damped steps, and the largest number of steps."""
 
 BRANCHES = 6
-"""Solutions for the first place of a path that it is followed from, the nearest ones."""
+"""Number of solutions for a path's first place that are tried, nearest first."""
 
 
 def nearest(model: Model, places: Floats, *, posture: Floats, frame: str) -> tuple[Floats, Flags]:
-    """Positions (m, nv) next to a posture (nv,) whose tip is at places (m, 3) [m], where it is."""
+    """Return positions (m, nv) nearest to a posture (nv,) with the tip at places (m, 3) [m].
+
+    The second result (m,) tells where the tip arrived.
+    """
     q = np.repeat(posture[None], len(places), axis=0)
     arrived, lost = (np.zeros(len(places), dtype=np.bool_) for _ in range(2))
     for _ in range(STEPS):
@@ -41,7 +44,7 @@ def nearest(model: Model, places: Floats, *, posture: Floats, frame: str) -> tup
         if (arrived | lost).all():
             break
         J = _jacobian(model, q, frame)
-        # Of all joints that close the gap to first order, those next to the posture.
+        # The solution of the linearised problem that is nearest to the posture.
         gap = off + np.einsum("nij,nj->ni", J, q - posture)
         gram = J @ np.swapaxes(J, 1, 2) + 1e-12 * np.eye(3)
         least = np.linalg.solve(gram, gap[..., None])[..., 0]
@@ -52,12 +55,12 @@ def nearest(model: Model, places: Floats, *, posture: Floats, frame: str) -> tup
 
 
 def inverse_kinematics(model: Model, places: Floats, *, posture: Floats, frame: str) -> Floats:
-    """Positions (m, nv) near a posture (nv,) whose tip is at places (m, 3) [m], each on its own.
+    """Return positions (m, nv) near a posture (nv,) with the tip at independent places (m, 3) [m].
 
     Raises
     ------
     ControlError
-        When the tip does not come there; the message names the least distance of all starts.
+        If a place is out of reach; the message gives the smallest distance from all starts.
     """
     q, arrived = nearest(model, places, posture=posture, frame=frame)
     for at in np.flatnonzero(~arrived):
@@ -66,15 +69,15 @@ def inverse_kinematics(model: Model, places: Floats, *, posture: Floats, frame: 
 
 
 def followed(model: Model, places: Floats, times: Floats, *, posture: Floats, frame: str) -> Floats:
-    """Positions (m, nv) of a motion through places (m, 3), each next to those of the time before.
+    """Return positions (m, nv) along places (m, 3), each near the one before in time.
 
-    The first is one of the nearest to the posture from which the whole path can be followed, inside
-    the joints' limits if one is. A closed path need not close.
+    The first one is near the posture and allows the whole path to be followed, inside the joints'
+    limits if possible. A closed path need not close.
 
     Raises
     ------
     ControlError
-        As :func:`inverse_kinematics`, or when joints would have to jump.
+        As :func:`inverse_kinematics`, or if joints would have to jump.
     """
     order = np.argsort(times, kind="stable")
     first, why, outside = order[0], "", None
@@ -82,17 +85,17 @@ def followed(model: Model, places: Floats, times: Floats, *, posture: Floats, fr
         q = np.empty((len(places), len(posture)))
         last = start
         for at in order:
-            now, distance = _damped(model, places[at][None], last[None], frame)
+            solution, distance = _damped(model, places[at][None], last[None], frame)
             if distance[0] >= CLOSE:
-                # Out of reach from anywhere, or only from here?
+                # Raises if the place is out of reach from every start.
                 _searched(model, places[at], posture, frame, _when(times[at]))
                 why = why or (
                     f"The tip '{frame}' of {model.name} reaches {_spelled(places[at])} m"
-                    f"{_when(times[at])} in postures alone to which the joints would jump: choose "
+                    f"{_when(times[at])} only in postures to which the joints would jump: choose "
                     "another path or posture."
                 )
                 break
-            q[at] = last = now[0]
+            q[at] = last = solution[0]
         else:
             if _inside(model, q).all():
                 return q
@@ -103,26 +106,25 @@ def followed(model: Model, places: Floats, times: Floats, *, posture: Floats, fr
 
 
 def _searched(model: Model, place: Floats, posture: Floats, frame: str, when: str) -> list[Floats]:
-    """Positions (nv,) at a place that starts lead to: in the limits first, then by nearness."""
-    starts = np.concatenate([posture[None], _drawn(model, posture)])
+    """Return solutions (nv,) at a place from all starts: inside the limits first, then nearest."""
+    starts = np.concatenate([posture[None], _random_postures(model, posture)])
     places = np.repeat(place[None], len(starts), axis=0)
     q, distance = _damped(model, places, starts, frame)
-    there = q[distance < CLOSE]
-    if not len(there):
+    close = q[distance < CLOSE]
+    if not len(close):
         raise ControlError(
             f"The tip '{frame}' of {model.name} does not reach {_spelled(place)} m{when}: from "
-            f"{len(starts)} postures it comes no nearer than {distance.min():.3g} m; move the path "
+            f"{len(starts)} postures it gets no nearer than {distance.min():.3g} m; move the path "
             "nearer."
         )
-    order = np.lexsort((np.linalg.norm(there - posture, axis=1), ~_inside(model, there)))
-    return [there[k] for k in order[:BRANCHES]]
+    order = np.lexsort((np.linalg.norm(close - posture, axis=1), ~_inside(model, close)))
+    return [close[k] for k in order[:BRANCHES]]
 
 
 def _damped(model: Model, places: Floats, q: Floats, frame: str) -> tuple[Floats, Floats]:
-    """Positions (m, nv) that bring the tip as near as damped steps from q can, and how near [m].
+    """Return positions (m, nv) after damped steps from q, and the tip's distances [m].
 
-    A step is taken only if it brings the tip nearer, so that what it ends in is the least distance
-    on its way.
+    A step is accepted only if it brings the tip nearer, so the last distance is the smallest.
     """
     q, weight = q.copy(), np.full(len(q), 1e-2)
     off = places - _place(model, q, frame)
@@ -134,7 +136,7 @@ def _damped(model: Model, places: Floats, q: Floats, frame: str) -> tuple[Floats
         J = _jacobian(model, q[going], frame)
         gram = J @ np.swapaxes(J, 1, 2) + weight[going, None, None] * np.eye(3)
         step = np.einsum("nji,nj->ni", J, np.linalg.solve(gram, off[going][..., None])[..., 0])
-        # Half a radian at most: further on the Jacobian is another one.
+        # At most half a radian, as far as the Jacobian is valid.
         step /= np.maximum(1.0, np.abs(step).max(axis=1) / 0.5)[:, None]
         new = q[going] + step
         new_off = places[going] - _place(model, new, frame)
@@ -144,15 +146,15 @@ def _damped(model: Model, places: Floats, q: Floats, frame: str) -> tuple[Floats
         at = going[nearer]
         q[at], off[at], distance[at] = new[nearer], new_off[nearer], new_distance[nearer]
         weight[going] = np.where(nearer, np.maximum(weight[going] / 8, 1e-14), weight[going] * 8)
-        # What has arrived, and what goes no nearer.
+        # Drop problems that have arrived or make no progress.
         small = nearer & (gain < 1e-7 * new_distance)
         going = going[(distance[going] >= CLOSE) & ~small & (weight[going] < 1e6)]
     return q, distance
 
 
-def _drawn(model: Model, posture: Floats) -> Floats:
-    """Postures in the joints' ranges, within half a turn of a posture that is inside."""
-    low, high = _limits(model)
+def _random_postures(model: Model, posture: Floats) -> Floats:
+    """Draw postures inside the joints' ranges, within half a turn of a posture."""
+    low, high = joint_limits(model)
     low, high = np.maximum(low, posture - np.pi), np.minimum(high, posture + np.pi)
     empty = low > high
     low, high = np.where(empty, posture - np.pi, low), np.where(empty, posture + np.pi, high)
@@ -160,13 +162,19 @@ def _drawn(model: Model, posture: Floats) -> Floats:
 
 
 def _inside(model: Model, q: Floats) -> Flags:
-    low, high = _limits(model)
+    low, high = joint_limits(model)
     return np.asarray(((q >= low) & (q <= high)).all(axis=-1))
 
 
-def _limits(model: Model) -> tuple[Floats, Floats]:
+def joint_limits(model: Model) -> tuple[Floats, Floats]:
+    """Return lower and upper position limits of the joints, (nv,) each [rad | m]."""
     joints = [body.joint for body in model.bodies]
     return np.array([j.lower for j in joints]), np.array([j.upper for j in joints])
+
+
+def rated_rates(model: Model) -> Floats:
+    """Return rated rates of the joints, (nv,) [rad/s | m/s]."""
+    return np.array(model.rated_velocity or [body.joint.velocity for body in model.bodies])
 
 
 def _place(model: Model, q: Floats, frame: str) -> Floats:

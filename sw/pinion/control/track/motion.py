@@ -1,7 +1,6 @@
-"""A motion to follow: joints, rates, efforts and the tip at even instants of time.
+"""Reference motions: joint positions, rates, efforts and the tip at equal intervals.
 
-Joints of a tip's path are those next to a posture that bring the tip there
-(:mod:`.inverse_kinematics`).
+Joint positions on a tip's path are the solutions near a posture (:mod:`.inverse_kinematics`).
 """
 
 from __future__ import annotations
@@ -17,24 +16,24 @@ from pinion import dynamics
 from pinion.control.errors import ControlError
 from pinion.robot import Model, tip_of
 
-from .inverse_kinematics import followed, nearest
+from .inverse_kinematics import followed, joint_limits, nearest
 
 Floats = NDArray[np.float64]
 
 Path = Callable[[Floats], Floats]
-"""Places (m, 3) [m] of the tip at times (m,) [s]."""
+"""Tip positions (m, 3) [m] at times (m,) [s]."""
 
 STENCIL = 1e-3
-"""Seconds between the places that rates and accelerations are differences of."""
+"""Step of the finite differences for rates and accelerations [s]."""
 
-# Of each row: which places in steps of the stencil, and what each counts in rate and acceleration.
-# Where a motion begins and ends they lie on one side, since a path need not go on there.
+# Rows: offsets in steps of the stencil, their weights in the rate, and in the acceleration.
+# One-sided at both ends, since a path is not defined outside the motion.
 _MIDDLE = np.array([[-1, 0, 1, 0], [-1 / 2, 0, 1 / 2, 0], [1, -2, 1, 0]])
 _FIRST = np.array([[0, 1, 2, 3], [-11 / 6, 3, -3 / 2, 1 / 3], [2, -5, 4, -1]])
 _LAST = _FIRST * [[-1], [-1], [1]]
 
 JUMP = 0.3
-"""What joints move at most beside what their rates say; more is another solution [rad | m]."""
+"""Largest deviation from the motion that rates predict; more is another solution [rad | m]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +45,8 @@ class Motion:
     frame : link whose origin is the tip.
     dt : between two rows [s].
     q, qd, qdd : (m, nv) positions, rates and accelerations.
-    tau : (m, nv) efforts that a rigid robot without friction needs for it [N m | N].
-    tip : (m, 3) places of the tip [m] in the frame of the base.
+    tau : (m, nv) efforts of a rigid robot without friction [N m | N].
+    tip : (m, 3) positions of the tip [m] in the frame of the base.
     """
 
     frame: str
@@ -60,11 +59,11 @@ class Motion:
 
     @property
     def rows(self) -> int:
-        """How many instants there are."""
+        """Number of instants."""
         return len(self.q)
 
     def states(self) -> Floats:
-        """Positions and rates, (m, 2 nv)."""
+        """Return positions and rates, (m, 2 nv)."""
         return np.concatenate([self.q, self.qd], axis=1)
 
 
@@ -77,21 +76,21 @@ def follow(
     dt: float,
     frame: str | None = None,
 ) -> Motion:
-    """The motion that takes the tip along a path.
+    """Return the motion that moves the tip along a path.
 
     Parameters
     ----------
     model : the robot, of joints with one position each.
     path : of the tip; called with times from 0 to that of the last row, never outside.
-    posture : (nv,), which joints to stay near.
-    duration : from 0 to here, both inside [s].
+    posture : (nv,), positions to stay near.
+    duration : time of the last row, from 0 [s].
     dt : between two rows [s].
     frame : the tip; by default the link at the robot's end.
 
     Raises
     ------
     ControlError
-        When the tip cannot follow, or joints would leave their limits; the message says where.
+        If the tip cannot follow, or joints would leave their limits; the message says where.
     """
     near = np.asarray(posture, dtype=np.float64)
     if near.shape != (model.nv,) or model.nq != model.nv:
@@ -99,29 +98,28 @@ def follow(
             f"A posture of {model.name} has {model.nv} positions, not the shape {near.shape}."
         )
     if not (np.isfinite(duration) and 0.0 < dt <= duration):
-        raise ControlError(f"A motion of {duration} s in steps of {dt} s is none.")
+        raise ControlError(
+            f"A motion needs 0 < dt <= duration, not a duration of {duration} s in steps of {dt} s."
+        )
     tip = tip_of(model) if frame is None else frame
     times = np.asarray(dt * np.arange(round(duration / dt) + 1), dtype=np.float64)
     step = min(STENCIL, times[-1] / 3)
     rules = np.repeat(_MIDDLE[None], len(times), axis=0)
     rules[times < step] = _FIRST
     rules[times > times[-1] - step] = _LAST
-    # The places of every row in one batch.
-    around = np.clip(times[:, None] + step * rules[:, 0], 0.0, times[-1])
-    places = _places(path, around.ravel())
+    stencil_times = np.clip(times[:, None] + step * rules[:, 0], 0.0, times[-1])
+    places = _places(path, stencil_times.ravel())
     q, arrived = nearest(model, places, posture=near, frame=tip)
-    if not arrived.all() or len(_jumps(q.reshape(*around.shape, -1), rules, step, dt)):
-        q = followed(model, places, around.ravel(), posture=near, frame=tip)
-    q = q.reshape(*around.shape, model.nv)
+    if not arrived.all() or len(_jumps(q.reshape(*stencil_times.shape, -1), rules, step, dt)):
+        q = followed(model, places, stencil_times.ravel(), posture=near, frame=tip)
+    q = q.reshape(*stencil_times.shape, model.nv)
     if len(rows := _jumps(q, rules, step, dt)):
         raise ControlError(
             f"At {times[rows[0]]:.3f} s joints would have to jump from one posture to another: "
             "choose another posture, or a path that keeps away from the ends of the reach."
         )
     at = q[np.arange(len(q)), np.argmin(np.abs(rules[:, 0]), axis=1)]
-    low, high = (
-        np.array([getattr(body.joint, end) for body in model.bodies]) for end in ("lower", "upper")
-    )
+    low, high = joint_limits(model)
     outside = np.argwhere((at < low) | (at > high))
     if len(outside):
         row, joint = (int(k) for k in outside[0])
@@ -136,7 +134,7 @@ def follow(
 
 
 def _rates(q: Floats, rules: Floats, step: float) -> tuple[Floats, Floats]:
-    """Rates and accelerations (rows, nv) of positions (rows, 4, nv) about each row."""
+    """Return rates and accelerations (rows, nv) of positions (rows, 4, nv) around each row."""
     return (
         np.einsum("nk,nkj->nj", rules[:, 1], q) / step,
         np.einsum("nk,nkj->nj", rules[:, 2], q) / step**2,
@@ -144,31 +142,25 @@ def _rates(q: Floats, rules: Floats, step: float) -> tuple[Floats, Floats]:
 
 
 def _jumps(q: Floats, rules: Floats, step: float, dt: float) -> NDArray[np.intp]:
-    """Rows at which, or before which, joints move otherwise than their rates say."""
-    inside = np.ptp(q, axis=1).max(axis=1) > JUMP
+    """Return rows at or before which joints deviate from the motion that their rates predict."""
+    jumps = np.ptp(q, axis=1).max(axis=1) > JUMP
     qd, _ = _rates(q, rules, step)
     at = q[np.arange(len(q)), np.argmin(np.abs(rules[:, 0]), axis=1)]
-    moved, foretold = np.diff(at, axis=0), dt * (qd[1:] + qd[:-1]) / 2
-    inside[1:] |= (np.abs(moved - foretold) > JUMP + np.abs(foretold)).any(axis=1)
-    return np.flatnonzero(inside)
+    change, predicted = np.diff(at, axis=0), dt * (qd[1:] + qd[:-1]) / 2
+    jumps[1:] |= (np.abs(change - predicted) > JUMP + np.abs(predicted)).any(axis=1)
+    return np.flatnonzero(jumps)
 
 
 def _places(path: Path, times: Floats) -> Floats:
-    """A path's places (m, 3) at times (m,).
-
-    Raises
-    ------
-    ControlError
-        When they are of another shape or not finite.
-    """
+    """Return a path's positions (m, 3) at times (m,), checked for shape and finite values."""
     places = np.asarray(path(times), dtype=np.float64)
     if places.shape != (len(times), 3):
         raise ControlError(
-            f"The path has the shape {places.shape} for {len(times)} times: return (m, 3) places."
+            f"The path has the shape {places.shape} for {len(times)} times; it must be (m, 3)."
         )
     if not np.isfinite(places).all():
         at = times[np.argwhere(~np.isfinite(places))[0, 0]]
-        raise ControlError(f"The path is not finite at {at:.4g} s: return finite places.")
+        raise ControlError(f"The path is not finite at {at:.4g} s: return finite positions.")
     return places
 
 
@@ -181,25 +173,25 @@ def figure_eight(
     ramp: float = 0.5,
     axes: tuple[Sequence[float], Sequence[float]] = ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0)),
 ) -> Path:
-    """A figure-eight in a plane, ``centre + width/2 sin(phi) a + height/2 sin(2 phi) b``.
+    """Return a figure-eight in a plane, ``centre + width/2 sin(phi) a + height/2 sin(2 phi) b``.
 
     Parameters
     ----------
-    centre : (3,) where it crosses itself, and where it begins [m].
+    centre : (3,), its crossing and start [m].
     width, height : from end to end, along the axes a and b [m].
-    lap : of one figure, after the ramp [s].
-    ramp : in which it goes from rest to full speed [s].
+    lap : time of one figure, after the ramp [s].
+    ramp : time from rest to full speed [s].
     axes : a and b, two unit vectors at right angles.
 
     Raises
     ------
     ControlError
-        When a figure is none, or the axes are not at right angles.
+        If a size or time is not positive, or the axes are not at right angles.
     """
     middle = np.asarray(centre, dtype=np.float64)
     a, b = (np.asarray(axis, dtype=np.float64) for axis in axes)
     if middle.shape != (3,) or a.shape != (3,) or b.shape != (3,):
-        raise ControlError("The centre and both axes of a figure have 3 numbers each.")
+        raise ControlError("The centre and both axes of a figure must have 3 numbers each.")
     if np.abs(np.array([a @ a - 1, b @ b - 1, a @ b])).max() > 1e-9:
         raise ControlError(f"The axes {a} and {b} are not two unit vectors at right angles.")
     for name, value in (("width", width), ("height", height), ("lap", lap), ("ramp", ramp)):
@@ -208,10 +200,10 @@ def figure_eight(
 
     def path(times: Floats) -> Floats:
         share = np.clip(times / ramp, 0.0, None)
-        early = np.minimum(share, 1.0)
-        # The integral of 3 s^2 - 2 s^3, along which the speed grows: rest has no acceleration.
-        gone = ramp * (early**3 - early**4 / 2 + np.maximum(share - 1.0, 0.0))
-        phi = 2 * math.pi / lap * gone
+        ramp_share = np.minimum(share, 1.0)
+        # The speed grows as 3 s^2 - 2 s^3, so that the acceleration at rest is zero.
+        elapsed = ramp * (ramp_share**3 - ramp_share**4 / 2 + np.maximum(share - 1.0, 0.0))
+        phi = 2 * math.pi / lap * elapsed
         return np.asarray(
             middle
             + width / 2 * np.sin(phi)[:, None] * a

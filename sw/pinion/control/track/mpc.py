@@ -1,24 +1,22 @@
-r"""Model predictive control: at every period a short horizon is solved again.
+r"""Model predictive control: a short horizon is solved in every period.
 
 A period is one real-time iteration (M. Diehl, H. G. Bock and J. P. Schloeder, "A Real-Time
 Iteration Scheme for Nonlinear Optimization in Optimal Feedback Control", SIAM J. Control and
-Optimization 43(5), 2005), here with iLQR: the last solution is moved by a period, its feedback
-rolled out from the state that was measured, dynamics made linear along it in one batch of
-gradients, and a backward pass gives the next feedback. No line search: a full step is taken, and
-where the horizon is lost it begins again at the reference. A backward pass that is not convex is
-made again with the least weight on efforts that makes it so; where none does, the plan goes on with
-the last feedback, moved on with it.
+Optimization 43(5), 2005), here with iLQR: the last solution is shifted by a period, its feedback
+rolled out from the measured state, dynamics linearised along it in one batch of gradients, and a
+backward pass gives the next feedback. There is no line search: a full step is taken, and a horizon
+that diverges restarts at the reference. A backward pass that is not convex is repeated with the
+smallest regularisation that makes it so; if none does, the last feedback is shifted and kept.
 
-Until the next period ends the first effort and its feedback hold,
+Until the next period ends, the first effort and its gains hold,
 
     u(t) = u_0 - K_0 (x(t) - x_0(t)),
 
-about the motion that was planned for this period, which faster loops evaluate as often as they can.
+about the motion planned for this period; faster loops evaluate this law as often as they can.
 
-What a card flags as saturated, or what is not finite, is no gradient. In its place stands
-what was last trusted nearest to the same instant of the motion; before there is any, the nearest
-trusted knot of the same batch. A horizon that is flagged throughout before any was trusted is an
-error.
+Gradients that a card flags as saturated, or that are not finite, are replaced by the trusted one
+nearest to the same instant of the motion, or at first by the nearest trusted knot of the same
+batch. A first horizon without any trusted gradient is an error.
 """
 
 from __future__ import annotations
@@ -45,17 +43,17 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 PARTS = ("gradients", "backward", "rest")
-"""Where the time of a period goes: the backend, the backward pass, and all else."""
+"""Parts of a period's time: the backend, the backward pass, and everything else."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Law:
-    """What holds until the next period ends.
+    """Control law until the next period ends.
 
     Members
     -------
-    u, K : effort (nv,) and feedback (nv, 2 nv).
-    begin, rate : the state (2 nv,) that the period begins with, and its change by the second.
+    u, K : effort (nv,) and gains (nv, 2 nv).
+    begin, rate : state (2 nv,) at the start of the period, and its rate of change [1/s].
     limit : largest efforts (nv,).
     """
 
@@ -66,21 +64,21 @@ class Law:
     limit: Floats
 
     def efforts(self, since: float, x: Floats) -> Floats:
-        """Efforts (nv,) for the state x (2 nv,), so many seconds after the period's begin."""
+        """Return efforts (nv,) for the state x (2 nv,), ``since`` seconds into the period."""
         u = self.u - self.K @ (x - self.begin - since * self.rate)
         return np.clip(u, -self.limit, self.limit)
 
 
 @dataclass
 class Log:
-    """What a controller counts and measures, by period.
+    """Counts and times of a controller.
 
     Members
     -------
-    seconds : of each part, in lists by :data:`PARTS`.
-    flagged : gradients that were flagged, and ``gradients`` all that there were.
-    restarts : horizons that were lost and began again at the reference, and backward passes that no
-        weight made convex.
+    seconds : lists of times by period, by :data:`PARTS`.
+    flagged, gradients : numbers of flagged gradients and of all gradients.
+    restarts : horizons that diverged and restarted at the reference, and backward passes that no
+        regularisation made convex.
     """
 
     seconds: dict[str, list[float]] = field(default_factory=lambda: {p: [] for p in PARTS})
@@ -90,18 +88,18 @@ class Log:
 
 
 class Mpc(Closing):
-    """A controller that follows a motion.
+    """A model predictive controller that tracks a motion.
 
     Parameters
     ----------
-    plant : steps of the horizon's knots, gradients from any backend; closed with the controller.
-    cost : of the tip, joints, rates, efforts and limits, relative to the motion's.
-    motion : to follow; its ``dt`` is the period, of which the plant's step is a multiple, and it is
-        longer than what is tracked by a horizon.
+    plant : steps of the horizon, with gradients from any backend; closed with the controller.
+    cost : of the tip, joints, rates, efforts and limits, relative to the motion.
+    motion : to track; its ``dt`` is the period, the plant's step is a multiple of it, and the last
+        horizon lies inside it.
     knots : of the horizon.
-    iterations : at each period, 1 or 2 mostly.
+    iterations : in each period, usually 1 or 2.
     backward : ``single`` (one problem, serial), or one of :data:`.backward.PASSES`.
-    compiled : the tip of the cost by a compiled function.
+    compiled : whether a compiled function computes the cost's tip.
 
     Members
     -------
@@ -111,7 +109,7 @@ class Mpc(Closing):
     Raises
     ------
     ControlError
-        When these do not go together.
+        If the arguments do not match.
     """
 
     def __init__(
@@ -134,11 +132,11 @@ class Mpc(Closing):
             )
         if motion.q.shape[1] != nv:
             raise ControlError(
-                f"The motion has {motion.q.shape[1]} joints, and {plant.model.name} has {nv}."
+                f"The motion has {motion.q.shape[1]} joints, but {plant.model.name} has {nv}."
             )
         if knots < 2 or iterations < 1:
             raise ControlError(
-                f"A horizon has at least 2 knots, not {knots}, and 1 iteration, not {iterations}."
+                f"A horizon needs at least 2 knots, not {knots}, and 1 iteration, not {iterations}."
             )
         if backward not in passes:
             raise ControlError(
@@ -146,7 +144,7 @@ class Mpc(Closing):
             )
         if cost.has_tip and cost.frame != motion.frame:
             raise ControlError(
-                f"The cost weighs the tip '{cost.frame}', and the motion is of '{motion.frame}'."
+                f"The cost weighs the tip '{cost.frame}', but the motion is of '{motion.frame}'."
             )
         self.plant = plant
         self.motion = motion
@@ -165,18 +163,18 @@ class Mpc(Closing):
                 f"The motion of {(motion.rows - 1) * period:.3g} s is shorter than a horizon of "
                 f"{knots * plant.dt:.3g} s."
             )
-        # The plan is kept as deviations from the motion, so that its end goes on with the motion.
+        # The plan is stored as deviations from the motion, so that its end follows the motion.
         self._x = np.zeros((knots + 1, 2 * nv))
         self._u = np.zeros((knots, nv))
         self._K = np.zeros((knots, nv, 2 * nv))
-        # The last linearisation of each knot, and the instant that it is of, in periods.
+        # The last trusted linearisation of each knot, and its instant in periods.
         self._linear: Linear | None = None
         self._instants = self._ahead[:-1]
         self._planned: int | None = None
 
     @property
     def periods(self) -> int:
-        """How many periods the motion has, the horizon of the last one inside it."""
+        """Number of periods whose horizon lies inside the motion."""
         return self.motion.rows - int(self._ahead[-1])
 
     def close(self) -> None:
@@ -184,12 +182,12 @@ class Mpc(Closing):
         self.plant.close()
 
     def update(self, number: int, x: Floats) -> Law:
-        """The law of the period `number`, from the state x (2 nv,) that was measured at its begin.
+        """Return the law of the period `number` for the state x (2 nv,) measured at its start.
 
         Raises
         ------
         ControlError
-            When the motion is over, the state is not finite, or every gradient of a first horizon
+            If the motion is over, the state is not finite, or every gradient of the first horizon
             was flagged.
         """
         if not 0 <= number < self.periods:
@@ -216,17 +214,17 @@ class Mpc(Closing):
                 r=cost.u,
             )
             mark = time.perf_counter()
-            found = regularised(self._pass, problem, self._ladder)
+            feedback = regularised(self._pass, problem, self._ladder)
             spent["backward"] += time.perf_counter() - mark
-            if found.good[0]:
-                self._K, step = found.K[0], found.k[0]
+            if feedback.convex[0]:
+                self._K, step = feedback.gains[0], feedback.feedforward[0]
             else:
                 self.log.restarts += 1
                 step = np.zeros_like(us)
             self._x, self._u = xs - self._states[rows], us - step - target.tau[0]
         u = np.clip(us[0] - step[0], -self._limit, self._limit)
-        after = xs[1] - linear.B[0, 0] @ step[0]
-        rate = (after - x) / self.plant.dt
+        next_state = xs[1] - linear.B[0, 0] @ step[0]
+        rate = (next_state - x) / self.plant.dt
         self._planned = number
         spent["rest"] = time.perf_counter() - began - sum(spent.values())
         for part, seconds in spent.items():
@@ -244,16 +242,16 @@ class Mpc(Closing):
         )
 
     def _shift(self, number: int) -> None:
-        """Move the plan and its feedback on to this period."""
+        """Shift the plan and its feedback to this period."""
         if self._planned is None:
             return
-        moved = (number - self._planned) / self._stride
-        self._x = _moved(self._x, moved)
-        self._u = _moved(self._u, moved)
-        self._K = self._K[np.minimum(np.arange(self.knots) + round(moved), self.knots - 1)]
+        shift = (number - self._planned) / self._stride
+        self._x = _shifted(self._x, shift)
+        self._u = _shifted(self._u, shift)
+        self._K = self._K[np.minimum(np.arange(self.knots) + round(shift), self.knots - 1)]
 
     def _rolled(self, x: Floats, target: Target) -> tuple[Floats, Floats]:
-        """States and efforts of the plan's feedback from a state, inside the efforts' limits."""
+        """Roll the plan's feedback out from a state, within the effort limits."""
         first, efforts = np.concatenate([target.q[0], target.qd[0]], axis=1), target.tau[0]
         for feedback in (True, False):
             xs = np.empty((self.knots + 1, len(x)))
@@ -265,49 +263,48 @@ class Mpc(Closing):
                     us[at] -= self._K[at] @ (xs[at] - planned[at])
                 us[at] = np.clip(us[at], -self._limit, self._limit)
                 xs[at + 1] = self.plant.step(xs[at : at + 1], us[at : at + 1])[0]
-                # A comparison that is false for what is not a number.
+                # Also true for NaN.
                 if not np.abs(xs[at + 1]).max() < LOST:
                     break
             else:
                 return xs, us
-            # The plan has left all bounds: the motion's own efforts, without any feedback.
+            # The plan diverged: retry with the motion's efforts, without feedback.
             self.log.restarts += 1
             self._x[:], self._u[:], self._K[:] = 0.0, 0.0, 0.0
         raise ControlError(
-            f"From the state {x} the horizon of {self.knots} steps leaves all bounds: choose a "
-            "shorter one."
+            f"From the state {x} the horizon of {self.knots} steps diverges: choose a shorter one."
         )
 
-    def _trusted(self, found: Linear, instants: NDArray[np.intp]) -> Linear:
-        """Flagged gradients replaced by the last trusted ones that are nearest in time."""
-        finite = np.isfinite(found.A).all(axis=(2, 3)) & np.isfinite(found.B).all(axis=(2, 3))
-        flags = np.asarray(found.saturated) | ~finite
+    def _trusted(self, linear: Linear, instants: NDArray[np.intp]) -> Linear:
+        """Replace flagged gradients by the trusted ones that are nearest in time."""
+        finite = np.isfinite(linear.A).all(axis=(2, 3)) & np.isfinite(linear.B).all(axis=(2, 3))
+        flags = np.asarray(linear.saturated) | ~finite
         self.log.gradients += flags.size
         count = int(flags.sum())
         self.log.flagged += count
         if count:
-            A, B, held = np.array(found.A), np.array(found.B), np.array(instants)
+            A, B, sources = np.array(linear.A), np.array(linear.B), np.array(instants)
             good = np.flatnonzero(~flags[0])
-            source, times, choice = found, instants, good
+            source, times, choice = linear, instants, good
             if self._linear is not None:
                 source, times, choice = self._linear, self._instants, np.arange(self.knots)
             elif not len(good):
                 raise ControlError(
                     f"All {count} gradients of the first horizon were flagged as saturated: the "
-                    "motion leaves what the build's formats were made for; build with more "
-                    "integer bits, or with other ranges."
+                    "motion exceeds the ranges of the build's formats; build with more integer "
+                    "bits, or with other ranges."
                 )
             for at in np.flatnonzero(flags[0]):
                 near = choice[np.argmin(np.abs(times[choice] - instants[at]))]
-                A[0, at], B[0, at], held[at] = source.A[0, near], source.B[0, near], times[near]
-            found, instants = Linear(A, B, flags), held
-        self._linear, self._instants = found, instants
-        return found
+                A[0, at], B[0, at], sources[at] = source.A[0, near], source.B[0, near], times[near]
+            linear, instants = Linear(A, B, flags), sources
+        self._linear, self._instants = linear, instants
+        return linear
 
 
-def _moved(values: Floats, by: float) -> Floats:
-    """Rows ``by`` further on, linear in between, the last one held at the end."""
-    at = np.minimum(np.arange(len(values)) + by, len(values) - 1)
+def _shifted(values: Floats, shift: float) -> Floats:
+    """Return rows shifted by interpolation, with the last one repeated at the end."""
+    at = np.minimum(np.arange(len(values)) + shift, len(values) - 1)
     low = at.astype(np.intp)
     high = np.minimum(low + 1, len(values) - 1)
     share = (at - low)[:, None]

@@ -1,7 +1,7 @@
-"""The robot in MuJoCo, with what a controller does not know of it: payload, friction and delay.
+"""A robot in MuJoCo with payload, friction and delay unknown to its controller.
 
-The bodies are made from the :class:`pinion.robot.Model`, joint by joint, so that without any
-disturbance MuJoCo's accelerations are those of :func:`pinion.dynamics.aba`. Contacts are off.
+The bodies come from the :class:`pinion.robot.Model`, joint by joint, so that without a disturbance
+MuJoCo's accelerations equal those of :func:`pinion.dynamics.aba`. Contacts are off.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ Floats = NDArray[np.float64]
 
 
 class MujocoRobot:
-    """A robot that moves in MuJoCo.
+    """A robot simulated by MuJoCo.
 
     Parameters
     ----------
-    model : of revolute and prismatic joints on a fixed base, none following another.
+    model : of revolute and prismatic joints on a fixed base, without mimic joints.
     step : of MuJoCo's integrator [s].
     disturbance : none by default.
-    frame : where the payload is; by default the link at the robot's end.
+    frame : link that carries the payload; by default the link at the robot's end.
 
     Members
     -------
-    model, step, disturbance, frame : as given.
-    compiled : MuJoCo's model, ``data`` its state.
+    model, step, disturbance, frame : the arguments.
+    compiled, data : MuJoCo's model and state.
 
     Raises
     ------
     ControlError
-        When MuJoCo is not installed, refuses the robot, or its joints are of another kind.
+        If MuJoCo is not installed or refuses the robot, or a joint is of another kind.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class MujocoRobot:
         frame: str | None = None,
     ) -> None:
         if not (np.isfinite(step) and 0.0 < step <= 0.1):
-            raise ControlError(f"A step of {step} s is none: MuJoCo takes it above 0 and to 0.1.")
+            raise ControlError(f"MuJoCo's step must be above 0 and at most 0.1 s, not {step} s.")
         if any(not body.joint.kind.simple or model.follows(body) for body in model.bodies):
             raise ControlError(
-                f"{model.name} has joints that are neither revolute nor prismatic, or that follow "
-                "another: the simulated robot takes these two kinds."
+                f"{model.name} has joints that are neither revolute nor prismatic, or that mimic "
+                "another: the simulated robot takes revolute and prismatic joints only."
             )
         self.model = model
         self.step = step
@@ -72,26 +72,26 @@ class MujocoRobot:
         self.reset(np.zeros(model.nv))
 
     def reset(self, q: Floats, qd: Floats | None = None) -> None:
-        """Put the robot somewhere, held against gravity by what was computed before."""
+        """Set the state, with the efforts that are still delayed compensating gravity."""
         self._mujoco.mj_resetData(self.compiled, self.data)
         self.data.qpos[:] = q
         self.data.qvel[:] = 0.0 if qd is None else qd
         self._mujoco.mj_forward(self.compiled, self.data)
-        held = np.array(self.data.qfrc_bias)
-        self._waiting = deque([held] * self._steps_late)
+        efforts = np.array(self.data.qfrc_bias)
+        self._waiting = deque([efforts] * self._steps_late)
 
     @property
     def state(self) -> Floats:
-        """Positions and rates now, (2 nv,)."""
+        """Current positions and rates, (2 nv,)."""
         return np.concatenate([self.data.qpos, self.data.qvel])
 
     def advance(self, efforts: Floats) -> None:
-        """Go one step on; the efforts (nv,) come into force after the delay.
+        """Advance by one step; the efforts (nv,) act after the delay.
 
         Raises
         ------
         ControlError
-            When the simulation diverges: positions, rates or accelerations pass MuJoCo's limits.
+            If the simulation diverges: positions, rates or accelerations exceed MuJoCo's limits.
         """
         self._waiting.append(np.array(efforts))
         self.data.qfrc_applied[:] = self._waiting.popleft()
@@ -102,19 +102,19 @@ class MujocoRobot:
         if any(self.data.warning[int(kind)].number for kind in bad):
             raise ControlError(
                 f"The simulated {self.model.name} diverged {begin:.4g} s after its start: a "
-                "position, rate or acceleration is no number below 1e10. Take smaller gains or "
-                "efforts, or a shorter step."
+                "position, rate or acceleration is not a number below 1e10. Choose smaller gains "
+                "or efforts, or a shorter step."
             )
 
     def accelerations(self, q: Floats, qd: Floats, tau: Floats) -> Floats:
-        """MuJoCo's forward dynamics of one state, (nv,), dry friction included."""
+        """Return MuJoCo's forward dynamics of one state, (nv,), with dry friction."""
         scratch = self._mujoco.MjData(self.compiled)
         scratch.qpos[:], scratch.qvel[:], scratch.qfrc_applied[:] = q, qd, tau
         self._mujoco.mj_forward(self.compiled, scratch)
         return np.array(scratch.qacc)
 
     def tip(self, q: Floats) -> Floats:
-        """Places (m, 3) [m] of the tip of positions (m, nv), by MuJoCo's kinematics."""
+        """Return tip positions (m, 3) [m] at joint positions (m, nv), by MuJoCo's kinematics."""
         scratch = self._mujoco.MjData(self.compiled)
         site = self.compiled.site("tip").id
         places = np.empty((len(q), 3))
@@ -132,7 +132,7 @@ class MujocoRobot:
             raise ControlError(f"MuJoCo refuses {self.model.name}: {reason}.") from None
 
     def spec(self) -> Any:
-        """The robot as MuJoCo's specification, for pictures to add to."""
+        """Return the robot as a MuJoCo specification, to which pictures add shapes."""
         lib = self._mujoco
         spec = lib.MjSpec()
         spec.modelname = self.model.name
@@ -142,9 +142,9 @@ class MujocoRobot:
         spec.option.disableflags = int(lib.mjtDisableBit.mjDSBL_CONTACT) | int(
             lib.mjtDisableBit.mjDSBL_LIMIT
         )
-        made: list[Any] = []
+        spec_bodies: list[Any] = []
         for number, body in enumerate(self.model.bodies):
-            parent = spec.worldbody if body.parent < 0 else made[body.parent]
+            parent = spec.worldbody if body.parent < 0 else spec_bodies[body.parent]
             child = parent.add_body(
                 name=f"body_{number}",
                 pos=list(body.joint.tree.r),
@@ -157,8 +157,8 @@ class MujocoRobot:
                 child.ipos = list(h / mass)
                 child.fullinertia = _about_centre(mass, h, body.inertia.I)
             self._add_joint(child, number)
-            made.append(child)
-        self._add_tip(spec, made)
+            spec_bodies.append(child)
+        self._add_tip(spec, spec_bodies)
         return spec
 
     def _add_joint(self, child: Any, number: int) -> None:
@@ -172,17 +172,17 @@ class MujocoRobot:
             frictionloss=self.disturbance.friction,
         )
 
-    def _add_tip(self, spec: Any, made: list[Any]) -> None:
-        found = next((frame for frame in self.model.frames if frame.name == self.frame), None)
-        if found is None:
+    def _add_tip(self, spec: Any, spec_bodies: list[Any]) -> None:
+        tip_frame = next((frame for frame in self.model.frames if frame.name == self.frame), None)
+        if tip_frame is None:
             raise ControlError(
                 f"{self.model.name} has no link '{self.frame}': it has "
                 f"{', '.join(frame.name for frame in self.model.frames)}."
             )
-        carrier = spec.worldbody if found.body < 0 else made[found.body]
+        carrier = spec.worldbody if tip_frame.body < 0 else spec_bodies[tip_frame.body]
         place = {
-            "pos": list(found.placement.r),
-            "quat": quaternion(_transposed(found.placement.E)),
+            "pos": list(tip_frame.placement.r),
+            "quat": quaternion(_transposed(tip_frame.placement.E)),
         }
         carrier.add_site(name="tip", **place)
         if self.disturbance.payload > 0.0:
@@ -190,30 +190,25 @@ class MujocoRobot:
             load.explicitinertial = True
             load.mass = self.disturbance.payload
             load.ipos = list(self.disturbance.offset)
-            # MuJoCo takes no point masses: a ball of a centimetre's radius.
+            # A ball of 1 cm radius, since MuJoCo takes no point masses.
             inertia = 0.4 * self.disturbance.payload * 0.01**2
             load.inertia = [inertia, inertia, inertia]
 
 
 def library() -> Any:
-    """MuJoCo.
-
-    Raises
-    ------
-    ControlError
-        When it is not installed.
-    """
+    """Import MuJoCo, or raise `ControlError` if it is not installed."""
     try:
         return import_module("mujoco")
     except ImportError:
         raise ControlError(
-            f"The robot that a controller moves is simulated by MuJoCo: {install_hint('mjcf')}."
+            f"The controlled robot is simulated by MuJoCo: {install_hint('mjcf')}."
         ) from None
 
 
 def quaternion(rotation: Mat3) -> list[float]:
-    """(w, x, y, z) of a rotation, own to outer coordinates; the largest part is never divided by
-    a small one (S. W. Shepperd, "Quaternion from rotation matrix", 1978).
+    """Return (w, x, y, z) of a rotation from body to parent coordinates.
+
+    Never divides by a small component (S. W. Shepperd, "Quaternion from rotation matrix", 1978).
     """
     (a, b, c), (d, e, f), (g, h, i) = rotation
     squares = (1 + a + e + i, 1 + a - e - i, 1 - a + e - i, 1 - a - e + i)
@@ -230,7 +225,7 @@ def quaternion(rotation: Mat3) -> list[float]:
 
 
 def _about_centre(mass: float, h: Floats, about_origin: tuple[float, ...]) -> list[float]:
-    """(xx, yy, zz, xy, xz, yz) about the centre of mass, MuJoCo's order."""
+    """Return the inertia about the centre of mass in MuJoCo's order, (xx, yy, zz, xy, xz, yz)."""
     xx, xy, xz, yy, yz, zz = about_origin
     x, y, z = h / mass
     return [

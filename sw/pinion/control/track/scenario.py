@@ -1,4 +1,4 @@
-"""The iiwa14 that draws a figure-eight with a load that its controller does not know."""
+"""Scenario: the iiwa14 draws a figure-eight with a payload unknown to its controller."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ from .mujoco_robot import MujocoRobot
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A robot, its figure, its controller and what disturbs it.
+    """A robot, its figure, its controller and its disturbance.
 
     Members
     -------
     robot : a built-in name or a URDF path.
-    posture : (nv,) positions to begin with, near which the figure is drawn.
-    width, height, lap, ramp : of the figure, as of :func:`.motion.figure_eight`.
-    axes : of its plane, likewise.
+    posture : (nv,) start positions, near which the figure is drawn.
+    width, height, lap, ramp, axes : of the figure, as for :func:`.motion.figure_eight`.
     duration : of the motion [s].
-    period, inner : of the controller, and steps of the simulated robot in it.
-    step : of the horizon's knots [s], ``knots`` and ``iterations`` of the controller.
-    weights, last : of the running knots and of the last one; ``soft`` as of :class:`.cost.Cost`.
+    period, inner : of the controller [s], and steps of the simulated robot in it.
+    step, knots, iterations : of the controller's horizon; the step is in seconds.
+    weights, last : weights of the running knots and of the last one.
     disturbance : payload, friction and delay.
     """
 
@@ -60,11 +59,11 @@ class Scenario:
     )
 
     def model(self) -> Model:
-        """The robot."""
+        """Load the robot."""
         return load(self.robot)
 
     def motion(self) -> Motion:
-        """The motion to follow, the last horizon included."""
+        """Return the motion to track, including the last horizon."""
         from pinion import dynamics
 
         model = self.model()
@@ -83,40 +82,40 @@ class Scenario:
         return follow(model, path, posture=posture, duration=length, dt=self.period, frame=tip)
 
     def cost(self) -> Cost:
-        """What the controller weighs."""
+        """Return the controller's cost."""
         return Cost(running=self.weights, final=self.last, frame=tip_of(self.model()))
 
     def plant(self, device: str = "cpu", **options: Any) -> Plant:
-        """The controller's model, gradients from a device; a card's options name its build."""
+        """Open the controller's plant on a device; a card's options name its build."""
         return Plant.open(self.model(), dt=self.step, device=device, **options)
 
     def plant_of(self, gradients: Backend) -> Plant:
-        """The controller's model, gradients from a backend that is open.
+        """Return the controller's plant with gradients from an open backend.
 
         Raises
         ------
         ControlError
-            When the backend computes something else, or that of another robot.
+            If the backend computes another function or is for another robot.
         """
         model = self.model()
-        function, own = getattr(gradients, "function", None), getattr(gradients, "model", model)
-        wanted = [block.name for block in gradient_row().results]
-        if function is not None and [block.name for block in function.results] != wanted:
-            given = ", ".join(block.name for block in function.results)
+        function, robot = getattr(gradients, "function", None), getattr(gradients, "model", model)
+        expected = [block.name for block in gradient_row().results]
+        if function is not None and [block.name for block in function.results] != expected:
+            outputs = ", ".join(block.name for block in function.results)
             raise ControlError(
-                f"The backend's '{function.name}' computes {given}: a controller takes "
-                f"'{gradient_row().name}' with {', '.join(wanted)}, and outputs=('minv',) adds the "
-                "last."
+                f"The backend's '{function.name}' computes {outputs}: a controller takes "
+                f"'{gradient_row().name}' with {', '.join(expected)}; add the last with "
+                "outputs=('minv',)."
             )
-        if (own.name, own.nv) != (model.name, model.nv):
+        if (robot.name, robot.nv) != (model.name, model.nv):
             raise ControlError(
-                f"The backend is of {own.name} with {own.nv} joints, and the scenario of "
+                f"The backend is for {robot.name} with {robot.nv} joints, and the scenario for "
                 f"{model.name} with {model.nv}: build it for this robot."
             )
         return Plant(model, dt=self.step, gradients=gradients, forward=forward_of(model))
 
     def controller(self, plant: Plant, motion: Motion, *, compiled: bool = True) -> Mpc:
-        """The controller."""
+        """Return the controller."""
         return Mpc(
             plant,
             self.cost(),
@@ -127,7 +126,7 @@ class Scenario:
         )
 
     def simulated(self) -> MujocoRobot:
-        """The robot that it moves."""
+        """Return the simulated robot."""
         return MujocoRobot(
             self.model(), step=self.period / self.inner, disturbance=self.disturbance
         )

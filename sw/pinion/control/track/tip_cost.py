@@ -1,4 +1,4 @@
-"""Costs of a tip whose place and Jacobian are compiled, for controllers that have no time."""
+"""Costs of a tip with compiled position and Jacobian, for real-time control."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Floats = NDArray[np.float64]
 
 
 class CompiledTip(CostModel):
-    """A cost model that asks a compiled function for the tip.
+    """A cost model whose tip a compiled function computes.
 
     Parameters
     ----------
-    model, cost : as of :class:`.cost.CostModel`; the cost's frame is the robot's tip.
+    model, cost : as for :class:`.cost.CostModel`; the cost's frame is the robot's tip.
     jacobian : computes ``J`` and ``p`` of ``q``.
     """
 
@@ -31,31 +31,30 @@ class CompiledTip(CostModel):
         object.__setattr__(self, "_last", None)
 
     def tip(self, q: Floats) -> Floats:
-        """Places of the tip, (..., 3) [m], of positions (..., nq)."""
+        """Return positions of the tip, (..., 3) [m], at (..., nq)."""
         return self._both(q)[0]
 
     def tip_jacobian(self, q: Floats) -> Floats:
-        """Derivatives of `tip` by positions, (..., 3, nv)."""
+        """Return derivatives of `tip` by positions, (..., 3, nv)."""
         return self._both(q)[1]
 
     def _both(self, q: Floats) -> tuple[Floats, Floats]:
-        # An expansion asks for the same positions three times.
-        held = self._last
-        if held is not None and held[0].shape == q.shape and np.array_equal(held[0], q):
-            return held[1], held[2]
-        found = self._jacobian(q=np.ascontiguousarray(q.reshape(-1, q.shape[-1])))
-        place = np.asarray(found.p, dtype=np.float64).reshape(*q.shape[:-1], 3)
-        J = np.asarray(found.J, dtype=np.float64)[:, 3:]
+        # An expansion evaluates the same positions three times.
+        last = self._last
+        if last is not None and last[0].shape == q.shape and np.array_equal(last[0], q):
+            return last[1], last[2]
+        tip_results = self._jacobian(q=np.ascontiguousarray(q.reshape(-1, q.shape[-1])))
+        place = np.asarray(tip_results.p, dtype=np.float64).reshape(*q.shape[:-1], 3)
+        J = np.asarray(tip_results.J, dtype=np.float64)[:, 3:]
         J = J.reshape(*q.shape[:-1], 3, q.shape[-1])
         object.__setattr__(self, "_last", (q.copy(), place, J))
         return place, J
 
 
 def tip_costs(model: Model, cost: Cost, *, compiled: bool = True) -> CostModel:
-    """The cost model of a controller, compiled where that helps.
+    """Return a controller's cost model, with a compiled tip if the cost weighs the robot's tip.
 
-    A cost of joints alone needs no tip; one of another link than the robot's tip is computed by
-    NumPy, since the compiled function is of the tip.
+    The compiled function knows the robot's tip only; NumPy computes other links.
     """
     if not compiled or not cost.has_tip or cost.frame != tip_of(model):
         return CostModel(model, cost)
