@@ -154,15 +154,15 @@ def test_what_ends_by_itself_keeps_its_exit_code_and_all_that_it_said(tmp_path: 
 
 def test_a_thread_of_the_caller_may_run_it(tmp_path: Path) -> None:
     """Only the main thread handles signals; in others there is nothing to defer."""
-    seen: list[int | None] = []
+    codes: list[int | None] = []
 
     def work() -> None:
         with running(["true"], folder=tmp_path, output=subprocess.DEVNULL) as process:
             pass
-        seen.append(process.returncode)
+        codes.append(process.returncode)
 
     run_in_thread(work)
-    assert seen == [0]
+    assert codes == [0]
 
 
 def run_in_thread(work: Callable[[], None]) -> None:

@@ -118,11 +118,11 @@ def test_a_folder_that_is_no_build_is_refused(tmp_path: Path, folder: Path) -> N
 def test_a_top_does_not_survive_a_change_of_its_sources(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = module._sources.__wrapped__()
-    assert here == module._sources.__wrapped__()
+    digest = module._sources.__wrapped__()
+    assert digest == module._sources.__wrapped__()
     (tmp_path / "link").mkdir()
     monkeypatch.setattr(module.gateware, "__path__", [str(tmp_path)])
-    digests = {here}
+    digests = {digest}
     for text in ("a = 1\n", "a = 2\n"):
         (tmp_path / "link" / "reader.py").write_text(text)
         digests.add(module._sources.__wrapped__())

@@ -33,9 +33,9 @@ from tests.support.builds import build
 CLOCK = 50.0
 
 
-@pytest.mark.parametrize("wanted", [3.125, 25, 33.3, 48, 50, 60, 62.5, 75, 80, 100, 133.33, 400])
-def test_dividers_are_in_range_and_near(wanted: float) -> None:
-    pll = nearest_pll(input_mhz=25.0, wanted_mhz=wanted)
+@pytest.mark.parametrize("mhz", [3.125, 25, 33.3, 48, 50, 60, 62.5, 75, 80, 100, 133.33, 400])
+def test_dividers_are_in_range_and_near(mhz: float) -> None:
+    pll = nearest_pll(input_mhz=25.0, wanted_mhz=mhz)
     phase = pll.input_mhz / pll.reference
     assert PHASE_MHZ[0] <= phase <= PHASE_MHZ[1]
     assert VCO_MHZ[0] <= pll.vco_mhz <= VCO_MHZ[1]
@@ -43,9 +43,9 @@ def test_dividers_are_in_range_and_near(wanted: float) -> None:
     assert all(1 <= d <= 128 for d in (pll.reference, pll.feedback, pll.loop, pll.output))
     # The loop holds its own output at the phase detector's rate.
     assert pll.vco_mhz / pll.loop / pll.feedback == pytest.approx(phase)
-    assert pll.mhz == pytest.approx(wanted, rel=0.02)
-    if wanted in (25, 50, 60, 62.5, 75, 80, 100):
-        assert pll.mhz == pytest.approx(wanted)
+    assert pll.mhz == pytest.approx(mhz, rel=0.02)
+    if mhz in (25, 50, 60, 62.5, 75, 80, 100):
+        assert pll.mhz == pytest.approx(mhz)
 
 
 def test_impossible_clocks_are_refused() -> None:
@@ -60,16 +60,16 @@ def ports(text: str) -> dict[str, int]:
     """Width of each port of module ``pinion_board`` in RTLIL."""
     body = text[text.index("module \\pinion_board\n") :]
     body = body[: body.index("\nend\n")]
-    found = re.findall(r"wire width (\d+) (?:input|output) \d+\s+\\(\S+)", body)
-    return {name: int(width) for width, name in found}
+    wires = re.findall(r"wire width (\d+) (?:input|output) \d+\s+\\(\S+)", body)
+    return {name: int(width) for width, name in wires}
 
 
 @pytest.mark.parametrize("line", LINES)
 def test_every_port_has_a_pin_and_every_pin_a_port(line: str) -> None:
-    found = ports(board_rtlil(nearest_pll(input_mhz=25, wanted_mhz=CLOCK), line))
+    widths = ports(board_rtlil(nearest_pll(input_mhz=25, wanted_mhz=CLOCK), line))
     pads = {
         pad
-        for name, width in found.items()
+        for name, width in widths.items()
         for pad in ([name] if width == 1 else [f"{name}[{index}]" for index in range(width)])
     }
     text = flow.lpf(line)

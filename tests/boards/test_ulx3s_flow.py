@@ -68,7 +68,7 @@ class Tools:
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Manifest:
+def record(tmp_path: Path) -> Manifest:
     build = manifest(target=flow.NAME, clock_mhz=62.5)
     build.write(tmp_path)
     plan = {"build": f"{build.hash:016x}", "clock_mhz": 62.5, "baud": 3e6}
@@ -89,12 +89,12 @@ SMALL = {"lut4": 1000, "ff": 836, "mult18x18d": 39, "dp16kd": 0}
 
 
 def test_a_result_is_what_the_tools_left(
-    made: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    record: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = tools(tmp_path, monkeypatch, use=SMALL)
-    target, said = tmp_path / flow.NAME, []
+    target, steps = tmp_path / flow.NAME, []
     (target / flow.CONFIG).write_text("old")
-    progress = Progress(said.append)
+    progress = Progress(steps.append)
     result = flow.bitstream(tmp_path, seed=7, progress=progress, timeout=99.0)
     versions = ", ".join(
         f"{name} {importlib.metadata.version(name)}"
@@ -103,7 +103,7 @@ def test_a_result_is_what_the_tools_left(
     assert result == {
         "target": "ulx3s",
         "part": PART,
-        "build": f"{made.hash:016x}",
+        "build": f"{record.hash:016x}",
         "netlist_sha256": hashlib.sha256(MAPPED.encode()).hexdigest(),
         "clock_mhz": 62.5,
         "fmax_mhz": 63.0,
@@ -122,7 +122,7 @@ def test_a_result_is_what_the_tools_left(
         "report": str(target / flow.PAGE),
         "tool": versions,
     }
-    assert said == [
+    assert steps == [
         "Mapping to the ECP5",
         "Placing and routing (minutes to an hour)",
         "Packing the bitstream",
@@ -156,7 +156,8 @@ def test_a_result_is_what_the_tools_left(
     )
     assert (target / flow.PAGE).read_text() == "\n".join(
         [
-            f"# {made.robot}, {made.function.replace('_', chr(92) + '_')}, on the ULX3S ({PART})",
+            f"# {record.robot}, {record.function.replace('_', chr(92) + '_')}, on the "
+            f"ULX3S ({PART})",
             "",
             f"Routed: 63.00 MHz, wanted 62.5 MHz, met. {versions}.",
             "",
@@ -177,7 +178,7 @@ def test_a_result_is_what_the_tools_left(
 
 
 def test_a_run_without_a_seed_a_path_or_a_limit(
-    made: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    record: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = tools(tmp_path, monkeypatch, use=SMALL, achieved=62.0)
     run.paths = run.paths[:2]  # none from the slowest clock to itself
@@ -191,21 +192,21 @@ def test_a_run_without_a_seed_a_path_or_a_limit(
 
 
 def test_a_crowded_design_is_spread_and_counted_as_it_was(
-    made: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    record: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = int(0.45 * CAPACITY["lut4"])
     assert not is_crowded({"lut4": limit}) and is_crowded({"lut4": limit + 1})
     run = tools(tmp_path, monkeypatch, use={**SMALL, "lut4": limit + 1})
-    said: list[str] = []
+    steps: list[str] = []
     monkeypatch.setattr(flow, "spread", lambda netlist, top: {"spread": netlist, "top": top})
-    result = flow.bitstream(tmp_path, progress=Progress(said.append))
-    assert said[1] == "Leaving every third row of tiles to wires"
+    result = flow.bitstream(tmp_path, progress=Progress(steps.append))
+    assert steps[1] == "Leaving every third row of tiles to wires"
     (_, arguments, _), _ = run.ran
     assert arguments[arguments.index("--json") + 1] == "spread.json"
     target = tmp_path / flow.NAME
     netlist = json.loads((target / flow.NETLIST).read_text())
-    kept = json.loads((target / "spread.json").read_text())
-    assert kept == {"spread": netlist, "top": TOP}
+    spread_netlist = json.loads((target / "spread.json").read_text())
+    assert spread_netlist == {"spread": netlist, "top": TOP}
     assert result["use"]["lut4"] == limit + 1
 
 
@@ -242,7 +243,7 @@ def test_rows_are_filled_with_cells_that_do_nothing() -> None:
 
 
 def test_what_does_not_fit_is_named(
-    made: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    record: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for use in ({**SMALL, "mult18x18d": 156}, {**SMALL, "dp16kd": 208}):
         tools(tmp_path, monkeypatch, use=use)
@@ -265,9 +266,11 @@ def test_what_does_not_fit_is_named(
 def test_the_card_behind_each_line_has_its_plan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(flow, "card_rtlil", lambda *given, **named: asked.append(named) or "serial")
-    monkeypatch.setattr(flow, "spi_card_rtlil", lambda *given: "spi")
+    options: list[Any] = []
+    monkeypatch.setattr(
+        flow, "card_rtlil", lambda *arguments, **named: options.append(named) or "serial"
+    )
+    monkeypatch.setattr(flow, "spi_card_rtlil", lambda *arguments: "spi")
     for line, name in (("serial", "ulx3s"), (SPI, "ulx3s-spi")):
         build = manifest(target=name, clock_mhz=62.5)
         flow.write_ulx3s(tmp_path, build, line=line, baud=1e6)
@@ -279,7 +282,7 @@ def test_the_card_behind_each_line_has_its_plan(
         assert (target / "card.il").read_text() == line
         assert (target / "pinion.lpf").read_text() == flow.lpf(line)
         assert f"module \\{TOP}\n" in (target / "board.il").read_text()
-    assert asked == [{"clock_mhz": 62.5, "baud": 1e6}]
+    assert options == [{"clock_mhz": 62.5, "baud": 1e6}]
     # As near as a printed clock is.
     flow.write_ulx3s(tmp_path, manifest(target="ulx3s", clock_mhz=62.5), clock_mhz=50.0009)
     with pytest.raises(ValueError, match=r"cannot clock a core at 50\.0011 MHz"):
@@ -299,10 +302,8 @@ def test_constraints_name_pads_and_the_oscillator() -> None:
     assert lines[at + 1].startswith('IOBUF PORT "led[0]" ') and " IO_TYPE=LVCMOS33" in lines[at + 1]
 
 
-@pytest.mark.parametrize(
-    "wanted", [3.125, 7.7, 25.0, 48.0, 61.3, 62.5, 133.33, 217.0, 399.0, 400.0]
-)
-def test_no_dividers_come_nearer(wanted: float) -> None:
+@pytest.mark.parametrize("mhz", [3.125, 7.7, 25.0, 48.0, 61.3, 62.5, 133.33, 217.0, 399.0, 400.0])
+def test_no_dividers_come_nearer(mhz: float) -> None:
     """All of them, tried one by one."""
     best = np.inf
     output = np.arange(1, 129)
@@ -314,10 +315,10 @@ def test_no_dividers_come_nearer(wanted: float) -> None:
         vco = phase * loop * feedback
         fine = (vco >= VCO_MHZ[0]) & (vco <= VCO_MHZ[1])
         fine &= (vco / loop >= OUTPUT_MHZ[0]) & (vco / loop <= OUTPUT_MHZ[1])
-        error = np.abs(np.unique(vco[fine])[:, None] / output - wanted).min()
+        error = np.abs(np.unique(vco[fine])[:, None] / output - mhz).min()
         best = min(best, float(error))
-    pll = nearest_pll(input_mhz=25.0, wanted_mhz=wanted)
-    assert abs(pll.mhz - wanted) == pytest.approx(best, abs=1e-8)
+    pll = nearest_pll(input_mhz=25.0, wanted_mhz=mhz)
+    assert abs(pll.mhz - mhz) == pytest.approx(best, abs=1e-8)
 
 
 def test_of_equal_clocks_the_steadiest_is_taken() -> None:

@@ -94,8 +94,8 @@ def test_models_multiply(tmp_path: Path) -> None:
             ],
             folder=tmp_path,
         )
-        found = re.search(r"Eval result: \\y = 36'([01]+)\.", log)
-        assert found is not None and int(found[1], 2) == (left * right) % (1 << 36), (a, b)
+        match = re.search(r"Eval result: \\y = 36'([01]+)\.", log)
+        assert match is not None and int(match[1], 2) == (left * right) % (1 << 36), (a, b)
 
 
 MEMORIES = """\
@@ -161,8 +161,10 @@ def test_block_rams_remember_and_begin_with_their_tables(tmp_path: Path) -> None
     run_yosys([f"read_rtlil {netlist.name}", "write_verilog -noattr netlist.v"], folder=tmp_path)
     command = ["iverilog", "-g2005", "-s", "bench", "-o", "bench.vvp", "netlist.v"]
     subprocess.run([*command, "written.v", "bench.v"], cwd=tmp_path, check=True)
-    done = subprocess.run(["vvp", "-n", "bench.vvp"], cwd=tmp_path, capture_output=True, text=True)
-    assert re.fullmatch(r"0 wrong of 1\d{3}\s*", done.stdout), done.stdout
+    process = subprocess.run(
+        ["vvp", "-n", "bench.vvp"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert re.fullmatch(r"0 wrong of 1\d{3}\s*", process.stdout), process.stdout
 
 
 def test_the_core_alone_is_mapped_as_in_the_flow(folder: Path) -> None:

@@ -51,9 +51,9 @@ def test_nextpnr_puts_no_logic_into_the_free_rows(tmp_path: Path) -> None:
     """The sites exist, and are taken."""
     design = inverters(400)
     before = json.dumps(design)
-    made = spread(design, "chains")
+    filled = spread(design, "chains")
     assert json.dumps(design) == before
-    (tmp_path / "in.json").write_text(json.dumps(made))
+    (tmp_path / "in.json").write_text(json.dumps(filled))
     arguments = [*NEXTPNR_PART, "--json", "in.json", "--write", "out.json", "--no-route"]
     arguments += ["--placer", "heap"]
     flow._tool("nextpnr_ecp5", arguments, folder=tmp_path, log="log")
@@ -62,6 +62,6 @@ def test_nextpnr_puts_no_logic_into_the_free_rows(tmp_path: Path) -> None:
     rows = {
         int(site.split("/")[1][1:]) for name, site in where.items() if name.startswith("inverter")
     }
-    taken = {site for name, site in where.items() if name.startswith("filler")}
-    assert taken == set(free_sites())
+    filled_sites = {site for name, site in where.items() if name.startswith("filler")}
+    assert filled_sites == set(free_sites())
     assert rows and rows <= set(ROWS) - set(ROWS[::EVERY])

@@ -119,18 +119,16 @@ endmodule
 """
 
 
-def run(
-    folder: Path, wanted: float, *, board: Any = None, pll: Pll | None = None
-) -> dict[str, str]:
+def run(folder: Path, mhz: float, *, board: Any = None, pll: Pll | None = None) -> dict[str, str]:
     """What the bench prints, by its first words; raises where the model refuses."""
-    pll = pll or nearest_pll(input_mhz=OSCILLATOR_MHZ, wanted_mhz=wanted)
+    pll = pll or nearest_pll(input_mhz=OSCILLATOR_MHZ, wanted_mhz=mhz)
     if board is None:
         text = board_rtlil(pll)
     else:
         top = importlib.import_module("pinion.boards.ecp5.top")
-        made = board(pll=pll)
-        ports = {name: (signal, None) for name, signal in made.ports.items()}
-        text = top.rtlil.convert(made, name=top.TOP, ports=ports, emit_src=False)
+        component = board(pll=pll)
+        ports = {name: (signal, None) for name, signal in component.ports.items()}
+        text = top.rtlil.convert(component, name=top.TOP, ports=ports, emit_src=False)
     (folder / "board.il").write_text(text)
     run_yosys(
         ["read_rtlil board.il", "proc", "write_verilog -noattr board.v"],
@@ -157,26 +155,24 @@ def run(
     return {line.split()[0]: line for line in ran.stdout.splitlines() if " " in line}
 
 
-def check(said: dict[str, str], wanted: float) -> None:
-    period = float(said["period"].split()[1])
-    assert period == pytest.approx(1e3 / wanted, rel=1e-4), said["period"]
-    locked, freed, early = map(int, re.findall(r"-?\d+", said["locked"]))
+def check(lines: dict[str, str], mhz: float) -> None:
+    period = float(lines["period"].split()[1])
+    assert period == pytest.approx(1e3 / mhz, rel=1e-4), lines["period"]
+    locked, freed, early = map(int, re.findall(r"-?\d+", lines["locked"]))
     assert locked > 20, "the clock runs before the PLL is steady, or nothing is tested"
-    assert early == 0 and 16 <= freed - locked <= 24, said["locked"]
-    assert said["through"] == "through 0 leds 111"
-    assert said["unlocked"] == "unlocked 1 leds 0000000"
-    assert (said["soon"], said["again"]) == ("soon 1", "again 0")
+    assert early == 0 and 16 <= freed - locked <= 24, lines["locked"]
+    assert lines["through"] == "through 0 leds 111"
+    assert lines["unlocked"] == "unlocked 1 leds 0000000"
+    assert (lines["soon"], lines["again"]) == ("soon 1", "again 0")
 
 
-@pytest.mark.parametrize("wanted", [50.0, 62.5, 104.0])
+@pytest.mark.parametrize("mhz", [50.0, 62.5, 104.0])
 def test_the_card_gets_its_clock_and_a_reset_that_outlasts_the_lock(
-    wanted: float, tmp_path: Path
+    mhz: float, tmp_path: Path
 ) -> None:
-    said = run(tmp_path, wanted)
-    check(said, nearest_pll(input_mhz=BOARD_MHZ, wanted_mhz=wanted).mhz)
-    assert nearest_pll(input_mhz=BOARD_MHZ, wanted_mhz=wanted).mhz == pytest.approx(
-        wanted, rel=0.02
-    )
+    lines = run(tmp_path, mhz)
+    check(lines, nearest_pll(input_mhz=BOARD_MHZ, wanted_mhz=mhz).mhz)
+    assert nearest_pll(input_mhz=BOARD_MHZ, wanted_mhz=mhz).mhz == pytest.approx(mhz, rel=0.02)
 
 
 PLL_MUTANTS = {
@@ -245,8 +241,8 @@ def test_the_constraints_know_the_oscillator() -> None:
 def report(target: Path, *, achieved: float, arguments: list[list[str]]) -> Any:
     """nextpnr that routes anything at one speed, and the packer."""
 
-    def tool(name: str, given: list[str], **_: Any) -> None:
-        arguments.append([name, *given])
+    def tool(name: str, options: list[str], **_: Any) -> None:
+        arguments.append([name, *options])
         (target / flow.CONFIG).write_text("routed")
         (target / flow.BIT).write_bytes(b"packed")
         fmax = {"clk": {"achieved": achieved, "constraint": 62.5}}
@@ -257,18 +253,18 @@ def report(target: Path, *, achieved: float, arguments: list[list[str]]) -> Any:
 
 
 def build_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Manifest:
-    made = manifest(target=flow.NAME, clock_mhz=62.5)
-    made.write(folder)
+    record = manifest(target=flow.NAME, clock_mhz=62.5)
+    record.write(folder)
     target = folder / flow.NAME
     target.mkdir()
     (target / "plan.json").write_text(
-        json.dumps({"build": f"{made.hash:016x}", "clock_mhz": 62.5, "baud": 3e6})
+        json.dumps({"build": f"{record.hash:016x}", "clock_mhz": 62.5, "baud": 3e6})
     )
     write_digests(folder)
     for name in (flow.NETLIST, flow.MAPPED):
         (target / name).write_text("{}")
     monkeypatch.setattr(flow, "synthesise", lambda target, **_: dict.fromkeys(flow.CELLS, 1))
-    return made
+    return record
 
 
 @pytest.mark.parametrize(("achieved", "met"), [(62.49, False), (62.5, True), (63.0, True)])

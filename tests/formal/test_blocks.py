@@ -67,8 +67,8 @@ SOME = ("nothing from the block before", "subtracts the other way round", "a reg
 SOME += ("the addend stays", "an operand without its sign")
 
 
-@pytest.mark.parametrize("chosen", [SOME, pytest.param(MUTANTS, marks=pytest.mark.slow)])
-def test_wrong_blocks_are_found(chosen: Collection[str], tmp_path: Path):
+@pytest.mark.parametrize("names", [SOME, pytest.param(MUTANTS, marks=pytest.mark.slow)])
+def test_wrong_blocks_are_found(names: Collection[str], tmp_path: Path):
     both = forms(USUAL)
     modules = {
         name: text
@@ -76,17 +76,17 @@ def test_wrong_blocks_are_found(chosen: Collection[str], tmp_path: Path):
         for name in re.findall(r"module \\explicit_(\S+) ", text)
     }
     generic, explicit, stages = "", "", {}
-    for number, (block, old, new) in enumerate(map(MUTANTS.__getitem__, chosen)):
+    for number, (block, old, new) in enumerate(map(MUTANTS.__getitem__, names)):
         assert modules[block].count(old) == 1, (block, old)
         name = f"wrong{number}"
-        found = re.search(rf"^module \\{block}\n.*?^end\n", both.generic, re.MULTILINE | re.DOTALL)
-        assert found is not None
-        generic += found[0].replace(f"\\{block}\n", f"\\{name}\n")
+        module = re.search(rf"^module \\{block}\n.*?^end\n", both.generic, re.MULTILINE | re.DOTALL)
+        assert module is not None
+        generic += module[0].replace(f"\\{block}\n", f"\\{name}\n")
         explicit += modules[block].replace(old, new).replace(block, name)
         stages[name] = both.stages[block]
     wrong = replace(both, generic=generic, explicit=explicit, stages=stages)
     proved = prove_forms(wrong, tmp_path)
-    missed = [text for text, starts in zip(chosen, proved.values(), strict=True) if all(starts)]
+    missed = [text for text, starts in zip(names, proved.values(), strict=True) if all(starts)]
     assert missed == []
     assert all(not any(starts) for starts in proved.values()), proved
 
@@ -136,8 +136,8 @@ endmodule
 def run_icarus(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     """The bench's exit status and what it said."""
     (folder / "bench.v").write_text(text)
-    made = ["iverilog", "-g2005", "-o", "bench.vvp", "-s", "bench", "bench.v", str(model_path())]
-    subprocess.run(made, cwd=folder, check=True)
+    command = ["iverilog", "-g2005", "-o", "bench.vvp", "-s", "bench", "bench.v"]
+    subprocess.run([*command, str(model_path())], cwd=folder, check=True)
     return subprocess.run(
         ["vvp", "bench.vvp"], cwd=folder, capture_output=True, text=True, check=False, timeout=600
     )

@@ -21,8 +21,8 @@ def test_the_definition_is_that_of_zlib():
     draw = random.Random(5)
     for size in (1, 9, 64):
         before, data = draw.getrandbits(32), draw.randbytes(size)
-        found = crc32_of([before >> place & 1 for place in range(32)], bits(data))
-        assert sum(bit << place for place, bit in enumerate(found)) == crc32(data, before)
+        crc = crc32_of([before >> place & 1 for place in range(32)], bits(data))
+        assert sum(bit << place for place, bit in enumerate(crc)) == crc32(data, before)
     assert crc32(b"123456789") == 0xCBF43926
 
 
@@ -41,7 +41,7 @@ MUTANTS = {
         "crc32(bytes(size), 1 << k)",
         "crc32(bytes(size), 3 << k & 0xFFFFFFFF)",
     ),
-    "a checksum goes on where it should begin": ("Mux(fresh, 0, kept)", "kept"),
+    "a checksum goes on where it should begin": ("Mux(fresh, 0, register)", "register"),
     "a beat that does not come counts": ("arrived.eq(self.valid)", "arrived.eq(1)"),
     "a start without a beat is forgotten": (
         "with m.If(self.start & ~self.valid):",

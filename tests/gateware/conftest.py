@@ -67,9 +67,9 @@ def check() -> Callable[[Unit, Sequence[Row], Sequence[Row]], None]:
                 matching.append(latency)
             elif latency == unit.latency:
                 n, name = wrong
-                got = trace[name][n + latency]
+                actual = trace[name][n + latency]
                 raise AssertionError(
-                    f"Vector {n}, {name}: got {got}, expected {expected[n][name]}; "
+                    f"Vector {n}, {name}: got {actual}, expected {expected[n][name]}; "
                     f"operands {rows[n]}."
                 )
         # A result that never changes, such as a shift past the whole word, has no latency to see.

@@ -67,6 +67,6 @@ def operands(source: Format, ports: tuple[str, ...], count: int, seed: int) -> d
 
 def expected(unit: Unit, words: dict[str, Words]) -> dict[str, Words]:
     """What a unit's model makes of operands, by output port."""
-    found = unit.compute(*(words[port] for port in unit.inputs))  # type: ignore[attr-defined]  # every unit here has it
-    results = found if isinstance(found, tuple) else (found,)
+    computed = unit.compute(*(words[port] for port in unit.inputs))  # type: ignore[attr-defined]  # every unit here has it
+    results = computed if isinstance(computed, tuple) else (computed,)
     return {port: np.asarray(v) for port, v in zip(unit.outputs, results, strict=True)}

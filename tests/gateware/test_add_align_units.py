@@ -85,10 +85,10 @@ def three_sums(unit: AddUnit, seed: int) -> tuple[list[dict[str, int]], list[dic
     for row in rows:
         total = row["a"] + (-1) ** row["sub"] * row["b"] + (-1) ** row["sub_c"] * row["c"]
         if unit.overflow is Overflow.SATURATE:
-            kept = min(max(total, -last // 2), last // 2 - 1)
+            limited = min(max(total, -last // 2), last // 2 - 1)
         else:
-            kept = (total + last // 2) % last - last // 2
-        expected.append({"o": kept, "ovf": int(kept != total)})
+            limited = (total + last // 2) % last - last // 2
+        expected.append({"o": limited, "ovf": int(limited != total)})
     return rows, expected
 
 

@@ -43,14 +43,14 @@ def instances(text: str) -> Counter[str]:
 def test_the_design_has_the_bound_units_and_each_module_once(robot: str, ii: int) -> None:
     graph, binding = bound(rnea(robot), ii=ii)
     text = core_rtlil(Core(graph=graph, binding=binding, build_hash=BUILD_HASH))
-    found = instances(text)
+    counts = instances(text)
     for kind, count in binding.schedule.units.items():
-        assert found[f"pinion_{kind.label}"] == count
-    assert found["pinion_float_to_fixed"] == binding.lanes_in
-    assert found["pinion_fixed_to_float"] == binding.lanes_out
+        assert counts[f"pinion_{kind.label}"] == count
+    assert counts["pinion_float_to_fixed"] == binding.lanes_in
+    assert counts["pinion_fixed_to_float"] == binding.lanes_out
     modules = re.findall(r"^module \\(\S+)", text, re.MULTILINE)
     assert len(modules) == len(set(modules))
-    assert set(found) <= set(modules), "an instance of a module that is not there"
+    assert set(counts) <= set(modules), "an instance of a module that is not there"
     assert text.count("attribute \\top 1") == 1 and TOP in modules
 
 
@@ -79,8 +79,8 @@ def test_words_that_wait_long_in_a_large_core_are_bit_exact(
     monkeypatch.setattr(storage, "LARGE", 0)
     monkeypatch.setattr(storage, "LENGTHS", (4, 2))
     graph, binding = bound(rnea("two_link"), ii=2)
-    found = instances(core_rtlil(Core(graph=graph, binding=binding, build_hash=BUILD_HASH)))
-    assert found["pinion_shift4x32"] > 0 and found["pinion_shift2x32"] > 0
+    counts = instances(core_rtlil(Core(graph=graph, binding=binding, build_hash=BUILD_HASH)))
+    assert counts["pinion_shift4x32"] > 0 and counts["pinion_shift2x32"] > 0
     Bench.build(graph, binding, tmp_path).agree(request_bits("two_link", 300, seed=65))
 
 
@@ -184,9 +184,9 @@ def test_sums_with_addends_are_bit_exact(ii: int, stages: int, tmp_path: Path) -
     want = evaluate_floats(
         added_sums(), {f"x{k}": values[:, k].astype(np.float64) for k in range(4)}
     )
-    got = words.view(np.float32)
+    results = words.view(np.float32)
     for k, value in enumerate(want.values()):
-        assert np.max(np.abs(got[:, k] - value)[~flags]) < 2.0**-10, k
+        assert np.max(np.abs(results[:, k] - value)[~flags]) < 2.0**-10, k
 
 
 @pytest.mark.parametrize("ii", [pytest.param(1, marks=pytest.mark.slow), 3])
@@ -210,9 +210,9 @@ def test_divisions_are_bit_exact_and_those_by_zero_flagged(ii: int, tmp_path: Pa
     words, flags, _ = bench.run(values.view(np.uint32))
     assert np.flatnonzero(flags).tolist() == list(by_zero), f"seed {seed}"
     exact = values[~flags].astype(np.float64)
-    got = words.view(np.float32)[~flags]
-    assert np.max(np.abs(got[:, 0] - 1 / np.round(exact[:, 0] * 2**16) * 2**16)) < 2.0**-16
-    assert np.max(np.abs(got[:, 2] - exact[:, 1] / (exact[:, 0] + 1))) < 100 * 2.0**-16
+    results = words.view(np.float32)[~flags]
+    assert np.max(np.abs(results[:, 0] - 1 / np.round(exact[:, 0] * 2**16) * 2**16)) < 2.0**-16
+    assert np.max(np.abs(results[:, 2] - exact[:, 1] / (exact[:, 0] + 1))) < 100 * 2.0**-16
 
 
 def test_a_graph_without_operations_passes_its_words_on(tmp_path: Path) -> None:
@@ -237,8 +237,8 @@ def test_words_of_one_request_have_one_width() -> None:
 
 
 def test_a_design_of_the_flow_is_a_core() -> None:
-    made: Design = designed("pendulum", 2)
-    text = core_rtlil(Core(graph=made.fixed, binding=made.binding, build_hash=BUILD_HASH))
+    design: Design = designed("pendulum", 2)
+    text = core_rtlil(Core(graph=design.fixed, binding=design.binding, build_hash=BUILD_HASH))
     assert instances(text)["pinion_sincos"] == 1
 
 
@@ -247,9 +247,9 @@ def test_a_flag_of_any_number_of_units_can_be_elaborated(count: int) -> None:
     """All bits count once, and thousands of units are no deeper than Python's stack."""
     bits = Signal(count)
     m = Module()
-    found = Signal()
-    m.d.comb += found.eq(storage._any([bits[k] for k in range(count)]))
-    text = rtlil_of.convert(m, ports=[bits, found])
+    any_bit = Signal()
+    m.d.comb += any_bit.eq(storage._any([bits[k] for k in range(count)]))
+    text = rtlil_of.convert(m, ports=[bits, any_bit])
     assert text.count("cell $or ") == count - 1
     read = re.findall(r"connect \\[AB] \\bits \[(\d+)\]\n", text)
     assert count == 1 or sorted(map(int, read)) == list(range(count))

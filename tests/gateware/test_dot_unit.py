@@ -65,10 +65,10 @@ def golden(unit: DotUnit, row: dict[str, int]) -> dict[str, int]:
     total >>= unit.shift
     target = unit.target
     if unit.overflow is Overflow.SATURATE:
-        kept = min(max(total, target.min_int), target.max_int)
+        limited = min(max(total, target.min_int), target.max_int)
     else:
-        kept = ((total - target.min_int) % (1 << target.width)) + target.min_int
-    return {"o": kept, "ovf": int(kept != total)}
+        limited = ((total - target.min_int) % (1 << target.width)) + target.min_int
+    return {"o": limited, "ovf": int(limited != total)}
 
 
 def make(products: int = 1, **changes: object) -> DotUnit:
@@ -194,14 +194,14 @@ def port_vectors(unit: DotUnit, seed: int, count: int = 250) -> list[dict[str, i
 
 def port_golden(unit: DotUnit, row: dict[str, int]) -> dict[str, int]:
     """The sum of what the ports make of their operands; any of them past its end is flagged."""
-    seen, past = dict(row), False
+    rounded_row, past = dict(row), False
     if unit.rounded_ports:
         low = -(1 << (unit.width_b - 1))
         for i in range(unit.products):
             rounded = (row[f"b{i}"] + 1) // 2
             past = past or rounded > -low - 1
-            seen[f"b{i}"] = (rounded - low) % (-2 * low) + low
-    result = golden(unit, seen)
+            rounded_row[f"b{i}"] = (rounded - low) % (-2 * low) + low
+    result = golden(unit, rounded_row)
     return {"o": result["o"], "ovf": result["ovf"] | past}
 
 
@@ -262,8 +262,8 @@ def _truncating(unit, row):
 
 
 def _silent(unit, row):
-    seen = {f"b{i}": min(row[f"b{i}"], 2 * ((1 << (unit.width_b - 1)) - 1)) for i in range(2)}
-    return {"o": port_golden(unit, row)["o"], "ovf": port_golden(unit, row | seen)["ovf"]}
+    clamped = {f"b{i}": min(row[f"b{i}"], 2 * ((1 << (unit.width_b - 1)) - 1)) for i in range(2)}
+    return {"o": port_golden(unit, row)["o"], "ovf": port_golden(unit, row | clamped)["ovf"]}
 
 
 def _late(unit, row):

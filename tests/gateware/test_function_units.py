@@ -30,10 +30,10 @@ Check = Callable[[Unit, list[dict[str, int]], list[dict[str, int]]], None]
 def node_of(op: str, source: Format, target: Format) -> Graph:
     """A graph of one operation: inputs of one format, the result in another where it may be."""
     arity = OPS[op].arity or 0
-    own = target if op in ("less", "hypot2") else source
+    result = target if op in ("less", "hypot2") else source
     shape = (source.width, source.frac)
     nodes = [Node("input", (), (f"x[{k}]", *shape)) for k in range(arity)]
-    nodes.append(Node(op, tuple(range(arity)), (own.width, own.frac)))
+    nodes.append(Node(op, tuple(range(arity)), (result.width, result.frac)))
     return verify(Graph(tuple(nodes), (("y", arity),)))
 
 
@@ -41,14 +41,14 @@ def corners(source: Format) -> list[int]:
     low, high = source.min_int, source.max_int
     half = 1 << max(source.frac - 1, 0)
     near = [0, half, 1 << max(source.frac, 0)]
-    found = {low, low + 1, high - 1, high} | {n + k for n in near for k in (-1, 0, 1)}
-    return sorted(v for v in found if low <= v <= high)
+    values = {low, low + 1, high - 1, high} | {n + k for n in near for k in (-1, 0, 1)}
+    return sorted(v for v in values if low <= v <= high)
 
 
 def vectors(op: str, source: Format, target: Format) -> tuple[UnitKind, Any, Any]:
     """The kind of unit, operands at all combinations of corners and some more, what it gives."""
     graph = node_of(op, source, target)
-    (found,) = operations(graph, TIMING)
+    (operation,) = operations(graph, TIMING)
     arity = len(graph.nodes) - 1
     rng = np.random.default_rng(5)
     x = np.array(list(product(corners(source), repeat=arity)))
@@ -56,14 +56,14 @@ def vectors(op: str, source: Format, target: Format) -> tuple[UnitKind, Any, Any
     node = graph.nodes[-1]
     value, flags = OPS[op].integers(node, list(x.T), [source] * arity)
     rows = [
-        dict(zip(operand_ports(found.kind), map(int, row), strict=True))
-        | dict(zip(control_ports(found.kind), found.control, strict=True))
+        dict(zip(operand_ports(operation.kind), map(int, row), strict=True))
+        | dict(zip(control_ports(operation.kind), operation.control, strict=True))
         for row in x
     ]
     want = [{"o": int(v)} for v in np.asarray(value)]
     if flags is not None:
         want = [w | {"ovf": int(f)} for w, f in zip(want, flags, strict=True)]
-    return found.kind, rows, want
+    return operation.kind, rows, want
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def core_graph(source: Format) -> Graph:
     """Every operation of three operands of one format, in one graph; results are as wide."""
     shape = (source.width, source.frac)
     nodes = [Node("input", (), (name, *shape)) for name in "abc"]
-    made = [
+    results = [
         Node("abs", (0,), shape),
         Node("minimum", (0, 1), shape),
         Node("maximum", (1, 2), shape),
@@ -122,8 +122,8 @@ def core_graph(source: Format) -> Graph:
         Node("select", (2, 0, 1), shape),
         Node("hypot2", (0, 2), (source.width, 2 * source.frac - source.width + 2)),
     ]
-    outputs = tuple((f"y[{k}]", len(nodes) + k) for k in range(len(made)))
-    return verify(Graph((*nodes, *made), outputs))
+    outputs = tuple((f"y[{k}]", len(nodes) + k) for k in range(len(results)))
+    return verify(Graph((*nodes, *results), outputs))
 
 
 def operands(source: Format, count: int, seed: int) -> np.ndarray:

@@ -57,11 +57,11 @@ def test_a_port_sees_every_word_rightly(width: int) -> None:
             ctx.set(source, word)
             await ctx.delay(1e-9)
             for shift, checked, out in outs:
-                got = ctx.get(out) % (1 << len(out))
+                output = ctx.get(out) % (1 << len(out))
                 want, misfit = seen(word, shift, width)
-                assert got % (1 << width) == want % (1 << width), (word, shift)
+                assert output % (1 << width) == want % (1 << width), (word, shift)
                 if checked:
-                    assert got >> width == misfit, (word, shift)
+                    assert output >> width == misfit, (word, shift)
                     flagged += misfit
         assert flagged
 

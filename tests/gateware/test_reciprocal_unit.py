@@ -119,12 +119,12 @@ def test_a_table_entry_off_by_one_is_found(check, name, column):
     p = parameters(name, name)
     # The last bit of an entry is below that of the result: look for operands that show it.
     x = np.arange(p.smallest, 300_000)
-    seen = x[off_by_one(p, column).compute(x)[0] != p.compute(x)[0]]
-    assert seen.size
-    first = int(seen[0])
+    revealing = x[off_by_one(p, column).compute(x)[0] != p.compute(x)[0]]
+    assert revealing.size
+    first = int(revealing[0])
     row = (first << p.segment_bits + 1 >> first.bit_length()) - (1 << p.segment_bits)
     wrong = ReciprocalUnit(off_by_one(p, column, row))
-    x = np.concatenate([np.arange(first - 30, first + 30), seen[:200]])
+    x = np.concatenate([np.arange(first - 30, first + 30), revealing[:200]])
     check(ReciprocalUnit(p), rows_of(x), expected(p, x))
     with pytest.raises(AssertionError, match="Vector"):
         check(wrong, rows_of(x), expected(p, x))

@@ -20,16 +20,16 @@ def found(monkeypatch: pytest.MonkeyPatch, prefix: Path, **environment: str) -> 
     # A tool in Yosys' place, which prints its environment.
     command = [*tool_command("subprocess", "call"), "printenv", NAME]
     others = {name: value for name, value in os.environ.items() if name != NAME}
-    done = subprocess.run(command, env=others | environment, capture_output=True, text=True)
-    assert not done.stderr
-    return done.stdout.strip()
+    process = subprocess.run(command, env=others | environment, capture_output=True, text=True)
+    assert not process.stderr
+    return process.stdout.strip()
 
 
 def test_what_the_set_up_compiled_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    kept = tmp_path / "it's" / "cache" / "yowasp"
+    cache = tmp_path / "it's" / "cache" / "yowasp"
     assert found(monkeypatch, tmp_path / "it's") == ""
-    kept.mkdir(parents=True)
-    assert found(monkeypatch, tmp_path / "it's") == str(kept)
+    cache.mkdir(parents=True)
+    assert found(monkeypatch, tmp_path / "it's") == str(cache)
 
 
 def test_another_place_that_is_named_counts(

@@ -19,18 +19,18 @@ def reading(tmp_path: Path) -> Callable[..., Callable[[str], str | None]]:
     """Makes what lets a log grow and gives what is said of it then, None where nothing is."""
 
     def made(
-        heard: Callable[[float], object] | None = None, **known: Any
+        heard: Callable[[float], object] | None = None, **options: Any
     ) -> Callable[[str], str | None]:
-        log, said = tmp_path / "x.log", list[str]()
+        log, messages = tmp_path / "x.log", list[str]()
         log.write_text("")
-        look = PassReader(log, "Mapping", Progress(said.append, heard), **known)
+        look = PassReader(log, "Mapping", Progress(messages.append, heard), **options)
 
         def grows(text: str) -> str | None:
             with log.open("a") as file:
                 file.write(text)
-            before = len(said)
+            before = len(messages)
             look()
-            return said[-1] if len(said) > before else None
+            return messages[-1] if len(messages) > before else None
 
         return grows
 
@@ -86,8 +86,12 @@ def test_modules_that_nobody_counted_are_told_without_a_share(
 ) -> None:
     shares = list[float]()
     grows = reading(shares.append)
-    said = grows("3. Executing ABC pass.\n3.2. Extracting gate netlist of module `\\m' to `x'..\n")
-    assert said == "Mapping: mapping logic to LUTs (Yosys pass 3, ABC), module 1" and shares == []
+    message = grows(
+        "3. Executing ABC pass.\n3.2. Extracting gate netlist of module `\\m' to `x'..\n"
+    )
+    assert (
+        message == "Mapping: mapping logic to LUTs (Yosys pass 3, ABC), module 1" and shares == []
+    )
 
 
 def test_the_log_has_what_comes_behind_abc(tmp_path: Path) -> None:
@@ -116,7 +120,7 @@ def test_a_yosys_that_never_began_leaves_what_it_said(
 def test_a_folder_that_is_replaced_meanwhile_is_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place, told = tmp_path / "b", list[str]()
+    place, messages = tmp_path / "b", list[str]()
 
     def replaced(command: list[str], cwd: Path, **_: object) -> None:
         cwd.rename(tmp_path / "before")
@@ -126,7 +130,7 @@ def test_a_folder_that_is_replaced_meanwhile_is_a_sentence(
     monkeypatch.setattr(subprocess, "run", replaced)
     with pytest.raises(YosysError, match="was replaced or removed while Yosys worked in it"):
         run_yosys(
-            ["log x"], folder=place, name="mine", step="Waiting", progress=Progress(told.append)
+            ["log x"], folder=place, name="mine", step="Waiting", progress=Progress(messages.append)
         )
     assert list(place.iterdir()) == []
 

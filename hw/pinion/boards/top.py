@@ -91,12 +91,12 @@ def write_top(folder: Path, *, crossing: bool = True, link_mhz: float = LINK_MHZ
     manifest, core = Manifest.read(folder), _core(folder)
     parameters = top_parameters(manifest, crossing=crossing, link_mhz=link_mhz)
     try:
-        found = path.read_text()
+        existing = path.read_text()
     except (FileNotFoundError, UnicodeDecodeError):
-        found = ""
-    headline, _, rest = found.partition("\n")
+        existing = ""
+    headline, _, rest = existing.partition("\n")
     expected = _headline(parameters, core)
-    if headline == expected and found == _sealed(expected, rest.partition("\n")[2]):
+    if headline == expected and existing == _sealed(expected, rest.partition("\n")[2]):
         return path
     text = top_rtlil(folder, crossing=crossing, link_mhz=link_mhz)
     descriptor, scratch = tempfile.mkstemp(dir=folder, prefix=f".{RTLIL}-")

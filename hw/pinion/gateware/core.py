@@ -143,14 +143,14 @@ class Core(wiring.Component):
         credit = Signal(range(self.credits + 1), init=self.credits)
         granted = Signal(init=1)
         left = Signal.like(credit)
-        chosen = Signal()
+        launching = Signal(name="chosen")
         loading = Signal()
         full, flag = self._input(m, granted & closing)
-        m.d.comb += [chosen.eq(full & granted & closing), self.datapath.flag_i.eq(flag)]
-        m.d.sync += [loading.eq(chosen), self.launch.eq(loading)]
+        m.d.comb += [launching.eq(full & granted & closing), self.datapath.flag_i.eq(flag)]
+        m.d.sync += [loading.eq(launching), self.launch.eq(loading)]
         fresh = self._fresh(m, loading, last_slot)
         freed = self._output(m, slot, loading, last_slot, fresh)
-        spent = chosen if self.ii == 1 else loading  # early enough for the next choice
+        spent = launching if self.ii == 1 else loading  # early enough for the next choice
         m.d.comb += left.eq(credit - spent + freed)
         m.d.sync += [credit.eq(left), granted.eq(left != 0)]
         return m
@@ -238,16 +238,16 @@ class Core(wiring.Component):
         room = Signal(range(self.input_depth + 1), init=self.input_depth)
         left = Signal.like(room)
         has_room = Signal(init=1)
-        taken = Signal()
+        popped = Signal(name="taken")
         returned = Signal()
         m.d.comb += [
             self.i_tready.eq(has_room),
             left.eq(room - accept + returned),
             fifo.w_data.eq(Cat(*words, Cat(*flags).any(), last)),
             fifo.w_en.eq(arrived),
-            taken.eq(fifo.r_rdy & fifo.r_en),
+            popped.eq(fifo.r_rdy & fifo.r_en),
         ]
-        m.d.sync += [returned.eq(taken), room.eq(left), has_room.eq(left != 0)]
+        m.d.sync += [returned.eq(popped), room.eq(left), has_room.eq(left != 0)]
 
         # Beats are taken one cycle and moved into the record register the next.
         full = Signal()
@@ -266,7 +266,7 @@ class Core(wiring.Component):
             m.d.comb += base.eq(count)
         with m.If(full & may_leave):
             m.d.comb += counted.eq(0)
-        with m.If(taken):
+        with m.If(popped):
             with m.If(overrun):  # behind a record that did not end: skip to its TLAST
                 m.d.comb += counted.eq(0)
                 m.d.sync += overrun.eq(~beat_last)
@@ -279,9 +279,11 @@ class Core(wiring.Component):
                     with m.Else():
                         m.d.comb += endless.eq(1)
                         m.d.sync += overrun.eq(1)
-        return full, self._record(m, fifo.r_data[:-1], taken, base == 0, endless)
+        return full, self._record(m, fifo.r_data[:-1], popped, base == 0, endless)
 
-    def _record(self, m: Module, beat: Value, taken: Value, first: Value, endless: Value) -> Signal:
+    def _record(
+        self, m: Module, beat: Value, popped: Value, first: Value, endless: Value
+    ) -> Signal:
         """The record register, a cycle behind the choice of its beats; the record's flag.
 
         Beat b of the record stands in place b when the record is complete.
@@ -296,10 +298,10 @@ class Core(wiring.Component):
         moved = Signal(beat.shape(), name="beat", reset_less=True)
         flag, begins, spoiled = Signal(name="record_flag"), Signal(), Signal()
         shift = Signal(name="record_shift")
-        m.d.sync += [moved.eq(beat), shift.eq(taken), begins.eq(first), spoiled.eq(endless)]
+        m.d.sync += [moved.eq(beat), shift.eq(popped), begins.eq(first), spoiled.eq(endless)]
         with m.If(shift):
             m.d.sync += flag.eq(moved[-1] | spoiled | (flag & ~begins))
-        enables = Copies(m, taken, name="shift")
+        enables = Copies(m, popped, name="shift")
         for k in range(lanes):
             source: Value = moved[k * width : (k + 1) * width].as_signed()
             for b in reversed(range(beats)):
@@ -429,11 +431,11 @@ class Core(wiring.Component):
 
     def _sticky(self, m: Module, flag: Value, fresh: Value, closes: Value) -> Value:
         """A record's flag, and those of all before it since the state was reset."""
-        spoiled, held = Signal(name="spoiled"), Signal(name="spoiled_before")
-        m.d.comb += held.eq(flag | (spoiled & ~fresh))
+        spoiled, flagged = Signal(name="spoiled"), Signal(name="spoiled_before")
+        m.d.comb += flagged.eq(flag | (spoiled & ~fresh))
         with m.If(closes):
-            m.d.sync += spoiled.eq(held)
-        return held
+            m.d.sync += spoiled.eq(flagged)
+        return flagged
 
 
 def _coarsest(formats: list[Format]) -> tuple[Format, int]:

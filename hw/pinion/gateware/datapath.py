@@ -251,9 +251,9 @@ class Datapath(wiring.Component):
         for name, cluster in sorted(clusters.items()):
             m.submodules[name] = cluster
         self._registers()
-        for done, ((kind, unit), members) in enumerate(uses.items(), 1):
+        for count, ((kind, unit), members) in enumerate(uses.items(), 1):
             self._unit(self._cells[kind, unit], kind, unit, members)
-            self.progress.advance(done / len(uses))
+            self.progress.advance(count / len(uses))
         self._lanes(m)
         self._flags(m, uses)
         return m
@@ -270,11 +270,11 @@ class Datapath(wiring.Component):
             for read in self.binding.reads():
                 taps[read.node].add(read.stage)
         position = {node: k for k, node in enumerate(self.binding.inputs)}
-        kept = {state.node: state for state in self.binding.states}
+        states = {state.node: state for state in self.binding.states}
         # Their first registers come first: what one takes may be what another one holds.
         first = {
             node: Signal(signed(self.formats[node].width), name=f"state{k}_s0", reset_less=True)
-            for k, node in enumerate(kept)
+            for k, node in enumerate(states)
         }
         self._stored: dict[int, dict[int, Signal]] = {}  # by node and stage
         enables: dict[tuple[Module, int], Copies] = {}
@@ -282,9 +282,9 @@ class Datapath(wiring.Component):
             if node in position:
                 name, source = f"word{position[node]}", getattr(self, f"word{position[node]}")
                 slot = self.ii - 1
-            elif node in kept:
-                name, source = f"state{list(kept).index(node)}", first[node]
-                slot = (kept[node].arrival - 1) % self.ii
+            elif node in states:
+                name, source = f"state{list(states).index(node)}", first[node]
+                slot = (states[node].arrival - 1) % self.ii
             else:
                 name, source = f"v{node}", self._outputs[node]
                 slot = self.binding.ready[node] % self.ii
@@ -298,10 +298,10 @@ class Datapath(wiring.Component):
                 # One enable for the whole chain, so that it can be a shift register in memory.
                 enable = enables[cell, slot].to(stages * len(source))
             statements = []
-            if taps is not None and node in kept:
+            if taps is not None and node in states:
                 taps[node].add(0)
             for begin, stage in _pieces(stages, taps[node] if taps is not None else None):
-                if node in kept and stage == 0:
+                if node in states and stage == 0:
                     self._stored[node][0] = source
                     continue
                 register = Signal(source.shape(), name=f"{name}_s{stage}", reset_less=True)
@@ -334,14 +334,14 @@ class Datapath(wiring.Component):
             enable = enables[cell, slot].to(len(register))
         following = self.graph.nodes[state.following]
         if following.op == names.CONST:
-            made: Value = C(self._constant(state.following), signed(len(register)))
+            value: Value = C(self._constant(state.following), signed(len(register)))
         else:
-            made = self._source(state.following, before)
+            value = self._source(state.following, before)
         with cell.If(enable):
             with cell.If(getattr(self, f"fresh{(state.arrival - 1) // self.ii}")):
                 cell.d.sync += register.eq(C(state.initial, signed(len(register))))
             with cell.Elif(getattr(self, f"valid{before // self.ii}")):
-                cell.d.sync += register.eq(made)
+                cell.d.sync += register.eq(value)
 
     def _source(self, node: int, cycle: int) -> Signal:
         stage = self.binding.stage(node, cycle)
@@ -375,13 +375,13 @@ class Datapath(wiring.Component):
                 constants[slot] = operand.constant << below
                 continue
             source = self._source(operand.node, cycle)
-            known = [
+            matches = [
                 k
                 for k, (other, shift) in enumerate(sources)
                 if other is source and shift == operand.shift
             ]
-            choice[slot] = known[0] if known else len(sources)
-            if not known:
+            choice[slot] = matches[0] if matches else len(sources)
+            if not matches:
                 sources.append((source, operand.shift))
                 narrows.append(operand.narrows)
         width += below
@@ -435,9 +435,9 @@ class Datapath(wiring.Component):
         if kind.saturates:
             overflow = self._overflow[kind, unit]
             if misfits:
-                own = Signal(name=f"{label}_own_ovf")
-                m.d.comb += overflow.eq(own | _any(misfits))
-                overflow = own
+                unit_overflow = Signal(name=f"{label}_own_ovf")
+                m.d.comb += overflow.eq(unit_overflow | _any(misfits))
+                overflow = unit_overflow
             ports["o_ovf"] = overflow
         elif misfits:  # the unit has no flag of its own
             m.d.comb += self._overflow[kind, unit].eq(_any(misfits))
@@ -468,24 +468,24 @@ class Datapath(wiring.Component):
         for key, members in uses.items():
             if key not in self._overflow:
                 continue
-            seen = Signal(name=f"{self._names[key[0]]}_{key[1]}_seen", reset_less=True)
-            m.d.sync += seen.eq(self._overflow[key])
+            overflow = Signal(name=f"{self._names[key[0]]}_{key[1]}_seen", reset_less=True)
+            m.d.sync += overflow.eq(self._overflow[key])
             stages: dict[int, list[int]] = defaultdict(list)
             for i in members:
                 cycle = plan.ready(i) + 1
                 # Filed under the stage of the cycle in which the second register holds it.
                 stages[(cycle + 1) // self.ii].append(cycle % self.ii)
             for stage, slots in stages.items():
-                now = seen & self._in_slots(m, slots)
+                now = overflow & self._in_slots(m, slots)
                 gathered[stage].append(now)
         flag: list[Signal] = []
         for stage in range(self.flag_stages):
             hit = Signal(name=f"hit{stage}", reset_less=True)
-            held = Signal(name=f"flag_held{stage}", reset_less=True)
+            register = Signal(name=f"flag_held{stage}", reset_less=True)
             if gathered[stage]:
                 m.d.sync += hit.eq(_any(gathered[stage]))
-            flag.append(held)
-            m.d.comb += getattr(self, f"flag{stage}").eq(held | hit)
+            flag.append(register)
+            m.d.comb += getattr(self, f"flag{stage}").eq(register | hit)
         last = self._slot_of(m) == self.ii - 1 if self.ii > 1 else C(1)
         with m.If(last):
             m.d.sync += flag[0].eq(self.flag_i)
@@ -497,15 +497,15 @@ class Datapath(wiring.Component):
 
     def _in_slots(self, m: Module, slots: list[int]) -> Value:
         """Whether the slot is one of these, from a register."""
-        chosen = frozenset(slots)
-        if self.ii == 1 or len(chosen) == self.ii:
+        members = frozenset(slots)
+        if self.ii == 1 or len(members) == self.ii:
             return C(1)
-        if (m, chosen) not in self._within:
-            name = "_".join(["in_slots", *map(str, sorted(chosen))])
-            self._within[m, chosen] = register = Signal(name=name, reset_less=True)
-            rows = [slot in chosen for slot in range(self.ii)]
+        if (m, members) not in self._within:
+            name = "_".join(["in_slots", *map(str, sorted(members))])
+            self._within[m, members] = register = Signal(name=name, reset_less=True)
+            rows = [slot in members for slot in range(self.ii)]
             m.d.sync += register.eq(look_up(rows, 1, self._next_slot_of(m)))
-        return self._within[m, chosen]
+        return self._within[m, members]
 
 
 def _pieces(stages: int, taps: Collection[int] | None) -> Iterator[tuple[int, int]]:
@@ -546,8 +546,10 @@ def _shifted(source: Value, shift: int, width: int, *, checked: bool, narrows: b
     it `narrows`.
     """
     moved = Cat(C(0, -shift), source) if shift < 0 else source[min(shift, len(source) - 1) :]
-    own = len(moved)
-    word = moved[:width] if own >= width else Cat(moved, moved[-1].replicate(width - own))
+    available = len(moved)
+    word = (
+        moved[:width] if available >= width else Cat(moved, moved[-1].replicate(width - available))
+    )
     if not checked:
         return word.as_signed()
     high = moved[width - 1 :] if narrows else C(0, 1)

@@ -216,23 +216,23 @@ class DotUnit(Unit):
             return None
         c = delay(m, self.c, self.port_stages, "c_port")
         add = delay(m, self.add, self.port_stages, "add_port")
-        held = Signal(signed(self.addend), name="c_reg", reset_less=True)
+        addend = Signal(signed(self.addend), name="c_reg", reset_less=True)
         with m.If(add):
-            m.d.sync += held.eq(c)
+            m.d.sync += addend.eq(c)
         with m.Else():  # a block's register has a reset for it
-            m.d.sync += held.eq(0)
-        return Cat(C(0, self.shift), held).as_signed()
+            m.d.sync += addend.eq(0)
+        return Cat(C(0, self.shift), addend).as_signed()
 
     def _narrow(self, m: Module, i: int, past: list[Value]) -> Value:
         """The operand at port b, rounded if it is that kind of port."""
         port: Value = delay(m, getattr(self, f"b{i}"), self.port_stages, f"b{i}_port")
         if not self.rounded_ports:
             return port
-        kept = Signal(signed(self.width_b), name=f"b{i}_rounded")
-        m.d.comb += kept.eq(port[1:].as_signed() + port[0])
+        rounded = Signal(signed(self.width_b), name=f"b{i}_rounded")
+        m.d.comb += rounded.eq(port[1:].as_signed() + port[0])
         # Behind the registers of the operand: its sign was turned by rounding.
         before = delay(m, port[-1], 1, f"b{i}_sign")
-        after = delay(m, kept[-1], 1, f"b{i}_rounded_sign")
+        after = delay(m, rounded[-1], 1, f"b{i}_rounded_sign")
         late = self.multiplier_stages + self.products - 1 - i
         past.append(delay(m, ~before & after, late, f"past{i}_"))
-        return kept
+        return rounded

@@ -78,10 +78,10 @@ def with_explicit(verilog: str, explicit: str) -> str:
             rf"^module (?:\\{re.escape(name)} |{re.escape(name)})\(.*?^endmodule\n",
             re.MULTILINE | re.DOTALL,
         )
-        found = list(generic.finditer(verilog))
-        if len(found) != 1:
-            raise ValueError(f"The Verilog has {len(found)} modules '{name}' to replace, not 1.")
-        start, end = found[0].span()
+        matches = list(generic.finditer(verilog))
+        if len(matches) != 1:
+            raise ValueError(f"The Verilog has {len(matches)} modules '{name}' to replace, not 1.")
+        start, end = matches[0].span()
         both = f"`ifdef {MACRO}\n{text}`else\n{verilog[start:end]}`endif\n"
         verilog = verilog[:start] + both + verilog[end:]
     return verilog

@@ -199,10 +199,10 @@ class FixedToFloat(Unit):
 
         # 4: round and pack. The hidden bit is dropped before; a carry out of the fraction runs
         # into the exponent, where it belongs.
-        kept = _FRACTION + 1
-        full = Signal(max(width, kept))
-        m.d.comb += full.eq(Cat(C(0, max(kept - width, 0)), normal))
-        dropped = len(full) - kept
+        significant = _FRACTION + 1
+        full = Signal(max(width, significant))
+        m.d.comb += full.eq(Cat(C(0, max(significant - width, 0)), normal))
+        dropped = len(full) - significant
         fraction = full[dropped:-1]
         up: Value = C(0, 1)
         if dropped > 0:

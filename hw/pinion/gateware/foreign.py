@@ -99,11 +99,11 @@ def check_rtlil(text: str, *, where: object) -> None:
     ForeignDesignError
         Names the line.
     """
-    known = _CELLS.union(_MODULE.findall(text))
+    cells = _CELLS.union(_MODULE.findall(text))
     for number, line in enumerate(text.split("\n"), start=1):
-        found = _LINE.fullmatch(line)
-        cell = found["cell"] if found is not None else None
-        if found is None or (cell and cell not in known and not _GATE.fullmatch(cell)):
+        match = _LINE.fullmatch(line)
+        cell = match["cell"] if match is not None else None
+        if match is None or (cell and cell not in cells and not _GATE.fullmatch(cell)):
             raise _foreign(where, number, line)
     if unsafe := _UNSAFE_ATTRIBUTE.search(text):
         raise _foreign(where, text.count("\n", 0, unsafe.start()) + 1, unsafe[0])
@@ -117,19 +117,19 @@ def check_verilog(text: str, *, where: object) -> None:
     if strange := _STRANGE.search(text):
         raise _foreign(where, text.count("\n", 0, strange.start()) + 1, strange[0])
     for token in _TOKEN.finditer(text):
-        kind, found = token.lastgroup, token[0]
+        kind, word = token.lastgroup, token[0]
         harmless = (
-            (kind == "comment" and "verilator" not in found)
+            (kind == "comment" and "verilator" not in word)
             or kind in ("escaped", "text")
-            or (kind == "task" and found in _TASKS)
-            or (kind == "directive" and found in _DIRECTIVES)
+            or (kind == "task" and word in _TASKS)
+            or (kind == "directive" and word in _DIRECTIVES)
         )
         if not harmless:
-            raise _foreign(where, text.count("\n", 0, token.start()) + 1, found)
+            raise _foreign(where, text.count("\n", 0, token.start()) + 1, word)
 
 
-def _foreign(where: object, number: int, found: str) -> ForeignDesignError:
+def _foreign(where: object, number: int, text: str) -> ForeignDesignError:
     return ForeignDesignError(
-        f"Line {number} of '{where}' holds {found.strip()[:80]!a}, which no core of Pinion does, "
+        f"Line {number} of '{where}' holds {text.strip()[:80]!a}, which no core of Pinion does, "
         "so that it is not run: build the folder again from its robot."
     )

@@ -79,12 +79,12 @@ class Mac(wiring.Component):
         product = delay(m, multiplied, self.stages - 1, "product")
         z: Value | None = self.z if self.above else None
         if self.addend:
-            held = Signal(signed(self.addend), name="c_reg", reset_less=True)
+            addend = Signal(signed(self.addend), name="c_reg", reset_less=True)
             with m.If(self.add):
-                m.d.sync += held.eq(self.c)
+                m.d.sync += addend.eq(self.c)
             with m.Else():  # the block's register has a reset for it
-                m.d.sync += held.eq(0)
-            z = Cat(C(0, self.shift), held).as_signed()
+                m.d.sync += addend.eq(0)
+            z = Cat(C(0, self.shift), addend).as_signed()
         p: Signal = getattr(self, self.sum_port)
         if z is None:
             m.d.sync += p.eq(product)

@@ -127,9 +127,9 @@ class ReciprocalUnit(Unit):
         magnitude = Signal(width)
         m.d.comb += magnitude.eq((normal ^ minus.replicate(width - 1)) + minus)
         carry = magnitude[-1]
-        kept = Cat(C(0, 1), magnitude[:-1])[width - p.kept_bits :]
-        index = kept[p.remainder_bits :][: p.segment_bits]
-        remainder = kept[: p.remainder_bits]
+        significant = Cat(C(0, 1), magnitude[:-1])[width - p.kept_bits :]
+        index = significant[p.remainder_bits :][: p.segment_bits]
+        remainder = significant[: p.remainder_bits]
 
         # Table: the memory's own register, and more behind it.
         n_constant, n_linear, _ = p.widths

@@ -142,9 +142,9 @@ class SinCosUnit(Unit):
             factor = part.as_signed() if limb.signed else Cat(part, C(0, 1)).as_signed()
             product = factor * C(piece, signed(piece.bit_length() + 1))
             # Whole turns fall off the top.
-            kept = Signal(table.turn_bits - low, name=f"turns{number}_kept")
-            m.d.comb += kept.eq(product)
-            terms.append(Cat(C(0, low), delay(m, kept, stages, f"turns{number}_")))
+            fraction = Signal(table.turn_bits - low, name=f"turns{number}_kept")
+            m.d.comb += fraction.eq(product)
+            terms.append(Cat(C(0, low), delay(m, fraction, stages, f"turns{number}_")))
         for level in range(self._levels):
             merged = []
             for k in range(0, len(terms), 3):

@@ -71,13 +71,13 @@ class SqrtUnit(Unit):
         rows = []
         for six in range(1 << 2 * FIRST_DIGITS):
             digits = math.isqrt(six)
-            tried = digits | 1  # the last digit as it was tried
-            rows.append(digits | (six - tried * tried & 0x1F) << FIRST_DIGITS)
+            trial = digits | 1  # the last digit as it was tried
+            rows.append(digits | (six - trial * trial & 0x1F) << FIRST_DIGITS)
         top = 2 * (p.digits - FIRST_DIGITS)
-        found = look_up(rows, FIRST_DIGITS + 5, bits[top:])
-        found = delay(m, found, 1, "highest")
-        root: Value = found[:FIRST_DIGITS]
-        left: Value = found[FIRST_DIGITS:].as_signed()
+        highest = look_up(rows, FIRST_DIGITS + 5, bits[top:])
+        highest = delay(m, highest, 1, "highest")
+        root: Value = highest[:FIRST_DIGITS]
+        left: Value = highest[FIRST_DIGITS:].as_signed()
         rest = delay(m, bits[:top], 1, "rest0_")
 
         for digit in range(FIRST_DIGITS, p.digits):

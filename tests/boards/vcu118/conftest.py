@@ -17,11 +17,11 @@ from tests.boards.vcu118.stub import Folder, core_rtlil, manifest, stub_rtlil
 @pytest.fixture(scope="session")
 def make_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, float], Folder]:
     """Writes the folder of a board for a clock of the core; each once a session."""
-    made: dict[tuple[str, float], Folder] = {}
+    folders: dict[tuple[str, float], Folder] = {}
 
     def make(name: str, clock_mhz: float) -> Folder:
         key = (name, clock_mhz)
-        if key not in made:
+        if key not in folders:
             board = load_board(name)
             record = manifest(target=name, clock_mhz=clock_mhz)
             build = tmp_path_factory.mktemp(f"{name}_{clock_mhz:g}")
@@ -30,8 +30,8 @@ def make_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, floa
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(write, "top_rtlil", stub_rtlil)
                 path = write.write_board(build, record, board=board)
-            made[key] = Folder(path, board, core_clock(board, clock_mhz), record)
-        return made[key]
+            folders[key] = Folder(path, board, core_clock(board, clock_mhz), record)
+        return folders[key]
 
     return make
 
@@ -39,10 +39,10 @@ def make_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, floa
 @pytest.fixture(scope="session")
 def tclsh() -> str:
     """The Tcl interpreter, or a skip that says how to get it."""
-    found = shutil.which("tclsh")
-    if found is None:
+    program = shutil.which("tclsh")
+    if program is None:
         pytest.skip("tclsh is missing (Debian: apt-get install tcl): the scripts cannot rehearse")
-    return found
+    return program
 
 
 @pytest.fixture(scope="session")

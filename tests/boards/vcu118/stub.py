@@ -41,9 +41,9 @@ def core_rtlil() -> str:
         copies = [Signal(2, name=f"{name}_copy{k}", attrs={"keep": "true"}) for k in range(2)]
         cluster.d.sync += [copy.eq(ports["a"][:2]) for copy in copies]
         used.append(copies[0])
-    held = Signal(64)
-    cluster.d.sync += held.eq(ports["a"] * ports["b"])
-    datapath.d.comb += ports["o"].eq(held ^ used[0] ^ used[1])
+    product = Signal(64)
+    cluster.d.sync += product.eq(ports["a"] * ports["b"])
+    datapath.d.comb += ports["o"].eq(product ^ used[0] ^ used[1])
     m.submodules.datapath = datapath
     text: str = rtlil.convert(
         m,
@@ -60,8 +60,8 @@ def link_stub(*, crossing: bool, keep: int = 64) -> str:
     widths = INPUTS | OUTPUTS | {"c2h_tkeep": keep}
     sync = m.domains.sync = ClockDomain("sync")
     pins = {name: Signal(width, name=name) for name, width in widths.items()}
-    seen = Signal(512)
-    m.d.sync += seen.eq(pins["h2c_tdata"])
+    data = Signal(512)
+    m.d.sync += data.eq(pins["h2c_tdata"])
     m.submodules.core = Instance(
         "pinion_core",
         i_clk=sync.clk,
@@ -70,7 +70,7 @@ def link_stub(*, crossing: bool, keep: int = 64) -> str:
         o_o=Signal(32, name="product"),
     )
     m.d.comb += [
-        pins["c2h_tdata"].eq(seen),
+        pins["c2h_tdata"].eq(data),
         pins["c2h_tkeep"].eq(pins["h2c_tkeep"]),
         pins["c2h_tvalid"].eq(pins["h2c_tvalid"]),
         pins["h2c_tready"].eq(pins["c2h_tready"]),

@@ -214,8 +214,8 @@ def test_a_strangers_script_is_not_run(build: Path, name: str) -> None:
     """Digests are no signature: whoever forges a script can forge them as well."""
     program = pretend(build, GOOD)
     path = build / "vcu118" / name
-    kept = path.read_text() if path.exists() else ""
-    path.write_text(f"{kept}exec touch stranger\n")
+    original = path.read_text() if path.exists() else ""
+    path.write_text(f"{original}exec touch stranger\n")
     write_digests(build)
     with pytest.raises(ManifestError, match=rf"{name}' is not what Pinion .* writes for this"):
         bitstream.command(build, vivado=program)

@@ -21,17 +21,17 @@ from tests.support.breadth import some
 @settings(max_examples=40)
 @given(
     source=st.sampled_from([125.0, 156.25, 250.0, 300.0]),
-    wanted=st.floats(*CLOCK_MHZ, allow_nan=False),
+    target=st.floats(*CLOCK_MHZ, allow_nan=False),
 )
-def test_a_setting_keeps_the_limits_and_is_never_too_fast(source: float, wanted: float) -> None:
-    setting = choose_mmcm(source, wanted)
+def test_a_setting_keeps_the_limits_and_is_never_too_fast(source: float, target: float) -> None:
+    setting = choose_mmcm(source, target)
     assert VCO_MHZ[0] <= setting.vco_mhz <= VCO_MHZ[1]
     assert DETECTOR_MHZ[0] <= setting.detector_mhz <= DETECTOR_MHZ[1]
     assert 2 <= setting.multiply <= 128 and 1 <= setting.divide <= 106
     assert setting.output_divide == 1 or 2 <= setting.output_divide <= 128
     assert (8 * setting.multiply).denominator == (8 * setting.output_divide).denominator == 1
-    assert setting.mhz <= wanted + 1e-6
-    assert setting.mhz >= 0.995 * wanted
+    assert setting.mhz <= target + 1e-6
+    assert setting.mhz >= 0.995 * target
 
 
 @pytest.mark.parametrize(

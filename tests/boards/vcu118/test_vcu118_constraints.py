@@ -29,8 +29,8 @@ def design(make_folder: Any) -> DesignFacts:
 
 
 def problems(path: Path, design: DesignFacts, tclsh: str, board: Any) -> list[str]:
-    came = rehearse(path / BUILD_TCL, design=design, tclsh=tclsh)
-    return constraint_problems(came, design, board=board)
+    rehearsal = rehearse(path / BUILD_TCL, design=design, tclsh=tclsh)
+    return constraint_problems(rehearsal, design, board=board)
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_a_wrong_or_missing_constraint_is_found(
     text = (path / "vcu118.xdc").read_text()
     assert text.count(old) == 1
     (path / "vcu118.xdc").write_text(text.replace(old, new))
-    found = problems(path, design, tclsh, folder.board)
-    assert any(needle in text for text in found), found
+    messages = problems(path, design, tclsh, folder.board)
+    assert any(needle in text for text in messages), messages
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_a_crossing_without_limit_or_a_core_elsewhere_is_found(
     path = copied(folder)
     text = (path / file).read_text()
     (path / file).write_text(text.replace(old, new, 1))
-    found = problems(path, design, tclsh, folder.board)
-    assert any(needle in text for text in found), found
+    messages = problems(path, design, tclsh, folder.board)
+    assert any(needle in text for text in messages), messages
 
 
 def test_a_port_that_nobody_constrains_is_found(
@@ -90,8 +90,8 @@ def test_a_port_that_nobody_constrains_is_found(
 ) -> None:
     folder = make_folder("vcu118", MHZ)
     more = DesignFacts(**{**vars(design), "ports": (*design.ports, "uart_tx")})
-    found = problems(folder.path, more, tclsh, folder.board)
-    assert found == ["the port uart_tx has 0 pins"]
+    messages = problems(folder.path, more, tclsh, folder.board)
+    assert messages == ["the port uart_tx has 0 pins"]
 
 
 def test_a_design_without_crossing_has_no_limits_between_clocks(
@@ -104,17 +104,17 @@ def test_a_design_without_crossing_has_no_limits_between_clocks(
     # Read as if it had one, both are missed.
     crossing = make_folder("vcu118", MHZ)
     design = read_design(crossing.path, board=crossing.board, core_clock=crossing.core_clock)
-    came = rehearse(folder.path / BUILD_TCL, design=design, tclsh=tclsh)
-    found = constraint_problems(came, design, board=folder.board)
-    assert "0 of 2 ways between the clocks have a limit" in found
-    assert "the port sysclk_p has 0 pins" in found
+    rehearsal = rehearse(folder.path / BUILD_TCL, design=design, tclsh=tclsh)
+    messages = constraint_problems(rehearsal, design, board=folder.board)
+    assert "0 of 2 ways between the clocks have a limit" in messages
+    assert "the port sysclk_p has 0 pins" in messages
 
 
 def check_limits(text: str, *, mhz: float) -> None:
     """Both ways, a period of the faster clock: later than that, Gray codes tear."""
-    found = [float(line.split()[-1]) for line in text.splitlines() if line.startswith("set_max")]
+    limits = [float(line.split()[-1]) for line in text.splitlines() if line.startswith("set_max")]
     # The DMA engine's 250 MHz (PG195), whatever the core has.
-    assert found == [pytest.approx(min(4.0, 1000.0 / mhz), abs=6e-4)] * 2
+    assert limits == [pytest.approx(min(4.0, 1000.0 / mhz), abs=6e-4)] * 2
 
 
 @pytest.mark.parametrize("mhz", [200.0, 300.0])

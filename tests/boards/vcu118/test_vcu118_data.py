@@ -152,12 +152,12 @@ def test_an_unknown_board_is_refused_with_the_known_ones() -> None:
 
 def test_the_platform_agrees_with_the_table() -> None:
     board = load_board("vcu118")
-    seen = set()
+    nets = set()
     for net, ball, standard, direction in platform_pins():
         row = board.pin(net)
         assert (row.package_pin, row.iostandard, row.direction) == (ball, standard, direction), net
-        seen.add(net)
-    left = {net for net in board.pins if net not in seen}
+        nets.add(net)
+    left = {net for net in board.pins if net not in nets}
     # What a platform has connectors for, what is not looked into, and the flash.
     assert {net.rstrip("0123456789") for net in left} == {
         *("PMOD0_", "PMOD1_", "CLK_90MHZ", "USER_SMA_CLK_P", "USER_SMA_CLK_N"),

@@ -139,10 +139,10 @@ def simulate(folder: Path, verilog: Path) -> str:
         cwd=folder,
         check=True,
     )
-    done = subprocess.run(
+    process = subprocess.run(
         ["vvp", "bench.vvp"], cwd=folder, check=True, capture_output=True, text=True, timeout=600
     )
-    return done.stdout
+    return process.stdout
 
 
 @pytest.mark.skipif(shutil.which("iverilog") is None, reason="iverilog is missing")
@@ -201,8 +201,8 @@ def test_marks_of_registers_reach_the_vendors_tool(make_folder: Any) -> None:
     text = (make_folder("vcu118", 200.0).path / f"{TOP}.v").read_text()
     assert attribute_problems(text) == []
     # Four copies; those that are ports of their module carry the mark where Vivado heeds it.
-    kept = re.findall(r'^  \(\* keep = "true" \*\)\n  reg (?:\[\d+:0\] )?(\w+)', text, re.M)
-    assert sorted(kept) == [f"link{k}_copy{j}" for k in (1, 2) for j in (0, 1)]
+    registers = re.findall(r'^  \(\* keep = "true" \*\)\n  reg (?:\[\d+:0\] )?(\w+)', text, re.M)
+    assert sorted(registers) == [f"link{k}_copy{j}" for k in (1, 2) for j in (0, 1)]
     assert re.search(r"^  output \[1:0\] link1_copy0;$", text, re.M)
 
 
@@ -219,8 +219,8 @@ def test_a_mark_that_the_vendors_tool_would_not_take_is_found(
 ) -> None:
     text = (make_folder("vcu118", 200.0).path / f"{TOP}.v").read_text()
     assert old in text
-    found = attribute_problems(text.replace(old, new, 1))
-    assert len(found) == 1 and needle in found[0]
+    messages = attribute_problems(text.replace(old, new, 1))
+    assert len(messages) == 1 and needle in messages[0]
 
 
 def test_the_file_depends_on_the_build_alone(make_folder: Any, tmp_path: Path) -> None:

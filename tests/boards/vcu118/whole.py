@@ -34,10 +34,10 @@ def passes_every_check(
     assert attribute_problems(text) == []
     # The tables of sines are memories, and told to be block RAM.
     assert text.count('(* rom_style = "block" *)\n  reg [') > 0
-    came = rehearse(path / BUILD_TCL, design=design, tclsh=tclsh)
-    assert (came.code, came.refused) == (0, ()), came.output
-    assert "warning" not in came.output
-    assert constraint_problems(came, design, board=board) == []
+    rehearsal = rehearse(path / BUILD_TCL, design=design, tclsh=tclsh)
+    assert (rehearsal.code, rehearsal.refused) == (0, ()), rehearsal.output
+    assert "warning" not in rehearsal.output
+    assert constraint_problems(rehearsal, design, board=board) == []
     core = DesignFacts(
         ports=("clk",), cells=("datapath",), pins={}, tops=("pinion_core",), synchronisers=0
     )

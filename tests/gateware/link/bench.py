@@ -18,13 +18,13 @@ Setter = Callable[[Any, int], None]
 class Events:
     """What happened, by name of the stream or the signal."""
 
-    taken: dict[str, list[int]] = field(default_factory=dict)
+    payloads: dict[str, list[int]] = field(default_factory=dict)
     """Payloads that a component's output gave."""
     accepted: dict[str, list[int]] = field(default_factory=dict)
     """Cycles in which a component's input took a payload."""
-    at: dict[str, list[int]] = field(default_factory=dict)
+    delivered: dict[str, list[int]] = field(default_factory=dict)
     """Cycles in which an output's payloads were taken."""
-    seen: dict[str, list[int]] = field(default_factory=dict)
+    watched: dict[str, list[int]] = field(default_factory=dict)
     """Value of a watched signal in every cycle."""
     cycles: int = 0
 
@@ -92,11 +92,11 @@ def run(
                     raise StreamError(f"Cycle {cycle}: {name} changed while it waited.")
                 waiting[name] = None if ready[name] else payload
                 if payload is not None and ready[name]:
-                    events.taken[name].append(payload)
-                    events.at[name].append(cycle)
+                    events.payloads[name].append(payload)
+                    events.delivered[name].append(cycle)
                     progress = cycle
             for name in watch:
-                events.seen[name].append(ctx.get(Value.cast(getattr(dut, name))))
+                events.watched[name].append(ctx.get(Value.cast(getattr(dut, name))))
             for name in sources:
                 if pending[name] and ctx.get(getattr(dut, name).ready):
                     events.accepted[name].append(cycle)

@@ -43,7 +43,7 @@ class Trace:
     """What happened: payloads as integers, and the cycle of each acceptance and each offer."""
 
     accepted: list[int] = field(default_factory=list)
-    taken: list[int] = field(default_factory=list)
+    delivered: list[int] = field(default_factory=list)
     offered: list[int] = field(default_factory=list)
     payloads: list[int] = field(default_factory=list)
 
@@ -102,7 +102,7 @@ def stream(
             waiting = None if ready else payload
             if payload is not None and ready:
                 trace.payloads.append(payload)
-                trace.taken.append(cycle)
+                trace.delivered.append(cycle)
                 progress = cycle
             if pending and ctx.get(dut.i.ready):
                 trace.accepted.append(cycle)
@@ -111,8 +111,8 @@ def stream(
                 sent, pending, waiting = 0, False, None
                 for values in vars(trace).values():
                     values.clear()
-            done = sent == len(items) and len(trace.payloads) >= expect
-            quiet = quiet + 1 if done else 0
+            finished = sent == len(items) and len(trace.payloads) >= expect
+            quiet = quiet + 1 if finished else 0
             if quiet > TAIL:
                 return
             if cycle - progress > limit:
@@ -129,13 +129,13 @@ def stream(
     return trace
 
 
-def differs(found: Sequence[int], expected: Sequence[int]) -> str:
+def differs(payloads: Sequence[int], expected: Sequence[int]) -> str:
     """Compare payloads; the first difference as a sentence, or nothing."""
-    for n, (got, want) in enumerate(zip(found, expected, strict=False)):
-        if got != want:
-            return f"Payload {n} is {got:#x} instead of {want:#x}."
-    if len(found) != len(expected):
-        return f"{len(found)} payloads came instead of {len(expected)}."
+    for n, (payload, want) in enumerate(zip(payloads, expected, strict=False)):
+        if payload != want:
+            return f"Payload {n} is {payload:#x} instead of {want:#x}."
+    if len(payloads) != len(expected):
+        return f"{len(payloads)} payloads came instead of {len(expected)}."
     return ""
 
 

@@ -71,7 +71,7 @@ def close(seed: int, bus: Bus = FULL, **parameters: Any) -> str:
         starts.append(cycle)
         spans.append(range(cycle, cycle + span))
         cycle += span + 1
-    held = {c for span in spans for c in span}
+    reset_cycles = {c for span in spans for c in span}
 
     # A sender that the reset clears: it withdraws its offer, and goes on with another packet.
     packet, sent, offer, cleared = 1, 0, False, False
@@ -81,7 +81,7 @@ def close(seed: int, bus: Bus = FULL, **parameters: Any) -> str:
     def every(ctx: Any, cycle: int) -> None:
         nonlocal packet, sent, offer, length, cleared
         # As the sequencer does it: held until no packet is open.
-        cleared = cycle in held or bool(cleared and ctx.get(dut.closer.open))
+        cleared = cycle in reset_cycles or bool(cleared and ctx.get(dut.closer.open))
         if cleared and sent:
             packet, sent, length = packet + 1, 0, rng.randint(1, 5) * bus.slices
         offer = not cleared and (offer or not pause(cycle))
@@ -99,10 +99,10 @@ def close(seed: int, bus: Bus = FULL, **parameters: Any) -> str:
     events = run(
         dut, sources={}, sinks=["o"], every=every, stall={"o": often(seed + 1, 0.5)}, cycles=700
     )
-    taken = events.taken["o"][: len(events.taken["o"]) // bus.slices * bus.slices]
+    slices = events.payloads["o"][: len(events.payloads["o"]) // bus.slices * bus.slices]
     whole, current, aborts = [], 0, 0
-    for start in range(0, len(taken), bus.slices):
-        beat = taken[start : start + bus.slices]
+    for start in range(0, len(slices), bus.slices):
+        beat = slices[start : start + bus.slices]
         ends = bool(beat[-1] >> bus.bits)
         if any(value >> bus.bits for value in beat[:-1]):
             return "a beat ends within"

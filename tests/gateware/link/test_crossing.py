@@ -65,7 +65,7 @@ class Ends:
     payloads: list[int] = field(default_factory=list)
     accepted: list[int] = field(default_factory=list)
     offered: list[int] = field(default_factory=list)
-    taken: list[int] = field(default_factory=list)
+    delivered: list[int] = field(default_factory=list)
 
 
 def cross(
@@ -120,7 +120,7 @@ def cross(
             quiet = 0 if payload is not None else quiet + ready
             if ready and payload is not None:
                 ends.payloads.append(payload)
-                ends.taken.append(cycle)
+                ends.delivered.append(cycle)
             if len(ends.payloads) > 2 * len(items):
                 raise StreamError("Far more payloads came out than went in.")
             waiting = None if ready or reset else payload
@@ -170,7 +170,7 @@ def test_a_payload_passes_every_cycle_of_the_slower_clock(clocks):
     if clocks[0] >= clocks[1]:
         assert ends.accepted == list(range(len(items)))
     if clocks[0] <= clocks[1]:
-        assert ends.taken == list(range(ends.taken[0], ends.taken[0] + len(items)))
+        assert ends.delivered == list(range(ends.delivered[0], ends.delivered[0] + len(items)))
     assert not differs(ends.payloads, items)
 
 

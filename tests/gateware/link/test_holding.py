@@ -39,7 +39,7 @@ def test_a_payload_passes_every_cycle_one_cycle_late():
     items = payloads(0)
     trace = stream(HoldingStage(shape=12), items, expect=len(items))
     assert trace.accepted == list(range(len(items)))
-    assert trace.taken == list(range(1, 1 + len(items)))
+    assert trace.delivered == list(range(1, 1 + len(items)))
 
 
 @pytest.mark.parametrize("fill", range(3))

@@ -86,7 +86,7 @@ def test_a_core_beat_is_taken_every_cycle(shape):
     into, out = payloads(shape, data)
     trace = stream(Packer(**parameters(shape)), into, expect=len(out))
     assert not differs(trace.payloads, out)
-    assert trace.taken == offers(shape, data)
+    assert trace.delivered == offers(shape, data)
     if shape[3] < shape[1]:
         assert trace.accepted == list(range(len(into)))
 

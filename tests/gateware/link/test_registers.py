@@ -136,9 +136,9 @@ def access(component: Any, seed: int) -> str:
                     mask = sum(0xFF << 8 * k for k in range(4) if strobe >> k & 1)
                     mask &= WRITABLE[name]
                     control[name] = (control[name] & ~mask) | (value & mask)
-                for kept, value in control.items():
-                    if ctx.get(getattr(dut, kept.lower())) != value:
-                        wrong.append(f"{kept} after a write to {address:#x}")
+                for written, value in control.items():
+                    if ctx.get(getattr(dut, written.lower())) != value:
+                        wrong.append(f"{written} after a write to {address:#x}")
             else:
                 value = await master.read(address)
                 if value != (model | control).get(name, 0):
@@ -192,9 +192,9 @@ def count(component: Any, seed: int) -> str:
         master = Master(ctx, dut, rng)
         for name, value in total.items():
             upper = f"{name.upper()}_LOW" if name in wide else name.upper()
-            found = await master.read(register(upper).offset)
-            if found != value:
-                wrong.append(f"{name} is {found} instead of {value}")
+            total_read = await master.read(register(upper).offset)
+            if total_read != value:
+                wrong.append(f"{name} is {total_read} instead of {value}")
 
     simulate(bench, dut)
     return "; ".join(wrong)
@@ -211,30 +211,30 @@ def test_the_high_word_belongs_to_the_low_word() -> None:
     """A counter about to carry: low word, then a carry, then the high word of before."""
     source = 'low = Signal(WORD, name=f"{name}_count"'
     near = mutant(RegisterBlock, source, f"{source}, init=(1 << 32) - 40")
-    for component, kept in (
+    for component, latches in (
         (near, True),
         (mutant_of_mutant(source), False),
     ):
         dut = block(component)
-        found: list[int] = []
+        words: list[int] = []
 
-        async def bench(ctx: Any, dut: Any = dut, found: list[int] = found) -> None:
+        async def bench(ctx: Any, dut: Any = dut, words: list[int] = words) -> None:
             master = Master(ctx, dut, random.Random(1))
             ctx.set(dut.busy, 1)
-            found.append(await master.read(register("BUSY_LOW").offset))
+            words.append(await master.read(register("BUSY_LOW").offset))
             for _ in range(100):
                 await master.tick()
-            found.append(await master.read(register("BUSY_HIGH").offset))
-            found.append(await master.read(register("BUSY_LOW").offset))
-            found.append(await master.read(register("BUSY_HIGH").offset))
+            words.append(await master.read(register("BUSY_HIGH").offset))
+            words.append(await master.read(register("BUSY_LOW").offset))
+            words.append(await master.read(register("BUSY_HIGH").offset))
 
         simulate(bench, dut)
-        low, high, later, carried = found
+        low, high, later, carried = words
         assert low > 1 << 31 and later < 1 << 31
-        assert (high, carried) == (0 if kept else 1, 1)
+        assert (high, carried) == (0 if latches else 1, 1)
 
 
-PAIR = """highs[upper + _LOW] = kept, high + carry"""
+PAIR = """highs[upper + _LOW] = latched, high + carry"""
 
 
 def carried(old: str, new: str) -> set[tuple[int, int]]:
@@ -248,7 +248,7 @@ def carried(old: str, new: str) -> set[tuple[int, int]]:
         text = text.replace(before, after)
     space: dict[str, Any] = {"__name__": registers.__name__}
     exec(compile(text, "mutant", "exec"), space)
-    found: set[tuple[int, int]] = set()
+    pairs: set[tuple[int, int]] = set()
     for delay in range(1, 8):
         dut = block(space["RegisterBlock"])
 
@@ -263,17 +263,17 @@ def carried(old: str, new: str) -> set[tuple[int, int]]:
                     if ctx.get(dut.rvalid):
                         words.append(ctx.get(dut.rdata))
                     await ctx.tick()
-            found.add((words[1], words[0]))
+            pairs.add((words[1], words[0]))
 
         simulate(bench, dut)
-    return found
+    return pairs
 
 
 def test_a_carry_under_way_is_in_the_high_word() -> None:
     whole = {(0, (1 << 32) - 1), (1, 0)}
     assert carried(PAIR, PAIR) == whole, "before or after, and never half of each"
     for old, new in (
-        (PAIR, "highs[upper + _LOW] = kept, high"),
+        (PAIR, "highs[upper + _LOW] = latched, high"),
         ("high.eq(high + carry)", "high.eq(high + 0)"),
         ("high.eq(high + carry)", "high.eq(high + carry + carry)"),
         ("Cat(low, carry).eq(low + step)", "[low.eq(low + step), carry.eq(0)]"),
@@ -287,10 +287,10 @@ def mutant_of_mutant(source: str) -> Any:
 
     text = inspect.getsource(registers)
     text = text.replace(source, f"{source}, init=(1 << 32) - 40")
-    kept = "values[upper + _HIGH] = kept"
-    assert text.count(kept) == 1
-    text = text.replace(kept, "values[upper + _HIGH] = high")
-    text = text.replace("m.d.sync += kept.eq(", "m.d.sync += Signal(WORD).eq(")
+    latch = "values[upper + _HIGH] = latched"
+    assert text.count(latch) == 1
+    text = text.replace(latch, "values[upper + _HIGH] = high")
+    text = text.replace("m.d.sync += latched.eq(", "m.d.sync += Signal(WORD).eq(")
     space: dict[str, Any] = {"__name__": registers.__name__}
     exec(compile(text, "mutant", "exec"), space)
     return space["RegisterBlock"]
@@ -312,14 +312,14 @@ def sequence(component: Any, seed: int) -> str:
     async def bench(ctx: Any) -> None:
         down, opened, since = 1, 0, 0
         core: list[int] = [1] * rng.randint(3, 12)  # the core's domain answers late
-        held, until = 0, 30
+        request, until = 0, 30
         entered = left = 0
         before, since_before, opened_before = (1, 1), 0, 0
         for cycle in range(1500):
             if cycle == until:
-                held ^= 1
+                request ^= 1
                 until = cycle + rng.choice((1, 3, 40, 120))
-            ctx.set(dut.held, held)
+            ctx.set(dut.held, request)
             ctx.set(dut.core_down, down)
             ctx.set(dut.open, opened)
             stream, clear = ctx.get(dut.stream_clear), ctx.get(dut.core_clear)

@@ -67,14 +67,14 @@ class Adder(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        held = Signal(32 * LANES_IN * BEATS_IN)
+        record = Signal(32 * LANES_IN * BEATS_IN)
         wait = Signal(range(DELAY + 1))
-        x = [held.word_select(k, 32) for k in range(LANES_IN * BEATS_IN)]
+        x = [record.word_select(k, 32) for k in range(LANES_IN * BEATS_IN)]
         with m.FSM():
             with m.State("TAKE"):
                 m.d.comb += self.i_tready.eq(1)
                 with m.If(self.i_tvalid):
-                    m.d.sync += held.eq(Cat(held[32 * LANES_IN :], self.i_tdata))
+                    m.d.sync += record.eq(Cat(record[32 * LANES_IN :], self.i_tdata))
                     with m.If(self.i_tlast):
                         m.d.sync += [wait.eq(DELAY), self.records.eq(self.records + 1)]
                         m.next = "WORK"
@@ -106,7 +106,7 @@ async def transfer(ctx: Any, card: Any, sent: bytes, *, cycles: int = CYCLES) ->
     """One transfer in mode 0: the data is there half a bit before the rising edge."""
     ctx.set(card.cs, 0)
     await ctx.tick("outside").repeat(cycles)
-    got = bytearray()
+    received = bytearray()
     for byte in sent:
         value = 0
         for place in reversed(range(8)):
@@ -116,11 +116,11 @@ async def transfer(ctx: Any, card: Any, sent: bytes, *, cycles: int = CYCLES) ->
             ctx.set(card.sck, 1)
             await ctx.tick("outside").repeat(cycles // 2)
             ctx.set(card.sck, 0)
-        got.append(value)
+        received.append(value)
     await ctx.tick("outside").repeat(cycles)
     ctx.set(card.cs, 1)
     await ctx.tick("outside").repeat(cycles)
-    return bytes(got)
+    return bytes(received)
 
 
 def simulate(bench: Callable[[Any, Any, Any], Any]) -> None:
@@ -161,11 +161,11 @@ def test_results_are_those_of_their_requests(cycles: int) -> None:
     async def bench(ctx: Any, card: Any, core: Any) -> None:
         for turn in range(4):
             words = rng.integers(0, 2**32, size=WORDS_IN, dtype=np.uint32)
-            got = await transfer(ctx, card, lengths.request(words.tobytes()), cycles=cycles)
-            record, flagged = lengths.result(got)
+            received = await transfer(ctx, card, lengths.request(words.tobytes()), cycles=cycles)
+            record, flagged = lengths.result(received)
             assert (np.frombuffer(record, dtype=np.uint32) == answer(words)).all(), turn
             assert flagged == bool(words[0] & 1)
-            assert not any(got[: lengths.answered - 1])
+            assert not any(received[: lengths.answered - 1])
 
     simulate(bench)
 
@@ -197,9 +197,9 @@ def test_what_is_damaged_or_cut_short_launches_nothing() -> None:
 
 def test_a_disturbed_answer_is_refused() -> None:
     lengths = Transfer.of(made())
-    got = lengths.request(bytes(4 * WORDS_IN))
+    received = lengths.request(bytes(4 * WORDS_IN))
     with pytest.raises(SpiError, match="does not fit"):
-        lengths.result(b"\xff" * len(got))
+        lengths.result(b"\xff" * len(received))
     with pytest.raises(ValueError, match="A request has 20 bytes, and 19 are given"):
         lengths.request(bytes(19))
     with pytest.raises(ValueError, match="bytes, and 3 came"):
@@ -215,8 +215,8 @@ MUTANTS = {
     "words the other way": ("Cat(data[WORD:], words.data)", "Cat(words.data, data[:-WORD])"),
     "bytes the other way": ("Cat(gathered, byte)", "Cat(byte, gathered)"),
     "no sum of the status": ("begun.eq(1), sums.eq(1)", "begun.eq(1), sums.eq(0)"),
-    "the flag forgotten": ("flagged & done & launched", "0 & flagged"),
-    "a bit late": ("came.eq(bit == 7)", "came.eq(bit == 6)"),
+    "the flag forgotten": ("flagged & complete & launched", "0 & flagged"),
+    "a bit late": ("received.eq(bit == 7)", "received.eq(bit == 6)"),
 }
 
 

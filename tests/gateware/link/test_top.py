@@ -100,8 +100,8 @@ def test_batches_are_answered_under_pauses(crossed: CompiledTop, clocks: tuple[i
         )
         batches.check(run)
         total, flagged, number = total + sum(counts), flagged + batches.flagged, number + 20
-    found = {name: get(top, name) for name in ("ACCEPTED", "ANSWERED", "FLAGGED", "BATCHES")}
-    assert found == {"ACCEPTED": total, "ANSWERED": total, "FLAGGED": flagged, "BATCHES": number}
+    counters = {name: get(top, name) for name in ("ACCEPTED", "ANSWERED", "FLAGGED", "BATCHES")}
+    assert counters == {"ACCEPTED": total, "ANSWERED": total, "FLAGGED": flagged, "BATCHES": number}
     assert get(top, "DROPPED") == get(top, "ERRORS") == get(top, "ERROR") == 0
     assert get(top, "SEQUENCE") == number - 1
     assert not get(top, "STATUS") & (BUSY | HALTED | OPEN | IN_RESET)
@@ -118,9 +118,9 @@ def test_one_result_each_interval_and_what_the_trailer_says(top: CompiledTop) ->
     alone = load(8, 40, first=99)
     run = top.run(beats=alone.beats, room=alone.room, stall=np.array([False] * 40 + [True] * 30))
     (cycles,) = alone.check(run)
-    taken, left = run.accepted_at[0], run.emitted_at[-1]
+    entered, left = run.accepted_at[0], run.emitted_at[-1]
     assert cycles == get(top, "BATCH_CYCLES")
-    assert 0 < left - taken - cycles <= 50, "but for the way in and out and a pause"
+    assert 0 < left - entered - cycles <= 50, "but for the way in and out and a pause"
 
 
 def test_the_largest_batch(top: CompiledTop) -> None:

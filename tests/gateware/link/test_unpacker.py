@@ -97,7 +97,7 @@ def test_a_core_beat_leaves_every_cycle_and_none_is_lost_between_batches(shape):
     trace = stream(Unpacker(**parameters(shape)), into, expect=len(out))
     assert not differs(trace.payloads, out)
     assert trace.accepted[0] == 0
-    assert trace.taken == list(range(3, 3 + len(out)))
+    assert trace.delivered == list(range(3, 3 + len(out)))
 
 
 def test_with_16_lanes_a_wide_beat_enters_every_cycle():

@@ -110,7 +110,7 @@ def write(component: Any, seed: int, shares: tuple[float, float], bus: Bus = FUL
         stall={"o": often(seed + 9, shares[1])},
         tail=100,
     )
-    out, position = events.taken["o"], 0
+    out, position = events.payloads["o"], 0
     for batch, trailed in zip(batches, events.accepted["verdict"], strict=True):
         length = LAYOUT.response_bytes(batch.count) // bus.bytes
         part = out[position : position + length]
@@ -132,17 +132,17 @@ def write(component: Any, seed: int, shares: tuple[float, float], bus: Bus = FUL
             return f"trailer {head} instead of {status!r}"
         # A slice is made when the last but one before it is taken, or later.
         place = position - bus.slices + bus.slice_of(TRAILER, "cycles")
-        made = range(events.at["o"][place - 2], events.at["o"][place] - 1)
+        cycles = range(events.delivered["o"][place - 2], events.delivered["o"][place] - 1)
         if bus.slices == 1:
-            made = range(trailed, trailed + 1)
+            cycles = range(trailed, trailed + 1)
         now = [
             (count + began) % (1 << 32)
             for count, began in zip(
                 (head.cycles, head.stalled, head.starved), batch.began, strict=True
             )
         ]
-        if now not in [[cycle, cycle // 2, cycle // 3] for cycle in made]:
-            return f"counts {now} instead of those of one cycle in {made}"
+        if now not in [[cycle, cycle // 2, cycle // 3] for cycle in cycles]:
+            return f"counts {now} instead of those of one cycle in {cycles}"
         header = raw[:BEAT].view(HEADER)[0]
         trailer = raw[-BEAT:].view(TRAILER)[0]
         unused = (*header["reserved"], header["payload_crc"], header["crc"], *trailer["reserved"])
@@ -170,7 +170,7 @@ def test_no_cycles_beside_those_of_the_slices(bus: Bus) -> None:
         "flags": [piece for b in batches for piece in b.flag_slices(bus)],
     }
     events = run(ResponseWriter(**PARAMETERS, bus=bus), sources=sources, sinks=["o"])
-    cycles = events.at["o"]
+    cycles = events.delivered["o"]
     assert cycles == list(range(2, 2 + len(cycles))), "the latency and throughput as stated"
     first = events.accepted["payload"][0]
     assert first == bus.slices and cycles[bus.slices] == first + 2
@@ -184,7 +184,7 @@ WRITER_MUTANTS = {
     ),
     "checksum goes on over packets": ("first & full & advance", "0"),
     "trailer does not wait for the verdict": ("put.eq(self.verdict.valid)", "put.eq(1)"),
-    "every beat of flags ends them": ("held = self.flags.p.last", "held = Const(1)"),
+    "every beat of flags ends them": ("final = self.flags.p.last", "final = Const(1)"),
     "status without the core's error": (
         "Status.CORE_ERROR: self.core_error",
         "Status.CORE_ERROR: Const(0)",
@@ -194,7 +194,7 @@ WRITER_MUTANTS = {
 
 
 def test_counts_of_two_moments_are_noticed() -> None:
-    broken = mutant(ResponseWriter, "Mux(place == moment, self.now, kept)", "self.now")
+    broken = mutant(ResponseWriter, "Mux(place == moment, self.now, latched)", "self.now")
     assert write(broken, 40, (0.3, 0.5), Bus(words=2))
 
 
@@ -231,13 +231,13 @@ def tally(component: Any, seed: int, shares: tuple[float, float], bus: Bus = FUL
         idle={"i": often(seed, shares[0]), "count": often(seed + 1, shares[0])},
         stall={"o": often(seed + 2, shares[1]), "flags": often(seed + 3, shares[1])},
     )
-    found = events.taken["o"]
-    if len(found) != len(want):
-        return f"{len(found)} beats instead of {len(want)}"
-    for n, (value, (wanted, last)) in enumerate(zip(found, want, strict=True)):
+    payloads = events.payloads["o"]
+    if len(payloads) != len(want):
+        return f"{len(payloads)} beats instead of {len(want)}"
+    for n, (value, (expected, last)) in enumerate(zip(payloads, want, strict=True)):
         # Whether a record is its batch's last is read on its last beat alone.
-        if value != wanted and (last or value & (1 << 34) - 1 != wanted & (1 << 34) - 1):
-            return f"beat {n} is {value:#x} instead of {wanted:#x}"
+        if value != expected and (last or value & (1 << 34) - 1 != expected & (1 << 34) - 1):
+            return f"beat {n} is {value:#x} instead of {expected:#x}"
     beats_wanted = []
     for batch in flags:
         for start in range(0, len(batch), bus.bits):
@@ -245,12 +245,12 @@ def tally(component: Any, seed: int, shares: tuple[float, float], bus: Bus = FUL
             last = start + bus.bits >= len(batch)
             bits = sum(flag << k for k, flag in enumerate(part))
             beats_wanted.append((bits, last, sum(batch) if last else None))
-    slices = [(v & (1 << bus.bits) - 1, v >> bus.bits) for v in events.taken["flags"]]
-    got = [(bits, bool(rest & 1), rest >> 1) for bits, rest in slices]
-    got = [(bits, last, total if last else None) for bits, last, total in got]
-    if got != beats_wanted:
+    slices = [(v & (1 << bus.bits) - 1, v >> bus.bits) for v in events.payloads["flags"]]
+    flag_slices = [(bits, bool(rest & 1), rest >> 1) for bits, rest in slices]
+    flag_slices = [(bits, last, total if last else None) for bits, last, total in flag_slices]
+    if flag_slices != beats_wanted:
         return "flags"
-    counted = (sum(events.seen["answered"]), sum(events.seen["flagged"]))
+    counted = (sum(events.watched["answered"]), sum(events.watched["flagged"]))
     return "" if counted == (len(flat), sum(flat)) else f"counts {counted}"
 
 

@@ -109,11 +109,11 @@ def write_ulx3s(
     pinion.boards.ecp5.pll.ClockError, ValueError
         When the board cannot have this clock, or the line is too fast for it.
     """
-    wanted = manifest.clock_mhz if clock_mhz is None else clock_mhz
-    pll: Pll = nearest_pll(input_mhz=OSCILLATOR_MHZ, wanted_mhz=wanted)
-    if abs(pll.mhz - wanted) > 1e-3:
+    core_mhz = manifest.clock_mhz if clock_mhz is None else clock_mhz
+    pll: Pll = nearest_pll(input_mhz=OSCILLATOR_MHZ, wanted_mhz=core_mhz)
+    if abs(pll.mhz - core_mhz) > 1e-3:
         raise ClockError(
-            f"The ULX3S cannot clock a core at {wanted:g} MHz: build it for {pll.mhz:.3f} MHz."
+            f"The ULX3S cannot clock a core at {core_mhz:g} MHz: build it for {pll.mhz:.3f} MHz."
         )
     target = board_folder(folder, manifest)
     target.mkdir(parents=True, exist_ok=True)
@@ -320,10 +320,10 @@ def _tail(path: Path) -> str:
 
 def _timing(target: Path, *, clock_mhz: float) -> dict[str, Any]:
     """Clock after routing, and what limits it."""
-    found = json.loads((target / TIMING).read_text())
+    report = json.loads((target / TIMING).read_text())
     # The slowest of the clocks: the other one is the oscillator's, which drives the PLL alone.
-    name, clock = min(found["fmax"].items(), key=lambda pair: pair[1]["achieved"])
-    paths = [p for p in found["critical_paths"] if name in p["from"] and name in p["to"]]
+    name, clock = min(report["fmax"].items(), key=lambda pair: pair[1]["achieved"])
+    paths = [p for p in report["critical_paths"] if name in p["from"] and name in p["to"]]
     return {
         "clock_mhz": clock_mhz,
         "fmax_mhz": round(float(clock["achieved"]), 2),

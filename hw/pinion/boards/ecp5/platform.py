@@ -41,17 +41,17 @@ def pins(line: str = SERIAL) -> dict[str, tuple[str, dict[str, str]]]:
     KeyError
         When the platform does not have a resource that the top needs.
     """
-    wanted = {
+    sources = {
         "clk25": ("clk25", 0, ""),
         **({"rx": ("uart", 0, "rx"), "tx": ("uart", 0, "tx")} if line == SERIAL else {}),
         **{f"led[{index}]": ("led", index, "") for index in range(LIGHTS)},
     }
-    found = {
+    resources = {
         (resource.name, resource.number): resource for resource in ULX3S_85F_Platform.resources
     }
     table = {}
-    for pad, (name, number, part) in wanted.items():
-        resource = found[name, number]
+    for pad, (name, number, part) in sources.items():
+        resource = resources[name, number]
         balls = dict(_balls(resource))
         attributes = {key: str(value) for key, value in resource.attrs.items()}
         if part:

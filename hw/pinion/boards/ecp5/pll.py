@@ -141,9 +141,9 @@ def nearest_pll(*, input_mhz: float, wanted_mhz: float) -> Pll:
             if not OUTPUT_MHZ[0] <= vco / loop <= OUTPUT_MHZ[1]:
                 continue
             error = round(abs(vco / output - wanted_mhz), 9)
-            here = (error, float(reference), abs(vco - sum(VCO_MHZ) / 2))
-            if here < distance:
-                distance = here
+            candidate = (error, float(reference), abs(vco - sum(VCO_MHZ) / 2))
+            if candidate < distance:
+                distance = candidate
                 best = Pll(
                     input_mhz=input_mhz,
                     reference=reference,

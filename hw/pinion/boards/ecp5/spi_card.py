@@ -70,34 +70,34 @@ class SpiCard(wiring.Component):
             slave.mosi.eq(self.mosi),
             self.miso.eq(slave.miso),
         ]
-        asked, given = slave.request, slave.result
+        request, result = slave.request, slave.result
         if self.core is not None:
             m.submodules.core = core = self.core
             m.d.comb += [
-                core.i_tdata.eq(asked.p.data),
-                core.i_tvalid.eq(asked.valid),
-                core.i_tlast.eq(asked.p.last),
-                asked.ready.eq(core.i_tready),
-                given.p.data.eq(core.o_tdata),
-                given.p.last.eq(core.o_tlast),
-                given.p.user.eq(core.o_tuser),
-                given.valid.eq(core.o_tvalid),
-                core.o_tready.eq(given.ready),
+                core.i_tdata.eq(request.p.data),
+                core.i_tvalid.eq(request.valid),
+                core.i_tlast.eq(request.p.last),
+                request.ready.eq(core.i_tready),
+                result.p.data.eq(core.o_tdata),
+                result.p.last.eq(core.o_tlast),
+                result.p.user.eq(core.o_tuser),
+                result.valid.eq(core.o_tvalid),
+                core.o_tready.eq(result.ready),
             ]
             return m
         m.submodules.core = Instance(
             CORE,
             i_clk=self.clk,
             i_rst=self.rst,
-            i_i_tdata=asked.p.data,
-            i_i_tvalid=asked.valid,
-            i_i_tlast=asked.p.last,
-            o_i_tready=asked.ready,
-            o_o_tdata=given.p.data,
-            o_o_tlast=given.p.last,
-            o_o_tuser=given.p.user,
-            o_o_tvalid=given.valid,
-            i_o_tready=given.ready,
+            i_i_tdata=request.p.data,
+            i_i_tvalid=request.valid,
+            i_i_tlast=request.p.last,
+            o_i_tready=request.ready,
+            o_o_tdata=result.p.data,
+            o_o_tlast=result.p.last,
+            o_o_tuser=result.p.user,
+            o_o_tvalid=result.valid,
+            i_o_tready=result.ready,
             **({"i_reset_state": 0} if manifest.states else {}),
         )
         return m

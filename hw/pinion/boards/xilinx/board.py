@@ -148,12 +148,12 @@ class Board:
 
 def constraints_folder() -> Path:
     """Where the boards' files are: beside this package when installed, else in the repository."""
-    here = Path(__file__).resolve()
-    for folder in (here.parents[1] / "constraints", here.parents[4] / "constraints"):
+    module = Path(__file__).resolve()
+    for folder in (module.parents[1] / "constraints", module.parents[4] / "constraints"):
         if folder.is_dir():
             return folder
     raise BoardError(
-        f"There is no folder 'constraints' for '{here.parent}': install Pinion again, or run it "
+        f"There is no folder 'constraints' for '{module.parent}': install Pinion again, or run it "
         "from its repository."
     )
 
@@ -253,12 +253,12 @@ def _check(board: Board) -> None:
         raise BoardError(f"The board {board.name} has {link.lanes} lanes: give 1, 2, 4, 8 or 16.")
     if not math.isclose(link.clock_mhz, 250.0):
         raise BoardError(f"The link of {board.name} runs at 250 MHz, not {link.clock_mhz:g}.")
-    wanted = {link.perst: "in"} | dict.fromkeys(board.leds.nets, "out")
+    directions = {link.perst: "in"} | dict.fromkeys(board.leds.nets, "out")
     for sign in "PN":
-        wanted |= {f"{link.refclk}_{sign}": "in", f"{board.clock.net}_{sign}": "in"}
+        directions |= {f"{link.refclk}_{sign}": "in", f"{board.clock.net}_{sign}": "in"}
         for lane in range(link.lanes):
-            wanted |= {f"{link.rx}{lane}_{sign}": "in", f"{link.tx}{lane}_{sign}": "out"}
-    for net, direction in wanted.items():
+            directions |= {f"{link.rx}{lane}_{sign}": "in", f"{link.tx}{lane}_{sign}": "out"}
+    for net, direction in directions.items():
         row = board.pin(net)
         if row.direction != direction:
             raise BoardError(

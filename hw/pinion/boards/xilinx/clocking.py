@@ -77,7 +77,7 @@ def choose_mmcm(input_mhz: float, wanted_mhz: float) -> Mmcm:
         raise BoardError(
             f"The core cannot be clocked at {wanted_mhz:g} MHz: give {low:g} to {high:g}."
         )
-    source, wanted = Fraction(input_mhz), Fraction(wanted_mhz) + _HERTZ
+    source, limit_mhz = Fraction(input_mhz), Fraction(wanted_mhz) + _HERTZ
     best: tuple[tuple[Fraction, int, bool, Fraction], Mmcm] | None = None
     for divide in range(1, DIVIDE_MOST + 1):
         detector = source / divide
@@ -90,7 +90,7 @@ def choose_mmcm(input_mhz: float, wanted_mhz: float) -> Mmcm:
         last = min(MULTIPLY[1], VCO_MHZ[1] / detector)
         for eighths in range(int(first / _STEP), int(last / _STEP) + 1):
             vco = detector * eighths * _STEP
-            output = _output(_up(vco / wanted))
+            output = _output(_up(vco / limit_mhz))
             if output > OUTPUT_MOST:
                 continue
             setting = Mmcm(
@@ -99,7 +99,7 @@ def choose_mmcm(input_mhz: float, wanted_mhz: float) -> Mmcm:
                 divide=divide,
                 output_divide=output,
             )
-            key = (wanted - vco / output, divide, output.denominator != 1, -vco)
+            key = (limit_mhz - vco / output, divide, output.denominator != 1, -vco)
             if best is None or key < best[0]:
                 best = key, setting
     if best is None:

@@ -39,15 +39,17 @@ def dies(board: Board, dsp: int) -> tuple[str, ...]:
     """
     home, most = int(board.floorplan.slr.removeprefix("SLR")), board.floorplan.slrs
     room = SHARE_PERCENT * board.die()["dsp"]
-    wanted = min(most, max(2, -(-100 * dsp // room)))
+    count = min(most, max(2, -(-100 * dsp // room)))
     near = sorted(range(most), key=lambda die: (abs(die - home), -die))
-    return tuple(f"SLR{die}" for die in sorted(near[:wanted]))
+    return tuple(f"SLR{die}" for die in sorted(near[:count]))
 
 
 def clusters(rtlil: str) -> dict[str, int]:
     """Modules of a core's clusters, in the order of the links, and their DSP blocks."""
-    found = re.findall(rf"^module \\{CORE}\.{DATAPATH}\.(base|link\d+)$", rtlil, re.MULTILINE)
-    names = sorted(found, key=lambda name: int(name.removeprefix("link")) if name != "base" else 0)
+    modules = re.findall(rf"^module \\{CORE}\.{DATAPATH}\.(base|link\d+)$", rtlil, re.MULTILINE)
+    names = sorted(
+        modules, key=lambda name: int(name.removeprefix("link")) if name != "base" else 0
+    )
     return {name: estimate_dsp(rtlil, top=f"{CORE}.{DATAPATH}.{name}") for name in names}
 
 
@@ -55,13 +57,13 @@ def split(weights: Sequence[int], parts: int) -> list[range]:
     """Neighbours together, in at most so many parts, the heaviest part as light as can be."""
 
     def cut(limit: int) -> list[range]:
-        found, first, total = [], 0, 0
+        ranges, first, total = [], 0, 0
         for k, weight in enumerate(weights):
             if k > first and total + weight > limit:
-                found.append(range(first, k))
+                ranges.append(range(first, k))
                 first, total = k, 0
             total += weight
-        return [*found, range(first, len(weights))]
+        return [*ranges, range(first, len(weights))]
 
     limit = max(weights)
     while len(cut(limit)) > parts:

@@ -109,9 +109,9 @@ def load_names(path: Path | None = None) -> Names:
         names = _names(data)
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise BoardError(f"'{path}' is not a table of Vivado's names ({error}).") from None
-    for what, source in _rows(names):
+    for name, source in _rows(names):
         if source not in names.sources:
-            raise BoardError(f"'{what}' in '{path}' names the source '{source}', which it lacks.")
+            raise BoardError(f"'{name}' in '{path}' names the source '{source}', which it lacks.")
     return names
 
 

@@ -33,7 +33,7 @@ def readme(
     core_mhz = board.link.clock_mhz if core_clock is None else core_clock.mhz
     rate = core_mhz * 1e6 / manifest.ii
     die = board.die()
-    shown = LIGHTS[: len(board.leds.nets)]
+    lights = LIGHTS[: len(board.leds.nets)]
     from_oscillator = (
         ", the link's"
         if core_clock is None
@@ -62,7 +62,7 @@ def readme(
         if twins
         else f" (`{OUT}/pinion.mcs`)",
         flash=board.flash.part,
-        lights="\n".join(f"- `{board.leds.nets[i]}`: {_LIGHTS[n]}" for i, n in enumerate(shown)),
+        lights="\n".join(f"- `{board.leds.nets[i]}`: {_LIGHTS[n]}" for i, n in enumerate(lights)),
         link_mhz=board.link.clock_mhz,
         lanes=board.link.lanes,
         core_mhz=core_mhz,

@@ -156,8 +156,8 @@ def read_result(target: Path, manifest: Manifest) -> dict[str, Any]:
             **{name: float(pairs[name]) for name in numbers},
         }
     except (OSError, KeyError, ValueError) as error:
-        what = error.strerror if isinstance(error, OSError) else f"damaged: {error}"
+        reason = error.strerror if isinstance(error, OSError) else f"damaged: {error}"
         raise VivadoError(
-            f"Vivado left no result in '{path}' ({what}): see whether the program that was started "
-            f"is Vivado, and what it says in '{target / LOG}', and run 'pinion bitstream' again."
+            f"Vivado left no result in '{path}' ({reason}): check that the program is Vivado, read "
+            f"'{target / LOG}', and run 'pinion bitstream' again."
         ) from None

@@ -148,7 +148,7 @@ class BoardTop(Elaboratable):
         """The core's clock in domain ``core_blink``; whether it is steady."""
         if self.core_clock is None:
             return Const(1)
-        source, feedback, made, locked = Signal(), Signal(), Signal(), Signal()
+        source, feedback, clock, locked = Signal(), Signal(), Signal(), Signal()
         m.domains.core_blink = ClockDomain("core_blink", reset_less=True)
         m.submodules.sysclk_buffer = Instance(
             "IBUFDS", i_I=self.ports["sysclk_p"], i_IB=self.ports["sysclk_n"], o_O=source
@@ -162,7 +162,7 @@ class BoardTop(Elaboratable):
             # No phase is kept between oscillator and core: the loop closes inside.
             i_CLKFBIN=feedback,
             o_CLKFBOUT=feedback,
-            o_CLKOUT0=made,
+            o_CLKOUT0=clock,
             o_LOCKED=locked,
             i_RST=Const(0),
             i_PWRDWN=Const(0),
@@ -173,26 +173,29 @@ class BoardTop(Elaboratable):
             **{f"i_{name}": Const(0) for name in ("PSCLK", "PSEN", "PSINCDEC")},
         )
         m.submodules[CORE_CLOCK_CELL] = Instance(
-            "BUFGCE", i_CE=Const(1), i_I=made, o_O=ClockSignal("core_blink")
+            "BUFGCE", i_CE=Const(1), i_I=clock, o_O=ClockSignal("core_blink")
         )
         return locked
 
     def _link(self, wires: dict[str, Signal]) -> dict[str, object]:
         """Connections of the link's top."""
-        made: dict[str, object] = {"i_clk": ClockSignal("sync"), "i_rst": ResetSignal("sync")}
+        connections: dict[str, object] = {
+            "i_clk": ClockSignal("sync"),
+            "i_rst": ResetSignal("sync"),
+        }
         if self.core_clock is not None:
-            made["i_core_clk"] = ClockSignal("core_blink")
+            connections["i_core_clk"] = ClockSignal("core_blink")
         for stream, name in _STREAMS.items():
             into = "i" if stream == "h2c" else "o"
             back = "o" if stream == "h2c" else "i"
             for signal in ("tdata", "tkeep", "tlast", "tvalid"):
-                made[f"{into}_{stream}_{signal}"] = wires[name.format(signal)]
-            made[f"{back}_{stream}_tready"] = wires[name.format("tready")]
+                connections[f"{into}_{stream}_{signal}"] = wires[name.format(signal)]
+            connections[f"{back}_{stream}_tready"] = wires[name.format("tready")]
         for signal in _AXIL:
             port = load_names().ports[f"m_axil_{signal}"]
             way = "i" if port.direction == "out" else "o"
-            made[f"{way}_s_axil_{signal}"] = wires[f"m_axil_{signal}"]
-        return made
+            connections[f"{way}_s_axil_{signal}"] = wires[f"m_axil_{signal}"]
+        return connections
 
 
 def board_rtlil(board: Board, core_clock: Mmcm | None) -> str:

@@ -120,12 +120,12 @@ def check_scripts(folder: Path, manifest: Manifest, *, board: Board) -> None:
     target = folder / board.name
     clock = core_clock(board, manifest.clock_mhz)
     core = (folder / RTLIL).read_text()
-    found = {path.name: path.read_text() for path in target.iterdir() if path.suffix in _RUN}
+    scripts = {path.name: path.read_text() for path in target.iterdir() if path.suffix in _RUN}
     # How many there are is all that a script says of the design itself.
-    count = re.search(r"\$marked < (\d+)\}", found.get(BUILD_TCL, ""))
+    count = re.search(r"\$marked < (\d+)\}", scripts.get(BUILD_TCL, ""))
     expected = _scripts(board, manifest, clock, core, int(count[1]) if count else 0)
-    for name in sorted({*found, *expected}):
-        if found.get(name) != expected.get(name):
+    for name in sorted({*scripts, *expected}):
+        if scripts.get(name) != expected.get(name):
             raise ManifestError(
                 f"'{target / name}' is not what Pinion {installation.version()} writes for this "
                 "build, and the vendor tool would run it: build the folder again; scripts of your "
@@ -205,10 +205,10 @@ def synchroniser_modules(rtlil: str) -> list[str]:
 
     The core is all of one clock and is left out.
     """
-    found, module = [], ""
+    modules, module = [], ""
     for line in rtlil.splitlines():
         if line.startswith("module \\"):
             module = line.removeprefix("module \\")
         elif re.fullmatch(r"  wire .*\\stage0", line) and not module.startswith("pinion_core"):
-            found.append(module)
-    return found
+            modules.append(module)
+    return modules

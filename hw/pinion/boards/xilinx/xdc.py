@@ -30,12 +30,12 @@ def pads(board: Board, *, crossing: bool) -> tuple[Pad, ...]:
     crossing : the core has a clock of its own, so that the oscillator's pads are in use.
     """
     link = board.link
-    made: list[Pad] = []
+    rows: list[Pad] = []
 
     def pad(port: str, net: str, properties: Mapping[str, str]) -> None:
         pin = board.pin(net)
         standard = {"IOSTANDARD": pin.iostandard} if pin.iostandard else {}
-        made.append(Pad(port=port, pin=pin, properties={**standard, **properties}))
+        rows.append(Pad(port=port, pin=pin, properties={**standard, **properties}))
 
     for sign in "pn":
         pad(f"pcie_refclk_{sign}", f"{link.refclk}_{sign.upper()}", {})
@@ -49,7 +49,7 @@ def pads(board: Board, *, crossing: bool) -> tuple[Pad, ...]:
     if crossing:
         for sign in "pn":
             pad(f"{SYSCLK}_{sign}", f"{board.clock.net}_{sign.upper()}", board.clock.properties)
-    return tuple(made)
+    return tuple(rows)
 
 
 def pins_xdc(board: Board, *, crossing: bool) -> str:

@@ -56,15 +56,15 @@ class Checksum(wiring.Component):
         by_data = [crc32((1 << k).to_bytes(size, "little")) ^ zero for k in range(self.bits)]
         by_crc = [crc32(bytes(size), 1 << k) ^ zero for k in range(WIDTH)]
         part, arrived, fresh = Signal(WIDTH, reset_less=True), Signal(), Signal()
-        kept, before = Signal(WIDTH), Signal(WIDTH)
+        register, before = Signal(WIDTH), Signal(WIDTH)
         # Half of a beat's bits count for each bit: they have a cycle to themselves.
         with m.If(self.valid):
             m.d.sync += part.eq(_parities(self.data, by_data) ^ zero)
-        m.d.sync += [arrived.eq(self.valid), fresh.eq(self.start), kept.eq(self.crc)]
+        m.d.sync += [arrived.eq(self.valid), fresh.eq(self.start), register.eq(self.crc)]
         with m.If(self.start & ~self.valid):
-            m.d.sync += kept.eq(0)
-        m.d.comb += before.eq(Mux(fresh, 0, kept))
-        m.d.comb += self.crc.eq(Mux(arrived, _parities(before, by_crc) ^ part, kept))
+            m.d.sync += register.eq(0)
+        m.d.comb += before.eq(Mux(fresh, 0, register))
+        m.d.comb += self.crc.eq(Mux(arrived, _parities(before, by_crc) ^ part, register))
         return m
 
 

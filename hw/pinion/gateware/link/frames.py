@@ -240,12 +240,12 @@ class FrameWriter(wiring.Component):
         check = Signal(16)
         # The byte that was read a cycle ago and its place: a memory of lookup tables, and what its
         # word decides, are too much for one cycle.
-        seen, behind, sums, stuffs = Signal(8), Signal(8), Signal(), Signal()
-        m.d.sync += [seen.eq(read.data), behind.eq(at), sums.eq(0), stuffs.eq(0)]
-        m.d.comb += [read.addr.eq(at), write.addr.eq(at), crc.data.eq(seen), crc.valid.eq(sums)]
+        current, behind, sums, stuffs = Signal(8), Signal(8), Signal(), Signal()
+        m.d.sync += [current.eq(read.data), behind.eq(at), sums.eq(0), stuffs.eq(0)]
+        m.d.comb += [read.addr.eq(at), write.addr.eq(at), crc.data.eq(current), crc.valid.eq(sums)]
         with m.If(stuffs):
-            m.d.comb += [write.addr.eq(behind), write.en.eq(seen == 0), write.data.eq(length)]
-            m.d.sync += length.eq(Mux(seen == 0, 1, length + 1))
+            m.d.comb += [write.addr.eq(behind), write.en.eq(current == 0), write.data.eq(length)]
+            m.d.sync += length.eq(Mux(current == 0, 1, length + 1))
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += [
@@ -310,7 +310,7 @@ class FrameWriter(wiring.Component):
             with m.State("FETCH"):
                 m.next = "SEND"
             with m.State("SEND"):
-                m.d.comb += [self.o.valid.eq(1), self.o.payload.eq(seen)]
+                m.d.comb += [self.o.valid.eq(1), self.o.payload.eq(current)]
                 with m.If(self.o.ready):
                     m.d.sync += at.eq(at + 1)
                     m.next = "FETCH"

@@ -52,14 +52,14 @@ class Geometry:
 
         Dense records begin at multiples of ``record``, so at ``words_per_beat / gcd`` places only.
         """
-        found: set[int] = set()
+        offsets: set[int] = set()
         start = 0
         while True:
             places = range(start, start + self.lanes * self.beats, self.lanes)
-            found |= {place % self.words_per_beat for place in places}
+            offsets |= {place % self.words_per_beat for place in places}
             start = (start + self.record) % self.words_per_beat
             if start == 0:
-                return tuple(sorted(found))
+                return tuple(sorted(offsets))
 
     @property
     def coarse_steps(self) -> set[int]:

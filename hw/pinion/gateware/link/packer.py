@@ -125,8 +125,8 @@ class Packer(wiring.Component):
                 m.d.sync += rest.eq(Mux(rest, closes, rests))
                 for k, word in enumerate(waiting):
                     fresh = Mux(live[k], words[k], 0)
-                    kept = Mux(early[k], waiting[k], fresh)
-                    m.d.sync += word.eq(Mux(fills, Mux(early[k], fresh, 0), kept))
+                    remaining = Mux(early[k], waiting[k], fresh)
+                    m.d.sync += word.eq(Mux(fills, Mux(early[k], fresh, 0), remaining))
             with m.Else():
                 m.d.sync += rest.eq(0)
         for k, word in enumerate(out):

@@ -210,9 +210,9 @@ class StreamPath(wiring.Component):
             self.starved.eq(~reader.idle & ~inbox.o.valid),
             self.halted.eq(reader.halted),
         ]
-        known, lost = Signal(), Signal()
-        m.d.sync += known.eq(self.core_error)
-        m.d.comb += [lost.eq(self.core_error & ~known), self.errors.eq(reader.error + lost)]
+        reported, lost = Signal(), Signal()
+        m.d.sync += reported.eq(self.core_error)
+        m.d.comb += [lost.eq(self.core_error & ~reported), self.errors.eq(reader.error + lost)]
         with m.If(self.cause == Cause.NONE):
             with m.If(reader.error):
                 m.d.sync += self.cause.eq(reader.cause)

@@ -88,23 +88,23 @@ class RequestReader(wiring.Component):
         """A register for the slice, the checksum behind it, and who it is for."""
         m = Module()
         bus = self.bus
-        held = Signal(bus.request, reset_less=True)
+        current = Signal(bus.request, name="held", reset_less=True)
         full, move = (Signal(name=n) for n in ("full", "move"))
         place = bus.place(m, full & move, "place")
         begins, ends = place == 0, bus.final(place)  # of this slice's beat
         m.d.comb += self.i.ready.eq(~full | move)
         with m.If(self.i.ready):
-            m.d.sync += [held.eq(self.i.payload), full.eq(self.i.valid)]
+            m.d.sync += [current.eq(self.i.payload), full.eq(self.i.valid)]
 
         partial = Signal()
-        m.d.comb += partial.eq(full & ~held.whole)
+        m.d.comb += partial.eq(full & ~current.whole)
         # The state of that name, decoded beforehand: the checksum waits for it.
         is_header = Signal(init=1)
         absorb = Signal()
         m.submodules.checksum = checksum = Checksum(bits=bus.bits)
         # A header's last word is its checksum, which is made as if it were zero.
-        without = Mux(is_header & ends, Const(0, WORD), held.data[-WORD:])
-        m.d.comb += checksum.data.eq(Cat(held.data[:-WORD], without))
+        without = Mux(is_header & ends, Const(0, WORD), current.data[-WORD:])
+        m.d.comb += checksum.data.eq(Cat(current.data[:-WORD], without))
         # A header's checksum is its own; that of the payload begins anew behind it.
         fresh = Signal()
         m.d.comb += [checksum.valid.eq(absorb), checksum.start.eq(is_header & begins | fresh)]
@@ -115,13 +115,13 @@ class RequestReader(wiring.Component):
         left = Signal(range(MAX_COUNT * self.words + 1), reset_less=True)
         product = Signal.like(left)
         faults = Signal(len(Cause), reset_less=True)
-        found = Signal.like(faults)
-        fault = self._first(m, found)
+        header_faults = Signal.like(faults, name="found")
+        fault = self._first(m, header_faults)
         faulty = Signal(reset_less=True)
         refused = Signal()
         final = Signal(reset_less=True)
         m.d.comb += [
-            self.o.p.data.eq(held.data),
+            self.o.p.data.eq(current.data),
             self.o.p.last.eq(final),
             self.o.p.words.eq(Mux(final, left[: bus.words.bit_length()], bus.words)),
             self.batch_count.eq(count),
@@ -139,16 +139,16 @@ class RequestReader(wiring.Component):
                 m.d.comb += self.idle.eq(~full & begins)
                 m.d.comb += [move.eq(self.batch_ready), absorb.eq(full & move)]
                 m.d.comb += self.began.eq(full & move & begins)
-                wanted = {
+                fields = {
                     "count": count,
                     "sequence": self.batch_sequence,
                     "payload_crc": payload_crc,
                     "crc": header_crc,
                 }
-                for name, register in wanted.items():
+                for name, register in fields.items():
                     with m.If(place == bus.slice_of(HEADER, name)):
-                        m.d.sync += register.eq(bus.field(HEADER, held.data, name))
-                for cause, (name, wrong) in self._compare(held.data).items():
+                        m.d.sync += register.eq(bus.field(HEADER, current.data, name))
+                for cause, (name, wrong) in self._compare(current.data).items():
                     with m.If(place == bus.slice_of(HEADER, name)):
                         m.d.sync += faults[cause].eq(wrong)
                 with m.If(begins | partial):
@@ -160,7 +160,10 @@ class RequestReader(wiring.Component):
                 m.d.sync += [product.eq(count * self.words), faulty.eq(faults.any())]
                 m.next = "DECIDE"
             with m.State("DECIDE"):
-                m.d.comb += [found.eq(faults), found[Cause.HEADER_CRC].eq(unequal.any())]
+                m.d.comb += [
+                    header_faults.eq(faults),
+                    header_faults[Cause.HEADER_CRC].eq(unequal.any()),
+                ]
                 m.d.comb += [refused.eq(faulty | unequal.any()), self.batch_valid.eq(~refused)]
                 m.d.sync += [left.eq(product), final.eq(product <= bus.words)]
                 with m.If(refused):
@@ -170,8 +173,8 @@ class RequestReader(wiring.Component):
                     m.d.sync += fresh.eq(1)
                     m.next = "PAYLOAD"
             with m.State("PAYLOAD"):
-                m.d.comb += self.o.valid.eq(full & held.whole)
-                m.d.comb += [move.eq(self.o.ready | ~held.whole), absorb.eq(full & move)]
+                m.d.comb += self.o.valid.eq(full & current.whole)
+                m.d.comb += [move.eq(self.o.ready | ~current.whole), absorb.eq(full & move)]
                 with m.If(partial):
                     m.d.comb += [self.error.eq(1), self.cause.eq(Cause.PARTIAL_BEAT)]
                     m.next = "HALTED"
@@ -209,11 +212,11 @@ class RequestReader(wiring.Component):
             m.d.comb += [self.error.eq(1), self.cause.eq(Cause.PAYLOAD_CRC)]
         return m
 
-    def _compare(self, held: Value) -> dict[Cause, tuple[str, Value]]:
+    def _compare(self, data: Value) -> dict[Cause, tuple[str, Value]]:
         """For each cause that one field of a header shows: which field, and that it is so."""
 
         def of(name: str) -> Value:
-            return self.bus.field(HEADER, held, name)
+            return self.bus.field(HEADER, data, name)
 
         return {
             Cause.MAGIC: ("magic", of("magic") != Magic.REQUEST),

@@ -80,12 +80,12 @@ class RegisterBlock(wiring.Component):
     def __init__(self, *, constants: Mapping[str, int], writable: Mapping[str, int]) -> None:
         self.constants = dict(constants)
         self.writable = dict(writable)
-        for kind, given in (("constant", self.constants), ("control", self.writable)):
-            wanted = {row.name for row in REGISTERS if row.kind == kind}
-            if wanted != given.keys():
+        for kind, values in (("constant", self.constants), ("control", self.writable)):
+            names = {row.name for row in REGISTERS if row.kind == kind}
+            if names != values.keys():
                 raise ValueError(
                     f"Give a value for each {kind} register and for no other: "
-                    f"{sorted(wanted ^ given.keys())} differ."
+                    f"{sorted(names ^ values.keys())} differ."
                 )
         rows = {"state": In(WORD), "control": Out(WORD)}
         super().__init__(
@@ -119,9 +119,9 @@ class RegisterBlock(wiring.Component):
                 high = Signal(WORD, name=f"{name}_high")
                 m.d.sync += high.eq(high + carry)
                 values[upper + _LOW] = low
-                kept = Signal(WORD, name=f"{name}_kept")
-                values[upper + _HIGH] = kept
-                highs[upper + _LOW] = kept, high + carry
+                latched = Signal(WORD, name=f"{name}_kept")
+                values[upper + _HIGH] = latched
+                highs[upper + _LOW] = latched, high + carry
             else:
                 values[upper] = low
         for row in REGISTERS:
@@ -132,25 +132,25 @@ class RegisterBlock(wiring.Component):
     def _read(self, m: Module) -> None:
         values, highs = self._values(m)
         address = Signal(range(SPACE // BYTES), name="read_address")
-        asked = Signal()
-        m.d.comb += [self.arready.eq(~asked & ~self.rvalid), self.rresp.eq(0)]
+        reading = Signal(name="asked")
+        m.d.comb += [self.arready.eq(~reading & ~self.rvalid), self.rresp.eq(0)]
         with m.If(self.arvalid & self.arready):
-            m.d.sync += [asked.eq(1), address.eq(_place(self.araddr))]
+            m.d.sync += [reading.eq(1), address.eq(_place(self.araddr))]
         with m.If(self.rvalid & self.rready):
             m.d.sync += self.rvalid.eq(0)
-        with m.If(asked):
-            m.d.sync += [asked.eq(0), self.rvalid.eq(1), self.rdata.eq(0)]
+        with m.If(reading):
+            m.d.sync += [reading.eq(0), self.rvalid.eq(1), self.rdata.eq(0)]
             with m.Switch(address):
                 for row in REGISTERS:
                     with m.Case(row.offset // BYTES):
                         m.d.sync += self.rdata.eq(values[row.name])
                         if row.name in highs:
-                            kept, high = highs[row.name]
-                            m.d.sync += kept.eq(high)
+                            latched, high = highs[row.name]
+                            m.d.sync += latched.eq(high)
 
     def _write(self, m: Module) -> None:
         address = Signal(range(SPACE // BYTES), name="write_address")
-        data, strobe = (Signal(n, name=what) for n, what in ((WORD, "data"), (BYTES, "strobe")))
+        data, strobe = (Signal(n, name=name) for n, name in ((WORD, "data"), (BYTES, "strobe")))
         has_address, has_data = (Signal(name=n) for n in ("has_address", "has_data"))
         m.d.comb += [
             self.awready.eq(~has_address & ~self.bvalid),

@@ -57,10 +57,10 @@ class ResetSequencer(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Four states, and a latch for pulses."""
         m = Module()
-        asked = Signal()
+        requested = Signal(name="asked")
         settled = Signal(range(SETTLE + 1))
         with m.If(self.held):
-            m.d.sync += asked.eq(1)
+            m.d.sync += requested.eq(1)
         with m.FSM():
             with m.State("CLEAR"):
                 with m.If(~self.core_down):
@@ -72,14 +72,14 @@ class ResetSequencer(wiring.Component):
             with m.State("HELD"):
                 m.d.comb += self.in_reset.eq(self.drain)
                 with m.If(~self.held):
-                    m.d.sync += [asked.eq(0), self.core_clear.eq(0), self.drain.eq(0)]
+                    m.d.sync += [requested.eq(0), self.core_clear.eq(0), self.drain.eq(0)]
                     m.next = "LEAVE"
             with m.State("LEAVE"):
                 m.d.sync += settled.eq(0)
                 with m.If(~self.core_down):
                     m.d.sync += self.stream_clear.eq(0)
                     m.next = "RUN"
-            with m.State("RUN"), m.If(asked):
+            with m.State("RUN"), m.If(requested):
                 m.d.sync += [
                     self.stream_clear.eq(1),
                     self.core_clear.eq(1),

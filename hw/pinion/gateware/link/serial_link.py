@@ -77,17 +77,17 @@ class SerialLink(wiring.Component):
 
     def _answer(self, m: Module, reader: FrameReader, writer: FrameWriter) -> None:
         """One command at a time; one that comes meanwhile is not answered, the host repeats it."""
-        asked = Signal(COMMAND_FRAME)
-        told = Signal(WORD)  # beats taken, as the host knows it
+        request = Signal(COMMAND_FRAME, name="asked")
+        reported = Signal(WORD, name="told")  # beats taken, as the host knows it
         fresh = Signal(WORD)
         some, many, unasked = Signal(), Signal(), Signal()
         answer = writer.command
         m.d.comb += [
-            fresh.eq(reader.taken - told),
+            fresh.eq(reader.taken - reported),
             unasked.eq((some & ~writer.beat.valid) | many),
-            self.awaddr.eq(asked.offset),
-            self.araddr.eq(asked.offset),
-            self.wdata.eq(asked.value),
+            self.awaddr.eq(request.offset),
+            self.araddr.eq(request.offset),
+            self.wdata.eq(request.value),
             self.wstrb.eq(~Const(0, 4)),
             answer.p.kind.eq(Frame.ROOM),
             answer.p.value.eq(reader.taken),
@@ -95,11 +95,11 @@ class SerialLink(wiring.Component):
         # A cycle late: a subtraction and a comparison are as much as a cycle holds.
         m.d.sync += [some.eq(fresh != 0), many.eq(fresh >= max(1, self.slots // 4))]
         with m.If(answer.valid & answer.ready & (answer.p.kind == Frame.ROOM)):
-            m.d.sync += [told.eq(reader.taken), some.eq(0), many.eq(0)]
+            m.d.sync += [reported.eq(reader.taken), some.eq(0), many.eq(0)]
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += answer.valid.eq(unasked)
-                m.d.sync += asked.eq(reader.command)
+                m.d.sync += request.eq(reader.command)
                 with m.If(reader.commanded):
                     m.d.sync += [
                         self.awvalid.eq(reader.command.kind == Frame.WRITE),
@@ -116,17 +116,17 @@ class SerialLink(wiring.Component):
                 with m.If(self.arready):
                     m.d.sync += self.arvalid.eq(0)
                 with m.If(self.rvalid):
-                    m.d.sync += asked.value.eq(self.rdata)
-                with m.If(self.rvalid | self.bvalid | (asked.kind == Frame.SYNC)):
+                    m.d.sync += request.value.eq(self.rdata)
+                with m.If(self.rvalid | self.bvalid | (request.kind == Frame.SYNC)):
                     m.next = "ANSWER"
             with m.State("ANSWER"):
-                sync = asked.kind == Frame.SYNC
+                sync = request.kind == Frame.SYNC
                 m.d.comb += [
                     answer.valid.eq(1),
                     answer.p.kind.eq(Mux(sync, Frame.ROOM, Frame.VALUE)),
-                    answer.p.tag.eq(asked.tag),
-                    answer.p.offset.eq(asked.offset),
-                    answer.p.value.eq(Mux(sync, reader.taken, asked.value)),
+                    answer.p.tag.eq(request.tag),
+                    answer.p.offset.eq(request.offset),
+                    answer.p.value.eq(Mux(sync, reader.taken, request.value)),
                 ]
                 with m.If(answer.ready):
                     m.next = "IDLE"

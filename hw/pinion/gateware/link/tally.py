@@ -56,7 +56,7 @@ class Tally(wiring.Component):
         """A counter down to the batch's end, and a slice of flags that fills up."""
         m = Module()
         left, following = (Signal(COUNT, name=n, reset_less=True) for n in ("left", "following"))
-        known, queued, full = (Signal(name=n) for n in ("known", "queued", "full"))
+        counting, queued, full = (Signal(name=n) for n in ("known", "queued", "full"))
         final, last = (Signal(name=n, reset_less=True) for n in ("final", "last"))
         flags = Signal(self.bus.bits)
         place = Signal(range(self.bus.bits))
@@ -64,7 +64,7 @@ class Tally(wiring.Component):
         pushed, passes, free = (Signal(name=n) for n in ("pushed", "passes", "free"))
         m.d.comb += [
             pushed.eq(full & self.flags.ready),
-            free.eq(known & (~full | self.flags.ready)),
+            free.eq(counting & (~full | self.flags.ready)),
             self.o.p.data.eq(self.i.p.data),
             self.o.p.last.eq(self.i.p.last),
             self.o.p.flag.eq(self.i.p.flag),
@@ -83,8 +83,8 @@ class Tally(wiring.Component):
         # The next batch's number waits here, so that its ready is a register's.
         with m.If(~queued):
             m.d.sync += [queued.eq(self.count.valid), following.eq(self.count.payload)]
-        with m.If(~known | (passes & final)):
-            m.d.sync += [known.eq(queued), left.eq(following), final.eq(following == 1)]
+        with m.If(~counting | (passes & final)):
+            m.d.sync += [counting.eq(queued), left.eq(following), final.eq(following == 1)]
             with m.If(queued):
                 m.d.sync += queued.eq(0)
         with m.Elif(passes):

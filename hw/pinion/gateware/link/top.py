@@ -108,13 +108,13 @@ class Top(wiring.Component):
         m.submodules.holding = holding = HoldingStage(shape=bus.response)
         connect(m, path.response, closer.i)
         connect(m, closer.o, holding.i)
-        taken, whole, passes = Signal(), Signal(), Signal()
+        accepted, whole, passes = Signal(), Signal(), Signal()
         # A reset may begin or end within a beat: what of it is still to come is no beat's begin.
-        place, torn = bus.place(m, taken, "place"), Signal()
-        with m.If(taken & bus.final(place)):
+        place, torn = bus.place(m, accepted, "place"), Signal()
+        with m.If(accepted & bus.final(place)):
             m.d.sync += torn.eq(0)
         with m.Elif(sequencer.stream_clear):
-            m.d.sync += torn.eq(taken | (place != 0))
+            m.d.sync += torn.eq(accepted | (place != 0))
         m.d.comb += [
             whole.eq(self.h2c_tkeep.all()),
             passes.eq(~sequencer.stream_clear & ~torn),
@@ -122,7 +122,7 @@ class Top(wiring.Component):
             path.request.p.whole.eq(whole),
             path.request.valid.eq(self.h2c_tvalid & passes),
             self.h2c_tready.eq(sequencer.drain | torn | (path.request.ready & passes)),
-            taken.eq(self.h2c_tvalid & self.h2c_tready),
+            accepted.eq(self.h2c_tvalid & self.h2c_tready),
             self.c2h_tdata.eq(holding.o.p.data),
             self.c2h_tkeep.eq(~Const(0, bus.bytes)),
             self.c2h_tlast.eq(holding.o.p.last),
@@ -133,7 +133,7 @@ class Top(wiring.Component):
             sequencer.open.eq(closer.open | holding.o.valid),
             sequencer.held.eq((registers.control & RESET) != 0),
         ]
-        self._count(m, path, registers, sequencer, taken & (place == 0))
+        self._count(m, path, registers, sequencer, accepted & (place == 0))
         with m.If(closer.sent):
             m.d.sync += [
                 registers.batch_cycles.eq(closer.cycles),
@@ -246,7 +246,7 @@ class Top(wiring.Component):
         path: StreamPath,
         registers: RegisterBlock,
         sequencer: ResetSequencer,
-        taken: Value,
+        beat: Value,
     ) -> None:
         """Counters, and the bits of STATUS."""
         stalled, starved = Signal(), Signal()
@@ -277,7 +277,7 @@ class Top(wiring.Component):
             registers.accepted.eq(path.accepted),
             registers.answered.eq(path.answered),
             registers.flagged.eq(path.flagged),
-            registers.dropped.eq(path.dropped + (taken & sequencer.drain)),
+            registers.dropped.eq(path.dropped + (beat & sequencer.drain)),
             registers.errors.eq(path.errors),
             registers.busy.eq(path.busy),
             registers.stalled.eq(stalled),

@@ -64,20 +64,20 @@ class UartReceiver(wiring.Component):
         m = Module()
         line = Signal(init=1)
         m.submodules.synchroniser = FFSynchronizer(self.line, line, init=1, stages=2)
-        one = 1 << FRACTION
-        left = Signal(range(self.length + one))
+        cycle = 1 << FRACTION
+        left = Signal(range(self.length + cycle))
         bit = Signal(range(10))
         m.d.sync += self.valid.eq(0)
         with m.FSM():
             with m.State("IDLE"):
-                m.d.sync += [left.eq(self.length // 2 - one), bit.eq(0)]
+                m.d.sync += [left.eq(self.length // 2 - cycle), bit.eq(0)]
                 with m.If(~line):
                     m.next = "BITS"
             with m.State("BITS"):
-                with m.If(left >= one):
-                    m.d.sync += left.eq(left - one)
+                with m.If(left >= cycle):
+                    m.d.sync += left.eq(left - cycle)
                 with m.Else():
-                    m.d.sync += [left.eq(left + self.length - one), bit.eq(bit + 1)]
+                    m.d.sync += [left.eq(left + self.length - cycle), bit.eq(bit + 1)]
                     with m.If((bit == 0) & line):  # no start bit, only a disturbance
                         m.next = "IDLE"
                     with m.Elif(bit == 9):
@@ -121,8 +121,8 @@ class UartTransmitter(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """A shift register of what is to be sent, ones behind it."""
         m = Module()
-        one = 1 << FRACTION
-        left = Signal(range(self.length + one))
+        cycle = 1 << FRACTION
+        left = Signal(range(self.length + cycle))
         bits = Signal(9)
         count = Signal(range(11))
         free = Signal(init=1)  # the count is zero: a register, since a whole frame waits for it
@@ -133,13 +133,13 @@ class UartTransmitter(wiring.Component):
                 self.line.eq(0),
                 bits.eq(Cat(self.i.payload, 1)),
                 count.eq(10),
-                left.eq(self.length - one),
+                left.eq(self.length - cycle),
             ]
-        with m.Elif(left >= one):
-            m.d.sync += left.eq(left - one)
+        with m.Elif(left >= cycle):
+            m.d.sync += left.eq(left - cycle)
         with m.Else():
             m.d.sync += [
-                left.eq(left + self.length - one),
+                left.eq(left + self.length - cycle),
                 self.line.eq(bits[0]),
                 bits.eq(Cat(bits[1:], 1)),
                 count.eq(count - 1),

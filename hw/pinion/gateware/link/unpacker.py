@@ -71,16 +71,16 @@ class Unpacker(wiring.Component):
         m.d.comb += merge.eq(go)
 
         # Merge: words in front of the offset come from the beat on offer.
-        held = Signal(g.word * space, reset_less=True)
+        current = Signal(g.word * space, name="held", reset_less=True)
         with m.If(self.i.valid & self.i.ready):
-            m.d.sync += held.eq(self.i.p.data)
+            m.d.sync += current.eq(self.i.p.data)
         words = [Signal(g.word, name=f"merged{k}", reset_less=True) for k in range(space)]
         merged_offset = Signal(range(space), reset_less=True)
         merged_ending = Signal(reset_less=True)
         with m.If(~merged | turn):
             m.d.sync += [merged.eq(merge), merged_offset.eq(offset), merged_ending.eq(ending)]
             for k, word in enumerate(words):
-                new, old = (w.word_select(k, g.word) for w in (self.i.p.data, held))
+                new, old = (w.word_select(k, g.word) for w in (self.i.p.data, current))
                 m.d.sync += word.eq(Mux(fresh[k], new, old))
 
         # Coarse: by multiples of `fine`; a few words more than lanes, for the rest of the rotation.

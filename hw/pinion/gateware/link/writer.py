@@ -78,10 +78,10 @@ class ResponseWriter(wiring.Component):
         moment = bus.slice_of(TRAILER, "cycles")
         if {bus.slice_of(TRAILER, name) for name in ("stalled", "starved")} != {moment}:
             # The counts of one moment, though they leave in two.
-            now, kept = Signal(CLOCKS), Signal(CLOCKS, reset_less=True)
+            now, latched = Signal(CLOCKS), Signal(CLOCKS, reset_less=True)
             with m.If(move & (place == moment)):
-                m.d.sync += kept.eq(self.now)
-            m.d.comb += now.eq(Mux(place == moment, self.now, kept))
+                m.d.sync += latched.eq(self.now)
+            m.d.comb += now.eq(Mux(place == moment, self.now, latched))
         header, trailer = self._header(), self._trailer(now)
         section = Signal(bus.bits)
         last = Signal()
@@ -113,9 +113,9 @@ class ResponseWriter(wiring.Component):
             with m.State("FLAGS"):
                 m.d.comb += section.eq(self.flags.p.data)
                 # The last slice of flags stands until the trailer has their number.
-                held = self.flags.p.last
-                m.d.comb += [put.eq(self.flags.valid), self.flags.ready.eq(move & ~held)]
-                with m.If(put & move & held):
+                final = self.flags.p.last
+                m.d.comb += [put.eq(self.flags.valid), self.flags.ready.eq(move & ~final)]
+                with m.If(put & move & final):
                     if bus.slices > 1:
                         m.next = "FILL_FLAGS"
                         with m.If(ends):
@@ -130,13 +130,13 @@ class ResponseWriter(wiring.Component):
             with m.State("TRAILER"):
                 m.d.comb += [section.eq(bus.cut(trailer, place)), last.eq(ends)]
                 m.d.comb += put.eq(self.verdict.valid)
-                taken = put & move & ends
+                leaves = put & move & ends
                 m.d.comb += [
-                    self.flags.ready.eq(taken),
-                    self.batch.ready.eq(taken),
-                    self.verdict.ready.eq(taken),
+                    self.flags.ready.eq(leaves),
+                    self.batch.ready.eq(leaves),
+                    self.verdict.ready.eq(leaves),
                 ]
-                with m.If(taken):
+                with m.If(leaves):
                     m.next = "HEADER"
         with m.If(move):
             m.d.sync += [full.eq(put), beat.data.eq(section), beat.last.eq(last)]
