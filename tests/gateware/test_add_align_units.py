@@ -181,9 +181,9 @@ def test_align_bites(check):
 
 
 def test_senseless_parameters_are_refused():
-    with pytest.raises(ValueError, match="latency of an addition is 1 or 2, not 3"):
+    with pytest.raises(ValueError, match="latency of an addition must be 1 or 2, not 3"):
         AddUnit(width=8, overflow=Overflow.WRAP, latency=3)
-    with pytest.raises(ValueError, match="at least 2 bits; got 1"):
+    with pytest.raises(ValueError, match="at least 2 bits, not 1"):
         AddUnit(width=1, overflow=Overflow.WRAP)
     for operands in (1, 4):
         with pytest.raises(ValueError, match=f"2 or 3 operands, not {operands}"):

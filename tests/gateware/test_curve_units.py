@@ -160,7 +160,7 @@ def test_mutants_are_found(check, wrong, right):
 
 
 def test_what_is_refused():
-    with pytest.raises(ValueError, match="table_stages is 0"):
+    with pytest.raises(ValueError, match="table_stages must be at least 1, not 0"):
         table("q16.16", "q16.16", memory=0)
 
 

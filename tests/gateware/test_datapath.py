@@ -232,7 +232,7 @@ def test_words_of_one_request_have_one_width() -> None:
     modulo = schedule(operations(fixed, TIMING), ii=2, timing=TIMING)
     name, width, frac = fixed.nodes[0].params
     mixed = edit(fixed, 0, params=(name, int(width) - 4, frac))
-    with pytest.raises(ValueError, match="The words of a request have one width"):
+    with pytest.raises(ValueError, match="All words of a request must have the same width"):
         Core(graph=mixed, binding=bind(mixed, modulo), build_hash=0)
 
 

@@ -179,7 +179,7 @@ def test_another_rule_is_not_that_of_the_core(
 
 
 def test_words_that_units_cannot_have_are_said() -> None:
-    with pytest.raises(ValueError, match="holds no one"):
+    with pytest.raises(ValueError, match="cannot represent 1"):
         LessUnit(width=8, target_width=8, target_frac=7)
     for make in (lambda: Hypot2Unit(width=1, shift=0, target_width=8),
                  lambda: SelectUnit(condition_width=1, half=0, width=8)):  # fmt: skip

@@ -90,5 +90,5 @@ def test_multipliers_fit_one_block_each(name):
 
 
 def test_no_stage_is_refused():
-    with pytest.raises(ValueError, match="multiplier_stages is 0"):
+    with pytest.raises(ValueError, match="multiplier_stages must be at least 1, not 0"):
         SinCosUnit(parameters("q16.16", "q16.16"), multiplier_stages=0)

@@ -128,7 +128,7 @@ def test_a_folder_that_is_replaced_meanwhile_is_a_sentence(
         time.sleep(3 * EVERY)  # somebody looks at how far it is
 
     monkeypatch.setattr(subprocess, "run", replaced)
-    with pytest.raises(YosysError, match="was replaced or removed while Yosys worked in it"):
+    with pytest.raises(YosysError, match="was replaced or removed while Yosys ran in it"):
         run_yosys(
             ["log x"], folder=place, name="mine", step="Waiting", progress=Progress(messages.append)
         )
@@ -159,6 +159,6 @@ def test_a_run_that_takes_too_long_leaves_its_log(
         raise subprocess.TimeoutExpired(command, timeout)
 
     monkeypatch.setattr(subprocess, "run", late)
-    with pytest.raises(YosysError, match=r"ran past 2 s; its log is .*mine\.log"):
+    with pytest.raises(YosysError, match=r"exceeded 2 s; its log is .*mine\.log"):
         run_yosys(["log x"], folder=tmp_path, name="mine", timeout=2.0)
     assert (tmp_path / "mine.log").read_text() == "as far as it came"

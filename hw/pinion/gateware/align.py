@@ -1,4 +1,4 @@
-"""Change of number format."""
+"""Conversion between fixed-point formats."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from .unit import Unit, limit, shift_round
 
 
 class AlignUnit(Unit):
-    """One quantisation: a word of one format to the nearest or next lower word of another.
+    """Quantisation of a word to the nearest or next lower word of another format.
 
     Parameters
     ----------
     source, target : Format
     rounding, overflow : Rounding, Overflow
-        What happens to dropped bits, and to values past the end of the target.
+        How dropped bits, and values outside the target's range, are handled.
 
     Members
     -------
     i : In(signed(source.width))
     o : Out(signed(target.width))
     ovf : Out(1)
-        The value was past the end of the target: saturated, or wrapped.
+        The value was outside the target's range and was saturated or wrapped.
 
     Latency: 1.
     Throughput: one result per cycle.
@@ -33,7 +33,7 @@ class AlignUnit(Unit):
         self, *, source: Format, target: Format, rounding: Rounding, overflow: Overflow
     ) -> None:
         if source.width < 2 or target.width < 2:
-            raise ValueError(f"Formats need at least 2 bits; got {source.name} and {target.name}.")
+            raise ValueError(f"Formats need at least 2 bits, not {source.name} and {target.name}.")
         self.source = source
         self.target = target
         self.rounding = rounding
@@ -43,7 +43,7 @@ class AlignUnit(Unit):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """A rounding, a limit and the result's registers."""
+        """Build the rounding, the limit and the result registers."""
         m = Module()
         shifted = shift_round(self.i, self.source.frac - self.target.frac, self.rounding)
         value, changed = limit(shifted, self.target.width, self.overflow)

@@ -10,14 +10,14 @@ from .unit import Unit, delay, limit, shift_round
 
 
 class Hypot2Unit(Unit):
-    """``a^2 + b^2``, exact until it is rounded to nearest and saturated.
+    """``a^2 + b^2``, exact, then rounded to nearest and saturated.
 
     Parameters
     ----------
     width : int
-        Width of both operands, which have one binary point.
+        Width of both operands, which share a binary point.
     shift : int
-        Bits that the rounding drops from the exact sum; negative where it appends zeros.
+        Bits dropped from the exact sum by rounding; negative to append zeros.
     target_width : int
         Width of the result.
 
@@ -31,7 +31,7 @@ class Hypot2Unit(Unit):
     Attributes
     ----------
     multipliers : int
-        Products that it computes in a cycle, 2.
+        Products computed in a cycle, 2.
 
     Latency: 3: squares, their sum, rounding and limit.
     Throughput: one result per cycle.
@@ -41,7 +41,7 @@ class Hypot2Unit(Unit):
 
     def __init__(self, *, width: int, shift: int, target_width: int) -> None:
         if min(width, target_width) < 2:
-            raise ValueError(f"Words have at least 2 bits; got {width} and {target_width}.")
+            raise ValueError(f"Words need at least 2 bits, not {width} and {target_width}.")
         self.width = width
         self.shift = shift
         self.target_width = target_width
@@ -52,7 +52,7 @@ class Hypot2Unit(Unit):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Two products, an adder, and the rounding of the align unit."""
+        """Build two products, an adder, and the rounding of the align unit."""
         m = Module()
         squares = [
             delay(m, x * x, 1, f"{name}_square") for name, x in (("a", self.a), ("b", self.b))

@@ -16,10 +16,10 @@ from .unit import Unit, delay, inverted
 
 
 class SinCosUnit(Unit):
-    """Sine or cosine of an angle of any size, chosen for each operand.
+    """Sine or cosine of any angle, selected for each operand.
 
-    Between two registers lies one multiplication, or an addition (of three operands: one carry
-    chain behind a lookup table). For q16.16, q12.20 and the words that formats by signal have for
+    Each pipeline stage holds one multiplication, or an addition (of three operands: one carry
+    chain after a lookup table). For q16.16, q12.20 and the words that formats by signal use for
     results of 18 and 22 bits, every multiplication fits one 27 x 18 block.
 
     Parameters
@@ -27,10 +27,10 @@ class SinCosUnit(Unit):
     parameters : SinCos
         Formats, table and widths.
     multiplier_stages : int
-        Registers behind each product, at least 1; the additions after the products have their own.
+        Registers after each product, at least 1; the additions after the products have more.
     port_stages : int
-        Registers on the operands of a table over the angle itself, for multiplexers in front of its
-        memory. By turns there always is one.
+        Registers on the operands of a table over the angle itself, because multiplexers precede its
+        memory. Range reduction by turns always has one.
 
     Members
     -------
@@ -45,22 +45,21 @@ class SinCosUnit(Unit):
     multiplier_widths : tuple of (int, int)
         Signed operand widths of every multiplication inside.
     multipliers : int
-        Their number.
+        The number of multiplications.
 
     Latency: `port_stages`; table 2 (and no less than the `multiplier_stages` of the square beside
     it, and 1), products `multiplier_stages`, sum and rounding 1: 4 for formats by signal with
-    angles of up to 4 rad. By turns operands 1, range reduction `multiplier_stages` and one per
-    level of a tree of additions of three come before instead: 7 for 32-bit formats. Throughput:
-    one result per cycle.
+    angles of up to 4 rad. By turns, these replace `port_stages`: operands 1, range reduction
+    `multiplier_stages` and one per level of a tree of three-operand additions: 7 for 32-bit
+    formats.
+    Throughput: one result per cycle.
     """
 
     def __init__(
         self, parameters: SinCos, *, multiplier_stages: int = 1, port_stages: int = 0
     ) -> None:
         if multiplier_stages < 1:
-            raise ValueError(
-                f"multiplier_stages is {multiplier_stages}; a product needs at least 1 register."
-            )
+            raise ValueError(f"multiplier_stages must be at least 1, not {multiplier_stages}.")
         self.parameters = p = parameters
         self.multiplier_stages = multiplier_stages
         self.port_stages = port_stages
@@ -90,11 +89,11 @@ class SinCosUnit(Unit):
         )
 
     def compute(self, x: Ints, cosine: Flags | bool = False) -> NDArray[np.int64]:
-        """The exact model: `SinCos.compute`."""
+        """Return the exact model's result, by `SinCos.compute`."""
         return self.parameters.compute(x, cosine)
 
     def elaborate(self, platform: object) -> Module:
-        """Range reduction or none, table, polynomial and rounding, in the order of the data."""
+        """Build range reduction, if any, table, polynomial and rounding, in data order."""
         m = Module()
         table = self.parameters.method
         if isinstance(table, TurnTable):
@@ -141,7 +140,7 @@ class SinCosUnit(Unit):
             part = x[limb.low : limb.low + limb.width]
             factor = part.as_signed() if limb.signed else Cat(part, C(0, 1)).as_signed()
             product = factor * C(piece, signed(piece.bit_length() + 1))
-            # Whole turns fall off the top.
+            # Whole turns overflow.
             fraction = Signal(table.turn_bits - low, name=f"turns{number}_kept")
             m.d.comb += fraction.eq(product)
             terms.append(Cat(C(0, low), delay(m, fraction, stages, f"turns{number}_")))
@@ -182,7 +181,7 @@ class SinCosUnit(Unit):
         rows: tuple[tuple[int, ...], ...],
         cycles: int,
     ) -> Value:
-        """A row of a memory `cycles` behind its index, the first column in the lowest bits."""
+        """Return a memory's row `cycles` after its index, the first column in the lowest bits."""
         packed = []
         for row in rows:
             value = 0
@@ -193,8 +192,8 @@ class SinCosUnit(Unit):
             shape=unsigned(sum(widths)),
             depth=len(rows),
             init=packed,
-            # Made of lookup tables its address has hundreds of loads, and three levels behind it.
-            # Yosys reads the first name, Vivado both.
+            # As lookup tables its address would have hundreds of loads and three levels of logic.
+            # Yosys reads the first attribute, Vivado both.
             attrs={"ram_style": "block", "rom_style": "block"},
         )
         port = table.read_port()
@@ -211,7 +210,7 @@ class SinCosUnit(Unit):
         square: Value,
         minus: Value,
     ) -> None:
-        """``constant + linear r - square r**2``, or its negative, rounded; both products at once.
+        """Build ``constant + linear r - square r**2`` or its negative, rounded.
 
         The remainder comes with the index, the coefficients and `minus` with the row.
         """
@@ -233,8 +232,8 @@ class SinCosUnit(Unit):
         down = square * Cat(squared, C(0, 1)).as_signed()
         down = delay(m, down >> table.square_shift, stages, "square_product")
 
-        # Sum, sign and rounding in one carry chain. A truncated value stands for the middle of its
-        # interval: its complement is its negative, and that of a sum is that of its terms.
+        # Sum, sign and rounding in one carry chain. A truncated value represents the middle of its
+        # interval, so its complement is its negative; to negate the sum, complement its terms.
         constant = Cat(C(0, table.sum_frac - table.entry_frac), constant).as_signed()
         base = inverted(constant, minus) + (1 + (1 << table.sum_guard - 1))
         base = delay(m, base, stages, "base")
@@ -246,7 +245,7 @@ class SinCosUnit(Unit):
 
 
 def _pieces(table: TurnTable) -> list[tuple[Limb, int, int]]:
-    """The phase constants in pieces that fit a multiplier: limb, weight of the piece, piece."""
+    """Split the phase constants into pieces that fit a multiplier: limb, weight, piece."""
     return [
         (limb, low, limb.constant >> low & (1 << PIECE_BITS) - 1)
         for limb in table.limbs
@@ -256,7 +255,7 @@ def _pieces(table: TurnTable) -> list[tuple[Limb, int, int]]:
 
 
 def _levels(terms: int) -> int:
-    """Levels of additions of up to three terms."""
+    """Return the number of levels of a tree of three-operand additions."""
     levels = 0
     while terms > 1:
         terms = -(-terms // 3)

@@ -1,4 +1,4 @@
-"""A function of one variable by polynomials; the model is `pinion.fixedpoint.table`."""
+"""Function of one variable by piecewise polynomials; the model is `pinion.fixedpoint.table`."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .unit import Unit, delay
 
 
 class TableUnit(Unit):
-    """The value of a table's polynomial for each operand, the nearer end for those outside.
+    """Value of a table's polynomial; operands outside its range are clamped to it.
 
-    Between two registers lies one multiplication, or an addition (of three operands: one carry
-    chain behind a lookup table), or a comparison with two constants.
+    Each pipeline stage holds one multiplication, or an addition (of three operands: one carry
+    chain after a lookup table), or a comparison with two constants.
 
     Parameters
     ----------
     parameters : Table
         Formats, coefficients and widths.
     multiplier_stages : int
-        Registers behind each product, at least 1; the sum after the products has its own.
+        Registers after each product, at least 1; the sum after the products has one more.
     table_stages : int
         Registers of the memory's output, at least 1.
 
@@ -38,10 +38,10 @@ class TableUnit(Unit):
     multiplier_widths : tuple of (int, int)
         Signed operand widths of every multiplication inside.
     multipliers : int
-        Their number.
+        The number of multiplications.
 
-    Latency: ends 1, segment 1, table `table_stages` (and no less than the `multiplier_stages` of
-    the square beside it), products `multiplier_stages`, sum 1: 5 with the fewest registers.
+    Latency: clamping 1, segment 1, table `table_stages` (and no less than the `multiplier_stages`
+    of the square beside it), products `multiplier_stages`, sum 1: 5 with the fewest registers.
     Throughput: one result per cycle.
     """
 
@@ -53,12 +53,12 @@ class TableUnit(Unit):
             ("table_stages", table_stages),
         ):
             if stages < 1:
-                raise ValueError(f"{name} is {stages}; there is at least 1 register.")
+                raise ValueError(f"{name} must be at least 1, not {stages}.")
         self.parameters = p = parameters
         self.multiplier_stages = multiplier_stages
         self.multiplier_widths = p.multiplier_widths
         self.multipliers = len(self.multiplier_widths)
-        # Tables of both degrees take as long: one number for the schedule.
+        # Tables of both degrees have the same latency, so that the schedule needs one number.
         self._lookup = max(table_stages, multiplier_stages)
         super().__init__(
             {"x": signed(p.source.width)},
@@ -67,11 +67,11 @@ class TableUnit(Unit):
         )
 
     def compute(self, x: Ints) -> NDArray[np.int64]:
-        """The exact model: `Table.compute`."""
+        """Return the exact model's result, by `Table.compute`."""
         return self.parameters.compute(x)
 
     def elaborate(self, platform: object) -> Module:
-        """Ends, segment, table beside the square, products, sum."""
+        """Build clamping, segment, table beside the square, products and sum."""
         m = Module()
         p = self.parameters
         stages, bits = self.multiplier_stages, p.position_bits
@@ -106,7 +106,7 @@ class TableUnit(Unit):
             curved = (columns[2] * Cat(square, C(0, 1)).as_signed()) >> p.square_shift
             terms.append(delay(m, curved, stages, "curved"))
 
-        # The half that rounds is in the constant.
+        # The constant includes the half that rounds.
         total = sum(terms[1:], start=terms[0])
         o = Signal(signed(p.target.width), reset_less=True)
         m.d.sync += o.eq(total >> p.sum_guard)
@@ -114,7 +114,7 @@ class TableUnit(Unit):
         return m
 
     def _row(self, m: Module, address: Value) -> Value:
-        """A row of the memory behind its address, the constant in the lowest bits."""
+        """Return a row of the memory after its address, the constant in the lowest bits."""
         widths = self.parameters.widths
         packed = []
         for row in self.parameters.table:
@@ -126,8 +126,7 @@ class TableUnit(Unit):
             shape=unsigned(sum(widths)),
             depth=len(packed),
             init=packed,
-            # Short ones are lookup tables wherever they end up; Yosys reads the first name, Vivado
-            # both.
+            # Short tables become lookup tables anyway. Yosys reads the first name, Vivado both.
             attrs={"ram_style": "block", "rom_style": "block"} if len(packed) > 64 else {},
         )
         port = table.read_port()

@@ -78,7 +78,7 @@ class ResponseWriter(wiring.Component):
         moment = bus.slice_of(TRAILER, "cycles")
         if {bus.slice_of(TRAILER, name) for name in ("stalled", "starved")} != {moment}:
             # The counts of one moment, though they leave in two.
-            now, latched = Signal(CLOCKS), Signal(CLOCKS, reset_less=True)
+            now, latched = Signal(CLOCKS), Signal(CLOCKS, name="kept", reset_less=True)
             with m.If(move & (place == moment)):
                 m.d.sync += latched.eq(self.now)
             m.d.comb += now.eq(Mux(place == moment, self.now, latched))
