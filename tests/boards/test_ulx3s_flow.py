@@ -258,7 +258,7 @@ def test_what_does_not_fit_is_named(
     plan = tmp_path / flow.NAME / "plan.json"
     plan.write_text(json.dumps({"build": "0" * 16, "clock_mhz": 62.5}))
     with pytest.raises(
-        Exception, match=r"holds no design for the ULX3S \(it is of another build\)"
+        Exception, match=r"has no design for the ULX3S \(it belongs to another build\)"
     ):
         flow.bitstream(tmp_path)
 
@@ -326,5 +326,5 @@ def test_of_equal_clocks_the_steadiest_is_taken() -> None:
     expected = Pll(input_mhz=25.0, reference=1, feedback=12, loop=2, output=12)
     assert nearest_pll(input_mhz=25.0, wanted_mhz=50.0) == expected
     assert (expected.vco_mhz, expected.mhz) == (600.0, 50.0)
-    with pytest.raises(ClockError, match="No dividers of the PLL make 50 MHz of 8 MHz"):
+    with pytest.raises(ClockError, match="No dividers of the PLL give 50 MHz from 8 MHz"):
         nearest_pll(input_mhz=8.0, wanted_mhz=50.0)  # its phase detector wants 10 MHz

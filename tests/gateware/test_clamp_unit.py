@@ -52,5 +52,5 @@ def test_clamp_bites(check):
     ("width", "low", "high"), [(1, 0, 0), (8, 5, 4), (8, -129, 0), (8, 0, 128)]
 )
 def test_bounds_that_do_not_fit_are_refused(width, low, high):
-    with pytest.raises(ValueError, match="at least 2 bits, not 1|must be in order and fit 8 bits"):
+    with pytest.raises(ValueError, match=r"at least 2 bits, not 1|must be in order and fit 8 bits"):
         ClampUnit(width=width, low=low, high=high)

@@ -156,8 +156,8 @@ def test_missed_timing_leaves_with_the_code_of_a_failed_check(
     [
         (None, 1, None, "no result"),
         (None, 2, None, "exit code 2.*no licence for this part"),
-        (GOOD, 1, None, "says otherwise"),
-        (MISSED, 0, None, "says otherwise"),
+        (GOOD, 1, None, "contradicts"),
+        (MISSED, 0, None, "contradicts"),
         (GOOD, 0, "0" * 16, "another build"),
         ({**GOOD, "setup_slack_ns": "fast"}, 0, None, "no result"),
     ],

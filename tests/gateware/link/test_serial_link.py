@@ -120,7 +120,7 @@ def test_a_break_is_one_broken_byte() -> None:
 
 def test_a_clock_too_slow_for_the_rate_is_refused() -> None:
     assert bit_length(clock_hz=50e6, baud=3e6) == 267
-    with pytest.raises(ValueError, match="10 MHz is too slow for 3e\\+06 bit/s: take at most"):
+    with pytest.raises(ValueError, match="10 MHz is too slow for 3e\\+06 bit/s: use at most"):
         bit_length(clock_hz=10e6, baud=3e6)
 
 

@@ -1,4 +1,4 @@
-"""A card for control loops: a core behind an SPI slave, one request a transfer."""
+"""Card for control loops: a core behind an SPI slave, one request per transfer."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .top import CARD
 
 
 class SpiCard(wiring.Component):
-    """A core behind an SPI slave, all in one clock.
+    """Core behind an SPI slave, in a single clock domain.
 
     Parameters
     ----------
-    manifest : of the build.
-    core : a component with the data ports of module ``pinion_core``, for tests; None for an
+    manifest : manifest of the build.
+    core : component with the data ports of module ``pinion_core``, for tests; None for an
         instance of that module.
 
     Members
@@ -34,14 +34,14 @@ class SpiCard(wiring.Component):
         The only clock, and the configuration reset.
     sck, cs, mosi : In(1)
     miso : Out(1)
-        As of `pinion.gateware.link.spi_slave.SpiSlave`.
+        As in `pinion.gateware.link.spi_slave.SpiSlave`.
 
-    A core with states has their initial values at configuration, and goes on from there.
+    The states of a core have their initial values at configuration and are never reset later.
 
     Latency, Throughput: of a transfer (`pinion.link.spi_framing.Transfer`).
     """
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(self, *, manifest: Manifest, core: Any = None) -> None:
@@ -51,7 +51,7 @@ class SpiCard(wiring.Component):
         super().__init__({"clk": In(1), "rst": In(1)} | lines)
 
     def elaborate(self, platform: object) -> Module:
-        """Wires between the two."""
+        """Connect slave and core."""
         m = Module()
         sync = ClockDomain("sync", local=True)
         sync.clk, sync.rst = self.clk, self.rst
@@ -104,6 +104,6 @@ class SpiCard(wiring.Component):
 
 
 def spi_card_rtlil(folder: Path, manifest: Manifest) -> str:
-    """RTLIL of module `CARD` with an SPI slave, and of everything in it, the core included."""
+    """Return the RTLIL of module `CARD` with an SPI slave, including the core."""
     text = rtlil.convert(SpiCard(manifest=manifest), name=CARD, emit_src=False)
     return f"{text}\n{(Path(folder) / RTLIL).read_text()}"

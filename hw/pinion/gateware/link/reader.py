@@ -1,4 +1,4 @@
-"""From request packets to batches: headers checked, payload passed on, faults named."""
+"""From request packets to batches: checks headers, passes payload on, reports faults."""
 
 from __future__ import annotations
 
@@ -19,45 +19,45 @@ from .checksum import Checksum
 
 
 class RequestReader(wiring.Component):
-    """Takes request packets apart.
+    """Parser of request packets.
 
-    Only headers bound packets. A header is checked whole before its payload moves; after a faulty
-    header, or a beat with less than all its bytes, the reader drops every beat until it is reset.
-    A payload whose checksum is wrong does not stop it: the verdict follows the payload.
+    Only headers delimit packets. A header is checked completely before its payload moves; after a
+    faulty header, or a beat with missing bytes, the reader drops every beat until it is reset. A
+    wrong payload checksum does not stop it: the verdict follows the payload.
 
     Parameters
     ----------
     words : 32-bit words of a request record.
     function : `pinion.link.function_id` of the function.
     build : 64-bit manifest hash.
-    bus : how wide the streams are.
+    bus : width of the streams.
 
     Members
     -------
     i : stream of ``bus.request``.
     o : stream of ``bus.payload``.
     batch_count, batch_sequence, batch_valid, batch_ready
-        A stream with an entry for each header that was found good, before the first beat of its
-        payload. No header is taken while it is not ready.
+        A stream with an entry for each valid header, before the first beat of its payload. No
+        header is accepted while it is not ready.
     began : Out(1)
-        A header is taken in this cycle.
+        A header is accepted in this cycle.
     idle : Out(1)
         Between two packets, or halted.
     verdict_valid, verdict_bad : Out(1)
-        A batch's payload is complete, and its checksum was wrong. In the order of ``batch``, no
-        earlier than its entry.
+        A batch's payload is complete, and its checksum was wrong. In the order of the batches, no
+        earlier than their entries.
     error, cause : Out(1), Out(`Cause`)
-        A fault is found in this cycle, and which; in the order of the stream.
+        A fault is detected in this cycle, and which; in the order of the stream.
     halted : Out(1)
         Every beat is dropped.
     dropped : Out(1)
         A beat is dropped in this cycle; the faulty beat itself does not count.
 
     Latency: 1 cycle from a payload slice's acceptance to its offer; 4 from a header's last.
-    Throughput: one slice every cycle; a packet takes two cycles beside those of its slices.
+    Throughput: one slice every cycle; a packet takes two cycles in addition to its slices.
     """
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(self, *, words: int, function: int, build: int, bus: Bus = FULL) -> None:
@@ -85,7 +85,7 @@ class RequestReader(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """A register for the slice, the checksum behind it, and who it is for."""
+        """Build the slice's register, the checksum after it, and the state machine."""
         m = Module()
         bus = self.bus
         current = Signal(bus.request, name="held", reset_less=True)
@@ -98,14 +98,14 @@ class RequestReader(wiring.Component):
 
         partial = Signal()
         m.d.comb += partial.eq(full & ~current.whole)
-        # The state of that name, decoded beforehand: the checksum waits for it.
+        # Registered decode of the state HEADER, because the checksum depends on it.
         is_header = Signal(init=1)
         absorb = Signal()
         m.submodules.checksum = checksum = Checksum(bits=bus.bits)
-        # A header's last word is its checksum, which is made as if it were zero.
+        # A header's last word is its checksum, which is computed with zero in its place.
         without = Mux(is_header & ends, Const(0, WORD), current.data[-WORD:])
         m.d.comb += checksum.data.eq(Cat(current.data[:-WORD], without))
-        # A header's checksum is its own; that of the payload begins anew behind it.
+        # A header has a separate checksum; that of the payload starts after it.
         fresh = Signal()
         m.d.comb += [checksum.valid.eq(absorb), checksum.start.eq(is_header & begins | fresh)]
 
@@ -128,8 +128,8 @@ class RequestReader(wiring.Component):
         ]
         complete, mistaken = (Signal(name=n) for n in ("complete", "mistaken"))
         m.d.sync += complete.eq(0)
-        # The checksum is compared in two steps, for both of its uses: a header's two cycles after
-        # its beat, a payload's likewise, and the next header's never comes as early.
+        # Both checksums are compared in two steps, two cycles after a header's or a payload's last
+        # beat; the next header's comparison is always later.
         unequal = Signal(WORD // 4, reset_less=True)
         difference = checksum.crc ^ Mux(complete, payload_crc, header_crc)
         m.d.sync += unequal.eq(Cat(difference.word_select(k, 4).any() for k in range(WORD // 4)))
@@ -191,7 +191,7 @@ class RequestReader(wiring.Component):
                         with m.Elif(final):
                             m.next = "FILL"
             if bus.slices > 1:
-                with m.State("FILL"):  # zeros up to the end of the payload's last beat
+                with m.State("FILL"):  # zeros to the end of the payload's last beat
                     m.d.comb += [move.eq(1), absorb.eq(full)]
                     m.d.sync += fresh.eq(0)
                     with m.If(partial):
@@ -204,16 +204,16 @@ class RequestReader(wiring.Component):
                 m.d.comb += [self.halted.eq(1), move.eq(1), self.dropped.eq(full & begins)]
                 m.d.comb += self.idle.eq(1)
 
-        # The next header may be at the checksum already, which still shows the payload's.
+        # The next header may already enter the checksum, whose output is still the payload's.
         m.d.sync += self.verdict_valid.eq(complete)
         m.d.comb += [mistaken.eq(unequal.any()), self.verdict_bad.eq(mistaken)]
-        # A header decides three cycles after the payload before it ended, a verdict after two.
+        # A header is decided three cycles after the previous payload ended, a verdict after two.
         with m.If(self.verdict_valid & mistaken):
             m.d.comb += [self.error.eq(1), self.cause.eq(Cause.PAYLOAD_CRC)]
         return m
 
     def _compare(self, data: Value) -> dict[Cause, tuple[str, Value]]:
-        """For each cause that one field of a header shows: which field, and that it is so."""
+        """Return for each cause that depends on one header field: the field, and the fault."""
 
         def of(name: str) -> Value:
             return self.bus.field(HEADER, data, name)
@@ -228,8 +228,10 @@ class RequestReader(wiring.Component):
         }
 
     def _first(self, m: Module, faults: Signal) -> Signal:
-        """The cause to name. A beat that is no whole one, or no header, is that and nothing else;
-        what a damaged header says is not worth naming."""
+        """Return the cause to report: a partial beat first, then in the order of `Cause`.
+
+        The fields of a damaged header mean nothing.
+        """
         cause = Signal(Cause)
         order = (Cause.PARTIAL_BEAT, *(c for c in Cause if c not in (0, Cause.PARTIAL_BEAT)))
         for c in reversed(order):

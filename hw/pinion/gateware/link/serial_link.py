@@ -1,4 +1,4 @@
-"""The serial link: what the DMA engine is elsewhere, over two wires."""
+"""The serial link, which replaces the DMA engine by two wires."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .uart import UartReceiver, UartTransmitter
 
 
 class SerialLink(wiring.Component):
-    """Frames of `pinion.link.uart_framing` on one side, the ports of the top on the other.
+    """Bridge between frames of `pinion.link.uart_framing` and the ports of the top.
 
     Parameters
     ----------
-    length : of a bit (`pinion.gateware.link.uart.bit_length`).
-    slots : beats that it holds for the stream, a power of two.
-    bus : how wide the stream is.
+    length : length of a bit (`pinion.gateware.link.uart.bit_length`).
+    slots : capacity for the stream in beats, a power of two.
+    bus : width of the stream.
 
     Members
     -------
@@ -29,7 +29,7 @@ class SerialLink(wiring.Component):
         Asynchronous.
     tx : Out(1)
     h2c : stream of ``bus.request``
-        A beat that arrived damaged is not whole.
+        A damaged beat is marked as not whole.
     c2h : stream of ``bus.response``
     awaddr ... rready : AXI4-Lite with 32 bits, towards the registers.
 
@@ -38,7 +38,7 @@ class SerialLink(wiring.Component):
     Throughput: a beat every 69 bytes each way.
     """
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(self, *, length: int, slots: int = SLOTS, bus: Bus = FULL) -> None:
@@ -56,7 +56,7 @@ class SerialLink(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """The parts in a row, and between them who answers commands."""
+        """Build the parts in series, and the logic that answers commands."""
         m = Module()
         m.submodules.receiver = receiver = UartReceiver(length=self.length)
         m.submodules.reader = reader = FrameReader(slots=self.slots, bus=self.bus)
@@ -76,9 +76,9 @@ class SerialLink(wiring.Component):
         return m
 
     def _answer(self, m: Module, reader: FrameReader, writer: FrameWriter) -> None:
-        """One command at a time; one that comes meanwhile is not answered, the host repeats it."""
+        """Answer one command at a time; the host repeats any that arrives meanwhile."""
         request = Signal(COMMAND_FRAME, name="asked")
-        reported = Signal(WORD, name="told")  # beats taken, as the host knows it
+        reported = Signal(WORD, name="told")  # the beats delivered that the host knows of
         fresh = Signal(WORD)
         some, many, unasked = Signal(), Signal(), Signal()
         answer = writer.command
@@ -92,7 +92,7 @@ class SerialLink(wiring.Component):
             answer.p.kind.eq(Frame.ROOM),
             answer.p.value.eq(reader.taken),
         ]
-        # A cycle late: a subtraction and a comparison are as much as a cycle holds.
+        # A cycle late: one cycle only fits a subtraction and a comparison.
         m.d.sync += [some.eq(fresh != 0), many.eq(fresh >= max(1, self.slots // 4))]
         with m.If(answer.valid & answer.ready & (answer.p.kind == Frame.ROOM)):
             m.d.sync += [reported.eq(reader.taken), some.eq(0), many.eq(0)]

@@ -1,4 +1,4 @@
-"""An SPI slave that asks a core one request a transfer: `pinion.link.spi_framing`."""
+"""SPI slave that passes a core one request per transfer: `pinion.link.spi_framing`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pinion.link.spi_framing import CHECK, Answer, Transfer
 WORD = 32
 
 _LUTS = {"ram_style": "distributed"}
-"""For memories of a few words: block RAM would be mostly empty."""
+"""Attributes of memories of a few words, which would leave block RAM mostly empty."""
 
 
 def checksum(start: int) -> Processor:
-    """CRC-16 with the polynomial of XMODEM, from a start."""
+    """Create a CRC-16 with the polynomial of XMODEM and an initial value."""
     algorithm = Algorithm(
         crc_width=16,
         polynomial=0x1021,
@@ -35,11 +35,11 @@ def checksum(start: int) -> Processor:
 
 
 class SpiSlave(wiring.Component):
-    """Transfers on one side, the streams of a core on the other.
+    """Bridge between SPI transfers and the streams of a core.
 
     Parameters
     ----------
-    transfer : lengths and the checksums' start.
+    transfer : lengths and the checksums' initial value.
     lanes_in, beats_in, lanes_out, beats_out : of the core.
 
     Members
@@ -47,17 +47,18 @@ class SpiSlave(wiring.Component):
     sck, cs, mosi : In(1)
         Asynchronous; ``cs`` is low during a transfer.
     miso : Out(1)
-        Changes between the third and the fifth cycle behind SCK's rising edge.
+        Changes between the third and the fifth cycle after SCK's rising edge.
     request : stream of ``data``, ``last``
         Beats of the core.
     result : stream of ``data``, ``last``, ``user``
 
-    Latency: from the last bit of a request's checksum to the first beat, 6 cycles and one a lane;
-        from the last beat to the status, one a lane and 3 cycles.
-    Throughput: a request a transfer; a bit of the line in `pinion.link.spi_framing.CYCLES` cycles.
+    Latency: from the last bit of a request's checksum to the first beat, 6 cycles and one per lane;
+        from the last beat to the status, 3 cycles and one per lane.
+    Throughput: one request per transfer; one bit of the line in `pinion.link.spi_framing.CYCLES`
+        cycles.
     """
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(
@@ -80,12 +81,12 @@ class SpiSlave(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Bits to bytes, bytes to words, words to the core and back."""
+        """Convert bits to bytes and words, and pass them to the core and back."""
         m = Module()
         received, byte, idle, shifted = Signal(), Signal(8), Signal(), Signal(8)
-        ahead = Signal(8)  # what goes out behind the byte on the line: there long before it does
+        ahead = Signal(8)  # the byte after the one on the line, ready long before it is sent
         self._bits(m, received=received, byte=byte, idle=idle, shifted=shifted, ahead=ahead)
-        # Bytes that have come, and where in the transfer the next one is.
+        # Bytes received, which is the next byte's place in the transfer.
         count = Signal(range(self.transfer.size + 1))
         with m.If(idle):
             m.d.sync += count.eq(0)
@@ -120,10 +121,10 @@ class SpiSlave(wiring.Component):
         shifted: Signal,
         ahead: Signal,
     ) -> None:
-        """Sample the lines; a byte comes with its eighth rising edge, the next goes out then.
+        """Sample the lines; a byte is complete at its eighth rising edge, when the next one starts.
 
-        The line to the host changes behind a rising edge, on which the host has taken it, and not
-        on the falling one: so it has nearly a whole bit to settle.
+        The line to the host changes after the rising edge on which the host samples it, not at the
+        falling one, so that it has nearly a whole bit to settle.
         """
         sck, cs, mosi, before = Signal(), Signal(init=1), Signal(), Signal()
         m.submodules.sck = FFSynchronizer(self.sck, sck, stages=2)
@@ -146,12 +147,10 @@ class SpiSlave(wiring.Component):
     def _take(
         self, m: Module, *, received: Signal, byte: Signal, idle: Signal, count: Signal
     ) -> tuple[Signal, Signal, Any]:
-        """Keep the words of a request; returns when it is whole, whether it was damaged, and where
-        they are read.
-        """
+        """Store a request's words; return the launch, whether it is damaged, and a read port."""
         words = self.transfer.words_in
         depth = self.lanes_in * self.beats_in
-        # Words beyond the record are the padding of its last beat.
+        # Words after the record are the padding of its last beat.
         m.submodules.words = memory = Memory(shape=WORD, depth=depth, init=[], attrs=_LUTS)
         write, read = memory.write_port(), memory.read_port(domain="comb")
         m.submodules.check = crc = checksum(self.transfer.start)
@@ -176,7 +175,7 @@ class SpiSlave(wiring.Component):
         return launch, damaged, read
 
     def _feed(self, m: Module, *, launch: Signal, words: Any) -> None:
-        """Words from the memory into beats, a word a cycle."""
+        """Pack words from the memory into beats, one word per cycle."""
         at = Signal(range(self.lanes_in * self.beats_in + 1))
         lane, beat = Signal(range(self.lanes_in + 1)), Signal(range(self.beats_in + 1))
         m.d.comb += [words.addr.eq(at), self.request.p.last.eq(beat == self.beats_in - 1)]
@@ -207,7 +206,7 @@ class SpiSlave(wiring.Component):
     def _results(
         self, m: Module, *, complete: Signal, flagged: Signal
     ) -> Callable[[Signal], Signal]:
-        """Words of results into a memory; returns how a byte of it is looked up."""
+        """Store result words in a memory; return a function that reads a byte of it."""
         depth = self.lanes_out * self.beats_out
         m.submodules.results = memory = Memory(shape=WORD, depth=depth, init=[], attrs=_LUTS)
         write, read = memory.write_port(), memory.read_port(domain="comb")
@@ -254,8 +253,8 @@ class SpiSlave(wiring.Component):
         ahead: Signal,
         look: Callable[[Signal], Signal],
     ) -> None:
-        """Have the byte ready that follows the one on the line, and sum what has gone out."""
-        first = self.transfer.answered  # bytes that have come when the result's first one goes out
+        """Prepare the byte after the one on the line, and add sent bytes to the checksum."""
+        first = self.transfer.answered  # bytes received when the result's first byte is sent
         words = 4 * self.transfer.words_out
         m.submodules.sum = crc = checksum(self.transfer.start)
         place = Signal(range(words + CHECK + 1))  # of the byte ahead in the result
@@ -264,11 +263,11 @@ class SpiSlave(wiring.Component):
         sums, summed = Signal(), Signal(8)
         m.d.comb += [crc.start.eq(idle), crc.data.eq(summed), crc.valid.eq(sums)]
         m.d.sync += sums.eq(0)
-        # The status is settled while the last byte of the pause comes, the rest a byte later each.
+        # The status is fixed during the last byte of the pause, each result byte one byte later.
         with m.If(idle):
             m.d.sync += [place.eq(0), begun.eq(0), ahead.eq(0)]
         with m.Elif(received & (count == first - 2)):
-            # The status has just gone onto the line.
+            # The status has just been sent.
             m.d.sync += [begun.eq(1), sums.eq(1), summed.eq(ahead)]
         with m.Elif(received & begun):
             m.d.sync += place.eq(place + 1)
