@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from pinion.gateware.foreign import check_rtlil
 from pinion.gateware.yosys import run_yosys
 from pinion.link.build_files import NETLIST_CHECK
 from tests.support.builds import build
+from tests.support.icarus import simulate
 
 
 @pytest.fixture(scope="module")
@@ -159,11 +159,7 @@ def test_block_rams_remember_and_begin_with_their_tables(tmp_path: Path) -> None
     netlist = netlist_rtlil(tmp_path / "mapped.v", tmp_path)
     check_rtlil(netlist.read_text(), where=netlist)  # it may become a program
     run_yosys([f"read_rtlil {netlist.name}", "write_verilog -noattr netlist.v"], folder=tmp_path)
-    command = ["iverilog", "-g2005", "-s", "bench", "-o", "bench.vvp", "netlist.v"]
-    subprocess.run([*command, "written.v", "bench.v"], cwd=tmp_path, check=True)
-    process = subprocess.run(
-        ["vvp", "-n", "bench.vvp"], cwd=tmp_path, capture_output=True, text=True
-    )
+    process = simulate(tmp_path, "netlist.v", "written.v", "bench.v", standard="2005")
     assert re.fullmatch(r"0 wrong of 1\d{3}\s*", process.stdout), process.stdout
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import json
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,7 @@ from pinion.link import Manifest
 from pinion.link.digests import write_digests
 from tests.driver.cards import manifest
 from tests.gateware.link.mutants import mutant
-
-LIMIT = 600.0
-"""Seconds for a simulation of half a second."""
+from tests.support.icarus import simulate
 
 BOARD_MHZ = 25.0
 """What is soldered to the board, at ball G2 (emard/ulx3s, schematics v3.1.7)."""
@@ -137,22 +134,9 @@ def run(folder: Path, mhz: float, *, board: Any = None, pll: Pll | None = None) 
     )
     half = f"{1e6 / BOARD_MHZ / 2:g}"
     (folder / "bench.v").write_text(MODEL.replace("@HALF@", half))
-    subprocess.run(
-        ["iverilog", "-g2012", "-s", "bench", "-o", "bench.vvp", "bench.v", "board.v"],
-        cwd=folder,
-        check=True,
-        timeout=LIMIT,
-    )
-    ran = subprocess.run(
-        ["vvp", "-n", "bench.vvp"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT,
-    )
-    assert ran.returncode == 0, ran.stdout
-    return {line.split()[0]: line for line in ran.stdout.splitlines() if " " in line}
+    process = simulate(folder, "bench.v", "board.v")
+    assert process.returncode == 0, process.stdout
+    return {line.split()[0]: line for line in process.stdout.splitlines() if " " in line}
 
 
 def check(lines: dict[str, str], mhz: float) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from pinion.gateware.dsp48e2 import explicit_module, model_path
 from pinion.gateware.mac import Mac
 from pinion.gateware.yosys import YosysError, run_yosys
 from tests.support.blocks import Forms, dot_unit, dot_units, forms, prove_forms
+from tests.support.icarus import simulate
 
 USUAL = {
     f"dot{products}_{stages}_{addend}": dot_unit(
@@ -128,16 +128,10 @@ endmodule
 """
     text = BLOCK.replace("module \\block (", "module block (")
     assert text.count(old) == 1, name
-    ran = [run_icarus(tmp_path, changed + bench) for changed in (text, text.replace(old, new))]
-    assert ran[0].returncode == 0 and "131072 - 15" in ran[0].stdout
-    assert ran[1].returncode != 0 and "has no model" in ran[1].stdout
-
-
-def run_icarus(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
-    """The bench's exit status and what it said."""
-    (folder / "bench.v").write_text(text)
-    command = ["iverilog", "-g2005", "-o", "bench.vvp", "-s", "bench", "bench.v"]
-    subprocess.run([*command, str(model_path())], cwd=folder, check=True)
-    return subprocess.run(
-        ["vvp", "bench.vvp"], cwd=folder, capture_output=True, text=True, check=False, timeout=600
-    )
+    processes = []
+    for block in (text, text.replace(old, new)):
+        (tmp_path / "bench.v").write_text(block + bench)
+        processes.append(simulate(tmp_path, "bench.v", model_path(), standard="2005"))
+    sound, broken = processes
+    assert sound.returncode == 0 and "131072 - 15" in sound.stdout
+    assert broken.returncode != 0 and "has no model" in broken.stdout

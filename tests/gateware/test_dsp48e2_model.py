@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from pinion.gateware.dsp48e2 import model_path
+from tests.support.icarus import simulate as run_icarus
 
 REGISTERS = ("AREG", "BREG", "CREG", "MREG", "PREG", "ALUMODEREG", "OPMODEREG")
 CASCADES = {"ACASCREG": "AREG", "BCASCREG": "BREG"}
@@ -93,12 +93,7 @@ def simulate(folder: Path, registers: dict[str, int], model: str) -> str:
         z_p="$random & 1 ? 3'b010 : 3'b110" if fed_back else "3'b000",
     )
     (folder / "bench.v").write_text("\n".join((dsp48e1(), model, text)))
-    compile_command = ["iverilog", "-g2012", "-o", "bench.vvp", "-s", "bench", "bench.v"]
-    subprocess.run(compile_command, cwd=folder, check=True, timeout=600)
-    process = subprocess.run(
-        ["vvp", "bench.vvp"], cwd=folder, capture_output=True, text=True, check=False, timeout=600
-    )
-    return process.stdout.strip().splitlines()[-1]
+    return run_icarus(folder, "bench.v").stdout.strip().splitlines()[-1]
 
 
 @pytest.mark.parametrize("without", [(), ("MREG",), REGISTERS, ("PREG",), ("CREG", "OPMODEREG")])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Module, signed
 
 from pinion.fixedpoint.format import Format, Overflow, Rounding
 
-from .unit import Unit, limit, shift_round
+from .unit import Unit, limit, register_outputs, shift_round
 
 
 class AlignUnit(Unit):
@@ -47,8 +47,5 @@ class AlignUnit(Unit):
         m = Module()
         shifted = shift_round(self.i, self.source.frac - self.target.frac, self.rounding)
         value, changed = limit(shifted, self.target.width, self.overflow)
-        o = Signal(signed(self.target.width), reset_less=True)
-        ovf = Signal(reset_less=True)
-        m.d.sync += [o.eq(value), ovf.eq(changed)]
-        m.d.comb += [self.o.eq(o), self.ovf.eq(ovf)]
+        register_outputs(m, self, o=value, ovf=changed)
         return m

@@ -10,7 +10,7 @@ from pinion.fixedpoint.atan2 import Atan2
 from pinion.fixedpoint.format import Flags, Ints
 
 from .normalise import DIGITS, leading_signs, parts, shift
-from .unit import Unit, add_sub, delay, look_up
+from .unit import Unit, add_sub, delay, look_up, register_outputs
 
 
 class Atan2Unit(Unit):
@@ -125,10 +125,7 @@ class Atan2Unit(Unit):
                 digits = delay(m, digits, 1, f"{name}_digits")
 
         last = total + Cat(C(0, p.digit_shift), digits, C(0, 1)).as_signed()
-        o = Signal(signed(p.target.width), reset_less=True)
-        ovf = Signal(reset_less=True)
-        m.d.sync += [o.eq(Mux(zero, 0, last[p.sum_guard :])), ovf.eq(zero)]
-        m.d.comb += [self.o.eq(o), self.ovf.eq(ovf)]
+        register_outputs(m, self, o=Mux(zero, 0, last[p.sum_guard :]), ovf=zero)
         return m
 
 

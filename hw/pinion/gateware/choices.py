@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import C, Cat, Module, Mux, Signal, signed
 
-from .unit import Unit, inverted
+from .unit import Unit, inverted, register_outputs
 
 
 class AbsUnit(Unit):
@@ -38,7 +38,7 @@ class AbsUnit(Unit):
         ovf = Signal(reset_less=True)
         m.d.sync += ovf.eq(lowest)
         m.d.comb += self.ovf.eq(ovf)
-        _registered(m, self, inverted(self.i, sign) + (sign & ~lowest))
+        register_outputs(m, self, o=inverted(self.i, sign) + (sign & ~lowest))
         return m
 
 
@@ -69,7 +69,7 @@ class MinMaxUnit(Unit):
     def elaborate(self, platform: object) -> Module:
         """Build a comparison and a multiplexer."""
         m = Module()
-        _registered(m, self, Mux((self.a < self.b) ^ self.largest, self.a, self.b))
+        register_outputs(m, self, o=Mux((self.a < self.b) ^ self.largest, self.a, self.b))
         return m
 
 
@@ -147,7 +147,7 @@ class SelectUnit(Unit):
     def elaborate(self, platform: object) -> Module:
         """Build a comparison with a constant and a multiplexer."""
         m = Module()
-        _registered(m, self, Mux(self.condition > self.half, self.a, self.b))
+        register_outputs(m, self, o=Mux(self.condition > self.half, self.a, self.b))
         return m
 
 
@@ -155,9 +155,3 @@ def _checked(width: int) -> int:
     if width < 2:
         raise ValueError(f"A word needs at least 2 bits, not {width}.")
     return width
-
-
-def _registered(m: Module, unit: Unit, value: Value) -> None:
-    o = Signal(unit.o.shape(), reset_less=True)
-    m.d.sync += o.eq(value)
-    m.d.comb += unit.o.eq(o)

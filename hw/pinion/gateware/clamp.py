@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import C, Module, Mux, Signal, signed
+from amaranth.hdl import C, Module, Mux, signed
 
-from .unit import Unit
+from .unit import Unit, register_outputs
 
 
 class ClampUnit(Unit):
@@ -43,7 +43,5 @@ class ClampUnit(Unit):
         m = Module()
         shape = signed(self.width)
         low, high = C(self.low, shape), C(self.high, shape)
-        o = Signal(shape, reset_less=True)
-        m.d.sync += o.eq(Mux(self.i < low, low, Mux(self.i > high, high, self.i)))
-        m.d.comb += self.o.eq(o)
+        register_outputs(m, self, o=Mux(self.i < low, low, Mux(self.i > high, high, self.i)))
         return m

@@ -8,7 +8,7 @@ from pinion.fixedpoint.format import Format, Overflow, Rounding
 from pinion.graph.rules import sum_format
 
 from .mac import WIDTH_A, WIDTH_B, WIDTH_P, Mac
-from .unit import Unit, add_sub, delay, limit, shift_round
+from .unit import Unit, add_sub, check_stages, delay, limit, shift_round
 
 
 class DotUnit(Unit):
@@ -92,8 +92,7 @@ class DotUnit(Unit):
                 f"The shift is {shift}, but a sum of products can only drop bits; the target must "
                 "have at most the fraction bits of one product."
             )
-        if multiplier_stages < 1:
-            raise ValueError(f"multiplier_stages must be at least 1, not {multiplier_stages}.")
+        check_stages(multiplier_stages=multiplier_stages)
         if not final_stage and (rounding, overflow) != (Rounding.FLOOR, Overflow.WRAP):
             raise ValueError(
                 f"Rounding '{rounding.value}' and overflow '{overflow.value}' need a final stage; "

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Module, signed
 
 from pinion.fixedpoint.format import Overflow, Rounding
 
-from .unit import Unit, delay, limit, shift_round
+from .unit import Unit, delay, limit, register_outputs, shift_round
 
 
 class Hypot2Unit(Unit):
@@ -60,8 +60,5 @@ class Hypot2Unit(Unit):
         total = delay(m, squares[0] + squares[1], 1, "total")
         rounded = shift_round(total, self.shift, Rounding.NEAREST)
         value, changed = limit(rounded, self.target_width, Overflow.SATURATE)
-        o = Signal(signed(self.target_width), reset_less=True)
-        ovf = Signal(reset_less=True)
-        m.d.sync += [o.eq(value), ovf.eq(changed)]
-        m.d.comb += [self.o.eq(o), self.ovf.eq(ovf)]
+        register_outputs(m, self, o=value, ovf=changed)
         return m

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed, unsigned
-from amaranth.lib.memory import Memory
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
 from numpy.typing import NDArray
 
 from pinion.fixedpoint.format import Flags, Ints
 from pinion.fixedpoint.reciprocal import Reciprocal
 
 from .normalise import DIGITS, leading_signs, parts, shift
-from .unit import Unit, delay, inverted
+from .unit import BLOCK_RAM, Unit, check_stages, delay, inverted, read_memory, register_outputs
 
 
 class ReciprocalUnit(Unit):
@@ -59,12 +58,7 @@ class ReciprocalUnit(Unit):
     def __init__(
         self, parameters: Reciprocal, *, multiplier_stages: int = 1, table_stages: int = 1
     ) -> None:
-        for name, stages in (
-            ("multiplier_stages", multiplier_stages),
-            ("table_stages", table_stages),
-        ):
-            if stages < 1:
-                raise ValueError(f"{name} must be at least 1, not {stages}.")
+        check_stages(multiplier_stages=multiplier_stages, table_stages=table_stages)
         self.parameters = p = parameters
         self.multiplier_stages = multiplier_stages
         self.table_stages = table_stages
@@ -131,22 +125,10 @@ class ReciprocalUnit(Unit):
         index = significant[p.remainder_bits :][: p.segment_bits]
         remainder = significant[: p.remainder_bits]
 
-        # Table: the memory's own register, and more after it.
         n_constant, n_linear, _ = p.widths
-        mask = (1 << n_constant) - 1  # the highest bit is always set, and added below
-        m.submodules.table = table = Memory(
-            shape=unsigned(sum(p.widths)),
-            depth=len(p.table),
-            init=[
-                k0 & mask | k1 << n_constant | k2 << n_constant + n_linear for k0, k1, k2 in p.table
-            ],
-            # Yosys reads the first attribute, Vivado both.
-            attrs={"ram_style": "block", "rom_style": "block"},
-        )
-        port = table.read_port()
-        m.d.comb += port.addr.eq(index)
         before = self._lookup - 1
-        row = delay(m, port.data, before - 1, "row")
+        # Without the constant's highest bit, which is always set, and added below.
+        row = read_memory(m, index, p.table, p.widths, before, BLOCK_RAM)
         # The shift back starts at the shortest length that fits; it wraps only if the result
         # saturates. All coefficients except the constant are for longer lengths.
         most = p.source.width - p.low_bits
@@ -191,11 +173,8 @@ class ReciprocalUnit(Unit):
         base = inverted(constant, sign) + (1 + (1 << guard - 1))
         base = delay(m, base, stages, "base")
         m.d.comb += total.eq(base + inverted(up, minus) + inverted(down, ~minus))
-        o = Signal(signed(p.target.width), reset_less=True)
-        ovf = Signal(reset_less=True)
         end = Cat((~minus).replicate(p.target.width - 1), minus)
-        m.d.sync += [o.eq(Mux(beyond, end, total[guard:])), ovf.eq(flag)]
-        m.d.comb += [self.o.eq(o), self.ovf.eq(ovf)]
+        register_outputs(m, self, o=Mux(beyond, end, total[guard:]), ovf=flag)
         return m
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed, unsigned
-from amaranth.lib.memory import Memory
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
 from numpy.typing import NDArray
 
 from pinion.fixedpoint.format import Flags, Ints
@@ -12,7 +11,7 @@ from pinion.fixedpoint.sincos import SinCos
 from pinion.fixedpoint.sincos_direct import DirectTable
 from pinion.fixedpoint.sincos_turns import PIECE_BITS, Limb, TurnTable
 
-from .unit import Unit, delay, inverted
+from .unit import BLOCK_RAM, Unit, check_stages, delay, inverted, read_memory, register_outputs
 
 
 class SinCosUnit(Unit):
@@ -58,8 +57,7 @@ class SinCosUnit(Unit):
     def __init__(
         self, parameters: SinCos, *, multiplier_stages: int = 1, port_stages: int = 0
     ) -> None:
-        if multiplier_stages < 1:
-            raise ValueError(f"multiplier_stages must be at least 1, not {multiplier_stages}.")
+        check_stages(multiplier_stages=multiplier_stages)
         self.parameters = p = parameters
         self.multiplier_stages = multiplier_stages
         self.port_stages = port_stages
@@ -110,7 +108,7 @@ class SinCosUnit(Unit):
         mirrored, bits = x[-1], table.remainder_bits
         index = x[bits:-1] ^ mirrored.replicate(len(x) - bits - 1)
         width = table.table_frac + 1
-        row = self._row(m, index, [width, width], table.table, self._lookup - 1)
+        row = read_memory(m, index, table.table, [width, width], self._lookup - 1, BLOCK_RAM)
         cosine = delay(m, cosine, self._lookup - 1, "cosine")
         mirrored = delay(m, mirrored, self._lookup - 1, "mirrored")
 
@@ -163,7 +161,7 @@ class SinCosUnit(Unit):
         top = table.remainder_bits - 1
         remainder = Cat(u[:top], ~u[top]).as_signed()
 
-        row = self._row(m, index, list(table.widths), table.table, self._lookup)
+        row = read_memory(m, index, table.table, table.widths, self._lookup, BLOCK_RAM)
         first, second, _ = table.widths
         constant = Cat(row[:first], C(0, 1)).as_signed()
         linear = Cat(row[first : first + second], C(0, 1)).as_signed()
@@ -172,33 +170,6 @@ class SinCosUnit(Unit):
         self._polynomial(m, table, remainder, constant, linear, square, minus)
 
     # -- both ------------------------------------------------------------------------------------
-
-    def _row(
-        self,
-        m: Module,
-        index: Value,
-        widths: list[int],
-        rows: tuple[tuple[int, ...], ...],
-        cycles: int,
-    ) -> Value:
-        """Return a memory's row `cycles` after its index, the first column in the lowest bits."""
-        packed = []
-        for row in rows:
-            value = 0
-            for width, column in zip(reversed(widths), reversed(row), strict=True):
-                value = value << width | column & ((1 << width) - 1)
-            packed.append(value)
-        m.submodules.table = table = Memory(
-            shape=unsigned(sum(widths)),
-            depth=len(rows),
-            init=packed,
-            # As lookup tables its address would have hundreds of loads and three levels of logic.
-            # Yosys reads the first attribute, Vivado both.
-            attrs={"ram_style": "block", "rom_style": "block"},
-        )
-        port = table.read_port()
-        m.d.comb += port.addr.eq(index)
-        return delay(m, port.data, cycles - 1, "row")
 
     def _polynomial(
         self,
@@ -239,9 +210,7 @@ class SinCosUnit(Unit):
         base = delay(m, base, stages, "base")
         minus = delay(m, minus, stages, "minus_late")
         total = base + inverted(up, minus) + inverted(down, ~minus)
-        o = Signal(signed(self.parameters.target.width), reset_less=True)
-        m.d.sync += o.eq(total >> table.sum_guard)
-        m.d.comb += self.o.eq(o)
+        register_outputs(m, self, o=total >> table.sum_guard)
 
 
 def _pieces(table: TurnTable) -> list[tuple[Limb, int, int]]:

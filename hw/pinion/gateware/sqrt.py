@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pinion.fixedpoint.format import Flags, Ints
 from pinion.fixedpoint.sqrt import FIRST_DIGITS, Sqrt
 
-from .unit import Unit, add_sub, delay, look_up
+from .unit import Unit, add_sub, delay, look_up, register_outputs
 
 
 class SqrtUnit(Unit):
@@ -96,11 +96,6 @@ class SqrtUnit(Unit):
 
         below, past = delay(m, state, p.digits - 2, "state")
         rounded = root[1:] + root[0]
-        o = Signal(signed(p.target.width), reset_less=True)
-        ovf = Signal(reset_less=True)
-        m.d.sync += [
-            o.eq(Mux(past, p.target.max_int, Mux(below, 0, rounded))),
-            ovf.eq(below | past),
-        ]
-        m.d.comb += [self.o.eq(o), self.ovf.eq(ovf)]
+        o = Mux(past, p.target.max_int, Mux(below, 0, rounded))
+        register_outputs(m, self, o=o, ovf=below | past)
         return m

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed, unsigned
-from amaranth.lib.memory import Memory
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
 from numpy.typing import NDArray
 
 from pinion.fixedpoint.format import Ints
 from pinion.fixedpoint.table import Table
 
-from .unit import Unit, delay
+from .unit import BLOCK_RAM, Unit, check_stages, delay, read_memory, register_outputs
 
 
 class TableUnit(Unit):
@@ -48,12 +47,7 @@ class TableUnit(Unit):
     def __init__(
         self, parameters: Table, *, multiplier_stages: int = 1, table_stages: int = 1
     ) -> None:
-        for name, stages in (
-            ("multiplier_stages", multiplier_stages),
-            ("table_stages", table_stages),
-        ):
-            if stages < 1:
-                raise ValueError(f"{name} must be at least 1, not {stages}.")
+        check_stages(multiplier_stages=multiplier_stages, table_stages=table_stages)
         self.parameters = p = parameters
         self.multiplier_stages = multiplier_stages
         self.multiplier_widths = p.multiplier_widths
@@ -89,7 +83,9 @@ class TableUnit(Unit):
         address = delay(m, index, 1, "index")
         position = delay(m, position, 1, "position")
 
-        row = self._row(m, address)
+        # Short tables become lookup tables anyway.
+        attributes = BLOCK_RAM if len(p.table) > 64 else {}
+        row = read_memory(m, address, p.table, p.widths, self._lookup, attributes)
         columns: list[Value] = []
         for width in p.widths:
             columns.append(row[:width].as_signed())
@@ -108,27 +104,5 @@ class TableUnit(Unit):
 
         # The constant includes the half that rounds.
         total = sum(terms[1:], start=terms[0])
-        o = Signal(signed(p.target.width), reset_less=True)
-        m.d.sync += o.eq(total >> p.sum_guard)
-        m.d.comb += self.o.eq(o)
+        register_outputs(m, self, o=total >> p.sum_guard)
         return m
-
-    def _row(self, m: Module, address: Value) -> Value:
-        """Return a row of the memory after its address, the constant in the lowest bits."""
-        widths = self.parameters.widths
-        packed = []
-        for row in self.parameters.table:
-            value = 0
-            for width, column in zip(reversed(widths), reversed(row), strict=True):
-                value = value << width | column & ((1 << width) - 1)
-            packed.append(value)
-        m.submodules.table = table = Memory(
-            shape=unsigned(sum(widths)),
-            depth=len(packed),
-            init=packed,
-            # Short tables become lookup tables anyway. Yosys reads the first name, Vivado both.
-            attrs={"ram_style": "block", "rom_style": "block"} if len(packed) > 64 else {},
-        )
-        port = table.read_port()
-        m.d.comb += port.addr.eq(address)
-        return delay(m, port.data, self._lookup - 1, "row")

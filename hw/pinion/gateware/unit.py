@@ -7,16 +7,22 @@ outputs the result `latency` cycles later. Its user keeps track of which cycle c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from amaranth.back import rtlil
-from amaranth.hdl import C, Cat, ClockDomain, Module, Mux, Signal, Value, signed
+from amaranth.hdl import C, Cat, ClockDomain, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from pinion.fixedpoint.format import Overflow, Rounding
 
 _TOP = "attribute \\top 1\n"
+
+# Yosys reads the first name, Vivado both.
+BLOCK_RAM = MappingProxyType({"ram_style": "block", "rom_style": "block"})
+"""Attributes of a memory in block RAM."""
 
 
 class Unit(wiring.Component):
@@ -89,6 +95,51 @@ def delay(m: Module, value: Value, cycles: int, name: str) -> Value:
         m.d.sync += register.eq(value)
         value = register
     return value
+
+
+def register_outputs(m: Module, unit: Unit, **values: Value) -> None:
+    """Drive outputs of a unit by registers."""
+    registers = {
+        name: Signal(getattr(unit, name).shape(), name=name, reset_less=True) for name in values
+    }
+    m.d.sync += [registers[name].eq(value) for name, value in values.items()]
+    m.d.comb += [getattr(unit, name).eq(register) for name, register in registers.items()]
+
+
+def read_memory(
+    m: Module,
+    index: Value,
+    rows: Sequence[Sequence[int]],
+    widths: Sequence[int],
+    cycles: int,
+    attributes: Mapping[str, str],
+) -> Value:
+    """Return a row of the submodule `table` after `cycles`, the first column in the lowest bits.
+
+    Parameters
+    ----------
+    cycles : at least 1, the memory's own register.
+    attributes : of the memory.
+    """
+    packed = []
+    for row in rows:
+        value = 0
+        for width, column in zip(reversed(widths), reversed(row), strict=True):
+            value = value << width | column & ((1 << width) - 1)
+        packed.append(value)
+    m.submodules.table = table = Memory(
+        shape=unsigned(sum(widths)), depth=len(rows), init=packed, attrs=dict(attributes)
+    )
+    port = table.read_port()
+    m.d.comb += port.addr.eq(index)
+    return delay(m, port.data, cycles - 1, "row")
+
+
+def check_stages(**stages: int) -> None:
+    """Raise ValueError if a number of pipeline stages is below 1."""
+    for name, count in stages.items():
+        if count < 1:
+            raise ValueError(f"{name} must be at least 1, not {count}.")
 
 
 def look_up(rows: Sequence[int], width: int, index: Value) -> Value:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,35 +19,13 @@ from pinion.boards.xilinx.script import (
 )
 from pinion.boards.xilinx.strategies import STRATEGIES
 from tests.support.breadth import some_rows
-from tests.support.vivado.check import constraint_problems, read_design
+from tests.support.vivado.check import constraint_problems
 from tests.support.vivado.rehearse import REFUSED, DesignFacts, rehearse
 
 KINDS = [("vcu118", 200.0), ("vcu118", 250.0), ("u250", 180.0)]
 CORE = DesignFacts(
     ports=("clk", "rst"), cells=("datapath",), pins={}, tops=("pinion_core",), synchronisers=0
 )
-
-
-@pytest.fixture(scope="module")
-def designs(make_folder: Any) -> Callable[[str, float], DesignFacts]:
-    """What Yosys reads in a board's folder; each once."""
-    read: dict[tuple[str, float], DesignFacts] = {}
-
-    def design(name: str, mhz: float) -> DesignFacts:
-        if (name, mhz) not in read:
-            folder = make_folder(name, mhz)
-            read[name, mhz] = read_design(
-                folder.path, board=folder.board, core_clock=folder.core_clock
-            )
-        return read[name, mhz]
-
-    return design
-
-
-def mutant(folder: Path, file: str, old: str, new: str) -> None:
-    text = (folder / file).read_text()
-    assert old in text, f"{old!r} is not in {file}"
-    (folder / file).write_text(text.replace(old, new, 1))
 
 
 @pytest.mark.parametrize(("name", "mhz"), some_rows(KINDS, lambda name, mhz: mhz != 250))
@@ -174,21 +150,11 @@ def test_lost_marks_of_synchronisers_are_a_warning(
     ],
 )
 def test_a_word_that_is_not_in_the_table_is_refused(
-    make_folder: Any,
-    designs: Any,
-    copied: Any,
-    tclsh: str,
-    file: str,
-    old: str,
-    new: str,
-    needle: str,
+    changed: Any, design: DesignFacts, tclsh: str, file: str, old: str, new: str, needle: str
 ) -> None:
-    path = copied(make_folder("vcu118", 200.0))
-    mutant(path, file, old, new)
-    # Timing is missed, so that every strategy has its turn.
-    rehearsal = rehearse(
-        path / BUILD_TCL, design=designs("vcu118", 200.0), tclsh=tclsh, setup_slack=-0.1
-    )
+    # Timing is missed, so that every strategy is tried.
+    script = changed(file, old, new) / BUILD_TCL
+    rehearsal = rehearse(script, design=design, tclsh=tclsh, setup_slack=-0.1)
     assert rehearsal.code == REFUSED
     assert any(needle in text for text in rehearsal.refused), rehearsal.refused
 

@@ -27,7 +27,6 @@ from pinion.boards.xilinx.script import (
 from pinion.boards.xilinx.strategies import STRATEGIES
 from pinion.boards.xilinx.xdma import configuration
 from tests.boards.vcu118.stub import core_rtlil
-from tests.support.vivado.check import read_design
 from tests.support.vivado.rehearse import DesignFacts, Rehearsal, rehearse
 
 MHZ = 200.0
@@ -36,12 +35,6 @@ NAMES = [strategy.name for strategy in ONE_DIE]
 GOOD, BAD = (0.05, 0.01), (-0.3, 0.01)
 
 Run = Callable[..., Rehearsal]
-
-
-@pytest.fixture(scope="module")
-def design(make_folder: Any) -> DesignFacts:
-    folder = make_folder("vcu118", MHZ)
-    return read_design(folder.path, board=folder.board, core_clock=folder.core_clock)
 
 
 @pytest.fixture

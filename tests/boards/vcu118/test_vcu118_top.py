@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from pinion.boards.xilinx.write import synchroniser_modules, write_board, write_
 from pinion.boards.xilinx.xdma import MODULE, black_box
 from pinion.gateware.yosys import YosysError
 from tests.boards.vcu118.stub import link_stub, manifest
+from tests.support.icarus import simulate
 from tests.support.vivado.check import attribute_problems, cell_problems, map_design
 
 # Primitives and the DMA engine as far as the top can tell: clocks, resets, wires through.
@@ -132,23 +132,17 @@ def models() -> str:
     return MODELS.replace("@PORTS@", ports[1].split("(\n", 1)[-1].rstrip() + "\n")
 
 
-def simulate(folder: Path, verilog: Path) -> str:
+def simulate_board(folder: Path, verilog: Path) -> str:
     (folder / "bench.v").write_text(models())
-    subprocess.run(
-        ["iverilog", "-g2012", "-s", "bench", "-o", "bench.vvp", "bench.v", str(verilog)],
-        cwd=folder,
-        check=True,
-    )
-    process = subprocess.run(
-        ["vvp", "bench.vvp"], cwd=folder, check=True, capture_output=True, text=True, timeout=600
-    )
+    process = simulate(folder, "bench.v", verilog)
+    process.check_returncode()
     return process.stdout
 
 
 @pytest.mark.skipif(shutil.which("iverilog") is None, reason="iverilog is missing")
 def test_clocks_resets_and_wires_in_simulation(make_folder: Any, tmp_path: Path) -> None:
     folder = make_folder("vcu118", 200.0)
-    printed = simulate(tmp_path, folder.path / f"{TOP}.v")
+    printed = simulate_board(tmp_path, folder.path / f"{TOP}.v")
     assert printed.strip().endswith("faults 0"), printed
 
 
@@ -172,7 +166,7 @@ def test_a_wrong_wire_is_seen_in_simulation(
     if "txn" in new:
         broken = broken.replace(".pci_exp_txn(pcie_tx_n)", ".pci_exp_txp(pcie_tx_n)")
     (tmp_path / "broken.v").write_text(broken)
-    assert "FAULT" in simulate(tmp_path, tmp_path / "broken.v")
+    assert "FAULT" in simulate_board(tmp_path, tmp_path / "broken.v")
 
 
 def test_every_port_of_the_dma_engine_is_wired(make_folder: Any) -> None:

@@ -137,7 +137,7 @@ class Board:
             return self.pins[net]
         except KeyError:
             raise BoardError(
-                f"The board {self.name} uses the net '{net}', which is missing from its table of pins: "
+                f"The board {self.name} uses the net '{net}', which its table of pins lacks: "
                 "correct the net or add a row to the table."
             ) from None
 

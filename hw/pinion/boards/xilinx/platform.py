@@ -35,8 +35,8 @@ class VCU118Platform(XilinxPlatform):
     """VCU118 evaluation kit: Virtex UltraScale+ VU9P, speed grade -2L.
 
     ``pcie`` has no buffers and no standard: request it with ``dir="-"`` and connect it to an
-    instance of the vendor's IP. Define the domain ``sync`` from that IP's ``axi_aclk``; without one,
-    ``sync`` is the 125 MHz oscillator.
+    instance of the vendor's IP. Define the domain ``sync`` from that IP's ``axi_aclk``; by default
+    it is the 125 MHz oscillator.
     """
 
     device = "xcvu9p"
