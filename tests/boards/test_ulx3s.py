@@ -1,4 +1,4 @@
-"""The ULX3S: clocks, pins, and the flow to a bitstream, on a design that routes in seconds."""
+"""The ULX3S: clocks, pins, and the flow to a bitstream for a design that routes in seconds."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_dividers_are_in_range_and_near(mhz: float) -> None:
     assert VCO_MHZ[0] <= pll.vco_mhz <= VCO_MHZ[1]
     assert OUTPUT_MHZ[0] <= pll.vco_mhz / pll.loop <= OUTPUT_MHZ[1]
     assert all(1 <= d <= 128 for d in (pll.reference, pll.feedback, pll.loop, pll.output))
-    # The loop holds its own output at the phase detector's rate.
+    # The loop keeps its output at the phase detector's rate.
     assert pll.vco_mhz / pll.loop / pll.feedback == pytest.approx(phase)
     assert pll.mhz == pytest.approx(mhz, rel=0.02)
     if mhz in (25, 50, 60, 62.5, 75, 80, 100):
@@ -57,7 +57,7 @@ def test_impossible_clocks_are_refused() -> None:
 
 
 def ports(text: str) -> dict[str, int]:
-    """Width of each port of module ``pinion_board`` in RTLIL."""
+    """Return the width of each port of module ``pinion_board`` in RTLIL."""
     body = text[text.index("module \\pinion_board\n") :]
     body = body[: body.index("\nend\n")]
     wires = re.findall(r"wire width (\d+) (?:input|output) \d+\s+\\(\S+)", body)
@@ -80,7 +80,7 @@ def test_every_port_has_a_pin_and_every_pin_a_port(line: str) -> None:
 
 
 def test_pins_are_those_of_the_board() -> None:
-    """From the board's own constraints (emard/ulx3s): the clock, and the bridge's two wires."""
+    """From the board's constraints (emard/ulx3s): the clock, and the bridge's two wires."""
     table = {pad: ball for pad, (ball, _) in pins().items()}
     assert (table["clk25"], table["rx"], table["tx"]) == ("G2", "M1", "L4")
     leds = [table[f"led[{index}]"] for index in range(8)]
@@ -89,7 +89,7 @@ def test_pins_are_those_of_the_board() -> None:
 
 
 def test_the_spi_line_is_on_the_header() -> None:
-    """GP0 to GP3 of the board's own constraints (emard/ulx3s); its chip select is pulled up."""
+    """GP0 to GP3 of the board's constraints (emard/ulx3s); the chip select is pulled up."""
     table = pins(SPI)
     balls = [table[pad][0] for pad in ("sck", "cs", "mosi", "miso")]
     assert balls == ["B11", "A10", "A9", "B9"]
@@ -98,7 +98,7 @@ def test_the_spi_line_is_on_the_header() -> None:
 
 
 class Echo(wiring.Component):
-    """Ports of a card around two block RAMs of bytes that come back: small enough to route fast."""
+    """Card that echoes bytes through two block RAMs, small enough to route fast."""
 
     def __init__(self) -> None:
         super().__init__({"clk": In(1), "rst": In(1), "rx": In(1), "tx": Out(1)})
@@ -125,7 +125,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
-@pytest.mark.slow  # `make ulx3s` makes one as well
+@pytest.mark.slow  # `make ulx3s` creates one as well
 def test_a_bitstream_comes_out(folder: Path) -> None:
     manifest = Manifest.read(folder)
     flow.write_ulx3s(folder, manifest)
@@ -146,7 +146,7 @@ def test_a_bitstream_comes_out(folder: Path) -> None:
         f"{path['end']}"
     )
     bits = Path(result["bitstream"]).read_bytes()
-    # A comment, then the preamble of the ECP5, then no less than the frames of such a part.
+    # A comment, the preamble of the ECP5, then at least the frames of such a part.
     assert b"\xff\xff\xbd\xb3" in bits[:256] and b"LFE5U-85F" in bits[:256]
     assert len(bits) > 50_000
     page = Path(result["report"]).read_text()
@@ -176,7 +176,7 @@ def test_a_bitstream_stays_until_the_design_changes(tmp_path: Path) -> None:
     bit.write_bytes(b"made in an hour")
     build("pendulum", "rnea", where, ii=8, **again)
     assert bit.read_bytes() == b"made in an hour"
-    # The same core, but a line of the board's files is not what it was.
+    # The same core, but a line of the board's files has changed.
     lpf = where / flow.NAME / flow.LPF
     lpf.write_text(lpf.read_text() + "# by hand\n")
     build("pendulum", "rnea", where, ii=8, **again)

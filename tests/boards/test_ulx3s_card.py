@@ -1,4 +1,4 @@
-"""The whole card behind its serial line, compiled bit by bit, under the driver that users have."""
+"""The whole card behind its serial line, compiled, with the users' driver."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pinion.link.uart_framing import Frame, beats, command, unwrap
 from tests.support.builds import build
 
 BIT = 4  # cycles
-RATE = 20_000.0  # bits a second at which a busy machine simulates, for how long answers may take
+RATE = 20_000.0  # bits per second that a busy machine simulates, for the answers' time limit
 
 # Compiling the card takes a minute.
 pytestmark = pytest.mark.slow
@@ -59,7 +59,7 @@ def check(core_build: Build, card: Device, count: int, *, seed: int) -> None:
 
 def test_batches_come_back_bit_for_bit(core_build: Build, port: CompiledPort) -> None:
     with device(core_build, port) as card:
-        for count in (1, 7, 1000):  # several packets, more beats than the card has room for
+        for count in (1, 7, 1000):  # several packets, with more beats than the card can store
             check(core_build, card, count, seed=count)
         assert card.registers.ANSWERED == 1008
         assert card.registers.ERRORS == card.registers.DROPPED == 0

@@ -1,4 +1,4 @@
-"""What the flow to a bitstream hands to its tools, and makes of what they leave; none runs."""
+"""The flow to a bitstream with stand-ins for its tools: their arguments and the results."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pinion.boards.ecp5.platform import CAPACITY, NEXTPNR_PART, PART
 from pinion.boards.ecp5.pll import OUTPUT_MHZ, PHASE_MHZ, VCO_MHZ, ClockError, Pll, nearest_pll
 from pinion.boards.ecp5.spread import COLUMNS, LUTS, ROWS, free_sites, is_crowded, spread
 from pinion.boards.ecp5.top import SPI, TOP
+from pinion.cli.bitstream import summary
 from pinion.gateware.copies import KEEP
 from pinion.link import Manifest
 from pinion.link.digests import write_digests
@@ -34,7 +35,7 @@ STEPS: list[dict[str, Any]] = [
 
 
 class Tools:
-    """Stand for Yosys, nextpnr and the packer: note what they get, and leave what they would."""
+    """Stand-ins for Yosys, nextpnr and the packer that record arguments and write their files."""
 
     def __init__(self, target: Path, *, use: dict[str, int], achieved: float = 63.0) -> None:
         self.target, self.use, self.achieved = target, use, achieved
@@ -60,7 +61,7 @@ class Tools:
         if name == "ecppack":
             (self.target / flow.BIT).write_bytes(b"packed")
             return
-        assert not (self.target / flow.CONFIG).exists(), "that of a run before"
+        assert not (self.target / flow.CONFIG).exists(), "the file of an earlier run"
         (self.target / flow.CONFIG).write_text("routed")
         fmax = {"clk": {"achieved": self.achieved}, "other": {"achieved": 600.0}}
         text = json.dumps({"fmax": fmax, "critical_paths": self.paths})
@@ -191,6 +192,22 @@ def test_a_run_without_a_seed_a_path_or_a_limit(
     assert "62.00 MHz, wanted 62.5 MHz, missed." in page and "Critical" not in page
 
 
+@pytest.mark.parametrize(("achieved", "met"), [(62.49, False), (62.5, True), (63.0, True)])
+def test_missed_timing_gives_no_bitstream(
+    record: Manifest, achieved: float, met: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tools(tmp_path, monkeypatch, use=SMALL, achieved=achieved)
+    bit = tmp_path / flow.NAME / flow.BIT
+    bit.write_bytes(b"of a design that met its timing once")
+    result = flow.bitstream(tmp_path)
+    assert (result["met"], result["fmax_mhz"]) == (met, achieved)
+    assert bit.exists() is met
+    assert result["bitstream"] == (str(bit) if met else None)
+    assert ("missed" in Path(result["report"]).read_text()) is not met
+    assert len(run.ran) == 1 + met
+    assert dict(summary(result))["met"] is met
+
+
 def test_a_crowded_design_is_spread_and_counted_as_it_was(
     record: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,7 +230,7 @@ def test_a_crowded_design_is_spread_and_counted_as_it_was(
 def test_rows_are_filled_with_cells_that_do_nothing() -> None:
     sites = list(free_sites())
     rows = sorted({int(site.split("/")[1][1:]) for site in sites})
-    # Rows 10, 22, 34, ... are not of logic; of the others each third one.
+    # Rows 10, 22, 34, ... have no logic; every third of the others is filled.
     logic = [y for y in range(2, 94) if y not in range(10, 94, 12)]
     assert rows == logic[::3] and list(ROWS) == logic
     columns = sorted({int(site.split("/")[0][1:]) for site in sites})
@@ -283,7 +300,7 @@ def test_the_card_behind_each_line_has_its_plan(
         assert (target / "pinion.lpf").read_text() == flow.lpf(line)
         assert f"module \\{TOP}\n" in (target / "board.il").read_text()
     assert options == [{"clock_mhz": 62.5, "baud": 1e6}]
-    # As near as a printed clock is.
+    # Within the precision of a printed clock.
     flow.write_ulx3s(tmp_path, manifest(target="ulx3s", clock_mhz=62.5), clock_mhz=50.0009)
     with pytest.raises(ValueError, match=r"cannot clock a core at 50\.0011 MHz"):
         flow.write_ulx3s(tmp_path, manifest(target="ulx3s", clock_mhz=62.5), clock_mhz=50.0011)
@@ -304,7 +321,7 @@ def test_constraints_name_pads_and_the_oscillator() -> None:
 
 @pytest.mark.parametrize("mhz", [3.125, 7.7, 25.0, 48.0, 61.3, 62.5, 133.33, 217.0, 399.0, 400.0])
 def test_no_dividers_come_nearer(mhz: float) -> None:
-    """All of them, tried one by one."""
+    """Exhaustive search."""
     best = np.inf
     output = np.arange(1, 129)
     for reference in range(1, 129):

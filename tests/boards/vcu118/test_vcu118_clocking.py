@@ -1,4 +1,4 @@
-"""The core's clock: every setting is inside the clock manager's limits and near what was asked."""
+"""The core's clock: every setting is within the manager's limits and near the requested clock."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_setting_keeps_the_limits_and_is_never_too_fast(source: float, target:
 def test_round_figures_are_met_exactly(name: str, mhz: float) -> None:
     board = load_board(name)
     assert reachable_mhz(board, mhz) == mhz
-    # What is reachable stays so: a manifest holds the clock that it was given.
+    # A reachable clock maps to itself, because a manifest stores it.
     odd = reachable_mhz(board, 0.99917 * mhz)
     assert reachable_mhz(board, odd) == odd
 

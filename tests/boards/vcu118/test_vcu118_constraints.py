@@ -1,4 +1,4 @@
-"""Constraints, ports and table of pins: any disagreement is found."""
+"""Disagreements between constraints, ports and the table of pins are found."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ def test_a_design_without_crossing_has_no_limits_between_clocks(
 
 
 def check_limits(text: str, *, mhz: float) -> None:
-    """Both ways, a period of the faster clock: later than that, Gray codes tear."""
+    """Both ways must be limited to a period of the faster clock, or Gray codes tear."""
     limits = [float(line.split()[-1]) for line in text.splitlines() if line.startswith("set_max")]
-    # The DMA engine's 250 MHz (PG195), whatever the core has.
+    # The DMA engine's 250 MHz (PG195), independent of the core.
     assert limits == [pytest.approx(min(4.0, 1000.0 / mhz), abs=6e-4)] * 2
 
 

@@ -1,4 +1,4 @@
-"""Boards as data, the tables they come from, and what is made of both."""
+"""Board files, their tables, and the platform and constraints derived from them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ DIRECTIONS = {"i": "in", "o": "out", "io": "inout"}
 
 
 def platform_pins() -> Iterator[tuple[str, str, str, str]]:
-    """Net, ball, I/O standard and direction of every pin of the platform."""
+    """Yield net, ball, I/O standard and direction of every pin of the platform."""
 
     def of(path: str, number: int, ios: tuple[object, ...], standard: str) -> Iterator[tuple]:
         for io in ios:
@@ -82,7 +82,7 @@ def _net(path: str, number: int, bit: int, sign: str) -> str:
 
 
 def broken(tmp_path: Path, file: str, old: str, new: str) -> Path:
-    """The constraints' folder with one text replaced."""
+    """Copy the constraints' folder and replace one text."""
     folder = tmp_path / "constraints"
     shutil.copytree(constraints_folder(), folder)
     text = (folder / file).read_text()
@@ -158,7 +158,7 @@ def test_the_platform_agrees_with_the_table() -> None:
         assert (row.package_pin, row.iostandard, row.direction) == (ball, standard, direction), net
         nets.add(net)
     left = {net for net in board.pins if net not in nets}
-    # What a platform has connectors for, what is not looked into, and the flash.
+    # Pins on connectors, unused clocks, and the flash.
     assert {net.rstrip("0123456789") for net in left} == {
         *("PMOD0_", "PMOD1_", "CLK_90MHZ", "USER_SMA_CLK_P", "USER_SMA_CLK_N"),
         *("QSPI0_DQ", "QSPI1_DQ", "QSPI0_CS_N", "QSPI1_CS_N", "QSPI_CCLK"),

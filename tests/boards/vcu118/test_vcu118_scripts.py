@@ -1,4 +1,4 @@
-"""The scripts run under tclsh against stand-ins that know nothing but the table of names."""
+"""The scripts run under tclsh against stand-ins that accept only the table of names."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_boards_script_runs_to_its_end(
     order = ("synth_ip", "synth_design", "opt_design", "place_design", "route_design")
     places = [steps.index(step) for step in (*order, "write_bitstream", "write_cfgmem")]
     assert places == sorted(places)
-    # A rehearsal leaves nothing: its result would be taken for a real one.
+    # A rehearsal leaves no files, which could be mistaken for a real result.
     assert not (folder.path / OUT).exists()
 
 
@@ -67,7 +67,7 @@ def test_missed_timing_writes_no_bitstream(
     assert ("write_bitstream" in calls) == ("write_cfgmem" in calls) == (code == 0)
     attempts = [strategy for strategy in STRATEGIES if not strategy.dies] if code == MISSED else []
     if attempts:
-        # Once more after routing, where it missed.
+        # Once more after routing, because timing is missed.
         assert calls.count("route_design") == len(attempts)
         assert calls.count("phys_opt_design") == 2 * len(attempts)
     if code == MISSED:
@@ -165,7 +165,7 @@ def test_the_core_alone_reports_how_fast_it_is(make_folder: Any, tclsh: str) -> 
         folder.path / CORE_TCL, design=CORE, tclsh=tclsh, setup_slack=-0.5, arguments=["400"]
     )
     assert (rehearsal.code, rehearsal.refused) == (0, ()), rehearsal.output
-    # 400 MHz are 2.5 ns; half a nanosecond is missing: 3 ns.
+    # 400 MHz are 2.5 ns; with half a nanosecond missing, 3 ns.
     assert "reaches 333.3 MHz" in rehearsal.output
     assert rehearsal.of("clock") == [("clk", "2.500")]
     assert rehearsal.of("region") == [("pblock_pinion", "SLR1")]
