@@ -1,4 +1,4 @@
-"""Explicit blocks are the generic ones, and a wrong one is found."""
+"""Explicit blocks equal the generic ones, and wrong ones are found."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def test_usual_blocks_are_the_same_in_both_forms(tmp_path: Path):
 
 @pytest.mark.slow
 def test_all_blocks_are_the_same_in_both_forms(tmp_path: Path):
-    # Alone or first, with or without addends, each with 1 or 2 registers; amid and last.
+    # Single or first, with or without addends, each with 1 or 2 registers; middle and last.
     check(forms(dot_units()), tmp_path, 2 * (2 * 5 + 2))
 
 
-# Block of USUAL, what stands in its explicit form, and what a wrong one has there.
+# Block of USUAL, a text of its explicit form, and the text in a wrong one.
 MUTANTS = {
     "nothing from the block before": ("dot3_1_27.mac1", "9'b000010101", "9'b000000101"),
     "C where the block before is added": ("dot3_1_27.mac2", "9'b000010101", "9'b000110101"),
@@ -91,7 +91,7 @@ def test_wrong_blocks_are_found(names: Collection[str], tmp_path: Path):
     assert all(not any(starts) for starts in proved.values()), proved
 
 
-# What the model must not take: a parameter, a mode.
+# What the model must refuse: a parameter, a mode.
 REFUSED = {
     ".ACASCREG(1)": ".ACASCREG(0)",
     ".MREG(0)": '.USE_SIMD("TWO24"), .MREG(0)',

@@ -28,7 +28,7 @@ def test_the_definition_is_that_of_zlib():
 
 @pytest.mark.parametrize("width", [64, 512])
 def test_the_checksum_is_crc32_in_every_state(width: int, tmp_path: Path):
-    # Of valid, start and the reset, and of two registers that remember them.
+    # Combinations of valid, start and the reset, and of two registers that store them.
     assert prove_checksum(Checksum(bits=width), tmp_path) >= 16
 
 

@@ -1,4 +1,4 @@
-"""The proofs pass, and each of them fails for a component that is broken."""
+"""The proofs pass, and each of them fails for a broken component."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_it_is_proved(name: str, tmp_path: Path):
     assert result.passed, result.log.read_text()[-2000:]
 
 
-# Proof, component, cycles in which it shows (None: the proof's own), and what is broken in it.
+# Proof, component, depth at which it fails (None: the proof's), and the change.
 MUTANTS = {
     "a full stage accepts": (
         *("holding", HoldingStage, None),

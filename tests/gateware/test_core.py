@@ -25,7 +25,7 @@ Get = Callable[..., Bench]
 
 @pytest.fixture(scope="module")
 def get(tmp_path_factory: pytest.TempPathFactory) -> Get:
-    """Cores by robot, interval and formats, each compiled once for this file."""
+    """Compile cores by robot, interval and formats, once for this file."""
     benches: dict[tuple[object, ...], Bench] = {}
 
     def build(robot: str, ii: int, *, formats: str = "q16.16", debug: bool = False) -> Bench:
@@ -73,7 +73,7 @@ def test_one_record_every_interval(bench: Bench) -> None:
     result = bench.agree(request_bits(robot_of(bench), 500, seed=33))
     ii = bench.binding.schedule.ii
     gaps = np.diff(result.launched)
-    # The start may wait for the slot; from then on there is a launch in every interval.
+    # The first launch may wait for its slot; then there is one in every interval.
     assert np.all(gaps[3:] == ii), gaps[:10]
     # Launch to last beat takes the same time for every request, as the host is always ready.
     spent = result.emitted[bench.binding.beats_out - 1 :: bench.binding.beats_out] - result.launched
@@ -108,7 +108,7 @@ def test_no_pause_loses_repeats_or_reorders(bench: Bench, name: str) -> None:
     for pauses in ({"idle": idle}, {"stall": stall}, {"idle": idle, "stall": stall}):
         result = bench.agree(bits, **pauses)
         last_beats = result.emitted[bench.binding.beats_out - 1 :: bench.binding.beats_out]
-        # Launched and not yet taken by the host: never more than there are credits.
+        # Requests in flight never exceed the credits.
         emitted = np.searchsorted(np.sort(last_beats), result.launched, side="left")
         assert np.max(np.arange(len(emitted)) - emitted) <= bench.core.credits
 
@@ -264,7 +264,7 @@ def test_a_mutant_in_hardware_is_found(mutate: Callable[[Graph], Graph], tmp_pat
     words, _, _ = bench.run(bits)
     want, _ = bench.expected(bits)
     assert (words != want).any(), "the mutant went unnoticed"
-    # It is the mutation that was found, not a broken bench.
+    # The bench itself is correct.
     mutated = Bench(mutant, bench.binding, bench.core, bench.compiled)
     mutated.agree(bits)
 
@@ -287,7 +287,7 @@ REACH = {"a": 3.0, "b": 1000.0, "c": 0.01, "d": 1.0, "e": 60.0}
 
 
 def scaled() -> Graph:
-    """Words and results of sizes from a hundredth to ten thousands."""
+    """Trace words and results from a hundredth to tens of thousands in size."""
     tracer = Tracer()
     a, b, c, d, e = (tracer.input(name) for name in REACH)
     tracer.output("large", b * e + a)
@@ -299,7 +299,7 @@ def scaled() -> Graph:
 
 
 def scaled_bits(count: int, *, seed: int, spread: float = 1.0) -> np.ndarray:
-    """Requests (count, 5); with a spread above 1 many are out of their words' ranges."""
+    """Return requests (count, 5); with a spread above 1 many are out of range."""
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
     reach = np.array(list(REACH.values())) * spread
@@ -338,7 +338,7 @@ def test_words_of_different_binary_points(moving: Callable[[int], Bench], ii: in
     bench.agree(bits, idle=PATTERNS["random"](seed=83), stall=PATTERNS["random"](seed=84))
     _, flags = bench.expected(bits)
     assert 0.2 < flags.mean() < 0.99
-    # Each word is compared with the end of its own format.
+    # Each word is limited by its own format.
     exact = bits.view(np.float32).astype(np.float64)
     words, result_flags, _ = bench.run(bits)
     large = words.view(np.float32)[~result_flags, 0]
@@ -352,7 +352,7 @@ def test_words_of_different_binary_points(moving: Callable[[int], Bench], ii: in
 def test_binary_points_realign_at_the_end_of_a_record(
     moving: Callable[[int], Bench], ii: int, kind: str
 ) -> None:
-    """Records too short and too long, one behind the other; every other record is as it should."""
+    """Send records too short and too long in series; all other records must be right."""
     bench = moving(ii)
     count, size = 14, bench.binding.beats_in
     bits = scaled_bits(count, seed=85)
@@ -388,7 +388,7 @@ def test_a_beat_count_that_does_not_realign_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def forgetful(self: Core, m: Module, accept: Signal) -> Signal:
-        """Counts beats around, whatever TLAST says."""
+        """Count beats modulo the record, ignoring TLAST."""
         beat = Signal(range(self.binding.beats_in))
         coming = Signal.like(beat)
         m.d.comb += coming.eq(Mux(beat == self.binding.beats_in - 1, 0, beat + 1))

@@ -92,7 +92,7 @@ def test_bit_exact_with_the_stated_latency(check, name):
 
 
 def held(units: dict[str, Unit], folder: Path, count: int, seed: int) -> None:
-    """So many operands through each unit, one a cycle, against its model."""
+    """Compare `count` operands per unit, one per cycle, with its model."""
     print("seed", seed)
     compiled = CompiledUnits(units, folder)
     words = {
@@ -149,7 +149,7 @@ def _wrong_table() -> Unit:
     ids=["angle", "table", "point"],
 )
 def test_mutants_are_found(check, wrong, right):
-    """A turn's angle and a coefficient that are off by a last bit, and a point that is."""
+    """A turn's angle or a coefficient off by a last bit, and another binary point, are found."""
     unit, model = wrong(), right()
     words = operands(model.parameters.source, model.inputs, 600, seed=3)
     if len(words) == 1 and isinstance(unit, TableUnit):
@@ -165,7 +165,7 @@ def test_what_is_refused():
 
 
 def in_formats(name: str, inputs: dict[str, np.ndarray]) -> Graph:
-    """The function in fixed point, as a core has it."""
+    """Return the function in fixed point, as in a core."""
     real = fold(planar())
     if name.startswith("q"):
         plan = FormatPlan.parse(name)
@@ -177,7 +177,7 @@ def in_formats(name: str, inputs: dict[str, np.ndarray]) -> Graph:
 
 
 def off(fixed: Graph, inputs: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """How far integers are from floats of the real graph, and which requests are judged."""
+    """Return the errors of integers against floats, and which requests are judged."""
     fmts = dict(zip(fixed.inputs, formats(fixed), strict=False))
     ints = {
         name: np.floor(inputs[name] * 2.0**fmt.frac + 0.5).astype(np.int64)
@@ -195,7 +195,7 @@ def off(fixed: Graph, inputs: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarr
     "name", some(["q16.16", "q12.20", "27 bits", "18 bits"], ("q16.16", "18 bits"))
 )
 def test_budgets_hold_and_mean_something(name):
-    """Of states that were seen at each of them, and of ten times as many others as a whole."""
+    """Budgets hold for each of the design's states, and overall for ten times as many others."""
     design, others = states(2000, seed=5), states(20_000, seed=6)
     fixed = in_formats(name, design)
     bounds, whole = state_budgets(fixed, design), error_budget(fixed, design)
@@ -211,7 +211,7 @@ def test_budgets_hold_and_mean_something(name):
 
 
 def test_without_its_curve_a_root_leaves_its_budget(monkeypatch):
-    """The tangent alone: at operands next to 0 the root strays further."""
+    """With the tangent alone, the error near 0 is too large."""
     tracer = Tracer()
     tracer.output("y", sqrt(tracer.input("x")))
     fixed = lower(tracer.finish(), FormatPlan.parse("q16.16"))
@@ -228,7 +228,7 @@ def test_without_its_curve_a_root_leaves_its_budget(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["27 bits", "q16.16"])
 def test_a_small_core(tmp_path, name):
-    """A core with all three, bit for bit under pauses."""
+    """A core with all three units is bit exact under pauses."""
     inputs = states(3000, seed=5)
     graph = planar()
     fixed, binding = (

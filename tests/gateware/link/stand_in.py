@@ -1,4 +1,4 @@
-"""A core to put into the top: records in, records out, with faults on request."""
+"""Stand-in core for the top, with faults on request."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LAYOUT = Layout(
 )
 MASK = 0x5A5A_0FF0
 LOSE = 0xDEAD_0001
-"""Word 0 of a request after which the core says that it lost the bounds of its records."""
+"""Word 0 of a request that makes the core report lost boundaries of records."""
 
 
 class StandInCore(wiring.Component):
@@ -87,7 +87,7 @@ class StandInCore(wiring.Component):
 
 
 def expect(words: Words) -> tuple[Words, Flags]:
-    """Result words (n, words_out) and flags (n,) of request words (n, words_in)."""
+    """Return result words (n, words_out) and flags (n,) for request words (n, words_in)."""
     results = words[:, : PARAMETERS["words_out"]] ^ np.uint32(MASK)
     return results, (words[:, 0] >> np.uint32(31)).astype(np.bool_)
 
@@ -136,7 +136,7 @@ class Widened(wiring.Component):
 
 
 def card(folder: Path, *, crossing: bool, top: type[Top] = Top, bus: Bus = FULL) -> CompiledTop:
-    """A compiled top around the stand-in core; ``top`` may be a broken one."""
+    """Compile a top around the stand-in core; ``top`` may be a mutant."""
     parameters = TopParameters(crossing=crossing, bus=bus, **PARAMETERS)
     dut = top(parameters=parameters, core=StandInCore())
     component = dut if bus == FULL else Widened(dut)

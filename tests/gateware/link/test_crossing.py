@@ -31,7 +31,7 @@ SIDES = ("a", "b")
 
 @dataclass
 class Resets:
-    """Both sides' resets: asked for at a cycle of the input, each side late by its own cycles."""
+    """Resets of both sides, requested at a cycle of the input, each with its own delay."""
 
     at: tuple[int, ...] = ()
     late: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SIDES, 0))
@@ -45,7 +45,7 @@ class Resets:
             self.together = dict.fromkeys(SIDES, 0)
 
     def step(self, side: str) -> bool:
-        """Whether a side's reset is asserted in its next cycle."""
+        """Return whether a side's reset is asserted in its next cycle."""
         if side in self.waiting:
             self.waiting[side] -= 1
             if self.waiting[side] < 0:
@@ -60,7 +60,7 @@ class Resets:
 
 @dataclass
 class Ends:
-    """Payloads that came out, and the cycles (each of its own clock) of what happened."""
+    """Output payloads, and the cycles of events, in each side's clock."""
 
     payloads: list[int] = field(default_factory=list)
     accepted: list[int] = field(default_factory=list)
@@ -78,7 +78,7 @@ def cross(
     stall: Pause = never,
     resets: Resets | None = None,
 ) -> Ends:
-    """Send payloads across; behind a reset both sides begin anew."""
+    """Send payloads across; after a reset both sides restart."""
     ends = Ends()
     resets = resets or Resets()
     domains = {side: ClockDomain(side) for side in SIDES}
@@ -122,7 +122,7 @@ def cross(
                 ends.payloads.append(payload)
                 ends.delivered.append(cycle)
             if len(ends.payloads) > 2 * len(items):
-                raise StreamError("Far more payloads came out than went in.")
+                raise StreamError("Far more payloads were output than sent.")
             waiting = None if ready or reset else payload
             if reset:
                 ends.payloads.clear()
@@ -130,7 +130,7 @@ def cross(
             if quiet > 60 and sent == len(items):
                 return
             if quiet > 3000:
-                raise StreamError(f"Nothing comes any more; {sent} payloads are in.")
+                raise StreamError(f"The output has stopped; {sent} payloads are in.")
             await ctx.tick("b")
 
     simulator = Simulator(m)

@@ -1,4 +1,4 @@
-"""The holding stage: order, rate, latency, and that a reset of the rest does not touch it."""
+"""The holding stage: order, rate, latency, and immunity to other resets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def payloads(seed: int, n: int = 300) -> list[int]:
 
 
 def run(component: type[HoldingStage], seed: int, idle: float, stall: float) -> str:
-    """Random resets of everything around it, and random pauses."""
+    """Send payloads with random resets of the surroundings and random pauses."""
     items = payloads(seed)
     resets = set(random.Random(seed).sample(range(600), 200))
     pauses = {"idle": often(seed, idle), "stall": often(seed + 1, stall)}

@@ -1,4 +1,4 @@
-"""The reader: packets in, payload and batches out, every fault by its name."""
+"""The reader: payload and batches of packets, and the cause of every fault."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def drive(
     stall: Any = never,
     **rest: Any,
 ) -> Events:
-    """Send beats; ``room`` says in which cycles there is none for another batch."""
+    """Send beats; ``room`` is true in cycles without room for another batch."""
     dut = component(**PARAMETERS, bus=bus)
 
     def every(ctx: Any, cycle: int) -> None:
@@ -55,12 +55,12 @@ def drive(
 
 
 def whole(bus: Bus, *packets: Bytes) -> list[int]:
-    """Packets as whole slices."""
+    """Return packets as whole slices."""
     return [piece | 1 << bus.bits for packet in packets for piece in beats(packet, bus.bytes)]
 
 
 def payload(packets: list[Bytes], bus: Bus = FULL) -> list[int]:
-    """The slices of payload that must come out."""
+    """Return the expected payload slices."""
     out = []
     for packet in packets:
         header = packet[:64].view(HEADER)[0]
@@ -97,7 +97,7 @@ def faults(events: Events) -> list[Cause]:
 def check(
     component: type[RequestReader], seed: int, shares: tuple[float, float], bus: Bus = FULL
 ) -> str:
-    """Whole packets, some with damaged payload, under pauses: a difference, or nothing."""
+    """Send packets, some with damaged payload, under pauses; return a difference or ""."""
     rng = random.Random(seed)
     counts = [1, 2, 3, 8, rng.randint(1, 40), 1, rng.randint(1, 40), 16, 1, 5]
     packets = requests(counts, seed=seed)
@@ -126,7 +126,7 @@ def check(
         return f"faults {faults(events)}"
     began = when(events, "began")
     if len(began) != len(counts) or any(room(cycle) for cycle in began):
-        return "headers are not taken once each, where a batch has room"
+        return "headers are not accepted once each, when a batch has room"
     entries = [cycle for cycle in when(events, "batch_valid") if not room(cycle)]
     for entry, verdict in zip(entries, when(events, "verdict_valid"), strict=True):
         if verdict < entry:
@@ -165,7 +165,7 @@ def test_no_header_is_taken_without_room_for_its_batch() -> None:
 
 
 def reseal(packet: Bytes, **fields: int) -> Bytes:
-    """A copy with other fields in its header, and a header checksum that fits."""
+    """Return a copy with changed header fields and a matching header checksum."""
     packet = packet.copy()
     header = packet[:64].view(HEADER)
     for name, value in fields.items():
@@ -188,7 +188,7 @@ FAULTS: dict[Cause, dict[str, int]] = {
 
 
 def check_header(component: type[RequestReader], cause: Cause, bus: Bus = FULL) -> str:
-    """A faulty header behind a good packet is named, and everything behind it is dropped."""
+    """Check that a faulty header is reported, and everything after it dropped."""
     good, bad, behind = requests([3, 2, 4], seed=4)
     items = whole(bus, good, reseal(bad, **FAULTS[cause]), behind)
     at, passed = len(beats(good)), payload([good], bus)
@@ -204,19 +204,19 @@ def halts(
     passed: list[int],
     bus: Bus,
 ) -> str:
-    """The fault in beat ``at`` is named, payload before it passes, beats behind it are dropped."""
+    """Check that a fault in beat ``at`` is reported, and only later beats are dropped."""
     events = drive(component, items, bus=bus, idle=often(3, 0.3), tail=40)
     if faults(events) != [cause]:
         return f"faults {faults(events)} instead of {cause!r}"
     if wrong := differs(events.payloads["o"], passed):
         return wrong
     if len(verdicts(events)) != 1:
-        return "the good packet has its verdict, the other has none"
+        return "not exactly the good packet has a verdict"
     fault = when(events, "error")[0]
     if when(events, "halted") != list(range(fault + 1, events.cycles)):
         return "not halted from the fault on"
     if len(events.accepted["i"]) != len(items):
-        return "a halted reader takes everything"
+        return "a halted reader does not accept everything"
     dropped = len(when(events, "dropped"))
     return (
         "" if dropped == len(items) // bus.slices - at - 1 else f"{dropped} beats count as dropped"
@@ -240,7 +240,7 @@ def test_too_many_records_are_a_fault(count: int) -> None:
 
 
 def test_the_largest_packet_ends_where_it_should() -> None:
-    """Of 16384 records the reader hands on what is there and waits for the rest."""
+    """The reader passes the first of 16384 records on and waits for the rest."""
     (packet,) = requests([1], seed=6)
     items = whole(FULL, reseal(packet, count=MAX_COUNT))
     events = drive(RequestReader, items, cycles=40)
@@ -251,7 +251,7 @@ def test_the_largest_packet_ends_where_it_should() -> None:
 def check_partial(
     component: type[RequestReader], place: int, bus: Bus = FULL, part: int = 0
 ) -> str:
-    """Bytes are missing in beat ``place`` of the second packet, in slice ``part`` of it."""
+    """Check missing bytes in slice ``part`` of beat ``place`` of the second packet."""
     good, bad = requests([3, 9], seed=7)
     items = whole(bus, good, bad)
     at = len(beats(good)) + place
@@ -270,7 +270,7 @@ def test_a_beat_with_bytes_missing_halts(place: int, bus: Bus) -> None:
 
 
 def test_every_bit_of_a_header_counts() -> None:
-    """A flipped bit anywhere is found; a reset lets the reader go on to the next header."""
+    """Any flipped bit is found; after a reset the reader accepts the next header."""
     seed = random.SystemRandom().randrange(1 << 30)
     print("seed", seed)
     rng = random.Random(seed)

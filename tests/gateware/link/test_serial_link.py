@@ -32,7 +32,7 @@ def simulate(dut: Any, *benches: Bench) -> None:
 
 
 class Wire(wiring.Component):
-    """A transmitter and a receiver of bits that differ a little in length."""
+    """Transmitter and receiver with slightly different bit lengths."""
 
     def __init__(self, *, sends: int, receives: int) -> None:
         super().__init__({"data": Out(8), "valid": Out(1), "broken": Out(1)})
@@ -56,7 +56,7 @@ class Wire(wiring.Component):
 @pytest.mark.parametrize("length", [LEAST << FRACTION, 16 * 16 + 11])
 def test_bytes_come_through_clocks_that_differ(length: int, percent: int) -> None:
     if length == LEAST << FRACTION and percent:
-        percent //= 3  # so short a bit has its middle a cycle off
+        percent //= 3  # sampling of such short bits is off by a cycle
     dut = Wire(sends=length, receives=length + length * percent // 100)
     text = bytes(np.random.default_rng(length).integers(0, 256, size=40, dtype=np.uint8))
     received = bytearray()
@@ -130,7 +130,7 @@ BUSES = [Bus(words=n) for n in (2, 4, 8, 16)]
 def read(
     text: bytes, *, slots: int = 4, stall: int = 0, bus: Bus = FULL
 ) -> tuple[list[tuple[int, bool]], list[Any]]:
-    """Beats and commands that a reader finds in bytes; of a beat, whether all slices are whole."""
+    """Return the beats, with whether they are whole, and the commands of a reader."""
     dut = FrameReader(slots=slots, bus=bus)
     slices: list[tuple[int, bool]] = []
     commands: list[Any] = []
@@ -214,7 +214,7 @@ def test_a_damaged_beat_is_not_whole_and_the_next_is(place: int, by: bytes, bus:
     assert not commands
     assert any(not whole for _, whole in beats_read)
     whole_beats = [number for number, whole in beats_read if whole]
-    # A frame that lost its end takes the next one along.
+    # A frame without its end merges with the next one.
     assert whole_beats == (
         numbers(text)[2:] if place == 68 and by != b"\x11\0\0" else numbers(text)[1:]
     )
@@ -240,7 +240,7 @@ def test_beats_without_room_are_missed_by_the_next_one() -> None:
 
 @pytest.mark.parametrize("bus", BUSES, ids=str)
 def test_a_writer_sends_what_the_host_reads(bus: Bus) -> None:
-    """Beats, and commands between any two slices of a beat as well."""
+    """Send beats, with commands between any two slices."""
     dut = FrameWriter(bus=bus)
     text = packet(2, seed=5) + bytes(BEAT) + b"\xff" * BEAT
     out = bytearray()
@@ -281,7 +281,7 @@ def test_a_writer_sends_what_the_host_reads(bus: Bus) -> None:
 
 
 def test_the_link_answers_on_its_line() -> None:
-    """Bits in, bits out: a SYNC, a READ that the registers answer, and a beat back to the host."""
+    """Send a SYNC, a READ that the registers answer, and a beat that returns to the host."""
     dut = SerialLink(length=LEAST << FRACTION, slots=2)
     host = UartTransmitter(length=LEAST << FRACTION)
     ears = UartReceiver(length=LEAST << FRACTION)

@@ -1,4 +1,4 @@
-"""The SPI slave under a master that wiggles its lines: what comes back is of the request sent."""
+"""The SPI slave with a bit-level master: results belong to their requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORDS_OUT, LANES_OUT, BEATS_OUT = 3, 2, 2
 DELAY = 20
 
 
-def made(**changes: Any) -> Manifest:
+def small_manifest(**changes: Any) -> Manifest:
     array = {"shape": (WORDS_IN,), "unit": "1"}
     return manifest(
         inputs=(Array(name="x", **array),),
@@ -41,13 +41,13 @@ def made(**changes: Any) -> Manifest:
 
 
 def answer(words: np.ndarray) -> np.ndarray:
-    """What the stand-in of a core computes of a record."""
+    """Return the stand-in core's result for a record."""
     x = words.astype(np.uint64)
     return np.array([x[0] + x[4], x[1] ^ x[2], x[3] + 7], dtype=np.uint64).astype(np.uint32)
 
 
 class Adder(wiring.Component):
-    """A core's ports; flags records whose first word is odd."""
+    """Stand-in core that flags records whose first word is odd."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -103,7 +103,7 @@ class Adder(wiring.Component):
 
 
 async def transfer(ctx: Any, card: Any, sent: bytes, *, cycles: int = CYCLES) -> bytes:
-    """One transfer in mode 0: the data is there half a bit before the rising edge."""
+    """Perform a transfer in mode 0: data is valid half a bit before the rising edge."""
     ctx.set(card.cs, 0)
     await ctx.tick("outside").repeat(cycles)
     received = bytearray()
@@ -125,7 +125,7 @@ async def transfer(ctx: Any, card: Any, sent: bytes, *, cycles: int = CYCLES) ->
 
 def simulate(bench: Callable[[Any, Any, Any], Any]) -> None:
     core = Adder()
-    card = SpiCard(manifest=made(), core=core)
+    card = SpiCard(manifest=small_manifest(), core=core)
     simulator = Simulator(Wrapped(card))
     simulator.add_clock(1e-6, domain="outside")
 
@@ -137,7 +137,7 @@ def simulate(bench: Callable[[Any, Any, Any], Any]) -> None:
 
 
 class Wrapped(wiring.Component):
-    """A card with its clock from the simulator; the card makes a domain of its own of it."""
+    """Card with its clock from the simulator, for the card's own domain."""
 
     def __init__(self, card: Any) -> None:
         self.card = card
@@ -156,7 +156,7 @@ class Wrapped(wiring.Component):
 @pytest.mark.parametrize("cycles", some([CYCLES, 7, 10], 1))
 def test_results_are_those_of_their_requests(cycles: int) -> None:
     rng = np.random.default_rng(cycles)
-    lengths = Transfer.of(made())
+    lengths = Transfer.of(small_manifest())
 
     async def bench(ctx: Any, card: Any, core: Any) -> None:
         for turn in range(4):
@@ -171,7 +171,7 @@ def test_results_are_those_of_their_requests(cycles: int) -> None:
 
 
 def test_what_is_damaged_or_cut_short_launches_nothing() -> None:
-    lengths, other = Transfer.of(made()), Transfer.of(made(robot="other"))
+    lengths, other = Transfer.of(small_manifest()), Transfer.of(small_manifest(robot="other"))
     assert lengths.start != other.start
     words = np.arange(2, 2 + WORDS_IN, dtype=np.uint32)
     sent = lengths.request(words.tobytes())
@@ -186,7 +186,7 @@ def test_what_is_damaged_or_cut_short_launches_nothing() -> None:
             other.result(await transfer(ctx, card, other.request(words.tobytes())))
         await transfer(ctx, card, sent[: lengths.asked - 1])
         assert ctx.get(core.records) == 0
-        # Ended behind the request: computed, and dropped by the next transfer.
+        # Ended after the request: computed, and discarded by the next transfer.
         await transfer(ctx, card, sent[: lengths.asked])
         record, _ = lengths.result(await transfer(ctx, card, sent))
         assert (np.frombuffer(record, dtype=np.uint32) == answer(words)).all()
@@ -196,7 +196,7 @@ def test_what_is_damaged_or_cut_short_launches_nothing() -> None:
 
 
 def test_a_disturbed_answer_is_refused() -> None:
-    lengths = Transfer.of(made())
+    lengths = Transfer.of(small_manifest())
     received = lengths.request(bytes(4 * WORDS_IN))
     with pytest.raises(SpiError, match="does not fit"):
         lengths.result(b"\xff" * len(received))
@@ -223,7 +223,7 @@ MUTANTS = {
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_wrong_slave_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spi_card, "SpiSlave", mutant(SpiSlave, *MUTANTS[name]))
-    lengths = Transfer.of(made())
+    lengths = Transfer.of(small_manifest())
     words = np.array([3, 5, 6, 7, 9], dtype=np.uint32)
     sent = lengths.request(words.tobytes())
     bad = bytes((sent[0] ^ 1,)) + sent[1:]

@@ -1,4 +1,4 @@
-"""The response side: packets that the host's own reader accepts, and none that is torn."""
+"""The response side: packets are complete and accepted by the host's reader."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SHARES = [(0.0, 0.0), PAUSES[0], pytest.param(PAUSES[1], marks=pytest.mark.slow)
 
 
 class Batch:
-    """A batch as the writer gets it."""
+    """Batch with its inputs of the writer."""
 
     def __init__(self, count: int, sequence: int, rng: random.Random) -> None:
         self.count, self.sequence = count, sequence
@@ -77,7 +77,7 @@ class Batch:
 
 
 def write(component: Any, seed: int, shares: tuple[float, float], bus: Bus = FULL) -> str:
-    """Batches through the writer, read by the host's own code: a difference, or nothing."""
+    """Send batches through the writer and the host's reader; return a difference or ""."""
     rng = random.Random(seed)
     counts = [1, 3, 16, rng.randint(1, 60), 1, 1, FLAGS_PER_BEAT + 1, 2]
     batches = [Batch(n, 0xFFFF_FFFC + k & 0xFFFF_FFFF, rng) for k, n in enumerate(counts)]
@@ -101,7 +101,7 @@ def write(component: Any, seed: int, shares: tuple[float, float], bus: Bus = FUL
         sinks=["o"],
         every=every,
         idle={
-            # Verdicts come late, so that trailers have something to wait for.
+            # Late verdicts, so that trailers have to wait.
             "verdict": often(seed, 0.97 if shares[0] else 0.0),
             "batch": often(seed + 1, shares[0]),
             "payload": often(seed + 2, shares[0]),
@@ -130,7 +130,7 @@ def write(component: Any, seed: int, shares: tuple[float, float], bus: Bus = FUL
         status |= Status.CORE_ERROR * (trailed >= error_from)
         if [head.status, head.flagged] != [status, batch.flags.sum()]:
             return f"trailer {head} instead of {status!r}"
-        # A slice is made when the last but one before it is taken, or later.
+        # A slice is created when the second slice before it is accepted, or later.
         place = position - bus.slices + bus.slice_of(TRAILER, "cycles")
         cycles = range(events.delivered["o"][place - 2], events.delivered["o"][place] - 1)
         if bus.slices == 1:
@@ -207,10 +207,10 @@ def test_the_check_of_the_writer_notices(name: str) -> None:
 
 
 def tally(component: Any, seed: int, shares: tuple[float, float], bus: Bus = FULL) -> str:
-    """Records with flags against batches of given counts: a difference, or nothing."""
+    """Compare records with flags with their batches; return a difference or ""."""
     rng = random.Random(seed)
     beats, counts = 2, [1, 1, 2, rng.randint(1, 99), 1]
-    if shares[0] < 0.5:  # many records take long with many pauses
+    if shares[0] < 0.5:  # many records with many pauses take long
         counts += [FLAGS_PER_BEAT, 1, FLAGS_PER_BEAT + 3, 1]
     flags = [[rng.random() < 0.4 for _ in range(n)] for n in counts]
     flat = [flag for batch in flags for flag in batch]
@@ -219,7 +219,7 @@ def tally(component: Any, seed: int, shares: tuple[float, float], bus: Bus = FUL
     for n, flag in enumerate(flat):
         for beat in range(beats):
             last = beat == beats - 1
-            # The flag means something on the last beat alone.
+            # The flag only counts on the last beat.
             value = rng.getrandbits(32) | last << 32 | (flag if last else rng.randrange(2)) << 33
             items.append(value)
             want.append((value | (n in ends) << 34, last))
@@ -235,7 +235,7 @@ def tally(component: Any, seed: int, shares: tuple[float, float], bus: Bus = FUL
     if len(payloads) != len(want):
         return f"{len(payloads)} beats instead of {len(want)}"
     for n, (value, (expected, last)) in enumerate(zip(payloads, want, strict=True)):
-        # Whether a record is its batch's last is read on its last beat alone.
+        # Whether a record is its batch's last is only read on its last beat.
         if value != expected and (last or value & (1 << 34) - 1 != expected & (1 << 34) - 1):
             return f"beat {n} is {value:#x} instead of {expected:#x}"
     beats_wanted = []
