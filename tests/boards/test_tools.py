@@ -1,4 +1,4 @@
-"""A tool that we started ends with us, in whatever moment that is, with all that it has started."""
+"""Tools end with the program that started them, together with their child processes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ echo $$ > first.part; mv first.part first
 {then}
 wait
 """
-"""Says who it is and whom it has started, and waits for that."""
+"""Writes its process id and that of its child, and waits for the child."""
 
 
 def alive(number: int) -> bool:
-    """Whether a process runs; one that has ended may wait for its parent to look at it."""
+    """Return whether a process runs; a zombie counts as ended."""
     try:
         status = Path(f"/proc/{number}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -44,7 +44,7 @@ def ends(number: int) -> None:
 
 
 def numbers(folder: Path) -> list[int]:
-    """Of the tool and of what it has started, once they run."""
+    """Return the process ids of the tool and its child, once they run."""
     files, end = (folder / "first", folder / "second"), time.monotonic() + WAIT
     while not all(file.exists() for file in files):
         assert time.monotonic() < end
@@ -58,7 +58,7 @@ def command(then: str = "") -> list[str]:
 
 @contextlib.contextmanager
 def interrupted_behind(target: object, name: str, ready: Path) -> Iterator[None]:
-    """Ctrl-C once, as a function of the library returns and the tool is up."""
+    """Raise SIGINT once, when a library function returns and the tool runs."""
     plain = getattr(target, name)
 
     def changed(*values: Any, **named: Any) -> Any:
@@ -76,7 +76,7 @@ def interrupted_behind(target: object, name: str, ready: Path) -> Iterator[None]
 
 
 def test_an_interrupt_while_it_is_started_is_no_escape(tmp_path: Path) -> None:
-    """Within the library's own code the caller has no number yet."""
+    """Within the library's code the caller has no process yet."""
     reached = False
     for name in ("_execute_child", "__init__"):
         folder = tmp_path / name
@@ -93,7 +93,7 @@ def test_an_interrupt_while_it_is_started_is_no_escape(tmp_path: Path) -> None:
 
 
 def interrupted(folder: Path, then: str, work: Callable[[subprocess.Popen[str]], object]) -> None:
-    """Ctrl-C in the middle of some work with a tool ends it, and all that it has started."""
+    """Check that SIGINT during work with a tool ends the tool and its child."""
 
     def run() -> None:
         with running(command(then), folder=folder, output=subprocess.PIPE) as process:
@@ -127,7 +127,7 @@ def test_an_interrupt_when_it_has_closed_its_output_ends_it(tmp_path: Path) -> N
 
 
 def test_a_second_interrupt_leaves_nothing_either(tmp_path: Path) -> None:
-    """Amid the end of the tool that the first one has begun."""
+    """During the tool's end, which the first one caused."""
 
     def twice(process: subprocess.Popen[str]) -> None:
         numbers(tmp_path)
@@ -153,16 +153,16 @@ def test_what_ends_by_itself_keeps_its_exit_code_and_all_that_it_said(tmp_path: 
 
 
 def test_a_thread_of_the_caller_may_run_it(tmp_path: Path) -> None:
-    """Only the main thread handles signals; in others there is nothing to defer."""
-    seen: list[int | None] = []
+    """Only the main thread handles signals, so other threads defer none."""
+    codes: list[int | None] = []
 
     def work() -> None:
         with running(["true"], folder=tmp_path, output=subprocess.DEVNULL) as process:
             pass
-        seen.append(process.returncode)
+        codes.append(process.returncode)
 
     run_in_thread(work)
-    assert seen == [0]
+    assert codes == [0]
 
 
 def run_in_thread(work: Callable[[], None]) -> None:
@@ -173,7 +173,7 @@ def run_in_thread(work: Callable[[], None]) -> None:
 
 
 def test_what_a_tool_leaves_behind_ends_with_it(tmp_path: Path) -> None:
-    """A script that fails beside what it has started, as one that runs out of a licence."""
+    """A script that fails while its child runs, as without a licence."""
     with running(command("exit 3"), folder=tmp_path, output=subprocess.DEVNULL) as process:
         pass
     assert process.returncode == 3
@@ -183,7 +183,7 @@ def test_what_a_tool_leaves_behind_ends_with_it(tmp_path: Path) -> None:
 def test_every_handler_is_put_back_although_one_raises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C while the handlers of other signals are still those of the start."""
+    """SIGINT while the handlers of other signals are still to be restored."""
     kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     plain, raised = signal.signal, []
 

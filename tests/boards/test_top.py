@@ -1,4 +1,4 @@
-"""The top's file in a build folder: the same text each time, whole, and what Yosys makes of it."""
+"""The top's file in a build folder: reproducible, complete, and accepted by Yosys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def written(folder: Path) -> str:
-    """The file's text, made once."""
+    """The file's text."""
     assert not (folder / RTLIL).exists()
     path = write_top(folder)
     assert path == folder / RTLIL
@@ -64,7 +64,7 @@ def test_a_file_that_is_right_is_left_alone_and_any_other_replaced(
     assert write_top(folder) == path and path.stat().st_mtime_ns == before
     write_top(folder, crossing=False)
     assert path.read_text() == "made anew", "with other parameters it is another file"
-    flipped = written.replace("cell $add", "cell $adf", 1)  # a bit, in the middle of it
+    flipped = written.replace("cell $add", "cell $adf", 1)  # one bit in the middle
     assert flipped != written
     for stale in (written.replace("# pinion", "# other", 1), flipped, "", "\udcff"):
         path.write_bytes(stale.encode(errors="surrogateescape"))
@@ -118,11 +118,11 @@ def test_a_folder_that_is_no_build_is_refused(tmp_path: Path, folder: Path) -> N
 def test_a_top_does_not_survive_a_change_of_its_sources(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = module._sources.__wrapped__()
-    assert here == module._sources.__wrapped__()
+    digest = module._sources.__wrapped__()
+    assert digest == module._sources.__wrapped__()
     (tmp_path / "link").mkdir()
     monkeypatch.setattr(module.gateware, "__path__", [str(tmp_path)])
-    digests = {here}
+    digests = {digest}
     for text in ("a = 1\n", "a = 2\n"):
         (tmp_path / "link" / "reader.py").write_text(text)
         digests.add(module._sources.__wrapped__())

@@ -1,4 +1,4 @@
-"""The ULX3S: clocks, pins, and the flow to a bitstream, on a design that routes in seconds."""
+"""The ULX3S: clocks, pins, and the flow to a bitstream for a design that routes in seconds."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from tests.support.builds import build
 CLOCK = 50.0
 
 
-@pytest.mark.parametrize("wanted", [3.125, 25, 33.3, 48, 50, 60, 62.5, 75, 80, 100, 133.33, 400])
-def test_dividers_are_in_range_and_near(wanted: float) -> None:
-    pll = nearest_pll(input_mhz=25.0, wanted_mhz=wanted)
+@pytest.mark.parametrize("mhz", [3.125, 25, 33.3, 48, 50, 60, 62.5, 75, 80, 100, 133.33, 400])
+def test_dividers_are_in_range_and_near(mhz: float) -> None:
+    pll = nearest_pll(input_mhz=25.0, wanted_mhz=mhz)
     phase = pll.input_mhz / pll.reference
     assert PHASE_MHZ[0] <= phase <= PHASE_MHZ[1]
     assert VCO_MHZ[0] <= pll.vco_mhz <= VCO_MHZ[1]
     assert OUTPUT_MHZ[0] <= pll.vco_mhz / pll.loop <= OUTPUT_MHZ[1]
     assert all(1 <= d <= 128 for d in (pll.reference, pll.feedback, pll.loop, pll.output))
-    # The loop holds its own output at the phase detector's rate.
+    # The loop keeps its output at the phase detector's rate.
     assert pll.vco_mhz / pll.loop / pll.feedback == pytest.approx(phase)
-    assert pll.mhz == pytest.approx(wanted, rel=0.02)
-    if wanted in (25, 50, 60, 62.5, 75, 80, 100):
-        assert pll.mhz == pytest.approx(wanted)
+    assert pll.mhz == pytest.approx(mhz, rel=0.02)
+    if mhz in (25, 50, 60, 62.5, 75, 80, 100):
+        assert pll.mhz == pytest.approx(mhz)
 
 
 def test_impossible_clocks_are_refused() -> None:
@@ -57,19 +57,19 @@ def test_impossible_clocks_are_refused() -> None:
 
 
 def ports(text: str) -> dict[str, int]:
-    """Width of each port of module ``pinion_board`` in RTLIL."""
+    """Return the width of each port of module ``pinion_board`` in RTLIL."""
     body = text[text.index("module \\pinion_board\n") :]
     body = body[: body.index("\nend\n")]
-    found = re.findall(r"wire width (\d+) (?:input|output) \d+\s+\\(\S+)", body)
-    return {name: int(width) for width, name in found}
+    wires = re.findall(r"wire width (\d+) (?:input|output) \d+\s+\\(\S+)", body)
+    return {name: int(width) for width, name in wires}
 
 
 @pytest.mark.parametrize("line", LINES)
 def test_every_port_has_a_pin_and_every_pin_a_port(line: str) -> None:
-    found = ports(board_rtlil(nearest_pll(input_mhz=25, wanted_mhz=CLOCK), line))
+    widths = ports(board_rtlil(nearest_pll(input_mhz=25, wanted_mhz=CLOCK), line))
     pads = {
         pad
-        for name, width in found.items()
+        for name, width in widths.items()
         for pad in ([name] if width == 1 else [f"{name}[{index}]" for index in range(width)])
     }
     text = flow.lpf(line)
@@ -80,7 +80,7 @@ def test_every_port_has_a_pin_and_every_pin_a_port(line: str) -> None:
 
 
 def test_pins_are_those_of_the_board() -> None:
-    """From the board's own constraints (emard/ulx3s): the clock, and the bridge's two wires."""
+    """From the board's constraints (emard/ulx3s): the clock, and the bridge's two wires."""
     table = {pad: ball for pad, (ball, _) in pins().items()}
     assert (table["clk25"], table["rx"], table["tx"]) == ("G2", "M1", "L4")
     leds = [table[f"led[{index}]"] for index in range(8)]
@@ -89,7 +89,7 @@ def test_pins_are_those_of_the_board() -> None:
 
 
 def test_the_spi_line_is_on_the_header() -> None:
-    """GP0 to GP3 of the board's own constraints (emard/ulx3s); its chip select is pulled up."""
+    """GP0 to GP3 of the board's constraints (emard/ulx3s); the chip select is pulled up."""
     table = pins(SPI)
     balls = [table[pad][0] for pad in ("sck", "cs", "mosi", "miso")]
     assert balls == ["B11", "A10", "A9", "B9"]
@@ -98,7 +98,7 @@ def test_the_spi_line_is_on_the_header() -> None:
 
 
 class Echo(wiring.Component):
-    """Ports of a card around two block RAMs of bytes that come back: small enough to route fast."""
+    """Card that echoes bytes through two block RAMs, small enough to route fast."""
 
     def __init__(self) -> None:
         super().__init__({"clk": In(1), "rst": In(1), "rx": In(1), "tx": Out(1)})
@@ -125,7 +125,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
-@pytest.mark.slow  # `make ulx3s` makes one as well
+@pytest.mark.slow  # `make ulx3s` creates one as well
 def test_a_bitstream_comes_out(folder: Path) -> None:
     manifest = Manifest.read(folder)
     flow.write_ulx3s(folder, manifest)
@@ -146,7 +146,7 @@ def test_a_bitstream_comes_out(folder: Path) -> None:
         f"{path['end']}"
     )
     bits = Path(result["bitstream"]).read_bytes()
-    # A comment, then the preamble of the ECP5, then no less than the frames of such a part.
+    # A comment, the preamble of the ECP5, then at least the frames of such a part.
     assert b"\xff\xff\xbd\xb3" in bits[:256] and b"LFE5U-85F" in bits[:256]
     assert len(bits) > 50_000
     page = Path(result["report"]).read_text()
@@ -163,7 +163,7 @@ def test_what_is_no_build_for_the_board_is_refused(folder: Path, tmp_path: Path)
     where = tmp_path / "other"
     where.mkdir()
     (where / "manifest.json").write_text((folder / "manifest.json").read_text())
-    with pytest.raises(ManifestError, match="holds no design for the ULX3S"):
+    with pytest.raises(ManifestError, match="has no design for the ULX3S"):
         flow.bitstream(where)
 
 
@@ -176,7 +176,7 @@ def test_a_bitstream_stays_until_the_design_changes(tmp_path: Path) -> None:
     bit.write_bytes(b"made in an hour")
     build("pendulum", "rnea", where, ii=8, **again)
     assert bit.read_bytes() == b"made in an hour"
-    # The same core, but a line of the board's files is not what it was.
+    # The same core, but a line of the board's files has changed.
     lpf = where / flow.NAME / flow.LPF
     lpf.write_text(lpf.read_text() + "# by hand\n")
     build("pendulum", "rnea", where, ii=8, **again)
@@ -207,5 +207,5 @@ def test_a_failing_tool_is_a_sentence(tmp_path: Path, monkeypatch: pytest.Monkey
         )
     sleeping = [sys.executable, "-c", "import time; time.sleep(1800)"]
     monkeypatch.setattr(flow, "tool_command", lambda package, function: sleeping)
-    with pytest.raises(flow.BitstreamError, match="nextpnr_ecp5 ran past 0 s; its log is"):
+    with pytest.raises(flow.BitstreamError, match="nextpnr_ecp5 exceeded 0 s; its log is"):
         flow.place_and_route(tmp_path, clock_mhz=50, seed=7, progress=Progress(print), timeout=0)

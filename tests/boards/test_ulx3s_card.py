@@ -1,4 +1,4 @@
-"""The whole card behind its serial line, compiled bit by bit, under the driver that users have."""
+"""The whole card behind its serial line, compiled, with the users' driver."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pinion.link.uart_framing import Frame, beats, command, unwrap
 from tests.support.builds import build
 
 BIT = 4  # cycles
-RATE = 20_000.0  # bits a second at which a busy machine simulates, for how long answers may take
+RATE = 20_000.0  # bits per second that a busy machine simulates, for the answers' time limit
 
 # Compiling the card takes a minute.
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Build:
+def core_build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     where = tmp_path_factory.mktemp("serial") / "two_link"
     build("two_link", "rnea", where, ii=8, formats="auto18")
     result = Build.read(where)
@@ -35,57 +35,59 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 
 @pytest.fixture
-def port(made: Build) -> CompiledPort:
-    sim = made.folder / "sim"
-    return CompiledPort.build(rtlil=made.folder / "card.il", folder=sim, bit=BIT)
+def port(core_build: Build) -> CompiledPort:
+    sim = core_build.folder / "sim"
+    return CompiledPort.build(rtlil=core_build.folder / "card.il", folder=sim, bit=BIT)
 
 
-def device(made: Build, port: CompiledPort) -> Device:
-    layout = layout_of(made.manifest)
+def device(core_build: Build, port: CompiledPort) -> Device:
+    layout = layout_of(core_build.manifest)
     transport = SerialTransport(port=port, layout=layout, where="the card", baud=RATE, patience=60)
-    return Device(manifest=made.manifest, transport=transport, chunk=300)
+    return Device(manifest=core_build.manifest, transport=transport, chunk=300)
 
 
-def check(made: Build, card: Device, count: int, *, seed: int) -> None:
-    arrays = sample(made.model, made.function, count, distribution="reference", seed=seed)
-    words = request_words(made.manifest, arrays)
-    expected, flags = Reference(made).expected(words)
+def check(core_build: Build, card: Device, count: int, *, seed: int) -> None:
+    arrays = sample(
+        core_build.model, core_build.function, count, distribution="reference", seed=seed
+    )
+    words = request_words(core_build.manifest, arrays)
+    expected, flags = Reference(core_build).expected(words)
     result = card.run(**arrays)
     np.testing.assert_array_equal(np.ascontiguousarray(result.tau).view(np.uint32), expected)
     np.testing.assert_array_equal(result.saturated, flags)
 
 
-def test_batches_come_back_bit_for_bit(made: Build, port: CompiledPort) -> None:
-    with device(made, port) as card:
-        for count in (1, 7, 1000):  # several packets, more beats than the card has room for
-            check(made, card, count, seed=count)
+def test_batches_come_back_bit_for_bit(core_build: Build, port: CompiledPort) -> None:
+    with device(core_build, port) as card:
+        for count in (1, 7, 1000):  # several packets, with more beats than the card can store
+            check(core_build, card, count, seed=count)
         assert card.registers.ANSWERED == 1008
         assert card.registers.ERRORS == card.registers.DROPPED == 0
         assert card.registers.LINK_KHZ == 16_000
 
 
 def test_garbage_and_breaks_end_in_a_reset_and_the_next_batch_is_right(
-    made: Build, port: CompiledPort
+    core_build: Build, port: CompiledPort
 ) -> None:
     rng = np.random.default_rng(5)
     port.run(bytes(rng.integers(1, 256, size=400, dtype=np.uint8)), cycles=100)
     port.run(b"", cycles=4000, level=0)
-    with device(made, port) as card:
-        check(made, card, 20, seed=1)
+    with device(core_build, port) as card:
+        check(core_build, card, 20, seed=1)
         write = port.write
         port.write = lambda data: write(data[:200] + b"\x55" + data[201:])  # type: ignore[method-assign] # a bad line
-        arrays = sample(made.model, made.function, 40, distribution="reference", seed=2)
+        arrays = sample(core_build.model, core_build.function, 40, distribution="reference", seed=2)
         with pytest.raises(TransportError):
             card.run(**arrays)
         port.write = write  # type: ignore[method-assign] # repaired
-        check(made, card, 20, seed=3)
+        check(core_build, card, 20, seed=3)
         assert card.registers.ERRORS >= 1
 
 
 def test_the_registers_answer_while_the_card_is_stopped(port: CompiledPort) -> None:
     torn = beats(bytes(64))  # no header
-    asked = command(Frame.READ, tag=9, offset=register("ERROR").offset)
-    out = port.run(b"\0" + torn + torn + asked, cycles=9000)
+    read = command(Frame.READ, tag=9, offset=register("ERROR").offset)
+    out = port.run(b"\0" + torn + torn + read, cycles=9000)
     bodies = [unwrap(frame) for frame in out.split(b"\0")[:-1]]
     assert bytes((Frame.VALUE, 9, register("ERROR").offset, Cause.MAGIC, 0, 0, 0)) in bodies
     assert bytes((Frame.ROOM, 0, 0, 2, 0, 0, 0)) in bodies

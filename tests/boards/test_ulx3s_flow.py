@@ -1,4 +1,4 @@
-"""What the flow to a bitstream hands to its tools, and makes of what they leave; none runs."""
+"""The flow to a bitstream with stand-ins for its tools: their arguments and the results."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pinion.boards.ecp5.platform import CAPACITY, NEXTPNR_PART, PART
 from pinion.boards.ecp5.pll import OUTPUT_MHZ, PHASE_MHZ, VCO_MHZ, ClockError, Pll, nearest_pll
 from pinion.boards.ecp5.spread import COLUMNS, LUTS, ROWS, free_sites, is_crowded, spread
 from pinion.boards.ecp5.top import SPI, TOP
+from pinion.cli.bitstream import summary
 from pinion.gateware.copies import KEEP
 from pinion.link import Manifest
 from pinion.link.digests import write_digests
@@ -34,7 +35,7 @@ STEPS: list[dict[str, Any]] = [
 
 
 class Tools:
-    """Stand for Yosys, nextpnr and the packer: note what they get, and leave what they would."""
+    """Stand-ins for Yosys, nextpnr and the packer that record arguments and write their files."""
 
     def __init__(self, target: Path, *, use: dict[str, int], achieved: float = 63.0) -> None:
         self.target, self.use, self.achieved = target, use, achieved
@@ -60,7 +61,7 @@ class Tools:
         if name == "ecppack":
             (self.target / flow.BIT).write_bytes(b"packed")
             return
-        assert not (self.target / flow.CONFIG).exists(), "that of a run before"
+        assert not (self.target / flow.CONFIG).exists(), "the file of an earlier run"
         (self.target / flow.CONFIG).write_text("routed")
         fmax = {"clk": {"achieved": self.achieved}, "other": {"achieved": 600.0}}
         text = json.dumps({"fmax": fmax, "critical_paths": self.paths})
@@ -68,7 +69,7 @@ class Tools:
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Manifest:
+def record(tmp_path: Path) -> Manifest:
     build = manifest(target=flow.NAME, clock_mhz=62.5)
     build.write(tmp_path)
     plan = {"build": f"{build.hash:016x}", "clock_mhz": 62.5, "baud": 3e6}
@@ -89,12 +90,12 @@ SMALL = {"lut4": 1000, "ff": 836, "mult18x18d": 39, "dp16kd": 0}
 
 
 def test_a_result_is_what_the_tools_left(
-    made: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    record: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = tools(tmp_path, monkeypatch, use=SMALL)
-    target, said = tmp_path / flow.NAME, []
+    target, steps = tmp_path / flow.NAME, []
     (target / flow.CONFIG).write_text("old")
-    progress = Progress(said.append)
+    progress = Progress(steps.append)
     result = flow.bitstream(tmp_path, seed=7, progress=progress, timeout=99.0)
     versions = ", ".join(
         f"{name} {importlib.metadata.version(name)}"
@@ -103,7 +104,7 @@ def test_a_result_is_what_the_tools_left(
     assert result == {
         "target": "ulx3s",
         "part": PART,
-        "build": f"{made.hash:016x}",
+        "build": f"{record.hash:016x}",
         "netlist_sha256": hashlib.sha256(MAPPED.encode()).hexdigest(),
         "clock_mhz": 62.5,
         "fmax_mhz": 63.0,
@@ -122,7 +123,7 @@ def test_a_result_is_what_the_tools_left(
         "report": str(target / flow.PAGE),
         "tool": versions,
     }
-    assert said == [
+    assert steps == [
         "Mapping to the ECP5",
         "Placing and routing (minutes to an hour)",
         "Packing the bitstream",
@@ -156,7 +157,8 @@ def test_a_result_is_what_the_tools_left(
     )
     assert (target / flow.PAGE).read_text() == "\n".join(
         [
-            f"# {made.robot}, {made.function.replace('_', chr(92) + '_')}, on the ULX3S ({PART})",
+            f"# {record.robot}, {record.function.replace('_', chr(92) + '_')}, on the "
+            f"ULX3S ({PART})",
             "",
             f"Routed: 63.00 MHz, wanted 62.5 MHz, met. {versions}.",
             "",
@@ -177,7 +179,7 @@ def test_a_result_is_what_the_tools_left(
 
 
 def test_a_run_without_a_seed_a_path_or_a_limit(
-    made: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    record: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = tools(tmp_path, monkeypatch, use=SMALL, achieved=62.0)
     run.paths = run.paths[:2]  # none from the slowest clock to itself
@@ -190,29 +192,45 @@ def test_a_run_without_a_seed_a_path_or_a_limit(
     assert "62.00 MHz, wanted 62.5 MHz, missed." in page and "Critical" not in page
 
 
+@pytest.mark.parametrize(("achieved", "met"), [(62.49, False), (62.5, True), (63.0, True)])
+def test_missed_timing_gives_no_bitstream(
+    record: Manifest, achieved: float, met: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tools(tmp_path, monkeypatch, use=SMALL, achieved=achieved)
+    bit = tmp_path / flow.NAME / flow.BIT
+    bit.write_bytes(b"of a design that met its timing once")
+    result = flow.bitstream(tmp_path)
+    assert (result["met"], result["fmax_mhz"]) == (met, achieved)
+    assert bit.exists() is met
+    assert result["bitstream"] == (str(bit) if met else None)
+    assert ("missed" in Path(result["report"]).read_text()) is not met
+    assert len(run.ran) == 1 + met
+    assert dict(summary(result))["met"] is met
+
+
 def test_a_crowded_design_is_spread_and_counted_as_it_was(
-    made: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    record: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = int(0.45 * CAPACITY["lut4"])
     assert not is_crowded({"lut4": limit}) and is_crowded({"lut4": limit + 1})
     run = tools(tmp_path, monkeypatch, use={**SMALL, "lut4": limit + 1})
-    said: list[str] = []
+    steps: list[str] = []
     monkeypatch.setattr(flow, "spread", lambda netlist, top: {"spread": netlist, "top": top})
-    result = flow.bitstream(tmp_path, progress=Progress(said.append))
-    assert said[1] == "Leaving every third row of tiles to wires"
+    result = flow.bitstream(tmp_path, progress=Progress(steps.append))
+    assert steps[1] == "Leaving every third row of tiles to wires"
     (_, arguments, _), _ = run.ran
     assert arguments[arguments.index("--json") + 1] == "spread.json"
     target = tmp_path / flow.NAME
     netlist = json.loads((target / flow.NETLIST).read_text())
-    kept = json.loads((target / "spread.json").read_text())
-    assert kept == {"spread": netlist, "top": TOP}
+    spread_netlist = json.loads((target / "spread.json").read_text())
+    assert spread_netlist == {"spread": netlist, "top": TOP}
     assert result["use"]["lut4"] == limit + 1
 
 
 def test_rows_are_filled_with_cells_that_do_nothing() -> None:
     sites = list(free_sites())
     rows = sorted({int(site.split("/")[1][1:]) for site in sites})
-    # Rows 10, 22, 34, ... are not of logic; of the others each third one.
+    # Rows 10, 22, 34, ... have no logic; every third of the others is filled.
     logic = [y for y in range(2, 94) if y not in range(10, 94, 12)]
     assert rows == logic[::3] and list(ROWS) == logic
     columns = sorted({int(site.split("/")[0][1:]) for site in sites})
@@ -242,7 +260,7 @@ def test_rows_are_filled_with_cells_that_do_nothing() -> None:
 
 
 def test_what_does_not_fit_is_named(
-    made: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    record: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for use in ({**SMALL, "mult18x18d": 156}, {**SMALL, "dp16kd": 208}):
         tools(tmp_path, monkeypatch, use=use)
@@ -257,7 +275,7 @@ def test_what_does_not_fit_is_named(
     plan = tmp_path / flow.NAME / "plan.json"
     plan.write_text(json.dumps({"build": "0" * 16, "clock_mhz": 62.5}))
     with pytest.raises(
-        Exception, match=r"holds no design for the ULX3S \(it is of another build\)"
+        Exception, match=r"has no design for the ULX3S \(it belongs to another build\)"
     ):
         flow.bitstream(tmp_path)
 
@@ -265,9 +283,11 @@ def test_what_does_not_fit_is_named(
 def test_the_card_behind_each_line_has_its_plan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(flow, "card_rtlil", lambda *given, **named: asked.append(named) or "serial")
-    monkeypatch.setattr(flow, "spi_card_rtlil", lambda *given: "spi")
+    options: list[Any] = []
+    monkeypatch.setattr(
+        flow, "card_rtlil", lambda *arguments, **named: options.append(named) or "serial"
+    )
+    monkeypatch.setattr(flow, "spi_card_rtlil", lambda *arguments: "spi")
     for line, name in (("serial", "ulx3s"), (SPI, "ulx3s-spi")):
         build = manifest(target=name, clock_mhz=62.5)
         flow.write_ulx3s(tmp_path, build, line=line, baud=1e6)
@@ -279,8 +299,8 @@ def test_the_card_behind_each_line_has_its_plan(
         assert (target / "card.il").read_text() == line
         assert (target / "pinion.lpf").read_text() == flow.lpf(line)
         assert f"module \\{TOP}\n" in (target / "board.il").read_text()
-    assert asked == [{"clock_mhz": 62.5, "baud": 1e6}]
-    # As near as a printed clock is.
+    assert options == [{"clock_mhz": 62.5, "baud": 1e6}]
+    # Within the precision of a printed clock.
     flow.write_ulx3s(tmp_path, manifest(target="ulx3s", clock_mhz=62.5), clock_mhz=50.0009)
     with pytest.raises(ValueError, match=r"cannot clock a core at 50\.0011 MHz"):
         flow.write_ulx3s(tmp_path, manifest(target="ulx3s", clock_mhz=62.5), clock_mhz=50.0011)
@@ -299,11 +319,9 @@ def test_constraints_name_pads_and_the_oscillator() -> None:
     assert lines[at + 1].startswith('IOBUF PORT "led[0]" ') and " IO_TYPE=LVCMOS33" in lines[at + 1]
 
 
-@pytest.mark.parametrize(
-    "wanted", [3.125, 7.7, 25.0, 48.0, 61.3, 62.5, 133.33, 217.0, 399.0, 400.0]
-)
-def test_no_dividers_come_nearer(wanted: float) -> None:
-    """All of them, tried one by one."""
+@pytest.mark.parametrize("mhz", [3.125, 7.7, 25.0, 48.0, 61.3, 62.5, 133.33, 217.0, 399.0, 400.0])
+def test_no_dividers_come_nearer(mhz: float) -> None:
+    """Exhaustive search."""
     best = np.inf
     output = np.arange(1, 129)
     for reference in range(1, 129):
@@ -314,10 +332,10 @@ def test_no_dividers_come_nearer(wanted: float) -> None:
         vco = phase * loop * feedback
         fine = (vco >= VCO_MHZ[0]) & (vco <= VCO_MHZ[1])
         fine &= (vco / loop >= OUTPUT_MHZ[0]) & (vco / loop <= OUTPUT_MHZ[1])
-        error = np.abs(np.unique(vco[fine])[:, None] / output - wanted).min()
+        error = np.abs(np.unique(vco[fine])[:, None] / output - mhz).min()
         best = min(best, float(error))
-    pll = nearest_pll(input_mhz=25.0, wanted_mhz=wanted)
-    assert abs(pll.mhz - wanted) == pytest.approx(best, abs=1e-8)
+    pll = nearest_pll(input_mhz=25.0, wanted_mhz=mhz)
+    assert abs(pll.mhz - mhz) == pytest.approx(best, abs=1e-8)
 
 
 def test_of_equal_clocks_the_steadiest_is_taken() -> None:
@@ -325,5 +343,5 @@ def test_of_equal_clocks_the_steadiest_is_taken() -> None:
     expected = Pll(input_mhz=25.0, reference=1, feedback=12, loop=2, output=12)
     assert nearest_pll(input_mhz=25.0, wanted_mhz=50.0) == expected
     assert (expected.vco_mhz, expected.mhz) == (600.0, 50.0)
-    with pytest.raises(ClockError, match="No dividers of the PLL make 50 MHz of 8 MHz"):
+    with pytest.raises(ClockError, match="No dividers of the PLL give 50 MHz from 8 MHz"):
         nearest_pll(input_mhz=8.0, wanted_mhz=50.0)  # its phase detector wants 10 MHz

@@ -1,11 +1,10 @@
-"""The mapped netlist of a small core answers like the integer model, and a wrong cell shows."""
+"""The mapped netlist of a small core matches the integer model, and a wrong cell is found."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from pinion.gateware.foreign import check_rtlil
 from pinion.gateware.yosys import run_yosys
 from pinion.link.build_files import NETLIST_CHECK
 from tests.support.builds import build
+from tests.support.icarus import simulate
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def test_no_request_is_no_check(folder: Path) -> None:
         check_netlist(folder, 0)
 
 
-# Half a minute of compiling, as the next.
+# This test and the next take half a minute of compilation.
 @pytest.mark.slow
 def test_the_netlist_is_bit_exact(folder: Path) -> None:
     steps: list[str] = []
@@ -52,7 +52,7 @@ def test_the_netlist_is_bit_exact(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_wrong_cell_is_found(folder: Path) -> None:
-    """One table of one unit, turned over; it stands where the netlist of a bitstream does."""
+    """Invert one lookup table of a unit, in the place of a bitstream's netlist."""
     text = map_core(folder).read_text()
     start = re.search(r"^module \\?pinion_dot\w+", text, flags=re.MULTILINE)
     assert start is not None
@@ -65,12 +65,12 @@ def test_a_wrong_cell_is_found(folder: Path) -> None:
     try:
         bad = check_netlist(folder, 200, seed=7)
     except StreamError:
-        return  # it may as well stop answering
+        return  # it may also stop responding
     assert not bad["ok"] and bad["mismatches"] > 0
 
 
 def test_models_multiply(tmp_path: Path) -> None:
-    """Against plain arithmetic: corners of signed and mixed products."""
+    """Compare corners of signed and mixed products with plain arithmetic."""
     (tmp_path / "models.v").write_text(cell_models())
     inputs = lambda name, value: ", ".join(  # noqa: E731 # one line of text, used twice
         f".{name}{bit}(1'b{value >> bit & 1})" for bit in range(18)
@@ -94,8 +94,8 @@ def test_models_multiply(tmp_path: Path) -> None:
             ],
             folder=tmp_path,
         )
-        found = re.search(r"Eval result: \\y = 36'([01]+)\.", log)
-        assert found is not None and int(found[1], 2) == (left * right) % (1 << 36), (a, b)
+        match = re.search(r"Eval result: \\y = 36'([01]+)\.", log)
+        assert match is not None and int(match[1], 2) == (left * right) % (1 << 36), (a, b)
 
 
 MEMORIES = """\
@@ -147,7 +147,7 @@ endmodule
 
 @pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus is not installed")
 def test_block_rams_remember_and_begin_with_their_tables(tmp_path: Path) -> None:
-    """Mapped by Yosys and given their behaviour, beside the source; a wrong half shows."""
+    """Compare memories mapped by Yosys, with their models, with the source."""
     (tmp_path / "source.v").write_text(MEMORIES)
     (tmp_path / "written.v").write_text(MEMORIES.replace("pinion_core", "written"))
     (tmp_path / "bench.v").write_text(BENCH)
@@ -157,12 +157,10 @@ def test_block_rams_remember_and_begin_with_their_tables(tmp_path: Path) -> None
     )
     assert (tmp_path / "mapped.v").read_text().count("DP16KD #") == 2
     netlist = netlist_rtlil(tmp_path / "mapped.v", tmp_path)
-    check_rtlil(netlist.read_text(), where=netlist)  # it may become a program
+    check_rtlil(netlist.read_text(), where=netlist)  # it may be compiled
     run_yosys([f"read_rtlil {netlist.name}", "write_verilog -noattr netlist.v"], folder=tmp_path)
-    command = ["iverilog", "-g2005", "-s", "bench", "-o", "bench.vvp", "netlist.v"]
-    subprocess.run([*command, "written.v", "bench.v"], cwd=tmp_path, check=True)
-    done = subprocess.run(["vvp", "-n", "bench.vvp"], cwd=tmp_path, capture_output=True, text=True)
-    assert re.fullmatch(r"0 wrong of 1\d{3}\s*", done.stdout), done.stdout
+    process = simulate(tmp_path, "netlist.v", "written.v", "bench.v", standard="2005")
+    assert re.fullmatch(r"0 wrong of 1\d{3}\s*", process.stdout), process.stdout
 
 
 def test_the_core_alone_is_mapped_as_in_the_flow(folder: Path) -> None:

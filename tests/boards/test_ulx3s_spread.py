@@ -1,4 +1,4 @@
-"""Room for wires on the ULX3S: every third row of tiles stays without logic."""
+"""Room for wires on the ULX3S: every third row of tiles has no logic."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 
 from pinion.boards.ecp5 import bitstream as flow
 from pinion.boards.ecp5.platform import CAPACITY, NEXTPNR_PART
-from pinion.boards.ecp5.spread import COLUMNS, EVERY, LUTS, ROWS, free_sites, is_crowded, spread
+from pinion.boards.ecp5.spread import COLUMNS, EVERY, LUTS, ROWS, free_sites, spread
 
 
 def inverters(length: int) -> dict[str, Any]:
-    """Chains of four inverters as Yosys writes a netlist."""
+    """Return a netlist like Yosys' with chains of four inverters."""
     names = {f"n{k}": {"hide_name": 0, "bits": [2 + k], "attributes": {}} for k in range(length)}
     cells = {
         f"inverter{k}": {
@@ -42,18 +42,14 @@ def test_the_rows_are_those_of_the_part() -> None:
     assert len(free) / CAPACITY["lut4"] == len(ROWS[::EVERY]) / len(ROWS)
 
 
-def test_only_crowded_designs_are_spread() -> None:
-    assert is_crowded({"lut4": 39_622}) and not is_crowded({"lut4": 32_541})
-
-
 @pytest.mark.slow
 def test_nextpnr_puts_no_logic_into_the_free_rows(tmp_path: Path) -> None:
-    """The sites exist, and are taken."""
+    """The sites exist, and are used."""
     design = inverters(400)
     before = json.dumps(design)
-    made = spread(design, "chains")
+    filled = spread(design, "chains")
     assert json.dumps(design) == before
-    (tmp_path / "in.json").write_text(json.dumps(made))
+    (tmp_path / "in.json").write_text(json.dumps(filled))
     arguments = [*NEXTPNR_PART, "--json", "in.json", "--write", "out.json", "--no-route"]
     arguments += ["--placer", "heap"]
     flow._tool("nextpnr_ecp5", arguments, folder=tmp_path, log="log")
@@ -62,6 +58,6 @@ def test_nextpnr_puts_no_logic_into_the_free_rows(tmp_path: Path) -> None:
     rows = {
         int(site.split("/")[1][1:]) for name, site in where.items() if name.startswith("inverter")
     }
-    taken = {site for name, site in where.items() if name.startswith("filler")}
-    assert taken == set(free_sites())
+    filled_sites = {site for name, site in where.items() if name.startswith("filler")}
+    assert filled_sites == set(free_sites())
     assert rows and rows <= set(ROWS) - set(ROWS[::EVERY])

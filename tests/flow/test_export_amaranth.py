@@ -138,7 +138,7 @@ def test_a_design_around_it_passes_the_bench(exported: Path, tmp_path: Path) -> 
 
 
 def test_folders_that_are_no_exported_core_are_refused(exported: Path, tmp_path: Path) -> None:
-    with pytest.raises(ImportedCoreError, match="no intact exported core"):
+    with pytest.raises(ImportedCoreError, match="not an intact exported core"):
         ExportedCore(folder=tmp_path)
     copy = tmp_path / "copy"
     shutil.copytree(exported, copy)

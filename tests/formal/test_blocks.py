@@ -1,9 +1,8 @@
-"""Explicit blocks are the generic ones, and a wrong one is found."""
+"""Explicit blocks equal the generic ones, and wrong ones are found."""
 
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from pinion.gateware.dsp48e2 import explicit_module, model_path
 from pinion.gateware.mac import Mac
 from pinion.gateware.yosys import YosysError, run_yosys
 from tests.support.blocks import Forms, dot_unit, dot_units, forms, prove_forms
+from tests.support.icarus import simulate
 
 USUAL = {
     f"dot{products}_{stages}_{addend}": dot_unit(
@@ -35,11 +35,11 @@ def test_usual_blocks_are_the_same_in_both_forms(tmp_path: Path):
 
 @pytest.mark.slow
 def test_all_blocks_are_the_same_in_both_forms(tmp_path: Path):
-    # Alone or first, with or without addends, each with 1 or 2 registers; amid and last.
+    # Single or first, with or without addends, each with 1 or 2 registers; middle and last.
     check(forms(dot_units()), tmp_path, 2 * (2 * 5 + 2))
 
 
-# Block of USUAL, what stands in its explicit form, and what a wrong one has there.
+# Block of USUAL, a text of its explicit form, and the text in a wrong one.
 MUTANTS = {
     "nothing from the block before": ("dot3_1_27.mac1", "9'b000010101", "9'b000000101"),
     "C where the block before is added": ("dot3_1_27.mac2", "9'b000010101", "9'b000110101"),
@@ -67,8 +67,8 @@ SOME = ("nothing from the block before", "subtracts the other way round", "a reg
 SOME += ("the addend stays", "an operand without its sign")
 
 
-@pytest.mark.parametrize("chosen", [SOME, pytest.param(MUTANTS, marks=pytest.mark.slow)])
-def test_wrong_blocks_are_found(chosen: Collection[str], tmp_path: Path):
+@pytest.mark.parametrize("names", [SOME, pytest.param(MUTANTS, marks=pytest.mark.slow)])
+def test_wrong_blocks_are_found(names: Collection[str], tmp_path: Path):
     both = forms(USUAL)
     modules = {
         name: text
@@ -76,22 +76,22 @@ def test_wrong_blocks_are_found(chosen: Collection[str], tmp_path: Path):
         for name in re.findall(r"module \\explicit_(\S+) ", text)
     }
     generic, explicit, stages = "", "", {}
-    for number, (block, old, new) in enumerate(map(MUTANTS.__getitem__, chosen)):
+    for number, (block, old, new) in enumerate(map(MUTANTS.__getitem__, names)):
         assert modules[block].count(old) == 1, (block, old)
         name = f"wrong{number}"
-        found = re.search(rf"^module \\{block}\n.*?^end\n", both.generic, re.MULTILINE | re.DOTALL)
-        assert found is not None
-        generic += found[0].replace(f"\\{block}\n", f"\\{name}\n")
+        module = re.search(rf"^module \\{block}\n.*?^end\n", both.generic, re.MULTILINE | re.DOTALL)
+        assert module is not None
+        generic += module[0].replace(f"\\{block}\n", f"\\{name}\n")
         explicit += modules[block].replace(old, new).replace(block, name)
         stages[name] = both.stages[block]
     wrong = replace(both, generic=generic, explicit=explicit, stages=stages)
     proved = prove_forms(wrong, tmp_path)
-    missed = [text for text, starts in zip(chosen, proved.values(), strict=True) if all(starts)]
+    missed = [text for text, starts in zip(names, proved.values(), strict=True) if all(starts)]
     assert missed == []
     assert all(not any(starts) for starts in proved.values()), proved
 
 
-# What the model must not take: a parameter, a mode.
+# What the model must refuse: a parameter, a mode.
 REFUSED = {
     ".ACASCREG(1)": ".ACASCREG(0)",
     ".MREG(0)": '.USE_SIMD("TWO24"), .MREG(0)',
@@ -128,16 +128,10 @@ endmodule
 """
     text = BLOCK.replace("module \\block (", "module block (")
     assert text.count(old) == 1, name
-    ran = [run_icarus(tmp_path, changed + bench) for changed in (text, text.replace(old, new))]
-    assert ran[0].returncode == 0 and "131072 - 15" in ran[0].stdout
-    assert ran[1].returncode != 0 and "has no model" in ran[1].stdout
-
-
-def run_icarus(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
-    """The bench's exit status and what it said."""
-    (folder / "bench.v").write_text(text)
-    made = ["iverilog", "-g2005", "-o", "bench.vvp", "-s", "bench", "bench.v", str(model_path())]
-    subprocess.run(made, cwd=folder, check=True)
-    return subprocess.run(
-        ["vvp", "bench.vvp"], cwd=folder, capture_output=True, text=True, check=False, timeout=600
-    )
+    processes = []
+    for block in (text, text.replace(old, new)):
+        (tmp_path / "bench.v").write_text(block + bench)
+        processes.append(simulate(tmp_path, "bench.v", model_path(), standard="2005"))
+    sound, broken = processes
+    assert sound.returncode == 0 and "131072 - 15" in sound.stdout
+    assert broken.returncode != 0 and "has no model" in broken.stdout

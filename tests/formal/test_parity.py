@@ -21,14 +21,14 @@ def test_the_definition_is_that_of_zlib():
     draw = random.Random(5)
     for size in (1, 9, 64):
         before, data = draw.getrandbits(32), draw.randbytes(size)
-        found = crc32_of([before >> place & 1 for place in range(32)], bits(data))
-        assert sum(bit << place for place, bit in enumerate(found)) == crc32(data, before)
+        crc = crc32_of([before >> place & 1 for place in range(32)], bits(data))
+        assert sum(bit << place for place, bit in enumerate(crc)) == crc32(data, before)
     assert crc32(b"123456789") == 0xCBF43926
 
 
 @pytest.mark.parametrize("width", [64, 512])
 def test_the_checksum_is_crc32_in_every_state(width: int, tmp_path: Path):
-    # Of valid, start and the reset, and of two registers that remember them.
+    # Combinations of valid, start and the reset, and of two registers that store them.
     assert prove_checksum(Checksum(bits=width), tmp_path) >= 16
 
 
@@ -41,7 +41,7 @@ MUTANTS = {
         "crc32(bytes(size), 1 << k)",
         "crc32(bytes(size), 3 << k & 0xFFFFFFFF)",
     ),
-    "a checksum goes on where it should begin": ("Mux(fresh, 0, kept)", "kept"),
+    "a checksum goes on where it should begin": ("Mux(fresh, 0, register)", "register"),
     "a beat that does not come counts": ("arrived.eq(self.valid)", "arrived.eq(1)"),
     "a start without a beat is forgotten": (
         "with m.If(self.start & ~self.valid):",

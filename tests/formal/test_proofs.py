@@ -1,4 +1,4 @@
-"""The proofs pass, and each of them fails for a component that is broken."""
+"""The proofs pass, and each of them fails for a broken component."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_it_is_proved(name: str, tmp_path: Path):
     assert result.passed, result.log.read_text()[-2000:]
 
 
-# Proof, component, cycles in which it shows (None: the proof's own), and what is broken in it.
+# Proof, component, depth at which it fails (None: the proof's), and the change.
 MUTANTS = {
     "a full stage accepts": (
         *("holding", HoldingStage, None),
@@ -126,7 +126,7 @@ MUTANTS = {
     ),
     "a header's checksum is over itself": (
         *("reader_16", RequestReader, 8),
-        ("Mux(is_header & ends, Const(0, WORD), held.data[-WORD:])", "held.data[-WORD:]"),
+        ("Mux(is_header & ends, Const(0, WORD), current.data[-WORD:])", "current.data[-WORD:]"),
     ),
     "the verdict compares with the header's checksum": (
         *("reader_16", RequestReader, 10),
@@ -175,8 +175,8 @@ MUTANTS = {
     "the stream runs towards a core in reset": (
         *("sequencer", ResetSequencer, 26),
         (
-            "[asked.eq(0), self.core_clear.eq(0), self.drain.eq(0)]",
-            "[asked.eq(0), self.stream_clear.eq(0), self.drain.eq(0)]",
+            "[requested.eq(0), self.core_clear.eq(0), self.drain.eq(0)]",
+            "[requested.eq(0), self.stream_clear.eq(0), self.drain.eq(0)]",
         ),
     ),
     "a reset does not wait for the open packet": (
@@ -185,7 +185,7 @@ MUTANTS = {
     ),
     "a pulse of a reset is forgotten": (
         *("sequencer", ResetSequencer, 26),
-        ('m.State("RUN"), m.If(asked)', 'm.State("RUN"), m.If(self.held)'),
+        ('m.State("RUN"), m.If(requested)', 'm.State("RUN"), m.If(self.held)'),
     ),
     "another record ends the batch": (
         *("tally_2", Tally, 7),

@@ -1,4 +1,4 @@
-"""The one bench of every arithmetic unit: operands back to back, latency observed."""
+"""The bench of all arithmetic units: operands in every cycle, latency measured."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Trace = dict[str, list[int]]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A unit is also the holder of its parameters: a test may make one and only ask it things."""
+    """Ignore unused units, because tests create some only to read their attributes."""
     config.addinivalue_line("filterwarnings", "ignore::amaranth.hdl.UnusedElaboratable")
 
 
 def _simulate(unit: Unit, rows: Sequence[Row], tail: int) -> Trace:
-    """Every output in every cycle, sampled just before the clock edge that ends the cycle."""
+    """Return every output in every cycle, sampled just before the clock edge that ends it."""
     trace: Trace = {name: [] for name in unit.outputs}
 
     async def bench(ctx: Any) -> None:
@@ -29,8 +29,8 @@ def _simulate(unit: Unit, rows: Sequence[Row], tail: int) -> Trace:
             for name in unit.inputs:
                 at = cycle - unit.offset(name)
                 row = rows[at] if 0 <= at < len(rows) else {}
-                # Between and after the requests the ports carry something else each cycle, so
-                # that a unit that samples its operands a cycle late is found out.
+                # Otherwise the ports change every cycle, so that a unit that samples its operands
+                # a cycle late is found.
                 width = Shape.cast(unit.signature.members[name].shape).width
                 ctx.set(getattr(unit, name), row.get(name, (cycle * 0x9E3779B1) % (1 << width)))
             for name in unit.outputs:
@@ -46,7 +46,7 @@ def _simulate(unit: Unit, rows: Sequence[Row], tail: int) -> Trace:
 
 @pytest.fixture
 def check() -> Callable[[Unit, Sequence[Row], Sequence[Row]], None]:
-    """Compare a unit with a list of expected results, one a cycle, at exactly its latency."""
+    """Compare a unit with expected results, one per cycle, at exactly its latency."""
 
     def run(unit: Unit, rows: Sequence[Row], expected: Sequence[Row]) -> None:
         assert len(rows) == len(expected)
@@ -67,12 +67,12 @@ def check() -> Callable[[Unit, Sequence[Row], Sequence[Row]], None]:
                 matching.append(latency)
             elif latency == unit.latency:
                 n, name = wrong
-                got = trace[name][n + latency]
+                actual = trace[name][n + latency]
                 raise AssertionError(
-                    f"Vector {n}, {name}: got {got}, expected {expected[n][name]}; "
+                    f"Vector {n}, {name}: got {actual}, expected {expected[n][name]}; "
                     f"operands {rows[n]}."
                 )
-        # A result that never changes, such as a shift past the whole word, has no latency to see.
+        # The latency of a constant result, such as a shift past the whole word, is not visible.
         if len({tuple(want.values()) for want in expected}) > 1:
             assert matching == [unit.latency], (
                 f"Results appeared at {matching}, not {unit.latency}."

@@ -1,4 +1,4 @@
-"""Small cores, compiled, and what they should answer."""
+"""Small compiled cores and their expected results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BUILD_HASH = 0x0123_4567_89AB_CDEF
 
 
 def bound(graph: Graph, *, ii: int, formats: str = "q16.16") -> tuple[Graph, Binding]:
-    """A traced graph, folded, in fixed point and bound."""
+    """Fold a traced graph, convert it to fixed point, and bind it."""
     plan = FormatPlan.parse(formats)
     timing = timing_for(plan)
     fixed = lower(gather_dots(fold(graph), timing, widths=(4, 3, 2), ii=ii), plan)
@@ -41,7 +41,7 @@ def bound(graph: Graph, *, ii: int, formats: str = "q16.16") -> tuple[Graph, Bin
 
 
 def bound_auto(graph: Graph, values: dict[str, Any], *, ii: int) -> tuple[Graph, Binding]:
-    """A traced graph, folded, with formats per signal for these states, and bound."""
+    """Fold a traced graph, choose formats by signal for these states, and bind it."""
     graph = fold(graph)
     plan = auto_formats(graph, values)
     timing = timing_for(plan)
@@ -51,7 +51,7 @@ def bound_auto(graph: Graph, values: dict[str, Any], *, ii: int) -> tuple[Graph,
 
 
 def bound_fixed(fixed: Graph, *, ii: int, timing: Timing) -> tuple[Graph, Binding]:
-    """A fixed graph, scheduled, checked and bound."""
+    """Schedule, check and bind a fixed graph."""
     modulo = schedule(operations(fixed, timing), ii=ii, timing=timing, effort=1)
     check_schedule(fixed, modulo)
     binding = bind(fixed, modulo)
@@ -64,7 +64,7 @@ def rnea(robot: str) -> Graph:
 
 
 def request_bits(robot: str, count: int, *, seed: int, distribution: str = "reference") -> Words:
-    """Request words (count, words) as they travel."""
+    """Return request words (count, words) as float32 bits."""
     row, model = function("rnea"), load(robot)
     arrays = sample(model, row, count, distribution=distribution, seed=seed)
     words = [arrays[block.name].reshape(count, -1) for block in row.inputs]
@@ -73,7 +73,7 @@ def request_bits(robot: str, count: int, *, seed: int, distribution: str = "refe
 
 @dataclass(frozen=True)
 class Bench:
-    """A compiled core and the graph that it should be."""
+    """Compiled core with the graph of its expected results."""
 
     graph: Graph
     binding: Binding
@@ -99,12 +99,12 @@ class Bench:
         return cls(reference or graph, binding, core, compiled)
 
     def expected(self, bits: Words) -> tuple[Words, Flags]:
-        """Result words (n, words) and flags (n,) of the golden model."""
+        """Return result words (n, words) and flags (n,) of the golden model."""
         fmts = node_formats(self.graph)
         flags = np.zeros(len(bits), dtype=np.bool_)
         ints = {}
         inputs = [i for i, node in enumerate(self.graph.nodes) if node.op == "input"]
-        for k, i in enumerate(inputs):  # every word has a binary point of its own
+        for k, i in enumerate(inputs):  # every word has its own binary point
             ints[self.graph.inputs[k]], flag = float32_to_fixed(bits[:, k], fmts[i])
             flags |= flag
         out, saturated = evaluate_integers(self.graph, ints)
@@ -123,7 +123,7 @@ class Bench:
         idle: Flags | None = None,
         stall: Flags | None = None,
     ) -> tuple[Words, Flags, StreamResult]:
-        """Send beats, expect so many records; result words (n, words), flags (n,), the rest."""
+        """Send beats, expect `records`; return words (n, words), flags (n,) and the stream."""
         per_record = self.binding.beats_out
         result = self.compiled.run(
             beats, last, expected_beats=records * per_record, idle=idle, stall=stall
@@ -143,7 +143,7 @@ class Bench:
     def agree(
         self, bits: Words, *, idle: Flags | None = None, stall: Flags | None = None
     ) -> StreamResult:
-        """Run requests and hold every bit of the answer against the golden model."""
+        """Run requests and compare every bit of the results with the golden model."""
         words, flags, result = self.run(bits, idle=idle, stall=stall)
         want, want_flags = self.expected(bits)
         wrong = np.flatnonzero((words != want).any(axis=1))

@@ -1,4 +1,4 @@
-"""A function of square roots, angles and tables, and operands of every kind for their units."""
+"""A function with square roots, angles and tables, and operands for their units."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Words = NDArray[np.int64]
 
 
 def friction(speed: float) -> float:
-    """A Stribeck curve: sticking, slipping, and a viscous part."""
+    """Return a Stribeck curve: sticking, slipping, and a viscous part."""
     return math.tanh(8.0 * speed) * (0.6 + 0.4 * math.exp(-4.0 * speed * speed)) + 0.1 * speed
 
 
@@ -27,7 +27,7 @@ def curve() -> Piecewise:
 
 
 def planar() -> Graph:
-    """Length and angle of a vector, a curve of one component, and what follows from them."""
+    """Trace length and angle of a vector, a curve, and functions of these."""
     tracer = Tracer()
     x, y = tracer.input("x"), tracer.input("y")
     length, angle = sqrt(x * x + y * y), arctan2(y, x)
@@ -40,7 +40,7 @@ def planar() -> Graph:
 
 
 def states(count: int, seed: int) -> dict[str, NDArray[np.float64]]:
-    """Points of a square with sides of 4, float32 as they travel."""
+    """Return random points of a square with sides of 4, rounded to float32."""
     rng = np.random.default_rng(seed)
     return {
         name: rng.uniform(-2.0, 2.0, count).astype(np.float32).astype(np.float64) for name in "xy"
@@ -48,7 +48,7 @@ def states(count: int, seed: int) -> dict[str, NDArray[np.float64]]:
 
 
 def operands(source: Format, ports: tuple[str, ...], count: int, seed: int) -> dict[str, Words]:
-    """Words of every length at all ports, corners in every combination, and near the axes."""
+    """Return words of every length, corners in every combination, and words near the axes."""
     rng = np.random.default_rng(seed)
     least, most = source.min_int, source.max_int
     powers = [1 << k for k in range(0, source.width - 1, 5)]
@@ -66,7 +66,7 @@ def operands(source: Format, ports: tuple[str, ...], count: int, seed: int) -> d
 
 
 def expected(unit: Unit, words: dict[str, Words]) -> dict[str, Words]:
-    """What a unit's model makes of operands, by output port."""
-    found = unit.compute(*(words[port] for port in unit.inputs))  # type: ignore[attr-defined]  # every unit here has it
-    results = found if isinstance(found, tuple) else (found,)
+    """Return the results of a unit's model, by output port."""
+    computed = unit.compute(*(words[port] for port in unit.inputs))  # type: ignore[attr-defined]  # every unit here has it
+    results = computed if isinstance(computed, tuple) else (computed,)
     return {port: np.asarray(v) for port, v in zip(unit.outputs, results, strict=True)}

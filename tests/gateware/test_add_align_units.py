@@ -1,4 +1,4 @@
-"""Additions and changes of format against exact integers."""
+"""Additions and format conversions against exact integers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_negating_the_minimum_saturates(check):
 
 
 def test_add_bites(check):
-    """Wrapping is not saturating, and a subtraction is not an addition."""
+    """The bench distinguishes wrapping from saturating, and subtraction from addition."""
     unit = AddUnit(width=8, overflow=Overflow.SATURATE)
     rows, expected = sums(unit, seed=5)
     with pytest.raises(AssertionError, match="Vector"):
@@ -64,11 +64,11 @@ def test_add_bites(check):
         check(AddUnit(width=8, overflow=Overflow.SATURATE), swapped, expected)
 
 
-# -- two additions one behind the other ------------------------------------------------------------
+# -- two additions in series -----------------------------------------------------------------------
 
 
 def three_sums(unit: AddUnit, seed: int) -> tuple[list[dict[str, int]], list[dict[str, int]]]:
-    """Every combination of signs and ends of the range, then any words."""
+    """Return every combination of signs and corners, then random words."""
     print("seed", seed)
     rng = random.Random(seed)
     low, high = -(1 << (unit.width - 1)), (1 << (unit.width - 1)) - 1
@@ -79,16 +79,16 @@ def three_sums(unit: AddUnit, seed: int) -> tuple[list[dict[str, int]], list[dic
         for a, b, c in corners + some
         for sub, sub_c in product((0, 1), repeat=2)
     ]
-    rng.shuffle(rows)  # the signs of a request are not its neighbours'
+    rng.shuffle(rows)  # signs must not correlate with neighbouring requests
     last = 1 << unit.target_width
     expected = []
     for row in rows:
         total = row["a"] + (-1) ** row["sub"] * row["b"] + (-1) ** row["sub_c"] * row["c"]
         if unit.overflow is Overflow.SATURATE:
-            kept = min(max(total, -last // 2), last // 2 - 1)
+            limited = min(max(total, -last // 2), last // 2 - 1)
         else:
-            kept = (total + last // 2) % last - last // 2
-        expected.append({"o": kept, "ovf": int(kept != total)})
+            limited = (total + last // 2) % last - last // 2
+        expected.append({"o": limited, "ovf": int(limited != total)})
     return rows, expected
 
 
@@ -104,13 +104,13 @@ def test_add_three(check, latency, overflow, width, target_width):
     assert unit.latency == latency
     assert list(unit.inputs) == ["a", "b", "c", "sub", "sub_c"]
     rows, expected = three_sums(unit, seed=width)
-    # Two bits more than the operands hold the sum of three of any sign; one bit does not.
+    # A sum of three fits two more bits than the operands have, but not one.
     assert {row["ovf"] for row in expected} == ({0} if unit.target_width >= width + 2 else {0, 1})
     check(unit, rows, expected)
 
 
 def test_three_are_limited_once(check):
-    """The first of the two sums may be past the end while the whole is not."""
+    """The first sum may be out of range while the total is not."""
     unit = AddUnit(width=8, operands=3, overflow=Overflow.SATURATE)
     rows = [{"a": 127, "b": n, "c": n, "sub": 0, "sub_c": 1} for n in range(1, 41)]
     rows += [{"a": -128, "b": n, "c": n, "sub": 1, "sub_c": 0} for n in range(1, 41)]
@@ -181,9 +181,9 @@ def test_align_bites(check):
 
 
 def test_senseless_parameters_are_refused():
-    with pytest.raises(ValueError, match="latency of an addition is 1 or 2, not 3"):
+    with pytest.raises(ValueError, match="latency of an addition must be 1 or 2, not 3"):
         AddUnit(width=8, overflow=Overflow.WRAP, latency=3)
-    with pytest.raises(ValueError, match="at least 2 bits; got 1"):
+    with pytest.raises(ValueError, match="at least 2 bits, not 1"):
         AddUnit(width=1, overflow=Overflow.WRAP)
     for operands in (1, 4):
         with pytest.raises(ValueError, match=f"2 or 3 operands, not {operands}"):

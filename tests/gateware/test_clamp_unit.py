@@ -10,7 +10,7 @@ from pinion.gateware.clamp import ClampUnit
 
 
 def vectors(unit: ClampUnit, seed: int) -> tuple[list[dict[str, int]], list[dict[str, int]]]:
-    """The ends, their neighbours, the ends of the range, and any words."""
+    """Return the bounds, their neighbours, the range's ends, and random words."""
     print("seed", seed)
     rng = random.Random(seed)
     least, most = -(1 << (unit.width - 1)), (1 << (unit.width - 1)) - 1
@@ -41,7 +41,7 @@ def test_clamp(check, width, low, high):
 
 
 def test_clamp_bites(check):
-    """An end that is off by one, and a comparison without a sign."""
+    """Bounds that are off by one are found."""
     rows, expected = vectors(ClampUnit(width=12, low=-100, high=100), seed=3)
     for low, high in ((-101, 100), (-100, 101), (-100, 99)):
         with pytest.raises(AssertionError, match="Vector"):
@@ -51,6 +51,6 @@ def test_clamp_bites(check):
 @pytest.mark.parametrize(
     ("width", "low", "high"), [(1, 0, 0), (8, 5, 4), (8, -129, 0), (8, 0, 128)]
 )
-def test_ends_that_do_not_fit_are_said(width, low, high):
-    with pytest.raises(ValueError, match="bits; got"):
+def test_bounds_that_do_not_fit_are_refused(width, low, high):
+    with pytest.raises(ValueError, match=r"at least 2 bits, not 1|must be in order and fit 8 bits"):
         ClampUnit(width=width, low=low, high=high)

@@ -1,4 +1,4 @@
-"""Registers in copies: as many as their loads take, and no tool makes one of them again."""
+"""Duplicated registers: enough for their loads, and not merged again by tools."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GROUPS = 5
 
 
 def write(folder: Path) -> None:
-    """Words that one bit enables, two for each copy."""
+    """Write a design of words with a common enable, two words per copy."""
     m = Module()
     enable, i = Signal(), Signal(LOADS // 2)
     words = [Signal(LOADS // 2, name=f"o{k}") for k in range(2 * GROUPS - 1)]
@@ -28,17 +28,17 @@ def write(folder: Path) -> None:
 
 
 def registers(folder: Path, *more: str) -> int:
-    """Registers of one bit that are left once Yosys has merged what is equal."""
+    """Return how many one-bit registers remain after Yosys merged equal ones."""
     script = ["read_rtlil core.il", *more, "proc", "opt -full"]
-    found = "tee -q -o found.txt select -list t:$*dff* r:WIDTH=1 %i"
-    run_yosys([*script, found], folder=folder)
+    select = "tee -q -o found.txt select -list t:$*dff* r:WIDTH=1 %i"
+    run_yosys([*script, select], folder=folder)
     return len((folder / "found.txt").read_text().split())
 
 
 def test_a_register_has_as_many_copies_as_its_loads_take() -> None:
     copies = Copies(Module(), Signal(), name="copy")
-    given = [copies.to(loads) for loads in (LOADS - 1, 1, 1, LOADS, LOADS + 9, 1)]
-    numbers = [int(copy.name.removeprefix("copy")) for copy in given]
+    signals = [copies.to(loads) for loads in (LOADS - 1, 1, 1, LOADS, LOADS + 9, 1)]
+    numbers = [int(copy.name.removeprefix("copy")) for copy in signals]
     assert numbers == [0, 0, 1, 2, 3, 4]
 
 

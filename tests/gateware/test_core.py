@@ -25,16 +25,16 @@ Get = Callable[..., Bench]
 
 @pytest.fixture(scope="module")
 def get(tmp_path_factory: pytest.TempPathFactory) -> Get:
-    """Cores by robot, interval and formats, each compiled once for this file."""
-    made: dict[tuple[object, ...], Bench] = {}
+    """Compile cores by robot, interval and formats, once for this file."""
+    benches: dict[tuple[object, ...], Bench] = {}
 
     def build(robot: str, ii: int, *, formats: str = "q16.16", debug: bool = False) -> Bench:
         key = (robot, ii, formats, debug)
-        if key not in made:
+        if key not in benches:
             graph, binding = bound(rnea(robot), ii=ii, formats=formats)
             folder = tmp_path_factory.mktemp("core")
-            made[key] = Bench.build(graph, binding, folder, debug=debug)
-        return made[key]
+            benches[key] = Bench.build(graph, binding, folder, debug=debug)
+        return benches[key]
 
     return build
 
@@ -73,7 +73,7 @@ def test_one_record_every_interval(bench: Bench) -> None:
     result = bench.agree(request_bits(robot_of(bench), 500, seed=33))
     ii = bench.binding.schedule.ii
     gaps = np.diff(result.launched)
-    # The start may wait for the slot; from then on there is a launch in every interval.
+    # The first launch may wait for its slot; then there is one in every interval.
     assert np.all(gaps[3:] == ii), gaps[:10]
     # Launch to last beat takes the same time for every request, as the host is always ready.
     spent = result.emitted[bench.binding.beats_out - 1 :: bench.binding.beats_out] - result.launched
@@ -105,12 +105,12 @@ def test_no_pause_loses_repeats_or_reorders(bench: Bench, name: str) -> None:
     bits = request_bits(robot_of(bench), 1200, seed=34)
     bits[::37, 0] = np.float32(np.nan).view(np.uint32)  # flags stay with their results
     idle, stall = PATTERNS[name](seed=35), PATTERNS[name](seed=36)
-    for held in ({"idle": idle}, {"stall": stall}, {"idle": idle, "stall": stall}):
-        result = bench.agree(bits, **held)
-        done = result.emitted[bench.binding.beats_out - 1 :: bench.binding.beats_out]
-        # Launched and not yet taken by the host: never more than there are credits.
-        taken = np.searchsorted(np.sort(done), result.launched, side="left")
-        assert np.max(np.arange(len(taken)) - taken) <= bench.core.credits
+    for pauses in ({"idle": idle}, {"stall": stall}, {"idle": idle, "stall": stall}):
+        result = bench.agree(bits, **pauses)
+        last_beats = result.emitted[bench.binding.beats_out - 1 :: bench.binding.beats_out]
+        # Requests in flight never exceed the credits.
+        emitted = np.searchsorted(np.sort(last_beats), result.launched, side="left")
+        assert np.max(np.arange(len(emitted)) - emitted) <= bench.core.credits
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -145,9 +145,9 @@ def test_a_word_out_of_range_flags_its_request_and_no_other(bench: Bench, word: 
         bits[row, word] = np.float32(value).view(np.uint32)
     bench.agree(bits)
     _, flags, _ = bench.run(bits)
-    found = set(np.flatnonzero(flags))
-    assert found >= FLAGGED_AT_THE_EDGE
-    assert found <= FLAGGED_AT_THE_EDGE | {40}  # which may saturate further inside
+    flagged = set(np.flatnonzero(flags))
+    assert flagged >= FLAGGED_AT_THE_EDGE
+    assert flagged <= FLAGGED_AT_THE_EDGE | {40}  # which may saturate further inside
 
 
 @pytest.mark.parametrize("ii", [1, 8])
@@ -182,13 +182,13 @@ def test_a_good_stream_raises_no_protocol_error(pendulum: Bench) -> None:
     assert not protocol_error(pendulum, beats, last).any()
 
 
-@pytest.mark.parametrize("kept", [1, 2])
-def test_a_record_that_ends_early_is_dropped(pendulum: Bench, kept: int) -> None:
+@pytest.mark.parametrize("length", [1, 2])
+def test_a_record_that_ends_early_is_dropped(pendulum: Bench, length: int) -> None:
     bits = request_bits("pendulum", 12, seed=52)
     beats, last = pendulum.pack(bits)
     short = 4  # this record loses its last beats
-    gone = np.arange(3 * short + kept, 3 * short + 3)
-    last[3 * short + kept - 1] = True
+    gone = np.arange(3 * short + length, 3 * short + 3)
+    last[3 * short + length - 1] = True
     beats, last = np.delete(beats, gone, axis=0), np.delete(last, gone)
     want, _ = pendulum.expected(np.delete(bits, short, axis=0))
     words, flags, _ = pendulum.stream(beats, last, records=11)
@@ -264,7 +264,7 @@ def test_a_mutant_in_hardware_is_found(mutate: Callable[[Graph], Graph], tmp_pat
     words, _, _ = bench.run(bits)
     want, _ = bench.expected(bits)
     assert (words != want).any(), "the mutant went unnoticed"
-    # It is the mutation that was found, not a broken bench.
+    # The bench itself is correct.
     mutated = Bench(mutant, bench.binding, bench.core, bench.compiled)
     mutated.agree(bits)
 
@@ -287,7 +287,7 @@ REACH = {"a": 3.0, "b": 1000.0, "c": 0.01, "d": 1.0, "e": 60.0}
 
 
 def scaled() -> Graph:
-    """Words and results of sizes from a hundredth to ten thousands."""
+    """Trace words and results from a hundredth to tens of thousands in size."""
     tracer = Tracer()
     a, b, c, d, e = (tracer.input(name) for name in REACH)
     tracer.output("large", b * e + a)
@@ -299,7 +299,7 @@ def scaled() -> Graph:
 
 
 def scaled_bits(count: int, *, seed: int, spread: float = 1.0) -> np.ndarray:
-    """Requests (count, 5); with a spread above 1 many are out of their words' ranges."""
+    """Return requests (count, 5); with a spread above 1 many are out of range."""
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
     reach = np.array(list(REACH.values())) * spread
@@ -314,13 +314,13 @@ def scaled_bench(ii: int, folder: Path) -> Bench:
 
 @pytest.fixture(scope="module")
 def moving(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Bench]:
-    made: dict[int, Bench] = {}
+    benches: dict[int, Bench] = {}
 
     def build(ii: int) -> Bench:
-        if ii not in made:
-            made[ii] = scaled_bench(ii, tmp_path_factory.mktemp("moving"))
-        made[ii].compiled.reset()
-        return made[ii]
+        if ii not in benches:
+            benches[ii] = scaled_bench(ii, tmp_path_factory.mktemp("moving"))
+        benches[ii].compiled.reset()
+        return benches[ii]
 
     return build
 
@@ -338,11 +338,13 @@ def test_words_of_different_binary_points(moving: Callable[[int], Bench], ii: in
     bench.agree(bits, idle=PATTERNS["random"](seed=83), stall=PATTERNS["random"](seed=84))
     _, flags = bench.expected(bits)
     assert 0.2 < flags.mean() < 0.99
-    # Each word is compared with the end of its own format.
+    # Each word is limited by its own format.
     exact = bits.view(np.float32).astype(np.float64)
-    words, got, _ = bench.run(bits)
-    large = words.view(np.float32)[~got, 0]
-    assert np.allclose(large, (exact[:, 1] * exact[:, 4] + exact[:, 0])[~got], rtol=1e-3, atol=1.0)
+    words, result_flags, _ = bench.run(bits)
+    large = words.view(np.float32)[~result_flags, 0]
+    assert np.allclose(
+        large, (exact[:, 1] * exact[:, 4] + exact[:, 0])[~result_flags], rtol=1e-3, atol=1.0
+    )
 
 
 @pytest.mark.parametrize("ii", [2, 5])
@@ -350,7 +352,7 @@ def test_words_of_different_binary_points(moving: Callable[[int], Bench], ii: in
 def test_binary_points_realign_at_the_end_of_a_record(
     moving: Callable[[int], Bench], ii: int, kind: str
 ) -> None:
-    """Records too short and too long, one behind the other; every other record is as it should."""
+    """Send records too short and too long in series; all other records must be right."""
     bench = moving(ii)
     count, size = 14, bench.binding.beats_in
     bits = scaled_bits(count, seed=85)
@@ -359,14 +361,14 @@ def test_binary_points_realign_at_the_end_of_a_record(
     beats, last, dropped, flagged = [], [], [], []
     for k in range(count):
         rows, ends = packed[k * size : (k + 1) * size], lasts[k * size : (k + 1) * size].copy()
-        what = kind if kind != "mixed" else ("early", "late", "early", "later")[k % 4]
-        if k % 3 == 1 and what == "early":
-            kept = 1 + k % (size - 1) if size > 2 else 1
-            rows, ends = rows[:kept], ends[:kept]
+        fault = kind if kind != "mixed" else ("early", "late", "early", "later")[k % 4]
+        if k % 3 == 1 and fault == "early":
+            length = 1 + k % (size - 1) if size > 2 else 1
+            rows, ends = rows[:length], ends[:length]
             ends[-1] = True
             dropped.append(k)
         elif k % 3 == 1:
-            extra = 1 if what == "late" else size + 1
+            extra = 1 if fault == "late" else size + 1
             more = rng.uniform(-1, 1, (extra, rows.shape[1])).astype(np.float32)
             rows = np.concatenate([rows, more.view(np.uint32)])
             ends = np.zeros(size + extra, dtype=np.bool_)
@@ -386,7 +388,7 @@ def test_a_beat_count_that_does_not_realign_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def forgetful(self: Core, m: Module, accept: Signal) -> Signal:
-        """Counts beats around, whatever TLAST says."""
+        """Count beats modulo the record, ignoring TLAST."""
         beat = Signal(range(self.binding.beats_in))
         coming = Signal.like(beat)
         m.d.comb += coming.eq(Mux(beat == self.binding.beats_in - 1, 0, beat + 1))

@@ -52,9 +52,9 @@ def angle(source: str, target: str, latency: int | None = None) -> Unit:
 
 
 def table(
-    source: str, target: str, made: Piecewise = TANH, stages: int = 1, memory: int = 1
+    source: str, target: str, piecewise: Piecewise = TANH, stages: int = 1, memory: int = 1
 ) -> Unit:
-    formats = Table(source=Format.parse(source), target=Format.parse(target), piecewise=made)
+    formats = Table(source=Format.parse(source), target=Format.parse(target), piecewise=piecewise)
     return TableUnit(formats, multiplier_stages=stages, table_stages=memory)
 
 
@@ -92,7 +92,7 @@ def test_bit_exact_with_the_stated_latency(check, name):
 
 
 def held(units: dict[str, Unit], folder: Path, count: int, seed: int) -> None:
-    """So many operands through each unit, one a cycle, against its model."""
+    """Compare `count` operands per unit, one per cycle, with its model."""
     print("seed", seed)
     compiled = CompiledUnits(units, folder)
     words = {
@@ -118,8 +118,8 @@ def test_a_million_operands(tmp_path):
 
 @pytest.mark.slow
 def test_a_million_operands_of_other_formats(tmp_path):
-    made = [make() for make, _ in UNITS.values()]
-    units = {chr(ord("a") + k): unit for k, unit in enumerate(made)}
+    instances = [make() for make, _ in UNITS.values()]
+    units = {chr(ord("a") + k): unit for k, unit in enumerate(instances)}
     held(units, tmp_path, 1_000_000, seed=12)
 
 
@@ -149,7 +149,7 @@ def _wrong_table() -> Unit:
     ids=["angle", "table", "point"],
 )
 def test_mutants_are_found(check, wrong, right):
-    """A turn's angle and a coefficient that are off by a last bit, and a point that is."""
+    """A turn's angle or a coefficient off by a last bit, and another binary point, are found."""
     unit, model = wrong(), right()
     words = operands(model.parameters.source, model.inputs, 600, seed=3)
     if len(words) == 1 and isinstance(unit, TableUnit):
@@ -160,34 +160,34 @@ def test_mutants_are_found(check, wrong, right):
 
 
 def test_what_is_refused():
-    with pytest.raises(ValueError, match="table_stages is 0"):
+    with pytest.raises(ValueError, match="table_stages must be at least 1, not 0"):
         table("q16.16", "q16.16", memory=0)
 
 
-def in_formats(name: str, given: dict[str, np.ndarray]) -> Graph:
-    """The function in fixed point, as a core has it."""
+def in_formats(name: str, inputs: dict[str, np.ndarray]) -> Graph:
+    """Return the function in fixed point, as in a core."""
     real = fold(planar())
     if name.startswith("q"):
         plan = FormatPlan.parse(name)
         return lower(gather_dots(real, timing_for(plan), widths=(4, 3, 2), ii=4), plan)
     words = multiplier_of(int(name.split()[0]))
-    tables = TableFormats.of(real, measure_ranges(real, given), multiplier=words)
-    plan = auto_formats(real, given, tables=tables)
+    tables = TableFormats.of(real, measure_ranges(real, inputs), multiplier=words)
+    plan = auto_formats(real, inputs, tables=tables)
     return plan.lower(gather_dots(real, timing_for(plan), widths=(4, 3, 2), ii=4))
 
 
-def off(fixed: Graph, given: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """How far integers are from floats of the real graph, and which requests are judged."""
+def off(fixed: Graph, inputs: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Return the errors of integers against floats, and which requests are judged."""
     fmts = dict(zip(fixed.inputs, formats(fixed), strict=False))
     ints = {
-        name: np.floor(given[name] * 2.0**fmt.frac + 0.5).astype(np.int64)
+        name: np.floor(inputs[name] * 2.0**fmt.frac + 0.5).astype(np.int64)
         for name, fmt in fmts.items()
     }
-    found, flags = evaluate_integers(fixed, ints)
-    exact = evaluate_floats(planar(), given)
-    either = undecided(fixed, given, decision_budget(fixed, given), len(flags))
+    results, flags = evaluate_integers(fixed, ints)
+    exact = evaluate_floats(planar(), inputs)
+    either = undecided(fixed, inputs, decision_budget(fixed, inputs), len(flags))
     last = {name: formats(fixed)[node].lsb for name, node in fixed.outputs}
-    wrong = {name: np.abs(found[name] * last[name] - exact[name]) for name in found}
+    wrong = {name: np.abs(results[name] * last[name] - exact[name]) for name in results}
     return wrong, ~(flags | either)
 
 
@@ -195,47 +195,47 @@ def off(fixed: Graph, given: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarra
     "name", some(["q16.16", "q12.20", "27 bits", "18 bits"], ("q16.16", "18 bits"))
 )
 def test_budgets_hold_and_mean_something(name):
-    """Of states that were seen at each of them, and of ten times as many others as a whole."""
-    seen, others = states(2000, seed=5), states(20_000, seed=6)
-    fixed = in_formats(name, seen)
-    bounds, whole = state_budgets(fixed, seen), error_budget(fixed, seen)
-    here, judged = off(fixed, seen)
-    there, judged_there = off(fixed, others)
+    """Budgets hold for each of the design's states, and overall for ten times as many others."""
+    design, others = states(2000, seed=5), states(20_000, seed=6)
+    fixed = in_formats(name, design)
+    bounds, whole = state_budgets(fixed, design), error_budget(fixed, design)
+    errors, judged = off(fixed, design)
+    other_errors, judged_there = off(fixed, others)
     assert judged.mean() > 0.99 and judged_there.mean() > 0.99
-    for word, wrong in here.items():
+    for word, wrong in errors.items():
         share = (wrong / bounds[word])[judged].max()
-        largest = there[word][judged_there].max()
+        largest = other_errors[word][judged_there].max()
         print(f"{word}: {share:.3f} of the budget; of others {largest / whole[word]:.3f}")
         assert share <= 1.0
         assert largest <= whole[word] <= 50 * largest
 
 
 def test_without_its_curve_a_root_leaves_its_budget(monkeypatch):
-    """The tangent alone: at operands next to 0 the root strays further."""
+    """With the tangent alone, the error near 0 is too large."""
     tracer = Tracer()
     tracer.output("y", sqrt(tracer.input("x")))
     fixed = lower(tracer.finish(), FormatPlan.parse("q16.16"))
-    given = {"x": np.array([0.4, 0.49, 0.75, 2.5, 600.0]) * 2.0**-16}
-    exact = np.sqrt(given["x"])
-    found, _ = evaluate_integers(fixed, {"x": np.floor(given["x"] * 2.0**16 + 0.5).astype(int)})
-    wrong = np.abs(found["y"] * 2.0**-16 - exact)
-    assert (wrong <= state_budgets(fixed, given)["y"]).all()
+    inputs = {"x": np.array([0.4, 0.49, 0.75, 2.5, 600.0]) * 2.0**-16}
+    exact = np.sqrt(inputs["x"])
+    results, _ = evaluate_integers(fixed, {"x": np.floor(inputs["x"] * 2.0**16 + 0.5).astype(int)})
+    wrong = np.abs(results["y"] * 2.0**-16 - exact)
+    assert (wrong <= state_budgets(fixed, inputs)["y"]).all()
     rows = {**OPS, "sqrt": replace(OPS["sqrt"], secant=None)}
     monkeypatch.setattr("pinion.formats.budget.OPS", rows)
-    assert (wrong > state_budgets(fixed, given)["y"]).any()
+    assert (wrong > state_budgets(fixed, inputs)["y"]).any()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["27 bits", "q16.16"])
 def test_a_small_core(tmp_path, name):
-    """A core with all three, bit for bit under pauses."""
-    given = states(3000, seed=5)
+    """A core with all three units is bit exact under pauses."""
+    inputs = states(3000, seed=5)
     graph = planar()
     fixed, binding = (
-        bound(graph, ii=4, formats=name) if name == "q16.16" else bound_auto(graph, given, ii=4)
+        bound(graph, ii=4, formats=name) if name == "q16.16" else bound_auto(graph, inputs, ii=4)
     )
     bench = Bench.build(fixed, binding, tmp_path)
-    values = np.stack([given[word] for word in fixed.inputs], axis=1)
+    values = np.stack([inputs[word] for word in fixed.inputs], axis=1)
     bits = np.ascontiguousarray(values.astype(np.float32)).view(np.uint32)
     bits[:4] = 0  # no angle
     bench.agree(bits, stall=np.random.default_rng(6).random(997) < 0.3)

@@ -1,4 +1,4 @@
-"""The datapath: units as bound, storage, and the graphs that look least like a robot."""
+"""The datapath: bound units, storage, and graphs unlike a robot's."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rtlil(robot: str, ii: int, build_hash: int = BUILD_HASH) -> str:
 
 
 def instances(text: str) -> Counter[str]:
-    """How often each module is instantiated."""
+    """Return how often each module is instantiated."""
     return Counter(re.findall(r"^\s*cell \\(\S+) ", text, re.MULTILINE))
 
 
@@ -43,14 +43,14 @@ def instances(text: str) -> Counter[str]:
 def test_the_design_has_the_bound_units_and_each_module_once(robot: str, ii: int) -> None:
     graph, binding = bound(rnea(robot), ii=ii)
     text = core_rtlil(Core(graph=graph, binding=binding, build_hash=BUILD_HASH))
-    found = instances(text)
+    counts = instances(text)
     for kind, count in binding.schedule.units.items():
-        assert found[f"pinion_{kind.label}"] == count
-    assert found["pinion_float_to_fixed"] == binding.lanes_in
-    assert found["pinion_fixed_to_float"] == binding.lanes_out
+        assert counts[f"pinion_{kind.label}"] == count
+    assert counts["pinion_float_to_fixed"] == binding.lanes_in
+    assert counts["pinion_fixed_to_float"] == binding.lanes_out
     modules = re.findall(r"^module \\(\S+)", text, re.MULTILINE)
     assert len(modules) == len(set(modules))
-    assert set(found) <= set(modules), "an instance of a module that is not there"
+    assert set(counts) <= set(modules), "an instance of a module that is not there"
     assert text.count("attribute \\top 1") == 1 and TOP in modules
 
 
@@ -79,8 +79,8 @@ def test_words_that_wait_long_in_a_large_core_are_bit_exact(
     monkeypatch.setattr(storage, "LARGE", 0)
     monkeypatch.setattr(storage, "LENGTHS", (4, 2))
     graph, binding = bound(rnea("two_link"), ii=2)
-    found = instances(core_rtlil(Core(graph=graph, binding=binding, build_hash=BUILD_HASH)))
-    assert found["pinion_shift4x32"] > 0 and found["pinion_shift2x32"] > 0
+    counts = instances(core_rtlil(Core(graph=graph, binding=binding, build_hash=BUILD_HASH)))
+    assert counts["pinion_shift4x32"] > 0 and counts["pinion_shift2x32"] > 0
     Bench.build(graph, binding, tmp_path).agree(request_bits("two_link", 300, seed=65))
 
 
@@ -104,13 +104,13 @@ def test_ports_state_widths_and_flag_stages() -> None:
     names = set(datapath.signature.members)
     assert {f"word{k}" for k in range(6)} <= names
     assert {f"lane{k}" for k in range(binding.lanes_out)} <= names
-    # The oldest request's flag is still there when its last word leaves.
+    # The oldest request's flag still exists when its last word leaves.
     assert datapath.flag_stages * 3 > max(out.cycle for out in binding.outputs)
     assert datapath.flag_stages * 3 > binding.schedule.length
 
 
 def oddities() -> Graph:
-    """Results that are inputs, constants, negations, the same twice; an input nobody uses."""
+    """Trace results that are inputs, constants, negations or equal, and an unused input."""
     tracer = Tracer()
     x, y = tracer.input("x"), tracer.input("y")
     tracer.input("unused")
@@ -145,7 +145,7 @@ def test_odd_graphs_are_bit_exact(ii: int, tmp_path: Path) -> None:
 
 
 def added_sums() -> Graph:
-    """Dots of one to three products, with an addend and without, of inputs and of each other."""
+    """Return dots of one to three products, with and without addends, also of each other."""
     nodes = [Node("input", (), (f"x{k}",)) for k in range(4)]
     nodes.append(Node("const", (), (0.75,)))
     nodes.append(Node("dot", (0, 1, 2, 3, 0), (-1, 1, 1)))  # 5: an addend, a negative front
@@ -166,7 +166,7 @@ def added_sums() -> Graph:
     ],
 )
 def test_sums_with_addends_are_bit_exact(ii: int, stages: int, tmp_path: Path) -> None:
-    """Operands and signs of one operation fall into several slots of the interval."""
+    """Operands and signs of one operation are in several slots of the interval."""
     fixed, timing = lower(added_sums(), Q16), replace(TIMING, multiplier_stages=stages)
     graph, binding = bound_fixed(fixed, ii=ii, timing=timing)
     units = {kind.products: n for kind, n in binding.schedule.units.items()}
@@ -180,13 +180,13 @@ def test_sums_with_addends_are_bit_exact(ii: int, stages: int, tmp_path: Path) -
     bench.agree(bits)
     words, flags, _ = bench.run(bits)
     assert 0 < flags.sum() < len(flags)
-    # Against floats, so that the model is not alone in what it adds.
+    # Compare with floats as well, as an independent model of the sums.
     want = evaluate_floats(
         added_sums(), {f"x{k}": values[:, k].astype(np.float64) for k in range(4)}
     )
-    got = words.view(np.float32)
+    results = words.view(np.float32)
     for k, value in enumerate(want.values()):
-        assert np.max(np.abs(got[:, k] - value)[~flags]) < 2.0**-10, k
+        assert np.max(np.abs(results[:, k] - value)[~flags]) < 2.0**-10, k
 
 
 @pytest.mark.parametrize("ii", [pytest.param(1, marks=pytest.mark.slow), 3])
@@ -202,7 +202,7 @@ def test_divisions_are_bit_exact_and_those_by_zero_flagged(ii: int, tmp_path: Pa
     bench = Bench.build(graph, binding, tmp_path)
     seed = 23
     values = np.random.default_rng(seed).uniform(0.01, 90, (300, 2)).astype(np.float32)
-    # Zero, -0.0, what rounds to zero, a last bit (its reciprocal is past the end), x + 1 = 0.
+    # Zero, -0.0, rounding to zero, a last bit (its reciprocal is out of range), x + 1 = 0.
     by_zero = {7: 0.0, 40: -0.0, 99: 2.0**-18, 150: 2.0**-16, 298: -1.0}
     for row, value in by_zero.items():
         values[row, 0] = value
@@ -210,9 +210,9 @@ def test_divisions_are_bit_exact_and_those_by_zero_flagged(ii: int, tmp_path: Pa
     words, flags, _ = bench.run(values.view(np.uint32))
     assert np.flatnonzero(flags).tolist() == list(by_zero), f"seed {seed}"
     exact = values[~flags].astype(np.float64)
-    got = words.view(np.float32)[~flags]
-    assert np.max(np.abs(got[:, 0] - 1 / np.round(exact[:, 0] * 2**16) * 2**16)) < 2.0**-16
-    assert np.max(np.abs(got[:, 2] - exact[:, 1] / (exact[:, 0] + 1))) < 100 * 2.0**-16
+    results = words.view(np.float32)[~flags]
+    assert np.max(np.abs(results[:, 0] - 1 / np.round(exact[:, 0] * 2**16) * 2**16)) < 2.0**-16
+    assert np.max(np.abs(results[:, 2] - exact[:, 1] / (exact[:, 0] + 1))) < 100 * 2.0**-16
 
 
 def test_a_graph_without_operations_passes_its_words_on(tmp_path: Path) -> None:
@@ -232,24 +232,24 @@ def test_words_of_one_request_have_one_width() -> None:
     modulo = schedule(operations(fixed, TIMING), ii=2, timing=TIMING)
     name, width, frac = fixed.nodes[0].params
     mixed = edit(fixed, 0, params=(name, int(width) - 4, frac))
-    with pytest.raises(ValueError, match="The words of a request have one width"):
+    with pytest.raises(ValueError, match="All words of a request must have the same width"):
         Core(graph=mixed, binding=bind(mixed, modulo), build_hash=0)
 
 
 def test_a_design_of_the_flow_is_a_core() -> None:
-    made: Design = designed("pendulum", 2)
-    text = core_rtlil(Core(graph=made.fixed, binding=made.binding, build_hash=BUILD_HASH))
+    design: Design = designed("pendulum", 2)
+    text = core_rtlil(Core(graph=design.fixed, binding=design.binding, build_hash=BUILD_HASH))
     assert instances(text)["pinion_sincos"] == 1
 
 
 @pytest.mark.parametrize("count", [1, 2, 64, 65, 3000])
 def test_a_flag_of_any_number_of_units_can_be_elaborated(count: int) -> None:
-    """All bits count once, and thousands of units are no deeper than Python's stack."""
+    """All bits count once, and thousands of units do not exceed Python's stack."""
     bits = Signal(count)
     m = Module()
-    found = Signal()
-    m.d.comb += found.eq(storage._any([bits[k] for k in range(count)]))
-    text = rtlil_of.convert(m, ports=[bits, found])
+    any_bit = Signal()
+    m.d.comb += any_bit.eq(storage._any([bits[k] for k in range(count)]))
+    text = rtlil_of.convert(m, ports=[bits, any_bit])
     assert text.count("cell $or ") == count - 1
     read = re.findall(r"connect \\[AB] \\bits \[(\d+)\]\n", text)
     assert count == 1 or sorted(map(int, read)) == list(range(count))

@@ -13,7 +13,7 @@ CORNERS = 40
 
 
 def operand(rng: random.Random, width: int) -> int:
-    """Uniform, small or an end of the range."""
+    """Return a uniform or small operand, or a corner."""
     low, high = -(1 << (width - 1)), (1 << (width - 1)) - 1
     kind = rng.randrange(4)
     if kind == 0:
@@ -37,8 +37,8 @@ def vectors(unit: DotUnit, seed: int, count: int = 300) -> list[dict[str, int]]:
         if unit.addend:
             row |= {"c": operand(rng, unit.addend), "add": int(rng.random() < 0.8)}
         if n < CORNERS:
-            # The largest sums of either sign: all products equal to the square of the minimum,
-            # added or subtracted, are where an accumulator one bit short fails.
+            # The largest sums of either sign, with all products the square of the minimum, reveal
+            # an accumulator that is one bit short.
             for i in range(unit.products):
                 row[f"a{i}"] = -(1 << (unit.width_a - 1))
                 row[f"b{i}"] = (
@@ -65,10 +65,10 @@ def golden(unit: DotUnit, row: dict[str, int]) -> dict[str, int]:
     total >>= unit.shift
     target = unit.target
     if unit.overflow is Overflow.SATURATE:
-        kept = min(max(total, target.min_int), target.max_int)
+        limited = min(max(total, target.min_int), target.max_int)
     else:
-        kept = ((total - target.min_int) % (1 << target.width)) + target.min_int
-    return {"o": kept, "ovf": int(kept != total)}
+        limited = ((total - target.min_int) % (1 << target.width)) + target.min_int
+    return {"o": limited, "ovf": int(limited != total)}
 
 
 def make(products: int = 1, **changes: object) -> DotUnit:
@@ -131,7 +131,7 @@ def test_latency(check, stages, products):
 
 
 def test_rounding_is_what_was_asked_for(check):
-    """The two roundings differ, and the bench tells them apart."""
+    """The two roundings differ, and the bench distinguishes them."""
     nearest, floor = make(), make(rounding=Rounding.FLOOR)
     rows = vectors(nearest, seed=11)
     expected = [golden(nearest, row) for row in rows]
@@ -154,8 +154,8 @@ def test_signs_are_looked_at(check):
         ({"products": 0}, "1 to 8 products, not 0"),
         ({"products": 9}, "1 to 8 products, not 9"),
         ({"shift": -1}, "shift is -1"),
-        ({"multiplier_stages": 0}, "multiplier_stages is 0"),
-        ({"width_b": 1}, "got 32 and 1"),
+        ({"multiplier_stages": 0}, "multiplier_stages must be at least 1, not 0"),
+        ({"width_b": 1}, "not 32 and 1"),
     ],
 )
 def test_senseless_parameters_are_refused(changes, message):
@@ -163,16 +163,16 @@ def test_senseless_parameters_are_refused(changes, message):
         make(**changes)
 
 
-# -- ports that round, results without a stage of their own ----------------------------------------
+# -- ports that round, results without a final stage -----------------------------------------------
 
 
 def port_vectors(unit: DotUnit, seed: int, count: int = 250) -> list[dict[str, int]]:
-    """Operands as the ports bring them: one bit more at b where it rounds; extremes first."""
+    """Return operands, with one more bit at b if it rounds; extremes first."""
     print("seed", seed)
     rng = random.Random(seed)
     width_b = unit.width_b + unit.rounded_ports
     low_a, low_b = -(1 << (unit.width_a - 1)), -(1 << (width_b - 1))
-    # Ends of the port: the lowest word, the highest that rounds up past it, the one below that.
+    # Corners of the port: the lowest word, the highest, which rounds out of range, the one below.
     ends_b = [low_b, low_b + 1, -low_b - 1, -low_b - 2, -low_b - 3, -1, 0, 1]
     ends_a = [low_a, -low_a - 1, -1, 0, 1]
     corners = [(a, b) for a in ends_a for b in ends_b]
@@ -193,15 +193,15 @@ def port_vectors(unit: DotUnit, seed: int, count: int = 250) -> list[dict[str, i
 
 
 def port_golden(unit: DotUnit, row: dict[str, int]) -> dict[str, int]:
-    """The sum of what the ports make of their operands; any of them past its end is flagged."""
-    seen, past = dict(row), False
+    """Return the sum of the rounded operands, flagged if any of them is out of range."""
+    rounded_row, past = dict(row), False
     if unit.rounded_ports:
         low = -(1 << (unit.width_b - 1))
         for i in range(unit.products):
             rounded = (row[f"b{i}"] + 1) // 2
             past = past or rounded > -low - 1
-            seen[f"b{i}"] = (rounded - low) % (-2 * low) + low
-    result = golden(unit, seen)
+            rounded_row[f"b{i}"] = (rounded - low) % (-2 * low) + low
+    result = golden(unit, rounded_row)
     return {"o": result["o"], "ovf": result["ovf"] | past}
 
 
@@ -262,8 +262,8 @@ def _truncating(unit, row):
 
 
 def _silent(unit, row):
-    seen = {f"b{i}": min(row[f"b{i}"], 2 * ((1 << (unit.width_b - 1)) - 1)) for i in range(2)}
-    return {"o": port_golden(unit, row)["o"], "ovf": port_golden(unit, row | seen)["ovf"]}
+    clamped = {f"b{i}": min(row[f"b{i}"], 2 * ((1 << (unit.width_b - 1)) - 1)) for i in range(2)}
+    return {"o": port_golden(unit, row)["o"], "ovf": port_golden(unit, row | clamped)["ovf"]}
 
 
 def _late(unit, row):
@@ -304,7 +304,7 @@ def test_logic_behind_the_sums_takes_a_final_stage(rounding, overflow):
 def test_a_register_at_the_ports_delays_and_changes_nothing(
     check, products, width_a, width_b, rounded
 ):
-    """What `throughput` builds: the flag of a port that rounds past its end comes in time."""
+    """As in `throughput` builds; flags of ports that round out of range are in time."""
     unit, plain = (
         make(
             products, width_a=width_a, width_b=width_b, shift=width_b - 1, target=Format(27, 0),

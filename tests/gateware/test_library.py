@@ -1,4 +1,4 @@
-"""The library of units: every kind has hardware with the latency that the schedule counts with."""
+"""The library of units: every kind has hardware with the latency that the schedule assumes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tests.gateware.cores import bound, rnea
 from tests.graph.helpers import offsets
 from tests.support.breadth import some
 
-# A table from 0 to 1: ends, step, degree, error, coefficients.
+# A table from 0 to 1: bounds, step, degree, error, coefficients.
 LINE = (0.0, 1.0, 0.0, 1.0, 0.0, 0.5, 1.0)
 PLANS = ("q16.16", "q12.20", "q10.8", "q10.26")
 
 
 def uniform_kinds(formats: str) -> list[UnitKind]:
-    """Every kind that a uniform plan can ask for, dots of one to eight products."""
+    """Return every kind that a uniform plan uses, with dots of one to eight products."""
     fmt = FormatPlan.parse(formats).default
     quantized = ("nearest", "saturate")
     dots = [
@@ -78,7 +78,7 @@ def test_every_kind_has_the_latency_of_the_timing(formats: str, stages: int, add
         if kind.name == "dot":
             late = offsets(len(kind.widths), timing)
             assert [unit.offset(port) for port in operand_ports(kind)] == late
-            # Signs are read with their products, and whether there is an addend with it.
+            # Signs are read with their products, and `add` with the addend.
             count = kind.products
             added = len(kind.widths) % 2
             signs = [*range(1 - added, count), *[stages - 1] * added]
@@ -125,10 +125,16 @@ DOT2, ADD, SINCOS, RECIPROCAL = (uniform_kinds("q16.16")[k] for k in (1, -4, -2,
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (replace(DOT2, name="divide"), r"No component does operations of the kind 'divide'\."),
-        (replace(DOT2, widths=(32, 32, 30, 32)), r"products have one shape; asked for \(32, 32, 3"),
-        (replace(ADD, shift=2), r"one width; asked for widths \(32, 32\) and a shift by 2\."),
-        (replace(ADD, widths=(32, 30)), r"one width; asked for widths \(32, 30\) and a shift by 0"),
+        (
+            replace(DOT2, name="divide"),
+            r"No component implements operations of the kind 'divide'\.",
+        ),
+        (
+            replace(DOT2, widths=(32, 32, 30, 32)),
+            r"products of a dot unit must have one shape, not \(32, 32, 3",
+        ),
+        (replace(ADD, shift=2), r"one width, not widths \(32, 32\) and a shift by 2\."),
+        (replace(ADD, widths=(32, 30)), r"one width, not widths \(32, 30\) and a shift by 0"),
     ],
 )
 def test_a_kind_without_hardware_is_a_sentence(kind: UnitKind, message: str) -> None:
@@ -151,7 +157,7 @@ def test_a_port_that_is_read_in_another_cycle_is_a_sentence() -> None:
     assert make_unit(replace(DOT2, widths=(32,) * 5), Timing()).offset("c") == 1
     for widths, port, late in (((32,) * 4, "a1", 1), ((32,) * 5, "a1", 1), ((32,) * 3, "c", 1)):
         kind = replace(DOT2, products=len(widths) // 2, widths=widths)
-        message = rf"reads its port {port} after {late} cycles, but the schedule counts with 0\."
+        message = rf"reads its port {port} after {late} cycles, but the schedule assumes 0\."
         with pytest.raises(ValueError, match=message):
             make_unit(kind, Early())
 
@@ -175,5 +181,5 @@ def test_a_selector_shows_the_input_of_that_number(inputs: int) -> None:
 
 
 def test_a_selector_of_one_is_a_sentence() -> None:
-    with pytest.raises(ValueError, match=r"A selector has at least 2 inputs, not 1\."):
+    with pytest.raises(ValueError, match=r"A selector needs at least 2 inputs, not 1\."):
         Selector(inputs=1, width=8)

@@ -1,4 +1,4 @@
-"""Ports that shift: what they see of a word, and what they say when they see too little of it."""
+"""Ports that shift: the part of a word that they read, and their flags if that is too little."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WIDTH = 6
 
 
 def seen(value: int, shift: int, width: int) -> tuple[int, bool]:
-    """What a port of some width sees of a value, and whether that is all there is of it."""
+    """Return what a port of some width reads of a value, and whether it does not fit."""
     moved = value >> shift if shift >= 0 else value << -shift
     low = -(1 << (width - 1))
     return (moved - low) % (1 << width) + low, not low <= moved <= -low - 1
@@ -57,11 +57,11 @@ def test_a_port_sees_every_word_rightly(width: int) -> None:
             ctx.set(source, word)
             await ctx.delay(1e-9)
             for shift, checked, out in outs:
-                got = ctx.get(out) % (1 << len(out))
+                output = ctx.get(out) % (1 << len(out))
                 want, misfit = seen(word, shift, width)
-                assert got % (1 << width) == want % (1 << width), (word, shift)
+                assert output % (1 << width) == want % (1 << width), (word, shift)
                 if checked:
-                    assert got >> width == misfit, (word, shift)
+                    assert output >> width == misfit, (word, shift)
                     flagged += misfit
         assert flagged
 
@@ -77,8 +77,8 @@ TURN = DSP48E2.turn
 STORED = Format(27, POINT)  # of every input and of their sum
 TOGETHER = 40  # fraction bits of the pivot and of its reciprocal
 
-# Integers of the sum at which a port has seen enough: +-4 and +-8 in narrow and in wide ports,
-# +-32 where a zero is appended, +-64 the word itself.
+# Integers of the sum at which ports overflow: +-4 and +-8 in narrow and in wide ports, +-32 where a
+# zero is appended, +-64 for the word itself.
 ENDS = (1 << 22, 1 << 23, 1 << 25, 1 << 26)
 
 
@@ -91,7 +91,7 @@ def narrow(frac: int) -> Format:
 
 
 def ports_graph() -> Graph:
-    """A sum that ports of every kind read; each port has an end of its own."""
+    """Trace a sum that is read by ports of every kind, each with its own range."""
     tracer = Tracer()
     x, y, w, v = (tracer.input(name) for name in "xywv")
     plan: list[tuple[Format, tuple[Format, ...]]] = []
@@ -102,23 +102,23 @@ def ports_graph() -> Graph:
 
     z = step(x + y, STORED, STORED, STORED)
     tracer.output("z", z)
-    # First what fits: that a port is checked must not depend on who reads it first.
+    # First a fitting one: whether a port is checked must not depend on its first reader.
     tracer.output("fits", step(z * w, wide(14), wide(20), narrow(11)))
-    # Narrow port: 5 bits dropped, ends at 4. Wide port: 4 zeros appended, ends at 4.
+    # Narrow port: 5 bits dropped, up to 4. Wide port: 4 zeros appended, up to 4.
     tracer.output("narrow", step(z * w, wide(18), narrow(15), wide(20)))
     tracer.output("left", step(w * z, wide(18), narrow(11), wide(24)))
-    # The same value at both ports, which end at 16 and at 8.
+    # The same value at both ports, up to 16 and up to 8.
     tracer.output("square", step(z * z, wide(19), wide(22), narrow(14)))
-    # Constants share the unit: they always fit; the port ends at 32.
+    # Constants share the unit and always fit; the port reaches 32.
     tracer.output("times", step(z * 1.625, wide(20), wide(21), narrow(16)))
     tracer.output("precise", step(z * v, wide(19), wide(22), wide(23)))
     tracer.output("turned", step(-z, wide(18), wide(18)))
-    # A sine is shorter than the words that it is added to, without a shift; it may be negative.
+    # A sine is shorter than the other terms, without a shift, and may be negative.
     sine = step(v.sin(), TURN, STORED)
     cosine = step(v.cos(), TURN, STORED)
     tracer.output("waves", step(sine - cosine, wide(20), wide(20), wide(20)))
     tracer.output("wave", step(sine * w, wide(20), wide(20), narrow(17)))
-    # The pivot is read 3 bits finer than it is stored and ends at 8.
+    # The pivot is read with 3 more fraction bits than stored, up to 8.
     inverse = step(1 / z, wide(TOGETHER - 23), wide(23))
     tracer.output("inverse", inverse)
     graph = tracer.finish()
@@ -131,21 +131,21 @@ def ports_graph() -> Graph:
         elif node.op != "const":
             op_ports: tuple[Format, ...]
             values[i], op_ports = next(steps)
-            # A traced constant stands in front: the ports follow the operands.
+            # A traced constant comes first, and ports are in the order of operands.
             constant_first = graph.nodes[node.args[0]].op == "const" and node.op == "mul"
             ports[i] = op_ports[::-1] if constant_first else op_ports
     return lower_signals(graph, SignalPlan(values=values, ports=ports))[0]
 
 
 def timing() -> Timing:
-    """Latencies of units without a stage for rounding."""
+    """Return latencies of units without a rounding stage."""
     sine = SinCosUnit(SinCos(source=STORED, target=TURN)).latency
     pivot = Reciprocal(source=wide(0), target=wide(TOGETHER))
     return Timing(rounding=0, table=1, sincos=sine, reciprocal=ReciprocalUnit(pivot).latency)
 
 
 def requests(seed: int) -> Words:
-    """Sums at and around every end, and anywhere; (n, 4) float32 words."""
+    """Return float32 words (n, 4) for sums around every bound, and anywhere."""
     print("seed", seed)
     rng = np.random.default_rng(seed)
     near = [
@@ -157,7 +157,7 @@ def requests(seed: int) -> Words:
     ]
     anywhere = rng.integers(-(1 << 26), 1 << 26, 200) >> rng.integers(0, 20, 200)
     z = np.concatenate([near, anywhere, [0, 1, -1]])
-    # float32 carries 24 bits: a coarse part and the rest make up a word of 27.
+    # float32 has 24 bits: a word of 27 is the sum of a coarse part and the rest.
     x = np.clip(z >> 4 << 4, -(1 << 26), (1 << 26) - 16)
     y = z - x
     w, v = rng.uniform(-1.0, 1.0, len(z)), rng.uniform(-3.1, 3.1, len(z))
@@ -181,7 +181,7 @@ def test_values_and_flags_are_the_integer_models(fixed: Graph, tmp_path: Path) -
     _, flags = bench.expected(bits)
     x, y, *_ = bits.view(np.float32).astype(np.float64).T
     size = np.abs(x + y)
-    # Past 4 the first ports have seen enough; before that nothing but a small pivot is past an end.
+    # Above 4 the first ports overflow; below that only a small pivot does.
     assert flags[size > 4.0].all() and not flags[(size < 3.9) & (size > 0.01)].any()
     words, _, _ = bench.run(bits)
     wave = words.view(np.float32)[:, [n for n, _ in graph.outputs].index("waves")]
@@ -190,7 +190,7 @@ def test_values_and_flags_are_the_integer_models(fixed: Graph, tmp_path: Path) -
 
 
 def unchecked(binding: Binding, name: str, graph: Graph) -> Binding:
-    """The binding with one operation's ports no longer checked."""
+    """Return the binding without checks of one operation's ports."""
     node = dict(graph.outputs)[name]
     changed = [
         replace(op, operands=tuple(replace(o, narrows=False) for o in op.operands))
@@ -202,7 +202,7 @@ def unchecked(binding: Binding, name: str, graph: Graph) -> Binding:
 
 
 def test_a_port_that_says_nothing_is_found(fixed: Graph, tmp_path: Path) -> None:
-    """Only the narrow product ends at 4 besides `left`: drop both checks and flags differ."""
+    """Only the narrow product and `left` are limited to 4: without both checks flags differ."""
     graph, binding = bound_fixed(fixed, ii=2, timing=timing())
     for name in ("narrow", "left"):
         binding = unchecked(binding, name, graph)
@@ -219,7 +219,7 @@ def test_a_port_that_says_nothing_is_found(fixed: Graph, tmp_path: Path) -> None
 def test_flags_follow_their_requests_when_every_other_one_is_past_an_end(
     fixed: Graph, tmp_path: Path
 ) -> None:
-    """With registers behind the selection of operands as well."""
+    """Also with registers after the selection of operands."""
     slow = replace(timing(), port=1, add=2)
     modulo = schedule(operations(fixed, slow), ii=1, timing=slow, effort=1)
     bench = Bench.build(fixed, bind(fixed, modulo), tmp_path)

@@ -29,7 +29,7 @@ def parameters(source: str, target: str, minimum: float | None = None) -> Recipr
 
 
 def operands(p: Reciprocal, seed: int) -> np.ndarray:
-    """Every length at random, both sides of every power of two, of the limits, and the ends."""
+    """Return random words of every length, and both sides of powers of two and limits."""
     print("seed", seed)
     rng = np.random.default_rng(seed)
     width = p.source.width
@@ -52,11 +52,11 @@ def expected(model: Reciprocal, x: np.ndarray) -> list[dict[str, int]]:
 
 
 def off_by_one(p: Reciprocal, column: int, row: int | None = None) -> Reciprocal:
-    """The same parameters with a table one less in one entry, or in a whole column."""
+    """Return the parameters with one table entry, or a whole column, decreased by one."""
     wrong = parameters(p.source.name, p.target.name, p.minimum)
     table = np.array(p.table, dtype=np.int64)
     table[slice(None) if row is None else row, column] -= 1
-    # A cached property lives in the instance's dictionary: put it there before it is computed.
+    # Override the cached property through the instance's dictionary.
     wrong.__dict__["table"] = tuple((int(c), int(b), int(a)) for c, b, a in table)
     return wrong
 
@@ -115,16 +115,16 @@ def test_latency_of_words_of_27_bits(check, table, latency):
 @pytest.mark.parametrize("name", ["q16.16", "q12.20"])
 @pytest.mark.parametrize("column", [0, 1, 2])
 def test_a_table_entry_off_by_one_is_found(check, name, column):
-    """Hardware whose table is wrong in the last bit of one entry, against the right model."""
+    """Compare hardware with a wrong last bit in one table entry with the right model."""
     p = parameters(name, name)
-    # The last bit of an entry is below that of the result: look for operands that show it.
+    # The last bit of an entry is below that of the result: search operands that reveal it.
     x = np.arange(p.smallest, 300_000)
-    seen = x[off_by_one(p, column).compute(x)[0] != p.compute(x)[0]]
-    assert seen.size
-    first = int(seen[0])
+    revealing = x[off_by_one(p, column).compute(x)[0] != p.compute(x)[0]]
+    assert revealing.size
+    first = int(revealing[0])
     row = (first << p.segment_bits + 1 >> first.bit_length()) - (1 << p.segment_bits)
     wrong = ReciprocalUnit(off_by_one(p, column, row))
-    x = np.concatenate([np.arange(first - 30, first + 30), seen[:200]])
+    x = np.concatenate([np.arange(first - 30, first + 30), revealing[:200]])
     check(ReciprocalUnit(p), rows_of(x), expected(p, x))
     with pytest.raises(AssertionError, match="Vector"):
         check(wrong, rows_of(x), expected(p, x))
@@ -148,7 +148,7 @@ def test_multipliers_fit_one_block_each(name):
 
 
 def test_no_stage_is_refused():
-    with pytest.raises(ValueError, match="multiplier_stages is 0"):
+    with pytest.raises(ValueError, match="multiplier_stages must be at least 1, not 0"):
         ReciprocalUnit(parameters("q16.16", "q16.16"), multiplier_stages=0)
 
 

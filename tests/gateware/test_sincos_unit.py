@@ -27,7 +27,7 @@ def parameters(source: str, target: str) -> SinCos:
 
 
 def angles(p: SinCos, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Angles and selections: anywhere, small, near multiples of a quarter turn, and the ends."""
+    """Return angles, random, small, near quarter turns and at the range's ends, and selections."""
     print("seed", seed)
     rng = np.random.default_rng(seed)
     anywhere = rng.integers(p.source.min_int, p.source.max_int + 1, 200)
@@ -69,7 +69,7 @@ def test_latency_of_a_table_over_the_angle(check, stages, port):
 
 
 def test_bites(check):
-    """A model with one segment fewer bits, and a sine for a cosine, are distinguished."""
+    """A model with fewer segment bits, and a sine for a cosine, are found."""
     unit = SinCosUnit(parameters("q16.16", "q16.16"))
     x, cosine = angles(unit.parameters, seed=9)
     coarse = SinCos(source=Format(32, 16), target=Format(32, 16), segment_bits=5)
@@ -90,5 +90,5 @@ def test_multipliers_fit_one_block_each(name):
 
 
 def test_no_stage_is_refused():
-    with pytest.raises(ValueError, match="multiplier_stages is 0"):
+    with pytest.raises(ValueError, match="multiplier_stages must be at least 1, not 0"):
         SinCosUnit(parameters("q16.16", "q16.16"), multiplier_stages=0)

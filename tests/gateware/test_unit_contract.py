@@ -1,4 +1,4 @@
-"""What every unit promises beside its arithmetic, and that the bench notices broken units."""
+"""The contract of every unit besides its arithmetic; the bench finds broken units."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ def test_rtlil_has_the_ports_of_the_unit_and_a_clock(make):
     assert all(name == "the_name" or name.startswith("the_name.") for name in modules)
     body = text[text.index("module \\the_name\n") :]
     body = body[: body.index("\nend\n")]  # without the modules inside it
-    found = re.findall(r"^  wire width (\d+) (input|output) \d+ +(?:signed )?\\(\S+)", body, re.M)
+    wires = re.findall(r"^  wire width (\d+) (input|output) \d+ +(?:signed )?\\(\S+)", body, re.M)
     widths = {name: getattr(unit, name).shape().width for name in (*unit.inputs, *unit.outputs)}
     directions = dict.fromkeys(unit.inputs, "input") | dict.fromkeys(unit.outputs, "output")
     expected = {(str(widths[name]), directions[name], name) for name in widths}
-    assert set(found) == expected | {("1", "input", "clk")}
+    assert set(wires) == expected | {("1", "input", "clk")}
 
 
 def test_rtlil_is_reproducible_and_can_be_concatenated(make):
@@ -108,7 +108,7 @@ def test_ports_are_plain(make):
 
 
 class Broken(Unit):
-    """A negation with a fault of choice."""
+    """Negation with a selectable fault."""
 
     def __init__(self, fault: str) -> None:
         self.fault = fault

@@ -1,4 +1,4 @@
-"""How Yosys is started: with what the set-up compiled, unless somebody names another place."""
+"""Yosys uses the set-up's compiled form unless the environment names another cache."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from pinion.gateware.yosys import tool_command
 NAME = "YOWASP_CACHE_DIR"
 
 
-def found(monkeypatch: pytest.MonkeyPatch, prefix: Path, **environment: str) -> str:
-    """The place that a tool would keep its compiled form in, empty where it is YoWASP's own."""
+def cache_of(monkeypatch: pytest.MonkeyPatch, prefix: Path, **environment: str) -> str:
+    """Return the cache that a tool would use, "" for YoWASP's default."""
     monkeypatch.setattr(sys, "prefix", str(prefix))
     # A tool in Yosys' place, which prints its environment.
     command = [*tool_command("subprocess", "call"), "printenv", NAME]
     others = {name: value for name, value in os.environ.items() if name != NAME}
-    done = subprocess.run(command, env=others | environment, capture_output=True, text=True)
-    assert not done.stderr
-    return done.stdout.strip()
+    process = subprocess.run(command, env=others | environment, capture_output=True, text=True)
+    assert not process.stderr
+    return process.stdout.strip()
 
 
 def test_what_the_set_up_compiled_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    kept = tmp_path / "it's" / "cache" / "yowasp"
-    assert found(monkeypatch, tmp_path / "it's") == ""
-    kept.mkdir(parents=True)
-    assert found(monkeypatch, tmp_path / "it's") == str(kept)
+    cache = tmp_path / "it's" / "cache" / "yowasp"
+    assert cache_of(monkeypatch, tmp_path / "it's") == ""
+    cache.mkdir(parents=True)
+    assert cache_of(monkeypatch, tmp_path / "it's") == str(cache)
 
 
 def test_another_place_that_is_named_counts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "cache" / "yowasp").mkdir(parents=True)
-    assert found(monkeypatch, tmp_path, **{NAME: "/elsewhere"}) == "/elsewhere"
+    assert cache_of(monkeypatch, tmp_path, **{NAME: "/elsewhere"}) == "/elsewhere"

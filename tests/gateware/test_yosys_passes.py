@@ -1,4 +1,4 @@
-"""Which pass of Yosys runs, and how far it is, read from a log that grows."""
+"""The pass that Yosys runs, and its progress, read from a growing log."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from pinion.gateware.yosys import PassReader, YosysError, run_yosys
 
 @pytest.fixture
 def reading(tmp_path: Path) -> Callable[..., Callable[[str], str | None]]:
-    """Makes what lets a log grow and gives what is said of it then, None where nothing is."""
+    """Create a function that appends to a log and returns the new message, or None."""
 
-    def made(
-        heard: Callable[[float], object] | None = None, **known: Any
+    def create(
+        heard: Callable[[float], object] | None = None, **options: Any
     ) -> Callable[[str], str | None]:
-        log, said = tmp_path / "x.log", list[str]()
+        log, messages = tmp_path / "x.log", list[str]()
         log.write_text("")
-        look = PassReader(log, "Mapping", Progress(said.append, heard), **known)
+        look = PassReader(log, "Mapping", Progress(messages.append, heard), **options)
 
         def grows(text: str) -> str | None:
             with log.open("a") as file:
                 file.write(text)
-            before = len(said)
+            before = len(messages)
             look()
-            return said[-1] if len(said) > before else None
+            return messages[-1] if len(messages) > before else None
 
         return grows
 
-    return made
+    return create
 
 
 def test_passes_are_told_as_they_begin(
@@ -42,7 +42,7 @@ def test_passes_are_told_as_they_begin(
 ) -> None:
     grows = reading()
     assert grows("") is None
-    # Half a line is none, and what is inside of a pass of a pass is not told.
+    # Incomplete lines and nested passes are not reported.
     assert grows("-- Executing script file `x.ys' --\n\n1. Executing RTL") is None
     assert grows("IL frontend.\n") == "Mapping: reading the design (Yosys pass 1, RTLIL)"
     assert grows("4.40. Executing TECHMAP pass (map to technology primitives).\n") == (
@@ -53,7 +53,7 @@ def test_passes_are_told_as_they_begin(
         "Mapping: reading Verilog (Yosys pass 5, Verilog-2005)"
     )
     assert grows("Parsed 3.5. Executing nothing.\n") is None
-    # A pass that nobody has words for is told by its name.
+    # A pass without a description is reported by its name.
     assert grows("6. Executing NEWEST pass.\n") == "Mapping: Yosys pass 6, NEWEST"
     assert grows("7. Executing OPT_LUT_INS pass (discard unused LUT inputs).\n") == (
         "Mapping: simplifying LUTs (Yosys pass 7, OPT_LUT_INS)"
@@ -69,7 +69,7 @@ def test_a_pass_tells_of_its_modules_and_of_its_share(
     shares = list[float]()
     grows = reading(shares.append, shares={"OPT": 0.1, "ABC": 0.4, "JSON": 0.8}, modules=4)
     grows("1. Executing OPT pass.\n")
-    grows("2. Executing OPT pass.\n")  # one more of the name: how far that is nobody knows
+    grows("2. Executing OPT pass.\n")  # the same name again: its share is unknown
     assert shares == [0.1]
     grows("3. Executing ABC pass (technology mapping using ABC).\n")
     words = "Mapping: mapping logic to LUTs (Yosys pass 3, ABC), module"
@@ -86,12 +86,16 @@ def test_modules_that_nobody_counted_are_told_without_a_share(
 ) -> None:
     shares = list[float]()
     grows = reading(shares.append)
-    said = grows("3. Executing ABC pass.\n3.2. Extracting gate netlist of module `\\m' to `x'..\n")
-    assert said == "Mapping: mapping logic to LUTs (Yosys pass 3, ABC), module 1" and shares == []
+    message = grows(
+        "3. Executing ABC pass.\n3.2. Extracting gate netlist of module `\\m' to `x'..\n"
+    )
+    assert (
+        message == "Mapping: mapping logic to LUTs (Yosys pass 3, ABC), module 1" and shares == []
+    )
 
 
 def test_the_log_has_what_comes_behind_abc(tmp_path: Path) -> None:
-    """The standard output of the WebAssembly build is over when ABC has run."""
+    """The WebAssembly build stops writing to standard output after ABC."""
     commands = ["design -reset", "read_verilog a.v", "synth -top a", "log the end", "stat"]
     (tmp_path / "a.v").write_text("module a(input x, y, output z); assign z = x & y; endmodule\n")
     text = run_yosys(commands, folder=tmp_path, name="mine")
@@ -116,17 +120,17 @@ def test_a_yosys_that_never_began_leaves_what_it_said(
 def test_a_folder_that_is_replaced_meanwhile_is_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place, told = tmp_path / "b", list[str]()
+    place, messages = tmp_path / "b", list[str]()
 
     def replaced(command: list[str], cwd: Path, **_: object) -> None:
         cwd.rename(tmp_path / "before")
         cwd.mkdir()
-        time.sleep(3 * EVERY)  # somebody looks at how far it is
+        time.sleep(3 * EVERY)  # the progress is read meanwhile
 
     monkeypatch.setattr(subprocess, "run", replaced)
-    with pytest.raises(YosysError, match="was replaced or removed while Yosys worked in it"):
+    with pytest.raises(YosysError, match="was replaced or removed while Yosys ran in it"):
         run_yosys(
-            ["log x"], folder=place, name="mine", step="Waiting", progress=Progress(told.append)
+            ["log x"], folder=place, name="mine", step="Waiting", progress=Progress(messages.append)
         )
     assert list(place.iterdir()) == []
 
@@ -155,6 +159,6 @@ def test_a_run_that_takes_too_long_leaves_its_log(
         raise subprocess.TimeoutExpired(command, timeout)
 
     monkeypatch.setattr(subprocess, "run", late)
-    with pytest.raises(YosysError, match=r"ran past 2 s; its log is .*mine\.log"):
+    with pytest.raises(YosysError, match=r"exceeded 2 s; its log is .*mine\.log"):
         run_yosys(["log x"], folder=tmp_path, name="mine", timeout=2.0)
     assert (tmp_path / "mine.log").read_text() == "as far as it came"

@@ -1,7 +1,6 @@
-"""Boards: platforms, tops and what vendor and open tools need to make a bitstream.
+"""Boards: platforms, tops, and the inputs of vendor and open tools for bitstreams.
 
-A board reads a build folder and its manifest; what a build is made of stands one floor up, in
-:mod:`pinion.flow`.
+A board reads a build folder and its manifest; :mod:`pinion.flow`, one floor up, creates them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Tools that run for hours: an exception that ends us ends them, and all that they have started.
+"""Running tools for hours, such that an exception here ends them and their child processes.
 
-The command line makes exceptions of SIGINT, SIGTERM and SIGHUP.
+The command line turns SIGINT, SIGTERM and SIGHUP into exceptions.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from typing import IO
 def running(
     command: Sequence[str], *, folder: Path, output: int | IO[str]
 ) -> Iterator[subprocess.Popen[str]]:
-    """A program in a folder, without input; when the block is left before its end, it is killed.
+    """Run a program in a folder, without input, and kill it if the block is left before its end.
 
-    Vendor tools are scripts that start others, so it has a group of its own, which ends as a whole,
-    also where the script has ended before what it started.
+    Vendor tools are scripts that start other programs, so it gets a separate process group, which
+    ends as a whole, even if the script ends before its children.
 
     Parameters
     ----------
-    output : where it prints, as of `subprocess.Popen`; what it says of errors too.
+    output : standard output and error, as for `subprocess.Popen`.
 
     Raises
     ------
     OSError
-        When it cannot be started.
+        If the program cannot be started.
     """
     process = None
     try:
-        # An interrupt before the program is known would leave it to itself.
+        # An interrupt before `process` is assigned would leave the program running.
         with _interrupts_deferred():
             process = subprocess.Popen(
                 command,
@@ -61,8 +61,7 @@ def running(
 
 
 def _await_end(process: subprocess.Popen[str]) -> None:
-    """Wait for the program itself, whose number stays that of its group until it is asked for its
-    exit code."""
+    """Wait for the program's end without reaping it, so that its group's number stays valid."""
     if hasattr(os, "waitid"):
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     else:
@@ -80,8 +79,7 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 @contextlib.contextmanager
 def _interrupts_deferred() -> Iterator[None]:
-    """Signals that would raise an exception do so behind the block; in the main thread, where
-    Python handles them."""
+    """Defer exceptions of signal handlers to the end of the block, in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -91,7 +89,7 @@ def _interrupts_deferred() -> Iterator[None]:
         for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
         if callable(handler := signal.getsignal(number))
     }
-    # Each handler is put back although another one's signal raises meanwhile.
+    # Restore every handler even if a signal raises meanwhile.
     with contextlib.ExitStack() as restored:
         restored.callback(
             lambda: [handlers[signal.Signals(n)](n, frame) for n, frame in pending[:1]]

@@ -1,4 +1,4 @@
-"""The top of a build: its core between the ports of the DMA engine, as one RTLIL file."""
+"""The top of a build as one RTLIL file: its core between the ports of the DMA engine."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from pinion.link import Manifest, ManifestError, function_id
 RTLIL = "top.il"
 
 LINK_MHZ = 250.0
-"""Clock of the DMA engine's user side, for PCIe Gen3 x16 with 512 bits."""
+"""User clock of the DMA engine, for PCIe Gen3 x16 with 512 bits."""
 
 
 def top_parameters(
     manifest: Manifest, *, crossing: bool = True, link_mhz: float = LINK_MHZ
 ) -> TopParameters:
-    """What the top needs to know of a build.
+    """Return the top's parameters for a build.
 
     Parameters
     ----------
-    manifest : of the build.
-    crossing : the core has a clock of its own; else it runs with the link's.
+    manifest : manifest of the build.
+    crossing : the core has a separate clock; otherwise it uses the link's.
     link_mhz : clock of the link.
     """
     return TopParameters(
@@ -54,21 +54,21 @@ def top_parameters(
 
 
 def top_rtlil(folder: Path, *, crossing: bool = True, link_mhz: float = LINK_MHZ) -> str:
-    """RTLIL of module ``pinion_top`` and of everything in it, the core included.
+    """Return the RTLIL of module ``pinion_top`` and of everything in it, including the core.
 
-    The text depends on the build and the parameters alone: no source positions, no paths. Its
-    first two lines are comments: generator, version and content, then the digest of all below.
+    The text depends only on the build and the parameters, not on source positions or paths. Its
+    first two lines are comments: generator, version and content, then the digest of the rest.
 
     Parameters
     ----------
     folder : the build folder.
-    crossing : the core has a clock of its own, ``core_clk``; else it runs with the link's.
-    link_mhz : clock of the link, for a register that names it.
+    crossing : the core has a separate clock, ``core_clk``; otherwise it uses the link's.
+    link_mhz : clock of the link, for a register that reports it.
 
     Raises
     ------
     ManifestError
-        When the folder is not a build folder.
+        If the folder is not a build folder.
     """
     folder = Path(folder)
     manifest, core = Manifest.read(folder), _core(folder)
@@ -78,9 +78,9 @@ def top_rtlil(folder: Path, *, crossing: bool = True, link_mhz: float = LINK_MHZ
 
 
 def write_top(folder: Path, *, crossing: bool = True, link_mhz: float = LINK_MHZ) -> Path:
-    """Write ``top.il`` into a build folder, unless the one that is there is what it would be.
+    """Write ``top.il`` into a build folder, unless it is already up to date.
 
-    The file appears complete or not at all. Parameters and errors are those of `top_rtlil`.
+    The file is written atomically. Parameters and errors are those of `top_rtlil`.
 
     Returns
     -------
@@ -91,12 +91,12 @@ def write_top(folder: Path, *, crossing: bool = True, link_mhz: float = LINK_MHZ
     manifest, core = Manifest.read(folder), _core(folder)
     parameters = top_parameters(manifest, crossing=crossing, link_mhz=link_mhz)
     try:
-        found = path.read_text()
+        existing = path.read_text()
     except (FileNotFoundError, UnicodeDecodeError):
-        found = ""
-    headline, _, rest = found.partition("\n")
+        existing = ""
+    headline, _, rest = existing.partition("\n")
     expected = _headline(parameters, core)
-    if headline == expected and found == _sealed(expected, rest.partition("\n")[2]):
+    if headline == expected and existing == _sealed(expected, rest.partition("\n")[2]):
         return path
     text = top_rtlil(folder, crossing=crossing, link_mhz=link_mhz)
     descriptor, scratch = tempfile.mkstemp(dir=folder, prefix=f".{RTLIL}-")
@@ -115,25 +115,25 @@ def _core(folder: Path) -> str:
         return (folder / CORE_RTLIL).read_text()
     except FileNotFoundError:
         raise ManifestError(
-            f"'{folder}' is not a build folder: it has no {CORE_RTLIL}. Make one with "
+            f"'{folder}' is not a build folder: it has no {CORE_RTLIL}. Create one with "
             f"`pinion build ROBOT FUNCTION -o {quote(str(folder))}`."
         ) from None
 
 
 def _sealed(headline: str, text: str) -> str:
-    """The file: a bit of it that flips later is noticed, and the file made anew."""
+    """Return the file's content with a digest, so that a damaged file is detected and replaced."""
     return f"{headline}\n# sha256 {sha256(text.encode()).hexdigest()}\n{text}"
 
 
 def _headline(parameters: TopParameters, core: str) -> str:
-    """Generator, version, and a digest of everything that the text depends on."""
+    """Return generator, version, and a digest of everything that the text depends on."""
     content = "\n".join((repr(parameters), version("amaranth"), _sources(), core))
     return f"# pinion.boards.top {installation.version()} {sha256(content.encode()).hexdigest()}"
 
 
 @cache
 def _sources() -> str:
-    """Digest of the gateware around the core, so that no top survives a change of it."""
+    """Return a digest of the gateware around the core, whose changes make a top outdated."""
     folders = [Path(where) / "link" for where in gateware.__path__]
     folders += [Path(where) for where in link.__path__]
     digest = sha256()

@@ -1,4 +1,4 @@
-"""Gateware in Amaranth: arithmetic units, the datapath of a bound schedule, the core around it."""
+"""Gateware in Amaranth: arithmetic units, the datapath of a bound schedule, and the core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addition and subtraction of words of one format."""
+"""Addition and subtraction of words that share a format."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from .unit import Unit, add_sub, delay, limit
 
 
 class AddUnit(Unit):
-    """``a +- b`` or ``a +- b +- c``, limited to the target's width; all share one binary point.
+    """``a +- b`` or ``a +- b +- c``, limited to the target's width.
 
-    A negation is ``0 - b``.
+    All words share one binary point. A negation is ``0 - b``.
 
     Parameters
     ----------
     width : int
-        Width of both signed operands.
+        Width of the signed operands.
     operands : int
-        2, or 3 for two additions one behind the other.
+        2, or 3 for two additions in series.
     target_width : int, optional
-        Width of the result; `width` when left out.
+        Width of the result; `width` by default.
     overflow : Overflow
-        What happens to sums past the end of the result.
+        How sums outside the result's range are handled.
     latency : int
-        1: operands from the registers of others, addition and limiting in one cycle. 2: a register
-        on the operands first, for multiplexers in front.
+        1: the operands come from registers; addition and limiting take one cycle. 2: the operands
+        are registered first, because multiplexers precede them.
 
     Members
     -------
     a, b, c : In(signed(width))
-        c only with three operands.
+        `c` only with three operands.
     sub, sub_c : In(1)
         Subtract b; subtract c.
     o : Out(signed(target_width))
     ovf : Out(1)
-        The sum was past the end of the result: saturated, or wrapped.
+        The sum was outside the result's range and was saturated or wrapped.
 
     Latency: `latency`.
     Throughput: one result per cycle.
@@ -52,13 +52,13 @@ class AddUnit(Unit):
         latency: int = 1,
     ) -> None:
         if width < 2:
-            raise ValueError(f"Operands need at least 2 bits; got {width}.")
+            raise ValueError(f"Operands need at least 2 bits, not {width}.")
         if operands not in (2, 3):
-            raise ValueError(f"An adder has 2 or 3 operands, not {operands}.")
+            raise ValueError(f"An adder takes 2 or 3 operands, not {operands}.")
         if target_width is not None and target_width < 2:
-            raise ValueError(f"The result needs at least 2 bits; got {target_width}.")
+            raise ValueError(f"The result needs at least 2 bits, not {target_width}.")
         if latency not in (1, 2):
-            raise ValueError(f"The latency of an addition is 1 or 2, not {latency}.")
+            raise ValueError(f"The latency of an addition must be 1 or 2, not {latency}.")
         self.width = width
         self.operands = operands
         self.target_width = width if target_width is None else target_width
@@ -71,9 +71,10 @@ class AddUnit(Unit):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Registers on the operands, if any; the carry chain; the limit; the result.
+        """Build the optional operand registers, the carry chain, the limit and the result.
 
-        A sum that wraps is judged behind its register, so that no logic follows the carry chain.
+        Overflow of a wrapping sum is detected after its register, so that no logic follows the
+        carry chain.
         """
         m = Module()
         registers = self.latency - 1
@@ -90,7 +91,7 @@ class AddUnit(Unit):
             and self.operands == 2
             and self.target_width == self.width
         ):
-            # Past an end where both operands have one sign and the result has the other.
+            # Overflow: both operands have the same sign, and the result has the other.
             value = delay(m, total[: self.width].as_signed(), 1, "o_reg")
             signs = delay(m, Cat(a[-1], b[-1] ^ sub), 1, "signs")
             changed: Value = (signs[0] == signs[1]) & (signs[0] != value[-1])

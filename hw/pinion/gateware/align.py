@@ -1,29 +1,29 @@
-"""Change of number format."""
+"""Conversion between fixed-point formats."""
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Module, signed
 
 from pinion.fixedpoint.format import Format, Overflow, Rounding
 
-from .unit import Unit, limit, shift_round
+from .unit import Unit, limit, register_outputs, shift_round
 
 
 class AlignUnit(Unit):
-    """One quantisation: a word of one format to the nearest or next lower word of another.
+    """Quantisation of a word to the nearest or next lower word of another format.
 
     Parameters
     ----------
     source, target : Format
     rounding, overflow : Rounding, Overflow
-        What happens to dropped bits, and to values past the end of the target.
+        How dropped bits, and values outside the target's range, are handled.
 
     Members
     -------
     i : In(signed(source.width))
     o : Out(signed(target.width))
     ovf : Out(1)
-        The value was past the end of the target: saturated, or wrapped.
+        The value was outside the target's range and was saturated or wrapped.
 
     Latency: 1.
     Throughput: one result per cycle.
@@ -33,7 +33,7 @@ class AlignUnit(Unit):
         self, *, source: Format, target: Format, rounding: Rounding, overflow: Overflow
     ) -> None:
         if source.width < 2 or target.width < 2:
-            raise ValueError(f"Formats need at least 2 bits; got {source.name} and {target.name}.")
+            raise ValueError(f"Formats need at least 2 bits, not {source.name} and {target.name}.")
         self.source = source
         self.target = target
         self.rounding = rounding
@@ -43,12 +43,9 @@ class AlignUnit(Unit):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """A rounding, a limit and the result's registers."""
+        """Build the rounding, the limit and the result registers."""
         m = Module()
         shifted = shift_round(self.i, self.source.frac - self.target.frac, self.rounding)
         value, changed = limit(shifted, self.target.width, self.overflow)
-        o = Signal(signed(self.target.width), reset_less=True)
-        ovf = Signal(reset_less=True)
-        m.d.sync += [o.eq(value), ovf.eq(changed)]
-        m.d.comb += [self.o.eq(o), self.ovf.eq(ovf)]
+        register_outputs(m, self, o=value, ovf=changed)
         return m

@@ -1,4 +1,4 @@
-"""Angle of a vector in the plane, in every quadrant; the model is `pinion.fixedpoint.atan2`."""
+"""Four-quadrant angle of a planar vector; the model is `pinion.fixedpoint.atan2`."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from pinion.fixedpoint.atan2 import Atan2
 from pinion.fixedpoint.format import Flags, Ints
 
 from .normalise import DIGITS, leading_signs, parts, shift
-from .unit import Unit, add_sub, delay, look_up
+from .unit import Unit, add_sub, delay, look_up, register_outputs
 
 
 class Atan2Unit(Unit):
     """``atan2(y, x)`` [rad] within the model's error bound, by CORDIC in vectoring mode.
 
-    Between two registers lies one addition or subtraction, or a shift by a variable distance. There
-    is no multiplier. The later turns are digits of a division: they need no sum of angles, and x
-    stays as it is.
+    Each pipeline stage holds one addition or subtraction, or one variable shift. There is no
+    multiplier. The later turns are digits of a division: they need no sum of angles and leave x
+    unchanged.
 
     Parameters
     ----------
     parameters : Atan2
         Formats, angles and widths.
     latency : int, optional
-        Cycles to take where more are wanted than are needed: registers at the operands.
+        A latency longer than the minimum; the extra registers are at the operands.
 
     Members
     -------
     y, x : In(signed(source.width))
-        Components, of one binary point.
+        Components with a common binary point.
     o : Out(signed(target.width))
         0 for (0, 0).
     ovf : Out(1)
         Both components are 0.
 
-    Latency: what was asked for, or magnitudes 1, normalisation one per 4 bits of the distance,
-    turns one each but for the last, sum 1: 23 for q16.16, 27 for q12.20, 31 for words of 27 bits
+    Latency: the requested one, or magnitudes 1, normalisation one per 4 bits of the distance,
+    turns one each except the last, sum 1: 23 for q16.16, 27 for q12.20, 31 for words of 27 bits
     with results of 24 fraction bits, 22 for words of 18 bits with results of 15.
     Throughput: one result per cycle.
     """
@@ -45,7 +45,7 @@ class Atan2Unit(Unit):
     def __init__(self, parameters: Atan2, *, latency: int | None = None) -> None:
         self.parameters = p = parameters
         self.multipliers = 0
-        # Distances of 0 to width - 1, in the binary digits that each stage examines.
+        # Distances of 0 to width - 1: how many binary digits of it each stage examines.
         self._up = parts((p.source.width - 1).bit_length(), DIGITS)
         super().__init__(
             {"y": signed(p.source.width), "x": signed(p.source.width)},
@@ -54,11 +54,11 @@ class Atan2Unit(Unit):
         )
 
     def compute(self, y: Ints, x: Ints) -> tuple[NDArray[np.int64], Flags]:
-        """The exact model: `Atan2.compute`."""
+        """Return the exact model's result, by `Atan2.compute`."""
         return self.parameters.compute(y, x)
 
     def elaborate(self, platform: object) -> Module:
-        """Magnitudes, normalisation, turns, sum."""
+        """Build magnitudes, normalisation, turns and sum."""
         m = Module()
         p = self.parameters
         width, bits = p.source.width, p.vector_bits
@@ -70,7 +70,7 @@ class Atan2Unit(Unit):
         x = delay(m, _magnitude(m, x, "x"), 1, "x_magnitude")
         y = delay(m, _magnitude(m, y, "y"), 1, "y_magnitude")
 
-        # Both as far as the longer one needs; all zeros go as far as they can.
+        # Both shift as far as the longer one needs; zero shifts as far as possible.
         weight = (width - 1).bit_length()
         zero: Value = (x | y) == 0
         for number, count in enumerate(self._up):
@@ -88,7 +88,7 @@ class Atan2Unit(Unit):
         x, y = (Cat(C(0, spare), v) if spare >= 0 else v[-spare:] for v in (x, y))
         x, y = x[:bits], Cat(y[:bits], C(0, 1)).as_signed()
 
-        # The sum starts from what the quadrant asks for, and counts backwards in two of them.
+        # The sum starts at the quadrant's angle and counts backwards in two quadrants.
         starts = [p.start(i & 1, i >> 1) for i in range(4)]
         sum_width = p.target.width + p.sum_guard
         mask = (1 << sum_width) - 1
@@ -103,7 +103,7 @@ class Atan2Unit(Unit):
             if i == p.turns - 1:
                 break
             name = f"turn{i}"
-            # What is left is less than twice the angle of this turn.
+            # The remaining angle is less than twice the angle of this turn.
             left = Signal(signed(min(bits + 2, bits + 5 - i)), name=f"{name}_left")
             across = Cat(x >> i, C(0, 1)).as_signed()
             m.d.comb += left.eq(add_sub(m, y, across, down, f"{name}_y"))
@@ -125,15 +125,12 @@ class Atan2Unit(Unit):
                 digits = delay(m, digits, 1, f"{name}_digits")
 
         last = total + Cat(C(0, p.digit_shift), digits, C(0, 1)).as_signed()
-        o = Signal(signed(p.target.width), reset_less=True)
-        ovf = Signal(reset_less=True)
-        m.d.sync += [o.eq(Mux(zero, 0, last[p.sum_guard :])), ovf.eq(zero)]
-        m.d.comb += [self.o.eq(o), self.ovf.eq(ovf)]
+        register_outputs(m, self, o=Mux(zero, 0, last[p.sum_guard :]), ovf=zero)
         return m
 
 
 def _magnitude(m: Module, value: Value, name: str) -> Value:
-    """The magnitude of a signed word, in as many bits, without a sign."""
+    """Return the magnitude of a signed word as an unsigned word of the same width."""
     sign = value[-1]
     magnitude = Signal(len(value), name=f"{name}_abs")
     m.d.comb += magnitude.eq((value.as_unsigned() ^ sign.replicate(len(value))) + sign)

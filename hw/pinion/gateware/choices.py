@@ -1,19 +1,19 @@
-"""Magnitudes, the smaller and the larger of two words, comparisons, choices."""
+"""Magnitude, minimum and maximum, comparison and selection."""
 
 from __future__ import annotations
 
-from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import C, Cat, Module, Mux, Signal, signed
 
-from .unit import Unit, inverted
+from .unit import Unit, inverted, register_outputs
 
 
 class AbsUnit(Unit):
-    """The magnitude of a word; that of the lowest one is the highest word, and flagged.
+    """Magnitude of a word; for the lowest word the highest word, flagged.
 
     Parameters
     ----------
     width : int
-        Width of operand and result, which have one binary point.
+        Width of operand and result, which share a binary point.
 
     Members
     -------
@@ -31,30 +31,30 @@ class AbsUnit(Unit):
         super().__init__({"i": signed(width)}, {"o": signed(width), "ovf": 1}, latency=1)
 
     def elaborate(self, platform: object) -> Module:
-        """The complement of negative words, and one added to it, but for the lowest one."""
+        """Complement negative words and add one, except to the lowest word."""
         m = Module()
         sign = self.i[-1]
         lowest = sign & ~self.i[:-1].any()
         ovf = Signal(reset_less=True)
         m.d.sync += ovf.eq(lowest)
         m.d.comb += self.ovf.eq(ovf)
-        _registered(m, self, inverted(self.i, sign) + (sign & ~lowest))
+        register_outputs(m, self, o=inverted(self.i, sign) + (sign & ~lowest))
         return m
 
 
 class MinMaxUnit(Unit):
-    """The smaller of two words, or the larger.
+    """Minimum or maximum of two words.
 
     Parameters
     ----------
     width : int
-        Width of operands and result, which have one binary point.
+        Width of operands and result, which share a binary point.
 
     Members
     -------
     a, b : In(signed(width))
     largest : In(1)
-        The larger one is wanted.
+        Return the larger one.
     o : Out(signed(width))
 
     Latency: 1.
@@ -67,21 +67,21 @@ class MinMaxUnit(Unit):
         super().__init__({"a": shape, "b": shape, "largest": 1}, {"o": shape}, latency=1)
 
     def elaborate(self, platform: object) -> Module:
-        """A comparison and a choice."""
+        """Build a comparison and a multiplexer."""
         m = Module()
-        _registered(m, self, Mux((self.a < self.b) ^ self.largest, self.a, self.b))
+        register_outputs(m, self, o=Mux((self.a < self.b) ^ self.largest, self.a, self.b))
         return m
 
 
 class LessUnit(Unit):
-    """One where a word is smaller than another, else zero.
+    """1 if a word is smaller than another, otherwise 0.
 
     Parameters
     ----------
     width : int
-        Width of both operands, which have one binary point.
+        Width of both operands, which share a binary point.
     target_width, target_frac : int
-        Format of the result, in which one is a word.
+        Format of the result, which must represent 1.
 
     Members
     -------
@@ -96,7 +96,7 @@ class LessUnit(Unit):
         self.width = _checked(width)
         if not 0 <= target_frac < target_width - 1:
             raise ValueError(
-                f"A word of {target_width} bits with {target_frac} fraction bits holds no one."
+                f"{target_width} bits with {target_frac} fraction bits cannot represent 1."
             )
         self.target_width = target_width
         self.target_frac = target_frac
@@ -105,7 +105,7 @@ class LessUnit(Unit):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """A comparison; its bit stands where the one of the result is."""
+        """Build a comparison, whose bit becomes the 1 of the result."""
         m = Module()
         less = Signal(reset_less=True)
         m.d.sync += less.eq(self.a < self.b)
@@ -114,7 +114,7 @@ class LessUnit(Unit):
 
 
 class SelectUnit(Unit):
-    """One of two words: the first where a condition is true.
+    """Select the first of two words if a condition is true, otherwise the second.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class SelectUnit(Unit):
     half : int
         The condition is true above this word.
     width : int
-        Width of both others and the result, which have one binary point.
+        Width of the two words and the result, which share a binary point.
 
     Members
     -------
@@ -145,19 +145,13 @@ class SelectUnit(Unit):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """A comparison with a constant and a choice."""
+        """Build a comparison with a constant and a multiplexer."""
         m = Module()
-        _registered(m, self, Mux(self.condition > self.half, self.a, self.b))
+        register_outputs(m, self, o=Mux(self.condition > self.half, self.a, self.b))
         return m
 
 
 def _checked(width: int) -> int:
     if width < 2:
-        raise ValueError(f"A word has at least 2 bits; got {width}.")
+        raise ValueError(f"A word needs at least 2 bits, not {width}.")
     return width
-
-
-def _registered(m: Module, unit: Unit, value: Value) -> None:
-    o = Signal(unit.o.shape(), reset_less=True)
-    m.d.sync += o.eq(value)
-    m.d.comb += unit.o.eq(o)

@@ -1,21 +1,21 @@
-"""Clamping a word to two constants."""
+"""Clamping of a word to constant bounds."""
 
 from __future__ import annotations
 
-from amaranth.hdl import C, Module, Mux, Signal, signed
+from amaranth.hdl import C, Module, Mux, signed
 
-from .unit import Unit
+from .unit import Unit, register_outputs
 
 
 class ClampUnit(Unit):
-    """A word where it is between two constants, else the nearer one.
+    """Word limited to the range between two constants.
 
     Parameters
     ----------
     width : int
-        Width of operand and result, which have one binary point.
+        Width of operand and result, which share a binary point.
     low, high : int
-        The ends, words of that width.
+        The bounds, as words of that width.
 
     Members
     -------
@@ -28,10 +28,10 @@ class ClampUnit(Unit):
 
     def __init__(self, *, width: int, low: int, high: int) -> None:
         if width < 2:
-            raise ValueError(f"A word to clamp has at least 2 bits; got {width}.")
+            raise ValueError(f"A word to clamp needs at least 2 bits, not {width}.")
         if not -(1 << (width - 1)) <= low <= high < 1 << (width - 1):
             raise ValueError(
-                f"The ends of a clamp are in order and fit {width} bits; got {low} and {high}."
+                f"Bounds of a clamp must be in order and fit {width} bits, not {low} and {high}."
             )
         self.width = width
         self.low = low
@@ -39,11 +39,9 @@ class ClampUnit(Unit):
         super().__init__({"i": signed(width)}, {"o": signed(width)}, latency=1)
 
     def elaborate(self, platform: object) -> Module:
-        """Two comparisons, a choice of three and the result's register."""
+        """Build two comparisons, a selection of three words and the result register."""
         m = Module()
         shape = signed(self.width)
         low, high = C(self.low, shape), C(self.high, shape)
-        o = Signal(shape, reset_less=True)
-        m.d.sync += o.eq(Mux(self.i < low, low, Mux(self.i > high, high, self.i)))
-        m.d.comb += self.o.eq(o)
+        register_outputs(m, self, o=Mux(self.i < low, low, Mux(self.i > high, high, self.i)))
         return m

@@ -1,7 +1,7 @@
-"""Registers in copies, so that none has more loads than a net can drive in time.
+"""Duplicated registers, so that none drives more loads than its net can in time.
 
-Tools merge registers that are always equal; those that are marked stay apart. Vivado reads the mark
-from the Verilog, Yosys needs `KEEP` before it optimises.
+Tools merge registers that are always equal unless they are marked. Vivado reads the mark from the
+Verilog; Yosys needs `KEEP` before it optimises.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from types import MappingProxyType
 from amaranth.hdl import Module, Signal, Value
 
 LOADS = 64
-"""Loads of a copy: more cost an estimated 0.2 ns, copies for a quarter of them save as much."""
+"""Loads of a copy: more cost an estimated 0.2 ns, and a quarter of them would save as much."""
 
 MARK = MappingProxyType({"keep": "true"})
-"""Attributes of a signal whose register no tool may merge with another."""
+"""Attributes of a signal whose register must not be merged with another."""
 
 KEEP = "setattr -set keep 1 a:keep %ci1:+[Q] t:$dff %i"
-"""The command by which Yosys keeps the registers of marked signals, as soon as it has read them."""
+"""Command that makes Yosys keep the registers of marked signals; run it right after reading."""
 
 
 class Copies:
-    """A register of one bit, in as many copies as its loads take.
+    """One-bit register with as many copies as its loads need.
 
     Parameters
     ----------
-    m : the module that holds them.
-    value : what they take at every clock edge.
-    name : of the copies, in front of their numbers.
+    m : module that contains the copies.
+    value : their input at every clock edge.
+    name : prefix of the copies' names, before their number.
     """
 
     def __init__(self, m: Module, value: Value, *, name: str) -> None:
@@ -39,7 +39,7 @@ class Copies:
         self._copy = Signal()
 
     def to(self, loads: int) -> Signal:
-        """A copy for so many more loads, which may be more than one copy's if they are its only."""
+        """Return a copy for `loads` further loads; more than `LOADS` get a copy to themselves."""
         if self._room < loads:
             self._copy = Signal(
                 name=f"{self._name}{self._count}", reset_less=True, attrs=dict(MARK)

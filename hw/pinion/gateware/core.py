@@ -1,8 +1,8 @@
 """The core: a datapath between two AXI-Streams.
 
-float32 words come in, are converted, gathered into a record, and enter the datapath at the next
-slot 0; result words leave through converters into a FIFO. The datapath never waits: a record enters
-only when the FIFO has room for its result (credits), so the host may pause for as long as it likes.
+Incoming float32 words are converted and gathered into a record, which enters the datapath at the
+next slot 0; result words leave through converters into a FIFO. The datapath never stalls: a record
+enters only when the FIFO has room for its result (credits), so the host may pause indefinitely.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ WORD = 32
 
 
 class Core(wiring.Component):
-    """A dynamics function of one robot between two AXI-Streams.
+    """Dynamics function of one robot between two AXI-Streams.
 
     Parameters
     ----------
     graph : the fixed graph.
     binding : of its schedule.
     build_hash : 64 bits that identify the build; the driver compares them with its manifest.
-    progress : told the share that is done while it is elaborated.
+    progress : receives the completed share during elaboration.
 
     Members
     -------
@@ -42,17 +42,16 @@ class Core(wiring.Component):
     o_tdata, o_tvalid, o_tready, o_tlast, o_tuser
         Results, in the order of the requests: ``beats_out`` beats of ``lanes_out`` float32 words;
         ``o_tuser`` on the last beat is the record's flag: some value left its format's range, or
-        an input was not a number. With states it stays set for all records behind, until one that
-        finds initial values: what they computed with may be wrong.
+        an input was not a number. With states it stays set for all later records, whose states may
+        be wrong, until one that starts from initial values.
     reset_state : In(1), only with states
-        The next record that enters the datapath finds the states' initial values. Records that
-        entered before are not touched, whichever cycle it comes in; the reset of the core does the
-        same.
+        The next record that enters the datapath starts from the states' initial values. Records
+        that entered earlier are unaffected in any cycle; the core's reset does the same.
     launch : Out(1)
-        A record enters the datapath: this is cycle 0 of its schedule.
+        A record enters the datapath: cycle 0 of its schedule.
     protocol_error : Out(1)
-        Some record's TLAST did not stand on its last beat (sticky). A record that ends early is
-        dropped; one that does not end is flagged and the stream realigns at its TLAST.
+        Some record's TLAST was not on its last beat (sticky). A record that ends early is dropped;
+        one that does not end is flagged, and the stream realigns at its TLAST.
     build_hash : Out(64)
 
     Latency: `latency`, from the first beat of a request to the last beat of its result, on
@@ -60,7 +59,7 @@ class Core(wiring.Component):
     Throughput: one record every ``ii`` cycles.
     """
 
-    # A core that is only asked for its latency is no mistake.
+    # A core may be created just to read its latency.
     _MustUse__silence = True
 
     def __init__(
@@ -91,35 +90,35 @@ class Core(wiring.Component):
         self.modules: dict[str, str] = {}
         self._slot_ahead = Signal(range(max(2, self.ii)))
         formats = self.datapath.formats
-        # The converters move the binary points of words of one width, word by word.
+        # The converters shift the binary point of each word, for words of one width.
         if len({formats[i].width for i in binding.inputs}) > 1:
-            raise ValueError("The words of a request have one width.")
+            raise ValueError("All words of a request must have the same width.")
         self.input_format, moves = _coarsest([formats[i] for i in binding.inputs])
         self.to_fixed = FloatToFixed(target=self.input_format, moves=moves)
         self.output_format, moves = _coarsest([formats[out.node] for out in binding.outputs])
         negates = any(out.negated for out in binding.outputs)
         self.to_float = FixedToFloat(source=self.output_format, moves=moves, negates=negates)
-        # The last word leaves its converter no earlier than the flag is complete.
+        # The last word must not leave its converter before the flag is complete.
         last = max(out.cycle for out in binding.outputs)
         complete = binding.schedule.length + FLAG_DELAY
         self.output_wait = max(0, complete - (last + self.to_float.latency))
         self.output_delay = self.to_float.latency + self.output_wait
         self.stages = (last + self.output_delay) // self.ii + 1
-        # What moves the states on is counted in the same register of valid bits.
+        # The states advance by the same register of valid bits.
         self.kept_stages = max([self.stages, *(k + 1 for k in self.datapath.valid_stages)])
-        # A record holds its credit from the choice to launch it until its last beat has left the
-        # FIFO and the next may be chosen.
+        # A record holds its credit from the decision to launch it until its last beat has left the
+        # FIFO and the next may be launched.
         self.credits = max(self.stages + 3, -(-(last + self.output_delay + 6) // self.ii))
-        # Words in the converters must find room behind them.
+        # The FIFO needs room for all words in the converters.
         self.input_depth = 2 * (self.to_fixed.latency + 4)
 
     @property
     def latency(self) -> int:
         """Cycles from the first input beat to the last output beat, at the worst phase of slots.
 
-        The last beat of the record, its conversion, two cycles in the FIFO and behind it, one each
-        into the record register and the datapath, up to ``ii - 1`` cycles until slot 0, the
-        schedule, the conversion back, two cycles in the FIFO.
+        These are the record's remaining beats, their conversion, two cycles in the FIFO and after
+        it, one each into the record register and the datapath, up to ``ii - 1`` cycles until slot
+        0, the schedule, the conversion back, and two cycles in the FIFO.
         """
         into = self.binding.beats_in - 1 + self.to_fixed.latency + 2 + 2
         return into + self.ii - 1 + self.last_beat
@@ -130,35 +129,35 @@ class Core(wiring.Component):
         return max(out.cycle for out in self.binding.outputs) + self.output_delay + 2
 
     def elaborate(self, platform: object) -> Module:
-        """Converters, record register, datapath, valid bits, FIFOs and credits.
+        """Build converters, record register, datapath, valid bits, FIFOs and credits.
 
-        What happens in the last slot is chosen in the slot before, so that all that moves words
-        comes from registers.
+        Actions of the last slot are decided in the slot before it, so that registers drive every
+        enable of a word.
         """
         m = Module()
         m.submodules.datapath = self.datapath
         m.d.comb += self.build_hash.eq(Const(self.hash, 64))
         slot, closing, last_slot = self._slots(m)
-        # What a record waits for stands in registers of one bit.
+        # The conditions that a record waits for are one-bit registers.
         credit = Signal(range(self.credits + 1), init=self.credits)
         granted = Signal(init=1)
         left = Signal.like(credit)
-        chosen = Signal()
+        launching = Signal(name="chosen")
         loading = Signal()
         full, flag = self._input(m, granted & closing)
-        m.d.comb += [chosen.eq(full & granted & closing), self.datapath.flag_i.eq(flag)]
-        m.d.sync += [loading.eq(chosen), self.launch.eq(loading)]
+        m.d.comb += [launching.eq(full & granted & closing), self.datapath.flag_i.eq(flag)]
+        m.d.sync += [loading.eq(launching), self.launch.eq(loading)]
         fresh = self._fresh(m, loading, last_slot)
         freed = self._output(m, slot, loading, last_slot, fresh)
-        spent = chosen if self.ii == 1 else loading  # early enough for the next choice
+        spent = launching if self.ii == 1 else loading  # early enough for the next decision
         m.d.comb += left.eq(credit - spent + freed)
         m.d.sync += [credit.eq(left), granted.eq(left != 0)]
         return m
 
     def _fresh(self, m: Module, loading: Signal, last_slot: Value) -> list[Signal]:
-        """Marks of records that find initial values, by stage like `valid`; none without states.
+        """Return marks of records that start from initial values, by stage; none without states.
 
-        A reset of the state waits for the next record, so that it falls between two of them.
+        A reset of the state waits for the next record, so that it falls between two records.
         """
         if not self.binding.states:
             return []
@@ -176,9 +175,9 @@ class Core(wiring.Component):
         return fresh
 
     def _slots(self, m: Module) -> tuple[Signal, Value, Value]:
-        """The slot, whether the next is the last, whether it is; and the datapath's.
+        """Return the slot, whether the next slot is the last, and whether this one is.
 
-        All from registers.
+        All of them, and the datapath's slot, are registers.
         """
         slot, following, ahead = (
             Signal(range(max(2, self.ii)), name=name, init=k % self.ii)
@@ -197,15 +196,15 @@ class Core(wiring.Component):
         return slot, closing, last
 
     def _input(self, m: Module, may_leave: Value) -> tuple[Signal, Signal]:
-        """Beats through the converters into the record register.
+        """Pass beats through the converters into the record register.
 
         Parameters
         ----------
-        may_leave : a record that is complete leaves its register at the end of the next cycle.
+        may_leave : a complete record leaves its register at the end of the next cycle.
 
         Returns
         -------
-        Whether it is complete at the end of this cycle; its flag.
+        Whether the record is complete at the end of this cycle, and its flag.
         """
         lanes, beats = self.binding.lanes_in, self.binding.beats_in
         width = self.input_format.width
@@ -233,23 +232,23 @@ class Core(wiring.Component):
             m.d.sync += [arrived_next.eq(arrived), last_next.eq(last)]
             arrived, last = arrived_next, last_next
 
-        # Beats are accepted against the room behind the converters.
+        # A beat is accepted if the FIFO behind the converters has room for it.
         m.submodules.input_fifo = fifo = SyncFIFO(width=lanes * width + 2, depth=self.input_depth)
         room = Signal(range(self.input_depth + 1), init=self.input_depth)
         left = Signal.like(room)
         has_room = Signal(init=1)
-        taken = Signal()
+        popped = Signal(name="taken")
         returned = Signal()
         m.d.comb += [
             self.i_tready.eq(has_room),
             left.eq(room - accept + returned),
             fifo.w_data.eq(Cat(*words, Cat(*flags).any(), last)),
             fifo.w_en.eq(arrived),
-            taken.eq(fifo.r_rdy & fifo.r_en),
+            popped.eq(fifo.r_rdy & fifo.r_en),
         ]
-        m.d.sync += [returned.eq(taken), room.eq(left), has_room.eq(left != 0)]
+        m.d.sync += [returned.eq(popped), room.eq(left), has_room.eq(left != 0)]
 
-        # Beats are taken one cycle and moved into the record register the next.
+        # A beat is popped in one cycle and moved into the record register in the next.
         full = Signal()
         count = Signal(range(beats + 1))
         counted = Signal.like(count)
@@ -258,7 +257,7 @@ class Core(wiring.Component):
         beat_last = fifo.r_data[-1]
         m.d.comb += [counted.eq(count), fifo.r_en.eq(~full | may_leave)]
         m.d.sync += [count.eq(counted), full.eq(counted == beats)]
-        # A record that leaves now makes room for the first beat of the next one.
+        # A record that leaves now makes room for the first beat of the next.
         base = Signal.like(count)
         with m.If(full):
             m.d.comb += base.eq(0)
@@ -266,8 +265,8 @@ class Core(wiring.Component):
             m.d.comb += base.eq(count)
         with m.If(full & may_leave):
             m.d.comb += counted.eq(0)
-        with m.If(taken):
-            with m.If(overrun):  # behind a record that did not end: skip to its TLAST
+        with m.If(popped):
+            with m.If(overrun):  # after a record without an end: skip to its TLAST
                 m.d.comb += counted.eq(0)
                 m.d.sync += overrun.eq(~beat_last)
             with m.Else():
@@ -279,16 +278,18 @@ class Core(wiring.Component):
                     with m.Else():
                         m.d.comb += endless.eq(1)
                         m.d.sync += overrun.eq(1)
-        return full, self._record(m, fifo.r_data[:-1], taken, base == 0, endless)
+        return full, self._record(m, fifo.r_data[:-1], popped, base == 0, endless)
 
-    def _record(self, m: Module, beat: Value, taken: Value, first: Value, endless: Value) -> Signal:
-        """The record register, a cycle behind the choice of its beats; the record's flag.
+    def _record(
+        self, m: Module, beat: Value, popped: Value, first: Value, endless: Value
+    ) -> Signal:
+        """Build the record register, a cycle after its beats are popped; return the record's flag.
 
-        Beat b of the record stands in place b when the record is complete.
+        Beat b of a complete record is in place b.
 
         Parameters
         ----------
-        beat : words of the beat on offer, and their flag on top.
+        beat : words of the offered beat, with their flag as the highest bit.
         taken, first, endless : it is taken, as a record's first, as the last without TLAST.
         """
         lanes, beats = self.binding.lanes_in, self.binding.beats_in
@@ -296,10 +297,10 @@ class Core(wiring.Component):
         moved = Signal(beat.shape(), name="beat", reset_less=True)
         flag, begins, spoiled = Signal(name="record_flag"), Signal(), Signal()
         shift = Signal(name="record_shift")
-        m.d.sync += [moved.eq(beat), shift.eq(taken), begins.eq(first), spoiled.eq(endless)]
+        m.d.sync += [moved.eq(beat), shift.eq(popped), begins.eq(first), spoiled.eq(endless)]
         with m.If(shift):
             m.d.sync += flag.eq(moved[-1] | spoiled | (flag & ~begins))
-        enables = Copies(m, taken, name="shift")
+        enables = Copies(m, popped, name="shift")
         for k in range(lanes):
             source: Value = moved[k * width : (k + 1) * width].as_signed()
             for b in reversed(range(beats)):
@@ -312,7 +313,7 @@ class Core(wiring.Component):
         return flag
 
     def _beat(self, m: Module, accept: Signal) -> Signal:
-        """Beat at the converters once this one is accepted; those past the end are the last."""
+        """Return the beat after the accepted one; beats past the end count as the last."""
         beats = self.binding.beats_in
         beat = Signal(range(max(2, beats)))
         coming = Signal.like(beat)
@@ -325,7 +326,7 @@ class Core(wiring.Component):
     def _input_move(
         self, m: Module, lane: int, accept: Signal, coming: Signal | None
     ) -> dict[str, Signal]:
-        """The converter's `move` port of a lane, by beat, from a register; nothing without one."""
+        """Return the registered `move` port of a lane's converter, by beat; none if it has none."""
         if coming is None:
             return {}
         moves = {}
@@ -335,12 +336,12 @@ class Core(wiring.Component):
                 moves[beat] = fmt.frac - self.input_format.frac
         move = Signal(range(self.to_fixed.moves + 1), name=f"in{lane}_move", init=moves[0])
         rows = [moves.get(beat, moves[0]) for beat in range(self.binding.beats_in)]
-        with m.If(accept):  # a beat without a word takes any
+        with m.If(accept):  # a beat without a word may take any move
             m.d.sync += move.eq(look_up(rows, len(move), coming))
         return {"i_move": move}
 
     def _output_turn(self, m: Module, lane: int) -> dict[str, Signal]:
-        """The converter's `move` and `negate` ports of a lane, by slot, as far as it has them."""
+        """Return the `move` and `negate` ports that a lane's converter has, by slot."""
         moves = range(self.to_float.moves + 1)
         move = Signal(moves, name=f"out{lane}_move", reset_less=True)
         negate = Signal(name=f"out{lane}_negate", reset_less=True)
@@ -352,7 +353,7 @@ class Core(wiring.Component):
             for out in self.binding.outputs
             if out.lane == lane
         }
-        some = next(iter(turns.values()))  # slots without a word take any: holding takes an enable
+        some = next(iter(turns.values()))  # any will do in unused slots: holding needs an enable
         rows = [turns.get(slot, some) for slot in range(self.ii)]
         following = Signal.like(
             self._slot_ahead, name=f"out{lane}_next_slot", init=1 % self.ii, attrs=dict(MARK)
@@ -368,7 +369,7 @@ class Core(wiring.Component):
     def _output(
         self, m: Module, slot: Signal, loading: Signal, last_slot: object, fresh: list[Signal]
     ) -> Signal:
-        """Result words through converters into the FIFO; pulses when a record has left it."""
+        """Pass results through converters into the FIFO; return a pulse when a record has left."""
         binding = self.binding
         self.modules["pinion_fixed_to_float"] = self.to_float.to_rtlil("pinion_fixed_to_float")
         words = []
@@ -401,7 +402,7 @@ class Core(wiring.Component):
         flag: Value = Const(0, 1)
         written: Value = Const(0, 1)
         for beat in range(binding.beats_out):
-            # What a cycle writes is known in the cycle before.
+            # What a cycle writes is decided in the cycle before.
             stage, before = divmod(first + beat - 1, self.ii)
             now = slot == before if self.ii > 1 else Const(1)
             written |= now & valid[stage]
@@ -428,16 +429,16 @@ class Core(wiring.Component):
         return freed
 
     def _sticky(self, m: Module, flag: Value, fresh: Value, closes: Value) -> Value:
-        """A record's flag, and those of all before it since the state was reset."""
-        spoiled, held = Signal(name="spoiled"), Signal(name="spoiled_before")
-        m.d.comb += held.eq(flag | (spoiled & ~fresh))
+        """Return a record's flag or that of any earlier record since the state was reset."""
+        spoiled, flagged = Signal(name="spoiled"), Signal(name="spoiled_before")
+        m.d.comb += flagged.eq(flag | (spoiled & ~fresh))
         with m.If(closes):
-            m.d.sync += spoiled.eq(held)
-        return held
+            m.d.sync += spoiled.eq(flagged)
+        return flagged
 
 
 def _coarsest(formats: list[Format]) -> tuple[Format, int]:
-    """The widest width with the fewest fraction bits, and how many more the finest has."""
+    """Return the largest width with the fewest fraction bits, and how many more the finest has."""
     coarsest = min(fmt.frac for fmt in formats)
     width = max(fmt.width for fmt in formats)
     return Format(width, coarsest), max(fmt.frac for fmt in formats) - coarsest

@@ -2,15 +2,15 @@
 
 Structure (docs/adr/0003 has the measurements behind it):
 
-- Units run freely and are never stalled. A slot counter of ``ii`` states is all the control there
-  is: every selector, constant and sign is a function of the slot, registered beside its port.
-- A result stands in its unit's output register for one cycle; values that live longer have
-  registers of their own, loaded in the value's slot.
+- Units run freely and are never stalled. The only control is a slot counter of ``ii`` states:
+  every selector, constant and sign is a function of the slot, registered beside its port.
+- A result is in its unit's output register for one cycle; values that live longer have separate
+  registers, loaded in the value's slot.
 - Constants are words of small ROMs beside the ports that use them.
-- Units of one cluster are one module, so that their place in the hierarchy says that they belong
-  close together. The modules of the units themselves are shared by all clusters.
+- The units of a cluster form one module, so that the hierarchy tells tools to place them close
+  together. All clusters share the modules of the units themselves.
 - Each request's flag travels in a shift register beside the data, one stage every ``ii`` cycles.
-- A word of state has a register that moves on with requests alone: periods without one pass it by.
+- A word of state has a register that advances only with a request.
 """
 
 from __future__ import annotations
@@ -47,48 +47,48 @@ from .mac import Mac
 from .shift import LENGTHS, ShiftRegister
 from .unit import delay, look_up
 
-# Cycles between a unit's overflow output and the request's flag holding it.
+# Cycles from a unit's overflow output to the request's flag.
 FLAG_DELAY = 2
 
 LARGE = 20_000
-"""Words of storage from which on a core is large."""
+"""Words of storage above which a core counts as large."""
 
 FUNCTIONS = 24
-"""Functions of the slot that one register of it serves: synthesis shares logic among more of them
-until it is several tables deep."""
+"""Functions of the slot per slot register; with more, synthesis shares logic among them until it is
+several lookup tables deep."""
 
 
 class Datapath(wiring.Component):
-    """A bound schedule in hardware.
+    """Bound schedule in hardware.
 
     Parameters
     ----------
     graph : the fixed graph.
     binding : of its schedule.
-    progress : told the share of the units that is done while it is elaborated.
+    progress : receives the completed share of the units during elaboration.
 
     Members
     -------
     slot_ahead : In
         Slot of the cycle after the next, 0 to ii - 1; 2 mod ii after a reset. Cycle 0 of a request
-        is a cycle of slot 0.
+        falls in slot 0.
     word0, word1, ... : In(signed)
-        Input words by position in the record, taken at the end of every cycle of the last slot.
+        Input words by position in the record, sampled at the end of every cycle of the last slot.
     flag_i : In(1)
-        Flag that the request brings along, taken with the words.
+        Flag that comes with the request, sampled with the words.
     lane0, lane1, ... : Out(signed)
-        Result words; word w stands on its lane in the cycle that the binding names.
+        Result words; word w is on its lane in the cycle that the binding names.
     valid0, valid1, ..., fresh0, fresh1, ... : In(1), only those that words of state need
-        There is a request that is k times ``ii`` cycles old, stage k; it is the first after a
-        reset of the state.
+        Stage k, k times ``ii`` cycles old, holds a request; it is the first after a reset of the
+        state.
     flag0, flag1, ... : Out(1)
-        Flag of the request that is k times ``ii`` cycles old, stage k.
+        Flag of the request in stage k, k times ``ii`` cycles old.
 
-    Latency: the schedule's, in cycles from slot 0 after the words are taken.
+    Latency: the schedule's, in cycles from slot 0 after the words are sampled.
     Throughput: one request every ``ii`` cycles.
     """
 
-    # A datapath that is only asked for its ports is no mistake.
+    # A datapath may be created just to read its ports.
     _MustUse__silence = True
 
     def __init__(self, *, graph: Graph, binding: Binding, progress: Progress = SILENT) -> None:
@@ -97,7 +97,7 @@ class Datapath(wiring.Component):
         self.binding = binding
         self.ii = binding.schedule.ii
         self.formats = formats(graph)
-        # Words are kept as integers of their input's format.
+        # Words are stored as integers of their input's format.
         ports: dict[str, object] = {
             "slot_ahead": In(range(max(2, self.ii))),
             "flag_i": In(1),
@@ -116,11 +116,11 @@ class Datapath(wiring.Component):
             ports[f"flag{stage}"] = Out(1)
         super().__init__(ports)
         self.modules: dict[str, str] = {}
-        self.blocks: dict[str, Mac] = {}  # modules that are one multiplier block each
+        self.blocks: dict[str, Mac] = {}  # modules that are a single multiplier block
 
     @property
     def lane_width(self) -> int:
-        """Width of a result word."""
+        """Width of the result words."""
         return max(self.formats[out.node].width for out in self.binding.outputs)
 
     # -- modules that are instantiated by name ---------------------------------------------------
@@ -141,13 +141,13 @@ class Datapath(wiring.Component):
         return name
 
     def _select(self, m: Module, choice: dict[int, int], inputs: list[Value], name: str) -> Signal:
-        """The input that each slot chooses, by selectors of as many bits as a register drives."""
+        """Select an input in each slot, by selectors as wide as one register can drive."""
         count, width = len(inputs), max(value.shape().width for value in inputs)
-        if len(choice) == count == self.ii:  # in the order of the slots: selects without logic
+        if len(choice) == count == self.ii:  # in slot order: the select needs no logic
             inputs = [inputs[choice[slot]] for slot in range(count)]
             choice = {slot: slot for slot in range(count)}
         o = Signal(signed(width), name=name)
-        bits = LOADS if count <= 4 else LOADS // 2  # which take two lookup tables each
+        bits = LOADS if count <= 4 else LOADS // 2  # wider ones take two lookup tables a bit
         for part, low in enumerate(range(0, width, bits)):
             end = min(low + bits, width)
             module = f"pinion_mux{count}x{end - low}"
@@ -164,7 +164,7 @@ class Datapath(wiring.Component):
     # -- control: functions of the slot ----------------------------------------------------------
 
     def _slot_of(self, m: Module) -> Signal:
-        """The slot of this cycle, in a register of a module's own."""
+        """Return the slot of this cycle, in a separate register for each module."""
         if m not in self._slots:
             slot = Signal(range(max(2, self.ii)), name="slot")
             m.d.sync += slot.eq(self._next_slot_of(m))
@@ -172,9 +172,9 @@ class Datapath(wiring.Component):
         return self._slots[m]
 
     def _next_slot_of(self, m: Module) -> Signal:
-        """The slot of the next cycle, for one more function of it, in registers of a module's own.
+        """Return the slot of the next cycle for one more function, in registers of the module.
 
-        One register for all would have a thousand loads all over the chip.
+        A single register would have a thousand loads all over the chip.
         """
         uses, copy = self._next_slots.get(m, (0, None))
         if copy is None or uses == FUNCTIONS:
@@ -186,13 +186,13 @@ class Datapath(wiring.Component):
         return copy
 
     def _by_slot(self, m: Module, table: dict[int, int], shape: ShapeLike, name: str) -> Value:
-        """A constant for each slot, from registers; slots without an entry have any of the others.
+        """Return a constant for each slot, from registers; slots without an entry may have any.
 
-        A register for each bit that differs from the others, shared with nothing else: all tables
-        of a cell together would load one with hundreds of selectors.
+        Each distinct bit has a register, which no other table shares: all tables of a cell
+        together would load one register with hundreds of selectors.
         """
         shape = Shape.cast(shape)
-        some = table[min(table)]  # rather than keep the last one, which would take an enable
+        some = table[min(table)]  # holding the previous one would need an enable
         rows = [table.get(slot, some) for slot in range(self.ii)]
         if len({*rows}) == 1:
             return C(some, shape)
@@ -214,7 +214,7 @@ class Datapath(wiring.Component):
     # -- elaboration -----------------------------------------------------------------------------
 
     def elaborate(self, platform: object) -> Module:
-        """Units, then storage, operand selection, result lanes and flags."""
+        """Build units, storage, operand selection, result lanes and flags."""
         m = Module()
         plan = self.binding.schedule
         kinds = set(plan.units)
@@ -236,8 +236,8 @@ class Datapath(wiring.Component):
         for (kind, unit), members in uses.items():
             label = f"{self._names[kind]}_{unit}"
             result = Signal(signed(kind.width), name=f"{label}_o")
-            # A cell holds a unit, the selection of its operands and the storage of its results: a
-            # module small enough for synthesis and compilers, and a place to put close together.
+            # A cell contains a unit, the selection of its operands and the storage of its results:
+            # small enough for synthesis and compilers, and placed close together.
             self._cells[kind, unit] = cell = Module()
             group = clusters[kind.cluster] if kind.cluster else m
             group.submodules[f"{self._names[kind.plain]}_{unit}"] = cell
@@ -251,18 +251,18 @@ class Datapath(wiring.Component):
         for name, cluster in sorted(clusters.items()):
             m.submodules[name] = cluster
         self._registers()
-        for done, ((kind, unit), members) in enumerate(uses.items(), 1):
+        for count, ((kind, unit), members) in enumerate(uses.items(), 1):
             self._unit(self._cells[kind, unit], kind, unit, members)
-            self.progress.advance(done / len(uses))
+            self.progress.advance(count / len(uses))
         self._lanes(m)
         self._flags(m, uses)
         return m
 
     def _registers(self) -> None:
-        """Storage: one chain a value, loaded in the value's slot, in the cell of its unit.
+        """Build one chain of registers a value, loaded in the value's slot, in its unit's cell.
 
-        In a large core words wait for hundreds of cycles in registers that nothing reads; there
-        they are components, which saves most of the time and memory of elaboration.
+        In a large core words wait for hundreds of cycles in registers that nothing reads; those
+        are components, which saves most of the time and memory of elaboration.
         """
         taps: dict[int, set[int]] | None = None
         if self.binding.registers >= LARGE:
@@ -270,11 +270,11 @@ class Datapath(wiring.Component):
             for read in self.binding.reads():
                 taps[read.node].add(read.stage)
         position = {node: k for k, node in enumerate(self.binding.inputs)}
-        kept = {state.node: state for state in self.binding.states}
-        # Their first registers come first: what one takes may be what another one holds.
+        states = {state.node: state for state in self.binding.states}
+        # Create the states' first registers first: one may read another.
         first = {
             node: Signal(signed(self.formats[node].width), name=f"state{k}_s0", reset_less=True)
-            for k, node in enumerate(kept)
+            for k, node in enumerate(states)
         }
         self._stored: dict[int, dict[int, Signal]] = {}  # by node and stage
         enables: dict[tuple[Module, int], Copies] = {}
@@ -282,9 +282,9 @@ class Datapath(wiring.Component):
             if node in position:
                 name, source = f"word{position[node]}", getattr(self, f"word{position[node]}")
                 slot = self.ii - 1
-            elif node in kept:
-                name, source = f"state{list(kept).index(node)}", first[node]
-                slot = (kept[node].arrival - 1) % self.ii
+            elif node in states:
+                name, source = f"state{list(states).index(node)}", first[node]
+                slot = (states[node].arrival - 1) % self.ii
             else:
                 name, source = f"v{node}", self._outputs[node]
                 slot = self.binding.ready[node] % self.ii
@@ -295,13 +295,13 @@ class Datapath(wiring.Component):
                 if (cell, slot) not in enables:
                     now = self._next_slot_of(cell) == slot
                     enables[cell, slot] = Copies(cell, now, name=f"slot{slot}_load")
-                # One enable for the whole chain, so that it can be a shift register in memory.
+                # One enable for the whole chain, so that it can become a shift register in memory.
                 enable = enables[cell, slot].to(stages * len(source))
             statements = []
-            if taps is not None and node in kept:
+            if taps is not None and node in states:
                 taps[node].add(0)
             for begin, stage in _pieces(stages, taps[node] if taps is not None else None):
-                if node in kept and stage == 0:
+                if node in states and stage == 0:
                     self._stored[node][0] = source
                     continue
                 register = Signal(source.shape(), name=f"{name}_s{stage}", reset_less=True)
@@ -326,7 +326,7 @@ class Datapath(wiring.Component):
             self._state(state, enables)
 
     def _state(self, state: StateRegister, enables: dict[tuple[Module, int], Copies]) -> None:
-        """What the first register of a word of state takes, and when."""
+        """Drive the first register of a word of state."""
         cell, register = self._home[state.node], self._stored[state.node][0]
         slot, before = (state.arrival - 1) % self.ii, state.taken(self.ii)
         enable: Value = C(1)
@@ -334,14 +334,14 @@ class Datapath(wiring.Component):
             enable = enables[cell, slot].to(len(register))
         following = self.graph.nodes[state.following]
         if following.op == names.CONST:
-            made: Value = C(self._constant(state.following), signed(len(register)))
+            value: Value = C(self._constant(state.following), signed(len(register)))
         else:
-            made = self._source(state.following, before)
+            value = self._source(state.following, before)
         with cell.If(enable):
             with cell.If(getattr(self, f"fresh{(state.arrival - 1) // self.ii}")):
                 cell.d.sync += register.eq(C(state.initial, signed(len(register))))
             with cell.Elif(getattr(self, f"valid{before // self.ii}")):
-                cell.d.sync += register.eq(made)
+                cell.d.sync += register.eq(value)
 
     def _source(self, node: int, cycle: int) -> Signal:
         stage = self.binding.stage(node, cycle)
@@ -355,15 +355,15 @@ class Datapath(wiring.Component):
         name: str,
         below: int = 0,
     ) -> tuple[Value, Value | None]:
-        """An operand port: the word that each slot's operation wants, shifted through wires.
+        """Build an operand port: the operand of each slot's operation, shifted by wiring.
 
         Parameters
         ----------
-        below : bits below the port's last that it takes as well, for rounding.
+        below : extra bits below the port's lowest, for rounding.
 
         Returns
         -------
-        The word, and a bit that says that it does not fit the port; None where every one does.
+        The word, and a bit that is set if it does not fit the port; None if every word fits.
         """
         sources: list[tuple[Signal, int]] = []
         narrows: list[bool] = []
@@ -375,13 +375,13 @@ class Datapath(wiring.Component):
                 constants[slot] = operand.constant << below
                 continue
             source = self._source(operand.node, cycle)
-            known = [
+            matches = [
                 k
                 for k, (other, shift) in enumerate(sources)
                 if other is source and shift == operand.shift
             ]
-            choice[slot] = known[0] if known else len(sources)
-            if not known:
+            choice[slot] = matches[0] if matches else len(sources)
+            if not matches:
                 sources.append((source, operand.shift))
                 narrows.append(operand.narrows)
         width += below
@@ -393,7 +393,7 @@ class Datapath(wiring.Component):
             for (source, shift), narrow in zip(sources, narrows, strict=True)
         ]
         if constants:
-            if checked:  # the bit on top stays clear: constants fit
+            if checked:  # constants fit, so their highest bit is clear
                 constants = {slot: c & ((1 << width) - 1) for slot, c in constants.items()}
             inputs.append(self._by_slot(m, constants, signed(width + checked), f"{name}_rom"))
             choice.update(dict.fromkeys(constants, len(sources)))
@@ -405,7 +405,7 @@ class Datapath(wiring.Component):
         return word[:width].as_signed(), word[width]
 
     def _unit(self, m: Module, kind: UnitKind, unit: int, members: list[int]) -> None:
-        """One unit with its operand selection."""
+        """Build one unit with its operand selection."""
         plan = self.binding.schedule
         label = f"{self._names[kind]}_{unit}"
         module = self._unit_module(kind)
@@ -435,11 +435,11 @@ class Datapath(wiring.Component):
         if kind.saturates:
             overflow = self._overflow[kind, unit]
             if misfits:
-                own = Signal(name=f"{label}_own_ovf")
-                m.d.comb += overflow.eq(own | _any(misfits))
-                overflow = own
+                unit_overflow = Signal(name=f"{label}_own_ovf")
+                m.d.comb += overflow.eq(unit_overflow | _any(misfits))
+                overflow = unit_overflow
             ports["o_ovf"] = overflow
-        elif misfits:  # the unit has no flag of its own
+        elif misfits:  # the unit itself has no flag
             m.d.comb += self._overflow[kind, unit].eq(_any(misfits))
         m.submodules.unit = Instance(module, i_clk=ClockSignal(), **ports)
 
@@ -458,34 +458,34 @@ class Datapath(wiring.Component):
         return constant_integer(self.graph.nodes[node])
 
     def _flags(self, m: Module, uses: dict[tuple[UnitKind, int], list[int]]) -> None:
-        """Overflow bits to the flag of the request they belong to.
+        """Route overflow bits to the flags of their requests.
 
-        An overflow seen in cycle r of a request is registered, gathered in the stage of cycle
-        r + 1, registered again, and joins the request's flag in the stage of cycle r + 2.
+        An overflow in cycle r of a request is registered, gathered in the stage of cycle r + 1,
+        registered again, and joins the request's flag in the stage of cycle r + 2.
         """
         plan = self.binding.schedule
         gathered: dict[int, list[Value]] = defaultdict(list)
         for key, members in uses.items():
             if key not in self._overflow:
                 continue
-            seen = Signal(name=f"{self._names[key[0]]}_{key[1]}_seen", reset_less=True)
-            m.d.sync += seen.eq(self._overflow[key])
+            overflow = Signal(name=f"{self._names[key[0]]}_{key[1]}_seen", reset_less=True)
+            m.d.sync += overflow.eq(self._overflow[key])
             stages: dict[int, list[int]] = defaultdict(list)
             for i in members:
                 cycle = plan.ready(i) + 1
-                # Filed under the stage of the cycle in which the second register holds it.
+                # By the stage of the cycle in which the second register holds it.
                 stages[(cycle + 1) // self.ii].append(cycle % self.ii)
             for stage, slots in stages.items():
-                now = seen & self._in_slots(m, slots)
+                now = overflow & self._in_slots(m, slots)
                 gathered[stage].append(now)
         flag: list[Signal] = []
         for stage in range(self.flag_stages):
             hit = Signal(name=f"hit{stage}", reset_less=True)
-            held = Signal(name=f"flag_held{stage}", reset_less=True)
+            register = Signal(name=f"flag_held{stage}", reset_less=True)
             if gathered[stage]:
                 m.d.sync += hit.eq(_any(gathered[stage]))
-            flag.append(held)
-            m.d.comb += getattr(self, f"flag{stage}").eq(held | hit)
+            flag.append(register)
+            m.d.comb += getattr(self, f"flag{stage}").eq(register | hit)
         last = self._slot_of(m) == self.ii - 1 if self.ii > 1 else C(1)
         with m.If(last):
             m.d.sync += flag[0].eq(self.flag_i)
@@ -496,24 +496,24 @@ class Datapath(wiring.Component):
                 m.d.sync += flag[stage].eq(getattr(self, f"flag{stage}"))
 
     def _in_slots(self, m: Module, slots: list[int]) -> Value:
-        """Whether the slot is one of these, from a register."""
-        chosen = frozenset(slots)
-        if self.ii == 1 or len(chosen) == self.ii:
+        """Return whether the slot is one of these, from a register."""
+        members = frozenset(slots)
+        if self.ii == 1 or len(members) == self.ii:
             return C(1)
-        if (m, chosen) not in self._within:
-            name = "_".join(["in_slots", *map(str, sorted(chosen))])
-            self._within[m, chosen] = register = Signal(name=name, reset_less=True)
-            rows = [slot in chosen for slot in range(self.ii)]
+        if (m, members) not in self._within:
+            name = "_".join(["in_slots", *map(str, sorted(members))])
+            self._within[m, members] = register = Signal(name=name, reset_less=True)
+            rows = [slot in members for slot in range(self.ii)]
             m.d.sync += register.eq(look_up(rows, 1, self._next_slot_of(m)))
-        return self._within[m, chosen]
+        return self._within[m, members]
 
 
 def _pieces(stages: int, taps: Collection[int] | None) -> Iterator[tuple[int, int]]:
-    """First and last register of each piece of a chain: alone, or many that are not read.
+    """Yield the first and last register of each piece of a chain: one, or several unread ones.
 
     Parameters
     ----------
-    taps : registers that are read; None where each is to be alone.
+    taps : registers that are read; None for pieces of one register each.
     """
     first = 0
     while first < stages:
@@ -525,7 +525,7 @@ def _pieces(stages: int, taps: Collection[int] | None) -> Iterator[tuple[int, in
         first += length
 
 
-# Terms of a disjunction that stand in a row: Amaranth goes through them by recursion.
+# Terms of a disjunction in series: Amaranth recurses through them.
 _ROW = 64
 
 
@@ -540,14 +540,16 @@ def _any(bits: list[Value]) -> Value:
 
 
 def _shifted(source: Value, shift: int, width: int, *, checked: bool, narrows: bool) -> Value:
-    """`width` bits of a signed value from bit `shift` on, zeros below it, its sign above.
+    """Return `width` bits of a signed value from bit `shift` up, padded by zeros and its sign.
 
-    With `checked` one more bit on top: the value has more than fits, which is only possible where
-    it `narrows`.
+    With `checked`, one more bit on top says that the value does not fit, which only happens if it
+    `narrows`.
     """
     moved = Cat(C(0, -shift), source) if shift < 0 else source[min(shift, len(source) - 1) :]
-    own = len(moved)
-    word = moved[:width] if own >= width else Cat(moved, moved[-1].replicate(width - own))
+    available = len(moved)
+    word = (
+        moved[:width] if available >= width else Cat(moved, moved[-1].replicate(width - available))
+    )
     if not checked:
         return word.as_signed()
     high = moved[width - 1 :] if narrows else C(0, 1)

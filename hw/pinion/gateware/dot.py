@@ -1,4 +1,4 @@
-"""Sums of products: exact accumulation, one rounding."""
+"""Sums of products with exact accumulation and a single rounding."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pinion.fixedpoint.format import Format, Overflow, Rounding
 from pinion.graph.rules import sum_format
 
 from .mac import WIDTH_A, WIDTH_B, WIDTH_P, Mac
-from .unit import Unit, add_sub, delay, limit, shift_round
+from .unit import Unit, add_sub, check_stages, delay, limit, shift_round
 
 
 class DotUnit(Unit):
     """``a0*b0 +- a1*b1 +- ... + c``, exact, then shifted, rounded and limited once.
 
-    Each product is added to the sum of those before it, as DSP blocks do it in a column: operands
-    of product k are presented k cycles after those of the first, and nothing waits for its turn.
+    Each product is added to the sum of the previous ones, as in a column of DSP blocks: the
+    operands of product k are presented k cycles after those of the first, so none need to wait.
 
     Parameters
     ----------
@@ -24,47 +24,47 @@ class DotUnit(Unit):
     width_a, width_b : int
         Widths of the signed operands.
     shift : int
-        Bits dropped from the exact sum, at least 0: fraction bits of one product less those of
-        the result.
+        Bits dropped from the exact sum, at least 0: fraction bits of a product minus those of the
+        result.
     target : Format
         Format of the result.
     rounding, overflow : Rounding, Overflow
-        What happens to the dropped bits, and to sums past the end of the target.
+        How dropped bits, and sums outside the target's range, are handled.
     addend : int
-        Width of c, whose binary point is the result's; 0 without c.
+        Width of c, which has the result's binary point; 0 without c.
     rounded_ports : bool
-        The b ports bring one bit more, the highest of those that were dropped, and are rounded to
-        nearest before anything else. A rounding past the end wraps around and sets ``ovf``.
+        The b ports have one more bit, the highest of the dropped ones, and are first rounded to
+        nearest. A rounding out of range wraps around and sets ``ovf``.
     port_stages : int
-        Registers on the operands before they are rounded, for multiplexers in front.
+        Registers on the operands before rounding, because multiplexers precede them.
     final_stage : bool
-        A register behind rounding and limiting. Without it the result is read from the register of
-        the last sum, which takes a target of FLOOR and WRAP: nothing but wires.
+        A register after rounding and limiting. Without it the result is read from the register of
+        the last sum, which requires FLOOR and WRAP, as these need no logic.
     multiplier_stages : int
-        Registers from the operands' to the sum's, at least 1. One is enough for a product that fits
-        a single multiplier block, which adds in the same cycle; 32 x 32 wants two, for the tools to
-        move into the multiplier.
+        Registers from the operands' to the sum's, at least 1. One suffices for a product that fits
+        a single multiplier block, which adds in the same cycle; 32 x 32 needs two, which tools move
+        into the multiplier.
 
     Members
     -------
     a0, a1, ... : In(signed(width_a))
-        a[k], b[k] and neg[k] are those of cycle k.
+        a[k], b[k] and neg[k] are read in cycle k.
     b0, b1, ... : In(signed(width_b)), one bit wider with `rounded_ports`
     neg1, neg2, ... : In(1)
-        Subtract that product; with `addend` there is a neg0 as well, without it the first product
-        is always added.
+        Subtract that product. neg0 exists only with `addend`; without it the first product is
+        always added.
     c : In(signed(addend)), add : In(1)
-        The addend and whether there is one, in cycle ``multiplier_stages - 1``; only with `addend`.
+        The addend and whether to add it, in cycle ``multiplier_stages - 1``; only with `addend`.
     o : Out(signed(target.width))
     ovf : Out(1)
-        The sum was past the end of the target: saturated, or wrapped.
+        The sum was outside the target's range and was saturated or wrapped.
 
     Latency: `port_stages`, `multiplier_stages`, one a product, and 1 with `final_stage`, from the
     operands of the first product.
     Throughput: one result per cycle.
     """
 
-    # Many parameters: the generics of a component, as hardware engineers set them.
+    # Many parameters: a hardware component's generics.
     def __init__(
         self,
         *,
@@ -82,22 +82,21 @@ class DotUnit(Unit):
         multiplier_stages: int = 2,
     ) -> None:
         if not 1 <= products <= 8:
-            raise ValueError(f"A dot unit has 1 to 8 products, not {products}; split longer sums.")
+            raise ValueError(
+                f"A dot unit takes 1 to 8 products, not {products}; split longer sums."
+            )
         if width_a < 2 or width_b < 2:
-            raise ValueError(f"Operands need at least 2 bits; got {width_a} and {width_b}.")
+            raise ValueError(f"Operands need at least 2 bits, not {width_a} and {width_b}.")
         if shift < 0:
             raise ValueError(
-                f"The shift is {shift}, but a sum of products can only drop bits; give the target "
-                f"at most the fraction bits of one product."
+                f"The shift is {shift}, but a sum of products can only drop bits; the target must "
+                "have at most the fraction bits of one product."
             )
-        if multiplier_stages < 1:
-            raise ValueError(
-                f"multiplier_stages is {multiplier_stages}; a product needs at least 1 register."
-            )
+        check_stages(multiplier_stages=multiplier_stages)
         if not final_stage and (rounding, overflow) != (Rounding.FLOOR, Overflow.WRAP):
             raise ValueError(
-                f"Rounding '{rounding.value}' and overflow '{overflow.value}' take logic, and that "
-                "takes a final stage; only 'floor' with 'wrap' does without."
+                f"Rounding '{rounding.value}' and overflow '{overflow.value}' need a final stage; "
+                "only 'floor' with 'wrap' works without one."
             )
         self.products = products
         self.width_a = width_a
@@ -122,12 +121,12 @@ class DotUnit(Unit):
         )
 
     def offset(self, port: str) -> int:
-        """Product k is read k cycles after the first, an addend with the sum that it enters."""
+        """Return k for product k; an addend is read with the sum that it enters."""
         return self.multiplier_stages - 1 if port in ("c", "add") else int(port.lstrip("abneg"))
 
     @property
     def sum_width(self) -> int:
-        """Bits of the exact sum."""
+        """Width of the exact sum."""
         product = Format(self.width_a + self.width_b, 0)
         terms = [product] * self.products
         if self.addend:
@@ -136,7 +135,7 @@ class DotUnit(Unit):
 
     @property
     def in_blocks(self) -> bool:
-        """Whether each product is one block of an UltraScale+ that also adds it (:class:`Mac`)."""
+        """Whether each product and its addition fit one UltraScale+ block (:class:`Mac`)."""
         return (
             (self.width_a, self.width_b) == (WIDTH_A, WIDTH_B)
             and self.multiplier_stages <= 2
@@ -144,7 +143,7 @@ class DotUnit(Unit):
         )
 
     def blocks(self) -> dict[str, Mac]:
-        """The blocks of the column by the names of their submodules; none without `in_blocks`."""
+        """Return the column's blocks by submodule name; none without `in_blocks`."""
         if not self.in_blocks:
             return {}
         return {
@@ -159,9 +158,9 @@ class DotUnit(Unit):
         }
 
     def elaborate(self, platform: object) -> Module:
-        """Products, each added to the sum before it, then one rounding."""
+        """Build the products, each added to the previous sum, then one rounding."""
         m = Module()
-        past: list[Value] = []  # flags of ports that were rounded past their end, at the last sum
+        past: list[Value] = []  # whether the rounding of a port wrapped, at the last sum
         total = self._column(m, past) if self.in_blocks else self._sum(m, past)
         rounded = shift_round(total, self.shift, self.rounding)
         value, changed = limit(rounded, self.target.width, self.overflow)
@@ -173,7 +172,7 @@ class DotUnit(Unit):
         return m
 
     def _column(self, m: Module, past: list[Value]) -> Value:
-        """The sum in blocks that multiply and add, one behind the other."""
+        """Build the sum from blocks in series that multiply and add."""
         sums: Value | None = None
         for i, (name, block) in enumerate(self.blocks().items()):
             m.submodules[name] = block
@@ -193,7 +192,7 @@ class DotUnit(Unit):
         return sums[: self.sum_width].as_signed()
 
     def _sum(self, m: Module, past: list[Value]) -> Value:
-        """The sum as arithmetic for the tools to map."""
+        """Build the sum as arithmetic for tools to map."""
         total = self._addend(m)
         for i in range(self.products):
             a = delay(m, getattr(self, f"a{i}"), self.port_stages + 1, f"a{i}_reg")
@@ -211,28 +210,28 @@ class DotUnit(Unit):
         return total
 
     def _addend(self, m: Module) -> Value | None:
-        """The addend where the first product meets it, zero where there is none."""
+        """Return the addend, or zero, in the cycle of the first product."""
         if not self.addend:
             return None
         c = delay(m, self.c, self.port_stages, "c_port")
         add = delay(m, self.add, self.port_stages, "add_port")
-        held = Signal(signed(self.addend), name="c_reg", reset_less=True)
+        addend = Signal(signed(self.addend), name="c_reg", reset_less=True)
         with m.If(add):
-            m.d.sync += held.eq(c)
-        with m.Else():  # a block's register has a reset for it
-            m.d.sync += held.eq(0)
-        return Cat(C(0, self.shift), held).as_signed()
+            m.d.sync += addend.eq(c)
+        with m.Else():  # by the reset of a block's register
+            m.d.sync += addend.eq(0)
+        return Cat(C(0, self.shift), addend).as_signed()
 
     def _narrow(self, m: Module, i: int, past: list[Value]) -> Value:
-        """The operand at port b, rounded if it is that kind of port."""
+        """Return the operand at port b, rounded if the ports round."""
         port: Value = delay(m, getattr(self, f"b{i}"), self.port_stages, f"b{i}_port")
         if not self.rounded_ports:
             return port
-        kept = Signal(signed(self.width_b), name=f"b{i}_rounded")
-        m.d.comb += kept.eq(port[1:].as_signed() + port[0])
-        # Behind the registers of the operand: its sign was turned by rounding.
+        rounded = Signal(signed(self.width_b), name=f"b{i}_rounded")
+        m.d.comb += rounded.eq(port[1:].as_signed() + port[0])
+        # After the operand's registers: rounding changed its sign.
         before = delay(m, port[-1], 1, f"b{i}_sign")
-        after = delay(m, kept[-1], 1, f"b{i}_rounded_sign")
+        after = delay(m, rounded[-1], 1, f"b{i}_rounded_sign")
         late = self.multiplier_stages + self.products - 1 - i
         past.append(delay(m, ~before & after, late, f"past{i}_"))
-        return kept
+        return rounded

@@ -1,9 +1,8 @@
-"""The blocks of :class:`pinion.gateware.mac.Mac` as explicit DSP48E2 instances (AMD UG579).
+"""Blocks of :class:`pinion.gateware.mac.Mac` as explicit DSP48E2 instances (AMD UG579).
 
-The modules have the names and ports of the generic ones, so that a tool takes either: a core's
-Verilog has both, and a macro chooses. Nobody has run them through a vendor's tool; a model of the
-block written for this stands in for it (``dsp48e2_model.v``), and proofs and simulations hold both
-forms together.
+The modules have the names and ports of the generic ones: a core's Verilog contains both, and a
+macro selects one. They have not been run through a vendor's tool; proofs and simulations compare
+both forms by means of our own model of the block (``dsp48e2_model.v``).
 """
 
 from __future__ import annotations
@@ -15,28 +14,28 @@ from pathlib import Path
 from .mac import WIDTH_A, WIDTH_B, WIDTH_P, Mac
 
 VERILOG = "dsp48e2.v"
-"""Their file in a build folder."""
+"""Name of their file in a build folder."""
 
 MODEL = "dsp48e2_model.v"
-"""A model of the primitive, beside this module."""
+"""Model of the primitive, beside this module."""
 
 MACRO = "PINION_DSP48E2"
-"""Defined, it makes tools take the explicit blocks of a Verilog file."""
+"""If defined, tools use the explicit blocks of a Verilog file."""
 
-# Of registers that are not used, and of inputs: what is left out is the block's default.
+# Parameters of unused registers and of inputs; the others keep the block's defaults.
 _FIXED = {
     "ACASCREG": 1, "ADREG": 0, "ALUMODEREG": 1, "AREG": 1, "BCASCREG": 1, "BREG": 1,
     "CARRYINREG": 0, "CARRYINSELREG": 0, "CREG": 1, "DREG": 0, "INMODEREG": 0, "OPMODEREG": 0,
     "PREG": 1,
 }  # fmt: skip
 
-# Z of the sum, by where it comes from: nothing, the block before, C. X and Y take the product.
+# Source of Z: nothing, the previous block, C. X and Y take the product.
 _ZERO, _PCIN, _C = 0b000, 0b001, 0b011
 _PRODUCT = 0b0101
 
 
 def explicit_modules(blocks: Mapping[str, Mac]) -> str:
-    """Verilog of modules by name, "" without any."""
+    """Return the Verilog of modules by name; "" if there are none."""
     if not blocks:
         return ""
     head = "// The blocks of core.v as explicit DSP48E2 instances: read them in place of those.\n\n"
@@ -44,33 +43,33 @@ def explicit_modules(blocks: Mapping[str, Mac]) -> str:
 
 
 def model_path() -> Path:
-    """The model of the primitive."""
+    """Return the path of the model of the primitive."""
     return Path(__file__).with_name(MODEL)
 
 
 def explicit_text(folder: Path) -> str:
-    """The explicit modules of a build folder, "" where it has none."""
+    """Return the explicit modules of a build folder; "" if it has none."""
     path = folder / VERILOG
     return path.read_text() if path.is_file() else ""
 
 
 def module_names(explicit: str) -> list[str]:
-    """The modules of what `explicit_modules` returned."""
-    # Nothing else: they become words of scripts, and a build folder may be a stranger's.
+    """Return the module names in the result of `explicit_modules`."""
+    # Restricted, because they become words of scripts, and a build folder may be untrusted.
     return re.findall(r"^module \\([\w.]+) ", explicit, re.MULTILINE | re.ASCII)
 
 
 def with_explicit(verilog: str, explicit: str) -> str:
-    """Verilog with both forms of some modules, the explicit one where `MACRO` is defined.
+    """Return Verilog with both forms of some modules, the explicit one if `MACRO` is defined.
 
     Parameters
     ----------
-    verilog : as Yosys writes it, with the generic modules among others.
-    explicit : what `explicit_modules` returned.
+    verilog : as written by Yosys, with the generic modules.
+    explicit : result of `explicit_modules`.
 
     Raises
     ------
-    ValueError : a module is not in the Verilog.
+    ValueError : the Verilog lacks a module.
     """
     for text in re.findall(r"^module .*?^endmodule\n", explicit, re.MULTILINE | re.DOTALL):
         (name,) = module_names(text)
@@ -78,22 +77,22 @@ def with_explicit(verilog: str, explicit: str) -> str:
             rf"^module (?:\\{re.escape(name)} |{re.escape(name)})\(.*?^endmodule\n",
             re.MULTILINE | re.DOTALL,
         )
-        found = list(generic.finditer(verilog))
-        if len(found) != 1:
-            raise ValueError(f"The Verilog has {len(found)} modules '{name}' to replace, not 1.")
-        start, end = found[0].span()
+        matches = list(generic.finditer(verilog))
+        if len(matches) != 1:
+            raise ValueError(f"The Verilog has {len(matches)} modules '{name}' to replace, not 1.")
+        start, end = matches[0].span()
         both = f"`ifdef {MACRO}\n{text}`else\n{verilog[start:end]}`endif\n"
         verilog = verilog[:start] + both + verilog[end:]
     return verilog
 
 
 def explicit_module(name: str, block: Mac) -> str:
-    """Verilog of a block's module.
+    """Return the Verilog of a block's module.
 
     Parameters
     ----------
-    name : of the module, as the generic one is called.
-    block : what it does.
+    name : name of the generic module.
+    block : its parameters.
     """
     inputs = {"clk": 1, "a": WIDTH_A, "b": WIDTH_B}
     signs = bool(block.addend) or block.above

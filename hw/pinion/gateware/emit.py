@@ -1,4 +1,4 @@
-"""From a core to text: one RTLIL design with each distinct unit once."""
+"""RTLIL of a core: one design that contains each distinct unit once."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .core import Core
 TOP = "pinion_core"
 
 RTLIL = "core.il"
-"""Its file in a build folder."""
+"""Name of the file in a build folder."""
 
 
 def core_rtlil(core: Core) -> str:
-    """RTLIL of a core: module ``pinion_core`` and every module it instantiates.
+    """Return the RTLIL of module ``pinion_core`` and of every module it instantiates.
 
-    The text depends on the core's parameters alone: no source positions, no paths. A core can be
-    converted once, because Amaranth elaborates an object once.
+    The text depends only on the core's parameters, not on source positions or paths. A core can be
+    converted only once, because Amaranth elaborates an object once.
     """
     with _no_collections():
         text: str = rtlil.convert(core, name=TOP, emit_src=False)
@@ -30,9 +30,10 @@ def core_rtlil(core: Core) -> str:
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """No search for garbage inside: of a netlist's millions of objects nearly all stay.
+    """Disable garbage collection in the block.
 
-    Searching them again and again takes half of the time.
+    Nearly all of a netlist's millions of objects stay alive, and searching them repeatedly takes
+    half of the time.
     """
     if not gc.isenabled():
         yield

@@ -1,4 +1,4 @@
-"""IEEE-754 single precision to fixed point and back; the model is `pinion.fixedpoint.float32`."""
+"""Single precision to fixed point and back; the model is `pinion.fixedpoint.float32`."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ _FRACTION = model.FRACTION_BITS
 
 
 class FloatToFixed(Unit):
-    """A word of single precision to fixed point: to nearest, ties toward +infinity, saturating.
+    """Single precision to fixed point: to nearest, ties toward +infinity, saturating.
 
     Parameters
     ----------
     target : Format
     moves : int
-        How many more fraction bits a word may have than the target.
+        How many more fraction bits than the target a word may have.
 
     Members
     -------
     i : In(32)
     move : In(range(moves + 1))
-        This word's format is the target with so many more fraction bits. Only where `moves` is
-        not 0.
+        How many more fraction bits than the target this word has. Only if `moves` is not 0.
     o : Out(signed(target.width))
-        An infinity gives the nearest end of the format, NaN gives 0.
+        An infinity gives the nearest bound of the format, NaN gives 0.
     flag : Out(1)
-        The input was NaN, infinite, or past the end of the target.
+        The input was NaN, infinite, or outside the target's range.
 
     Latency: 5 (unpack; shift by multiples of 8; shift by 0 to 7; round; limit).
     Throughput: one result per cycle.
@@ -50,23 +49,23 @@ class FloatToFixed(Unit):
         )
 
     def compute(self, bits: NDArray[np.uint32]) -> tuple[Ints, Flags]:
-        """The exact model: `pinion.fixedpoint.float32.float32_to_fixed`."""
+        """Return the exact model's result, by `pinion.fixedpoint.float32.float32_to_fixed`."""
         return model.float32_to_fixed(bits, self.target)
 
     def elaborate(self, platform: object) -> Module:
-        """Five stages: unpack, two halves of the shift, rounding, limits.
+        """Build five stages: unpacking, two halves of the shift, rounding and limits.
 
-        No stage has more than one carry chain, or a decision and what it decides on.
+        No stage has more than one carry chain, or both a decision and its result.
         """
         m = Module()
         width = self.target.width
         # The significand starts `most` places left of its integer weight and moves right. After
-        # `reach` places or more nothing is left of it but its sign.
+        # `reach` places or more only its sign is left.
         most = max(width - _FRACTION, 0)
         reach = most + _FRACTION + 2
 
-        # 1: unpack. Zero and subnormal numbers go the way of all that is too small, so that the
-        # hidden bit is always 1.
+        # 1: unpack. Zero and subnormal numbers count as too small anyway, so that the hidden bit is
+        # always 1.
         fraction, exponent, negative = self.i[:_FRACTION], self.i[_FRACTION:31], self.i[31]
         special = exponent.all()
         size = _FRACTION + 2
@@ -81,8 +80,8 @@ class FloatToFixed(Unit):
         m.d.sync += distance.eq(self._point(m, point) - exponent)
         marks = delay(m, Cat(negative, special, special & fraction.any()), 4, "marks")
 
-        # 2 and 3: shift. Below the integer there is one rounding bit; because the number is in
-        # two's complement, that bit alone rounds either sign toward +infinity on a tie.
+        # 2 and 3: shift. One rounding bit is below the integer; in two's complement that bit alone
+        # rounds ties of either sign toward +infinity.
         start = Cat(C(0, most + 1), significand).as_signed()
         past = distance[places:-1].any().replicate(places)
         right = Signal(places)
@@ -95,7 +94,7 @@ class FloatToFixed(Unit):
         rounded = Signal(signed(size + most + 1), reset_less=True)
         m.d.sync += rounded.eq(fine[1:].as_signed() + fine[0])
 
-        # 5: limit. A number past an end has the sign that it came with.
+        # 5: limit. An out-of-range number has the sign of the input.
         value, changed = limit(rounded, width, Overflow.WRAP)
         below, infinite, nan = marks
         outside = Signal()
@@ -111,7 +110,7 @@ class FloatToFixed(Unit):
         return m
 
     def _point(self, m: Module, point: int) -> Value:
-        """Where a word's binary point is, from a table: a subtraction would be a second chain."""
+        """Return a word's binary point from a table: a subtraction would be a second chain."""
         if not self.moves:
             return C(point)
         moved = Signal(range(min(point - self.moves, 0), max(point, 0) + 1))
@@ -125,13 +124,13 @@ class FloatToFixed(Unit):
 
 
 class FixedToFloat(Unit):
-    """Fixed point to a word of single precision: to nearest, ties to even; zero is +0.
+    """Fixed point to single precision: to nearest, ties to even; zero becomes +0.
 
     Parameters
     ----------
     source : Format
     moves : int
-        How many more fraction bits a word may have than the source.
+        How many more fraction bits than the source a word may have.
     negates : bool
         Whether words can be negated.
 
@@ -139,8 +138,7 @@ class FixedToFloat(Unit):
     -------
     i : In(signed(source.width))
     move : In(range(moves + 1))
-        This word's format is the source with so many more fraction bits. Only where `moves` is
-        not 0.
+        How many more fraction bits than the source this word has. Only if `moves` is not 0.
     negate : In(1)
         Convert the negative of the word. Only with `negates`.
     o : Out(32)
@@ -164,22 +162,22 @@ class FixedToFloat(Unit):
         )
 
     def compute(self, ints: Ints) -> NDArray[np.uint32]:
-        """The exact model: `pinion.fixedpoint.float32.fixed_to_float32`."""
+        """Return the exact model's result, by `pinion.fixedpoint.float32.fixed_to_float32`."""
         return model.fixed_to_float32(ints, self.source)
 
     def elaborate(self, platform: object) -> Module:
-        """Four stages: magnitude, two halves of the normalisation, rounding."""
+        """Build four stages: magnitude, two halves of the normalisation, rounding."""
         m = Module()
         width = self.source.width
 
-        # 1: magnitude; the smallest word needs all bits.
+        # 1: magnitude; that of the lowest word needs all bits.
         negative = self.i[-1]
         magnitude = Signal(width, reset_less=True)
         m.d.sync += magnitude.eq((self.i.as_unsigned() ^ negative.replicate(width)) + negative)
         sign = delay(m, negative ^ self.negate if self.negates else negative, 3, "sign")
 
-        # 2 and 3: the leading one moves to the top. The exponent follows, less what it would be
-        # with the longest shift of stage 3, which stage 4 gives back.
+        # 2 and 3: shift the leading one to the top. The exponent assumes the longest shift of stage
+        # 3, which stage 4 corrects.
         octets = [magnitude[max(end - 8, 0) : end].any() for end in range(width, 0, -8)]
         coarse_by = Signal((len(octets) - 1).bit_length())
         m.d.comb += coarse_by.eq(_leading(octets))
@@ -197,12 +195,12 @@ class FixedToFloat(Unit):
         by = delay(m, coarse_by, 1, "coarse_by")
         exponent = delay(m, (least - Cat(C(0, 3), by))[:8], 1, "exponent")
 
-        # 4: round and pack. The hidden bit is dropped before; a carry out of the fraction runs
-        # into the exponent, where it belongs.
-        kept = _FRACTION + 1
-        full = Signal(max(width, kept))
-        m.d.comb += full.eq(Cat(C(0, max(kept - width, 0)), normal))
-        dropped = len(full) - kept
+        # 4: round and pack. The hidden bit is dropped first, so a carry out of the fraction
+        # correctly increments the exponent.
+        significant = _FRACTION + 1
+        full = Signal(max(width, significant))
+        m.d.comb += full.eq(Cat(C(0, max(significant - width, 0)), normal))
+        dropped = len(full) - significant
         fraction = full[dropped:-1]
         up: Value = C(0, 1)
         if dropped > 0:
@@ -215,9 +213,9 @@ class FixedToFloat(Unit):
 
 
 def _leading(bits: list[Value]) -> Value:
-    """How many bits stand before the first that is set; of the last it is not asked.
+    """Return the number of bits before the first set one; the last is assumed to be set.
 
-    A tree, where a search from the front would be a chain.
+    A tree, because a search from the front would be a chain.
     """
     if len(bits) == 1:
         return C(0, 0)

@@ -1,9 +1,9 @@
-"""Designs that may come from a stranger: what may become machine code, and what is refused.
+"""Checks of designs from untrusted build folders before a simulator compiles them.
 
-A build folder is data, and a simulator makes a program of its RTL. Verilog can start programs
-(``$system``), call C (DPI, ``$c``) and read files; RTLIL can print, and carries texts that a code
-generator copies. Neither happens in a core, so only what cores consist of is let through: lists of
-what may stand there, since nobody can list all that must not.
+A build folder is data, but a simulator makes a program of its RTL. Verilog can start programs
+(``$system``), call C (DPI, ``$c``) and read files; RTLIL can print, and contains texts that a code
+generator copies. Cores do none of this, so only the constructs of cores are accepted: an allow
+list, because a list of everything harmful cannot be complete.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from pinion.link import ManifestError
 
 _OF_NAMES = r"\w.$\[\]:,/<>#@=+\-"
 _NOT = r"\x00-\x20\x7f\"*?;!|&`"
-# Names that Yosys made hold others and paths, but do not end with a backslash: it would carry a
-# comment on.
+# Names that Yosys generates contain other names and paths, but do not end with a backslash, which
+# would continue a comment.
 _NAME = rf"(?:\\[{_OF_NAMES}]+|\$[^{_NOT}]*[^{_NOT}\\])"
 _CONST = r"(?:-?\d+|\d+'s?[01xzm\-]*)"
 _RANGE = r"(?: *\[-?\d+(?::-?\d+)?\])*"
-# What braces join: signals again, of which the reader sees to it that they are some.
+# Concatenations; Yosys checks that they consist of signals.
 _JOINED = r"\{[^\"{}]*(?:\{[^\"{}]*\}[^\"{}]*)*\}"
 _SIGNAL = rf"(?:{_CONST}|(?:{_NAME}|{_JOINED}){_RANGE})"
-# A text has no ends of comments, since generators copy some into them.
+# Strings must not end comments, because generators copy some into comments.
 _TEXT = r'"(?:(?!\*/|\?\?/)[^"\\\x00-\x1f\x7f])*"'
-# A name as text: `\storage` has a backslash, which stands twice there.
+# A name as a string: the backslash of `\storage` is doubled.
 _VALUE = rf"(?:{_CONST}|{_TEXT}|\"(?:\\\\)?[\w.$]+\")"
 
 _LINES = (
@@ -44,11 +44,11 @@ _LINES = (
     r"end",
 )
 _LINE = re.compile(rf"[ \t]*(?:{'|'.join(_LINES)})?[ \t\r]*", re.ASCII)
-# Modules that cells may be of: an instance of `$print` prints, whatever module has that name.
+# Modules that cells may instantiate; a cell `$print` prints even if a module has that name.
 _MODULE = re.compile(r"^[ \t]*module +(\\\S+|\$paramod\S+)[ \t\r]*$", re.MULTILINE)
 _UNSAFE_ATTRIBUTE = re.compile(r"^\s*attribute +\\(?:blackbox|whitebox|cxxrtl\S*) ", re.MULTILINE)
 
-# Yosys' cells that compute and store, and nothing else: no $print, $check, $assert, $specify.
+# Yosys cells that only compute and store: no $print, $check, $assert, $specify.
 _CELLS = frozenset(
     f"${name}"
     for name in (
@@ -65,10 +65,10 @@ _CELLS = frozenset(
 )
 _GATE = re.compile(r"\$_[A-Z0-9_]+_")
 
-# Readers disagree on which of them end a line or a word.
+# Readers disagree on which of these characters end a line or a word.
 _STRANGE = re.compile(r"[^\n\t -~]")
 
-# Outside of comments and names that begin with a backslash.
+# Tokens to check, and comments and escaped names to skip.
 _TOKEN = re.compile(
     r"""(?P<comment>//[^\n]*|/\*.*?\*/)
       | (?P<escaped>\\\S+)
@@ -83,53 +83,53 @@ _DIRECTIVES = ("`ifdef", "`ifndef", "`else", "`endif", "`timescale", "`default_n
 
 
 class ForeignDesignError(ManifestError):
-    """A design holds what no core of Pinion does, and is therefore not run."""
+    """A design contains something that no core of Pinion does, so it is not run."""
 
 
 def check_rtlil(text: str, *, where: object) -> None:
-    """Refuse RTLIL with more in it than modules that compute.
+    """Raise if RTLIL contains anything but modules that compute.
 
     Parameters
     ----------
     text : the design.
-    where : its file, for the message.
+    where : its file, for the error message.
 
     Raises
     ------
     ForeignDesignError
-        Names the line.
+        With the number of the line.
     """
-    known = _CELLS.union(_MODULE.findall(text))
+    cells = _CELLS.union(_MODULE.findall(text))
     for number, line in enumerate(text.split("\n"), start=1):
-        found = _LINE.fullmatch(line)
-        cell = found["cell"] if found is not None else None
-        if found is None or (cell and cell not in known and not _GATE.fullmatch(cell)):
+        match = _LINE.fullmatch(line)
+        cell = match["cell"] if match is not None else None
+        if match is None or (cell and cell not in cells and not _GATE.fullmatch(cell)):
             raise _foreign(where, number, line)
     if unsafe := _UNSAFE_ATTRIBUTE.search(text):
         raise _foreign(where, text.count("\n", 0, unsafe.start()) + 1, unsafe[0])
 
 
 def check_verilog(text: str, *, where: object) -> None:
-    """Refuse Verilog with system tasks, DPI or directives that no core has.
+    """Raise if Verilog contains system tasks, DPI or directives that no core has.
 
     Parameters and errors are those of `check_rtlil`.
     """
     if strange := _STRANGE.search(text):
         raise _foreign(where, text.count("\n", 0, strange.start()) + 1, strange[0])
     for token in _TOKEN.finditer(text):
-        kind, found = token.lastgroup, token[0]
+        kind, word = token.lastgroup, token[0]
         harmless = (
-            (kind == "comment" and "verilator" not in found)
+            (kind == "comment" and "verilator" not in word)
             or kind in ("escaped", "text")
-            or (kind == "task" and found in _TASKS)
-            or (kind == "directive" and found in _DIRECTIVES)
+            or (kind == "task" and word in _TASKS)
+            or (kind == "directive" and word in _DIRECTIVES)
         )
         if not harmless:
-            raise _foreign(where, text.count("\n", 0, token.start()) + 1, found)
+            raise _foreign(where, text.count("\n", 0, token.start()) + 1, word)
 
 
-def _foreign(where: object, number: int, found: str) -> ForeignDesignError:
+def _foreign(where: object, number: int, text: str) -> ForeignDesignError:
     return ForeignDesignError(
-        f"Line {number} of '{where}' holds {found.strip()[:80]!a}, which no core of Pinion does, "
-        "so that it is not run: build the folder again from its robot."
+        f"Line {number} of '{where}' contains {text.strip()[:80]!a}, which no core of Pinion does, "
+        "so it is not run: build the folder again from its robot."
     )

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Module, signed
 
 from pinion.fixedpoint.format import Overflow, Rounding
 
-from .unit import Unit, delay, limit, shift_round
+from .unit import Unit, delay, limit, register_outputs, shift_round
 
 
 class Hypot2Unit(Unit):
-    """``a^2 + b^2``, exact until it is rounded to nearest and saturated.
+    """``a^2 + b^2``, exact, then rounded to nearest and saturated.
 
     Parameters
     ----------
     width : int
-        Width of both operands, which have one binary point.
+        Width of both operands, which share a binary point.
     shift : int
-        Bits that the rounding drops from the exact sum; negative where it appends zeros.
+        Bits dropped from the exact sum by rounding; negative to append zeros.
     target_width : int
         Width of the result.
 
@@ -31,7 +31,7 @@ class Hypot2Unit(Unit):
     Attributes
     ----------
     multipliers : int
-        Products that it computes in a cycle, 2.
+        Products computed in a cycle, 2.
 
     Latency: 3: squares, their sum, rounding and limit.
     Throughput: one result per cycle.
@@ -41,7 +41,7 @@ class Hypot2Unit(Unit):
 
     def __init__(self, *, width: int, shift: int, target_width: int) -> None:
         if min(width, target_width) < 2:
-            raise ValueError(f"Words have at least 2 bits; got {width} and {target_width}.")
+            raise ValueError(f"Words need at least 2 bits, not {width} and {target_width}.")
         self.width = width
         self.shift = shift
         self.target_width = target_width
@@ -52,7 +52,7 @@ class Hypot2Unit(Unit):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Two products, an adder, and the rounding of the align unit."""
+        """Build two products, an adder, and the rounding of the align unit."""
         m = Module()
         squares = [
             delay(m, x * x, 1, f"{name}_square") for name, x in (("a", self.a), ("b", self.b))
@@ -60,8 +60,5 @@ class Hypot2Unit(Unit):
         total = delay(m, squares[0] + squares[1], 1, "total")
         rounded = shift_round(total, self.shift, Rounding.NEAREST)
         value, changed = limit(rounded, self.target_width, Overflow.SATURATE)
-        o = Signal(signed(self.target_width), reset_less=True)
-        ovf = Signal(reset_less=True)
-        m.d.sync += [o.eq(value), ovf.eq(changed)]
-        m.d.comb += [self.o.eq(o), self.ovf.eq(ovf)]
+        register_outputs(m, self, o=value, ovf=changed)
         return m

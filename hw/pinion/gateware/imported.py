@@ -18,15 +18,15 @@ _KEYS = ("name", "verilog", "hash", "ii", "latency_cycles", "lanes_in", "lanes_o
 
 
 class ImportedCoreError(ValueError):
-    """A folder is no exported core, or not intact; the message says what to do."""
+    """A folder is not an intact exported core; the message says what to do."""
 
 
 class ExportedCore(wiring.Component):
-    """A core that ``pinion export`` wrote, around its Verilog.
+    """Component around the Verilog of a core that ``pinion export`` wrote.
 
-    The Verilog goes to the platform as a file of its own; without a platform, give the file
-    ``verilog`` to whatever reads the design. Amaranth's own simulator knows no Verilog: it
-    simulates what is around the core.
+    The Verilog is added to the platform as a separate file; without a platform, pass the file
+    ``verilog`` to the tool that reads the design. Amaranth's own simulator does not read Verilog:
+    it simulates only what surrounds the core.
 
     Parameters
     ----------
@@ -38,13 +38,12 @@ class ExportedCore(wiring.Component):
         Requests: ``beats_in`` beats of ``lanes_in`` float32 words, the first lowest; ``last`` on
         the last beat of each.
     o : Out(stream.Signature({"data": 32 * lanes_out, "last": 1, "flag": 1}))
-        Results, in the order of the requests; ``flag`` on the last beat says that the result is of
-        no use.
+        Results, in the order of the requests; ``flag`` on the last beat marks an unusable result.
     protocol_error : Out(1)
-        Some request's ``last`` did not stand on its last beat; stays until reset.
+        Some request's ``last`` was not on its last beat; stays until reset.
     build_hash : Out(64)
 
-    ``facts`` is what ``core.json`` says: sizes, arrays of the records, ports, timing.
+    ``facts`` is the content of ``core.json``: sizes, arrays of the records, ports, timing.
 
     Latency: ``facts["latency_cycles"]``, from the first beat of a request to the last beat
     of its result, on an idle core with a receiver that is always ready.
@@ -52,10 +51,10 @@ class ExportedCore(wiring.Component):
 
     Raises
     ------
-    ImportedCoreError : the folder lacks a file, or one of another build stands there.
+    ImportedCoreError : the folder lacks a file, or a file belongs to another build.
     """
 
-    # A core that is only asked for its facts is no mistake.
+    # A core may be created just to read its facts.
     _MustUse__silence = True
 
     def __init__(self, *, folder: Path) -> None:
@@ -72,7 +71,7 @@ class ExportedCore(wiring.Component):
         )
 
     def elaborate(self, platform: Any) -> Module:
-        """The Verilog module, in the domain ``sync``."""
+        """Instantiate the Verilog module in the domain ``sync``."""
         m = Module()
         if hasattr(platform, "add_file"):
             platform.add_file(self.verilog.name, self.verilog.read_text())
@@ -100,7 +99,7 @@ def _beat(lanes: int, *bits: str) -> StructLayout:
 
 
 def _read(folder: Path) -> dict[str, Any]:
-    """The facts of an exported folder, checked against its Verilog."""
+    """Return the facts of an exported folder, checked against its Verilog."""
     try:
         facts = json.loads((folder / CORE).read_text())
         missing = [key for key in _KEYS if key not in facts]
@@ -108,10 +107,10 @@ def _read(folder: Path) -> dict[str, Any]:
             raise ValueError(f"{CORE} lacks {', '.join(missing)}")
         verilog = (folder / facts["verilog"]).read_text()
         if f"build {facts['hash']}" not in verilog.partition("\n")[0]:
-            raise ValueError(f"{facts['verilog']} is of another build than {CORE}")
+            raise ValueError(f"{facts['verilog']} and {CORE} belong to different builds")
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise ImportedCoreError(
-            f"'{folder}' is no intact exported core ({error}): make one with "
+            f"'{folder}' is not an intact exported core ({error}): create one with "
             "'pinion export DIR -o OUT'."
         ) from None
     return dict(facts)

@@ -1,9 +1,9 @@
-"""From a kind of unit to its hardware: the one place that knows which component does which kind.
+"""The hardware of each kind of unit.
 
 Every distinct unit becomes one module of the design, converted once and instantiated by name.
-Ordinary submodules would not do: Amaranth moves slices, extensions and constants of an instance's
-ports into the instance, so that every use becomes a module of its own and synthesis takes minutes
-instead of seconds (docs/adr/0003).
+Ordinary submodules would not work: Amaranth moves slices, extensions and constants of an
+instance's ports into the instance, so that every use becomes a separate module and synthesis takes
+minutes instead of seconds (docs/adr/0003).
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from .unit import Unit
 
 @dataclass(frozen=True, kw_only=True)
 class Component:
-    """The hardware of a kind of unit that computes a function.
+    """Hardware of a kind of unit that computes a function.
 
     Members
     -------
-    make : the unit of a kind, by its widths and its parameters.
-    operands : its operand ports, in the order of an operation's operands.
-    controls : its control ports, in the order of an operation's control bits.
+    make : creates the unit from the widths and parameters of a kind.
+    operands : operand ports, in the order of an operation's operands.
+    controls : control ports, in the order of an operation's control bits.
     """
 
     make: Callable[[UnitKind, Timing], Unit]
@@ -130,11 +130,11 @@ COMPONENTS: Mapping[str, Component] = MappingProxyType(
         "look_up": Component(make=_look_up, operands=("x",)),
     }
 )
-"""By the kinds of :data:`pinion.graph.ops.UNITS`."""
+"""Components by kind, of :data:`pinion.graph.ops.UNITS`."""
 
 
 class Selector(Unit):
-    """A multiplexer: ``o`` is the input with the number ``sel``.
+    """Multiplexer: ``o`` is input number ``sel``.
 
     Members
     -------
@@ -148,7 +148,7 @@ class Selector(Unit):
 
     def __init__(self, *, inputs: int, width: int) -> None:
         if inputs < 2:
-            raise ValueError(f"A selector has at least 2 inputs, not {inputs}.")
+            raise ValueError(f"A selector needs at least 2 inputs, not {inputs}.")
         self.count = inputs
         self.width = width
         super().__init__(
@@ -158,13 +158,13 @@ class Selector(Unit):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """One case an input."""
+        """Build one case for each input."""
         m = Module()
         with m.Switch(self.sel):
             for i in range(self.count - 1):
                 with m.Case(i):
                     m.d.comb += self.o.eq(getattr(self, f"i{i}"))
-            with m.Default():  # codes past the last input never occur: let them cost nothing
+            with m.Default():  # larger codes never occur and must not cost logic
                 m.d.comb += self.o.eq(getattr(self, f"i{self.count - 1}"))
         return m
 
@@ -172,12 +172,11 @@ class Selector(Unit):
 def timing_for(
     plan: FormatPlan | AutoFormats, *, multiplier_stages: int = 2, add: int = 1, port: int = 0
 ) -> Timing:
-    """Unit latencies as the hardware has them for a format plan.
+    """Return the latencies of the units for a format plan.
 
-    Only the units of formats by signal round at their ports, so only they have `port` registers,
-    and with them one more behind the table of reciprocals; the slow memories of FPGAs with
-    multipliers of 18 bits need that one too, and so do the long shifts of formats that are the
-    same for all.
+    Only units for formats by signal round at their ports, so only they have `port` registers, and
+    with them one more register after the table of reciprocals. The slow memories of FPGAs with
+    18-bit multipliers also need that register, and so do the long shifts of uniform formats.
     """
     if isinstance(plan, AutoFormats):
         tables = plan.tables
@@ -208,18 +207,18 @@ def timing_for(
     try:
         uniform = Reciprocal(source=plan.default, target=plan.default)
     except FormatError:
-        return timing  # many functions divide by nothing; those that do say so in `make_unit`
+        return timing  # many functions do not divide; for the others `make_unit` raises
     reciprocal = ReciprocalUnit(uniform, table_stages=timing.table)
     return replace(timing, reciprocal=reciprocal.latency)
 
 
 def make_unit(kind: UnitKind, timing: Timing) -> Unit:
-    """Hardware of a kind of unit.
+    """Create the hardware of a kind of unit.
 
     Raises
     ------
     ValueError
-        When no component does this kind, or its latency is not what the schedule counts with.
+        If no component implements this kind, or its latency differs from the schedule's.
     """
     target = Format(kind.width, 0)
     unit: Unit
@@ -227,7 +226,7 @@ def make_unit(kind: UnitKind, timing: Timing) -> Unit:
         factors = kind.widths[: 2 * kind.products]
         widths_a, widths_b = set(factors[::2]), set(factors[1::2])
         if len(widths_a) > 1 or len(widths_b) > 1:
-            raise ValueError(f"A dot unit's products have one shape; asked for {kind.widths}.")
+            raise ValueError(f"The products of a dot unit must have one shape, not {kind.widths}.")
         unit = DotUnit(
             products=kind.products,
             width_a=widths_a.pop(),
@@ -246,8 +245,8 @@ def make_unit(kind: UnitKind, timing: Timing) -> Unit:
     elif kind.name == "add":
         if kind.shift or len(set(kind.widths)) > 1:
             raise ValueError(
-                f"An adder's operands and result share one binary point and its operands one "
-                f"width; asked for widths {kind.widths} and a shift by {kind.shift}."
+                "An adder's operands and result must share one binary point and its operands one "
+                f"width, not widths {kind.widths} and a shift by {kind.shift}."
             )
         unit = AddUnit(
             width=kind.widths[0],
@@ -269,23 +268,23 @@ def make_unit(kind: UnitKind, timing: Timing) -> Unit:
         unit = COMPONENTS[kind.name].make(kind, timing)
         expected = timing.function(kind.name)
     else:
-        raise ValueError(f"No component does operations of the kind '{kind.name}'.")
+        raise ValueError(f"No component implements operations of the kind '{kind.name}'.")
     _check_offsets(kind, unit, timing)
     if kind.saturates != ("ovf" in unit.outputs):
         raise ValueError(
             f"The {kind.label} unit has the outputs {', '.join(unit.outputs)}, but the datapath "
-            f"counts {'' if kind.saturates else 'not '}on an overflow flag."
+            f"expects {'an' if kind.saturates else 'no'} overflow flag."
         )
     if unit.latency != expected:
         raise ValueError(
             f"The {kind.label} unit has a latency of {unit.latency} cycles, but the schedule "
-            f"counts with {expected}."
+            f"assumes {expected}."
         )
     return unit
 
 
 def _check_offsets(kind: UnitKind, unit: Unit, timing: Timing) -> None:
-    """The schedule counts with the cycles in which the unit reads its ports."""
+    """Raise if the unit reads a port in another cycle than the schedule assumes."""
     if kind.name != "dot":
         return
     ports = operand_ports(kind)
@@ -294,12 +293,12 @@ def _check_offsets(kind: UnitKind, unit: Unit, timing: Timing) -> None:
         if unit.offset(port) != counted:
             raise ValueError(
                 f"The {kind.label} unit reads its port {port} after {unit.offset(port)} cycles, "
-                f"but the schedule counts with {counted}."
+                f"but the schedule assumes {counted}."
             )
 
 
 def operand_ports(kind: UnitKind) -> list[str]:
-    """Names of a kind's operand ports, in the order of an operation's operands."""
+    """Return the names of a kind's operand ports, in the order of an operation's operands."""
     if kind.name == "dot":
         return [f"{letter}{i}" for i in range(kind.products) for letter in "ab"] + ["c"] * kind.adds
     if kind.name == "add":
@@ -308,7 +307,7 @@ def operand_ports(kind: UnitKind) -> list[str]:
 
 
 def control_ports(kind: UnitKind) -> list[str]:
-    """Names of a kind's control ports, in the order of an operation's control bits."""
+    """Return the names of a kind's control ports, in the order of an operation's control bits."""
     if kind.name == "dot":
         first = 0 if kind.adds else 1
         return [f"neg{i}" for i in range(first, kind.products)] + ["add"] * kind.adds
@@ -318,7 +317,7 @@ def control_ports(kind: UnitKind) -> list[str]:
 
 
 def multiplier_count(kind: UnitKind) -> int:
-    """Products that one unit of a kind computes in a cycle (0 where it has no multiplier)."""
+    """Return the number of products that a unit of a kind computes in a cycle."""
     if kind.name not in COMPONENTS:
         return kind.products
     multipliers: int = getattr(COMPONENTS[kind.name].make(kind, Timing()), "multipliers", 0)

@@ -1,44 +1,43 @@
-"""Reciprocal of any word, saturated and flagged; the model is `pinion.fixedpoint.reciprocal`."""
+"""Reciprocal, saturated and flagged; the model is `pinion.fixedpoint.reciprocal`."""
 
 from __future__ import annotations
 
 import numpy as np
-from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed, unsigned
-from amaranth.lib.memory import Memory
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
 from numpy.typing import NDArray
 
 from pinion.fixedpoint.format import Flags, Ints
 from pinion.fixedpoint.reciprocal import Reciprocal
 
 from .normalise import DIGITS, leading_signs, parts, shift
-from .unit import Unit, delay, inverted
+from .unit import BLOCK_RAM, Unit, check_stages, delay, inverted, read_memory, register_outputs
 
 
 class ReciprocalUnit(Unit):
-    """``1 / x``, to nearest within the model's error bound.
+    """``1 / x``, rounded to nearest within the model's error bound.
 
-    Between two registers lies one multiplication, or an addition (of three operands: one carry
-    chain behind a lookup table), or a shift by a variable distance. For q16.16, q12.20 and words
-    of 27 bits every multiplication fits one 27 x 18 block.
+    Each pipeline stage holds one multiplication, or an addition (of three operands: one carry
+    chain after a lookup table), or one variable shift. For q16.16, q12.20 and words of 27 bits
+    every multiplication fits one 27 x 18 block.
 
-    Nothing waits for the way back: the coefficients are shifted between the memory and the
-    multipliers, so that the sum of the polynomial is the result. The sign joins that sum.
+    The shift back costs no latency: it is applied to the coefficients, between the memory and the
+    multipliers, so that the polynomial's sum is the result. The sign enters that sum.
 
     Parameters
     ----------
     parameters : Reciprocal
         Formats, smallest operand, table and widths.
     multiplier_stages : int
-        Registers behind each product, at least 1; the sum after the products has its own.
+        Registers after each product, at least 1; the sum after the products has one more.
     table_stages : int
         Registers between the table's address and the shift of its coefficients, at least 1: the
-        memory's own, and more where a memory is slow.
+        memory's own, and more for a slow memory.
 
     Members
     -------
     x : In(signed(source.width))
     o : Out(signed(target.width))
-        The largest value for zero, the nearer end of the format for results past it.
+        The largest value for zero, the nearer bound for results outside the format's range.
     ovf : Out(1)
         The result is saturated, or ``|x|`` is below the smallest operand.
 
@@ -47,7 +46,7 @@ class ReciprocalUnit(Unit):
     multiplier_widths : tuple of (int, int)
         Signed operand widths of every multiplication inside.
     multipliers : int
-        Their number.
+        The number of multiplications.
 
     Latency: operands 1, normalisation one per 4 bits of the distance, magnitude and table
     `table_stages`, shift back 1 (and no less than the `multiplier_stages` of the square beside
@@ -59,12 +58,7 @@ class ReciprocalUnit(Unit):
     def __init__(
         self, parameters: Reciprocal, *, multiplier_stages: int = 1, table_stages: int = 1
     ) -> None:
-        for name, stages in (
-            ("multiplier_stages", multiplier_stages),
-            ("table_stages", table_stages),
-        ):
-            if stages < 1:
-                raise ValueError(f"{name} is {stages}; there is at least 1 register.")
+        check_stages(multiplier_stages=multiplier_stages, table_stages=table_stages)
         self.parameters = p = parameters
         self.multiplier_stages = multiplier_stages
         self.table_stages = table_stages
@@ -75,7 +69,7 @@ class ReciprocalUnit(Unit):
             (2 * p.short_bits + 1, square + p.square_below + 2),
         )
         self.multipliers = len(self.multiplier_widths)
-        # Distances of 0 to width - 1 - low_bits, in the binary digits that each stage examines.
+        # Distances of 0 to width - 1 - low_bits: how many binary digits of it each stage examines.
         self._most = max(p.source.width - 1 - p.low_bits, 0)
         self._up = parts(self._most.bit_length(), DIGITS)
         self._lookup = table_stages + 1 + max(multiplier_stages - table_stages, 0)
@@ -86,11 +80,11 @@ class ReciprocalUnit(Unit):
         )
 
     def compute(self, x: Ints) -> tuple[NDArray[np.int64], Flags]:
-        """The exact model: `Reciprocal.compute`."""
+        """Return the exact model's result, by `Reciprocal.compute`."""
         return self.parameters.compute(x)
 
     def elaborate(self, platform: object) -> Module:
-        """Normalisation, magnitude, table, shift back, polynomial, in the order of the data."""
+        """Build normalisation, magnitude, table, shift back and polynomial, in data order."""
         m = Module()
         p = self.parameters
         width = p.source.width
@@ -99,8 +93,8 @@ class ReciprocalUnit(Unit):
         x = delay(m, self.x, 1, "x_reg").as_unsigned()
         minus = x[-1]
 
-        # Whether the result saturates, and whether it is flagged at least. A power of two below
-        # zero has a complement that is one bit shorter.
+        # Whether the result saturates, and whether it is at least flagged. The complement of a
+        # negative power of two is one bit shorter.
         high, low = x[p.low_bits - 1 :], x[: p.low_bits - 1]
         beyond = Mux(minus, high.all() & low.any(), x <= p.past)
         flag: Value = beyond
@@ -108,8 +102,8 @@ class ReciprocalUnit(Unit):
             flag = beyond | (x.as_signed() < p.smallest) & (x.as_signed() > -p.smallest)
         state = Cat(beyond, flag, minus)
 
-        # Normalisation of the bits below the sign, from the longest distance down: bits like the
-        # sign leave it at the top, zeros enter below.
+        # Normalise the bits below the sign, from the longest distance down: bits equal to the sign
+        # leave at the top, zeros enter below.
         normal: Value = x[:-1]
         distance: Value = C(0, 0)
         weight = self._most.bit_length()
@@ -123,32 +117,20 @@ class ReciprocalUnit(Unit):
             distance = delay(m, Cat(digit, distance), 1, f"{name}_distance")
             minus = delay(m, minus, 1, f"{name}_minus")
 
-        # Magnitude. That of a negative power of two is one bit longer: only the carry has it.
+        # Magnitude. That of a negative power of two is one bit longer: the carry.
         magnitude = Signal(width)
         m.d.comb += magnitude.eq((normal ^ minus.replicate(width - 1)) + minus)
         carry = magnitude[-1]
-        kept = Cat(C(0, 1), magnitude[:-1])[width - p.kept_bits :]
-        index = kept[p.remainder_bits :][: p.segment_bits]
-        remainder = kept[: p.remainder_bits]
+        significant = Cat(C(0, 1), magnitude[:-1])[width - p.kept_bits :]
+        index = significant[p.remainder_bits :][: p.segment_bits]
+        remainder = significant[: p.remainder_bits]
 
-        # Table: the memory's own register, and more behind it.
         n_constant, n_linear, _ = p.widths
-        mask = (1 << n_constant) - 1  # the highest bit is always set: it is put back below
-        m.submodules.table = table = Memory(
-            shape=unsigned(sum(p.widths)),
-            depth=len(p.table),
-            init=[
-                k0 & mask | k1 << n_constant | k2 << n_constant + n_linear for k0, k1, k2 in p.table
-            ],
-            # Yosys reads the first name, Vivado both.
-            attrs={"ram_style": "block", "rom_style": "block"},
-        )
-        port = table.read_port()
-        m.d.comb += port.addr.eq(index)
         before = self._lookup - 1
-        row = delay(m, port.data, before - 1, "row")
-        # The way back is from the shortest length that fits; it wraps only where it saturates. The
-        # coefficients but the constant are for longer ones.
+        # Without the constant's highest bit, which is always set, and added below.
+        row = read_memory(m, index, p.table, p.widths, before, BLOCK_RAM)
+        # The shift back starts at the shortest length that fits; it wraps only if the result
+        # saturates. All coefficients except the constant are for longer lengths.
         most = p.source.width - p.low_bits
         fewer = max(most - p.late, 0)
         back, less = Signal(range(most + 1)), Signal(range(fewer + 1))
@@ -168,11 +150,11 @@ class ReciprocalUnit(Unit):
             name: delay(m, _shift_back(m, value, digit, last, name), 1, f"{name}_reg")
             for name, (value, digit, last) in terms.items()
         }
-        # What is cut off counts as half of the last bit.
+        # Truncated bits count as half of the last bit.
         linear = Cat(C(1, 1), shifted["linear"], C(0, 1)).as_signed()
         square = Cat(C(1, 1), shifted["square"], C(0, 1)).as_signed()
 
-        # Polynomial: the square is there as soon as the row, and both products run side by side.
+        # Polynomial: the square is ready with the row, and both products run in parallel.
         early = delay(m, remainder, 1, "remainder_reg")
         short = Cat(early[p.remainder_bits - p.short_bits :], C(0, 1)).as_signed()
         squared = delay(m, (short * short)[: 2 * p.short_bits], stages, "squared")
@@ -182,7 +164,7 @@ class ReciprocalUnit(Unit):
         down = delay(m, (linear * remainder) >> p.linear_shift, stages, "linear_product")
         up = delay(m, (square * squared) >> p.square_shift, stages, "square_product")
 
-        # Sum, rounding and sign in one carry chain: a negative is the complement of all its terms.
+        # Sum, rounding and sign in one carry chain: negation complements all terms.
         beyond, flag, minus = delay(m, state, self.latency - 2, "state")
         guard = p.sum_guard
         total = Signal(p.target.width + guard)
@@ -191,16 +173,13 @@ class ReciprocalUnit(Unit):
         base = inverted(constant, sign) + (1 + (1 << guard - 1))
         base = delay(m, base, stages, "base")
         m.d.comb += total.eq(base + inverted(up, minus) + inverted(down, ~minus))
-        o = Signal(signed(p.target.width), reset_less=True)
-        ovf = Signal(reset_less=True)
         end = Cat((~minus).replicate(p.target.width - 1), minus)
-        m.d.sync += [o.eq(Mux(beyond, end, total[guard:])), ovf.eq(flag)]
-        m.d.comb += [self.o.eq(o), self.ovf.eq(ovf)]
+        register_outputs(m, self, o=Mux(beyond, end, total[guard:]), ovf=flag)
         return m
 
 
 def _shift_back(m: Module, value: Value, distance: Value, most: int, name: str) -> Value:
-    """`value` shifted right by up to `most`, two binary digits at a time: a lookup table each."""
+    """Shift `value` right by up to `most`, two binary digits at a time: one lookup table each."""
     for low in reversed(range(0, len(distance), 2)):
         digit = distance[low : low + 2]
         cases = 1 << len(digit)
@@ -209,5 +188,5 @@ def _shift_back(m: Module, value: Value, distance: Value, most: int, name: str) 
 
 
 def _grown(value: Value, below: int) -> Value:
-    """A coefficient with the bits that it keeps when it is shifted, but the last."""
+    """Return a coefficient extended by the bits that it keeps when shifted, except the last."""
     return Cat(C((1 << below) >> 1, below), value)

@@ -1,4 +1,4 @@
-"""Values that wait long: several registers one behind the other, as one component."""
+"""Shift registers for values that are read much later."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from amaranth.hdl import Cat, Module, Signal
 from .unit import Unit
 
 LENGTHS = (256, 128, 64, 32, 16)
-"""Registers of a component, so that a design has few different ones."""
+"""Available lengths, so that a design has few different components."""
 
 
 class ShiftRegister(Unit):
-    """A word that waits: registers that move on together.
+    """Shift register of words.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ class ShiftRegister(Unit):
     -------
     i : In(width)
     move : In(1)
-        The registers take what stands before them at the end of this cycle.
+        Shift at the end of this cycle.
     o : Out(width)
 
     Latency: `stages` cycles in which `move` is 1.
@@ -31,13 +31,13 @@ class ShiftRegister(Unit):
 
     def __init__(self, *, stages: int, width: int) -> None:
         if stages < 1:
-            raise ValueError(f"A shift register has at least 1 stage, not {stages}.")
+            raise ValueError(f"A shift register needs at least 1 stage, not {stages}.")
         self.stages = stages
         self.width = width
         super().__init__({"i": width, "move": 1}, {"o": width}, latency=stages)
 
     def elaborate(self, platform: object) -> Module:
-        """All registers as one."""
+        """Build all stages as one register."""
         m = Module()
         words = Signal(self.stages * self.width, reset_less=True)
         with m.If(self.move):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed, unsigned
-from amaranth.lib.memory import Memory
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
 from numpy.typing import NDArray
 
 from pinion.fixedpoint.format import Flags, Ints
@@ -12,14 +11,14 @@ from pinion.fixedpoint.sincos import SinCos
 from pinion.fixedpoint.sincos_direct import DirectTable
 from pinion.fixedpoint.sincos_turns import PIECE_BITS, Limb, TurnTable
 
-from .unit import Unit, delay, inverted
+from .unit import BLOCK_RAM, Unit, check_stages, delay, inverted, read_memory, register_outputs
 
 
 class SinCosUnit(Unit):
-    """Sine or cosine of an angle of any size, chosen for each operand.
+    """Sine or cosine of any angle, selected for each operand.
 
-    Between two registers lies one multiplication, or an addition (of three operands: one carry
-    chain behind a lookup table). For q16.16, q12.20 and the words that formats by signal have for
+    Each pipeline stage holds one multiplication, or an addition (of three operands: one carry
+    chain after a lookup table). For q16.16, q12.20 and the words that formats by signal use for
     results of 18 and 22 bits, every multiplication fits one 27 x 18 block.
 
     Parameters
@@ -27,10 +26,10 @@ class SinCosUnit(Unit):
     parameters : SinCos
         Formats, table and widths.
     multiplier_stages : int
-        Registers behind each product, at least 1; the additions after the products have their own.
+        Registers after each product, at least 1; the additions after the products have more.
     port_stages : int
-        Registers on the operands of a table over the angle itself, for multiplexers in front of its
-        memory. By turns there always is one.
+        Registers on the operands of a table over the angle itself, because multiplexers precede its
+        memory. Range reduction by turns always has one.
 
     Members
     -------
@@ -45,22 +44,20 @@ class SinCosUnit(Unit):
     multiplier_widths : tuple of (int, int)
         Signed operand widths of every multiplication inside.
     multipliers : int
-        Their number.
+        The number of multiplications.
 
     Latency: `port_stages`; table 2 (and no less than the `multiplier_stages` of the square beside
     it, and 1), products `multiplier_stages`, sum and rounding 1: 4 for formats by signal with
-    angles of up to 4 rad. By turns operands 1, range reduction `multiplier_stages` and one per
-    level of a tree of additions of three come before instead: 7 for 32-bit formats. Throughput:
-    one result per cycle.
+    angles of up to 4 rad. By turns, these replace `port_stages`: operands 1, range reduction
+    `multiplier_stages` and one per level of a tree of three-operand additions: 7 for 32-bit
+    formats.
+    Throughput: one result per cycle.
     """
 
     def __init__(
         self, parameters: SinCos, *, multiplier_stages: int = 1, port_stages: int = 0
     ) -> None:
-        if multiplier_stages < 1:
-            raise ValueError(
-                f"multiplier_stages is {multiplier_stages}; a product needs at least 1 register."
-            )
+        check_stages(multiplier_stages=multiplier_stages)
         self.parameters = p = parameters
         self.multiplier_stages = multiplier_stages
         self.port_stages = port_stages
@@ -90,11 +87,11 @@ class SinCosUnit(Unit):
         )
 
     def compute(self, x: Ints, cosine: Flags | bool = False) -> NDArray[np.int64]:
-        """The exact model: `SinCos.compute`."""
+        """Return the exact model's result, by `SinCos.compute`."""
         return self.parameters.compute(x, cosine)
 
     def elaborate(self, platform: object) -> Module:
-        """Range reduction or none, table, polynomial and rounding, in the order of the data."""
+        """Build range reduction, if any, table, polynomial and rounding, in data order."""
         m = Module()
         table = self.parameters.method
         if isinstance(table, TurnTable):
@@ -111,7 +108,7 @@ class SinCosUnit(Unit):
         mirrored, bits = x[-1], table.remainder_bits
         index = x[bits:-1] ^ mirrored.replicate(len(x) - bits - 1)
         width = table.table_frac + 1
-        row = self._row(m, index, [width, width], table.table, self._lookup - 1)
+        row = read_memory(m, index, table.table, [width, width], self._lookup - 1, BLOCK_RAM)
         cosine = delay(m, cosine, self._lookup - 1, "cosine")
         mirrored = delay(m, mirrored, self._lookup - 1, "mirrored")
 
@@ -141,10 +138,10 @@ class SinCosUnit(Unit):
             part = x[limb.low : limb.low + limb.width]
             factor = part.as_signed() if limb.signed else Cat(part, C(0, 1)).as_signed()
             product = factor * C(piece, signed(piece.bit_length() + 1))
-            # Whole turns fall off the top.
-            kept = Signal(table.turn_bits - low, name=f"turns{number}_kept")
-            m.d.comb += kept.eq(product)
-            terms.append(Cat(C(0, low), delay(m, kept, stages, f"turns{number}_")))
+            # Whole turns overflow.
+            fraction = Signal(table.turn_bits - low, name=f"turns{number}_kept")
+            m.d.comb += fraction.eq(product)
+            terms.append(Cat(C(0, low), delay(m, fraction, stages, f"turns{number}_")))
         for level in range(self._levels):
             merged = []
             for k in range(0, len(terms), 3):
@@ -164,7 +161,7 @@ class SinCosUnit(Unit):
         top = table.remainder_bits - 1
         remainder = Cat(u[:top], ~u[top]).as_signed()
 
-        row = self._row(m, index, list(table.widths), table.table, self._lookup)
+        row = read_memory(m, index, table.table, table.widths, self._lookup, BLOCK_RAM)
         first, second, _ = table.widths
         constant = Cat(row[:first], C(0, 1)).as_signed()
         linear = Cat(row[first : first + second], C(0, 1)).as_signed()
@@ -173,33 +170,6 @@ class SinCosUnit(Unit):
         self._polynomial(m, table, remainder, constant, linear, square, minus)
 
     # -- both ------------------------------------------------------------------------------------
-
-    def _row(
-        self,
-        m: Module,
-        index: Value,
-        widths: list[int],
-        rows: tuple[tuple[int, ...], ...],
-        cycles: int,
-    ) -> Value:
-        """A row of a memory `cycles` behind its index, the first column in the lowest bits."""
-        packed = []
-        for row in rows:
-            value = 0
-            for width, column in zip(reversed(widths), reversed(row), strict=True):
-                value = value << width | column & ((1 << width) - 1)
-            packed.append(value)
-        m.submodules.table = table = Memory(
-            shape=unsigned(sum(widths)),
-            depth=len(rows),
-            init=packed,
-            # Made of lookup tables its address has hundreds of loads, and three levels behind it.
-            # Yosys reads the first name, Vivado both.
-            attrs={"ram_style": "block", "rom_style": "block"},
-        )
-        port = table.read_port()
-        m.d.comb += port.addr.eq(index)
-        return delay(m, port.data, cycles - 1, "row")
 
     def _polynomial(
         self,
@@ -211,7 +181,7 @@ class SinCosUnit(Unit):
         square: Value,
         minus: Value,
     ) -> None:
-        """``constant + linear r - square r**2``, or its negative, rounded; both products at once.
+        """Build ``constant + linear r - square r**2`` or its negative, rounded.
 
         The remainder comes with the index, the coefficients and `minus` with the row.
         """
@@ -233,20 +203,18 @@ class SinCosUnit(Unit):
         down = square * Cat(squared, C(0, 1)).as_signed()
         down = delay(m, down >> table.square_shift, stages, "square_product")
 
-        # Sum, sign and rounding in one carry chain. A truncated value stands for the middle of its
-        # interval: its complement is its negative, and that of a sum is that of its terms.
+        # Sum, sign and rounding in one carry chain. A truncated value represents the middle of its
+        # interval, so its complement is its negative; to negate the sum, complement its terms.
         constant = Cat(C(0, table.sum_frac - table.entry_frac), constant).as_signed()
         base = inverted(constant, minus) + (1 + (1 << table.sum_guard - 1))
         base = delay(m, base, stages, "base")
         minus = delay(m, minus, stages, "minus_late")
         total = base + inverted(up, minus) + inverted(down, ~minus)
-        o = Signal(signed(self.parameters.target.width), reset_less=True)
-        m.d.sync += o.eq(total >> table.sum_guard)
-        m.d.comb += self.o.eq(o)
+        register_outputs(m, self, o=total >> table.sum_guard)
 
 
 def _pieces(table: TurnTable) -> list[tuple[Limb, int, int]]:
-    """The phase constants in pieces that fit a multiplier: limb, weight of the piece, piece."""
+    """Split the phase constants into pieces that fit a multiplier: limb, weight, piece."""
     return [
         (limb, low, limb.constant >> low & (1 << PIECE_BITS) - 1)
         for limb in table.limbs
@@ -256,7 +224,7 @@ def _pieces(table: TurnTable) -> list[tuple[Limb, int, int]]:
 
 
 def _levels(terms: int) -> int:
-    """Levels of additions of up to three terms."""
+    """Return the number of levels of a tree of three-operand additions."""
     levels = 0
     while terms > 1:
         terms = -(-terms // 3)

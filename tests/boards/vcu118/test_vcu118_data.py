@@ -1,4 +1,4 @@
-"""Boards as data, the tables they come from, and what is made of both."""
+"""Board files, their tables, and the platform and constraints derived from them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ DIRECTIONS = {"i": "in", "o": "out", "io": "inout"}
 
 
 def platform_pins() -> Iterator[tuple[str, str, str, str]]:
-    """Net, ball, I/O standard and direction of every pin of the platform."""
+    """Yield net, ball, I/O standard and direction of every pin of the platform."""
 
     def of(path: str, number: int, ios: tuple[object, ...], standard: str) -> Iterator[tuple]:
         for io in ios:
@@ -82,7 +82,7 @@ def _net(path: str, number: int, bit: int, sign: str) -> str:
 
 
 def broken(tmp_path: Path, file: str, old: str, new: str) -> Path:
-    """The constraints' folder with one text replaced."""
+    """Copy the constraints' folder and replace one text."""
     folder = tmp_path / "constraints"
     shutil.copytree(constraints_folder(), folder)
     text = (folder / file).read_text()
@@ -126,8 +126,8 @@ def test_lanes_run_down_the_quads(name: str) -> None:
     ("file", "old", "new", "needle"),
     [
         ("vcu118.toml", 'net = "SYSCLK_125"', 'net = "SYSCLK_126"', "SYSCLK_126_P"),
-        ("vcu118.toml", 'perst = "PCIE_PERST_N"', 'perst = "GPIO_LED_7"', "goes out"),
-        ("vcu118.toml", "lanes = 16", "lanes = 12", "12 lanes"),
+        ("vcu118.toml", 'perst = "PCIE_PERST_N"', 'perst = "GPIO_LED_7"', "its row has out"),
+        ("vcu118.toml", "lanes = 16", "lanes = 12", "lanes, not 12"),
         ("vcu118.toml", 'speed = "8.0_GT/s"', 'pace = "8.0_GT/s"', "pace"),
         ("vcu118_pins.csv", "GPIO_LED_0,AT32", "GPIO_LED_0,AV34", "GPIO_LED_0"),
         ("vcu118_pins.csv", "GPIO_LED_0,AT32", "GPIO_LED_0,A-32", "GPIO_LED_0"),
@@ -152,13 +152,13 @@ def test_an_unknown_board_is_refused_with_the_known_ones() -> None:
 
 def test_the_platform_agrees_with_the_table() -> None:
     board = load_board("vcu118")
-    seen = set()
+    nets = set()
     for net, ball, standard, direction in platform_pins():
         row = board.pin(net)
         assert (row.package_pin, row.iostandard, row.direction) == (ball, standard, direction), net
-        seen.add(net)
-    left = {net for net in board.pins if net not in seen}
-    # What a platform has connectors for, what is not looked into, and the flash.
+        nets.add(net)
+    left = {net for net in board.pins if net not in nets}
+    # Pins on connectors, unused clocks, and the flash.
     assert {net.rstrip("0123456789") for net in left} == {
         *("PMOD0_", "PMOD1_", "CLK_90MHZ", "USER_SMA_CLK_P", "USER_SMA_CLK_N"),
         *("QSPI0_DQ", "QSPI1_DQ", "QSPI0_CS_N", "QSPI1_CS_N", "QSPI_CCLK"),

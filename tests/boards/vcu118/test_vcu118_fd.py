@@ -1,4 +1,4 @@
-"""The iiwa14's fd_derivatives for the VCU118, whole: core and link at one clock.
+"""The complete iiwa14 fd_derivatives for the VCU118: core and link at one clock.
 
 Mapping takes four minutes.
 """
@@ -23,5 +23,5 @@ def test_it_passes_every_check_maps_and_fits_one_die(tmp_path: Path, tclsh: str)
         board_name="vcu118",
         mhz=250.0,
     )
-    # Four for each product of 32 x 32 bits; those of the tables come on top.
+    # Four for each product of 32 x 32 bits, plus those of the tables.
     assert maps_and_fits_one_die(path, board_name="vcu118", mhz=250.0)["dsp"] >= 828

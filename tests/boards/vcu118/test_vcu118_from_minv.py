@@ -1,6 +1,6 @@
-"""The iiwa14's fd_derivatives_from_minv for the VCU118, whole: the core slower than the link.
+"""The complete iiwa14 fd_derivatives_from_minv for the VCU118: core slower than the link.
 
-A file of its own, because mapping takes minutes and a file stays in one process.
+A separate file, because mapping takes minutes and each file runs in one process.
 """
 
 from __future__ import annotations
@@ -23,5 +23,5 @@ def test_it_passes_every_check_maps_and_fits_one_die(tmp_path: Path, tclsh: str)
         board_name="vcu118",
         mhz=200.0,
     )
-    # Four for each product of 32 x 32 bits; those of the tables come on top.
+    # Four for each product of 32 x 32 bits, plus those of the tables.
     assert maps_and_fits_one_die(path, board_name="vcu118", mhz=200.0)["dsp"] >= 708

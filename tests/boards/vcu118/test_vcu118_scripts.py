@@ -1,10 +1,8 @@
-"""The scripts run under tclsh against stand-ins that know nothing but the table of names."""
+"""The scripts run under tclsh against stand-ins that accept only the table of names."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +19,7 @@ from pinion.boards.xilinx.script import (
 )
 from pinion.boards.xilinx.strategies import STRATEGIES
 from tests.support.breadth import some_rows
-from tests.support.vivado.check import constraint_problems, read_design
+from tests.support.vivado.check import constraint_problems
 from tests.support.vivado.rehearse import REFUSED, DesignFacts, rehearse
 
 KINDS = [("vcu118", 200.0), ("vcu118", 250.0), ("u250", 180.0)]
@@ -30,44 +28,22 @@ CORE = DesignFacts(
 )
 
 
-@pytest.fixture(scope="module")
-def designs(make_folder: Any) -> Callable[[str, float], DesignFacts]:
-    """What Yosys reads in a board's folder; each once."""
-    read: dict[tuple[str, float], DesignFacts] = {}
-
-    def design(name: str, mhz: float) -> DesignFacts:
-        if (name, mhz) not in read:
-            folder = make_folder(name, mhz)
-            read[name, mhz] = read_design(
-                folder.path, board=folder.board, core_clock=folder.core_clock
-            )
-        return read[name, mhz]
-
-    return design
-
-
-def mutant(folder: Path, file: str, old: str, new: str) -> None:
-    text = (folder / file).read_text()
-    assert old in text, f"{old!r} is not in {file}"
-    (folder / file).write_text(text.replace(old, new, 1))
-
-
 @pytest.mark.parametrize(("name", "mhz"), some_rows(KINDS, lambda name, mhz: mhz != 250))
 def test_a_boards_script_runs_to_its_end(
     make_folder: Any, designs: Any, tclsh: str, name: str, mhz: float
 ) -> None:
     folder, design = make_folder(name, mhz), designs(name, mhz)
-    came = rehearse(folder.path / BUILD_TCL, design=design, tclsh=tclsh)
-    assert (came.code, came.refused) == (0, ()), came.output
-    assert constraint_problems(came, design, board=folder.board) == []
-    progress = [line for line in came.output.splitlines() if line.startswith(PROGRESS)]
+    rehearsal = rehearse(folder.path / BUILD_TCL, design=design, tclsh=tclsh)
+    assert (rehearsal.code, rehearsal.refused) == (0, ()), rehearsal.output
+    assert constraint_problems(rehearsal, design, board=folder.board) == []
+    progress = [line for line in rehearsal.output.splitlines() if line.startswith(PROGRESS)]
     assert [line[8:11] for line in progress if "/8" in line] == [f"{k}/8" for k in range(1, 9)]
-    assert came.of("top") == [("pinion_board", folder.board.part)]
-    done = [call[0] for call in came.of("call")]
+    assert rehearsal.of("top") == [("pinion_board", folder.board.part)]
+    steps = [call[0] for call in rehearsal.of("call")]
     order = ("synth_ip", "synth_design", "opt_design", "place_design", "route_design")
-    places = [done.index(step) for step in (*order, "write_bitstream", "write_cfgmem")]
+    places = [steps.index(step) for step in (*order, "write_bitstream", "write_cfgmem")]
     assert places == sorted(places)
-    # A rehearsal leaves nothing: its result would be taken for a real one.
+    # A rehearsal leaves no files, which could be mistaken for a real result.
     assert not (folder.path / OUT).exists()
 
 
@@ -79,24 +55,24 @@ def test_missed_timing_writes_no_bitstream(
     make_folder: Any, designs: Any, tclsh: str, setup: float | None, hold: float, code: int
 ) -> None:
     folder, design = make_folder("vcu118", 200.0), designs("vcu118", 200.0)
-    came = rehearse(
+    rehearsal = rehearse(
         folder.path / BUILD_TCL,
         design=design,
         tclsh=tclsh,
         setup_slack=setup,
         hold_slack=hold,
     )
-    assert came.code == code, came.output
-    calls = [call[0] for call in came.of("call")]
+    assert rehearsal.code == code, rehearsal.output
+    calls = [call[0] for call in rehearsal.of("call")]
     assert ("write_bitstream" in calls) == ("write_cfgmem" in calls) == (code == 0)
-    tried = [one for one in STRATEGIES if not one.dies] if code == MISSED else []
-    if tried:
-        # Once more after routing, where it missed.
-        assert calls.count("route_design") == len(tried)
-        assert calls.count("phys_opt_design") == 2 * len(tried)
+    attempts = [strategy for strategy in STRATEGIES if not strategy.dies] if code == MISSED else []
+    if attempts:
+        # Once more after routing, because timing is missed.
+        assert calls.count("route_design") == len(attempts)
+        assert calls.count("phys_opt_design") == 2 * len(attempts)
     if code == MISSED:
         assert "report_timing_summary" in calls
-        assert "timing is missed" in came.output
+        assert "timing is missed" in rehearsal.output
 
 
 @pytest.mark.parametrize(
@@ -111,10 +87,10 @@ def test_a_design_that_is_not_as_assumed_stops_the_script(
 ) -> None:
     folder = make_folder("vcu118", 200.0)
     design = dataclasses.replace(designs("vcu118", 200.0), **change)
-    came = rehearse(folder.path / BUILD_TCL, design=design, tclsh=tclsh)
-    assert (came.code, came.refused) == (FAILED, ())
-    assert needle in came.output
-    assert "write_bitstream" not in [call[0] for call in came.of("call")]
+    rehearsal = rehearse(folder.path / BUILD_TCL, design=design, tclsh=tclsh)
+    assert (rehearsal.code, rehearsal.refused) == (FAILED, ())
+    assert needle in rehearsal.output
+    assert "write_bitstream" not in [call[0] for call in rehearsal.of("call")]
 
 
 def test_lost_marks_of_synchronisers_are_a_warning(
@@ -124,10 +100,10 @@ def test_lost_marks_of_synchronisers_are_a_warning(
     assert design.synchronisers == 2
     good = rehearse(folder.path / BUILD_TCL, design=design, tclsh=tclsh)
     lost = dataclasses.replace(design, synchronisers=1)
-    came = rehearse(folder.path / BUILD_TCL, design=lost, tclsh=tclsh)
-    assert (good.code, came.code) == (0, 0)
+    rehearsal = rehearse(folder.path / BUILD_TCL, design=lost, tclsh=tclsh)
+    assert (good.code, rehearsal.code) == (0, 0)
     assert "warning" not in good.output
-    assert "warning: 1 of at least 2 synchronisers" in came.output
+    assert "warning: 1 of at least 2 synchronisers" in rehearsal.output
 
 
 @pytest.mark.parametrize(
@@ -174,43 +150,33 @@ def test_lost_marks_of_synchronisers_are_a_warning(
     ],
 )
 def test_a_word_that_is_not_in_the_table_is_refused(
-    make_folder: Any,
-    designs: Any,
-    copied: Any,
-    tclsh: str,
-    file: str,
-    old: str,
-    new: str,
-    needle: str,
+    changed: Any, design: DesignFacts, tclsh: str, file: str, old: str, new: str, needle: str
 ) -> None:
-    path = copied(make_folder("vcu118", 200.0))
-    mutant(path, file, old, new)
-    # Timing is missed, so that every strategy has its turn.
-    came = rehearse(
-        path / BUILD_TCL, design=designs("vcu118", 200.0), tclsh=tclsh, setup_slack=-0.1
-    )
-    assert came.code == REFUSED
-    assert any(needle in text for text in came.refused), came.refused
+    # Timing is missed, so that every strategy is tried.
+    script = changed(file, old, new) / BUILD_TCL
+    rehearsal = rehearse(script, design=design, tclsh=tclsh, setup_slack=-0.1)
+    assert rehearsal.code == REFUSED
+    assert any(needle in text for text in rehearsal.refused), rehearsal.refused
 
 
 def test_the_core_alone_reports_how_fast_it_is(make_folder: Any, tclsh: str) -> None:
     folder = make_folder("vcu118", 200.0)
-    came = rehearse(
+    rehearsal = rehearse(
         folder.path / CORE_TCL, design=CORE, tclsh=tclsh, setup_slack=-0.5, arguments=["400"]
     )
-    assert (came.code, came.refused) == (0, ()), came.output
-    # 400 MHz are 2.5 ns; half a nanosecond is missing: 3 ns.
-    assert "reaches 333.3 MHz" in came.output
-    assert came.of("clock") == [("clk", "2.500")]
-    assert came.of("region") == [("pblock_pinion", "SLR1")]
+    assert (rehearsal.code, rehearsal.refused) == (0, ()), rehearsal.output
+    # 400 MHz are 2.5 ns; with half a nanosecond missing, 3 ns.
+    assert "reaches 333.3 MHz" in rehearsal.output
+    assert rehearsal.of("clock") == [("clk", "2.500")]
+    assert rehearsal.of("region") == [("pblock_pinion", "SLR1")]
     default = rehearse(folder.path / CORE_TCL, design=CORE, tclsh=tclsh)
     assert default.of("clock") == [("clk", "5.000")]
     assert ("synth_design", "verilog_define") not in default.of("option")
     for words in ([EXPLICIT], [STRATEGIES[1].name, EXPLICIT]):
         arguments = ["400", *words]
-        came = rehearse(folder.path / CORE_TCL, design=CORE, tclsh=tclsh, arguments=arguments)
-        assert (came.code, came.refused) == (0, ()), came.output
-        assert ("synth_design", "verilog_define") in came.of("option")
+        rehearsal = rehearse(folder.path / CORE_TCL, design=CORE, tclsh=tclsh, arguments=arguments)
+        assert (rehearsal.code, rehearsal.refused) == (0, ()), rehearsal.output
+        assert ("synth_design", "verilog_define") in rehearsal.of("option")
     wrong = rehearse(
         folder.path / CORE_TCL, design=CORE, tclsh=tclsh, arguments=["400", "dsp", EXPLICIT]
     )
@@ -229,12 +195,12 @@ def test_every_row_of_the_table_is_used(make_folder: Any, designs: Any, tclsh: s
         bad = rehearse(path / BUILD_TCL, design=large, tclsh=tclsh, slacks=slacks)
         words = [f"{mhz:g}", EXPLICIT]
         core = rehearse(path / CORE_TCL, design=CORE, tclsh=tclsh, arguments=words)
-        for one in (good, bad, core):
-            assert one.refused == ()
-            calls |= {entry[0] for entry in one.of("call")}
-            options |= set(one.of("option"))
-            values |= set(one.of("value"))
-            properties |= set(one.of("property"))
+        for rehearsal in (good, bad, core):
+            assert rehearsal.refused == ()
+            calls |= {entry[0] for entry in rehearsal.of("call")}
+            options |= set(rehearsal.of("option"))
+            values |= set(rehearsal.of("value"))
+            properties |= set(rehearsal.of("property"))
     rows = {(name, flag) for name, row in names.commands.items() for flag in row.flags}
     kinds = {(kind, name) for kind, table in names.properties.items() for name in table}
     assert set(names.commands) - calls == set()

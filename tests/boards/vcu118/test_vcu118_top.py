@@ -1,11 +1,10 @@
-"""The top of a board: what Yosys makes of it, and its resets, clocks and wires in simulation."""
+"""The top of a board: its Verilog, mapping, and resets, clocks and wires in simulation."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,10 @@ from pinion.boards.xilinx.write import synchroniser_modules, write_board, write_
 from pinion.boards.xilinx.xdma import MODULE, black_box
 from pinion.gateware.yosys import YosysError
 from tests.boards.vcu118.stub import link_stub, manifest
+from tests.support.icarus import simulate
 from tests.support.vivado.check import attribute_problems, cell_problems, map_design
 
-# Primitives and the DMA engine as far as the top can tell: clocks, resets, wires through.
+# Models of the primitives and of the DMA engine: clocks, resets, wires through.
 MODELS = """
 `timescale 1ns/1ps
 module IBUF(input I, output O); assign O = I; endmodule
@@ -132,23 +132,17 @@ def models() -> str:
     return MODELS.replace("@PORTS@", ports[1].split("(\n", 1)[-1].rstrip() + "\n")
 
 
-def simulate(folder: Path, verilog: Path) -> str:
+def simulate_board(folder: Path, verilog: Path) -> str:
     (folder / "bench.v").write_text(models())
-    subprocess.run(
-        ["iverilog", "-g2012", "-s", "bench", "-o", "bench.vvp", "bench.v", str(verilog)],
-        cwd=folder,
-        check=True,
-    )
-    done = subprocess.run(
-        ["vvp", "bench.vvp"], cwd=folder, check=True, capture_output=True, text=True, timeout=600
-    )
-    return done.stdout
+    process = simulate(folder, "bench.v", verilog)
+    process.check_returncode()
+    return process.stdout
 
 
 @pytest.mark.skipif(shutil.which("iverilog") is None, reason="iverilog is missing")
 def test_clocks_resets_and_wires_in_simulation(make_folder: Any, tmp_path: Path) -> None:
     folder = make_folder("vcu118", 200.0)
-    printed = simulate(tmp_path, folder.path / f"{TOP}.v")
+    printed = simulate_board(tmp_path, folder.path / f"{TOP}.v")
     assert printed.strip().endswith("faults 0"), printed
 
 
@@ -172,7 +166,7 @@ def test_a_wrong_wire_is_seen_in_simulation(
     if "txn" in new:
         broken = broken.replace(".pci_exp_txn(pcie_tx_n)", ".pci_exp_txp(pcie_tx_n)")
     (tmp_path / "broken.v").write_text(broken)
-    assert "FAULT" in simulate(tmp_path, tmp_path / "broken.v")
+    assert "FAULT" in simulate_board(tmp_path, tmp_path / "broken.v")
 
 
 def test_every_port_of_the_dma_engine_is_wired(make_folder: Any) -> None:
@@ -181,7 +175,7 @@ def test_every_port_of_the_dma_engine_is_wired(make_folder: Any) -> None:
     assert instance is not None
     wired = set(re.findall(r"\.(\w+)\(", instance[1]))
     ports = load_names().ports
-    # Yosys leaves out what nothing reads.
+    # Yosys omits unused outputs.
     assert set(ports) - wired <= {name for name, port in ports.items() if port.direction == "out"}
     assert wired <= set(ports)
     assert {name for name in ports if "axi" in name} - wired == set()
@@ -200,9 +194,9 @@ def test_the_registers_of_every_synchroniser_are_marked(make_folder: Any) -> Non
 def test_marks_of_registers_reach_the_vendors_tool(make_folder: Any) -> None:
     text = (make_folder("vcu118", 200.0).path / f"{TOP}.v").read_text()
     assert attribute_problems(text) == []
-    # Four copies; those that are ports of their module carry the mark where Vivado heeds it.
-    kept = re.findall(r'^  \(\* keep = "true" \*\)\n  reg (?:\[\d+:0\] )?(\w+)', text, re.M)
-    assert sorted(kept) == [f"link{k}_copy{j}" for k in (1, 2) for j in (0, 1)]
+    # Four copies; those that are ports of their module have the attribute where Vivado reads it.
+    registers = re.findall(r'^  \(\* keep = "true" \*\)\n  reg (?:\[\d+:0\] )?(\w+)', text, re.M)
+    assert sorted(registers) == [f"link{k}_copy{j}" for k in (1, 2) for j in (0, 1)]
     assert re.search(r"^  output \[1:0\] link1_copy0;$", text, re.M)
 
 
@@ -219,8 +213,8 @@ def test_a_mark_that_the_vendors_tool_would_not_take_is_found(
 ) -> None:
     text = (make_folder("vcu118", 200.0).path / f"{TOP}.v").read_text()
     assert old in text
-    found = attribute_problems(text.replace(old, new, 1))
-    assert len(found) == 1 and needle in found[0]
+    messages = attribute_problems(text.replace(old, new, 1))
+    assert len(messages) == 1 and needle in messages[0]
 
 
 def test_the_file_depends_on_the_build_alone(make_folder: Any, tmp_path: Path) -> None:
@@ -265,8 +259,8 @@ def test_a_clock_that_the_board_cannot_make_is_refused(tmp_path: Path) -> None:
 def test_yosys_maps_the_whole_top(make_folder: Any) -> None:
     folder = make_folder("vcu118", 200.0)
     mapped = map_design(folder.path, board=folder.board)
-    # 512 bits of the stand-in's data, two blinkers; the reset's and the link's synchroniser; the
-    # product, and two bits in one copy of each cluster, because Yosys heeds no such mark.
+    # 512 bits of the stand-in's data, two blinkers, the reset's and the link's synchroniser, the
+    # product, and two bits in one copy of each cluster, because Yosys ignores the attribute here.
     assert mapped.totals["ff"] == 512 + 2 * 27 + 2 + 2 + 64 + 4
     assert cell_problems(mapped, core_clock=folder.core_clock) == []
     top = {name: n for name, n in mapped.top.items() if name != MODULE} | {"IBUFDS": 2}

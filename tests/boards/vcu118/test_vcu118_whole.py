@@ -1,4 +1,4 @@
-"""Small whole builds: every check; their mapping takes a minute and is left to the slow tests.
+"""Small complete builds: every check; their mapping takes a minute and is a slow test.
 
 The top around a stand-in for the link is mapped in ``test_vcu118_top.py``.
 """
@@ -30,8 +30,8 @@ def test_a_small_build_passes_the_checks(path: Path) -> None:
 @pytest.mark.slow
 def test_a_small_build_maps_and_fits_one_die(path: Path) -> None:
     manifest = Manifest.read(path.parent)
-    # Four for each product of 32 x 32 bits, one for each of the tables' narrower ones, and one in
-    # the link, which multiplies a packet's count with the words of a record.
+    # Four for each product of 32 x 32 bits, one for each narrower product of the tables, and one in
+    # the link, for a packet's count times the words of a record.
     blocks = 4 * manifest.multipliers + manifest.table_multipliers + 1
     assert maps_and_fits_one_die(path, board_name="vcu118", mhz=200.0)["dsp"] == blocks
 

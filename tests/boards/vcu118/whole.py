@@ -1,4 +1,4 @@
-"""A whole build for a board, the real core and the real link, through every check."""
+"""Every check for a complete build for a board, with the real core and link."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def passes_every_check(
     assert design.synchronisers >= (8 if clock is not None else 1)
     text = (path / f"{TOP}.v").read_text()
     assert attribute_problems(text) == []
-    # The tables of sines are memories, and told to be block RAM.
+    # The tables of sines are memories with the attribute for block RAM.
     assert text.count('(* rom_style = "block" *)\n  reg [') > 0
-    came = rehearse(path / BUILD_TCL, design=design, tclsh=tclsh)
-    assert (came.code, came.refused) == (0, ()), came.output
-    assert "warning" not in came.output
-    assert constraint_problems(came, design, board=board) == []
+    rehearsal = rehearse(path / BUILD_TCL, design=design, tclsh=tclsh)
+    assert (rehearsal.code, rehearsal.refused) == (0, ()), rehearsal.output
+    assert "warning" not in rehearsal.output
+    assert constraint_problems(rehearsal, design, board=board) == []
     core = DesignFacts(
         ports=("clk",), cells=("datapath",), pins={}, tops=("pinion_core",), synchronisers=0
     )
@@ -47,7 +47,7 @@ def passes_every_check(
 
 
 def maps_and_fits_one_die(path: Path, *, board_name: str, mhz: float) -> Mapping[str, int]:
-    """Map a board's folder by Yosys, where all of it must fit one die; the totals."""
+    """Map a board's folder by Yosys, check that it fits one die, and return the totals."""
     board = load_board(board_name)
     mapped = map_design(path, board=board)
     assert cell_problems(mapped, core_clock=core_clock(board, mhz)) == []

@@ -1,4 +1,4 @@
-"""A bench for components with several streams and pulses at once."""
+"""Bench for components with several streams and pulses."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Setter = Callable[[Any, int], None]
 
 @dataclass
 class Events:
-    """What happened, by name of the stream or the signal."""
+    """Recorded events, by name of the stream or signal."""
 
-    taken: dict[str, list[int]] = field(default_factory=dict)
-    """Payloads that a component's output gave."""
+    payloads: dict[str, list[int]] = field(default_factory=dict)
+    """Payloads from a component's output."""
     accepted: dict[str, list[int]] = field(default_factory=dict)
-    """Cycles in which a component's input took a payload."""
-    at: dict[str, list[int]] = field(default_factory=dict)
-    """Cycles in which an output's payloads were taken."""
-    seen: dict[str, list[int]] = field(default_factory=dict)
+    """Cycles in which a component's input accepted a payload."""
+    delivered: dict[str, list[int]] = field(default_factory=dict)
+    """Cycles in which an output's payloads were accepted."""
+    watched: dict[str, list[int]] = field(default_factory=dict)
     """Value of a watched signal in every cycle."""
     cycles: int = 0
 
@@ -44,19 +44,19 @@ def run(
     withdrawn: bool = False,
     resets: Sequence[int] = (),
 ) -> Events:
-    """Run until all payloads are in and nothing comes out any more, or for so many ``cycles``.
+    """Run until all payloads are sent and nothing is output any more, or for ``cycles``.
 
     Parameters
     ----------
     dut : component in domain "sync".
-    sources : payloads for its input streams, as integers; one on offer stays.
-    sinks : its output streams; of each the contract is checked, but for ``withdrawn``.
-    watch : signals to note in every cycle.
+    sources : payloads for its input streams, as integers; an offered one stays.
+    sinks : its output streams; their contract is checked, except with ``withdrawn``.
+    watch : signals to record in every cycle.
     idle, stall : pauses of sources and sinks by name.
     every : called in each cycle before the outputs are sampled.
-    tail : cycles without progress after which it is over.
-    limit : cycles in which payloads remain and nothing moves until that is an error.
-    resets : cycles with a reset, inserted around the component; sources and sinks go on.
+    tail : cycles without progress at the end.
+    limit : cycles without progress that are an error if payloads remain.
+    resets : cycles with an inserted reset of the component; sources and sinks continue.
     """
     events = Events(
         {name: [] for name in sinks},
@@ -92,11 +92,11 @@ def run(
                     raise StreamError(f"Cycle {cycle}: {name} changed while it waited.")
                 waiting[name] = None if ready[name] else payload
                 if payload is not None and ready[name]:
-                    events.taken[name].append(payload)
-                    events.at[name].append(cycle)
+                    events.payloads[name].append(payload)
+                    events.delivered[name].append(cycle)
                     progress = cycle
             for name in watch:
-                events.seen[name].append(ctx.get(Value.cast(getattr(dut, name))))
+                events.watched[name].append(ctx.get(Value.cast(getattr(dut, name))))
             for name in sources:
                 if pending[name] and ctx.get(getattr(dut, name).ready):
                     events.accepted[name].append(cycle)
@@ -107,7 +107,9 @@ def run(
                 if not any(left.values()) and cycle - progress > tail:
                     return
                 if cycle - progress > limit:
-                    raise StreamError(f"For {limit} cycles nothing moved; left are {left}.")
+                    raise StreamError(
+                        f"Nothing moved for {limit} cycles; left are {left}."
+                    )
             await ctx.tick()
 
     simulator = Simulator(ResetInserter(reset)(dut))

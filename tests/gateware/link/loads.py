@@ -1,4 +1,4 @@
-"""Loads for a compiled top around the stand-in core, and what a host does with them."""
+"""Loads for a compiled top around the stand-in core, and host operations."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def put(top: CompiledTop, name: str, value: int) -> None:
 
 @dataclass
 class Load:
-    """Batches: request packets in a row, and what must come back."""
+    """Batches of request packets, and checks of their responses."""
 
     counts: list[int]
     rng: np.random.Generator
@@ -65,7 +65,7 @@ class Load:
         return sum(int(expect(words)[1].sum()) for words in self.words)
 
     def check(self, run: TopRun, *, status: Status = Status.OK) -> list[int]:
-        """All responses, whole and right; the cycles that their trailers state."""
+        """Check all responses and return the cycles in their trailers."""
         assert run.violations == 0, "an offered beat was changed or withdrawn"
         assert (run.accepted, len(run.beats)) == (len(self.beats), self.room)
         assert (run.keep == FULL).all()
@@ -92,13 +92,13 @@ def load(seed: int, *counts: int, first: int = 0) -> Load:
 
 
 def works(top: CompiledTop, seed: int) -> None:
-    """A few batches go through, as they must at any time when nothing is wrong."""
+    """Check that a few batches pass."""
     batches = load(seed, 3, 1, 20, first=seed)
     batches.check(top.run(beats=batches.beats, room=batches.room))
 
 
 def reset(top: CompiledTop, *, limit: int = 50) -> np.ndarray:
-    """The host's recovery: hold the reset, take what comes until it has taken hold, let go."""
+    """Recover like the host: hold the reset, accept beats until it takes effect, release it."""
     nothing = np.zeros((0, 16), np.uint32)
     put(top, "CONTROL", RESET)
     beats = []
@@ -109,7 +109,7 @@ def reset(top: CompiledTop, *, limit: int = 50) -> np.ndarray:
         assert run.violations == 0
         beats.append(run.beats)
     else:
-        raise AssertionError("the reset takes no hold")
+        raise AssertionError("the reset does not take effect")
     assert get(top, "ERROR") == Cause.NONE
     assert get(top, "STATUS") & (OPEN | HALTED | BUSY) == 0
     put(top, "CONTROL", 0)
@@ -117,7 +117,7 @@ def reset(top: CompiledTop, *, limit: int = 50) -> np.ndarray:
 
 
 def damaged(batches: Load, which: int, **fields: int) -> None:
-    """Another header in a packet, with a checksum that fits unless that is what changes."""
+    """Change fields of a packet's header, and its checksum unless that is among them."""
     header = batches.packets[which][:BEAT].view(HEADER)
     for name, value in fields.items():
         header[name] = value
@@ -127,7 +127,7 @@ def damaged(batches: Load, which: int, **fields: int) -> None:
 
 
 def whole(beats: np.ndarray, last: np.ndarray) -> tuple[int, int]:
-    """Packets of a host's whole day: each whole, or ended by an abort beat; (whole, cut)."""
+    """Check that packets are complete or end with an abort beat; return the number of each."""
     ends = np.flatnonzero(last)
     assert len(ends) and ends[-1] == len(beats) - 1, "a packet has no end"
     good = cut = start = 0

@@ -11,20 +11,18 @@ from tests.gateware.link.streams import StreamError
 
 
 def mutant(component: type, old: str, new: str) -> Any:
-    """Return the class of a component whose module's source has ``new`` in the place of ``old``.
+    """Return a component's class from its module's source with ``old`` replaced by ``new``.
 
     Raises
     ------
     ValueError
-        When ``old`` does not stand in the source exactly once: the mutant would be another one.
+        If ``old`` is not in the source exactly once.
     """
     module = inspect.getmodule(component)
     assert module is not None
     source = inspect.getsource(module)
     if source.count(old) != 1:
-        raise ValueError(
-            f"{old!r} stands {source.count(old)} times in {module.__name__}: name it exactly."
-        )
+        raise ValueError(f"{old!r} is {source.count(old)} times in {module.__name__}, not once.")
     broken = ModuleType(module.__name__)
     broken.__package__ = module.__package__
     exec(compile(source.replace(old, new), f"mutant of {module.__file__}", "exec"), vars(broken))
@@ -32,7 +30,7 @@ def mutant(component: type, old: str, new: str) -> Any:
 
 
 def noticed(check: Callable[[], str]) -> bool:
-    """Whether a comparison finds a difference, or the bench a breach of the stream's contract."""
+    """Return whether a check finds a difference or a violation of the stream's contract."""
     try:
         return bool(check())
     except StreamError:

@@ -11,7 +11,7 @@ Bytes = NDArray[np.uint8]
 
 
 def request(layout: Layout, count: int, sequence: int, rng: np.random.Generator) -> Bytes:
-    """A sealed request packet of random words."""
+    """Return a sealed request packet of random words."""
     packet = np.zeros(layout.request_bytes(count), dtype=np.uint8)
     words = layout.request_words(packet, count)
     words[:] = rng.integers(0, 1 << 32, size=words.shape, dtype=np.uint32)
@@ -20,11 +20,11 @@ def request(layout: Layout, count: int, sequence: int, rng: np.random.Generator)
 
 
 def beats(packet: Bytes, size: int = BEAT) -> list[int]:
-    """The beats of a packet as integers; or slices of ``size`` bytes."""
+    """Return the beats of a packet, or its slices of ``size`` bytes, as integers."""
     return [int.from_bytes(row.tobytes(), "little") for row in packet.reshape(-1, size)]
 
 
 def packet(values: list[int], size: int = BEAT) -> Bytes:
-    """Beats, or slices of ``size`` bytes, as integers back to bytes."""
+    """Convert beats, or slices of ``size`` bytes, from integers to bytes."""
     text = b"".join(value.to_bytes(size, "little") for value in values)
     return np.frombuffer(text, dtype=np.uint8)

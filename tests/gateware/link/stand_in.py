@@ -1,4 +1,4 @@
-"""A core to put into the top: records in, records out, with faults on request."""
+"""Stand-in core for the top, with faults on request."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LAYOUT = Layout(
 )
 MASK = 0x5A5A_0FF0
 LOSE = 0xDEAD_0001
-"""Word 0 of a request after which the core says that it lost the bounds of its records."""
+"""Word 0 of a request that makes the core report lost boundaries of records."""
 
 
 class StandInCore(wiring.Component):
@@ -57,15 +57,15 @@ class StandInCore(wiring.Component):
         m.submodules.queue = queue = SyncFIFOBuffered(width=width * p["beats_in"], depth=20)
         early = Signal(width * (p["beats_in"] - 1))
         place = Signal(range(p["beats_in"]))
-        taken, ends = Signal(), Signal()
+        accepted, ends = Signal(), Signal()
         m.d.comb += [
             self.i_tready.eq(queue.w_rdy),
-            taken.eq(self.i_tvalid & self.i_tready),
+            accepted.eq(self.i_tvalid & self.i_tready),
             ends.eq(place == p["beats_in"] - 1),
-            queue.w_en.eq(taken & ends),
+            queue.w_en.eq(accepted & ends),
             queue.w_data.eq(Cat(early, self.i_tdata)),
         ]
-        with m.If(taken):
+        with m.If(accepted):
             m.d.sync += early.eq(Cat(early, self.i_tdata)[width:])
             m.d.sync += place.eq(Mux(ends, 0, place + 1))
             with m.If((self.i_tlast != ends) | ((place == 0) & (self.i_tdata[:32] == LOSE))):
@@ -87,7 +87,7 @@ class StandInCore(wiring.Component):
 
 
 def expect(words: Words) -> tuple[Words, Flags]:
-    """Result words (n, words_out) and flags (n,) of request words (n, words_in)."""
+    """Return result words (n, words_out) and flags (n,) for request words (n, words_in)."""
     results = words[:, : PARAMETERS["words_out"]] ^ np.uint32(MASK)
     return results, (words[:, 0] >> np.uint32(31)).astype(np.bool_)
 
@@ -112,7 +112,7 @@ class Widened(wiring.Component):
         wires = ClockDomain("wires", local=True)
         wires.clk, wires.rst = self.clk, self.rst
         m.domains += wires
-        place, got = Signal(range(bus.slices)), Signal(range(bus.slices + 1))
+        place, count = Signal(range(bus.slices)), Signal(range(bus.slices + 1))
         with m.If(top.h2c_tvalid & top.h2c_tready):
             m.d.wires += place.eq(place + 1)
         m.d.comb += [
@@ -121,26 +121,26 @@ class Widened(wiring.Component):
             top.h2c_tvalid.eq(self.h2c_tvalid),
             self.h2c_tready.eq(top.h2c_tready & (place == bus.slices - 1)),
             self.c2h_tkeep.eq(~Const(0, BEAT)),
-            self.c2h_tvalid.eq(got == bus.slices),
-            top.c2h_tready.eq((got != bus.slices) | self.c2h_tready),
+            self.c2h_tvalid.eq(count == bus.slices),
+            top.c2h_tready.eq((count != bus.slices) | self.c2h_tready),
         ]
         with m.If(top.c2h_tvalid & top.c2h_tready):
             m.d.wires += [
                 self.c2h_tdata.eq(Cat(self.c2h_tdata, top.c2h_tdata)[bus.bits :]),
                 self.c2h_tlast.eq(top.c2h_tlast),
-                got.eq(Mux(got == bus.slices, 1, got + 1)),
+                count.eq(Mux(count == bus.slices, 1, count + 1)),
             ]
         with m.Elif(self.c2h_tvalid & self.c2h_tready):
-            m.d.wires += got.eq(0)
+            m.d.wires += count.eq(0)
         return m
 
 
 def card(folder: Path, *, crossing: bool, top: type[Top] = Top, bus: Bus = FULL) -> CompiledTop:
-    """A compiled top around the stand-in core; ``top`` may be a broken one."""
+    """Compile a top around the stand-in core; ``top`` may be a mutant."""
     parameters = TopParameters(crossing=crossing, bus=bus, **PARAMETERS)
     dut = top(parameters=parameters, core=StandInCore())
-    made = dut if bus == FULL else Widened(dut)
-    text = rtlil.convert(made, name=TOP, emit_src=False)
+    component = dut if bus == FULL else Widened(dut)
+    text = rtlil.convert(component, name=TOP, emit_src=False)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "top.il").write_text(text)
     return CompiledTop.build(rtlil=folder / "top.il", folder=folder)

@@ -1,4 +1,4 @@
-"""The bench of the stream components: payloads in, payloads out, and every cycle in between."""
+"""Bench of the stream components: payloads in and out, with their cycles."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Pause = Callable[[int], bool]
 
 
 def never(cycle: int) -> bool:
-    """No pause at all."""
+    """Never pause."""
     return False
 
 
 def often(seed: int, share: float) -> Pause:
-    """Pauses at random, a share of the cycles; half of them means long pauses and long runs."""
+    """Return random pauses in a share of the cycles; a share of 0.5 has long pauses and runs."""
     rng = random.Random(seed)
     pauses = [rng.random() < share for _ in range(509)]
     if share == 0.5:
@@ -35,15 +35,15 @@ TAIL = 12
 
 
 class StreamError(AssertionError):
-    """A component broke the contract of a stream."""
+    """A component violated the contract of a stream."""
 
 
 @dataclass
 class Trace:
-    """What happened: payloads as integers, and the cycle of each acceptance and each offer."""
+    """Output payloads as integers, and the cycles of acceptances, offers and deliveries."""
 
     accepted: list[int] = field(default_factory=list)
-    taken: list[int] = field(default_factory=list)
+    delivered: list[int] = field(default_factory=list)
     offered: list[int] = field(default_factory=list)
     payloads: list[int] = field(default_factory=list)
 
@@ -59,22 +59,22 @@ def stream(
     resets: Collection[int] = (),
     ignored: bool = False,
 ) -> Trace:
-    """Send payloads through a component and note what comes out.
+    """Send payloads through a component and record its output.
 
     Parameters
     ----------
     dut : component with streams ``i`` and ``o`` in domain "sync".
-    items : payloads in, as integers.
-    expect : payloads out to wait for; some cycles more are watched for surplus ones.
-    idle, stall : whether the sender or the receiver pauses, by cycle; a payload on offer stays.
-    limit : cycles without a payload in or out until the component counts as stopped.
-    resets : cycles with a reset, inserted around the component. The sender starts anew behind it.
-    ignored : the component must not notice the resets, and the sender goes on.
+    items : input payloads, as integers.
+    expect : number of output payloads; a few more cycles are checked for surplus ones.
+    idle, stall : whether the sender or the receiver pauses, by cycle; an offered payload stays.
+    limit : cycles without progress after which the component counts as stopped.
+    resets : cycles with an inserted reset of the component, after which the sender restarts.
+    ignored : the resets must not affect the component, and the sender continues.
 
     Raises
     ------
     StreamError
-        When a payload on offer changes or goes away, or when the component stops.
+        If an offered payload is changed or withdrawn, or the component stops.
     """
     trace = Trace()
     reset = Signal()
@@ -102,7 +102,7 @@ def stream(
             waiting = None if ready else payload
             if payload is not None and ready:
                 trace.payloads.append(payload)
-                trace.taken.append(cycle)
+                trace.delivered.append(cycle)
                 progress = cycle
             if pending and ctx.get(dut.i.ready):
                 trace.accepted.append(cycle)
@@ -111,13 +111,13 @@ def stream(
                 sent, pending, waiting = 0, False, None
                 for values in vars(trace).values():
                     values.clear()
-            done = sent == len(items) and len(trace.payloads) >= expect
-            quiet = quiet + 1 if done else 0
+            finished = sent == len(items) and len(trace.payloads) >= expect
+            quiet = quiet + 1 if finished else 0
             if quiet > TAIL:
                 return
             if cycle - progress > limit:
                 raise StreamError(
-                    f"For {limit} cycles {sent} of {len(items)} payloads are in and "
+                    f"No progress for {limit} cycles: {sent} of {len(items)} payloads are in, "
                     f"{len(trace.payloads)} of {expect} are out."
                 )
             await ctx.tick()
@@ -129,13 +129,13 @@ def stream(
     return trace
 
 
-def differs(found: Sequence[int], expected: Sequence[int]) -> str:
-    """Compare payloads; the first difference as a sentence, or nothing."""
-    for n, (got, want) in enumerate(zip(found, expected, strict=False)):
-        if got != want:
-            return f"Payload {n} is {got:#x} instead of {want:#x}."
-    if len(found) != len(expected):
-        return f"{len(found)} payloads came instead of {len(expected)}."
+def differs(payloads: Sequence[int], expected: Sequence[int]) -> str:
+    """Return the first difference between payloads as a sentence, or ""."""
+    for n, (payload, want) in enumerate(zip(payloads, expected, strict=False)):
+        if payload != want:
+            return f"Payload {n} is {payload:#x} instead of {want:#x}."
+    if len(payloads) != len(expected):
+        return f"{len(payloads)} payloads instead of {len(expected)}."
     return ""
 
 
@@ -145,18 +145,18 @@ Data = list[list[list[int]]]
 
 
 def batches(seed: int, *, word: int, record: int, counts: Sequence[int]) -> Data:
-    """Random words; batch by batch, record by record."""
+    """Return random words by batch and record."""
     rng = random.Random(seed)
     return [[[rng.getrandbits(word) for _ in range(record)] for _ in range(n)] for n in counts]
 
 
 def concat(words: Sequence[int], word: int) -> int:
-    """Words of a beat as one integer, word 0 at the bottom."""
+    """Return the words of a beat as one integer, word 0 lowest."""
     return sum(value << (word * k) for k, value in enumerate(words))
 
 
 def wide_beats(batches: Data, *, word: int, words_per_beat: int) -> list[tuple[int, bool, int]]:
-    """Dense beats as (data, last, words); padding is zero."""
+    """Return dense beats as (data, last, words); padding is zero."""
     beats = []
     for batch in batches:
         words = [value for record in batch for value in record]
@@ -168,7 +168,7 @@ def wide_beats(batches: Data, *, word: int, words_per_beat: int) -> list[tuple[i
 
 
 def core_beats(batches: Data, *, word: int, lanes: int) -> list[tuple[int, bool, bool]]:
-    """Record-aligned beats as (data, last of its record, of the last record of its batch)."""
+    """Return record-aligned beats as (data, last of record, in the last record of its batch)."""
     beats = []
     for batch in batches:
         for n, record in enumerate(batch):

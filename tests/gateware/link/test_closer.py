@@ -1,4 +1,4 @@
-"""The exit of the response side: no packet is torn by a reset, and none stays open."""
+"""The end of the response stream: a reset neither corrupts a packet nor leaves it open."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BUSES = [Bus(words=n) for n in (2, 4, 8, 16)]
 
 
 class Exit(wiring.Component):
-    """Closer and holding stage as they stand in the top, with the soft reset as an input."""
+    """Closer and holding stage as in the top, with the soft reset as an input."""
 
     def __init__(self, closer: Any = Closer, *, bus: Bus = FULL, inserted: bool = False) -> None:
         closer = closer(bus=bus)
@@ -45,7 +45,7 @@ class Exit(wiring.Component):
 
 
 class _Register(Elaboratable):
-    """A register with the ports of a holding stage, and with a reset like any other."""
+    """Register with the ports of a holding stage and an ordinary reset."""
 
     def __init__(self, ports: HoldingStage) -> None:
         self.ports = ports
@@ -60,7 +60,7 @@ class _Register(Elaboratable):
 
 
 def close(seed: int, bus: Bus = FULL, **parameters: Any) -> str:
-    """Packets with soft resets at random: every packet ends, whole or with the abort beat."""
+    """Send packets with random soft resets: every packet ends, complete or by an abort beat."""
     rng = random.Random(seed)
     dut = Exit(bus=bus, **parameters)
     mark = 1 << bus.bits
@@ -71,17 +71,17 @@ def close(seed: int, bus: Bus = FULL, **parameters: Any) -> str:
         starts.append(cycle)
         spans.append(range(cycle, cycle + span))
         cycle += span + 1
-    held = {c for span in spans for c in span}
+    reset_cycles = {c for span in spans for c in span}
 
-    # A sender that the reset clears: it withdraws its offer, and goes on with another packet.
+    # The reset clears the sender, which withdraws its offer and continues with another packet.
     packet, sent, offer, cleared = 1, 0, False, False
     length = rng.randint(1, 5) * bus.slices
     passed: list[int] = []
 
     def every(ctx: Any, cycle: int) -> None:
         nonlocal packet, sent, offer, length, cleared
-        # As the sequencer does it: held until no packet is open.
-        cleared = cycle in held or bool(cleared and ctx.get(dut.closer.open))
+        # Like the sequencer, hold the reset until no packet is open.
+        cleared = cycle in reset_cycles or bool(cleared and ctx.get(dut.closer.open))
         if cleared and sent:
             packet, sent, length = packet + 1, 0, rng.randint(1, 5) * bus.slices
         offer = not cleared and (offer or not pause(cycle))
@@ -99,10 +99,10 @@ def close(seed: int, bus: Bus = FULL, **parameters: Any) -> str:
     events = run(
         dut, sources={}, sinks=["o"], every=every, stall={"o": often(seed + 1, 0.5)}, cycles=700
     )
-    taken = events.taken["o"][: len(events.taken["o"]) // bus.slices * bus.slices]
+    slices = events.payloads["o"][: len(events.payloads["o"]) // bus.slices * bus.slices]
     whole, current, aborts = [], 0, 0
-    for start in range(0, len(taken), bus.slices):
-        beat = taken[start : start + bus.slices]
+    for start in range(0, len(slices), bus.slices):
+        beat = slices[start : start + bus.slices]
         ends = bool(beat[-1] >> bus.bits)
         if any(value >> bus.bits for value in beat[:-1]):
             return "a beat ends within"
@@ -117,10 +117,10 @@ def close(seed: int, bus: Bus = FULL, **parameters: Any) -> str:
         if current not in (0, number):
             return "a packet was cut and not closed"
         current = 0 if ends else number
-        # Nothing but zeros behind the place where a beat was cut.
+        # A beat has only zeros after the place where it was cut.
         whole += [value for k, value in enumerate(beat) if any(beat[k:])]
     if whole != passed[: len(whole)] or len(passed) - len(whole) > 1 + bus.slices:
-        return "a slice is lost, or comes twice"  # two may stand in the stage, and part of a beat
+        return "a slice is lost, or comes twice"  # two may be in the stage, and part of a beat
     return "" if aborts else "no packet was cut off: the test shows nothing"
 
 

@@ -31,7 +31,7 @@ SIDES = ("a", "b")
 
 @dataclass
 class Resets:
-    """Both sides' resets: asked for at a cycle of the input, each side late by its own cycles."""
+    """Resets of both sides, requested at a cycle of the input, each with its own delay."""
 
     at: tuple[int, ...] = ()
     late: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SIDES, 0))
@@ -45,7 +45,7 @@ class Resets:
             self.together = dict.fromkeys(SIDES, 0)
 
     def step(self, side: str) -> bool:
-        """Whether a side's reset is asserted in its next cycle."""
+        """Return whether a side's reset is asserted in its next cycle."""
         if side in self.waiting:
             self.waiting[side] -= 1
             if self.waiting[side] < 0:
@@ -60,12 +60,12 @@ class Resets:
 
 @dataclass
 class Ends:
-    """Payloads that came out, and the cycles (each of its own clock) of what happened."""
+    """Output payloads, and the cycles of events, in each side's clock."""
 
     payloads: list[int] = field(default_factory=list)
     accepted: list[int] = field(default_factory=list)
     offered: list[int] = field(default_factory=list)
-    taken: list[int] = field(default_factory=list)
+    delivered: list[int] = field(default_factory=list)
 
 
 def cross(
@@ -78,7 +78,7 @@ def cross(
     stall: Pause = never,
     resets: Resets | None = None,
 ) -> Ends:
-    """Send payloads across; behind a reset both sides begin anew."""
+    """Send payloads across; after a reset both sides restart."""
     ends = Ends()
     resets = resets or Resets()
     domains = {side: ClockDomain(side) for side in SIDES}
@@ -120,9 +120,9 @@ def cross(
             quiet = 0 if payload is not None else quiet + ready
             if ready and payload is not None:
                 ends.payloads.append(payload)
-                ends.taken.append(cycle)
+                ends.delivered.append(cycle)
             if len(ends.payloads) > 2 * len(items):
-                raise StreamError("Far more payloads came out than went in.")
+                raise StreamError("Far more payloads were output than sent.")
             waiting = None if ready or reset else payload
             if reset:
                 ends.payloads.clear()
@@ -130,7 +130,7 @@ def cross(
             if quiet > 60 and sent == len(items):
                 return
             if quiet > 3000:
-                raise StreamError(f"Nothing comes any more; {sent} payloads are in.")
+                raise StreamError(f"The output has stopped; {sent} payloads are in.")
             await ctx.tick("b")
 
     simulator = Simulator(m)
@@ -170,7 +170,7 @@ def test_a_payload_passes_every_cycle_of_the_slower_clock(clocks):
     if clocks[0] >= clocks[1]:
         assert ends.accepted == list(range(len(items)))
     if clocks[0] <= clocks[1]:
-        assert ends.taken == list(range(ends.taken[0], ends.taken[0] + len(items)))
+        assert ends.delivered == list(range(ends.delivered[0], ends.delivered[0] + len(items)))
     assert not differs(ends.payloads, items)
 
 

@@ -38,7 +38,7 @@ def test_a_payload_passes_every_cycle_two_cycles_late(depth):
     items = payloads(depth)
     trace = stream(ElasticBuffer(shape=12, depth=depth), items, expect=len(items))
     assert trace.accepted == list(range(len(items)))
-    assert trace.taken == list(range(2, 2 + len(items)))
+    assert trace.delivered == list(range(2, 2 + len(items)))
 
 
 @pytest.mark.parametrize("depth", DEPTHS)

@@ -1,4 +1,4 @@
-"""The holding stage: order, rate, latency, and that a reset of the rest does not touch it."""
+"""The holding stage: order, rate, latency, and immunity to other resets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def payloads(seed: int, n: int = 300) -> list[int]:
 
 
 def run(component: type[HoldingStage], seed: int, idle: float, stall: float) -> str:
-    """Random resets of everything around it, and random pauses."""
+    """Send payloads with random resets of the surroundings and random pauses."""
     items = payloads(seed)
     resets = set(random.Random(seed).sample(range(600), 200))
     pauses = {"idle": often(seed, idle), "stall": often(seed + 1, stall)}
@@ -39,7 +39,7 @@ def test_a_payload_passes_every_cycle_one_cycle_late():
     items = payloads(0)
     trace = stream(HoldingStage(shape=12), items, expect=len(items))
     assert trace.accepted == list(range(len(items)))
-    assert trace.taken == list(range(1, 1 + len(items)))
+    assert trace.delivered == list(range(1, 1 + len(items)))
 
 
 @pytest.mark.parametrize("fill", range(3))

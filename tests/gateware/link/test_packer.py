@@ -8,6 +8,7 @@ from itertools import product
 import pytest
 
 from pinion.gateware.link import Packer
+from tests.gateware.link.gearboxes import SHAPES, Shape, counts, parameters, reset_within, run
 from tests.gateware.link.mutants import mutant, noticed
 from tests.gateware.link.streams import (
     PAUSES,
@@ -15,16 +16,14 @@ from tests.gateware.link.streams import (
     batches,
     core_beats,
     differs,
-    often,
     stream,
     wide_beats,
 )
-from tests.gateware.link.test_unpacker import SHAPES, Shape, counts, parameters
 from tests.support.breadth import some
 
 
 def payloads(shape: Shape, data: Data) -> tuple[list[int], list[int]]:
-    """What goes in, with garbage where nothing is read, and what must come out."""
+    """Return input, with garbage in ignored places, and expected output."""
     word, space, record, lanes, beats = shape
     rng = random.Random(1)
     core = word * lanes
@@ -42,24 +41,16 @@ def payloads(shape: Shape, data: Data) -> tuple[list[int], list[int]]:
     return into, out
 
 
-def run(component: type[Packer], shape: Shape, seed: int, idle: float, stall: float) -> str:
-    data = batches(seed, word=shape[0], record=shape[2], counts=counts(shape))
-    into, out = payloads(shape, data)
-    pauses = {"idle": often(seed, idle), "stall": often(seed + 1, stall)}
-    trace = stream(component(**parameters(shape)), into, expect=len(out), **pauses)
-    return differs(trace.payloads, out)
-
-
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("pauses", some(PAUSES, 1), ids=str)
 def test_records_stand_densely_and_in_order(shape, pauses):
     seed = 100 * SHAPES.index(shape)
     print("seed", seed)
-    assert not run(Packer, shape, seed, *pauses)
+    assert not run(Packer, payloads, shape, seed, *pauses)
 
 
 def offers(shape: Shape, data: Data) -> list[int]:
-    """Cycles in which the wide beats are on offer, as the class's docstring has them."""
+    """Return the cycles in which wide beats are offered, as stated in the class's docstring."""
     _, space, record, lanes, beats = shape
     cycle, cycles, offset, rest = 2, [], 0, False
     for batch in data:
@@ -68,7 +59,7 @@ def offers(shape: Shape, data: Data) -> list[int]:
             end = offset + (lanes if b < beats - 1 else record - lanes * (beats - 1))
             closing = n == len(batch) - 1 and b == beats - 1
             full = end >= space
-            if rest:  # goes out while this beat is put aside; a beat that fills one must wait
+            if rest:  # output while this beat is stored; a beat that fills one must wait
                 cycles.append(cycle)
                 cycle += full
             if full or (closing and not rest):
@@ -86,18 +77,14 @@ def test_a_core_beat_is_taken_every_cycle(shape):
     into, out = payloads(shape, data)
     trace = stream(Packer(**parameters(shape)), into, expect=len(out))
     assert not differs(trace.payloads, out)
-    assert trace.taken == offers(shape, data)
+    assert trace.delivered == offers(shape, data)
     if shape[3] < shape[1]:
         assert trace.accepted == list(range(len(into)))
 
 
 @pytest.mark.parametrize("at", range(4, 40, 3))
-def test_behind_a_reset_everything_is_as_in_the_beginning(at):
-    shape = (8, 16, 21, 3, 7)
-    into, out = payloads(shape, batches(at, word=8, record=21, counts=[3, 2]))
-    dut = Packer(**parameters(shape))
-    trace = stream(dut, into, expect=len(out), stall=often(at, 0.1), resets=(at, at + 13))
-    assert not differs(trace.payloads, out)
+def test_a_reset_restores_the_initial_state(at):
+    assert not reset_within(Packer, payloads, at)
 
 
 MUTANTS = {
@@ -114,4 +101,4 @@ MUTANTS = {
 def test_a_broken_packer_is_noticed(name):
     broken = mutant(Packer, *MUTANTS[name])
     shape = (8, 16, 31, 16, 2) if "full" in name else (8, 16, 22, 8, 3)
-    assert noticed(lambda: run(broken, shape, 0, 0.1, 0.5))
+    assert noticed(lambda: run(broken, payloads, shape, 0, 0.1, 0.5))

@@ -1,4 +1,4 @@
-"""The reader: packets in, payload and batches out, every fault by its name."""
+"""The reader: payload and batches of packets, and the cause of every fault."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def drive(
     stall: Any = never,
     **rest: Any,
 ) -> Events:
-    """Send beats; ``room`` says in which cycles there is none for another batch."""
+    """Send beats; ``room`` is true in cycles without room for another batch."""
     dut = component(**PARAMETERS, bus=bus)
 
     def every(ctx: Any, cycle: int) -> None:
@@ -55,12 +55,12 @@ def drive(
 
 
 def whole(bus: Bus, *packets: Bytes) -> list[int]:
-    """Packets as whole slices."""
+    """Return packets as whole slices."""
     return [piece | 1 << bus.bits for packet in packets for piece in beats(packet, bus.bytes)]
 
 
 def payload(packets: list[Bytes], bus: Bus = FULL) -> list[int]:
-    """The slices of payload that must come out."""
+    """Return the expected payload slices."""
     out = []
     for packet in packets:
         header = packet[:64].view(HEADER)[0]
@@ -74,30 +74,30 @@ def payload(packets: list[Bytes], bus: Bus = FULL) -> list[int]:
 
 
 def when(events: Events, name: str) -> list[int]:
-    return [cycle for cycle, value in enumerate(events.seen[name]) if value]
+    return [cycle for cycle, value in enumerate(events.watched[name]) if value]
 
 
 def batches(events: Events, room: Any = never) -> list[tuple[int, int]]:
-    seen = events.seen
+    signals = events.watched
     return [
-        (seen["batch_count"][c], seen["batch_sequence"][c])
+        (signals["batch_count"][c], signals["batch_sequence"][c])
         for c in when(events, "batch_valid")
         if not room(c)
     ]
 
 
 def verdicts(events: Events) -> list[int]:
-    return [events.seen["verdict_bad"][c] for c in when(events, "verdict_valid")]
+    return [events.watched["verdict_bad"][c] for c in when(events, "verdict_valid")]
 
 
 def faults(events: Events) -> list[Cause]:
-    return [Cause(events.seen["cause"][c]) for c in when(events, "error")]
+    return [Cause(events.watched["cause"][c]) for c in when(events, "error")]
 
 
 def check(
     component: type[RequestReader], seed: int, shares: tuple[float, float], bus: Bus = FULL
 ) -> str:
-    """Whole packets, some with damaged payload, under pauses: a difference, or nothing."""
+    """Send packets, some with damaged payload, under pauses; return a difference or ""."""
     rng = random.Random(seed)
     counts = [1, 2, 3, 8, rng.randint(1, 40), 1, rng.randint(1, 40), 16, 1, 5]
     packets = requests(counts, seed=seed)
@@ -115,23 +115,23 @@ def check(
         stall=often(seed + 1, shares[1]),
         tail=100,
     )
-    if wrong := differs(events.taken["o"], payload(packets, bus)):
+    if wrong := differs(events.payloads["o"], payload(packets, bus)):
         return wrong
     sequences = [0xFFFF_FFF0 + k for k in range(len(counts))]
     if batches(events, room) != list(zip(counts, sequences, strict=True)):
         return f"batches {batches(events, room)}"
     if verdicts(events) != bad:
         return f"verdicts {verdicts(events)} instead of {bad}"
-    if faults(events) != [Cause.PAYLOAD_CRC] * sum(bad) or any(events.seen["halted"]):
+    if faults(events) != [Cause.PAYLOAD_CRC] * sum(bad) or any(events.watched["halted"]):
         return f"faults {faults(events)}"
     began = when(events, "began")
     if len(began) != len(counts) or any(room(cycle) for cycle in began):
-        return "headers are not taken once each, where a batch has room"
+        return "headers are not accepted once each, when a batch has room"
     entries = [cycle for cycle in when(events, "batch_valid") if not room(cycle)]
     for entry, verdict in zip(entries, when(events, "verdict_valid"), strict=True):
         if verdict < entry:
             return "a verdict comes before its batch"
-    return "" if events.seen["idle"][-1] else "not idle in the end"
+    return "" if events.watched["idle"][-1] else "not idle in the end"
 
 
 @pytest.mark.parametrize("bus", BUSES, ids=str)
@@ -149,10 +149,10 @@ def test_two_cycles_beside_the_slices(bus: Bus) -> None:
     items = whole(bus, *packets)
     events = drive(RequestReader, items, bus=bus)
     header = events.accepted["i"][bus.slices - 1]
-    assert events.at["o"][0] == header + 4, "the latency in the docstring"
-    assert events.at["o"][1] == events.accepted["i"][bus.slices + 1] + 1
-    taken = events.at["o"][-1] - events.accepted["i"][0] + 1
-    assert taken == len(items) + 2 * len(counts) + 1
+    assert events.delivered["o"][0] == header + 4, "the latency in the docstring"
+    assert events.delivered["o"][1] == events.accepted["i"][bus.slices + 1] + 1
+    cycles = events.delivered["o"][-1] - events.accepted["i"][0] + 1
+    assert cycles == len(items) + 2 * len(counts) + 1
 
 
 def test_no_header_is_taken_without_room_for_its_batch() -> None:
@@ -161,11 +161,11 @@ def test_no_header_is_taken_without_room_for_its_batch() -> None:
     events = drive(RequestReader, items, room=lambda cycle: not 50 <= cycle < 56, cycles=120)
     began = when(events, "began")
     assert began and all(50 <= cycle < 56 for cycle in began) and len(began) == 2
-    assert not any(events.seen["error"])
+    assert not any(events.watched["error"])
 
 
 def reseal(packet: Bytes, **fields: int) -> Bytes:
-    """A copy with other fields in its header, and a header checksum that fits."""
+    """Return a copy with changed header fields and a matching header checksum."""
     packet = packet.copy()
     header = packet[:64].view(HEADER)
     for name, value in fields.items():
@@ -188,7 +188,7 @@ FAULTS: dict[Cause, dict[str, int]] = {
 
 
 def check_header(component: type[RequestReader], cause: Cause, bus: Bus = FULL) -> str:
-    """A faulty header behind a good packet is named, and everything behind it is dropped."""
+    """Check that a faulty header is reported, and everything after it dropped."""
     good, bad, behind = requests([3, 2, 4], seed=4)
     items = whole(bus, good, reseal(bad, **FAULTS[cause]), behind)
     at, passed = len(beats(good)), payload([good], bus)
@@ -204,19 +204,19 @@ def halts(
     passed: list[int],
     bus: Bus,
 ) -> str:
-    """The fault in beat ``at`` is named, payload before it passes, beats behind it are dropped."""
+    """Check that a fault in beat ``at`` is reported, and only later beats are dropped."""
     events = drive(component, items, bus=bus, idle=often(3, 0.3), tail=40)
     if faults(events) != [cause]:
         return f"faults {faults(events)} instead of {cause!r}"
-    if wrong := differs(events.taken["o"], passed):
+    if wrong := differs(events.payloads["o"], passed):
         return wrong
     if len(verdicts(events)) != 1:
-        return "the good packet has its verdict, the other has none"
-    found = when(events, "error")[0]
-    if when(events, "halted") != list(range(found + 1, events.cycles)):
+        return "not exactly the good packet has a verdict"
+    fault = when(events, "error")[0]
+    if when(events, "halted") != list(range(fault + 1, events.cycles)):
         return "not halted from the fault on"
     if len(events.accepted["i"]) != len(items):
-        return "a halted reader takes everything"
+        return "a halted reader does not accept everything"
     dropped = len(when(events, "dropped"))
     return (
         "" if dropped == len(items) // bus.slices - at - 1 else f"{dropped} beats count as dropped"
@@ -236,22 +236,22 @@ def test_a_faulty_header_halts_and_is_named(cause: Cause, bus: Bus) -> None:
 def test_too_many_records_are_a_fault(count: int) -> None:
     (packet,) = requests([1], seed=6)
     events = drive(RequestReader, whole(FULL, reseal(packet, count=count)))
-    assert faults(events) == [Cause.COUNT] and not events.taken["o"]
+    assert faults(events) == [Cause.COUNT] and not events.payloads["o"]
 
 
 def test_the_largest_packet_ends_where_it_should() -> None:
-    """Of 16384 records the reader hands on what is there and waits for the rest."""
+    """The reader passes the first of 16384 records on and waits for the rest."""
     (packet,) = requests([1], seed=6)
     items = whole(FULL, reseal(packet, count=MAX_COUNT))
     events = drive(RequestReader, items, cycles=40)
     assert batches(events) == [(MAX_COUNT, 0xFFFF_FFF0)] and not faults(events)
-    assert len(events.taken["o"]) == 1 and not events.taken["o"][0] >> FULL.bits & 1
+    assert len(events.payloads["o"]) == 1 and not events.payloads["o"][0] >> FULL.bits & 1
 
 
 def check_partial(
     component: type[RequestReader], place: int, bus: Bus = FULL, part: int = 0
 ) -> str:
-    """Bytes are missing in beat ``place`` of the second packet, in slice ``part`` of it."""
+    """Check missing bytes in slice ``part`` of beat ``place`` of the second packet."""
     good, bad = requests([3, 9], seed=7)
     items = whole(bus, good, bad)
     at = len(beats(good)) + place
@@ -270,7 +270,7 @@ def test_a_beat_with_bytes_missing_halts(place: int, bus: Bus) -> None:
 
 
 def test_every_bit_of_a_header_counts() -> None:
-    """A flipped bit anywhere is found; a reset lets the reader go on to the next header."""
+    """Any flipped bit is found; after a reset the reader accepts the next header."""
     seed = random.SystemRandom().randrange(1 << 30)
     print("seed", seed)
     rng = random.Random(seed)
@@ -293,7 +293,7 @@ def test_a_reset_in_mid_packet_begins_anew() -> None:
         withdrawn=True,
     )
     assert not faults(events) and [count for count, _ in batches(events)] == [9, 3]
-    assert not differs(events.taken["o"][2:], payload([second]))
+    assert not differs(events.payloads["o"][2:], payload([second]))
 
 
 MUTANTS = {
@@ -327,7 +327,7 @@ def test_the_checks_of_faults_notice() -> None:
         'm.next = "HEADER"\n                m.d.comb += [self.halted.eq(1), ',
     )
     assert check_header(listens, Cause.MAGIC)
-    careless = mutant(RequestReader, "partial.eq(full & ~held.whole)", "partial.eq(0)")
+    careless = mutant(RequestReader, "partial.eq(full & ~current.whole)", "partial.eq(0)")
     assert noticed(lambda: check_partial(careless, 3))
     headers = mutant(RequestReader, "with m.If(begins | partial):", "with m.If(0):")
     assert check_partial(headers, 0)

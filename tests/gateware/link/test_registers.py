@@ -1,4 +1,4 @@
-"""The register block against its table, access by access, and the reset's order of things."""
+"""The register block against its table, and the order of the reset sequence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STATES = [row.name for row in REGISTERS if row.kind == "state"]
 
 
 class Master:
-    """Drives AXI4-Lite with pauses of its own, and checks the slave's side of the contract."""
+    """AXI4-Lite master with random pauses that checks the slave's contract."""
 
     def __init__(self, ctx: Any, dut: RegisterBlock, rng: random.Random) -> None:
         self.ctx, self.dut, self.rng = ctx, dut, rng
@@ -30,7 +30,7 @@ class Master:
         self.held: dict[str, int] = {}
 
     async def tick(self) -> None:
-        """A cycle: a response on offer that is not taken must stand."""
+        """Advance a cycle and check that an offered response stays until accepted."""
         for kind, payload in (("b", "bresp"), ("r", "rdata")):
             dut, get = self.dut, self.ctx.get
             valid, ready = get(getattr(dut, f"{kind}valid")), get(getattr(dut, f"{kind}ready"))
@@ -46,7 +46,7 @@ class Master:
         await self.ctx.tick()
 
     async def send(self, kind: str, **payload: int) -> None:
-        """A payload on channel ``aw``, ``w`` or ``ar`` behind a pause, until it is taken."""
+        """Send a payload on channel ``aw``, ``w`` or ``ar`` after a pause."""
         for _ in range(self.rng.choice((0, 0, 1, 5))):
             await self.tick()
         for name, value in payload.items():
@@ -56,12 +56,12 @@ class Master:
             await self.tick()
         await self.tick()
         self.ctx.set(getattr(self.dut, f"{kind}valid"), 0)
-        for name in payload:  # what stands there afterwards means nothing
+        for name in payload:  # the slave must not read it later
             width = len(getattr(self.dut, name))
             self.ctx.set(getattr(self.dut, name), self.rng.getrandbits(width))
 
     async def take(self, kind: str) -> int:
-        """The response on channel ``b`` or ``r``, behind a pause."""
+        """Return the response on channel ``b`` or ``r`` after a pause."""
         for _ in range(self.rng.choice((0, 0, 1, 5))):
             await self.tick()
         self.ctx.set(getattr(self.dut, f"{kind}ready"), 1)
@@ -78,7 +78,7 @@ class Master:
         return await self.take("r")
 
     async def write(self, offset: int, value: int, strobe: int = 0xF) -> None:
-        """Address and data in one order, in the other, or at once."""
+        """Write with address and data in any order or at once."""
         parts = [("aw", {"awaddr": offset}), ("w", {"wdata": value, "wstrb": strobe})]
         if self.rng.random() < 0.3:
             for kind, payload in parts:
@@ -109,7 +109,7 @@ def block(component: Any = RegisterBlock) -> RegisterBlock:
 
 
 def access(component: Any, seed: int) -> str:
-    """Random reads and writes against a model in Python: a difference, or nothing."""
+    """Compare random accesses with a model in Python; return a difference or ""."""
     rng = random.Random(seed)
     dut = block(component)
     wrong: list[str] = []
@@ -136,9 +136,9 @@ def access(component: Any, seed: int) -> str:
                     mask = sum(0xFF << 8 * k for k in range(4) if strobe >> k & 1)
                     mask &= WRITABLE[name]
                     control[name] = (control[name] & ~mask) | (value & mask)
-                for kept, value in control.items():
-                    if ctx.get(getattr(dut, kept.lower())) != value:
-                        wrong.append(f"{kept} after a write to {address:#x}")
+                for written, value in control.items():
+                    if ctx.get(getattr(dut, written.lower())) != value:
+                        wrong.append(f"{written} after a write to {address:#x}")
             else:
                 value = await master.read(address)
                 if value != (model | control).get(name, 0):
@@ -170,7 +170,7 @@ def test_the_check_of_accesses_notices(name: str) -> None:
 
 
 def count(component: Any, seed: int) -> str:
-    """Counters count what they are given; the two words of a wide one belong together."""
+    """Compare counters with a model; return a difference or ""."""
     rng = random.Random(seed)
     dut = block(component)
     wrong: list[str] = []
@@ -192,9 +192,9 @@ def count(component: Any, seed: int) -> str:
         master = Master(ctx, dut, rng)
         for name, value in total.items():
             upper = f"{name.upper()}_LOW" if name in wide else name.upper()
-            found = await master.read(register(upper).offset)
-            if found != value:
-                wrong.append(f"{name} is {found} instead of {value}")
+            total_read = await master.read(register(upper).offset)
+            if total_read != value:
+                wrong.append(f"{name} is {total_read} instead of {value}")
 
     simulate(bench, dut)
     return "; ".join(wrong)
@@ -208,37 +208,37 @@ def test_counters_count() -> None:
 
 
 def test_the_high_word_belongs_to_the_low_word() -> None:
-    """A counter about to carry: low word, then a carry, then the high word of before."""
+    """Read the low word, let the counter carry, then read the latched high word."""
     source = 'low = Signal(WORD, name=f"{name}_count"'
     near = mutant(RegisterBlock, source, f"{source}, init=(1 << 32) - 40")
-    for component, kept in (
+    for component, latches in (
         (near, True),
         (mutant_of_mutant(source), False),
     ):
         dut = block(component)
-        found: list[int] = []
+        words: list[int] = []
 
-        async def bench(ctx: Any, dut: Any = dut, found: list[int] = found) -> None:
+        async def bench(ctx: Any, dut: Any = dut, words: list[int] = words) -> None:
             master = Master(ctx, dut, random.Random(1))
             ctx.set(dut.busy, 1)
-            found.append(await master.read(register("BUSY_LOW").offset))
+            words.append(await master.read(register("BUSY_LOW").offset))
             for _ in range(100):
                 await master.tick()
-            found.append(await master.read(register("BUSY_HIGH").offset))
-            found.append(await master.read(register("BUSY_LOW").offset))
-            found.append(await master.read(register("BUSY_HIGH").offset))
+            words.append(await master.read(register("BUSY_HIGH").offset))
+            words.append(await master.read(register("BUSY_LOW").offset))
+            words.append(await master.read(register("BUSY_HIGH").offset))
 
         simulate(bench, dut)
-        low, high, later, carried = found
+        low, high, later, carried = words
         assert low > 1 << 31 and later < 1 << 31
-        assert (high, carried) == (0 if kept else 1, 1)
+        assert (high, carried) == (0 if latches else 1, 1)
 
 
-PAIR = """highs[upper + _LOW] = kept, high + carry"""
+PAIR = """highs[upper + _LOW] = latched, high + carry"""
 
 
 def carried(old: str, new: str) -> set[tuple[int, int]]:
-    """Both words of a counter that a single step carries, read in every cycle around it."""
+    """Return both words of a counter, read in every cycle around a carry."""
     from pinion.gateware.link import registers
 
     low = 'low = Signal(WORD, name=f"{name}_count"'
@@ -248,7 +248,7 @@ def carried(old: str, new: str) -> set[tuple[int, int]]:
         text = text.replace(before, after)
     space: dict[str, Any] = {"__name__": registers.__name__}
     exec(compile(text, "mutant", "exec"), space)
-    found: set[tuple[int, int]] = set()
+    pairs: set[tuple[int, int]] = set()
     for delay in range(1, 8):
         dut = block(space["RegisterBlock"])
 
@@ -263,17 +263,17 @@ def carried(old: str, new: str) -> set[tuple[int, int]]:
                     if ctx.get(dut.rvalid):
                         words.append(ctx.get(dut.rdata))
                     await ctx.tick()
-            found.add((words[1], words[0]))
+            pairs.add((words[1], words[0]))
 
         simulate(bench, dut)
-    return found
+    return pairs
 
 
 def test_a_carry_under_way_is_in_the_high_word() -> None:
     whole = {(0, (1 << 32) - 1), (1, 0)}
     assert carried(PAIR, PAIR) == whole, "before or after, and never half of each"
     for old, new in (
-        (PAIR, "highs[upper + _LOW] = kept, high"),
+        (PAIR, "highs[upper + _LOW] = latched, high"),
         ("high.eq(high + carry)", "high.eq(high + 0)"),
         ("high.eq(high + carry)", "high.eq(high + carry + carry)"),
         ("Cat(low, carry).eq(low + step)", "[low.eq(low + step), carry.eq(0)]"),
@@ -282,15 +282,15 @@ def test_a_carry_under_way_is_in_the_high_word() -> None:
 
 
 def mutant_of_mutant(source: str) -> Any:
-    """A counter near its carry whose high word is not kept."""
+    """Return a mutant with a counter near its carry and without the high word's latch."""
     from pinion.gateware.link import registers
 
     text = inspect.getsource(registers)
     text = text.replace(source, f"{source}, init=(1 << 32) - 40")
-    kept = "values[upper + _HIGH] = kept"
-    assert text.count(kept) == 1
-    text = text.replace(kept, "values[upper + _HIGH] = high")
-    text = text.replace("m.d.sync += kept.eq(", "m.d.sync += Signal(WORD).eq(")
+    latch = "values[upper + _HIGH] = latched"
+    assert text.count(latch) == 1
+    text = text.replace(latch, "values[upper + _HIGH] = high")
+    text = text.replace("m.d.sync += latched.eq(", "m.d.sync += Signal(WORD).eq(")
     space: dict[str, Any] = {"__name__": registers.__name__}
     exec(compile(text, "mutant", "exec"), space)
     return space["RegisterBlock"]
@@ -304,22 +304,22 @@ def test_values_are_given_for_the_table_and_nothing_else() -> None:
 
 
 def sequence(component: Any, seed: int) -> str:
-    """Resets of random length with a slow core and a host that reads late: what goes wrong."""
+    """Apply random resets with a slow core and a slow host; return what goes wrong."""
     rng = random.Random(seed)
     dut = component()
     wrong: list[str] = []
 
     async def bench(ctx: Any) -> None:
         down, opened, since = 1, 0, 0
-        core: list[int] = [1] * rng.randint(3, 12)  # the core's domain answers late
-        held, until = 0, 30
+        core: list[int] = [1] * rng.randint(3, 12)  # the core's domain responds late
+        request, until = 0, 30
         entered = left = 0
         before, since_before, opened_before = (1, 1), 0, 0
         for cycle in range(1500):
             if cycle == until:
-                held ^= 1
+                request ^= 1
                 until = cycle + rng.choice((1, 3, 40, 120))
-            ctx.set(dut.held, held)
+            ctx.set(dut.held, request)
             ctx.set(dut.core_down, down)
             ctx.set(dut.open, opened)
             stream, clear = ctx.get(dut.stream_clear), ctx.get(dut.core_clear)
@@ -340,7 +340,7 @@ def sequence(component: Any, seed: int) -> str:
                 wrong.append("requests are dropped without a reset")
             left += before[0] and not stream
             before, since_before, opened_before = (stream, clear), since, opened
-            # While the path is cleared, a packet closes and none opens.
+            # While the path is cleared, a packet may close and none opens.
             opened = int(opened and rng.random() < 0.95) if stream else rng.randrange(2)
             core.append(clear)
             down = core.pop(0)
@@ -362,7 +362,7 @@ def test_a_pulse_has_the_whole_sequence_and_configuration_drops_nothing() -> Non
     dut = ResetSequencer()
 
     async def bench(ctx: Any) -> None:
-        for _ in range(60):  # the core's domain answers at once
+        for _ in range(60):  # the core's domain responds at once
             assert not ctx.get(dut.drain) and not ctx.get(dut.in_reset)
             ctx.set(dut.core_down, ctx.get(dut.core_clear))
             await ctx.tick()

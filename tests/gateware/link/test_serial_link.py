@@ -32,7 +32,7 @@ def simulate(dut: Any, *benches: Bench) -> None:
 
 
 class Wire(wiring.Component):
-    """A transmitter and a receiver of bits that differ a little in length."""
+    """Transmitter and receiver with slightly different bit lengths."""
 
     def __init__(self, *, sends: int, receives: int) -> None:
         super().__init__({"data": Out(8), "valid": Out(1), "broken": Out(1)})
@@ -56,10 +56,10 @@ class Wire(wiring.Component):
 @pytest.mark.parametrize("length", [LEAST << FRACTION, 16 * 16 + 11])
 def test_bytes_come_through_clocks_that_differ(length: int, percent: int) -> None:
     if length == LEAST << FRACTION and percent:
-        percent //= 3  # so short a bit has its middle a cycle off
+        percent //= 3  # sampling of such short bits is off by a cycle
     dut = Wire(sends=length, receives=length + length * percent // 100)
     text = bytes(np.random.default_rng(length).integers(0, 256, size=40, dtype=np.uint8))
-    got = bytearray()
+    received = bytearray()
 
     async def send(ctx: Any) -> None:
         for byte in text:
@@ -69,20 +69,20 @@ def test_bytes_come_through_clocks_that_differ(length: int, percent: int) -> Non
         ctx.set(dut.transmitter.i.valid, 0)
 
     async def receive(ctx: Any) -> None:
-        while len(got) < len(text):
+        while len(received) < len(text):
             data, broken = await ctx.tick().sample(dut.data, dut.broken).until(dut.valid)
-            got.append(data)
+            received.append(data)
             assert not broken
 
     simulate(dut, send, receive)
-    assert bytes(got) == text
+    assert bytes(received) == text
 
 
 @pytest.mark.parametrize("cycles", [LEAST, 5, 17])
 def test_bytes_without_a_gap_are_received(cycles: int) -> None:
     dut = UartReceiver(length=cycles << FRACTION)
     text = bytes(np.random.default_rng(cycles).integers(0, 256, size=40, dtype=np.uint8))
-    got = bytearray()
+    received = bytearray()
 
     async def send(ctx: Any) -> None:
         ctx.set(dut.line, 1)
@@ -93,18 +93,18 @@ def test_bytes_without_a_gap_are_received(cycles: int) -> None:
                 await ctx.tick().repeat(cycles)
 
     async def receive(ctx: Any) -> None:
-        while len(got) < len(text):
+        while len(received) < len(text):
             data, broken = await ctx.tick().sample(dut.data, dut.broken).until(dut.valid)
-            got.append(data)
+            received.append(data)
             assert not broken
 
     simulate(dut, send, receive)
-    assert bytes(got) == text
+    assert bytes(received) == text
 
 
 def test_a_break_is_one_broken_byte() -> None:
     dut = Wire(sends=64, receives=64)
-    seen = []
+    received = []
 
     async def bench(ctx: Any) -> None:
         ctx.set(dut.low, 1)
@@ -112,15 +112,15 @@ def test_a_break_is_one_broken_byte() -> None:
             ctx.set(dut.low, cycle < 200)
             await ctx.tick()
             if ctx.get(dut.valid):
-                seen.append((ctx.get(dut.data), ctx.get(dut.broken)))
+                received.append((ctx.get(dut.data), ctx.get(dut.broken)))
 
     simulate(dut, bench)
-    assert seen == [(0, 1)]
+    assert received == [(0, 1)]
 
 
 def test_a_clock_too_slow_for_the_rate_is_refused() -> None:
     assert bit_length(clock_hz=50e6, baud=3e6) == 267
-    with pytest.raises(ValueError, match="10 MHz is too slow for 3e\\+06 bit/s: take at most"):
+    with pytest.raises(ValueError, match="10 MHz is too slow for 3e\\+06 bit/s: use at most"):
         bit_length(clock_hz=10e6, baud=3e6)
 
 
@@ -130,7 +130,7 @@ BUSES = [Bus(words=n) for n in (2, 4, 8, 16)]
 def read(
     text: bytes, *, slots: int = 4, stall: int = 0, bus: Bus = FULL
 ) -> tuple[list[tuple[int, bool]], list[Any]]:
-    """Beats and commands that a reader finds in bytes; of a beat, whether all slices are whole."""
+    """Return the beats, with whether they are whole, and the commands of a reader."""
     dut = FrameReader(slots=slots, bus=bus)
     slices: list[tuple[int, bool]] = []
     commands: list[Any] = []
@@ -193,8 +193,8 @@ def test_a_reader_finds_beats_and_commands(bus: Bus) -> None:
         + command(Frame.SYNC, tag=1)
         + command(Frame.VALUE, tag=2)
     )
-    found, commands = read(stream, bus=bus)
-    assert found == [(number, True) for number in numbers(text)]
+    beats_read, commands = read(stream, bus=bus)
+    assert beats_read == [(number, True) for number in numbers(text)]
     assert commands == [
         (Frame.READ, 9, 0x34, 0),
         (Frame.WRITE, 255, 0x30, 0xFF00_0001),
@@ -210,35 +210,37 @@ def test_a_damaged_beat_is_not_whole_and_the_next_is(place: int, by: bytes, bus:
     stream = beats(text[:BEAT])
     damaged = stream[:place] + by + stream[place + 1 :]
     assert damaged != stream
-    found, commands = read(damaged + beats(text[BEAT:]), bus=bus)
+    beats_read, commands = read(damaged + beats(text[BEAT:]), bus=bus)
     assert not commands
-    assert any(not whole for _, whole in found)
-    kept = [number for number, whole in found if whole]
-    # A frame that lost its end takes the next one along.
-    assert kept == (numbers(text)[2:] if place == 68 and by != b"\x11\0\0" else numbers(text)[1:])
+    assert any(not whole for _, whole in beats_read)
+    whole_beats = [number for number, whole in beats_read if whole]
+    # A frame without its end merges with the next one.
+    assert whole_beats == (
+        numbers(text)[2:] if place == 68 and by != b"\x11\0\0" else numbers(text)[1:]
+    )
 
 
 def test_short_garbage_is_dropped() -> None:
     text = packet(1, seed=3)
     bad = bytearray(command(Frame.WRITE, tag=1, offset=0x30, value=1))
     bad[5] ^= 1
-    found, commands = read(bytes(bad) + b"\0\0\x01\0\x05\x02\0" + beats(text))
-    assert found == [(number, True) for number in numbers(text)]
+    beats_read, commands = read(bytes(bad) + b"\0\0\x01\0\x05\x02\0" + beats(text))
+    assert beats_read == [(number, True) for number in numbers(text)]
     assert not commands
 
 
 def test_beats_without_room_are_missed_by_the_next_one() -> None:
     text = packet(5, seed=4)
     wait = 2 * 3 * WIRE_BEAT + 30
-    found, _ = read(beats(text), slots=2, stall=wait)
-    assert found[:2] == [(number, True) for number in numbers(text)[:2]]
-    assert not found[2][1], "a beat was lost, so the one behind it must not pass for whole"
-    assert found[3:] == [(number, True) for number in numbers(text)[4:]]
+    beats_read, _ = read(beats(text), slots=2, stall=wait)
+    assert beats_read[:2] == [(number, True) for number in numbers(text)[:2]]
+    assert not beats_read[2][1], "a beat was lost, so the one behind it must not pass for whole"
+    assert beats_read[3:] == [(number, True) for number in numbers(text)[4:]]
 
 
 @pytest.mark.parametrize("bus", BUSES, ids=str)
 def test_a_writer_sends_what_the_host_reads(bus: Bus) -> None:
-    """Beats, and commands between any two slices of a beat as well."""
+    """Send beats, with commands between any two slices."""
     dut = FrameWriter(bus=bus)
     text = packet(2, seed=5) + bytes(BEAT) + b"\xff" * BEAT
     out = bytearray()
@@ -269,17 +271,17 @@ def test_a_writer_sends_what_the_host_reads(bus: Bus) -> None:
     simulator.add_testbench(give)
     simulator.add_testbench(take, background=True)
     simulator.run()
-    wanted = b""
+    expected = b""
     for index, at in enumerate(range(0, len(text), bus.bytes)):
-        wanted += command(Frame.VALUE, tag=index, **answer)
+        expected += command(Frame.VALUE, tag=index, **answer)
         if at % BEAT == BEAT - bus.bytes:
             start = at // BEAT * BEAT
-            wanted += beats(text[start : start + BEAT], last=start == len(text) - BEAT)
-    assert bytes(out) == wanted
+            expected += beats(text[start : start + BEAT], last=start == len(text) - BEAT)
+    assert bytes(out) == expected
 
 
 def test_the_link_answers_on_its_line() -> None:
-    """Bits in, bits out: a SYNC, a READ that the registers answer, and a beat back to the host."""
+    """Send a SYNC, a READ that the registers answer, and a beat that returns to the host."""
     dut = SerialLink(length=LEAST << FRACTION, slots=2)
     host = UartTransmitter(length=LEAST << FRACTION)
     ears = UartReceiver(length=LEAST << FRACTION)

@@ -1,4 +1,4 @@
-"""The SPI slave under a master that wiggles its lines: what comes back is of the request sent."""
+"""The SPI slave with a bit-level master: results belong to their requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORDS_OUT, LANES_OUT, BEATS_OUT = 3, 2, 2
 DELAY = 20
 
 
-def made(**changes: Any) -> Manifest:
+def small_manifest(**changes: Any) -> Manifest:
     array = {"shape": (WORDS_IN,), "unit": "1"}
     return manifest(
         inputs=(Array(name="x", **array),),
@@ -41,13 +41,13 @@ def made(**changes: Any) -> Manifest:
 
 
 def answer(words: np.ndarray) -> np.ndarray:
-    """What the stand-in of a core computes of a record."""
+    """Return the stand-in core's result for a record."""
     x = words.astype(np.uint64)
     return np.array([x[0] + x[4], x[1] ^ x[2], x[3] + 7], dtype=np.uint64).astype(np.uint32)
 
 
 class Adder(wiring.Component):
-    """A core's ports; flags records whose first word is odd."""
+    """Stand-in core that flags records whose first word is odd."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -67,14 +67,14 @@ class Adder(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        held = Signal(32 * LANES_IN * BEATS_IN)
+        record = Signal(32 * LANES_IN * BEATS_IN)
         wait = Signal(range(DELAY + 1))
-        x = [held.word_select(k, 32) for k in range(LANES_IN * BEATS_IN)]
+        x = [record.word_select(k, 32) for k in range(LANES_IN * BEATS_IN)]
         with m.FSM():
             with m.State("TAKE"):
                 m.d.comb += self.i_tready.eq(1)
                 with m.If(self.i_tvalid):
-                    m.d.sync += held.eq(Cat(held[32 * LANES_IN :], self.i_tdata))
+                    m.d.sync += record.eq(Cat(record[32 * LANES_IN :], self.i_tdata))
                     with m.If(self.i_tlast):
                         m.d.sync += [wait.eq(DELAY), self.records.eq(self.records + 1)]
                         m.next = "WORK"
@@ -103,10 +103,10 @@ class Adder(wiring.Component):
 
 
 async def transfer(ctx: Any, card: Any, sent: bytes, *, cycles: int = CYCLES) -> bytes:
-    """One transfer in mode 0: the data is there half a bit before the rising edge."""
+    """Perform a transfer in mode 0: data is valid half a bit before the rising edge."""
     ctx.set(card.cs, 0)
     await ctx.tick("outside").repeat(cycles)
-    got = bytearray()
+    received = bytearray()
     for byte in sent:
         value = 0
         for place in reversed(range(8)):
@@ -116,16 +116,16 @@ async def transfer(ctx: Any, card: Any, sent: bytes, *, cycles: int = CYCLES) ->
             ctx.set(card.sck, 1)
             await ctx.tick("outside").repeat(cycles // 2)
             ctx.set(card.sck, 0)
-        got.append(value)
+        received.append(value)
     await ctx.tick("outside").repeat(cycles)
     ctx.set(card.cs, 1)
     await ctx.tick("outside").repeat(cycles)
-    return bytes(got)
+    return bytes(received)
 
 
 def simulate(bench: Callable[[Any, Any, Any], Any]) -> None:
     core = Adder()
-    card = SpiCard(manifest=made(), core=core)
+    card = SpiCard(manifest=small_manifest(), core=core)
     simulator = Simulator(Wrapped(card))
     simulator.add_clock(1e-6, domain="outside")
 
@@ -137,7 +137,7 @@ def simulate(bench: Callable[[Any, Any, Any], Any]) -> None:
 
 
 class Wrapped(wiring.Component):
-    """A card with its clock from the simulator; the card makes a domain of its own of it."""
+    """Card with its clock from the simulator, for the card's own domain."""
 
     def __init__(self, card: Any) -> None:
         self.card = card
@@ -156,22 +156,22 @@ class Wrapped(wiring.Component):
 @pytest.mark.parametrize("cycles", some([CYCLES, 7, 10], 1))
 def test_results_are_those_of_their_requests(cycles: int) -> None:
     rng = np.random.default_rng(cycles)
-    lengths = Transfer.of(made())
+    lengths = Transfer.of(small_manifest())
 
     async def bench(ctx: Any, card: Any, core: Any) -> None:
         for turn in range(4):
             words = rng.integers(0, 2**32, size=WORDS_IN, dtype=np.uint32)
-            got = await transfer(ctx, card, lengths.request(words.tobytes()), cycles=cycles)
-            record, flagged = lengths.result(got)
+            received = await transfer(ctx, card, lengths.request(words.tobytes()), cycles=cycles)
+            record, flagged = lengths.result(received)
             assert (np.frombuffer(record, dtype=np.uint32) == answer(words)).all(), turn
             assert flagged == bool(words[0] & 1)
-            assert not any(got[: lengths.answered - 1])
+            assert not any(received[: lengths.answered - 1])
 
     simulate(bench)
 
 
 def test_what_is_damaged_or_cut_short_launches_nothing() -> None:
-    lengths, other = Transfer.of(made()), Transfer.of(made(robot="other"))
+    lengths, other = Transfer.of(small_manifest()), Transfer.of(small_manifest(robot="other"))
     assert lengths.start != other.start
     words = np.arange(2, 2 + WORDS_IN, dtype=np.uint32)
     sent = lengths.request(words.tobytes())
@@ -186,7 +186,7 @@ def test_what_is_damaged_or_cut_short_launches_nothing() -> None:
             other.result(await transfer(ctx, card, other.request(words.tobytes())))
         await transfer(ctx, card, sent[: lengths.asked - 1])
         assert ctx.get(core.records) == 0
-        # Ended behind the request: computed, and dropped by the next transfer.
+        # Ended after the request: computed, and discarded by the next transfer.
         await transfer(ctx, card, sent[: lengths.asked])
         record, _ = lengths.result(await transfer(ctx, card, sent))
         assert (np.frombuffer(record, dtype=np.uint32) == answer(words)).all()
@@ -196,10 +196,10 @@ def test_what_is_damaged_or_cut_short_launches_nothing() -> None:
 
 
 def test_a_disturbed_answer_is_refused() -> None:
-    lengths = Transfer.of(made())
-    got = lengths.request(bytes(4 * WORDS_IN))
+    lengths = Transfer.of(small_manifest())
+    received = lengths.request(bytes(4 * WORDS_IN))
     with pytest.raises(SpiError, match="does not fit"):
-        lengths.result(b"\xff" * len(got))
+        lengths.result(b"\xff" * len(received))
     with pytest.raises(ValueError, match="A request has 20 bytes, and 19 are given"):
         lengths.request(bytes(19))
     with pytest.raises(ValueError, match="bytes, and 3 came"):
@@ -215,15 +215,15 @@ MUTANTS = {
     "words the other way": ("Cat(data[WORD:], words.data)", "Cat(words.data, data[:-WORD])"),
     "bytes the other way": ("Cat(gathered, byte)", "Cat(byte, gathered)"),
     "no sum of the status": ("begun.eq(1), sums.eq(1)", "begun.eq(1), sums.eq(0)"),
-    "the flag forgotten": ("flagged & done & launched", "0 & flagged"),
-    "a bit late": ("came.eq(bit == 7)", "came.eq(bit == 6)"),
+    "the flag forgotten": ("flagged & complete & launched", "0 & flagged"),
+    "a bit late": ("received.eq(bit == 7)", "received.eq(bit == 6)"),
 }
 
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_wrong_slave_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spi_card, "SpiSlave", mutant(SpiSlave, *MUTANTS[name]))
-    lengths = Transfer.of(made())
+    lengths = Transfer.of(small_manifest())
     words = np.array([3, 5, 6, 7, 9], dtype=np.uint32)
     sent = lengths.request(words.tobytes())
     bad = bytes((sent[0] ^ 1,)) + sent[1:]

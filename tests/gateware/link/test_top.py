@@ -1,4 +1,4 @@
-"""The whole top around a stand-in core, compiled: batches, faults and resets at its AXI side."""
+"""The compiled top around a stand-in core: batches, faults and resets at its AXI ports."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ pytestmark = pytest.mark.skipif(
 )
 
 CLOCKS = [(1, 1), (3, 5), (6, 5)]
-"""Periods of link and core: the core as fast, at 0.6 and at 1.2 times the link's rate."""
+"""Periods of link and core: the core at 1, 0.6 and 1.2 times the link's rate."""
 
 
-# A whole top compiles for half a minute.
+# Compiling a top takes half a minute.
 BUSES = [Bus(), pytest.param(Bus(words=4), marks=pytest.mark.slow)]
 
 
@@ -53,7 +53,7 @@ def crossed(tmp_path_factory: pytest.TempPathFactory, bus: Bus) -> CompiledTop:
 
 @pytest.fixture
 def top(crossed: CompiledTop) -> CompiledTop:
-    """The card, newly configured, in clocks that are not related simply."""
+    """The card, newly configured, with clocks in no simple ratio."""
     crossed.clocks(link=3, core=5)
     crossed.reset()
     return crossed
@@ -100,8 +100,8 @@ def test_batches_are_answered_under_pauses(crossed: CompiledTop, clocks: tuple[i
         )
         batches.check(run)
         total, flagged, number = total + sum(counts), flagged + batches.flagged, number + 20
-    found = {name: get(top, name) for name in ("ACCEPTED", "ANSWERED", "FLAGGED", "BATCHES")}
-    assert found == {"ACCEPTED": total, "ANSWERED": total, "FLAGGED": flagged, "BATCHES": number}
+    counters = {name: get(top, name) for name in ("ACCEPTED", "ANSWERED", "FLAGGED", "BATCHES")}
+    assert counters == {"ACCEPTED": total, "ANSWERED": total, "FLAGGED": flagged, "BATCHES": number}
     assert get(top, "DROPPED") == get(top, "ERRORS") == get(top, "ERROR") == 0
     assert get(top, "SEQUENCE") == number - 1
     assert not get(top, "STATUS") & (BUSY | HALTED | OPEN | IN_RESET)
@@ -113,14 +113,14 @@ def test_one_result_each_interval_and_what_the_trailer_says(top: CompiledTop) ->
     batches = load(7, *[500] * 8)
     run = top.run(beats=batches.beats, room=batches.room)
     batches.check(run)
-    # Six words make a request, so a beat holds no three records and the core is what limits.
+    # A request has six words, so a beat holds fewer than three records, and the core limits.
     assert run.cycles <= 3 * 4000 + 120
     alone = load(8, 40, first=99)
     run = top.run(beats=alone.beats, room=alone.room, stall=np.array([False] * 40 + [True] * 30))
     (cycles,) = alone.check(run)
-    taken, left = run.accepted_at[0], run.emitted_at[-1]
+    entered, left = run.accepted_at[0], run.emitted_at[-1]
     assert cycles == get(top, "BATCH_CYCLES")
-    assert 0 < left - taken - cycles <= 50, "but for the way in and out and a pause"
+    assert 0 < left - entered - cycles <= 50, "except the latency in and out and a pause"
 
 
 def test_the_largest_batch(top: CompiledTop) -> None:
@@ -169,10 +169,10 @@ def test_a_partial_beat_stops_the_card(top: CompiledTop, place: int, bus: Bus) -
     assert run.accepted == len(batches.beats)
     assert get(top, "ERROR") == Cause.PARTIAL_BEAT and get(top, "STATUS") & HALTED
     opened = bool(get(top, "STATUS") & OPEN)
-    # A narrow bus has passed on what came before the beat's last slice.
+    # A narrow bus has already passed on the beat's earlier slices.
     assert opened == (place == 40 or (place == 1 and bus.slices > 1)), "some results have left"
     cut = reset(top)
-    # A beat that was cut within is filled up before the abort beat.
+    # A partial beat is filled before the abort beat.
     assert len(cut) in ((opened, 2 * opened) if bus.slices > 1 else (opened,))
     if opened:
         assert cut[-1, 0] == Magic.ABORT and not cut[-1, 1:].any()
@@ -217,7 +217,7 @@ def test_a_core_that_lost_its_records_is_told(top: CompiledTop) -> None:
 
 @pytest.mark.parametrize("clocks", CLOCKS, ids=str)
 def test_resets_at_random_times(crossed: CompiledTop, clocks: tuple[int, int], bus: Bus) -> None:
-    """A host that resets in mid-batch, with beats on offer both ways, and goes on."""
+    """The host resets within batches, with beats offered both ways, and continues."""
     top, seed = crossed, random.SystemRandom().randrange(1 << 30)
     print("seed", seed)
     rng = random.Random(seed)
@@ -243,7 +243,7 @@ def test_resets_at_random_times(crossed: CompiledTop, clocks: tuple[int, int], b
         batches = load(rng.randrange(1 << 30), *(rng.randint(1, 60) for _ in range(3)))
         step(batches.beats, room=rng.choice((0, 5, 100)), cycles=rng.randint(5, 900))
         put(top, "CONTROL", RESET)
-        # What the host sends meanwhile is dropped.
+        # Beats that the host sends meanwhile are dropped.
         step(
             batches.beats[: rng.randint(0, 9)], room=rng.choice((0, 100)), cycles=rng.randint(0, 60)
         )
@@ -252,9 +252,9 @@ def test_resets_at_random_times(crossed: CompiledTop, clocks: tuple[int, int], b
             if get(top, "STATUS") & IN_RESET:
                 break
         else:
-            raise AssertionError("the reset takes no hold")
+            raise AssertionError("the reset does not take effect")
         late = step(nothing, room=100, cycles=300)
-        # But for the beat that is being joined behind a narrow top, all has come before.
+        # Everything has arrived earlier, except a beat being joined after a narrow top.
         assert len(late.beats) <= (bus.slices > 1)
         put(top, "CONTROL", 0)
         after = load(number, 7, 1, first=number)
@@ -268,7 +268,7 @@ def test_resets_at_random_times(crossed: CompiledTop, clocks: tuple[int, int], b
 
 
 def test_a_host_that_takes_nothing_loses_nothing(top: CompiledTop) -> None:
-    """All buffers full both ways, for long; then everything comes."""
+    """All buffers are full both ways for long; then everything arrives."""
     batches = load(21, *[700] * 6)
     first = top.run(beats=batches.beats, room=0, limit=3000)
     assert 0 < first.accepted < len(batches.beats) and first.waiting
@@ -301,7 +301,7 @@ def test_without_a_crossing(tmp_path: Path) -> None:
 
 
 class HearsLast(Top):
-    """The mutant of trap 1: a request ends where a transfer does."""
+    """Mutant for trap 1: a request ends with a transfer."""
 
     def elaborate(self, platform: object) -> object:
         m = super().elaborate(platform)

@@ -1,4 +1,4 @@
-"""The response side: packets that the host's own reader accepts, and none that is torn."""
+"""The response side: packets are complete and accepted by the host's reader."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SHARES = [(0.0, 0.0), PAUSES[0], pytest.param(PAUSES[1], marks=pytest.mark.slow)
 
 
 class Batch:
-    """A batch as the writer gets it."""
+    """Batch with its inputs of the writer."""
 
     def __init__(self, count: int, sequence: int, rng: random.Random) -> None:
         self.count, self.sequence = count, sequence
@@ -77,7 +77,7 @@ class Batch:
 
 
 def write(component: Any, seed: int, shares: tuple[float, float], bus: Bus = FULL) -> str:
-    """Batches through the writer, read by the host's own code: a difference, or nothing."""
+    """Send batches through the writer and the host's reader; return a difference or ""."""
     rng = random.Random(seed)
     counts = [1, 3, 16, rng.randint(1, 60), 1, 1, FLAGS_PER_BEAT + 1, 2]
     batches = [Batch(n, 0xFFFF_FFFC + k & 0xFFFF_FFFF, rng) for k, n in enumerate(counts)]
@@ -101,7 +101,7 @@ def write(component: Any, seed: int, shares: tuple[float, float], bus: Bus = FUL
         sinks=["o"],
         every=every,
         idle={
-            # Verdicts come late, so that trailers have something to wait for.
+            # Late verdicts, so that trailers have to wait.
             "verdict": often(seed, 0.97 if shares[0] else 0.0),
             "batch": often(seed + 1, shares[0]),
             "payload": often(seed + 2, shares[0]),
@@ -110,7 +110,7 @@ def write(component: Any, seed: int, shares: tuple[float, float], bus: Bus = FUL
         stall={"o": often(seed + 9, shares[1])},
         tail=100,
     )
-    out, position = events.taken["o"], 0
+    out, position = events.payloads["o"], 0
     for batch, trailed in zip(batches, events.accepted["verdict"], strict=True):
         length = LAYOUT.response_bytes(batch.count) // bus.bytes
         part = out[position : position + length]
@@ -130,19 +130,19 @@ def write(component: Any, seed: int, shares: tuple[float, float], bus: Bus = FUL
         status |= Status.CORE_ERROR * (trailed >= error_from)
         if [head.status, head.flagged] != [status, batch.flags.sum()]:
             return f"trailer {head} instead of {status!r}"
-        # A slice is made when the last but one before it is taken, or later.
+        # A slice is created when the second slice before it is accepted, or later.
         place = position - bus.slices + bus.slice_of(TRAILER, "cycles")
-        made = range(events.at["o"][place - 2], events.at["o"][place] - 1)
+        cycles = range(events.delivered["o"][place - 2], events.delivered["o"][place] - 1)
         if bus.slices == 1:
-            made = range(trailed, trailed + 1)
+            cycles = range(trailed, trailed + 1)
         now = [
             (count + began) % (1 << 32)
             for count, began in zip(
                 (head.cycles, head.stalled, head.starved), batch.began, strict=True
             )
         ]
-        if now not in [[cycle, cycle // 2, cycle // 3] for cycle in made]:
-            return f"counts {now} instead of those of one cycle in {made}"
+        if now not in [[cycle, cycle // 2, cycle // 3] for cycle in cycles]:
+            return f"counts {now} instead of those of one cycle in {cycles}"
         header = raw[:BEAT].view(HEADER)[0]
         trailer = raw[-BEAT:].view(TRAILER)[0]
         unused = (*header["reserved"], header["payload_crc"], header["crc"], *trailer["reserved"])
@@ -170,7 +170,7 @@ def test_no_cycles_beside_those_of_the_slices(bus: Bus) -> None:
         "flags": [piece for b in batches for piece in b.flag_slices(bus)],
     }
     events = run(ResponseWriter(**PARAMETERS, bus=bus), sources=sources, sinks=["o"])
-    cycles = events.at["o"]
+    cycles = events.delivered["o"]
     assert cycles == list(range(2, 2 + len(cycles))), "the latency and throughput as stated"
     first = events.accepted["payload"][0]
     assert first == bus.slices and cycles[bus.slices] == first + 2
@@ -184,7 +184,7 @@ WRITER_MUTANTS = {
     ),
     "checksum goes on over packets": ("first & full & advance", "0"),
     "trailer does not wait for the verdict": ("put.eq(self.verdict.valid)", "put.eq(1)"),
-    "every beat of flags ends them": ("held = self.flags.p.last", "held = Const(1)"),
+    "every beat of flags ends them": ("final = self.flags.p.last", "final = Const(1)"),
     "status without the core's error": (
         "Status.CORE_ERROR: self.core_error",
         "Status.CORE_ERROR: Const(0)",
@@ -194,7 +194,7 @@ WRITER_MUTANTS = {
 
 
 def test_counts_of_two_moments_are_noticed() -> None:
-    broken = mutant(ResponseWriter, "Mux(place == moment, self.now, kept)", "self.now")
+    broken = mutant(ResponseWriter, "Mux(place == moment, self.now, latched)", "self.now")
     assert write(broken, 40, (0.3, 0.5), Bus(words=2))
 
 
@@ -207,10 +207,10 @@ def test_the_check_of_the_writer_notices(name: str) -> None:
 
 
 def tally(component: Any, seed: int, shares: tuple[float, float], bus: Bus = FULL) -> str:
-    """Records with flags against batches of given counts: a difference, or nothing."""
+    """Compare records with flags with their batches; return a difference or ""."""
     rng = random.Random(seed)
     beats, counts = 2, [1, 1, 2, rng.randint(1, 99), 1]
-    if shares[0] < 0.5:  # many records take long with many pauses
+    if shares[0] < 0.5:  # many records with many pauses take long
         counts += [FLAGS_PER_BEAT, 1, FLAGS_PER_BEAT + 3, 1]
     flags = [[rng.random() < 0.4 for _ in range(n)] for n in counts]
     flat = [flag for batch in flags for flag in batch]
@@ -219,7 +219,7 @@ def tally(component: Any, seed: int, shares: tuple[float, float], bus: Bus = FUL
     for n, flag in enumerate(flat):
         for beat in range(beats):
             last = beat == beats - 1
-            # The flag means something on the last beat alone.
+            # The flag only counts on the last beat.
             value = rng.getrandbits(32) | last << 32 | (flag if last else rng.randrange(2)) << 33
             items.append(value)
             want.append((value | (n in ends) << 34, last))
@@ -231,13 +231,13 @@ def tally(component: Any, seed: int, shares: tuple[float, float], bus: Bus = FUL
         idle={"i": often(seed, shares[0]), "count": often(seed + 1, shares[0])},
         stall={"o": often(seed + 2, shares[1]), "flags": often(seed + 3, shares[1])},
     )
-    found = events.taken["o"]
-    if len(found) != len(want):
-        return f"{len(found)} beats instead of {len(want)}"
-    for n, (value, (wanted, last)) in enumerate(zip(found, want, strict=True)):
-        # Whether a record is its batch's last is read on its last beat alone.
-        if value != wanted and (last or value & (1 << 34) - 1 != wanted & (1 << 34) - 1):
-            return f"beat {n} is {value:#x} instead of {wanted:#x}"
+    payloads = events.payloads["o"]
+    if len(payloads) != len(want):
+        return f"{len(payloads)} beats instead of {len(want)}"
+    for n, (value, (expected, last)) in enumerate(zip(payloads, want, strict=True)):
+        # Whether a record is its batch's last is only read on its last beat.
+        if value != expected and (last or value & (1 << 34) - 1 != expected & (1 << 34) - 1):
+            return f"beat {n} is {value:#x} instead of {expected:#x}"
     beats_wanted = []
     for batch in flags:
         for start in range(0, len(batch), bus.bits):
@@ -245,12 +245,12 @@ def tally(component: Any, seed: int, shares: tuple[float, float], bus: Bus = FUL
             last = start + bus.bits >= len(batch)
             bits = sum(flag << k for k, flag in enumerate(part))
             beats_wanted.append((bits, last, sum(batch) if last else None))
-    slices = [(v & (1 << bus.bits) - 1, v >> bus.bits) for v in events.taken["flags"]]
-    got = [(bits, bool(rest & 1), rest >> 1) for bits, rest in slices]
-    got = [(bits, last, total if last else None) for bits, last, total in got]
-    if got != beats_wanted:
+    slices = [(v & (1 << bus.bits) - 1, v >> bus.bits) for v in events.payloads["flags"]]
+    flag_slices = [(bits, bool(rest & 1), rest >> 1) for bits, rest in slices]
+    flag_slices = [(bits, last, total if last else None) for bits, last, total in flag_slices]
+    if flag_slices != beats_wanted:
         return "flags"
-    counted = (sum(events.seen["answered"]), sum(events.seen["flagged"]))
+    counted = (sum(events.watched["answered"]), sum(events.watched["flagged"]))
     return "" if counted == (len(flat), sum(flat)) else f"counts {counted}"
 
 

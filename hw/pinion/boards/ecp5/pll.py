@@ -1,4 +1,4 @@
-"""Dividers of the ECP5's PLL, computed, and the primitive that they go into.
+"""Computation of dividers for the ECP5's PLL, and its primitive.
 
 Ranges as in LiteX (class ECP5PLL) and Project Trellis (ecppll), which name Lattice's guide
 FPGA-TN-02200 as their source; the guide itself was not read.
@@ -15,25 +15,25 @@ INPUT_MHZ = (8.0, 400.0)
 OUTPUT_MHZ = (3.125, 400.0)
 VCO_MHZ = (400.0, 800.0)
 PHASE_MHZ = (10.0, 400.0)
-"""Rates of the input, of the output, of the oscillator, and of the phase detector."""
+"""Ranges of the input, the output, the oscillator and the phase detector [MHz]."""
 
 _DIVIDER = 128
 
 
 class ClockError(ValueError):
-    """The PLL cannot make this clock; the message says what it can."""
+    """The PLL cannot generate this clock; the message has the possible range."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pll:
-    """Dividers: the oscillator runs at ``input / reference * feedback * loop``.
+    """Dividers; the oscillator runs at ``input / reference * feedback * loop``.
 
-    The loop goes through the first output, CLKOP; the design's clock is the second, CLKOS, so that
-    its divider is free.
+    The loop uses the first output, CLKOP; the design's clock is the second, CLKOS, so that its
+    divider is independent.
 
     Members
     -------
-    input_mhz : what goes in.
+    input_mhz : input clock.
     reference, feedback, loop, output : CLKI_DIV, CLKFB_DIV, CLKOP_DIV, CLKOS_DIV.
     """
 
@@ -45,20 +45,20 @@ class Pll:
 
     @property
     def vco_mhz(self) -> float:
-        """Rate of the oscillator."""
+        """Frequency of the oscillator [MHz]."""
         return self.input_mhz * self.feedback * self.loop / self.reference
 
     @property
     def mhz(self) -> float:
-        """What comes out."""
+        """Frequency of the output [MHz]."""
         return self.vco_mhz / self.output
 
     def instance(self, *, clock: Signal, result: Signal, locked: Signal) -> Instance:
-        """The primitive.
+        """Instantiate the primitive.
 
         Parameters
         ----------
-        clock, result, locked : the oscillator's clock, the design's, and whether it is steady.
+        clock, result, locked : the board's clock, the design's, and whether it is steady.
         """
         loop = Signal(name="pll_loop")
         return Instance(
@@ -76,7 +76,7 @@ class Pll:
             p_CLKFB_DIV=self.feedback,
             p_CLKOP_ENABLE="ENABLED",
             p_CLKOP_DIV=self.loop,
-            # No phase shift: the count that a divider starts with is its divisor less one.
+            # No phase shift: a divider's initial count is its divisor minus one.
             p_CLKOP_CPHASE=self.loop - 1,
             p_CLKOP_FPHASE=0,
             p_CLKOS_ENABLE="ENABLED",
@@ -107,17 +107,17 @@ class Pll:
 
 
 def nearest_pll(*, input_mhz: float, wanted_mhz: float) -> Pll:
-    """The dividers that come nearest to a clock; of equals those with the fastest phase detector.
+    """Return the dividers nearest to a clock; among equals those with the fastest phase detector.
 
     Parameters
     ----------
-    input_mhz : of the board's oscillator.
-    wanted_mhz : of the design.
+    input_mhz : frequency of the board's oscillator.
+    wanted_mhz : desired frequency of the design.
 
     Raises
     ------
     ClockError
-        When one of the two is outside of what the PLL can do.
+        If either is outside the PLL's range.
     """
     for name, value, (low, high) in (
         ("takes an input", input_mhz, INPUT_MHZ),
@@ -134,16 +134,16 @@ def nearest_pll(*, input_mhz: float, wanted_mhz: float) -> Pll:
         for product in range(ceil(VCO_MHZ[0] / phase), int(VCO_MHZ[1] / phase) + 1):
             vco = phase * product
             output = min(_DIVIDER, max(1, round(vco / wanted_mhz)))
-            # The loop's own output must not be faster than an output may be.
+            # The loop's output must be within the outputs' range as well.
             loop = next((d for d in range(2, _DIVIDER + 1) if product % d == 0), None)
             if loop is None or product // loop > _DIVIDER:
                 continue
             if not OUTPUT_MHZ[0] <= vco / loop <= OUTPUT_MHZ[1]:
                 continue
             error = round(abs(vco / output - wanted_mhz), 9)
-            here = (error, float(reference), abs(vco - sum(VCO_MHZ) / 2))
-            if here < distance:
-                distance = here
+            candidate = (error, float(reference), abs(vco - sum(VCO_MHZ) / 2))
+            if candidate < distance:
+                distance = candidate
                 best = Pll(
                     input_mhz=input_mhz,
                     reference=reference,
@@ -152,5 +152,5 @@ def nearest_pll(*, input_mhz: float, wanted_mhz: float) -> Pll:
                     output=output,
                 )
     if best is None:
-        raise ClockError(f"No dividers of the PLL make {wanted_mhz:g} MHz of {input_mhz:g} MHz.")
+        raise ClockError(f"No dividers of the PLL give {wanted_mhz:g} MHz from {input_mhz:g} MHz.")
     return best

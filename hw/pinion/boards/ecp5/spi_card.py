@@ -1,4 +1,4 @@
-"""A card for control loops: a core behind an SPI slave, one request a transfer."""
+"""Card for control loops: a core behind an SPI slave, one request per transfer."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .top import CARD
 
 
 class SpiCard(wiring.Component):
-    """A core behind an SPI slave, all in one clock.
+    """Core behind an SPI slave, in a single clock domain.
 
     Parameters
     ----------
-    manifest : of the build.
-    core : a component with the data ports of module ``pinion_core``, for tests; None for an
+    manifest : manifest of the build.
+    core : component with the data ports of module ``pinion_core``, for tests; None for an
         instance of that module.
 
     Members
@@ -34,14 +34,14 @@ class SpiCard(wiring.Component):
         The only clock, and the configuration reset.
     sck, cs, mosi : In(1)
     miso : Out(1)
-        As of `pinion.gateware.link.spi_slave.SpiSlave`.
+        As in `pinion.gateware.link.spi_slave.SpiSlave`.
 
-    A core with states has their initial values at configuration, and goes on from there.
+    The states of a core have their initial values at configuration and are never reset later.
 
     Latency, Throughput: of a transfer (`pinion.link.spi_framing.Transfer`).
     """
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(self, *, manifest: Manifest, core: Any = None) -> None:
@@ -51,7 +51,7 @@ class SpiCard(wiring.Component):
         super().__init__({"clk": In(1), "rst": In(1)} | lines)
 
     def elaborate(self, platform: object) -> Module:
-        """Wires between the two."""
+        """Connect slave and core."""
         m = Module()
         sync = ClockDomain("sync", local=True)
         sync.clk, sync.rst = self.clk, self.rst
@@ -70,40 +70,40 @@ class SpiCard(wiring.Component):
             slave.mosi.eq(self.mosi),
             self.miso.eq(slave.miso),
         ]
-        asked, given = slave.request, slave.result
+        request, result = slave.request, slave.result
         if self.core is not None:
             m.submodules.core = core = self.core
             m.d.comb += [
-                core.i_tdata.eq(asked.p.data),
-                core.i_tvalid.eq(asked.valid),
-                core.i_tlast.eq(asked.p.last),
-                asked.ready.eq(core.i_tready),
-                given.p.data.eq(core.o_tdata),
-                given.p.last.eq(core.o_tlast),
-                given.p.user.eq(core.o_tuser),
-                given.valid.eq(core.o_tvalid),
-                core.o_tready.eq(given.ready),
+                core.i_tdata.eq(request.p.data),
+                core.i_tvalid.eq(request.valid),
+                core.i_tlast.eq(request.p.last),
+                request.ready.eq(core.i_tready),
+                result.p.data.eq(core.o_tdata),
+                result.p.last.eq(core.o_tlast),
+                result.p.user.eq(core.o_tuser),
+                result.valid.eq(core.o_tvalid),
+                core.o_tready.eq(result.ready),
             ]
             return m
         m.submodules.core = Instance(
             CORE,
             i_clk=self.clk,
             i_rst=self.rst,
-            i_i_tdata=asked.p.data,
-            i_i_tvalid=asked.valid,
-            i_i_tlast=asked.p.last,
-            o_i_tready=asked.ready,
-            o_o_tdata=given.p.data,
-            o_o_tlast=given.p.last,
-            o_o_tuser=given.p.user,
-            o_o_tvalid=given.valid,
-            i_o_tready=given.ready,
+            i_i_tdata=request.p.data,
+            i_i_tvalid=request.valid,
+            i_i_tlast=request.p.last,
+            o_i_tready=request.ready,
+            o_o_tdata=result.p.data,
+            o_o_tlast=result.p.last,
+            o_o_tuser=result.p.user,
+            o_o_tvalid=result.valid,
+            i_o_tready=result.ready,
             **({"i_reset_state": 0} if manifest.states else {}),
         )
         return m
 
 
 def spi_card_rtlil(folder: Path, manifest: Manifest) -> str:
-    """RTLIL of module `CARD` with an SPI slave, and of everything in it, the core included."""
+    """Return the RTLIL of module `CARD` with an SPI slave, including the core."""
     text = rtlil.convert(SpiCard(manifest=manifest), name=CARD, emit_src=False)
     return f"{text}\n{(Path(folder) / RTLIL).read_text()}"

@@ -1,9 +1,9 @@
-"""Rows of tiles without logic, so that nextpnr leaves room for wires.
+"""Rows of tiles without logic, which leave room for wires in nextpnr's placement.
 
-nextpnr places logic as densely as it fits, and where a design is mostly operand selectors its
-router then finds no wires left. Cells that do nothing, fixed in every third row of tiles, keep the
-logic out of these rows; the wires of such a tile are there for the rows beside it. They are added
-to the netlist that nextpnr reads, after mapping: counts and simulations are of the design alone.
+nextpnr places logic as densely as possible, and for designs of mostly operand selectors its router
+then lacks wires. Unused cells fixed in every third row of tiles keep logic out of these rows, whose
+wires serve the adjacent rows. They are added after mapping, only to the netlist that nextpnr reads,
+so counts and simulations do not include them.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ from .platform import CAPACITY
 
 COLUMNS = range(2, 125)
 ROWS = tuple(y for y in range(2, 94) if y % 12 != 10)
-"""Tiles of logic of the LFE5U-85F: every twelfth row is one of memories and multipliers instead."""
+"""Logic tiles of the LFE5U-85F: every twelfth row has memories and multipliers instead."""
 
 LUTS = tuple(f"SLICE{letter}.K{k}" for letter in "ABCD" for k in "01")
-"""Of a tile, as nextpnr names them."""
+"""LUTs of a tile, by nextpnr's names."""
 
 EVERY = 3
-"""One row of so many is kept free."""
+"""Every how many rows one is kept free."""
 
 CROWDED = 0.45
-"""Share of the part's LUTs from which on a design is spread."""
+"""Share of the part's LUTs above which a design is spread."""
 
 
 def is_crowded(use: dict[str, int]) -> bool:
-    """Whether a design of these counts needs room between its rows."""
+    """Return whether a design with these cell counts needs free rows."""
     return use["lut4"] > CROWDED * CAPACITY["lut4"]
 
 
 def free_sites() -> Iterator[str]:
-    """LUTs of the rows that are kept free, as nextpnr names them."""
+    """Yield nextpnr's names of the LUTs in the free rows."""
     for y in ROWS[::EVERY]:
         for x in COLUMNS:
             yield from (f"X{x}/Y{y}/{lut}" for lut in LUTS)
 
 
 def spread(netlist: dict[str, Any], top: str) -> dict[str, Any]:
-    """A mapped netlist (Yosys JSON) with every third row of tiles taken by cells that do nothing.
+    """Return a mapped netlist (Yosys JSON) with unused cells in every third row of tiles.
 
     Parameters
     ----------
-    netlist : as Yosys writes it; it is not changed.
-    top : the module that gets the cells.
+    netlist : as written by Yosys; it is not changed.
+    top : module to which the cells are added.
 
     Raises
     ------
-    KeyError : the netlist has no such module.
+    KeyError : the netlist lacks this module.
     """
     module = netlist["modules"][top]
     nets = (bit for net in module["netnames"].values() for bit in net["bits"])

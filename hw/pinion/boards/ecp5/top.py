@@ -1,4 +1,4 @@
-"""The top of a board with a serial port: PLL, reset, serial link, and the link's top within."""
+"""Top of a board with a serial port: PLL, reset, serial link, and the link's top."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ from pinion.link.uart_framing import BAUD, SLOTS
 from .pll import Pll
 
 TOP, CARD = "pinion_board", "pinion_serial"
-"""Modules: the whole design with its pads, and what of it can be simulated."""
+"""Modules: the whole design with its pads, and the part that can be simulated."""
 
 SERIAL, SPI = "serial", "spi"
-"""Lines to the host: packets over the USB bridge, or a request a transfer over the header."""
+"""Lines to the host: packets over the USB bridge, or a request per transfer over the header."""
 
 DEPTH = 64
-"""Slices in the elastic buffers of the link's top: fewer would go into LUTs and not block RAM."""
+"""Slices in the elastic buffers of the link's top: fewer would use LUTs instead of block RAM."""
 
 FLIGHTS = 4
-"""Batches in work at once."""
+"""Maximum number of batches in flight."""
 
 LINES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     SERIAL: (("rx",), ("tx",)),
     SPI: (("sck", "cs", "mosi"), ("miso",)),
 }
-"""Pads of each line: into the card, and out of it."""
+"""Input and output pads of each line."""
 
 LOW_WHEN_BUSY = ("rx", "tx", "cs")
-"""Pads that are high at rest, so that the lights show when they are not."""
+"""Pads that are high when idle; the lights show when they are low."""
 
 LIGHTS = 8
 
@@ -63,14 +63,14 @@ _POWER_UP = 16
 
 
 class SerialCard(wiring.Component):
-    """The link's top behind a serial link, all in one clock.
+    """Link's top behind a serial link, in a single clock domain.
 
     Parameters
     ----------
-    parameters : of the link's top, without a crossing.
-    length : of a bit on the line (`pinion.gateware.link.uart.bit_length`).
-    slots : beats that the serial link holds.
-    core : as of `pinion.gateware.link.top.Top`.
+    parameters : parameters of the link's top, without a crossing.
+    length : length of a bit on the line (`pinion.gateware.link.uart.bit_length`).
+    slots : capacity of the serial link in beats.
+    core : as in `pinion.gateware.link.top.Top`.
 
     Members
     -------
@@ -80,18 +80,18 @@ class SerialCard(wiring.Component):
     tx : Out(1)
         The line.
 
-    Latency: of a batch, its bytes on the line in the main.
-    Throughput: 69 bytes a beat each way.
+    Latency: mainly the time of a batch's bytes on the line.
+    Throughput: 69 bytes per beat each way.
     """
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(
         self, *, parameters: TopParameters, length: int, slots: int = SLOTS, core: Any = None
     ) -> None:
         if parameters.crossing:
-            raise ValueError("A serial card has one clock: give parameters without a crossing.")
+            raise ValueError("A serial card has one clock: use parameters without a crossing.")
         self.parameters = parameters
         self.length = length
         self.slots = slots
@@ -99,7 +99,7 @@ class SerialCard(wiring.Component):
         super().__init__({"clk": In(1), "rst": In(1), "rx": In(1), "tx": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
-        """Wires between the two."""
+        """Connect the serial link and the top."""
         m = Module()
         line = ClockDomain("line", local=True)  # the top makes its own domains of the same wires
         line.clk, line.rst = self.clk, self.rst
@@ -133,15 +133,15 @@ class SerialBoard(Elaboratable):
 
     Parameters
     ----------
-    pll : from the board's oscillator.
-    line : of `LINES`; the card has its pads for ports, beside ``clk`` and ``rst``.
+    pll : dividers of the PLL at the board's oscillator.
+    line : one of `LINES`; the card's ports are its pads, ``clk`` and ``rst``.
 
     Members
     -------
     ports : signals by the names of the pads.
 
-    The lights: the clock runs (blinks), the PLL is locked, bytes come in, bytes go out; all others
-    are dark. Reset lasts until the PLL is locked.
+    The lights show: the clock (blinking), the PLL's lock, incoming bytes, outgoing bytes; all
+    others are dark. Reset lasts until the PLL is locked.
     """
 
     def __init__(self, *, pll: Pll, line: str = SERIAL) -> None:
@@ -155,7 +155,7 @@ class SerialBoard(Elaboratable):
         }
 
     def elaborate(self, platform: object) -> Module:
-        """Clock, reset, card, lights."""
+        """Build clock, reset, card and lights."""
         m = Module()
         sync = ClockDomain("sync", local=True)
         m.domains += sync
@@ -164,7 +164,7 @@ class SerialBoard(Elaboratable):
             clock=self.ports["clk25"], result=sync.clk, locked=locked
         )
         m.submodules.reset = ResetSynchronizer(~steady, domain="sync")
-        # Registers of their own, so that the reset waits for a clock that has settled.
+        # A domain without a reset, so that the reset waits for a settled clock.
         start = ClockDomain("start", local=True, reset_less=True)
         m.domains += start
         m.d.comb += start.clk.eq(sync.clk)
@@ -184,7 +184,7 @@ class SerialBoard(Elaboratable):
         )
         beat = Signal(_BEAT_BITS)
         m.d.sync += beat.eq(beat + 1)
-        # A transfer is shown by its chip select, bytes by their line.
+        # The chip select shows a transfer, the line shows bytes.
         comes = next(self.ports[pad] for pad in into if pad in LOW_WHEN_BUSY)
         goes = self.ports[out[0]]
         m.d.comb += [
@@ -197,7 +197,7 @@ class SerialBoard(Elaboratable):
 
 
 def card_parameters(manifest: Manifest, *, clock_mhz: float) -> TopParameters:
-    """Of the link's top, as narrow and with buffers as small as a serial line allows."""
+    """Return parameters of the link's top for the narrowest bus and small buffers."""
     whole = top_parameters(manifest, crossing=False, link_mhz=clock_mhz)
     lanes = max(2, whole.lanes_in, whole.lanes_out)
     bus = Bus(words=1 << (lanes - 1).bit_length())
@@ -207,17 +207,18 @@ def card_parameters(manifest: Manifest, *, clock_mhz: float) -> TopParameters:
 def card_rtlil(
     folder: Path, manifest: Manifest, *, clock_mhz: float, baud: float = BAUD, slots: int = SLOTS
 ) -> str:
-    """RTLIL of module `CARD` and of everything in it, the core included.
+    """Return the RTLIL of module `CARD` and of everything in it, including the core.
 
     Parameters
     ----------
     folder : the build folder.
-    clock_mhz, baud : of the card and of its line; only their ratio matters in a simulation.
+    clock_mhz, baud : clock of the card and rate of its line; a simulation depends only on their
+        ratio.
 
     Raises
     ------
     ValueError
-        When the clock is too slow for the line.
+        If the clock is too slow for the line.
     """
     card = SerialCard(
         parameters=card_parameters(manifest, clock_mhz=clock_mhz),
@@ -229,11 +230,11 @@ def card_rtlil(
 
 
 def board_rtlil(pll: Pll, line: str = SERIAL) -> str:
-    """RTLIL of module `TOP`, without the card.
+    """Return the RTLIL of module `TOP`, without the card.
 
     Parameters
     ----------
-    pll, line : as of `SerialBoard`.
+    pll, line : as in `SerialBoard`.
     """
     board = SerialBoard(pll=pll, line=line)
     ports = {name: (signal, None) for name, signal in board.ports.items()}

@@ -1,4 +1,4 @@
-"""Boards with an UltraScale+ part and PCIe: design, constraints and scripts for the vendor tool."""
+"""Boards with an UltraScale+ part and PCIe: design, constraints and vendor scripts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Boards as data: a TOML file and its table of pins, under ``constraints/``.
 
-Everything that a board decides stands in those two files; the top, the constraints and the scripts
-read it from here. Another board of the family is another pair of files.
+These two files contain everything specific to a board, for the top, the constraints and the
+scripts. Another board of the family is another pair of files.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _STANDARD = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 class BoardError(ValueError):
-    """A board's files lack or contradict something; the message says what to correct."""
+    """A board's files are incomplete or inconsistent; the message says what to correct."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pin:
-    """One row of a table of pins.
+    """Row of a table of pins.
 
     Members
     -------
-    net : the board's name of it, upper case.
+    net : the board's name of the net, upper case.
     package_pin : the ball.
-    iostandard : "" on transceivers and their reference clocks, which have none.
-    direction : ``in``, ``out`` or ``inout``, as the FPGA sees it.
-    note, source : in words.
+    iostandard : "" for transceivers and their reference clocks, which have none.
+    direction : ``in``, ``out`` or ``inout``, seen from the FPGA.
+    note, source : free text.
     """
 
     net: str
@@ -47,7 +47,7 @@ class Pin:
 
 @dataclass(frozen=True, kw_only=True)
 class PcieLink:
-    """The PCIe link: place, width, clocks and the stems of its nets."""
+    """PCIe link: site, width, clocks and the stems of its nets."""
 
     clock_mhz: float
     pcie_block: str
@@ -64,7 +64,7 @@ class PcieLink:
 
 @dataclass(frozen=True, kw_only=True)
 class Clock:
-    """A differential oscillator: net without ``_P``, frequency, properties of its two ports."""
+    """Differential oscillator: net without ``_P``, frequency, properties of its two ports."""
 
     net: str
     mhz: float
@@ -73,7 +73,7 @@ class Clock:
 
 @dataclass(frozen=True, kw_only=True)
 class Leds:
-    """Nets of the status lights, first is first, and properties of their ports."""
+    """Nets of the status lights, in order, and properties of their ports."""
 
     nets: tuple[str, ...]
     properties: Mapping[str, str]
@@ -81,7 +81,7 @@ class Leds:
 
 @dataclass(frozen=True, kw_only=True)
 class DiePlacement:
-    """The die (super logic region) that holds the design, and how many dies there are."""
+    """Die (super logic region) of the design, and the number of dies."""
 
     slr: str
     slrs: int
@@ -89,7 +89,7 @@ class DiePlacement:
 
 @dataclass(frozen=True, kw_only=True)
 class Flash:
-    """Configuration memory: bus, size in megabytes, name in the vendor's programmer."""
+    """Configuration memory: bus, size [MB], name in the vendor's programmer."""
 
     interface: str
     size_mb: int
@@ -98,16 +98,16 @@ class Flash:
 
 @dataclass(frozen=True, kw_only=True)
 class Board:
-    """A board of the UltraScale+ family with PCIe.
+    """Board of the UltraScale+ family with PCIe.
 
     Members
     -------
-    name, title, part : of the board, in words, of its FPGA.
-    link, clock, leds, floorplan, flash : as their classes say.
-    device : amounts of ``lut``, ``ff``, ``dsp`` and ``bram`` of the whole part.
-    bitstream : properties of the design that decide how the part is configured.
+    name, title, part : identifier and title of the board, part of its FPGA.
+    link, clock, leds, floorplan, flash : as in their classes.
+    device : numbers of ``lut``, ``ff``, ``dsp`` and ``bram`` of the whole part.
+    bitstream : properties of the design that control the part's configuration.
     pins : by net.
-    sources : where all of this was read.
+    sources : sources of these data.
     unknown : what was neither checked nor tried.
     """
 
@@ -126,45 +126,45 @@ class Board:
     unknown: tuple[str, ...] = field(repr=False)
 
     def pin(self, net: str) -> Pin:
-        """The row of a net.
+        """Return the pin table's row for a net.
 
         Raises
         ------
         BoardError
-            When the table has no such net.
+            If the table has no such net.
         """
         try:
             return self.pins[net]
         except KeyError:
             raise BoardError(
-                f"The board {self.name} uses the net '{net}', which its table of pins does not "
-                "have: correct the one or add a row to the other."
+                f"The board {self.name} uses the net '{net}', which its table of pins lacks: "
+                "correct the net or add a row to the table."
             ) from None
 
     def die(self) -> dict[str, int]:
-        """Amounts of one die: an equal share of the part."""
+        """Return the resources of one die, an equal share of the part's."""
         return {name: amount // self.floorplan.slrs for name, amount in self.device.items()}
 
 
 def constraints_folder() -> Path:
-    """Where the boards' files are: beside this package when installed, else in the repository."""
-    here = Path(__file__).resolve()
-    for folder in (here.parents[1] / "constraints", here.parents[4] / "constraints"):
+    """Return the folder of the boards' files: beside the installed package, or the repository's."""
+    module = Path(__file__).resolve()
+    for folder in (module.parents[1] / "constraints", module.parents[4] / "constraints"):
         if folder.is_dir():
             return folder
     raise BoardError(
-        f"There is no folder 'constraints' for '{here.parent}': install Pinion again, or run it "
+        f"The folder 'constraints' for '{module.parent}' is missing: reinstall Pinion, or run it "
         "from its repository."
     )
 
 
 @cache
 def board_names(folder: Path | None = None) -> tuple[str, ...]:
-    """Boards with files of their own: those with a table of pins.
+    """Return the names of the boards that have a table of pins.
 
     Parameters
     ----------
-    folder : of the files; the constraints' folder by default.
+    folder : folder of the files; the constraints' folder by default.
     """
     end = "_pins.csv"
     tables = (folder or constraints_folder()).glob(f"*{end}")
@@ -172,17 +172,17 @@ def board_names(folder: Path | None = None) -> tuple[str, ...]:
 
 
 def load_board(name: str, folder: Path | None = None) -> Board:
-    """A board by name.
+    """Return a board by name.
 
     Parameters
     ----------
-    name : of a board that has a file.
-    folder : of ``NAME.toml`` and its table; the constraints' folder by default.
+    name : name of the board.
+    folder : folder of ``NAME.toml`` and its table; the constraints' folder by default.
 
     Raises
     ------
     BoardError
-        When there is no such board, or its files do not fit together.
+        If there is no such board, or its files are inconsistent.
     """
     folder = folder or constraints_folder()
     path = folder / f"{name}.toml"
@@ -195,7 +195,7 @@ def load_board(name: str, folder: Path | None = None) -> Board:
         pins = read_pins(folder / data["pins"])
         board = _board(data, pins)
     except (KeyError, TypeError, tomllib.TOMLDecodeError) as error:
-        raise BoardError(f"'{path}' is not a board's file ({error}).") from None
+        raise BoardError(f"'{path}' is not a valid board file ({error}).") from None
     _check(board)
     return board
 
@@ -220,47 +220,52 @@ def _board(data: dict[str, Any], pins: Mapping[str, Pin]) -> Board:
 
 
 def read_pins(path: Path) -> dict[str, Pin]:
-    """A table of pins, by net.
+    """Return the rows of a table of pins, by net.
 
     Raises
     ------
     BoardError
-        When a row is not one, or a net or a ball is there twice.
+        If a row is invalid, or a net or a ball is listed twice.
     """
     try:
         with path.open(newline="") as file:
             rows = [Pin(**row) for row in csv.DictReader(file)]
     except (OSError, TypeError) as error:
-        raise BoardError(f"'{path}' is not a table of pins ({error}).") from None
+        raise BoardError(f"'{path}' is not a valid table of pins ({error}).") from None
     nets: dict[str, Pin] = {}
     balls: dict[str, str] = {}
     for row in rows:
         if not _PIN.fullmatch(row.package_pin) or row.direction not in ("in", "out", "inout"):
-            raise BoardError(f"The row of '{row.net}' in '{path}' has no ball or no direction.")
+            raise BoardError(f"The row of '{row.net}' in '{path}' lacks a valid ball or direction.")
         if row.iostandard and not _STANDARD.fullmatch(row.iostandard):
-            raise BoardError(f"'{row.iostandard}' of '{row.net}' in '{path}' is no I/O standard.")
+            raise BoardError(
+                f"'{row.iostandard}' of '{row.net}' in '{path}' is not an I/O standard."
+            )
         if row.net in nets or row.package_pin in balls:
             other = balls.get(row.package_pin, row.net)
-            raise BoardError(f"'{row.net}' and '{other}' share a row's place in '{path}'.")
+            raise BoardError(f"'{row.net}' and '{other}' have the same net or ball in '{path}'.")
         nets[row.net], balls[row.package_pin] = row, row.net
     return nets
 
 
 def _check(board: Board) -> None:
-    """Every net that the board names has a row of the right direction."""
+    """Raise unless every net of the board has a row with the right direction."""
     link = board.link
     if link.lanes not in (1, 2, 4, 8, 16):
-        raise BoardError(f"The board {board.name} has {link.lanes} lanes: give 1, 2, 4, 8 or 16.")
+        raise BoardError(
+            f"The board {board.name} must have 1, 2, 4, 8 or 16 lanes, not {link.lanes}."
+        )
     if not math.isclose(link.clock_mhz, 250.0):
-        raise BoardError(f"The link of {board.name} runs at 250 MHz, not {link.clock_mhz:g}.")
-    wanted = {link.perst: "in"} | dict.fromkeys(board.leds.nets, "out")
+        raise BoardError(f"The link of {board.name} must run at 250 MHz, not {link.clock_mhz:g}.")
+    directions = {link.perst: "in"} | dict.fromkeys(board.leds.nets, "out")
     for sign in "PN":
-        wanted |= {f"{link.refclk}_{sign}": "in", f"{board.clock.net}_{sign}": "in"}
+        directions |= {f"{link.refclk}_{sign}": "in", f"{board.clock.net}_{sign}": "in"}
         for lane in range(link.lanes):
-            wanted |= {f"{link.rx}{lane}_{sign}": "in", f"{link.tx}{lane}_{sign}": "out"}
-    for net, direction in wanted.items():
+            directions |= {f"{link.rx}{lane}_{sign}": "in", f"{link.tx}{lane}_{sign}": "out"}
+    for net, direction in directions.items():
         row = board.pin(net)
         if row.direction != direction:
             raise BoardError(
-                f"The net '{net}' of {board.name} goes {row.direction}, its use is {direction}."
+                f"The net '{net}' of {board.name} is used as {direction}, but its row has "
+                f"{row.direction}."
             )

@@ -1,7 +1,7 @@
-"""The core's clock: parameters of the clock manager (MMCME4) that makes it from an oscillator.
+"""The core's clock: parameters of the clock manager (MMCME4) that derives it from an oscillator.
 
-Limits are those of the data sheet DS923 (table "MMCM Specification", speed grade -2 at 0.85 V) and
-of the primitive (UG572): the oscillator (VCO) at 800 to 1600 MHz, the phase detector at 10 to
+The limits are from the data sheet DS923 (table "MMCM Specification", speed grade -2 at 0.85 V) and
+the primitive's guide (UG572): the oscillator (VCO) at 800 to 1600 MHz, the phase detector at 10 to
 500 MHz, factors in eighths.
 """
 
@@ -18,18 +18,18 @@ MULTIPLY = (Fraction(2), Fraction(128))
 DIVIDE_MOST = 106
 OUTPUT_MOST = Fraction(128)
 CLOCK_MHZ = (10.0, 650.0)
-"""Clocks of a core that this makes: from where the manager can, to below its output's limit."""
+"""Range of the core's clock: from the manager's minimum to below its output's limit."""
 
 _STEP = Fraction(1, 8)
-# 1 kHz: what a card's register says of its clock.
+# 1 kHz, the resolution of a card's clock register.
 _SAME_MHZ = 1e-3
-# A frequency that was written as a decimal number may have lost a little: it is still met.
+# Tolerance for a frequency that was rounded to a decimal number.
 _HERTZ = Fraction(1, 1_000_000)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mmcm:
-    """One setting of the clock manager: ``input_mhz * multiply / divide / output_divide``."""
+    """Setting of the clock manager: ``input_mhz * multiply / divide / output_divide``."""
 
     input_mhz: Fraction
     multiply: Fraction
@@ -38,7 +38,7 @@ class Mmcm:
 
     @property
     def vco_mhz(self) -> Fraction:
-        """Frequency of the inner oscillator."""
+        """Frequency of the internal oscillator."""
         return self.input_mhz * self.multiply / self.divide
 
     @property
@@ -52,7 +52,7 @@ class Mmcm:
         return float(self.vco_mhz / self.output_divide)
 
     def parameters(self) -> dict[str, int | float]:
-        """Parameters of the primitive, by name."""
+        """Return the primitive's parameters, by name."""
         return {
             "CLKIN1_PERIOD": round(1000.0 / float(self.input_mhz), 3),
             "CLKFBOUT_MULT_F": float(self.multiply),
@@ -62,35 +62,35 @@ class Mmcm:
 
 
 def choose_mmcm(input_mhz: float, wanted_mhz: float) -> Mmcm:
-    """The setting whose clock comes nearest to the wanted one, at most one hertz above it.
+    """Return the setting nearest to the requested clock, at most one hertz above it.
 
-    Among equals the smallest divider of the input, then a whole output divider, then the fastest
-    oscillator: each of these means less jitter.
+    Among equals it has the smallest input divider, then an integer output divider, then the
+    fastest oscillator: each of these means less jitter.
 
     Raises
     ------
     BoardError
-        When the wanted clock is outside `CLOCK_MHZ`.
+        If the requested clock is outside `CLOCK_MHZ`.
     """
     low, high = CLOCK_MHZ
     if not low <= wanted_mhz <= high:
         raise BoardError(
-            f"The core cannot be clocked at {wanted_mhz:g} MHz: give {low:g} to {high:g}."
+            f"The core cannot be clocked at {wanted_mhz:g} MHz: choose {low:g} to {high:g}."
         )
-    source, wanted = Fraction(input_mhz), Fraction(wanted_mhz) + _HERTZ
+    source, limit_mhz = Fraction(input_mhz), Fraction(wanted_mhz) + _HERTZ
     best: tuple[tuple[Fraction, int, bool, Fraction], Mmcm] | None = None
     for divide in range(1, DIVIDE_MOST + 1):
         detector = source / divide
         if detector > DETECTOR_MHZ[1]:
             continue
-        # A larger divider is only worth it for a clock that no smaller one meets.
+        # Use a larger divider only for a clock that no smaller one gives.
         if detector < DETECTOR_MHZ[0] or (best is not None and best[0][0] <= _HERTZ):
             break
         first = max(MULTIPLY[0], _up(VCO_MHZ[0] / detector))
         last = min(MULTIPLY[1], VCO_MHZ[1] / detector)
         for eighths in range(int(first / _STEP), int(last / _STEP) + 1):
             vco = detector * eighths * _STEP
-            output = _output(_up(vco / wanted))
+            output = _output(_up(vco / limit_mhz))
             if output > OUTPUT_MOST:
                 continue
             setting = Mmcm(
@@ -99,38 +99,38 @@ def choose_mmcm(input_mhz: float, wanted_mhz: float) -> Mmcm:
                 divide=divide,
                 output_divide=output,
             )
-            key = (wanted - vco / output, divide, output.denominator != 1, -vco)
+            key = (limit_mhz - vco / output, divide, output.denominator != 1, -vco)
             if best is None or key < best[0]:
                 best = key, setting
     if best is None:
-        raise BoardError(f"An oscillator of {input_mhz:g} MHz makes no {wanted_mhz:g} MHz.")
+        raise BoardError(f"An oscillator of {input_mhz:g} MHz cannot give {wanted_mhz:g} MHz.")
     return best[1]
 
 
 def core_clock(board: Board, wanted_mhz: float) -> Mmcm | None:
-    """How a board clocks a core; None where the core shares the link's clock."""
+    """Return a board's setting for a core's clock; None if the core shares the link's clock."""
     if abs(wanted_mhz - board.link.clock_mhz) < _SAME_MHZ:
         return None
     return choose_mmcm(board.clock.mhz, wanted_mhz)
 
 
 def reachable_mhz(board: Board, wanted_mhz: float) -> float:
-    """The clock that a core gets where this one is asked for: equal, or a little below.
+    """Return the core's clock for a requested one: equal, or slightly lower.
 
     Raises
     ------
     BoardError
-        When it is outside `CLOCK_MHZ`.
+        If the requested clock is outside `CLOCK_MHZ`.
     """
     setting = core_clock(board, wanted_mhz)
     return board.link.clock_mhz if setting is None else setting.mhz
 
 
 def _up(value: Fraction) -> Fraction:
-    """The next eighth that is not below."""
+    """Round up to a multiple of an eighth."""
     return -(-value // _STEP) * _STEP
 
 
 def _output(divider: Fraction) -> Fraction:
-    """The output divider is 1, or 2 and above: between them it has no fractions."""
+    """Return the smallest valid output divider of at least this: 1, or at least 2."""
     return max(divider, Fraction(2)) if divider > 1 else Fraction(1)

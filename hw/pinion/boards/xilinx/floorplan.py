@@ -1,15 +1,14 @@
-"""Which die (super logic region) holds what, as constraints; the script reads one of the two.
+"""Constraints that assign the design to dies (super logic regions), in two alternatives.
 
-A design that one die holds goes beside the PCIe block, and nothing of it crosses a border. One that
-would fill the die to more than `SHARE_PERCENT` goes over several: the link stays where the PCIe
-block is, and the core is spread, by clusters of links where the build has them
-(``--clusters link``).
+A design that fits one die is placed beside the PCIe block, and no path crosses a border. One that
+would fill the die to more than `SHARE_PERCENT` is placed on several: the link stays beside the PCIe
+block, and the core is spread, by clusters of links if the build has them (``--clusters link``).
 
-Registers at a border: a unit's result is a register and so is every stored value, but between a
-stored value and the next unit there is a selector, and a stored value is read in several places.
-The registers in the wires between dies (LAGUNA) take a register that feeds one register, so none of
-them can be used, no ``USER_SLL_REG`` is set, and a path across costs the wire in full. Schedules do
-not know of dies.
+Registers at a border: a unit's result is a register, and so is every stored value, but a selector
+precedes the next unit, and a stored value is read in several places. The registers in the wires
+between dies (LAGUNA) need a register that feeds a single register, so they cannot be used, no
+``USER_SLL_REG`` is set, and a path across a border has the wire's full delay. Schedules do not
+consider dies.
 """
 
 from __future__ import annotations
@@ -26,42 +25,44 @@ from .top import LINK_CELL
 PBLOCK = "pblock_pinion"
 
 SHARE_PERCENT = 60
-"""How full of LUTs or DSP blocks one die may get before the design goes over several."""
+"""Use of a die's LUTs or DSP blocks above which the design is placed on several dies [%]."""
 
 CORE_CELL = f"{LINK_CELL}/core"
 DATAPATH = "datapath"
 
 
 def dies(board: Board, dsp: int) -> tuple[str, ...]:
-    """Dies for a core of so many DSP blocks, two at least, in order; the link's is among them.
+    """Return the dies for a core with `dsp` DSP blocks, at least two and including the link's.
 
-    Neighbours of the link's die come first, so that the dies follow each other.
+    They are adjacent and in order.
     """
     home, most = int(board.floorplan.slr.removeprefix("SLR")), board.floorplan.slrs
     room = SHARE_PERCENT * board.die()["dsp"]
-    wanted = min(most, max(2, -(-100 * dsp // room)))
+    count = min(most, max(2, -(-100 * dsp // room)))
     near = sorted(range(most), key=lambda die: (abs(die - home), -die))
-    return tuple(f"SLR{die}" for die in sorted(near[:wanted]))
+    return tuple(f"SLR{die}" for die in sorted(near[:count]))
 
 
 def clusters(rtlil: str) -> dict[str, int]:
-    """Modules of a core's clusters, in the order of the links, and their DSP blocks."""
-    found = re.findall(rf"^module \\{CORE}\.{DATAPATH}\.(base|link\d+)$", rtlil, re.MULTILINE)
-    names = sorted(found, key=lambda name: int(name.removeprefix("link")) if name != "base" else 0)
+    """Return the modules of a core's clusters, in order of the links, and their DSP blocks."""
+    modules = re.findall(rf"^module \\{CORE}\.{DATAPATH}\.(base|link\d+)$", rtlil, re.MULTILINE)
+    names = sorted(
+        modules, key=lambda name: int(name.removeprefix("link")) if name != "base" else 0
+    )
     return {name: estimate_dsp(rtlil, top=f"{CORE}.{DATAPATH}.{name}") for name in names}
 
 
 def split(weights: Sequence[int], parts: int) -> list[range]:
-    """Neighbours together, in at most so many parts, the heaviest part as light as can be."""
+    """Split a sequence into at most `parts` ranges with the smallest maximum weight."""
 
     def cut(limit: int) -> list[range]:
-        found, first, total = [], 0, 0
+        ranges, first, total = [], 0, 0
         for k, weight in enumerate(weights):
             if k > first and total + weight > limit:
-                found.append(range(first, k))
+                ranges.append(range(first, k))
                 first, total = k, 0
             total += weight
-        return [*found, range(first, len(weights))]
+        return [*ranges, range(first, len(weights))]
 
     limit = max(weights)
     while len(cut(limit)) > parts:
@@ -70,7 +71,7 @@ def split(weights: Sequence[int], parts: int) -> list[range]:
 
 
 def die_xdc(board: Board) -> str:
-    """Constraints of a design in one die."""
+    """Return the constraints of a design in one die."""
     die = board.floorplan.slr
     lines = [
         f"# {board.title}: one die holds link and core; no path of theirs crosses a border.",
@@ -82,7 +83,7 @@ def die_xdc(board: Board) -> str:
 
 
 def dies_xdc(board: Board, rtlil: str) -> str:
-    """Constraints of a design over several dies; ``rtlil`` is the core's."""
+    """Return the constraints of a design over several dies; ``rtlil`` is the core's."""
     lines = [
         f"# {board.title}: the link beside the PCIe block, the core over several dies.",
         "# Written by Pinion. Read after synthesis, instead of the other floorplan.",

@@ -1,8 +1,8 @@
-"""The vendor tool's words that Pinion uses, each with the place where it was read.
+"""The vendor tool's names that Pinion uses, each with its source.
 
-There is no vendor tool where Pinion is developed, so its commands, properties and ports cannot be
-tried. They stand in ``constraints/vivado_names.toml`` instead; the scripts run against stand-ins
-that know this table and nothing else.
+Pinion is developed without the vendor tool, so its commands, properties and ports cannot be tried.
+``constraints/vivado_names.toml`` lists them, and the scripts run against stand-ins that accept only
+this table.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ NAMES = "vivado_names.toml"
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """A Tcl command.
+    """Tcl command.
 
     Members
     -------
     flags : options without their dash, and whether a value follows.
-    least, most : number of the other arguments.
-    xdc : it may stand in a constraints file.
-    returns : kind of what it gives back, or "".
+    least, most : bounds of the number of other arguments.
+    xdc : whether it is allowed in a constraints file.
+    returns : kind of the result, or "".
     source : key of `Names.sources`.
     """
 
@@ -42,9 +42,9 @@ class Command:
 
 @dataclass(frozen=True, kw_only=True)
 class Property:
-    """A property of a kind of object, or an attribute in Verilog.
+    """Property of a kind of object, or attribute in Verilog.
 
-    ``values`` is a regular expression, "" when it is read only.
+    ``values`` is a regular expression, "" if it is read only.
     """
 
     values: str
@@ -53,7 +53,7 @@ class Property:
 
 @dataclass(frozen=True, kw_only=True)
 class OptionValues:
-    """The words that an option may be followed by."""
+    """Valid values of an option."""
 
     values: tuple[str, ...]
     source: str
@@ -61,29 +61,29 @@ class OptionValues:
 
 @dataclass(frozen=True, kw_only=True)
 class EnginePort:
-    """A port of the DMA engine, as the module sees it: direction, width ("lanes" or bits)."""
+    """Port of the DMA engine, seen from the module: direction, width ("lanes" or bits)."""
 
     direction: str
     width: int | str
     source: str
 
     def bits(self, lanes: int) -> int:
-        """Its width on a link of so many lanes."""
+        """Return the width on a link with `lanes` lanes."""
         return lanes if self.width == "lanes" else int(self.width)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Names:
-    """The table.
+    """Table of names.
 
     Members
     -------
     commands : by name.
-    values : of options that take one of a few words, by command and option.
+    values : valid values of options with few, by command and option.
     properties : by kind of object (port, design, pblock, ip, ...), then by name.
     attributes : of registers and memories in Verilog, by name.
-    ports : of the generated module ``xdma_0``.
-    sources : where words were read, by the key that the rows use.
+    ports : ports of the generated module ``xdma_0``.
+    sources : sources by the key that the rows use.
     """
 
     commands: Mapping[str, Command]
@@ -101,17 +101,19 @@ def load_names(path: Path | None = None) -> Names:
     Raises
     ------
     BoardError
-        When it is unreadable, or a row names a source that is not listed.
+        If it is unreadable, or a row names a source that is not listed.
     """
     path = path or constraints_folder() / NAMES
     try:
         data = tomllib.loads(path.read_text())
         names = _names(data)
     except (OSError, KeyError, TypeError, ValueError) as error:
-        raise BoardError(f"'{path}' is not a table of Vivado's names ({error}).") from None
-    for what, source in _rows(names):
+        raise BoardError(f"'{path}' is not a valid table of Vivado's names ({error}).") from None
+    for name, source in _rows(names):
         if source not in names.sources:
-            raise BoardError(f"'{what}' in '{path}' names the source '{source}', which it lacks.")
+            raise BoardError(
+                f"'{name}' in '{path}' names the source '{source}', which is not listed."
+            )
     return names
 
 

@@ -1,8 +1,8 @@
-"""The VCU118 for users of Amaranth: a platform in the manner of ``amaranth_boards``.
+"""Amaranth platform of the VCU118, in the style of ``amaranth_boards``.
 
-Pinion's own bitstream does not go through it (`pinion.boards.xilinx.write`): this is for designs
-that include an exported core. Its pins agree by test with ``constraints/vcu118_pins.csv``, which
-names the sources. Nothing here was run in Vivado or on a board.
+It is for designs that include an exported core; Pinion's own bitstream does not use it
+(`pinion.boards.xilinx.write`). A test compares its pins with ``constraints/vcu118_pins.csv``, which
+names the sources. It has not been run in Vivado or on a board.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BUTTONS = "BD23 BB24 BE23 BE22 BF22"
 
 
 def _each(name: str, pins: str, direction: str, attrs: Attrs) -> list[Resource]:
-    """One resource a pin, numbered from 0."""
+    """Return one resource for each pin, numbered from 0."""
     balls = enumerate(pins.split())
     return [Resource(name, index, Pins(ball, dir=direction), attrs) for index, ball in balls]
 
@@ -34,9 +34,9 @@ def _each(name: str, pins: str, direction: str, attrs: Attrs) -> list[Resource]:
 class VCU118Platform(XilinxPlatform):
     """VCU118 evaluation kit: Virtex UltraScale+ VU9P, speed grade -2L.
 
-    ``pcie`` has no buffers and no standard: request it with ``dir="-"`` and wire it to an instance
-    of the vendor's IP. Define the domain ``sync`` from that IP's ``axi_aclk``; without one,
-    ``sync`` is the 125 MHz oscillator.
+    ``pcie`` has no buffers and no standard: request it with ``dir="-"`` and connect it to an
+    instance of the vendor's IP. Define the domain ``sync`` from that IP's ``axi_aclk``; by default
+    it is the 125 MHz oscillator.
     """
 
     device = "xcvu9p"
@@ -52,7 +52,7 @@ class VCU118Platform(XilinxPlatform):
         Resource("clk250", 0, DiffPairs("E12", "D12", dir="i"), Clock(250e6), _SSTL),
         Resource("clk250", 1, DiffPairs("AW26", "AW27", dir="i"), Clock(250e6), _SSTL),
         Resource("clk125", 0, DiffPairs("AY24", "AY23", dir="i"), Clock(125e6), _LVDS),
-        # Si570, programmable; this is what it starts with.
+        # Si570, programmable; this is its default.
         Resource("clk_user", 0, DiffPairs("H32", "G32", dir="i"), Clock(156.25e6), _SSTL),
         *_each("led", _LEDS, "o", _LVCMOS12),
         *_each("button", _BUTTONS, "i", _LVCMOS18),
@@ -79,7 +79,7 @@ class VCU118Platform(XilinxPlatform):
         Resource(
             "pcie",
             0,
-            # Quad 225, so that all four quads are within reach.
+            # Quad 225, which reaches all four quads.
             Subsignal("refclk", DiffPairs("AL9", "AL8", dir="i"), Clock(100e6)),
             Subsignal(
                 "perst",
@@ -107,7 +107,7 @@ class VCU118Platform(XilinxPlatform):
         Resource("pcie_refclk_x8", 0, DiffPairs("AC9", "AC8", dir="i"), Clock(100e6)),
     ]
     connectors: ClassVar = [
-        # Level shifted; the second to 1.2 V inside.
+        # Level shifted; the second to 1.2 V at the FPGA.
         Connector("pmod", 0, "AY14 AY15 AW15 AV15 - - AV16 AU16 AT15 AT16 - -"),
         Connector("pmod", 1, "N28 M30 N30 P30 - - P29 L31 M31 R29 - -"),
     ]

@@ -1,4 +1,4 @@
-"""What a user finds beside the scripts: steps, what to expect, what nobody has tried yet."""
+"""README beside the scripts: steps, expected figures, and what has not been tried yet."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _LIGHTS = {
 }
 
 _TEXT = "readme.md"
-"""The text, beside this file, with places for what depends on board and build."""
+"""Template of the text, beside this file."""
 
 
 def readme(
     board: Board, manifest: Manifest, core_clock: Mmcm | None, *, multipliers: Sequence[Multipliers]
 ) -> str:
-    """The README of a board's folder; ``multipliers`` are the core's."""
+    """Return the README of a board's folder; ``multipliers`` are the core's."""
     core_mhz = board.link.clock_mhz if core_clock is None else core_clock.mhz
     rate = core_mhz * 1e6 / manifest.ii
     die = board.die()
-    shown = LIGHTS[: len(board.leds.nets)]
+    lights = LIGHTS[: len(board.leds.nets)]
     from_oscillator = (
         ", the link's"
         if core_clock is None
@@ -62,7 +62,7 @@ def readme(
         if twins
         else f" (`{OUT}/pinion.mcs`)",
         flash=board.flash.part,
-        lights="\n".join(f"- `{board.leds.nets[i]}`: {_LIGHTS[n]}" for i, n in enumerate(shown)),
+        lights="\n".join(f"- `{board.leds.nets[i]}`: {_LIGHTS[n]}" for i, n in enumerate(lights)),
         link_mhz=board.link.clock_mhz,
         lanes=board.link.lanes,
         core_mhz=core_mhz,

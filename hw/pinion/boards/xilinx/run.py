@@ -1,4 +1,4 @@
-"""Running the vendor tool in a board's folder, and reading what came of it."""
+"""Running the vendor tool in a board's folder, and reading its result."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ LOG = "vivado.log"
 
 
 class VivadoError(RuntimeError):
-    """Vivado is missing, or it stopped; the message is a sentence with what to do."""
+    """Vivado is missing or failed; the message says what to do."""
 
 
 def board_folder(folder: Path, manifest: Manifest) -> Path:
-    """The board's folder inside a build folder.
+    """Return the board's folder inside a build folder.
 
     Raises
     ------
     ManifestError
-        When the build was not made for a board of this kind.
+        If the build is not for a board of this family.
     """
     target = folder / manifest.target
     if not (target / BUILD_TCL).is_file():
@@ -38,11 +38,11 @@ def board_folder(folder: Path, manifest: Manifest) -> Path:
 
 
 def missing(folder: Path, manifest: Manifest, part: str) -> str:
-    """The error message for a user without Vivado."""
+    """Return the error message for a user without Vivado."""
     return (
         f"Vivado is missing: no program 'vivado' is on the PATH; install AMD Vivado with a licence "
-        f"for {part} and source its settings64.sh, or name the program with vivado (--vivado), "
-        f"or take '{folder / manifest.target}' to a machine that has it (its README.md says how)."
+        f"for {part} and source its settings64.sh, or name the program with vivado (--vivado), or "
+        f"copy '{folder / manifest.target}' to a machine that has it (its README.md says how)."
     )
 
 
@@ -54,47 +54,47 @@ def run_vivado(
     words: Sequence[str] = (),
     progress: Progress = SILENT,
 ) -> dict[str, Any]:
-    """Make the bitstream of a build.
+    """Create the bitstream of a build.
 
-    The script tries one strategy after another until timing is met, and takes up what an earlier
-    run left. Where Vivado itself dies of a strategy it is started again; the script begins a
-    strategy a second time, and then goes on to the next.
+    The script tries one strategy after another until timing is met, and continues an earlier run.
+    If Vivado itself crashes during a strategy it is started again; the script starts a strategy a
+    second time, and then continues with the next.
 
     Parameters
     ----------
     folder : the build folder.
-    manifest : of it.
+    manifest : its manifest.
     vivado : the program.
-    words : for the script: names of strategies, to try these alone; ``die`` or ``dies``, where it
-        shall not choose the floorplan itself; ``dsp48e2``, for explicit blocks.
-    progress : told each step.
+    words : arguments of the script: names of strategies, to try only these; ``die`` or ``dies``, to
+        set the floorplan; ``dsp48e2``, for explicit blocks.
+    progress : receives each step.
 
     Returns
     -------
     ``target, part, vivado, met, setup_slack_ns, hold_slack_ns, core_mhz, link_mhz, strategy`` (the
-    best), ``attempts`` (a line for each strategy that was tried), ``bitstream`` (path, None where
+    best), ``attempts`` (a line for each strategy that was tried), ``bitstream`` (path, None if
     timing is missed), ``flash`` (paths) and ``reports`` (path of the folder).
 
     Raises
     ------
     VivadoError
-        When it cannot be started or stops for another reason than missed timing.
+        If it cannot be started, or fails for a reason other than missed timing.
     """
     target = board_folder(folder, manifest)
     written = target / OUT / RESULT
-    # Vivado may end before the script does anything: what is old must not pass for its result.
+    # Vivado may end before the script does anything: remove an old result.
     written.unlink(missing_ok=True)
     while True:
         before = _begun(target)
         code, last = _run_once(target, vivado, words, progress)
         if code in (0, FAILED) or written.is_file() or _begun(target) <= before:
             break
-        progress.step(f"Vivado ended with exit code {code} amid a strategy: starting it again")
+        progress.step(f"Vivado ended with exit code {code} during a strategy: starting it again")
     if code not in (0, MISSED):
         raise VivadoError(f"Vivado stopped with exit code {code} ({last}); see '{target / LOG}'.")
     result = read_result(target, manifest)
     if result["met"] != (code == 0):
-        raise VivadoError(f"Vivado ended with exit code {code} and says otherwise in {RESULT}.")
+        raise VivadoError(f"Vivado ended with exit code {code}, which contradicts {RESULT}.")
     out = target / OUT
     images = sorted(out.glob("*.mcs"))
     return {
@@ -109,7 +109,7 @@ def run_vivado(
 def _run_once(
     target: Path, vivado: str, words: Sequence[str], progress: Progress
 ) -> tuple[int, str]:
-    """One start of the program: its exit code, and the last thing that it said."""
+    """Start the program once; return its exit code and its last message."""
     command = [vivado, "-mode", "batch", "-log", LOG, "-source", BUILD_TCL]
     if words:
         command += ["-tclargs", *words]
@@ -129,17 +129,17 @@ def _run_once(
 
 
 def _begun(target: Path) -> int:
-    """How many beginnings of strategies have been marked, over all runs of a build."""
+    """Return the number of recorded starts of strategies, over all runs of a build."""
     return sum(path.stat().st_size for path in (target / OUT / "attempts").glob("*/begun"))
 
 
 def read_result(target: Path, manifest: Manifest) -> dict[str, Any]:
-    """Slacks, clocks, and the attempts that the script wrote down.
+    """Return slacks, clocks and attempts from the script's result.
 
     Raises
     ------
     VivadoError
-        When there is nothing, or it is another build's.
+        If there is none, or it belongs to another build.
     """
     path = target / OUT / RESULT
     try:
@@ -156,8 +156,8 @@ def read_result(target: Path, manifest: Manifest) -> dict[str, Any]:
             **{name: float(pairs[name]) for name in numbers},
         }
     except (OSError, KeyError, ValueError) as error:
-        what = error.strerror if isinstance(error, OSError) else f"damaged: {error}"
+        reason = error.strerror if isinstance(error, OSError) else f"damaged: {error}"
         raise VivadoError(
-            f"Vivado left no result in '{path}' ({what}): see whether the program that was started "
-            f"is Vivado, and what it says in '{target / LOG}', and run 'pinion bitstream' again."
+            f"Vivado left no result in '{path}' ({reason}): check that the program is Vivado, read "
+            f"'{target / LOG}', and run 'pinion bitstream' again."
         ) from None

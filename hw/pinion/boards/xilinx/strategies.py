@@ -1,9 +1,9 @@
-"""What the vendor tool is told to try in turn, as data: directives of each step, and why.
+"""Strategies of the vendor tool, as data: directives of each step, and why.
 
-A strategy is one way from the synthesised netlist to the routed one. The script takes them in this
-order and stops at the first that meets timing. Names are those of UG904; each stands in the table
-of names with the release that it was read in. A release that does not know one refuses that
-strategy, and the next is tried.
+A strategy is one way from the synthesised netlist to the routed one. The script tries them in this
+order and stops at the first that meets timing. Names are those of UG904; the table of names lists
+each with the release that documents it. A release that does not know one rejects that strategy, and
+the next is tried.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ DEFAULT = "Default"
 SYNTHESIS = (
     "-flatten_hierarchy rebuilt -keep_equivalent_registers -fsm_extraction off -shreg_min_size 5"
 )
-"""Options of synthesis that every strategy has; ``docs/vcu118.md`` says why."""
+"""Synthesis options of every strategy; ``docs/vcu118.md`` says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,13 +24,13 @@ class Strategy:
 
     Members
     -------
-    name : of its folder and in reports.
-    synth, opt, place, phys_opt, route : directives of ``synth_design`` and so on; ``Default`` of
-        ``opt`` is what every netlist has been through once.
-    like : UG904's strategy with the same directives, "" where there is none.
-    margin_ns : by how much the core's clock is tightened until placing is done.
+    name : name of its folder and in reports.
+    synth, opt, place, phys_opt, route : directives of ``synth_design`` and so on; every netlist has
+        already passed ``Default`` of ``opt``.
+    like : UG904's strategy with the same directives, "" if there is none.
+    margin_ns : uncertainty added to the core's clock during placement.
     dies : only for a design over several dies.
-    reason : in words, for the documentation.
+    reason : explanation for the documentation.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Strategy:
     reason: str
 
     def words(self) -> str:
-        """What the script reads, a Tcl list of names and values."""
+        """Return names and values as a Tcl list for the script."""
         return " ".join(
             [
                 *("name", self.name, "synth", self.synth, "opt", self.opt, "place", self.place),
@@ -141,9 +141,9 @@ STRATEGIES = (
         reason="if selectors crowd: fewer MUXF and carries, and room between; synthesises anew",
     ),
 )
-"""In the order in which they are tried."""
+"""Strategies in the order in which they are tried."""
 
 
 def strategies_tcl() -> str:
-    """The strategies as lines of a Tcl list of lists."""
+    """Return the strategies as lines of a Tcl list of lists."""
     return "\n".join(f"    {{{strategy.words()}}}" for strategy in STRATEGIES)

@@ -1,4 +1,4 @@
-"""The top of a board with PCIe: DMA engine, clocks, resets, lights, and the link's top within."""
+"""Top of a board with PCIe: DMA engine, clocks, resets, lights, and the link's top."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ TOP = "pinion_board"
 """Name of the top module."""
 
 LINK_CELL, XDMA_CELL, CORE_CLOCK_CELL = "pinion", "xdma", "core_clock_buffer"
-"""Cells of the top that constraints and scripts name: the link's top, the DMA engine, the buffer
-that drives the core's clock."""
+"""Cells of the top that constraints and scripts name: the link's top, the DMA engine, the buffer of
+the core's clock."""
 
 LIGHTS = ("link_up", "locked", "link_beat", "core_beat")
-"""What the lights show, as far as a board has as many: the PCIe link is up, the core's clock is
-steady, the link's clock runs, the core's clock runs (both blink)."""
+"""Meanings of the lights, as many as a board has: the PCIe link is up, the core's clock is steady,
+the link's clock runs, the core's clock runs (both blink)."""
 
 # The lights change every 2**26 cycles: 0.27 s at 250 MHz.
 _BEAT_BITS = 27
 
-# Link ports: name of the link's top, name of the DMA engine.
+# Link ports: names at the link's top and at the DMA engine.
 _STREAMS = {"h2c": "m_axis_h2c_{}_0", "c2h": "s_axis_c2h_{}_0"}
 _AXIL = (
     *("awaddr", "awprot", "awvalid", "awready", "wdata", "wstrb", "wvalid", "wready"),
@@ -48,16 +48,16 @@ class BoardTop(Elaboratable):
 
     Parameters
     ----------
-    board : where it runs.
-    core_clock : how the core's clock is made; None when the core shares the link's.
+    board : the board.
+    core_clock : setting of the core's clock; None if the core shares the link's.
 
     Members
     -------
     ports : signals by the names of the pads.
 
-    Clocks: ``sync`` is the DMA engine's ``axi_aclk``; the core's is made from the board's
+    Clocks: ``sync`` is the DMA engine's ``axi_aclk``; the core's is derived from the board's
     oscillator, so that it keeps running while the link is reset. Reset lasts until the link is up
-    and the core's clock is steady; it begins at once and ends with the link's clock.
+    and the core's clock is steady; it begins asynchronously and ends with the link's clock.
     """
 
     def __init__(self, *, board: Board, core_clock: Mmcm | None) -> None:
@@ -80,7 +80,7 @@ class BoardTop(Elaboratable):
                 self.ports[f"sysclk_{sign}"] = Signal(name=f"sysclk_{sign}")
 
     def elaborate(self, platform: object) -> Module:
-        """Instances of primitives, of the DMA engine and of the link's top."""
+        """Instantiate primitives, the DMA engine and the link's top."""
         m = Module()
         pads = self.ports
         locked = self._core_clock(m)
@@ -110,7 +110,7 @@ class BoardTop(Elaboratable):
     def _xdma(
         self, m: Module, *, link_up: Signal, aclk: Signal, aresetn: Signal
     ) -> dict[str, Signal]:
-        """The DMA engine with its reference clock and reset; its wires to the link by name."""
+        """Build the DMA engine with its reference clock and reset; return its wires to the link."""
         pads = self.ports
         clk, clk_gt, rst_n = Signal(), Signal(), Signal()
         m.submodules.refclk_buffer = Instance(
@@ -145,10 +145,10 @@ class BoardTop(Elaboratable):
         return wires
 
     def _core_clock(self, m: Module) -> Signal | Const:
-        """The core's clock in domain ``core_blink``; whether it is steady."""
+        """Build the core's clock, domain ``core_blink``; return whether it is steady."""
         if self.core_clock is None:
             return Const(1)
-        source, feedback, made, locked = Signal(), Signal(), Signal(), Signal()
+        source, feedback, clock, locked = Signal(), Signal(), Signal(), Signal()
         m.domains.core_blink = ClockDomain("core_blink", reset_less=True)
         m.submodules.sysclk_buffer = Instance(
             "IBUFDS", i_I=self.ports["sysclk_p"], i_IB=self.ports["sysclk_n"], o_O=source
@@ -159,10 +159,10 @@ class BoardTop(Elaboratable):
             i_CLKIN1=source,
             i_CLKIN2=Const(0),
             i_CLKINSEL=Const(1),
-            # No phase is kept between oscillator and core: the loop closes inside.
+            # Oscillator and core need no phase relation: the loop closes internally.
             i_CLKFBIN=feedback,
             o_CLKFBOUT=feedback,
-            o_CLKOUT0=made,
+            o_CLKOUT0=clock,
             o_LOCKED=locked,
             i_RST=Const(0),
             i_PWRDWN=Const(0),
@@ -173,30 +173,33 @@ class BoardTop(Elaboratable):
             **{f"i_{name}": Const(0) for name in ("PSCLK", "PSEN", "PSINCDEC")},
         )
         m.submodules[CORE_CLOCK_CELL] = Instance(
-            "BUFGCE", i_CE=Const(1), i_I=made, o_O=ClockSignal("core_blink")
+            "BUFGCE", i_CE=Const(1), i_I=clock, o_O=ClockSignal("core_blink")
         )
         return locked
 
     def _link(self, wires: dict[str, Signal]) -> dict[str, object]:
-        """Connections of the link's top."""
-        made: dict[str, object] = {"i_clk": ClockSignal("sync"), "i_rst": ResetSignal("sync")}
+        """Return the connections of the link's top."""
+        connections: dict[str, object] = {
+            "i_clk": ClockSignal("sync"),
+            "i_rst": ResetSignal("sync"),
+        }
         if self.core_clock is not None:
-            made["i_core_clk"] = ClockSignal("core_blink")
+            connections["i_core_clk"] = ClockSignal("core_blink")
         for stream, name in _STREAMS.items():
             into = "i" if stream == "h2c" else "o"
             back = "o" if stream == "h2c" else "i"
             for signal in ("tdata", "tkeep", "tlast", "tvalid"):
-                made[f"{into}_{stream}_{signal}"] = wires[name.format(signal)]
-            made[f"{back}_{stream}_tready"] = wires[name.format("tready")]
+                connections[f"{into}_{stream}_{signal}"] = wires[name.format(signal)]
+            connections[f"{back}_{stream}_tready"] = wires[name.format("tready")]
         for signal in _AXIL:
             port = load_names().ports[f"m_axil_{signal}"]
             way = "i" if port.direction == "out" else "o"
-            made[f"{way}_s_axil_{signal}"] = wires[f"m_axil_{signal}"]
-        return made
+            connections[f"{way}_s_axil_{signal}"] = wires[f"m_axil_{signal}"]
+        return connections
 
 
 def board_rtlil(board: Board, core_clock: Mmcm | None) -> str:
-    """RTLIL of the top; the link's top, the DMA engine and primitives are named, not contained."""
+    """Return the RTLIL of the top, without the link's top, the DMA engine and primitives."""
     top = BoardTop(board=board, core_clock=core_clock)
     ports = {name: (signal, None) for name, signal in top.ports.items()}
     text: str = rtlil.convert(top, name=TOP, ports=ports, emit_src=False)

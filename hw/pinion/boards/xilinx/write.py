@@ -1,4 +1,4 @@
-"""Everything that the vendor tool needs for a board, into a folder of a build."""
+"""Writing everything that the vendor tool needs for a board into a build folder."""
 
 from __future__ import annotations
 
@@ -41,15 +41,16 @@ def write_board(
 ) -> Path:
     """Write a board's folder, ``<folder>/<name of the board>``.
 
-    It holds the whole design as one Verilog file, constraints, the scripts for the vendor tool and
-    a README. Nothing in it depends on where it stands or on when it was written.
+    It contains the whole design as one Verilog file, constraints, the scripts for the vendor tool
+    and a README. Its content does not depend on its place or on the time.
 
     Parameters
     ----------
     folder : the build folder, with ``core.il`` and the manifest.
-    manifest : of the build; its clock is one that `pinion.boards.xilinx.reachable_mhz` returned.
-    board : where it shall run.
-    progress : told each step.
+    manifest : manifest of the build, with a clock that `pinion.boards.xilinx.reachable_mhz`
+        returned.
+    board : the board.
+    progress : receives each step.
 
     Returns
     -------
@@ -58,9 +59,9 @@ def write_board(
     Raises
     ------
     BoardError
-        When the board's clock manager cannot make the manifest's clock.
+        If the board's clock manager cannot generate the manifest's clock.
     pinion.gateware.yosys.YosysError
-        When the parts do not fit together.
+        If the parts do not fit together.
     """
     reachable = reachable_mhz(board, manifest.clock_mhz)
     if abs(reachable - manifest.clock_mhz) > _KILOHERTZ:
@@ -95,7 +96,7 @@ def write_board(
 def _scripts(
     board: Board, manifest: Manifest, clock: Mmcm | None, core: str, synchronisers: int
 ) -> dict[str, str]:
-    """What the vendor tool runs, by file: constraints are scripts too."""
+    """Return the files that the vendor tool runs; constraints are scripts, too."""
     return {
         f"{board.name}.xdc": pins_xdc(board, crossing=clock is not None),
         f"{board.name}_timing.xdc": timing_xdc(board, clock),
@@ -107,29 +108,29 @@ def _scripts(
 
 
 def check_scripts(folder: Path, manifest: Manifest, *, board: Board) -> None:
-    """Refuse scripts that are not those which this Pinion writes for a build.
+    """Raise if a script differs from the one that this Pinion writes for a build.
 
-    The vendor tool runs them with all the rights of the user, and a build folder may be a
-    stranger's: they are written anew and compared.
+    The vendor tool runs the scripts with all the rights of the user, and a build folder may be
+    untrusted, so they are generated again and compared.
 
     Raises
     ------
     ManifestError
-        Names the file that differs.
+        With the name of the file that differs.
     """
     target = folder / board.name
     clock = core_clock(board, manifest.clock_mhz)
     core = (folder / RTLIL).read_text()
-    found = {path.name: path.read_text() for path in target.iterdir() if path.suffix in _RUN}
-    # How many there are is all that a script says of the design itself.
-    count = re.search(r"\$marked < (\d+)\}", found.get(BUILD_TCL, ""))
+    scripts = {path.name: path.read_text() for path in target.iterdir() if path.suffix in _RUN}
+    # The number of synchronisers is all that a script depends on in the design itself.
+    count = re.search(r"\$marked < (\d+)\}", scripts.get(BUILD_TCL, ""))
     expected = _scripts(board, manifest, clock, core, int(count[1]) if count else 0)
-    for name in sorted({*found, *expected}):
-        if found.get(name) != expected.get(name):
+    for name in sorted({*scripts, *expected}):
+        if scripts.get(name) != expected.get(name):
             raise ManifestError(
                 f"'{target / name}' is not what Pinion {installation.version()} writes for this "
-                "build, and the vendor tool would run it: build the folder again; scripts of your "
-                "own are run by 'vivado -mode batch -source'."
+                "build, and the vendor tool would run it: build the folder again, or run your own "
+                "scripts by 'vivado -mode batch -source'."
             )
 
 
@@ -142,32 +143,32 @@ def write_verilog(
     headline: str = "",
     explicit: str = "",
 ) -> int:
-    """The board's top and all below it, but for the DMA engine and primitives, as Verilog.
+    """Write the board's top and all its modules, except the DMA engine and primitives, as Verilog.
 
-    Hierarchy is kept, constraints name cells by it. Registers of synchronisers are marked, so that
-    the vendor tool keeps them apart from other logic and close to each other.
+    The hierarchy is kept, because constraints name cells by it. Registers of synchronisers are
+    marked, so that the vendor tool keeps them separate and close together.
 
     Parameters
     ----------
     link : RTLIL of ``pinion_top`` and everything in it.
-    headline : comment that the file begins with.
+    headline : comment at the start of the file.
     explicit : other forms of some modules (:func:`pinion.gateware.dsp48e2.with_explicit`).
 
     Returns
     -------
-    How many synchronisers the design has.
+    The number of synchronisers in the design.
 
     Raises
     ------
     BoardError
-        When two parts disagree on the width of a port.
+        If two parts disagree on the width of a port.
     pinion.gateware.yosys.YosysError
-        When they disagree on anything else.
+        If they disagree on anything else.
     """
     board_text = board_rtlil(board, core_clock)
     synchronisers = [*synchroniser_modules(board_text), *synchroniser_modules(link)]
     if not synchronisers:
-        raise BoardError(f"The design for {board.name} has no synchroniser: it cannot be right.")
+        raise BoardError(f"The design for {board.name} has no synchroniser, so it cannot be right.")
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".rtlil-") as scratch:
         work = Path(scratch)
         (work / "board.il").write_text(board_text)
@@ -194,21 +195,21 @@ def write_verilog(
         )
     if widths := re.findall(r"Resizing cell port .*", log):
         raise BoardError(f"Ports of the design for {board.name} differ in width: {widths[0]}")
-    # The first line names the program that wrote the file and the place where it was compiled.
+    # The first line depends on the Yosys binary and where it was compiled.
     body = path.read_text().split("\n", 1)[1]
     path.write_text(headline + with_explicit(mark_registers(body), explicit))
     return len(synchronisers)
 
 
 def synchroniser_modules(rtlil: str) -> list[str]:
-    """Modules that are synchronisers: Amaranth calls their registers stage0, stage1, ...
+    """Return the modules that are synchronisers: Amaranth calls their registers stage0, stage1, ...
 
-    The core is all of one clock and is left out.
+    The core is skipped, because it has a single clock.
     """
-    found, module = [], ""
+    modules, module = [], ""
     for line in rtlil.splitlines():
         if line.startswith("module \\"):
             module = line.removeprefix("module \\")
         elif re.fullmatch(r"  wire .*\\stage0", line) and not module.startswith("pinion_core"):
-            found.append(module)
-    return found
+            modules.append(module)
+    return modules

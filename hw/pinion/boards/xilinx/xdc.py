@@ -10,12 +10,12 @@ from .clocking import Mmcm
 from .top import CORE_CLOCK_CELL, LIGHTS, XDMA_CELL
 
 REFCLK, SYSCLK = "pcie_refclk", "sysclk"
-"""Names of the two clocks that come in by pads."""
+"""Names of the two input clocks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pad:
-    """A bit of a port of the top, the pin that it goes to, and the pad's properties."""
+    """Bit of a port of the top, with its pin and the pad's properties."""
 
     port: str
     pin: Pin
@@ -23,19 +23,19 @@ class Pad:
 
 
 def pads(board: Board, *, crossing: bool) -> tuple[Pad, ...]:
-    """Every bit of every port of the top, in a fixed order.
+    """Return the pads of every bit of the top's ports, in a fixed order.
 
     Parameters
     ----------
-    crossing : the core has a clock of its own, so that the oscillator's pads are in use.
+    crossing : the core has a separate clock, so that the oscillator's pads are in use.
     """
     link = board.link
-    made: list[Pad] = []
+    rows: list[Pad] = []
 
     def pad(port: str, net: str, properties: Mapping[str, str]) -> None:
         pin = board.pin(net)
         standard = {"IOSTANDARD": pin.iostandard} if pin.iostandard else {}
-        made.append(Pad(port=port, pin=pin, properties={**standard, **properties}))
+        rows.append(Pad(port=port, pin=pin, properties={**standard, **properties}))
 
     for sign in "pn":
         pad(f"pcie_refclk_{sign}", f"{link.refclk}_{sign.upper()}", {})
@@ -49,11 +49,11 @@ def pads(board: Board, *, crossing: bool) -> tuple[Pad, ...]:
     if crossing:
         for sign in "pn":
             pad(f"{SYSCLK}_{sign}", f"{board.clock.net}_{sign.upper()}", board.clock.properties)
-    return tuple(made)
+    return tuple(rows)
 
 
 def pins_xdc(board: Board, *, crossing: bool) -> str:
-    """Constraints that are read before synthesis: pads, clocks that come in, configuration."""
+    """Return the constraints read before synthesis: pads, input clocks, configuration."""
     lines = [
         f"# {board.title}: pads, incoming clocks, configuration.",
         f"# Written by Pinion from the table of pins of {board.name}; part {board.part}.",
@@ -84,7 +84,7 @@ def pins_xdc(board: Board, *, crossing: bool) -> str:
 
 
 def timing_xdc(board: Board, core_clock: Mmcm | None) -> str:
-    """Constraints that are read after synthesis, when the DMA engine's clocks are there."""
+    """Return the constraints read after synthesis, when the DMA engine's clocks exist."""
     lines = [
         f"# {board.title}: the crossing between link and core, where their clocks differ.",
         "# Written by Pinion. Read after synthesis: the DMA engine's clock is not known before.",

@@ -1,4 +1,4 @@
-"""The DMA engine: settings of the vendor's generator, and ports of the module it makes."""
+"""The DMA engine: settings of the vendor's generator, and ports of the generated module."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ REGISTER_KILOBYTES = 64
 
 
 def configuration(board: Board) -> dict[str, str]:
-    """Properties of the generator: PCIe Gen3, one stream each way, AXI4-Lite for registers.
+    """Return the generator's properties: PCIe Gen3, one stream each way, AXI4-Lite for registers.
 
-    The version of the generator is left to the tool: the newest one that it has.
+    The tool uses its newest version of the generator.
     """
     link = board.link
     return {
@@ -44,7 +44,7 @@ def configuration(board: Board) -> dict[str, str]:
 
 
 def black_box(board: Board) -> str:
-    """Verilog of the generated module without its inside, for tools that only need its ports."""
+    """Return the generated module as a Verilog black box, for tools that only need its ports."""
     lines = []
     for name, port in load_names().ports.items():
         bits = port.bits(board.link.lanes)

@@ -1,7 +1,7 @@
 """Streams between the link and the core: buffers, the clock crossing, the two gearboxes.
 
-Every stream is one of :mod:`amaranth.lib.stream`: a payload on offer stays on offer, unchanged,
-until it is taken.
+Every stream follows :mod:`amaranth.lib.stream`: an offered payload stays offered, unchanged, until
+it is accepted.
 """
 
 from __future__ import annotations

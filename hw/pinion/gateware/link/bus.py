@@ -1,4 +1,4 @@
-"""What travels on the streams, each stated once: parts of packets, batches, beats of the core."""
+"""Layouts of the streams: slices of packets, batches, beats of the core."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ WORD = 32
 COUNT = range(MAX_COUNT + 1)
 
 CLOCKS = StructLayout({"cycles": WORD, "stalled": WORD, "starved": WORD})
-"""Counts of link cycles that run on and wrap; a batch has the differences in its trailer."""
+"""Free-running counts of link cycles that wrap; a batch's trailer has their differences."""
 
 BATCH = StructLayout({"count": COUNT, "sequence": WORD, "began": CLOCKS})
-"""What the response needs to know of its request."""
+"""Properties of a request that its response needs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bus:
-    """How wide the streams of packets are.
+    """Width of the streams of packets.
 
-    Packets are made of beats of 64 bytes whatever carries them. A bus of 16 words carries a beat in
-    a cycle, as PCIe wants it. A narrower one cuts it into slices, low words first: with 4 words the
-    link is less than half the logic.
+    Packets always consist of beats of 64 bytes. A bus of 16 words carries a beat per cycle, as
+    PCIe needs. A narrower one cuts it into slices, low words first: with 4 words the link is less
+    than half the logic.
 
     Members
     -------
@@ -40,23 +40,23 @@ class Bus:
     def __post_init__(self) -> None:
         if not 2 <= self.words <= WORDS_PER_BEAT or self.words & (self.words - 1):
             raise ValueError(
-                f"A bus of {self.words} words does not cut beats of {WORDS_PER_BEAT} words: use "
+                f"A bus of {self.words} words does not divide beats of {WORDS_PER_BEAT} words: use "
                 f"2, 4, 8 or 16."
             )
 
     @property
     def bits(self) -> int:
-        """Of a slice; a slice of flags has as many flags."""
+        """Bits of a slice; a slice of flags has as many flags."""
         return WORD * self.words
 
     @property
     def bytes(self) -> int:
-        """Of a slice."""
+        """Bytes of a slice."""
         return 4 * self.words
 
     @property
     def slices(self) -> int:
-        """In a beat."""
+        """Slices of a beat."""
         return WORDS_PER_BEAT // self.words
 
     @property
@@ -66,12 +66,12 @@ class Bus:
 
     @property
     def request(self) -> StructLayout:
-        """A slice as the host sent it; ``whole``: all its bytes were there."""
+        """A slice as the host sent it; ``whole``: none of its bytes is missing."""
         return StructLayout({"data": self.bits, "whole": 1})
 
     @property
     def payload(self) -> StructLayout:
-        """Dense request records; ``last`` of a batch, ``words`` that belong to it."""
+        """Dense request records; ``last`` of a batch, and how many ``words`` belong to it."""
         return StructLayout({"data": self.bits, "last": 1, "words": range(self.words + 1)})
 
     @property
@@ -81,11 +81,11 @@ class Bus:
 
     @property
     def flags(self) -> StructLayout:
-        """Flags, ``last`` of a batch; with it the number of ``flagged`` records of the batch."""
+        """Flags, ``last`` of a batch; then also the number of ``flagged`` records of the batch."""
         return StructLayout({"data": self.bits, "last": 1, "flagged": COUNT})
 
     def place(self, m: Module, passes: ValueLike, name: str) -> Value:
-        """Which slice of its beat is next, counted in what ``passes``; constant for whole beats."""
+        """Count the ``passes`` to the next slice's place in its beat; constant for whole beats."""
         if self.slices == 1:
             return Const(0, 1)
         place = Signal(range(self.slices), name=name)
@@ -93,50 +93,50 @@ class Bus:
         return place
 
     def final(self, place: Value) -> Value:
-        """This slice ends its beat."""
+        """Return whether this slice ends its beat."""
         return place == self.slices - 1
 
     def cut(self, beat: Value, place: Value) -> Value:
-        """The slice of a beat."""
+        """Return the slice of a beat at a place."""
         return beat if self.slices == 1 else beat.word_select(place, self.bits)
 
     def slice_of(self, record: np.dtype[np.void], name: str) -> int:
-        """In which slice of its beat a record's field is.
+        """Return the number of the slice that contains a record's field.
 
         Raises
         ------
         ValueError
-            When the field lies across two slices.
+            If the field spans two slices.
         """
         shape, offset = field_of(record, name)
         index, end = offset // self.bytes, (offset + shape.itemsize - 1) // self.bytes
         if index != end:
-            raise ValueError(f"The field {name} lies across slices of {self.words} words.")
+            raise ValueError(f"The field {name} spans two slices of {self.words} words.")
         return index
 
     def field(self, record: np.dtype[np.void], data: ValueLike, name: str) -> Value:
-        """The bits of a record's field in the slice that has it (`slice_of`)."""
+        """Return the bits of a record's field in the slice that contains it (`slice_of`)."""
         shape, offset = field_of(record, name)
         start = offset - self.bytes * self.slice_of(record, name)
         return Value.cast(data)[8 * start : 8 * (start + shape.itemsize)]
 
 
 FULL = Bus()
-"""A beat in a cycle."""
+"""One beat per cycle."""
 
 
 def core_beat(lanes: int) -> StructLayout:
-    """A beat of the core's requests: ``last`` of a record."""
+    """Return the layout of a core's request beat: ``last`` of a record."""
     return StructLayout({"data": WORD * lanes, "last": 1})
 
 
 def result_beat(lanes: int) -> StructLayout:
-    """A beat of the core's results: ``last`` of a record, and with it the record's ``flag``."""
+    """Return the layout of a core's result beat: ``last`` of a record, then also its ``flag``."""
     return StructLayout({"data": WORD * lanes, "last": 1, "flag": 1})
 
 
 def beat_of(record: np.dtype[np.void], **values: ValueLike) -> Value:
-    """A beat with these values in a record's fields, and zeros in the others.
+    """Return a beat with these values in a record's fields, and zeros in the others.
 
     Parameters
     ----------
@@ -146,18 +146,18 @@ def beat_of(record: np.dtype[np.void], **values: ValueLike) -> Value:
     Raises
     ------
     KeyError
-        When the record has no field of that name.
+        If the record has no field of that name.
     """
     names = record.names or ()
     unknown = values.keys() - set(names)
     if unknown:
-        raise KeyError(f"The record has no field {sorted(unknown)}, but {names}.")
+        raise KeyError(f"The record has no field {sorted(unknown)}; its fields are {names}.")
     parts = []
     for name in names:
         width = 8 * field_of(record, name)[0].itemsize
         value = values.get(name, 0)
         value = Const(int(value), width) if isinstance(value, int) else Value.cast(value)
         if len(value) > width:
-            raise ValueError(f"The field {name} has {width} bits, its value {len(value)}.")
+            raise ValueError(f"The field {name} has {width} bits, but its value has {len(value)}.")
         parts.append(Cat(value, Const(0, width - len(value))))
     return Cat(parts)

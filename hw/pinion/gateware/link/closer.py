@@ -1,4 +1,4 @@
-"""The end of the response stream, where a reset may cut a packet but never tear it."""
+"""The end of the response stream, where a reset may abort a packet but not leave it open."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from .bus import FULL, WORD, Bus
 
 
 class Closer(wiring.Component):
-    """Lets packets pass, and closes the one that a reset cuts off.
+    """Stage that closes a packet if a reset cuts it off.
 
-    It stands behind everything that the soft reset clears, and is not cleared itself. While the
-    reset is held nothing passes; a packet that is open gets one more beat, the abort beat, and if
-    it was cut within a beat, zeros to fill that one first.
+    It follows everything that the soft reset clears, and is not cleared itself. While the reset is
+    held, no packet passes; an open packet gets one more beat, the abort beat, after zeros that
+    complete a partial beat.
 
     Parameters
     ----------
-    bus : how wide the streams are.
+    bus : width of the streams.
 
     Members
     -------
     cleared : In(1)
-        The soft reset is held. Once it is, it stays at least until ``open`` has fallen.
+        The soft reset is held. Once set, it stays at least until ``open`` has fallen.
     i, o : streams of ``bus.response``, ``last`` of a packet.
     open : Out(1)
-        The first slice of a packet has passed, and its last has not.
+        The first slice of a packet has passed, but not its last.
     sent : Out(1)
         The last slice of a trailer passes.
     cycles, sequence : Out(32)
@@ -38,7 +38,7 @@ class Closer(wiring.Component):
     Throughput: one slice every cycle.
     """
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(self, *, bus: Bus = FULL) -> None:
@@ -57,7 +57,7 @@ class Closer(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """The position in packet and beat, and a choice."""
+        """Build the position in packet and beat, and the selection of the output."""
         m = Module()
         bus = self.bus
         passes, aborts = (Signal(name=n) for n in ("passes", "aborts"))

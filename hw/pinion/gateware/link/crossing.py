@@ -1,4 +1,4 @@
-"""From one clock to another."""
+"""Crossing of a stream between clock domains."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from amaranth.lib.wiring import In, Out
 
 
 class Crossing(wiring.Component):
-    """A first-in first-out buffer between two clock domains of any two frequencies and phases.
+    """FIFO between two clock domains of any frequencies and phases.
 
-    Reset: both domains together. The two resets overlap for at least `RESET_CYCLES` cycles of each
-    clock, in any order of their beginnings and ends; from the first cycle in which both are
-    asserted the crossing is empty, and what is sent after the input's reset has ended arrives
-    whole. A reset of one domain alone is no such thing: that of the input empties the buffer under
-    a reader that may be in mid-record, that of the output loses what stood in the output register.
-    The reset must be that of the clock domain itself (``ClockDomain.rst``); a ``ResetInserter``
-    would set the input's counter to zero without the output hearing of it.
+    Reset both domains together. The two resets must overlap for at least `RESET_CYCLES` cycles of
+    each clock, and may begin and end in any order. From the first cycle in which both are asserted
+    the crossing is empty, and everything sent after the input's reset has ended arrives complete.
+    Resetting one domain alone is not enough: for the input it empties the buffer while the reader
+    may be within a record, for the output it loses the content of the output register. The reset
+    must be that of the clock domain itself (``ClockDomain.rst``); a ``ResetInserter`` would clear
+    the input's counter without the output's knowledge.
 
     Parameters
     ----------
     shape : of the payload.
-    depth : payloads that it holds at least; a power of two plus one fits exactly.
+    depth : minimum capacity in payloads; a power of two plus one fits exactly.
     i_domain, o_domain : names of the clock domains of ``i`` and ``o``.
 
     Members
@@ -30,20 +30,20 @@ class Crossing(wiring.Component):
     i : stream of ``shape`` in ``i_domain``.
     o : stream of ``shape`` in ``o_domain``.
 
-    Latency: a payload is on offer behind the third edge of the output's clock after the edge of the
+    Latency: a payload is offered after the third edge of the output's clock after the edge of the
     input's clock that accepts it.
-    Throughput: one payload every cycle of the slower clock, from a depth of 9 on.
+    Throughput: one payload every cycle of the slower clock, if the depth is at least 9.
     """
 
     RESET_CYCLES = 4
-    """Cycles of each clock during which both resets must be asserted at once."""
+    """Cycles of each clock during which both resets must be asserted."""
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(self, *, shape: ShapeLike, depth: int, i_domain: str, o_domain: str) -> None:
         if depth < 3:
-            raise ValueError(f"A crossing of depth {depth} cannot hold its own latency: use 9.")
+            raise ValueError(f"A crossing of depth {depth} cannot cover its latency: use 9.")
         self.shape = shape
         self.depth = depth
         self.i_domain = i_domain
@@ -51,7 +51,7 @@ class Crossing(wiring.Component):
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
     def elaborate(self, platform: object) -> Module:
-        """The FIFO, and its two ends as streams."""
+        """Build the FIFO with its two ends as streams."""
         m = Module()
         m.submodules.fifo = fifo = AsyncFIFOBuffered(
             width=Shape.cast(self.shape).width,

@@ -1,4 +1,4 @@
-"""A buffer that takes up pauses."""
+"""Elastic buffer for pauses."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from amaranth.lib.wiring import In, Out
 
 
 class ElasticBuffer(wiring.Component):
-    """A first-in first-out buffer of one clock domain.
+    """FIFO in one clock domain.
 
-    Neither valid nor payload nor ready passes through without a register, so it also cuts paths.
+    Valid, payload and ready are all registered, so it also breaks combinational paths.
 
     Parameters
     ----------
     shape : of the payload.
-    depth : payloads that it holds, at least 3: one stands in the output register, and with one
-        place behind it the buffer could not be written and read in the same cycle.
+    depth : capacity in payloads, at least 3: one is in the output register, and with only one more
+        the buffer could not be written and read in the same cycle.
 
     Members
     -------
@@ -27,18 +27,20 @@ class ElasticBuffer(wiring.Component):
     Throughput: one payload every cycle.
     """
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(self, *, shape: ShapeLike, depth: int) -> None:
         if depth < 3:
-            raise ValueError(f"A depth of {depth} cannot sustain a payload a cycle: use 3 or more.")
+            raise ValueError(
+                f"A depth of {depth} cannot sustain a payload a cycle: use at least 3."
+            )
         self.shape = shape
         self.depth = depth
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
     def elaborate(self, platform: object) -> Module:
-        """The FIFO, and its two ends as streams."""
+        """Build the FIFO with its two ends as streams."""
         m = Module()
         width = Shape.cast(self.shape).width
         m.submodules.fifo = fifo = SyncFIFOBuffered(width=width, depth=self.depth)

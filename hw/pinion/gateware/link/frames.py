@@ -1,4 +1,4 @@
-"""Frames of the serial link: bytes of a line into beats and commands, and back.
+"""Conversion between a line's bytes and the serial link's beats and commands.
 
 `pinion.link.uart_framing` specifies the frames.
 """
@@ -18,7 +18,7 @@ from pinion.link.uart_framing import CHECK, COMMAND, SHORT, Frame
 from .bus import FULL, WORD, Bus
 
 COMMAND_FRAME = StructLayout({"kind": 8, "tag": 8, "offset": 8, "value": WORD})
-"""Kind and body of a frame that carries no beat."""
+"""Kind and body of a frame without a beat."""
 
 assert COMMAND_FRAME.size == 8 * COMMAND
 
@@ -28,12 +28,12 @@ _UPPER = 128
 
 
 class FrameReader(wiring.Component):
-    """Takes bytes as they come, never holds them back, and finds the frames in them.
+    """Decoder of frames that accepts a byte in every cycle.
 
     Parameters
     ----------
-    slots : beats that it has room for, a power of two.
-    bus : how wide the stream of beats is.
+    slots : capacity in beats, a power of two.
+    bus : width of the stream of beats.
 
     Members
     -------
@@ -41,25 +41,25 @@ class FrameReader(wiring.Component):
     valid, broken : In(1)
         A byte, and whether its stop bit was missing, which ends a frame like a zero.
     beat : stream of ``bus.request``
-        Beats, in order. A damaged one is on offer as not whole, in all of its slices. After beats
-        that found no room the next one is not whole.
+        Beats, in order. All slices of a damaged beat are marked as not whole, and so is the beat
+        after beats that were lost for lack of room.
     command : Out(`COMMAND_FRAME`)
     commanded : Out(1)
-        For one cycle: a READ, WRITE or SYNC has come, ``command`` stays until the next byte.
+        For one cycle: a READ, WRITE or SYNC has arrived; ``command`` stays until the next byte.
     taken : Out(32)
-        Beats that were taken since configuration.
+        Beats delivered since configuration.
 
     Latency: 2 cycles from a frame's last byte to ``commanded``; 3 to the offer of its beat's first
         slice, and the bytes of a slice.
-    Throughput: a byte every cycle; a slice for its bytes and 2 cycles, and 1 more a beat.
+    Throughput: a byte every cycle; a slice every 2 cycles plus its bytes, and 1 more per beat.
     """
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(self, *, slots: int, bus: Bus = FULL) -> None:
         if slots < 2 or slots & (slots - 1):
-            raise ValueError(f"The slots for beats must be a power of two from 2, not {slots}.")
+            raise ValueError(f"The slots must be a power of two of at least 2, not {slots}.")
         self.slots = slots
         self.bus = bus
         super().__init__(
@@ -75,7 +75,7 @@ class FrameReader(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Unstuff; keep the bytes as beat and as command; decide at the frame's end."""
+        """Unstuff, store the bytes as beat and as command, decide at the frame's end."""
         m = Module()
         count = Signal(range(_MANY + 1))  # bytes of this frame so far
         emitted, byte = Signal(), Signal(8)
@@ -114,7 +114,7 @@ class FrameReader(wiring.Component):
     def _unstuff(
         self, m: Module, *, emitted: Signal, byte: Signal, ended: Signal, sound: Signal
     ) -> None:
-        """One byte out for each byte in at most: itself, or the zero that a length stands for."""
+        """Output at most one byte per input byte: itself, or the zero that a length encodes."""
         left = Signal(8)  # bytes until the next length
         first = Signal(init=1)
         with m.If(self.valid):
@@ -138,7 +138,7 @@ class FrameReader(wiring.Component):
         push: Signal,
         whole: Signal,
     ) -> None:
-        """A ring of slots of 64 bytes; a slot becomes a beat again when its turn comes."""
+        """Build a ring of 64-byte slots, which are output as beats in order."""
         slots = self.slots
         m.submodules.bytes = memory = Memory(shape=8, depth=slots * BEAT, init=[])
         m.submodules.wholes = wholes = Memory(shape=1, depth=slots, init=[])
@@ -171,7 +171,7 @@ class FrameReader(wiring.Component):
             self.beat.p.whole.eq(look.data),
         ]
         with m.FSM():
-            with m.State("WAIT"), m.If(put != get):  # and `at` is 0
+            with m.State("WAIT"), m.If(put != get):  # `at` is 0
                 m.next = "READ"
             with m.State("READ"):
                 m.d.sync += [at.eq(at + 1), left.eq(self.bus.bytes - 1)]
@@ -186,30 +186,30 @@ class FrameReader(wiring.Component):
                 m.d.comb += self.beat.valid.eq(1)
                 with m.If(self.beat.ready):
                     m.next = "READ"
-                    with m.If(at == 0):  # it has come round
+                    with m.If(at == 0):  # it has wrapped
                         m.d.sync += [get.eq(get + 1), self.taken.eq(self.taken + 1)]
                         m.next = "WAIT"
 
 
 class FrameWriter(wiring.Component):
-    """Sends frames, one behind the other.
+    """Encoder of frames.
 
     Parameters
     ----------
-    bus : how wide the stream of beats is.
+    bus : width of the stream of beats.
 
     Members
     -------
-    command : stream of `COMMAND_FRAME`; goes before a beat, and while one gathers.
+    command : stream of `COMMAND_FRAME`; sent before a beat, also while one is gathered.
     beat : stream of ``bus.response``
     o : stream of bytes
 
     Latency: 29 cycles from a command's acceptance to its first byte; from that of a beat's last
         slice 140 and the bytes of a slice.
-    Throughput: a frame at a time: latency, and 11 or 69 bytes.
+    Throughput: one frame per latency plus 11 or 69 bytes.
     """
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(self, *, bus: Bus = FULL) -> None:
@@ -223,9 +223,9 @@ class FrameWriter(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Fill a buffer, sum it, put lengths for zeros from its end on, send it."""
+        """Fill a buffer, add the checksum, replace zeros by lengths from the end, and send it."""
         m = Module()
-        # Of lookup tables: a block RAM would take `seen` in, and its words come late in a cycle.
+        # Distributed: a block RAM would absorb `current`, and its output is late in a cycle.
         style = {"ram_style": "distributed"}
         m.submodules.bytes = memory = Memory(shape=8, depth=2 * _UPPER, init=[], attrs=style)
         write, read = memory.write_port(), memory.read_port(domain="comb")
@@ -233,19 +233,19 @@ class FrameWriter(wiring.Component):
         rest = Signal(max(self.bus.bits, COMMAND_FRAME.size))
         last = Signal()
         left = Signal(8)
-        # A beat gathers in the lower half, also while commands pass through the upper one.
+        # A beat is gathered in the lower half, also while commands pass through the upper half.
         at, length = Signal(8), Signal(8)
-        fill = Signal(range(_LONG), init=1)  # behind the kind, which a beat's last slice decides
-        gathered = Signal()  # a whole beat: a register, since both streams wait for it
+        fill = Signal(range(_LONG), init=1)  # after the kind, which depends on a beat's last slice
+        gathered = Signal()  # a complete beat: a register, because both streams wait for it
         check = Signal(16)
-        # The byte that was read a cycle ago and its place: a memory of lookup tables, and what its
-        # word decides, are too much for one cycle.
-        seen, behind, sums, stuffs = Signal(8), Signal(8), Signal(), Signal()
-        m.d.sync += [seen.eq(read.data), behind.eq(at), sums.eq(0), stuffs.eq(0)]
-        m.d.comb += [read.addr.eq(at), write.addr.eq(at), crc.data.eq(seen), crc.valid.eq(sums)]
+        # The byte read in the previous cycle, and its place: a distributed memory and the logic
+        # after it do not fit one cycle.
+        current, behind, sums, stuffs = Signal(8), Signal(8), Signal(), Signal()
+        m.d.sync += [current.eq(read.data), behind.eq(at), sums.eq(0), stuffs.eq(0)]
+        m.d.comb += [read.addr.eq(at), write.addr.eq(at), crc.data.eq(current), crc.valid.eq(sums)]
         with m.If(stuffs):
-            m.d.comb += [write.addr.eq(behind), write.en.eq(seen == 0), write.data.eq(length)]
-            m.d.sync += length.eq(Mux(seen == 0, 1, length + 1))
+            m.d.comb += [write.addr.eq(behind), write.en.eq(current == 0), write.data.eq(length)]
+            m.d.sync += length.eq(Mux(current == 0, 1, length + 1))
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += [
@@ -310,7 +310,7 @@ class FrameWriter(wiring.Component):
             with m.State("FETCH"):
                 m.next = "SEND"
             with m.State("SEND"):
-                m.d.comb += [self.o.valid.eq(1), self.o.payload.eq(seen)]
+                m.d.comb += [self.o.valid.eq(1), self.o.payload.eq(current)]
                 with m.If(self.o.ready):
                     m.d.sync += at.eq(at + 1)
                     m.next = "FETCH"

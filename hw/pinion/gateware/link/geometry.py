@@ -1,4 +1,4 @@
-"""Where a gearbox's core beats begin within the wide beats."""
+"""Positions of core beats within wide beats, for the gearboxes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from amaranth.hdl import Module, Mux, Signal, ValueLike
 
 @dataclass(frozen=True, kw_only=True)
 class Geometry:
-    """Records of words, in beats of the core (record-aligned) and of the link (dense).
+    """Records in beats of the core (record-aligned) and of the link (dense).
 
     Members
     -------
@@ -30,15 +30,15 @@ class Geometry:
     def __post_init__(self) -> None:
         wide = self.words_per_beat
         if self.word < 1:
-            raise ValueError(f"A word has at least one bit, not {self.word}.")
+            raise ValueError(f"A word needs at least one bit, not {self.word}.")
         if wide < 2 or wide & (wide - 1):
-            raise ValueError(f"A link beat has a power of two of words, not {wide}: use 16.")
+            raise ValueError(f"Words of a link beat must be a power of two, not {wide}: use 16.")
         if not 1 <= self.lanes <= wide:
             raise ValueError(f"A core beat has 1 to {wide} lanes, not {self.lanes}.")
         if self.beats < 1 or not 1 <= self.tail <= self.lanes:
             raise ValueError(
                 f"A record of {self.record} words does not fill {self.beats} beats of "
-                f"{self.lanes} lanes: it takes {-(-self.record // self.lanes)}."
+                f"{self.lanes} lanes: it needs {-(-self.record // self.lanes)}."
             )
 
     @property
@@ -50,16 +50,16 @@ class Geometry:
     def offsets(self) -> tuple[int, ...]:
         """Places in a link beat, in words, at which a core beat can begin, ascending.
 
-        Dense records begin at multiples of ``record``, so at ``words_per_beat / gcd`` places only.
+        Dense records begin at multiples of ``record``, so only at ``words_per_beat / gcd`` places.
         """
-        found: set[int] = set()
+        offsets: set[int] = set()
         start = 0
         while True:
             places = range(start, start + self.lanes * self.beats, self.lanes)
-            found |= {place % self.words_per_beat for place in places}
+            offsets |= {place % self.words_per_beat for place in places}
             start = (start + self.record) % self.words_per_beat
             if start == 0:
-                return tuple(sorted(found))
+                return tuple(sorted(offsets))
 
     @property
     def coarse_steps(self) -> set[int]:
@@ -80,9 +80,9 @@ class Geometry:
         return step
 
     def end(self, m: Module, offset: ValueLike, ending: ValueLike, name: str) -> Signal:
-        """Where a core beat ends that begins at ``offset``; ``ending`` says it ends a record.
+        """Return the end of a core beat that begins at ``offset``; ``ending``: it ends a record.
 
-        A table of constants instead of an adder: each bit is a function of five, which is one LUT.
+        A table of constants instead of an adder: each bit is a function of five bits, so one LUT.
         """
         end = Signal(range(2 * self.words_per_beat + 1), name=name)
         with m.Switch(offset):
@@ -99,17 +99,17 @@ def choose(
     targets: Sequence[Signal],
     source: Callable[[int, int], ValueLike],
 ) -> None:
-    """Load every register with one of several sources, by a selection with few values.
+    """Load every register from one of several sources, by a select with few values.
 
-    The last of them is the default: a value that does not occur costs no logic, and a register
-    need not keep its content for it.
+    The last value is the default: values that do not occur cost no logic, and registers need not
+    hold their content for them.
 
     Parameters
     ----------
-    m : the module; the registers are in its domain "sync", under the conditions of the caller.
-    select, steps : what selects, and the values that it takes.
+    m : module of the registers, in domain "sync", under the caller's conditions.
+    select, steps : the select, and the values that it can have.
     targets : the registers.
-    source : from number of register and step to what it loads.
+    source : maps the number of a register and a step to the register's input.
     """
     ordered = sorted(set(steps))
     with m.Switch(select):

@@ -1,4 +1,4 @@
-"""The output stage in front of a receiver that is not reset with its sender."""
+"""Output stage before a receiver that is not reset with its sender."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from amaranth.lib.wiring import In, Out
 
 
 class HoldingStage(wiring.Component):
-    """Two registers that keep a payload on offer through every reset but their own.
+    """Two registers that keep a payload offered through every reset except ``clear``.
 
-    AXI4-Stream forbids to withdraw or to change what is on offer, and the DMA engine behind is not
-    reset when the rest is. The registers here ignore the reset of their domain, inserted resets
-    included; ``clear`` alone empties them. What has been accepted is delivered.
+    AXI4-Stream forbids withdrawing or changing an offered payload, and the DMA engine that follows
+    is not reset with the rest. These registers ignore the reset of their domain, including inserted
+    resets; only ``clear`` empties them. Every accepted payload is delivered.
 
-    Two registers, so that ready is a register's output on the side of the rest.
+    There are two registers so that the input's ready is registered.
 
     Parameters
     ----------
@@ -24,28 +24,28 @@ class HoldingStage(wiring.Component):
     -------
     i, o : streams of ``shape``.
     clear : In(1)
-        Configuration reset, of this stage and of the receiver together. From its first cycle's end
-        on nothing is offered, and what comes in while it is held is dropped.
+        Configuration reset of this stage and the receiver. After its first cycle nothing is
+        offered, and payloads that arrive while it is held are dropped.
 
     Latency: 1 cycle from a payload's acceptance to its offer.
     Throughput: one payload every cycle.
     """
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(self, *, shape: ShapeLike) -> None:
         self.shape = shape
         signature = stream.Signature(shape)
         super().__init__({"i": In(signature), "o": Out(signature), "clear": In(1)})
-        # The registers are attributes because the proof by induction refers to them.
+        # Attributes, because the proof by induction refers to these registers.
         self.offer = Signal(shape, reset_less=True)
         self.spare = Signal(shape, reset_less=True)
         self.offered = Signal(reset_less=True)
         self.full = Signal(reset_less=True)  # the spare register holds a payload
 
     def elaborate(self, platform: object) -> Module:
-        """The register on offer, and the one for a payload that comes when ready has just gone."""
+        """Build the offered register, and the spare for a payload that arrives as ready falls."""
         m = Module()
         offer, spare, offered, full = self.offer, self.spare, self.offered, self.full
         m.d.comb += [

@@ -1,4 +1,4 @@
-"""From record-aligned beats of the core to dense words in wide beats."""
+"""From the core's record-aligned beats to dense words in wide beats."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .geometry import Geometry, choose
 
 
 class Packer(wiring.Component):
-    """Puts records next to each other.
+    """Gearbox that packs records densely.
 
     Three registered steps, each one LUT deep for a bit of data: `fine` and `coarse` rotate the
-    words of a core beat to their place in the wide beat, `gather` adds them to those that wait. A
-    core beat fills at most one wide beat and begins another; the rest of a batch goes out on its
-    own while the next batch begins. Only the offsets that occur get an input of a multiplexer.
+    words of a core beat to their place in the wide beat, `gather` adds them to the waiting words. A
+    core beat fills at most one wide beat and begins another; the rest of a batch is output
+    separately while the next batch begins. Only offsets that occur get a multiplexer input.
 
     Parameters
     ----------
@@ -26,19 +26,19 @@ class Packer(wiring.Component):
     Members
     -------
     i : stream of ``{data: word * lanes, last: 1, flag: 1, final: 1}``.
-        ``last`` marks each record's last beat: lanes behind the record are not read. ``final`` is
-        read there: the record is its batch's last. ``flag`` is not read.
+        ``last`` marks each record's last beat: lanes after the record are ignored. ``final`` is
+        read there: the record is its batch's last. ``flag`` is ignored.
     o : stream of ``{data: word * words_per_beat, last: 1}``.
-        ``last`` marks the batch's last beat, in which words behind the batch are zero.
+        ``last`` marks the batch's last beat, in which words after the batch are zero.
 
     Latency: 3 cycles from a core beat's acceptance to the offer of the wide beat that it
     completes.
-    Throughput: one core beat every cycle; one cycle more where a batch's last core beat leaves a
-    rest and the next batch's first fills a wide beat on its own (as many lanes as words).
+    Throughput: one core beat every cycle; one cycle more if a batch's last core beat leaves a rest
+    and the next batch's first fills a whole wide beat (as many lanes as words).
     Longest path: 3 LUTs, from the output's ready to the input's (105 words, 14 lanes, Yosys).
     """
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(
@@ -52,7 +52,7 @@ class Packer(wiring.Component):
         super().__init__({"i": In(stream.Signature(core)), "o": Out(stream.Signature(wide))})
 
     def elaborate(self, platform: object) -> Module:
-        """The rotation in two steps, and the words that wait for the rest of a beat."""
+        """Build the rotation in two steps, and the words that wait for the rest of a beat."""
         m = Module()
         g = self.geometry
         space = g.words_per_beat
@@ -90,9 +90,9 @@ class Packer(wiring.Component):
             by = offset % g.fine
             choose(m, by, g.fine_steps, fine, lambda k, n: source[(k - n) % space])
 
-        # Coarse: the rest of the rotation, and for each word where it belongs.
+        # Coarse: the rest of the rotation, and each word's destination.
         words = [Signal(g.word, name=f"placed{k}", reset_less=True) for k in range(space)]
-        early = Signal(space, reset_less=True)  # words in front of the offset: of those that wait
+        early = Signal(space, reset_less=True)  # words before the offset, which are waiting words
         live = Signal(space, reset_less=True)  # words of this core beat
         fills, rests, closes = (Signal(name=n, reset_less=True) for n in ("fills", "rests", "ends"))
         with m.If(put):
@@ -109,9 +109,9 @@ class Packer(wiring.Component):
             by = turned_offset // g.fine
             choose(m, by, g.coarse_steps, words, lambda k, n: fine[(k - n * g.fine) % space])
 
-        # Gather: the beat that is complete goes out, the others wait.
+        # Gather: output a complete beat, and let the other words wait.
         waiting = [Signal(g.word, name=f"waiting{k}", reset_less=True) for k in range(space)]
-        rest = Signal()  # what waits is the end of a batch
+        rest = Signal()  # the waiting words end a batch
         last = Signal(reset_less=True)
         out = [Signal(g.word, name=f"out{k}", reset_less=True) for k in range(space)]
         m.d.comb += gather.eq(placed & free & ~(rest & fills))
@@ -125,8 +125,8 @@ class Packer(wiring.Component):
                 m.d.sync += rest.eq(Mux(rest, closes, rests))
                 for k, word in enumerate(waiting):
                     fresh = Mux(live[k], words[k], 0)
-                    kept = Mux(early[k], waiting[k], fresh)
-                    m.d.sync += word.eq(Mux(fills, Mux(early[k], fresh, 0), kept))
+                    remaining = Mux(early[k], waiting[k], fresh)
+                    m.d.sync += word.eq(Mux(fills, Mux(early[k], fresh, 0), remaining))
             with m.Else():
                 m.d.sync += rest.eq(0)
         for k, word in enumerate(out):

@@ -1,4 +1,4 @@
-"""The way of a batch: from request beats to the core, from the core to response beats."""
+"""The path of a batch: from request beats to the core, and from the core to response beats."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from .writer import ResponseWriter
 
 @dataclass(frozen=True, kw_only=True)
 class TopParameters:
-    """What the top knows of its build.
+    """Parameters of the top for a build.
 
     Members
     -------
     function : `pinion.link.function_id` of the function.
     build : 64-bit manifest hash.
-    words_in, lanes_in, beats_in : words of a request record, and how it enters the core.
+    words_in, lanes_in, beats_in : words of a request record, and lanes and beats at the core.
     words_out, lanes_out, beats_out : the same for a result.
     ii : core cycles between results.
-    core_khz, link_khz : the clocks that it is built for.
-    crossing : the core has a clock of its own.
+    core_khz, link_khz : clock rates of the build.
+    crossing : the core has a separate clock.
     depth : slices in the elastic buffer of each direction.
-    flights : batches in work at once, at most.
-    bus : how wide the streams of packets are, no narrower than a core beat.
+    flights : maximum number of batches in flight.
+    bus : width of the streams of packets, no narrower than a core beat.
     states : the core keeps states, and has a port that resets them.
     """
 
@@ -67,7 +67,7 @@ class TopParameters:
     states: bool = False
 
     def constants(self) -> dict[str, int]:
-        """Values of the constant registers, by name."""
+        """Return the values of the constant registers, by name."""
         return {
             "IDENTITY": IDENTITY,
             "VERSION": PROTOCOL_VERSION,
@@ -85,7 +85,7 @@ class TopParameters:
 
 
 class StreamPath(wiring.Component):
-    """Everything that a soft reset clears, in one clock domain, but for the core.
+    """Everything that a soft reset clears, except the core, in one clock domain.
 
     Parameters
     ----------
@@ -98,22 +98,22 @@ class StreamPath(wiring.Component):
     response : stream of ``bus.response``, ``last`` of a packet.
     clocks : In(`CLOCKS`)
     core_error : In(1)
-        The core has lost the bounds of its records; stays until its reset.
+        The core has lost the boundaries of its records; stays until its reset.
     accepted, answered, flagged, dropped : Out(1)
-        Something to count happens in this cycle.
+        An event to count occurs in this cycle.
     starved : Out(1)
-        A packet has begun, and no beat of it is here.
+        A packet has begun, but its next beat has not arrived.
     errors : Out(2)
-        Faults found in this cycle.
+        Number of faults detected in this cycle.
     cause : Out(`Cause`)
         The first fault since the reset.
     busy, halted : Out(1)
 
-    Latency: about 26 cycles beside the core; with a narrow bus two for each slice of a beat more.
-    Throughput: the least of a slice every cycle and a core beat every cycle.
+    Latency: about 26 cycles besides the core; two more for each slice of a beat on a narrow bus.
+    Throughput: the lower of a slice every cycle and a core beat every cycle.
     """
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(self, *, parameters: TopParameters) -> None:
@@ -126,11 +126,7 @@ class StreamPath(wiring.Component):
                 "response": Out(stream.Signature(parameters.bus.response)),
                 "clocks": In(CLOCKS),
                 "core_error": In(1),
-                "accepted": Out(1),
-                "answered": Out(1),
-                "flagged": Out(1),
-                "dropped": Out(1),
-                "starved": Out(1),
+                **dict.fromkeys(("accepted", "answered", "flagged", "dropped", "starved"), Out(1)),
                 "errors": Out(2),
                 "cause": Out(Cause),
                 "busy": Out(1),
@@ -139,7 +135,7 @@ class StreamPath(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """In a row, and what runs beside it: batches, flags, faults."""
+        """Build the stages in series, and beside them batches, flags and faults."""
         m = Module()
         p = self.parameters
         bus = p.bus
@@ -152,7 +148,7 @@ class StreamPath(wiring.Component):
         )
         connect(m, wiring.flipped(self.request), inbox.i)
         connect(m, inbox.o, reader.i)
-        # The unpacker's ready is the sum of much; the reader and the buffer get a register's.
+        # The unpacker's ready has long logic: register it for the reader and the buffer.
         m.submodules.stage = stage = HoldingStage(shape=bus.payload)
         connect(m, reader.o, stage.i)
         connect(m, stage.o, unpacker.i)
@@ -167,8 +163,8 @@ class StreamPath(wiring.Component):
         m.submodules.writer = writer = ResponseWriter(
             words=p.words_out, function=p.function, build=p.build, bus=bus
         )
-        # Block RAMs' words come late in their cycle, and ready passes tally and packer without a
-        # register: there is one before, between and behind them.
+        # Block RAM outputs are late in their cycle, and ready passes tally and packer without a
+        # register: there is one before, between and after them.
         m.submodules.result = result = HoldingStage(shape=result_beat(p.lanes_out))
         connect(m, wiring.flipped(self.core_o), result.i)
         connect(m, result.o, tally.i)
@@ -185,16 +181,16 @@ class StreamPath(wiring.Component):
         connect(m, outbox.o, ready.i)
         connect(m, ready.o, writer.payload)
         m.d.comb += ready.clear.eq(ResetSignal())
-        # The writer takes from four buffers at once when it moves: on a register's word alone.
+        # The writer reads four buffers at once when it moves: only by a registered ready.
         m.submodules.written = written = HoldingStage(shape=bus.response)
         connect(m, writer.o, written.i)
         connect(m, written.o, wiring.flipped(self.response))
         m.d.comb += written.clear.eq(ResetSignal())
 
-        # More flags than a batch can have, so that none waits for one behind it.
+        # Room for more flags than a batch can have, so that flags never block.
         m.submodules.flags = flags = ElasticBuffer(shape=bus.flags, depth=2 * bus.flag_slices)
         connect(m, tally.flags, flags.i)
-        # Likewise: whether a word is taken depends on what it says.
+        # Registered, because the acceptance of a word depends on its content.
         m.submodules.flagged = flagged = HoldingStage(shape=bus.flags)
         connect(m, flags.o, flagged.i)
         connect(m, flagged.o, writer.flags)
@@ -210,9 +206,9 @@ class StreamPath(wiring.Component):
             self.starved.eq(~reader.idle & ~inbox.o.valid),
             self.halted.eq(reader.halted),
         ]
-        known, lost = Signal(), Signal()
-        m.d.sync += known.eq(self.core_error)
-        m.d.comb += [lost.eq(self.core_error & ~known), self.errors.eq(reader.error + lost)]
+        reported, lost = Signal(), Signal()
+        m.d.sync += reported.eq(self.core_error)
+        m.d.comb += [lost.eq(self.core_error & ~reported), self.errors.eq(reader.error + lost)]
         with m.If(self.cause == Cause.NONE):
             with m.If(reader.error):
                 m.d.sync += self.cause.eq(reader.cause)
@@ -223,10 +219,10 @@ class StreamPath(wiring.Component):
     def _batches(
         self, m: Module, reader: RequestReader, tally: Tally, writer: ResponseWriter
     ) -> None:
-        """From the reader to those who need to know: counts first, the rest for the trailer."""
+        """Pass batches from the reader to their users: counts first, the rest for the trailer."""
         flights = self.parameters.flights
         m.submodules.batches = batches = ElasticBuffer(shape=BATCH, depth=flights)
-        # Each is taken no later than its batch: where that has room, these have.
+        # Entries are read no later than their batch: if that buffer has room, these have.
         m.submodules.counts = counts = ElasticBuffer(shape=COUNT, depth=flights + 2)
         m.submodules.verdicts = verdicts = ElasticBuffer(shape=1, depth=flights + 2)
         connect(m, counts.o, tally.count)
@@ -236,7 +232,7 @@ class StreamPath(wiring.Component):
         with m.If(reader.began):
             m.d.sync += began.eq(self.clocks)
         enters, leaves, room = Signal(), Signal(), Signal()
-        # A cycle late, which is in time: a batch has a payload before the next one asks.
+        # A cycle late, but in time: a batch has a payload before the next one needs room.
         m.d.sync += room.eq(batches.i.ready)
         m.d.comb += [
             reader.batch_ready.eq(room),

@@ -1,4 +1,4 @@
-"""From request packets to batches: headers checked, payload passed on, faults named."""
+"""From request packets to batches: checks headers, passes payload on, reports faults."""
 
 from __future__ import annotations
 
@@ -19,45 +19,45 @@ from .checksum import Checksum
 
 
 class RequestReader(wiring.Component):
-    """Takes request packets apart.
+    """Parser of request packets.
 
-    Only headers bound packets. A header is checked whole before its payload moves; after a faulty
-    header, or a beat with less than all its bytes, the reader drops every beat until it is reset.
-    A payload whose checksum is wrong does not stop it: the verdict follows the payload.
+    Only headers delimit packets. A header is checked completely before its payload moves; after a
+    faulty header, or a beat with missing bytes, the reader drops every beat until it is reset. A
+    wrong payload checksum does not stop it: the verdict follows the payload.
 
     Parameters
     ----------
     words : 32-bit words of a request record.
     function : `pinion.link.function_id` of the function.
     build : 64-bit manifest hash.
-    bus : how wide the streams are.
+    bus : width of the streams.
 
     Members
     -------
     i : stream of ``bus.request``.
     o : stream of ``bus.payload``.
     batch_count, batch_sequence, batch_valid, batch_ready
-        A stream with an entry for each header that was found good, before the first beat of its
-        payload. No header is taken while it is not ready.
+        A stream with an entry for each valid header, before the first beat of its payload. No
+        header is accepted while it is not ready.
     began : Out(1)
-        A header is taken in this cycle.
+        A header is accepted in this cycle.
     idle : Out(1)
         Between two packets, or halted.
     verdict_valid, verdict_bad : Out(1)
-        A batch's payload is complete, and its checksum was wrong. In the order of ``batch``, no
-        earlier than its entry.
+        A batch's payload is complete, and its checksum was wrong. In the order of the batches, no
+        earlier than their entries.
     error, cause : Out(1), Out(`Cause`)
-        A fault is found in this cycle, and which; in the order of the stream.
+        A fault is detected in this cycle, and which; in the order of the stream.
     halted : Out(1)
         Every beat is dropped.
     dropped : Out(1)
         A beat is dropped in this cycle; the faulty beat itself does not count.
 
     Latency: 1 cycle from a payload slice's acceptance to its offer; 4 from a header's last.
-    Throughput: one slice every cycle; a packet takes two cycles beside those of its slices.
+    Throughput: one slice every cycle; a packet takes two cycles in addition to its slices.
     """
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(self, *, words: int, function: int, build: int, bus: Bus = FULL) -> None:
@@ -73,11 +73,7 @@ class RequestReader(wiring.Component):
                 "batch_sequence": Out(WORD),
                 "batch_valid": Out(1),
                 "batch_ready": In(1),
-                "began": Out(1),
-                "idle": Out(1),
-                "verdict_valid": Out(1),
-                "verdict_bad": Out(1),
-                "error": Out(1),
+                **dict.fromkeys(("began", "idle", "verdict_valid", "verdict_bad", "error"), Out(1)),
                 "cause": Out(Cause),
                 "halted": Out(1),
                 "dropped": Out(1),
@@ -85,27 +81,27 @@ class RequestReader(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """A register for the slice, the checksum behind it, and who it is for."""
+        """Build the slice's register, the checksum after it, and the state machine."""
         m = Module()
         bus = self.bus
-        held = Signal(bus.request, reset_less=True)
+        current = Signal(bus.request, name="held", reset_less=True)
         full, move = (Signal(name=n) for n in ("full", "move"))
         place = bus.place(m, full & move, "place")
         begins, ends = place == 0, bus.final(place)  # of this slice's beat
         m.d.comb += self.i.ready.eq(~full | move)
         with m.If(self.i.ready):
-            m.d.sync += [held.eq(self.i.payload), full.eq(self.i.valid)]
+            m.d.sync += [current.eq(self.i.payload), full.eq(self.i.valid)]
 
         partial = Signal()
-        m.d.comb += partial.eq(full & ~held.whole)
-        # The state of that name, decoded beforehand: the checksum waits for it.
+        m.d.comb += partial.eq(full & ~current.whole)
+        # Registered decode of the state HEADER, because the checksum depends on it.
         is_header = Signal(init=1)
         absorb = Signal()
         m.submodules.checksum = checksum = Checksum(bits=bus.bits)
-        # A header's last word is its checksum, which is made as if it were zero.
-        without = Mux(is_header & ends, Const(0, WORD), held.data[-WORD:])
-        m.d.comb += checksum.data.eq(Cat(held.data[:-WORD], without))
-        # A header's checksum is its own; that of the payload begins anew behind it.
+        # A header's last word is its checksum, which is computed with zero in its place.
+        without = Mux(is_header & ends, Const(0, WORD), current.data[-WORD:])
+        m.d.comb += checksum.data.eq(Cat(current.data[:-WORD], without))
+        # A header has a separate checksum; that of the payload starts after it.
         fresh = Signal()
         m.d.comb += [checksum.valid.eq(absorb), checksum.start.eq(is_header & begins | fresh)]
 
@@ -115,21 +111,21 @@ class RequestReader(wiring.Component):
         left = Signal(range(MAX_COUNT * self.words + 1), reset_less=True)
         product = Signal.like(left)
         faults = Signal(len(Cause), reset_less=True)
-        found = Signal.like(faults)
-        fault = self._first(m, found)
+        header_faults = Signal.like(faults, name="found")
+        fault = self._first(m, header_faults)
         faulty = Signal(reset_less=True)
         refused = Signal()
         final = Signal(reset_less=True)
         m.d.comb += [
-            self.o.p.data.eq(held.data),
+            self.o.p.data.eq(current.data),
             self.o.p.last.eq(final),
             self.o.p.words.eq(Mux(final, left[: bus.words.bit_length()], bus.words)),
             self.batch_count.eq(count),
         ]
         complete, mistaken = (Signal(name=n) for n in ("complete", "mistaken"))
         m.d.sync += complete.eq(0)
-        # The checksum is compared in two steps, for both of its uses: a header's two cycles after
-        # its beat, a payload's likewise, and the next header's never comes as early.
+        # Both checksums are compared in two steps, two cycles after a header's or a payload's last
+        # beat; the next header's comparison is always later.
         unequal = Signal(WORD // 4, reset_less=True)
         difference = checksum.crc ^ Mux(complete, payload_crc, header_crc)
         m.d.sync += unequal.eq(Cat(difference.word_select(k, 4).any() for k in range(WORD // 4)))
@@ -139,16 +135,16 @@ class RequestReader(wiring.Component):
                 m.d.comb += self.idle.eq(~full & begins)
                 m.d.comb += [move.eq(self.batch_ready), absorb.eq(full & move)]
                 m.d.comb += self.began.eq(full & move & begins)
-                wanted = {
+                fields = {
                     "count": count,
                     "sequence": self.batch_sequence,
                     "payload_crc": payload_crc,
                     "crc": header_crc,
                 }
-                for name, register in wanted.items():
+                for name, register in fields.items():
                     with m.If(place == bus.slice_of(HEADER, name)):
-                        m.d.sync += register.eq(bus.field(HEADER, held.data, name))
-                for cause, (name, wrong) in self._compare(held.data).items():
+                        m.d.sync += register.eq(bus.field(HEADER, current.data, name))
+                for cause, (name, wrong) in self._compare(current.data).items():
                     with m.If(place == bus.slice_of(HEADER, name)):
                         m.d.sync += faults[cause].eq(wrong)
                 with m.If(begins | partial):
@@ -160,7 +156,10 @@ class RequestReader(wiring.Component):
                 m.d.sync += [product.eq(count * self.words), faulty.eq(faults.any())]
                 m.next = "DECIDE"
             with m.State("DECIDE"):
-                m.d.comb += [found.eq(faults), found[Cause.HEADER_CRC].eq(unequal.any())]
+                m.d.comb += [
+                    header_faults.eq(faults),
+                    header_faults[Cause.HEADER_CRC].eq(unequal.any()),
+                ]
                 m.d.comb += [refused.eq(faulty | unequal.any()), self.batch_valid.eq(~refused)]
                 m.d.sync += [left.eq(product), final.eq(product <= bus.words)]
                 with m.If(refused):
@@ -170,8 +169,8 @@ class RequestReader(wiring.Component):
                     m.d.sync += fresh.eq(1)
                     m.next = "PAYLOAD"
             with m.State("PAYLOAD"):
-                m.d.comb += self.o.valid.eq(full & held.whole)
-                m.d.comb += [move.eq(self.o.ready | ~held.whole), absorb.eq(full & move)]
+                m.d.comb += self.o.valid.eq(full & current.whole)
+                m.d.comb += [move.eq(self.o.ready | ~current.whole), absorb.eq(full & move)]
                 with m.If(partial):
                     m.d.comb += [self.error.eq(1), self.cause.eq(Cause.PARTIAL_BEAT)]
                     m.next = "HALTED"
@@ -188,7 +187,7 @@ class RequestReader(wiring.Component):
                         with m.Elif(final):
                             m.next = "FILL"
             if bus.slices > 1:
-                with m.State("FILL"):  # zeros up to the end of the payload's last beat
+                with m.State("FILL"):  # zeros to the end of the payload's last beat
                     m.d.comb += [move.eq(1), absorb.eq(full)]
                     m.d.sync += fresh.eq(0)
                     with m.If(partial):
@@ -201,19 +200,19 @@ class RequestReader(wiring.Component):
                 m.d.comb += [self.halted.eq(1), move.eq(1), self.dropped.eq(full & begins)]
                 m.d.comb += self.idle.eq(1)
 
-        # The next header may be at the checksum already, which still shows the payload's.
+        # The next header may already enter the checksum, whose output is still the payload's.
         m.d.sync += self.verdict_valid.eq(complete)
         m.d.comb += [mistaken.eq(unequal.any()), self.verdict_bad.eq(mistaken)]
-        # A header decides three cycles after the payload before it ended, a verdict after two.
+        # A header is decided three cycles after the previous payload ended, a verdict after two.
         with m.If(self.verdict_valid & mistaken):
             m.d.comb += [self.error.eq(1), self.cause.eq(Cause.PAYLOAD_CRC)]
         return m
 
-    def _compare(self, held: Value) -> dict[Cause, tuple[str, Value]]:
-        """For each cause that one field of a header shows: which field, and that it is so."""
+    def _compare(self, data: Value) -> dict[Cause, tuple[str, Value]]:
+        """Return for each cause that depends on one header field: the field, and the fault."""
 
         def of(name: str) -> Value:
-            return self.bus.field(HEADER, held, name)
+            return self.bus.field(HEADER, data, name)
 
         return {
             Cause.MAGIC: ("magic", of("magic") != Magic.REQUEST),
@@ -225,8 +224,10 @@ class RequestReader(wiring.Component):
         }
 
     def _first(self, m: Module, faults: Signal) -> Signal:
-        """The cause to name. A beat that is no whole one, or no header, is that and nothing else;
-        what a damaged header says is not worth naming."""
+        """Return the cause to report: a partial beat first, then in the order of `Cause`.
+
+        The fields of a damaged header mean nothing.
+        """
         cause = Signal(Cause)
         order = (Cause.PARTIAL_BEAT, *(c for c in Cause if c not in (0, Cause.PARTIAL_BEAT)))
         for c in reversed(order):

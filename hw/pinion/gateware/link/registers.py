@@ -1,4 +1,4 @@
-"""The registers behind AXI4-Lite, made from their table."""
+"""AXI4-Lite registers, generated from their table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pinion.link.registers import SPACE
 WORD = 32
 BYTES = WORD // 8
 STEP = 2
-"""Bits of a counter's input: how much is added in a cycle."""
+"""Bits of a counter's input, its increment in a cycle."""
 
 _LOW, _HIGH = "_LOW", "_HIGH"
 
@@ -43,30 +43,29 @@ AXI_LITE = {
 
 
 def counter_names(rows: tuple[Register, ...] = REGISTERS) -> tuple[str, ...]:
-    """Lower-case names of the counters, a pair of registers being one."""
+    """Return the lower-case names of the counters; a pair of registers is one counter."""
     names = [row.name.removesuffix(_LOW).lower() for row in rows if row.kind == "counter"]
     return tuple(name for name in names if not name.endswith(_HIGH.lower()))
 
 
 class RegisterBlock(wiring.Component):
-    """All rows of `pinion.link.REGISTERS` behind AXI4-Lite.
+    """AXI4-Lite slave with all rows of `pinion.link.REGISTERS`.
 
-    One write and one read at a time, independent of each other. Address and data of a write may
-    come in any order. Every access is answered with OKAY; offsets that are not in the table read
-    as zero and ignore writes. Address bits above the decoded space and the two lowest are
-    ignored.
+    It handles one write and one read at a time, independently. Address and data of a write may
+    arrive in any order. Every response is OKAY; offsets without a register read as zero and ignore
+    writes. Address bits above the decoded space and the two lowest are ignored.
 
     Parameters
     ----------
     constants : value of each register of kind ``constant``, by name.
-    writable : for each register of kind ``control`` the bits that it keeps; others read as zero.
+    writable : writable bits of each register of kind ``control``; its others read as zero.
 
     Members
     -------
     awaddr ... rready : AXI4-Lite with 32 bits (`AXI_LITE`).
     for each register of kind ``state``, its name in lower case : In(32)
     for each counter, its name in lower case without ``_low`` : In(2)
-        What is added; a cycle later it counts.
+        Increment, which is added a cycle later.
     for each register of kind ``control``, its name in lower case : Out(32)
 
     Latency: 2 cycles from a read's address to its data; 2 from the later of a write's address and
@@ -74,18 +73,18 @@ class RegisterBlock(wiring.Component):
     Throughput: one read every 3 cycles, one write every 3 cycles.
     """
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(self, *, constants: Mapping[str, int], writable: Mapping[str, int]) -> None:
         self.constants = dict(constants)
         self.writable = dict(writable)
-        for kind, given in (("constant", self.constants), ("control", self.writable)):
-            wanted = {row.name for row in REGISTERS if row.kind == kind}
-            if wanted != given.keys():
+        for kind, values in (("constant", self.constants), ("control", self.writable)):
+            names = {row.name for row in REGISTERS if row.kind == kind}
+            if names != values.keys():
                 raise ValueError(
-                    f"Give a value for each {kind} register and for no other: "
-                    f"{sorted(wanted ^ given.keys())} differ."
+                    f"Values are needed for exactly the {kind} registers: "
+                    f"{sorted(names ^ values.keys())} differ."
                 )
         rows = {"state": In(WORD), "control": Out(WORD)}
         super().__init__(
@@ -95,23 +94,24 @@ class RegisterBlock(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Counters, the read side, the write side."""
+        """Build the counters, the read side and the write side."""
         m = Module()
         self._read(m)
         self._write(m)
         return m
 
     def _values(self, m: Module) -> tuple[dict[str, ValueLike], dict[str, tuple[Signal, Value]]]:
-        """What each register reads as, by name; and what a read of a pair's low word does.
+        """Return each register's value by name, and the latches of pairs.
 
-        The second: by the low word's name, the register that keeps the high word, and its value.
+        A read of a pair's low word latches the high word: by the low word's name, the register that
+        latches it, and its value.
         """
         highs: dict[str, tuple[Signal, Value]] = {}
         values: dict[str, ValueLike] = dict(self.constants)
         wide = {row.name.removesuffix(_HIGH) for row in REGISTERS if row.name.endswith(_HIGH)}
         for name in counter_names():
             upper = name.upper()
-            # What is counted comes from far, and 64 bits are a long carry: a register in each.
+            # Increments come from far away, and 64 bits are a long carry: both are registered.
             step, carry = Signal(STEP, name=f"{name}_step"), Signal(name=f"{name}_carry")
             low = Signal(WORD, name=f"{name}_count")
             m.d.sync += [step.eq(getattr(self, name)), Cat(low, carry).eq(low + step)]
@@ -119,9 +119,9 @@ class RegisterBlock(wiring.Component):
                 high = Signal(WORD, name=f"{name}_high")
                 m.d.sync += high.eq(high + carry)
                 values[upper + _LOW] = low
-                kept = Signal(WORD, name=f"{name}_kept")
-                values[upper + _HIGH] = kept
-                highs[upper + _LOW] = kept, high + carry
+                latched = Signal(WORD, name=f"{name}_kept")
+                values[upper + _HIGH] = latched
+                highs[upper + _LOW] = latched, high + carry
             else:
                 values[upper] = low
         for row in REGISTERS:
@@ -132,25 +132,25 @@ class RegisterBlock(wiring.Component):
     def _read(self, m: Module) -> None:
         values, highs = self._values(m)
         address = Signal(range(SPACE // BYTES), name="read_address")
-        asked = Signal()
-        m.d.comb += [self.arready.eq(~asked & ~self.rvalid), self.rresp.eq(0)]
+        reading = Signal(name="asked")
+        m.d.comb += [self.arready.eq(~reading & ~self.rvalid), self.rresp.eq(0)]
         with m.If(self.arvalid & self.arready):
-            m.d.sync += [asked.eq(1), address.eq(_place(self.araddr))]
+            m.d.sync += [reading.eq(1), address.eq(_place(self.araddr))]
         with m.If(self.rvalid & self.rready):
             m.d.sync += self.rvalid.eq(0)
-        with m.If(asked):
-            m.d.sync += [asked.eq(0), self.rvalid.eq(1), self.rdata.eq(0)]
+        with m.If(reading):
+            m.d.sync += [reading.eq(0), self.rvalid.eq(1), self.rdata.eq(0)]
             with m.Switch(address):
                 for row in REGISTERS:
                     with m.Case(row.offset // BYTES):
                         m.d.sync += self.rdata.eq(values[row.name])
                         if row.name in highs:
-                            kept, high = highs[row.name]
-                            m.d.sync += kept.eq(high)
+                            latched, high = highs[row.name]
+                            m.d.sync += latched.eq(high)
 
     def _write(self, m: Module) -> None:
         address = Signal(range(SPACE // BYTES), name="write_address")
-        data, strobe = (Signal(n, name=what) for n, what in ((WORD, "data"), (BYTES, "strobe")))
+        data, strobe = (Signal(n, name=name) for n, name in ((WORD, "data"), (BYTES, "strobe")))
         has_address, has_data = (Signal(name=n) for n in ("has_address", "has_data"))
         m.d.comb += [
             self.awready.eq(~has_address & ~self.bvalid),
@@ -178,5 +178,5 @@ class RegisterBlock(wiring.Component):
 
 
 def _place(address: Value) -> Value:
-    """Number of the register that an address means."""
+    """Return the number of the register at an address."""
     return (address % SPACE) // BYTES

@@ -1,4 +1,4 @@
-"""The reset sequence over two clock domains."""
+"""Reset sequence over two clock domains."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 SETTLE = 8
-"""Link cycles for which both resets are held after the core is known to be in reset."""
+"""Link cycles for which both resets are held once the core is known to be in reset."""
 
 
 class ResetSequencer(wiring.Component):
-    """Clears stream path and core together, and lets them go in an order that loses nothing.
+    """State machine that resets stream path and core and releases them without losing requests.
 
-    Both resets begin at once. They are held until the core's domain has answered, the counters of
-    the crossings have settled, and no response packet is open. Then the core is let go first, and
-    the stream path when the core's domain has answered again: a request that crosses finds a core
-    that takes it. A configuration reset goes the same way.
+    Both resets begin at once. They are held until the core's domain has responded, the counters of
+    the crossings have settled, and no response packet is open. Then the core is released first, and
+    the stream path after the core's domain has responded again, so that the core accepts every
+    request that crosses. A configuration reset uses the same sequence.
 
     Members
     -------
     held : In(1)
-        The host holds the soft reset. A pulse of one cycle has the whole sequence.
+        The host holds the soft reset. A pulse of one cycle starts the whole sequence.
     open : In(1)
-        A response packet is open, or stands in front of the host.
+        A response packet is open, or offered to the host.
     core_down : In(1)
         The core's domain has been in reset for some cycles; synchronised.
     stream_clear, core_clear : Out(1)
         Resets of the stream path and of the core, from registers; asserted at configuration.
     drain : Out(1)
-        Request beats are to be taken and dropped. Not after a configuration reset: what came
-        before it is gone, and what comes after it waits.
+        Accept and drop request beats. Not after a configuration reset: earlier beats are lost, and
+        later beats wait.
     in_reset : Out(1)
-        The soft reset is held and has taken hold.
+        The soft reset is held and has taken effect.
 
     Latency: 1 cycle from ``held`` to the resets.
     Throughput: one reset at a time.
     """
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(self) -> None:
@@ -55,12 +55,12 @@ class ResetSequencer(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Four states, and a latch for pulses."""
+        """Build four states, and a latch for pulses."""
         m = Module()
-        asked = Signal()
+        requested = Signal(name="asked")
         settled = Signal(range(SETTLE + 1))
         with m.If(self.held):
-            m.d.sync += asked.eq(1)
+            m.d.sync += requested.eq(1)
         with m.FSM():
             with m.State("CLEAR"):
                 with m.If(~self.core_down):
@@ -72,14 +72,14 @@ class ResetSequencer(wiring.Component):
             with m.State("HELD"):
                 m.d.comb += self.in_reset.eq(self.drain)
                 with m.If(~self.held):
-                    m.d.sync += [asked.eq(0), self.core_clear.eq(0), self.drain.eq(0)]
+                    m.d.sync += [requested.eq(0), self.core_clear.eq(0), self.drain.eq(0)]
                     m.next = "LEAVE"
             with m.State("LEAVE"):
                 m.d.sync += settled.eq(0)
                 with m.If(~self.core_down):
                     m.d.sync += self.stream_clear.eq(0)
                     m.next = "RUN"
-            with m.State("RUN"), m.If(asked):
+            with m.State("RUN"), m.If(requested):
                 m.d.sync += [
                     self.stream_clear.eq(1),
                     self.core_clear.eq(1),

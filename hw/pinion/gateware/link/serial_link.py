@@ -1,4 +1,4 @@
-"""The serial link: what the DMA engine is elsewhere, over two wires."""
+"""The serial link, which replaces the DMA engine by two wires."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .uart import UartReceiver, UartTransmitter
 
 
 class SerialLink(wiring.Component):
-    """Frames of `pinion.link.uart_framing` on one side, the ports of the top on the other.
+    """Bridge between frames of `pinion.link.uart_framing` and the ports of the top.
 
     Parameters
     ----------
-    length : of a bit (`pinion.gateware.link.uart.bit_length`).
-    slots : beats that it holds for the stream, a power of two.
-    bus : how wide the stream is.
+    length : length of a bit (`pinion.gateware.link.uart.bit_length`).
+    slots : capacity for the stream in beats, a power of two.
+    bus : width of the stream.
 
     Members
     -------
@@ -29,7 +29,7 @@ class SerialLink(wiring.Component):
         Asynchronous.
     tx : Out(1)
     h2c : stream of ``bus.request``
-        A beat that arrived damaged is not whole.
+        A damaged beat is marked as not whole.
     c2h : stream of ``bus.response``
     awaddr ... rready : AXI4-Lite with 32 bits, towards the registers.
 
@@ -38,7 +38,7 @@ class SerialLink(wiring.Component):
     Throughput: a beat every 69 bytes each way.
     """
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(self, *, length: int, slots: int = SLOTS, bus: Bus = FULL) -> None:
@@ -56,7 +56,7 @@ class SerialLink(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """The parts in a row, and between them who answers commands."""
+        """Build the parts in series, and the logic that answers commands."""
         m = Module()
         m.submodules.receiver = receiver = UartReceiver(length=self.length)
         m.submodules.reader = reader = FrameReader(slots=self.slots, bus=self.bus)
@@ -76,30 +76,30 @@ class SerialLink(wiring.Component):
         return m
 
     def _answer(self, m: Module, reader: FrameReader, writer: FrameWriter) -> None:
-        """One command at a time; one that comes meanwhile is not answered, the host repeats it."""
-        asked = Signal(COMMAND_FRAME)
-        told = Signal(WORD)  # beats taken, as the host knows it
+        """Answer one command at a time; the host repeats any that arrives meanwhile."""
+        request = Signal(COMMAND_FRAME, name="asked")
+        reported = Signal(WORD, name="told")  # the beats delivered that the host knows of
         fresh = Signal(WORD)
         some, many, unasked = Signal(), Signal(), Signal()
         answer = writer.command
         m.d.comb += [
-            fresh.eq(reader.taken - told),
+            fresh.eq(reader.taken - reported),
             unasked.eq((some & ~writer.beat.valid) | many),
-            self.awaddr.eq(asked.offset),
-            self.araddr.eq(asked.offset),
-            self.wdata.eq(asked.value),
+            self.awaddr.eq(request.offset),
+            self.araddr.eq(request.offset),
+            self.wdata.eq(request.value),
             self.wstrb.eq(~Const(0, 4)),
             answer.p.kind.eq(Frame.ROOM),
             answer.p.value.eq(reader.taken),
         ]
-        # A cycle late: a subtraction and a comparison are as much as a cycle holds.
+        # A cycle late: one cycle only fits a subtraction and a comparison.
         m.d.sync += [some.eq(fresh != 0), many.eq(fresh >= max(1, self.slots // 4))]
         with m.If(answer.valid & answer.ready & (answer.p.kind == Frame.ROOM)):
-            m.d.sync += [told.eq(reader.taken), some.eq(0), many.eq(0)]
+            m.d.sync += [reported.eq(reader.taken), some.eq(0), many.eq(0)]
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += answer.valid.eq(unasked)
-                m.d.sync += asked.eq(reader.command)
+                m.d.sync += request.eq(reader.command)
                 with m.If(reader.commanded):
                     m.d.sync += [
                         self.awvalid.eq(reader.command.kind == Frame.WRITE),
@@ -116,17 +116,17 @@ class SerialLink(wiring.Component):
                 with m.If(self.arready):
                     m.d.sync += self.arvalid.eq(0)
                 with m.If(self.rvalid):
-                    m.d.sync += asked.value.eq(self.rdata)
-                with m.If(self.rvalid | self.bvalid | (asked.kind == Frame.SYNC)):
+                    m.d.sync += request.value.eq(self.rdata)
+                with m.If(self.rvalid | self.bvalid | (request.kind == Frame.SYNC)):
                     m.next = "ANSWER"
             with m.State("ANSWER"):
-                sync = asked.kind == Frame.SYNC
+                sync = request.kind == Frame.SYNC
                 m.d.comb += [
                     answer.valid.eq(1),
                     answer.p.kind.eq(Mux(sync, Frame.ROOM, Frame.VALUE)),
-                    answer.p.tag.eq(asked.tag),
-                    answer.p.offset.eq(asked.offset),
-                    answer.p.value.eq(Mux(sync, reader.taken, asked.value)),
+                    answer.p.tag.eq(request.tag),
+                    answer.p.offset.eq(request.offset),
+                    answer.p.value.eq(Mux(sync, reader.taken, request.value)),
                 ]
                 with m.If(answer.ready):
                     m.next = "IDLE"

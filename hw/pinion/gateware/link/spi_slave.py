@@ -1,4 +1,4 @@
-"""An SPI slave that asks a core one request a transfer: `pinion.link.spi_framing`."""
+"""SPI slave that passes a core one request per transfer: `pinion.link.spi_framing`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pinion.link.spi_framing import CHECK, Answer, Transfer
 WORD = 32
 
 _LUTS = {"ram_style": "distributed"}
-"""For memories of a few words: block RAM would be mostly empty."""
+"""Attributes of memories of a few words, which would leave block RAM mostly empty."""
 
 
 def checksum(start: int) -> Processor:
-    """CRC-16 with the polynomial of XMODEM, from a start."""
+    """Create a CRC-16 with the polynomial of XMODEM and an initial value."""
     algorithm = Algorithm(
         crc_width=16,
         polynomial=0x1021,
@@ -35,11 +35,11 @@ def checksum(start: int) -> Processor:
 
 
 class SpiSlave(wiring.Component):
-    """Transfers on one side, the streams of a core on the other.
+    """Bridge between SPI transfers and the streams of a core.
 
     Parameters
     ----------
-    transfer : lengths and the checksums' start.
+    transfer : lengths and the checksums' initial value.
     lanes_in, beats_in, lanes_out, beats_out : of the core.
 
     Members
@@ -47,17 +47,18 @@ class SpiSlave(wiring.Component):
     sck, cs, mosi : In(1)
         Asynchronous; ``cs`` is low during a transfer.
     miso : Out(1)
-        Changes between the third and the fifth cycle behind SCK's rising edge.
+        Changes between the third and the fifth cycle after SCK's rising edge.
     request : stream of ``data``, ``last``
         Beats of the core.
     result : stream of ``data``, ``last``, ``user``
 
-    Latency: from the last bit of a request's checksum to the first beat, 6 cycles and one a lane;
-        from the last beat to the status, one a lane and 3 cycles.
-    Throughput: a request a transfer; a bit of the line in `pinion.link.spi_framing.CYCLES` cycles.
+    Latency: from the last bit of a request's checksum to the first beat, 6 cycles and one per lane;
+        from the last beat to the status, 3 cycles and one per lane.
+    Throughput: one request per transfer; one bit of the line in `pinion.link.spi_framing.CYCLES`
+        cycles.
     """
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(
@@ -66,55 +67,64 @@ class SpiSlave(wiring.Component):
         self.transfer = transfer
         self.lanes_in, self.beats_in = lanes_in, beats_in
         self.lanes_out, self.beats_out = lanes_out, beats_out
-        asked = StructLayout({"data": WORD * lanes_in, "last": 1})
-        given = StructLayout({"data": WORD * lanes_out, "last": 1, "user": 1})
+        request = StructLayout({"data": WORD * lanes_in, "last": 1})
+        result = StructLayout({"data": WORD * lanes_out, "last": 1, "user": 1})
         super().__init__(
             {
                 "sck": In(1),
                 "cs": In(1, init=1),
                 "mosi": In(1),
                 "miso": Out(1),
-                "request": Out(stream.Signature(asked)),
-                "result": In(stream.Signature(given)),
+                "request": Out(stream.Signature(request)),
+                "result": In(stream.Signature(result)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Bits to bytes, bytes to words, words to the core and back."""
+        """Convert bits to bytes and words, and pass them to the core and back."""
         m = Module()
-        came, byte, idle, shifted = Signal(), Signal(8), Signal(), Signal(8)
-        ahead = Signal(8)  # what goes out behind the byte on the line: there long before it does
-        self._bits(m, came=came, byte=byte, idle=idle, shifted=shifted, ahead=ahead)
-        # Bytes that have come, and where in the transfer the next one is.
+        received, byte, idle, shifted = Signal(), Signal(8), Signal(), Signal(8)
+        ahead = Signal(8)  # the byte after the one on the line, ready long before it is sent
+        self._bits(m, received=received, byte=byte, idle=idle, shifted=shifted, ahead=ahead)
+        # Bytes received, which is the next byte's place in the transfer.
         count = Signal(range(self.transfer.size + 1))
         with m.If(idle):
             m.d.sync += count.eq(0)
-        with m.Elif(came & (count != self.transfer.size)):
+        with m.Elif(received & (count != self.transfer.size)):
             m.d.sync += count.eq(count + 1)
-        launch, damaged, words = self._take(m, came=came, byte=byte, idle=idle, count=count)
-        launched, done, flagged = Signal(), Signal(), Signal()
-        look = self._results(m, done=done, flagged=flagged)
+        launch, damaged, words = self._take(m, received=received, byte=byte, idle=idle, count=count)
+        launched, complete, flagged = Signal(), Signal(), Signal()
+        look = self._results(m, complete=complete, flagged=flagged)
         with m.If(launch):
-            m.d.sync += [launched.eq(1), done.eq(0)]
+            m.d.sync += [launched.eq(1), complete.eq(0)]
         with m.Elif(idle):
             m.d.sync += launched.eq(0)
         self._feed(m, launch=launch, words=words)
         status = Signal(8)
         m.d.comb += [
-            status[Answer.DONE.bit_length() - 1].eq(done & launched),
-            status[Answer.FLAGGED.bit_length() - 1].eq(flagged & done & launched),
+            status[Answer.DONE.bit_length() - 1].eq(complete & launched),
+            status[Answer.FLAGGED.bit_length() - 1].eq(flagged & complete & launched),
             status[Answer.DAMAGED.bit_length() - 1].eq(damaged),
         ]
-        self._answer(m, came=came, idle=idle, count=count, status=status, ahead=ahead, look=look)
+        self._answer(
+            m, received=received, idle=idle, count=count, status=status, ahead=ahead, look=look
+        )
         return m
 
     def _bits(
-        self, m: Module, *, came: Signal, byte: Signal, idle: Signal, shifted: Signal, ahead: Signal
+        self,
+        m: Module,
+        *,
+        received: Signal,
+        byte: Signal,
+        idle: Signal,
+        shifted: Signal,
+        ahead: Signal,
     ) -> None:
-        """Sample the lines; a byte comes with its eighth rising edge, the next goes out then.
+        """Sample the lines; a byte is complete at its eighth rising edge, when the next one starts.
 
-        The line to the host changes behind a rising edge, on which the host has taken it, and not
-        on the falling one: so it has nearly a whole bit to settle.
+        The line to the host changes after the rising edge on which the host samples it, not at the
+        falling one, so that it has nearly a whole bit to settle.
         """
         sck, cs, mosi, before = Signal(), Signal(init=1), Signal(), Signal()
         m.submodules.sck = FFSynchronizer(self.sck, sck, stages=2)
@@ -122,7 +132,7 @@ class SpiSlave(wiring.Component):
         m.submodules.mosi = FFSynchronizer(self.mosi, mosi, stages=2)
         bit = Signal(3)
         rises = Signal()
-        m.d.sync += [before.eq(sck), came.eq(0), idle.eq(cs)]
+        m.d.sync += [before.eq(sck), received.eq(0), idle.eq(cs)]
         m.d.comb += [rises.eq(sck & ~before & ~cs), self.miso.eq(shifted[-1])]
         with m.If(cs):
             m.d.sync += [bit.eq(0), shifted.eq(0)]
@@ -130,19 +140,17 @@ class SpiSlave(wiring.Component):
             m.d.sync += [
                 byte.eq(Cat(mosi, byte)),
                 bit.eq(bit + 1),
-                came.eq(bit == 7),
+                received.eq(bit == 7),
                 shifted.eq(Mux(bit == 7, ahead, Cat(Const(0, 1), shifted))),
             ]
 
     def _take(
-        self, m: Module, *, came: Signal, byte: Signal, idle: Signal, count: Signal
+        self, m: Module, *, received: Signal, byte: Signal, idle: Signal, count: Signal
     ) -> tuple[Signal, Signal, Any]:
-        """Keep the words of a request; returns when it is whole, whether it was damaged, and where
-        they are read.
-        """
+        """Store a request's words; return the launch, whether it is damaged, and a read port."""
         words = self.transfer.words_in
         depth = self.lanes_in * self.beats_in
-        # Words beyond the record are the padding of its last beat.
+        # Words after the record are the padding of its last beat.
         m.submodules.words = memory = Memory(shape=WORD, depth=depth, init=[], attrs=_LUTS)
         write, read = memory.write_port(), memory.read_port(domain="comb")
         m.submodules.check = crc = checksum(self.transfer.start)
@@ -151,14 +159,14 @@ class SpiSlave(wiring.Component):
         m.d.comb += [
             write.addr.eq(count[2:]),
             write.data.eq(Cat(gathered, byte)),
-            write.en.eq(came & (count < 4 * words) & (count[:2] == 3)),
+            write.en.eq(received & (count < 4 * words) & (count[:2] == 3)),
             crc.start.eq(idle),
             crc.data.eq(byte),
-            crc.valid.eq(came & (count < self.transfer.asked)),
+            crc.valid.eq(received & (count < self.transfer.asked)),
             launch.eq(checks & (crc.crc == 0)),
         ]
-        m.d.sync += checks.eq(came & (count == self.transfer.asked - 1))
-        with m.If(came):
+        m.d.sync += checks.eq(received & (count == self.transfer.asked - 1))
+        with m.If(received):
             m.d.sync += gathered.eq(Cat(gathered[8:], byte))
         with m.If(idle):
             m.d.sync += damaged.eq(0)
@@ -167,7 +175,7 @@ class SpiSlave(wiring.Component):
         return launch, damaged, read
 
     def _feed(self, m: Module, *, launch: Signal, words: Any) -> None:
-        """Words from the memory into beats, a word a cycle."""
+        """Pack words from the memory into beats, one word per cycle."""
         at = Signal(range(self.lanes_in * self.beats_in + 1))
         lane, beat = Signal(range(self.lanes_in + 1)), Signal(range(self.beats_in + 1))
         m.d.comb += [words.addr.eq(at), self.request.p.last.eq(beat == self.beats_in - 1)]
@@ -195,8 +203,10 @@ class SpiSlave(wiring.Component):
                     with m.If(self.request.p.last):
                         m.next = "REST"
 
-    def _results(self, m: Module, *, done: Signal, flagged: Signal) -> Callable[[Signal], Signal]:
-        """Words of results into a memory; returns how a byte of it is looked up."""
+    def _results(
+        self, m: Module, *, complete: Signal, flagged: Signal
+    ) -> Callable[[Signal], Signal]:
+        """Store result words in a memory; return a function that reads a byte of it."""
         depth = self.lanes_out * self.beats_out
         m.submodules.results = memory = Memory(shape=WORD, depth=depth, init=[], attrs=_LUTS)
         write, read = memory.write_port(), memory.read_port(domain="comb")
@@ -220,15 +230,15 @@ class SpiSlave(wiring.Component):
                 with m.If(lane == self.lanes_out - 1):
                     m.next = "WAIT"
                     with m.If(last):
-                        m.d.sync += [done.eq(1), at.eq(0)]
+                        m.d.sync += [complete.eq(1), at.eq(0)]
 
         def look(place: Signal) -> Signal:
-            found = Signal(8)
+            byte = Signal(8, name="found")
             m.d.comb += [
                 read.addr.eq(place[2:]),
-                found.eq(read.data.word_select(place[:2], 8)),
+                byte.eq(read.data.word_select(place[:2], 8)),
             ]
-            return found
+            return byte
 
         return look
 
@@ -236,36 +246,36 @@ class SpiSlave(wiring.Component):
         self,
         m: Module,
         *,
-        came: Signal,
+        received: Signal,
         idle: Signal,
         count: Signal,
         status: Signal,
         ahead: Signal,
         look: Callable[[Signal], Signal],
     ) -> None:
-        """Have the byte ready that follows the one on the line, and sum what has gone out."""
-        first = self.transfer.answered  # bytes that have come when the result's first one goes out
+        """Prepare the byte after the one on the line, and add sent bytes to the checksum."""
+        first = self.transfer.answered  # bytes received when the result's first byte is sent
         words = 4 * self.transfer.words_out
         m.submodules.sum = crc = checksum(self.transfer.start)
         place = Signal(range(words + CHECK + 1))  # of the byte ahead in the result
-        found = look(place)
+        result_byte = look(place)
         begun = Signal()
         sums, summed = Signal(), Signal(8)
         m.d.comb += [crc.start.eq(idle), crc.data.eq(summed), crc.valid.eq(sums)]
         m.d.sync += sums.eq(0)
-        # The status is settled while the last byte of the pause comes, the rest a byte later each.
+        # The status is fixed during the last byte of the pause, each result byte one byte later.
         with m.If(idle):
             m.d.sync += [place.eq(0), begun.eq(0), ahead.eq(0)]
-        with m.Elif(came & (count == first - 2)):
-            # The status has just gone onto the line.
+        with m.Elif(received & (count == first - 2)):
+            # The status has just been sent.
             m.d.sync += [begun.eq(1), sums.eq(1), summed.eq(ahead)]
-        with m.Elif(came & begun):
+        with m.Elif(received & begun):
             m.d.sync += place.eq(place + 1)
             with m.If(place < words):
                 m.d.sync += [sums.eq(1), summed.eq(ahead)]
         with m.Elif(begun):
             with m.If(place < words):
-                m.d.sync += ahead.eq(found)
+                m.d.sync += ahead.eq(result_byte)
             with m.Elif(place == words):
                 m.d.sync += ahead.eq(crc.crc[8:])
             with m.Elif(place == words + 1):

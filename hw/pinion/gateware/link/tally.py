@@ -1,4 +1,4 @@
-"""Which result is its batch's last, and what the batch's flags are."""
+"""Counting of results per batch, and their flags."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from .bus import COUNT, FULL, WORD, Bus, result_beat
 
 
 class Tally(wiring.Component):
-    """Counts results against their batches and gathers their flags.
+    """Counter of the results of each batch, which also gathers their flags.
 
-    The core knows records; batches are counted off here, in the order in which their headers were
-    found good. A result that belongs to no batch waits.
+    The core only knows records; batches are counted here, in the order of their valid headers. A
+    result without a batch waits.
 
     Parameters
     ----------
     lanes : 32-bit words of a core beat.
-    bus : how wide the stream of flags is.
+    bus : width of the stream of flags.
 
     Members
     -------
     count : stream of the number of records, one for each batch.
     i : stream of ``result_beat(lanes)``: {data, last of a record, flag with it}.
-    o : stream of {data, last, flag, final}, as the packer takes it: ``final`` marks the last beat
-        of a batch's last record.
+    o : stream of {data, last, flag, final} for the packer: ``final`` marks the last beat of a
+        batch's last record.
     flags : stream of ``bus.flags``, ``last`` of a batch.
     answered, flagged : Out(1)
         A record passes, and its flag is set.
 
     Latency: none from ``i`` to ``o``; 1 cycle from a record to the offer of its flags.
-    Throughput: one beat every cycle, and a batch every two.
+    Throughput: one beat every cycle, and one batch every two cycles.
     """
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(self, *, lanes: int, bus: Bus = FULL) -> None:
@@ -53,10 +53,10 @@ class Tally(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """A counter down to the batch's end, and a slice of flags that fills up."""
+        """Build a counter down to the batch's end, and a slice that fills with flags."""
         m = Module()
         left, following = (Signal(COUNT, name=n, reset_less=True) for n in ("left", "following"))
-        known, queued, full = (Signal(name=n) for n in ("known", "queued", "full"))
+        counting, queued, full = (Signal(name=n) for n in ("known", "queued", "full"))
         final, last = (Signal(name=n, reset_less=True) for n in ("final", "last"))
         flags = Signal(self.bus.bits)
         place = Signal(range(self.bus.bits))
@@ -64,7 +64,7 @@ class Tally(wiring.Component):
         pushed, passes, free = (Signal(name=n) for n in ("pushed", "passes", "free"))
         m.d.comb += [
             pushed.eq(full & self.flags.ready),
-            free.eq(known & (~full | self.flags.ready)),
+            free.eq(counting & (~full | self.flags.ready)),
             self.o.p.data.eq(self.i.p.data),
             self.o.p.last.eq(self.i.p.last),
             self.o.p.flag.eq(self.i.p.flag),
@@ -80,18 +80,18 @@ class Tally(wiring.Component):
             self.flags.p.last.eq(last),
             self.flags.p.flagged.eq(flagged),
         ]
-        # The next batch's number waits here, so that its ready is a register's.
+        # The next batch's count waits here, so that its ready is registered.
         with m.If(~queued):
             m.d.sync += [queued.eq(self.count.valid), following.eq(self.count.payload)]
-        with m.If(~known | (passes & final)):
-            m.d.sync += [known.eq(queued), left.eq(following), final.eq(following == 1)]
+        with m.If(~counting | (passes & final)):
+            m.d.sync += [counting.eq(queued), left.eq(following), final.eq(following == 1)]
             with m.If(queued):
                 m.d.sync += queued.eq(0)
         with m.Elif(passes):
             m.d.sync += [left.eq(left - 1), final.eq(left == 2)]
         with m.If(pushed):
             m.d.sync += [full.eq(0), flags.eq(0)]
-        # The number of a batch stands until its last slice of flags is taken.
+        # A batch's number of flags stays until its last slice of flags is accepted.
         with m.If(pushed & last):
             m.d.sync += flagged.eq(self.flagged)
         with m.Elif(self.flagged):

@@ -37,42 +37,42 @@ QUIET_CYCLES = 256
 """Cycles without a request beat after which the link counts as quiet."""
 
 CROSSING_DEPTH = 33
-"""Payloads in a crossing: no fewer than its round trip, a power of two plus one."""
+"""Depth of a crossing in payloads: at least its round trip, and a power of two plus one."""
 
 STAGES = 3
-"""Registers that a bit passes when it changes its clock."""
+"""Registers of a synchroniser between clock domains."""
 
 
 class Top(wiring.Component):
-    """Request packets in, response packets out, registers beside them, a core within.
+    """Top with request and response packets, registers, and a core inside.
 
     Parameters
     ----------
     parameters : of the build.
-    core : a component with the data ports of module ``pinion_core``, in domain ``sync``, for
-        tests; None for an instance of that module.
+    core : component with the data ports of module ``pinion_core``, in domain ``sync``, for tests;
+        None for an instance of that module.
 
     Members
     -------
     clk, rst : In(1)
-        The link's clock, and the configuration reset, synchronous to it.
+        The link's clock, and the synchronous configuration reset.
     core_clk : In(1), only with a crossing
     h2c_tdata, h2c_tkeep, h2c_tlast, h2c_tvalid, h2c_tready
         Requests, 512 bits (``parameters.bus``). TLAST is ignored.
     c2h_tdata, c2h_tkeep, c2h_tlast, c2h_tvalid, c2h_tready
-        Responses, as wide. What is on offer stays on offer, through every reset but that of
+        Responses, of the same width. An offered beat stays offered through every reset except
         ``rst``.
     s_axil_awaddr ... s_axil_rready
         AXI4-Lite, 32 bits: `pinion.link.REGISTERS`.
 
-    Clocks: ``sync`` is the link's. ``stream`` has the same clock, and the soft reset. ``core`` is
-    ``core_clk`` with a reset of its own, or without a crossing ``stream`` once more.
+    Clocks: ``sync`` is the link's. ``stream`` has the same clock and the soft reset. ``core`` is
+    ``core_clk`` with a separate reset, or ``stream`` without a crossing.
 
-    Latency: the core's, and about 30 cycles where both clocks are alike.
-    Throughput: the core's, as long as the link has enough words for it.
+    Latency: the core's, plus about 30 cycles if both clocks are equal.
+    Throughput: the core's, as long as the link carries enough words.
     """
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(self, *, parameters: TopParameters, core: Any = None) -> None:
@@ -91,7 +91,7 @@ class Top(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """What a reset does not touch here, what it clears in `StreamPath`."""
+        """Build everything that a soft reset does not clear, around `StreamPath`, which it does."""
         m = Module()
         bus = self.parameters.bus
         m.submodules.sequencer = sequencer = ResetSequencer()
@@ -108,13 +108,13 @@ class Top(wiring.Component):
         m.submodules.holding = holding = HoldingStage(shape=bus.response)
         connect(m, path.response, closer.i)
         connect(m, closer.o, holding.i)
-        taken, whole, passes = Signal(), Signal(), Signal()
-        # A reset may begin or end within a beat: what of it is still to come is no beat's begin.
-        place, torn = bus.place(m, taken, "place"), Signal()
-        with m.If(taken & bus.final(place)):
+        accepted, whole, passes = Signal(), Signal(), Signal()
+        # If a reset begins or ends within a beat, the beat's remaining slices do not begin a beat.
+        place, torn = bus.place(m, accepted, "place"), Signal()
+        with m.If(accepted & bus.final(place)):
             m.d.sync += torn.eq(0)
         with m.Elif(sequencer.stream_clear):
-            m.d.sync += torn.eq(taken | (place != 0))
+            m.d.sync += torn.eq(accepted | (place != 0))
         m.d.comb += [
             whole.eq(self.h2c_tkeep.all()),
             passes.eq(~sequencer.stream_clear & ~torn),
@@ -122,7 +122,7 @@ class Top(wiring.Component):
             path.request.p.whole.eq(whole),
             path.request.valid.eq(self.h2c_tvalid & passes),
             self.h2c_tready.eq(sequencer.drain | torn | (path.request.ready & passes)),
-            taken.eq(self.h2c_tvalid & self.h2c_tready),
+            accepted.eq(self.h2c_tvalid & self.h2c_tready),
             self.c2h_tdata.eq(holding.o.p.data),
             self.c2h_tkeep.eq(~Const(0, bus.bytes)),
             self.c2h_tlast.eq(holding.o.p.last),
@@ -133,7 +133,7 @@ class Top(wiring.Component):
             sequencer.open.eq(closer.open | holding.o.valid),
             sequencer.held.eq((registers.control & RESET) != 0),
         ]
-        self._count(m, path, registers, sequencer, taken & (place == 0))
+        self._count(m, path, registers, sequencer, accepted & (place == 0))
         with m.If(closer.sent):
             m.d.sync += [
                 registers.batch_cycles.eq(closer.cycles),
@@ -143,7 +143,7 @@ class Top(wiring.Component):
         return m
 
     def _domains(self, m: Module, sequencer: ResetSequencer) -> None:
-        """The link's clock with two resets: one signal, so that simulators see one edge."""
+        """Create the link's clock with two resets; a single signal gives simulators one edge."""
         sync, cleared = ClockDomain("sync", local=True), ClockDomain("stream", local=True)
         sync.clk, sync.rst, cleared.clk = self.clk, self.rst, self.clk
         cleared.rst = sequencer.stream_clear
@@ -165,7 +165,7 @@ class Top(wiring.Component):
     def _core(
         self, m: Module, path: StreamPath, sequencer: ResetSequencer, state_reset: Signal
     ) -> None:
-        """The core, in its clock or the link's, and how its reset is known here."""
+        """Build the core in its clock or the link's, and the synchronisers of its reset."""
         p = self.parameters
         request = stream.Signature(core_beat(p.lanes_in)).create(path=("core_request",))
         result = stream.Signature(result_beat(p.lanes_out)).create(path=("core_result",))
@@ -246,9 +246,9 @@ class Top(wiring.Component):
         path: StreamPath,
         registers: RegisterBlock,
         sequencer: ResetSequencer,
-        taken: Value,
+        beat: Value,
     ) -> None:
-        """Counters, and the bits of STATUS."""
+        """Build the counters and the bits of STATUS."""
         stalled, starved = Signal(), Signal()
         quiet = Signal(range(QUIET_CYCLES + 1))
         clocks = Signal(CLOCKS)
@@ -277,7 +277,7 @@ class Top(wiring.Component):
             registers.accepted.eq(path.accepted),
             registers.answered.eq(path.answered),
             registers.flagged.eq(path.flagged),
-            registers.dropped.eq(path.dropped + (taken & sequencer.drain)),
+            registers.dropped.eq(path.dropped + (beat & sequencer.drain)),
             registers.errors.eq(path.errors),
             registers.busy.eq(path.busy),
             registers.stalled.eq(stalled),

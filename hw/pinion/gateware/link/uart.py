@@ -1,4 +1,4 @@
-"""Bytes over one wire: 8 bits, no parity, one stop bit."""
+"""UART: 8 data bits, no parity, one stop bit."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
 FRACTION = 4
-"""Bits behind the binary point of a bit's length in cycles."""
+"""Fraction bits of a bit's length in cycles."""
 
 LEAST = 4
-"""Cycles of a bit at least, so that its middle can be met."""
+"""Minimum cycles of a bit, so that its middle can be sampled."""
 
 
 def bit_length(*, clock_hz: float, baud: float) -> int:
-    """Cycles of a bit in units of ``2**-FRACTION``.
+    """Return the length of a bit in cycles, in units of ``2**-FRACTION``.
 
     Raises
     ------
     ValueError
-        When the clock is too slow for the rate.
+        If the clock is too slow for the rate.
     """
     length = round(clock_hz / baud * (1 << FRACTION))
     if length < LEAST << FRACTION:
         raise ValueError(
-            f"A clock of {clock_hz / 1e6:g} MHz is too slow for {baud:g} bit/s: take at most "
+            f"A clock of {clock_hz / 1e6:g} MHz is too slow for {baud:g} bit/s: use at most "
             f"{clock_hz / LEAST:g} bit/s, or a faster clock."
         )
     return length
 
 
 class UartReceiver(wiring.Component):
-    """Bytes from a line that is high when idle.
+    """Receiver of bytes from a line that is high when idle.
 
     Parameters
     ----------
-    length : of a bit (`bit_length`).
+    length : length of a bit (`bit_length`).
 
     Members
     -------
@@ -44,15 +44,15 @@ class UartReceiver(wiring.Component):
         Asynchronous.
     data : Out(8)
     valid : Out(1)
-        For one cycle: a byte has come.
+        For one cycle: a byte has arrived.
     broken : Out(1)
-        With ``valid``: its stop bit was missing. The next byte begins after the line was high.
+        With ``valid``: the stop bit was missing. The next byte begins once the line has been high.
 
     Latency: 3 cycles from the middle of the stop bit to ``valid``.
-    Throughput: a byte every 10 bits; sampling errs by a cycle at most over a byte.
+    Throughput: a byte every 10 bits; sampling is off by at most a cycle over a byte.
     """
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(self, *, length: int) -> None:
@@ -60,34 +60,34 @@ class UartReceiver(wiring.Component):
         super().__init__({"line": In(1), "data": Out(8), "valid": Out(1), "broken": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
-        """Wait for a start bit, then sample the middle of each bit."""
+        """Build the state machine: wait for a start bit, then sample the middle of each bit."""
         m = Module()
         line = Signal(init=1)
         m.submodules.synchroniser = FFSynchronizer(self.line, line, init=1, stages=2)
-        one = 1 << FRACTION
-        left = Signal(range(self.length + one))
+        cycle = 1 << FRACTION
+        left = Signal(range(self.length + cycle))
         bit = Signal(range(10))
         m.d.sync += self.valid.eq(0)
         with m.FSM():
             with m.State("IDLE"):
-                m.d.sync += [left.eq(self.length // 2 - one), bit.eq(0)]
+                m.d.sync += [left.eq(self.length // 2 - cycle), bit.eq(0)]
                 with m.If(~line):
                     m.next = "BITS"
             with m.State("BITS"):
-                with m.If(left >= one):
-                    m.d.sync += left.eq(left - one)
+                with m.If(left >= cycle):
+                    m.d.sync += left.eq(left - cycle)
                 with m.Else():
-                    m.d.sync += [left.eq(left + self.length - one), bit.eq(bit + 1)]
-                    with m.If((bit == 0) & line):  # no start bit, only a disturbance
+                    m.d.sync += [left.eq(left + self.length - cycle), bit.eq(bit + 1)]
+                    with m.If((bit == 0) & line):  # a glitch instead of a start bit
                         m.next = "IDLE"
                     with m.Elif(bit == 9):
                         m.d.sync += [self.valid.eq(1), self.broken.eq(~line)]
-                        # The next start bit may follow in half a bit: no time to lose.
+                        # The next start bit may follow in half a bit.
                         with m.If(line):
                             m.next = "IDLE"
                         with m.Else():
                             m.next = "HIGH"
-                    with m.Else():  # the start bit leaves again with the eighth of data
+                    with m.Else():  # the eighth data bit shifts the start bit out
                         m.d.sync += self.data.eq(Cat(self.data[1:], line))
             with m.State("HIGH"), m.If(line):
                 m.next = "IDLE"
@@ -95,23 +95,23 @@ class UartReceiver(wiring.Component):
 
 
 class UartTransmitter(wiring.Component):
-    """Bytes onto a line.
+    """Transmitter of bytes onto a line that is high when idle.
 
     Parameters
     ----------
-    length : of a bit (`bit_length`).
+    length : length of a bit (`bit_length`).
 
     Members
     -------
     i : stream of bytes
     line : Out(1)
-        High when idle; from a register.
+        Registered.
 
     Latency: 1 cycle from a byte's acceptance to its start bit.
     Throughput: a byte every 10 bits.
     """
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(self, *, length: int) -> None:
@@ -119,13 +119,13 @@ class UartTransmitter(wiring.Component):
         super().__init__({"i": In(stream.Signature(8)), "line": Out(1, init=1)})
 
     def elaborate(self, platform: object) -> Module:
-        """A shift register of what is to be sent, ones behind it."""
+        """Build a shift register of the bits to send, filled with ones."""
         m = Module()
-        one = 1 << FRACTION
-        left = Signal(range(self.length + one))
+        cycle = 1 << FRACTION
+        left = Signal(range(self.length + cycle))
         bits = Signal(9)
         count = Signal(range(11))
-        free = Signal(init=1)  # the count is zero: a register, since a whole frame waits for it
+        free = Signal(init=1)  # the count is zero: a register, because a whole frame depends on it
         m.d.comb += self.i.ready.eq(free)
         with m.If(free), m.If(self.i.valid):
             m.d.sync += [
@@ -133,13 +133,13 @@ class UartTransmitter(wiring.Component):
                 self.line.eq(0),
                 bits.eq(Cat(self.i.payload, 1)),
                 count.eq(10),
-                left.eq(self.length - one),
+                left.eq(self.length - cycle),
             ]
-        with m.Elif(left >= one):
-            m.d.sync += left.eq(left - one)
+        with m.Elif(left >= cycle):
+            m.d.sync += left.eq(left - cycle)
         with m.Else():
             m.d.sync += [
-                left.eq(left + self.length - one),
+                left.eq(left + self.length - cycle),
                 self.line.eq(bits[0]),
                 bits.eq(Cat(bits[1:], 1)),
                 count.eq(count - 1),

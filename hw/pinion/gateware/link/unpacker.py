@@ -1,4 +1,4 @@
-"""From dense words in wide beats to record-aligned beats of the core."""
+"""From dense words in wide beats to the core's record-aligned beats."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .geometry import Geometry, choose
 
 
 class Unpacker(wiring.Component):
-    """Cuts dense records out of wide beats.
+    """Gearbox that extracts dense records from wide beats.
 
-    A core beat lies in at most two wide beats: the one that is held and the one on offer. Three
-    registered steps, each one LUT deep for a bit of data: `merge` takes word k of the wide beat
-    from either of the two, `coarse` rotates the words by a multiple of 4, `fine` by the rest.
-    Merging before rotating is what makes every offset alike, the end of a batch included: there is
-    no cycle lost between batches. Only the offsets that occur get an input of a multiplexer.
+    A core beat spans at most two wide beats: the stored one and the offered one. Three registered
+    steps, each one LUT deep for a bit of data: `merge` takes word k of the wide beat from either of
+    the two, `coarse` rotates the words by a multiple of 4, `fine` by the rest. Merging before
+    rotating handles every offset alike, including the end of a batch, so that no cycle is lost
+    between batches. Only offsets that occur get a multiplexer input.
 
     Parameters
     ----------
@@ -27,20 +27,20 @@ class Unpacker(wiring.Component):
     Members
     -------
     i : stream of ``{data: word * words_per_beat, last: 1, words: range(words_per_beat + 1)}``.
-        ``last`` marks a batch's last beat, and ``words`` says how many of its words are the
-        batch's; it is not read elsewhere. A batch is a whole number of records.
+        ``last`` marks a batch's last beat, and ``words`` is the number of its words in that beat;
+        it is ignored elsewhere. A batch is a whole number of records.
     o : stream of ``{data: word * lanes, last: 1}``.
-        ``last`` marks each record's last beat, in which lanes behind the record are zero.
+        ``last`` marks each record's last beat, in which lanes after the record are zero.
 
     Latency: 3 cycles from a wide beat's acceptance to the offer of the first core beat that ends
     in it.
     Throughput: one core beat every cycle. A wide beat is accepted in the cycle that first needs
-    it; its ready depends on ``i.valid`` and ``o.ready`` without a register.
+    it; its ready depends combinationally on ``i.valid`` and ``o.ready``.
     Longest path: 4 LUTs, from the place in the batch to the next one (105 words, 14 lanes, Yosys);
     the words themselves pass one LUT between registers.
     """
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(
@@ -56,7 +56,7 @@ class Unpacker(wiring.Component):
         super().__init__({"i": In(stream.Signature(wide)), "o": Out(stream.Signature(core))})
 
     def elaborate(self, platform: object) -> Module:
-        """The position in the batch, then the three steps of the data."""
+        """Build the position in the batch, then the three steps of the data."""
         m = Module()
         g = self.geometry
         space = g.words_per_beat
@@ -70,20 +70,20 @@ class Unpacker(wiring.Component):
         offset, ending, fresh, go = self._place(m, ~merged | turn)
         m.d.comb += merge.eq(go)
 
-        # Merge: words in front of the offset come from the beat on offer.
-        held = Signal(g.word * space, reset_less=True)
+        # Merge: words before the offset come from the offered beat.
+        current = Signal(g.word * space, name="held", reset_less=True)
         with m.If(self.i.valid & self.i.ready):
-            m.d.sync += held.eq(self.i.p.data)
+            m.d.sync += current.eq(self.i.p.data)
         words = [Signal(g.word, name=f"merged{k}", reset_less=True) for k in range(space)]
         merged_offset = Signal(range(space), reset_less=True)
         merged_ending = Signal(reset_less=True)
         with m.If(~merged | turn):
             m.d.sync += [merged.eq(merge), merged_offset.eq(offset), merged_ending.eq(ending)]
             for k, word in enumerate(words):
-                new, old = (w.word_select(k, g.word) for w in (self.i.p.data, held))
+                new, old = (w.word_select(k, g.word) for w in (self.i.p.data, current))
                 m.d.sync += word.eq(Mux(fresh[k], new, old))
 
-        # Coarse: by multiples of `fine`; a few words more than lanes, for the rest of the rotation.
+        # Coarse: by multiples of `fine`; more words than lanes, for the rest of the rotation.
         reach = min(space, g.lanes + max(g.fine_steps))
         coarse = [Signal(g.word, name=f"turned{k}", reset_less=True) for k in range(reach)]
         turned_offset = Signal(range(g.fine), reset_less=True)
@@ -97,7 +97,7 @@ class Unpacker(wiring.Component):
             by = merged_offset // g.fine
             choose(m, by, g.coarse_steps, coarse, lambda k, n: words[(k + n * g.fine) % space])
 
-        # Fine: and lanes behind the record's end are cleared.
+        # Fine, and clear the lanes after the record's end.
         lanes = [Signal(g.word, name=f"lane{k}", reset_less=True) for k in range(g.lanes)]
         last = Signal(reset_less=True)
         with m.If(move):
@@ -111,18 +111,18 @@ class Unpacker(wiring.Component):
         return m
 
     def _place(self, m: Module, free: ValueLike) -> tuple[Signal, Signal, Signal, Signal]:
-        """The next core beat: its offset, whether it ends a record, its new words, and go.
+        """Return the next core beat's offset, whether it ends a record, its new words, and go.
 
-        ``fresh`` has a bit for each word of the wide beat: take it from the beat on offer.
+        ``fresh`` has a bit for each word of the wide beat: take it from the offered beat.
         """
         g = self.geometry
         space = g.words_per_beat
         offset = Signal(range(space))
         ending = Signal(init=g.beats == 1)
         fresh = Signal(space, init=-1)
-        have = Signal()  # the held beat has words left
-        final = Signal()  # the held beat is its batch's last
-        valid_words = Signal(range(space + 1))  # of the held beat, if it is the last
+        have = Signal()  # the stored beat has words left
+        final = Signal()  # the stored beat is its batch's last
+        valid_words = Signal(range(space + 1))  # of the stored beat, if it is the last
 
         end = g.end(m, offset, ending, "end")
         crosses = Signal()
@@ -134,7 +134,7 @@ class Unpacker(wiring.Component):
             go.eq(free & (~needs | self.i.valid)),
             self.i.ready.eq(go & needs),
         ]
-        # Where this core beat ends in the last wide beat that it needs, and whether it empties it.
+        # The end of this core beat in the last wide beat that it needs, and whether it empties it.
         place = Signal(range(space + 1))
         batch, count = Signal(), Signal(range(space + 1))
         empties = Signal()

@@ -14,36 +14,36 @@ from .checksum import Checksum
 
 
 class ResponseWriter(wiring.Component):
-    """Puts response packets together: header, records, flags, trailer.
+    """Assembler of response packets: header, records, flags, trailer.
 
-    A header leaves when the first beat of its records is there. A trailer waits for the verdict on
-    the request's payload.
+    A header is sent once the first beat of its records is available. A trailer waits for the
+    verdict on the request's payload.
 
     Parameters
     ----------
     words : 32-bit words of a result record.
     function : `pinion.link.function_id` of the function.
     build : 64-bit manifest hash.
-    bus : how wide the streams are.
+    bus : width of the streams.
 
     Members
     -------
-    batch : stream of `BATCH`, one for each packet; taken with the trailer.
+    batch : stream of `BATCH`, one for each packet; accepted with the trailer.
     verdict : stream of 1 bit, one for each packet: the request's payload was damaged.
     payload : stream of ``bus.response``, ``last`` of a batch.
     flags : stream of ``bus.flags``, ``last`` of a batch.
     now : In(`CLOCKS`)
-        The counters whose differences a trailer has.
+        The counters whose differences a trailer contains.
     core_error : In(1)
-        The core has lost the bounds of its records.
+        The core has lost the boundaries of its records.
     o : stream of ``bus.response``, ``last`` of a packet.
 
     Latency: 2 cycles from a slice's acceptance to its offer; 2 more than the header's slices for
         the first of a packet.
-    Throughput: one slice every cycle; a packet has no cycles beside those of its slices.
+    Throughput: one slice every cycle; a packet takes no additional cycles.
     """
 
-    # A component that is only asked for its parameters is no mistake.
+    # A component may be created just to read its parameters.
     _MustUse__silence = True
 
     def __init__(self, *, words: int, function: int, build: int, bus: Bus = FULL) -> None:
@@ -64,7 +64,7 @@ class ResponseWriter(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """The sections in turn into one register, the checksum over it, a second register."""
+        """Build one register for the sections in turn, the checksum over it, a second register."""
         m = Module()
         bus = self.bus
         beat, out = (Signal(bus.response, name=n, reset_less=True) for n in ("beat", "out"))
@@ -77,11 +77,11 @@ class ResponseWriter(wiring.Component):
         now: View = self.now
         moment = bus.slice_of(TRAILER, "cycles")
         if {bus.slice_of(TRAILER, name) for name in ("stalled", "starved")} != {moment}:
-            # The counts of one moment, though they leave in two.
-            now, kept = Signal(CLOCKS), Signal(CLOCKS, reset_less=True)
+            # Counts of a single moment, although they are sent in different cycles.
+            now, latched = Signal(CLOCKS), Signal(CLOCKS, name="kept", reset_less=True)
             with m.If(move & (place == moment)):
-                m.d.sync += kept.eq(self.now)
-            m.d.comb += now.eq(Mux(place == moment, self.now, kept))
+                m.d.sync += latched.eq(self.now)
+            m.d.comb += now.eq(Mux(place == moment, self.now, latched))
         header, trailer = self._header(), self._trailer(now)
         section = Signal(bus.bits)
         last = Signal()
@@ -106,16 +106,16 @@ class ResponseWriter(wiring.Component):
                 with m.If(move):
                     m.d.sync += first.eq(0)
             if bus.slices > 1:
-                with m.State("FILL_RECORDS"):  # zeros up to the end of the beat
+                with m.State("FILL_RECORDS"):  # zeros to the end of the beat
                     m.d.comb += put.eq(1)
                     with m.If(move & ends):
                         m.next = "FLAGS"
             with m.State("FLAGS"):
                 m.d.comb += section.eq(self.flags.p.data)
-                # The last slice of flags stands until the trailer has their number.
-                held = self.flags.p.last
-                m.d.comb += [put.eq(self.flags.valid), self.flags.ready.eq(move & ~held)]
-                with m.If(put & move & held):
+                # The last slice of flags stays until the trailer has read their number.
+                final = self.flags.p.last
+                m.d.comb += [put.eq(self.flags.valid), self.flags.ready.eq(move & ~final)]
+                with m.If(put & move & final):
                     if bus.slices > 1:
                         m.next = "FILL_FLAGS"
                         with m.If(ends):
@@ -130,13 +130,13 @@ class ResponseWriter(wiring.Component):
             with m.State("TRAILER"):
                 m.d.comb += [section.eq(bus.cut(trailer, place)), last.eq(ends)]
                 m.d.comb += put.eq(self.verdict.valid)
-                taken = put & move & ends
+                leaves = put & move & ends
                 m.d.comb += [
-                    self.flags.ready.eq(taken),
-                    self.batch.ready.eq(taken),
-                    self.verdict.ready.eq(taken),
+                    self.flags.ready.eq(leaves),
+                    self.batch.ready.eq(leaves),
+                    self.verdict.ready.eq(leaves),
                 ]
-                with m.If(taken):
+                with m.If(leaves):
                     m.next = "HEADER"
         with m.If(move):
             m.d.sync += [full.eq(put), beat.data.eq(section), beat.last.eq(last)]
@@ -149,8 +149,8 @@ class ResponseWriter(wiring.Component):
         ]
         with m.If(advance):
             m.d.sync += [out.eq(beat), offered.eq(full)]
-        # A packet's last word is its checksum: that of all up to the slice on offer, in which the
-        # trailer has left a zero for it.
+        # A packet's last word is the checksum of everything up to the offered slice, in which the
+        # trailer has a zero in its place.
         tail = Mux(out.last, checksum.crc, out.data[-WORD:])
         m.d.comb += [
             self.o.valid.eq(offered),
