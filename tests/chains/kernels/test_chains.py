@@ -298,8 +298,8 @@ def test_arguments_that_do_not_do(built: Built) -> None:
     for message, options in {
         "no kernel 'crba' for chains: choose one of rnea": {"function": "crba"},
         "Unknown dtype 'float16'": {"dtype": "float16"},
-        "cannot use -1 threads": {"threads": -1},
-        "cannot be refined -2 times": {"refine": -2},
+        "'threads' must be a number, .* not -1": {"threads": -1},
+        "'refine' must be 0 or more, not -2": {"refine": -2},
         "Unknown layout 'rows'": {"layout": "rows"},
         "Unknown instruction set 'mmx'": {"isa": "mmx"},
     }.items():

@@ -276,10 +276,10 @@ def test_a_workspace_for_which_there_is_no_memory_is_a_sentence(opened: Opened) 
     kernel, device = opened(several=True)
     size, results = kernel.workspace_bytes(70), 70 * 18 * 8
     device._memory = results + size - 1
-    with pytest.raises(ComputeError, match=rf"no {size:,} bytes left for what passes between"):
+    with pytest.raises(ComputeError, match=f"lacks {size:,} bytes for data between"):
         on_device(kernel, 70)
     device._memory = device.used + results - 1
-    with pytest.raises(ComputeError, match=r"bytes left for the result 'dtau_dqd' of 70 samples"):
+    with pytest.raises(ComputeError, match=r"bytes for the result 'dtau_dqd' of 70 samples"):
         on_device(kernel, 70)
 
 
