@@ -28,12 +28,10 @@ from pinion.native import isa
 from pinion.native.errors import ComputeError
 from pinion.robot import load
 from tests.compute.runtime_library import KernelStruct
+from tests.native.conftest import needs_compiler
 from tests.support.breadth import some, some_rows
 
-pytestmark = pytest.mark.skipif(
-    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
-    reason="no C++ compiler on this machine",
-)
+pytestmark = needs_compiler
 
 SETS = [instruction_set.name for instruction_set in isa.available()]
 

@@ -45,12 +45,6 @@ Built = Callable[..., kernels.ChainKernel]
 
 
 @pytest.fixture(scope="module")
-def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty cache for this module."""
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(scope="module")
 def built(cache_folder: Path) -> Built:
     return partial(kernels.compile, cache=cache_folder)
 

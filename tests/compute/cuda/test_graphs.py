@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import shutil
 import textwrap
 import threading
 import time
@@ -18,13 +17,11 @@ from pinion.compute.cuda import kernel as kernels
 from pinion.compute.cuda.kernel import CudaKernel
 from pinion.native.errors import ComputeError
 from tests.compute.cuda.conftest import Opened, There, close, fetched, sampled
+from tests.native.conftest import needs_compiler
 from tests.support.breadth import some
 from tests.support.cuda_device import HostDevice, HostStream
 
-pytestmark = pytest.mark.skipif(
-    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
-    reason="no C++ compiler on this machine",
-)
+pytestmark = needs_compiler
 
 
 def right(kernel: CudaKernel, inputs: dict[str, np.ndarray], results: Mapping[str, Any]) -> bool:
