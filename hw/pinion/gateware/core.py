@@ -403,8 +403,8 @@ class Core(wiring.Component):
         written: Value = Const(0, 1)
         for beat in range(binding.beats_out):
             # What a cycle writes is decided in the cycle before.
-            stage, before = divmod(first + beat - 1, self.ii)
-            now = slot == before if self.ii > 1 else Const(1)
+            stage, decision_slot = divmod(first + beat - 1, self.ii)
+            now = slot == decision_slot if self.ii > 1 else Const(1)
             written |= now & valid[stage]
             if beat == binding.beats_out - 1:
                 m.d.sync += closes.eq(now & valid[stage])

@@ -155,8 +155,8 @@ class Datapath(wiring.Component):
                 selector = Selector(inputs=count, width=end - low)
                 self.modules[module] = selector.to_rtlil(module)
             label = f"{name}_{part}" if width > bits else name
-            whole = part == 0 and end == width
-            ports = {f"i_i{k}": i if whole else i[low:end] for k, i in enumerate(inputs)}
+            undivided = part == 0 and end == width
+            ports = {f"i_i{k}": i if undivided else i[low:end] for k, i in enumerate(inputs)}
             sel = self._by_slot(m, choice, range(count), f"{label}_sel")
             m.submodules[f"{label}_mux"] = Instance(module, i_sel=sel, o_o=o[low:end], **ports)
         return o
@@ -328,7 +328,7 @@ class Datapath(wiring.Component):
     def _state(self, state: StateRegister, enables: dict[tuple[Module, int], Copies]) -> None:
         """Drive the first register of a word of state."""
         cell, register = self._home[state.node], self._stored[state.node][0]
-        slot, before = (state.arrival - 1) % self.ii, state.taken(self.ii)
+        slot, cycle = (state.arrival - 1) % self.ii, state.taken(self.ii)
         enable: Value = C(1)
         if self.ii > 1:
             enable = enables[cell, slot].to(len(register))
@@ -336,11 +336,11 @@ class Datapath(wiring.Component):
         if following.op == names.CONST:
             value: Value = C(self._constant(state.following), signed(len(register)))
         else:
-            value = self._source(state.following, before)
+            value = self._source(state.following, cycle)
         with cell.If(enable):
             with cell.If(getattr(self, f"fresh{(state.arrival - 1) // self.ii}")):
                 cell.d.sync += register.eq(C(state.initial, signed(len(register))))
-            with cell.Elif(getattr(self, f"valid{before // self.ii}")):
+            with cell.Elif(getattr(self, f"valid{cycle // self.ii}")):
                 cell.d.sync += register.eq(value)
 
     def _source(self, node: int, cycle: int) -> Signal:
@@ -377,8 +377,8 @@ class Datapath(wiring.Component):
             source = self._source(operand.node, cycle)
             matches = [
                 k
-                for k, (other, shift) in enumerate(sources)
-                if other is source and shift == operand.shift
+                for k, (known_source, shift) in enumerate(sources)
+                if known_source is source and shift == operand.shift
             ]
             choice[slot] = matches[0] if matches else len(sources)
             if not matches:

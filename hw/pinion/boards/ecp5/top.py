@@ -185,23 +185,23 @@ class SerialBoard(Elaboratable):
         beat = Signal(_BEAT_BITS)
         m.d.sync += beat.eq(beat + 1)
         # The chip select shows a transfer, the line shows bytes.
-        comes = next(self.ports[pad] for pad in into if pad in LOW_WHEN_BUSY)
-        goes = self.ports[out[0]]
+        input_line = next(self.ports[pad] for pad in into if pad in LOW_WHEN_BUSY)
+        output_line = self.ports[out[0]]
         m.d.comb += [
             self.ports["led"][0].eq(beat[-1]),
             self.ports["led"][1].eq(locked),
-            self.ports["led"][2].eq(~comes),
-            self.ports["led"][3].eq(~goes if out[0] in LOW_WHEN_BUSY else goes),
+            self.ports["led"][2].eq(~input_line),
+            self.ports["led"][3].eq(~output_line if out[0] in LOW_WHEN_BUSY else output_line),
         ]
         return m
 
 
 def card_parameters(manifest: Manifest, *, clock_mhz: float) -> TopParameters:
     """Return parameters of the link's top for the narrowest bus and small buffers."""
-    whole = top_parameters(manifest, crossing=False, link_mhz=clock_mhz)
-    lanes = max(2, whole.lanes_in, whole.lanes_out)
+    parameters = top_parameters(manifest, crossing=False, link_mhz=clock_mhz)
+    lanes = max(2, parameters.lanes_in, parameters.lanes_out)
     bus = Bus(words=1 << (lanes - 1).bit_length())
-    return replace(whole, depth=DEPTH, flights=FLIGHTS, bus=bus)
+    return replace(parameters, depth=DEPTH, flights=FLIGHTS, bus=bus)
 
 
 def card_rtlil(
