@@ -30,7 +30,6 @@ from amaranth.hdl import (
     Value,
     signed,
 )
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from pinion.base.progress import SILENT, Progress
@@ -40,6 +39,7 @@ from pinion.graph.ops import constant_integer
 from pinion.hls.operations import Operand, UnitKind, kind_names
 from pinion.hls.schedule.binding import Binding, StateRegister
 
+from .component import Component
 from .copies import LOADS, MARK, Copies
 from .dot import DotUnit
 from .library import Selector, control_ports, make_unit, operand_ports
@@ -58,7 +58,7 @@ FUNCTIONS = 24
 several lookup tables deep."""
 
 
-class Datapath(wiring.Component):
+class Datapath(Component):
     """Bound schedule in hardware.
 
     Parameters
@@ -87,9 +87,6 @@ class Datapath(wiring.Component):
     Latency: the schedule's, in cycles from slot 0 after the words are sampled.
     Throughput: one request every ``ii`` cycles.
     """
-
-    # A datapath may be created just to read its ports.
-    _MustUse__silence = True
 
     def __init__(self, *, graph: Graph, binding: Binding, progress: Progress = SILENT) -> None:
         self.graph = graph

@@ -18,11 +18,11 @@ from amaranth.hdl import (
     ResetSignal,
     Signal,
 )
-from amaranth.lib import wiring
 from amaranth.lib.cdc import ResetSynchronizer
 from amaranth.lib.wiring import In, Out
 
 from pinion.boards.top import top_parameters
+from pinion.gateware.component import Component
 from pinion.gateware.emit import RTLIL
 from pinion.gateware.link.bus import Bus
 from pinion.gateware.link.path import TopParameters
@@ -62,7 +62,7 @@ _BEAT_BITS = 25
 _POWER_UP = 16
 
 
-class SerialCard(wiring.Component):
+class SerialCard(Component):
     """Link's top behind a serial link, in a single clock domain.
 
     Parameters
@@ -83,9 +83,6 @@ class SerialCard(wiring.Component):
     Latency: mainly the time of a batch's bytes on the line.
     Throughput: 69 bytes per beat each way.
     """
-
-    # A component may be created just to read its parameters.
-    _MustUse__silence = True
 
     def __init__(
         self, *, parameters: TopParameters, length: int, slots: int = SLOTS, core: Any = None
