@@ -1,4 +1,4 @@
-"""The page of ``pinion bench compare`` from fixed data: labels, work, losses, and hostile texts."""
+"""The page of ``pinion bench compare`` from fixed data: labels, work, losses, hostile texts."""
 
 from __future__ import annotations
 

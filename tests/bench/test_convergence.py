@@ -1,4 +1,4 @@
-"""The picture of how solvers converge."""
+"""The picture of solver convergence."""
 
 from __future__ import annotations
 

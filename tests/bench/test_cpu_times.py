@@ -1,4 +1,4 @@
-"""The page of ``pinion bench cpu``, from figures that nobody measured."""
+"""The page of ``pinion bench cpu``, from invented figures."""
 
 from __future__ import annotations
 

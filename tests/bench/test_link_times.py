@@ -1,4 +1,4 @@
-"""The model of the real link: bytes, cycles, assumptions, and where published times stand."""
+"""The model of the real link: bytes, cycles, assumptions, and published times beside it."""
 
 from __future__ import annotations
 

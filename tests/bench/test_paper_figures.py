@@ -1,4 +1,4 @@
-"""The 2021 paper's figures from fixed data: which bars there are, and what each is worth."""
+"""The 2021 paper's figures from fixed data: their bars, and the origin of each."""
 
 from __future__ import annotations
 

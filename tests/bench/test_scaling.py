@@ -1,4 +1,4 @@
-"""The data, claims and page of ``pinion bench scaling``, on figures made up here."""
+"""Data, claims and page of ``pinion bench scaling``, from invented figures."""
 
 from __future__ import annotations
 

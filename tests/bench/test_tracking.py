@@ -1,4 +1,4 @@
-"""Tables, finding, page and picture of `pinion bench mpc`, and what the documentation shows."""
+"""Tables, finding, page and picture of `pinion bench mpc`, and the figures in the documentation."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_tables_say_what_was_measured_and_what_is_a_model(data: dict[str, Any]) 
     assert table.rows[-1][0] == "nothing unknown, float64"
     assert table.rows[3][-2:] == (800, 0) and table.rows[0][3] is None
     times = solve_times_table(data)
-    # No rate follows from the time of a simulation.
+    # The time of a simulation gives no rate.
     assert [line[-1] for line in times.rows] == ["1111", "1111", None, None]
     assert "nothing of a card" in times.note
     model = card_model_table(data)
@@ -97,7 +97,7 @@ def test_tables_say_what_was_measured_and_what_is_a_model(data: dict[str, Any]) 
     assert model.title.startswith("MODEL, not measured") and "no board has run" in model.note
     assert model.rows[0][2] == "26 - 61"
     assert card_model_table({**data, "card_model": None}) is None
-    # A real card's time is its own.
+    # A real card's time is not a simulation's.
     real = {**data, "card": "xdma:0"}
     times = solve_times_table(real)
     assert [line[-1] for line in times.rows] == ["1111", "1111", None, "1111"]
@@ -151,7 +151,7 @@ def test_the_documentation_shows_a_run_that_did_what_was_promised() -> None:
     for line in data["rows"]:
         assert abs(line["rms_over"]) < 0.01 and abs(line["max_over"]) < 0.01
         assert line["flagged"] == line["restarts"] == 0
-    # The page that explains it has the same tables.
+    # The page that explains the run has the same tables.
     text = (SHOWN.parent / "mpc.md").read_text()
     assert filled(text, data, "mpc") == text
     with pytest.raises(ValueError, match="<!-- measured -->"):

@@ -197,7 +197,7 @@ def test_every_handler_is_put_back_although_one_raises(
             raise KeyboardInterrupt
         return result
 
-    before = {number: plain(number, other) for number in kinds}
+    handlers = {number: plain(number, other) for number in kinds}
     try:
         monkeypatch.setattr(signal, "signal", interrupted)
         with (
@@ -208,5 +208,5 @@ def test_every_handler_is_put_back_although_one_raises(
         assert raised and all(signal.getsignal(number) is other for number in kinds)
     finally:
         monkeypatch.undo()
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             plain(number, handler)

@@ -55,13 +55,13 @@ def test_a_file_that_is_right_is_left_alone_and_any_other_replaced(
     folder: Path, written: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = folder / RTLIL
-    before = path.stat().st_mtime_ns
+    modified_at = path.stat().st_mtime_ns
 
     def fake(*arguments: object, **parameters: object) -> str:
         return "made anew"
 
     monkeypatch.setattr(module, "top_rtlil", fake)
-    assert write_top(folder) == path and path.stat().st_mtime_ns == before
+    assert write_top(folder) == path and path.stat().st_mtime_ns == modified_at
     write_top(folder, crossing=False)
     assert path.read_text() == "made anew", "with other parameters it is another file"
     flipped = written.replace("cell $add", "cell $adf", 1)  # one bit in the middle

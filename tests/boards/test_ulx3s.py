@@ -170,19 +170,19 @@ def test_what_is_no_build_for_the_board_is_refused(folder: Path, tmp_path: Path)
 @pytest.mark.slow
 def test_a_bitstream_stays_until_the_design_changes(tmp_path: Path) -> None:
     where = tmp_path / "build"
-    again = {"target": "ulx3s", "formats": "auto18"}
-    build("pendulum", "rnea", where, ii=8, **again)
+    options = {"target": "ulx3s", "formats": "auto18"}
+    build("pendulum", "rnea", where, ii=8, **options)
     bit = where / flow.NAME / flow.BIT
     bit.write_bytes(b"made in an hour")
-    build("pendulum", "rnea", where, ii=8, **again)
+    build("pendulum", "rnea", where, ii=8, **options)
     assert bit.read_bytes() == b"made in an hour"
     # The same core, but a line of the board's files has changed.
     lpf = where / flow.NAME / flow.LPF
     lpf.write_text(lpf.read_text() + "# by hand\n")
-    build("pendulum", "rnea", where, ii=8, **again)
+    build("pendulum", "rnea", where, ii=8, **options)
     assert not bit.exists() and "by hand" not in lpf.read_text()
     bit.write_bytes(b"made in an hour")
-    build("pendulum", "rnea", where, ii=4, **again)
+    build("pendulum", "rnea", where, ii=4, **options)
     assert not bit.exists()
 
 

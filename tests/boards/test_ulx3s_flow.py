@@ -239,12 +239,12 @@ def test_rows_are_filled_with_cells_that_do_nothing() -> None:
     assert sites[0] == "X2/Y2/SLICEA.K0" and sites[9] == "X3/Y2/SLICEA.K1"
     slots = [f"SLICE{a}.K{k}" for a in "ABCD" for k in range(2)]
     assert slots == list(LUTS)
-    before = {
+    netlist = {
         "modules": {"top": {"cells": {"c": {}}, "netnames": {"n": {"bits": [7, "x"]}}}, "m": {}}
     }
-    after = spread(before, "top")
-    cells, names = after["modules"]["top"]["cells"], after["modules"]["top"]["netnames"]
-    assert after["modules"]["m"] == {} and len(cells) == 1 + len(sites)
+    filled = spread(netlist, "top")
+    cells, names = filled["modules"]["top"]["cells"], filled["modules"]["top"]["netnames"]
+    assert filled["modules"]["m"] == {} and len(cells) == 1 + len(sites)
     assert cells["filler3"] == {
         "hide_name": 0,
         "type": "LUT4",
@@ -254,7 +254,7 @@ def test_rows_are_filled_with_cells_that_do_nothing() -> None:
         "connections": {"A": ["0"], "B": ["0"], "C": ["0"], "D": ["0"], "Z": [11]},
     }
     assert names["filler3_z"] == {"hide_name": 0, "bits": [11], "attributes": {}}
-    assert list(before["modules"]["top"]["cells"]) == ["c"], "it is not changed"
+    assert list(netlist["modules"]["top"]["cells"]) == ["c"], "it is not changed"
     empty = spread({"modules": {"top": {"cells": {}, "netnames": {}}}}, "top")
     assert empty["modules"]["top"]["cells"]["filler0"]["connections"]["Z"] == [2]
 

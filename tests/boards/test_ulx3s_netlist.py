@@ -127,7 +127,7 @@ module bench;
     for (turn = 0; turn < 2000; turn = turn + 1) begin
       #1 clk = 1;
       #1 clk = 0;
-      // What nobody has written, or is being written, is nobody's promise.
+      // Words that are unwritten, or being written, are undefined.
       if (turn > 300 && ^kept_0 !== 1'bx) begin
         seen = seen + 1;
         if (kept !== kept_0) wrong = wrong + 1;

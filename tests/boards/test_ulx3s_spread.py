@@ -46,18 +46,18 @@ def test_the_rows_are_those_of_the_part() -> None:
 def test_nextpnr_puts_no_logic_into_the_free_rows(tmp_path: Path) -> None:
     """The sites exist, and are used."""
     design = inverters(400)
-    before = json.dumps(design)
+    text = json.dumps(design)
     filled = spread(design, "chains")
-    assert json.dumps(design) == before
+    assert json.dumps(design) == text
     (tmp_path / "in.json").write_text(json.dumps(filled))
     arguments = [*NEXTPNR_PART, "--json", "in.json", "--write", "out.json", "--no-route"]
     arguments += ["--placer", "heap"]
     flow._tool("nextpnr_ecp5", arguments, folder=tmp_path, log="log")
     placed = json.loads((tmp_path / "out.json").read_text())["modules"]["top"]["cells"]
-    where = {name: cell["attributes"]["NEXTPNR_BEL"] for name, cell in placed.items()}
+    sites = {name: cell["attributes"]["NEXTPNR_BEL"] for name, cell in placed.items()}
     rows = {
-        int(site.split("/")[1][1:]) for name, site in where.items() if name.startswith("inverter")
+        int(site.split("/")[1][1:]) for name, site in sites.items() if name.startswith("inverter")
     }
-    filled_sites = {site for name, site in where.items() if name.startswith("filler")}
+    filled_sites = {site for name, site in sites.items() if name.startswith("filler")}
     assert filled_sites == set(free_sites())
     assert rows and rows <= set(ROWS) - set(ROWS[::EVERY])

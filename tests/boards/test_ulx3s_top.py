@@ -194,7 +194,7 @@ BOARD_MUTANTS = {
     "the reset ends with the lock": ("steady.eq(count == _POWER_UP)", "steady.eq(locked)"),
     "a lost lock is no reset": ("with m.If(~locked):", "with m.If(Const(0)):"),
     "a reset for ever": ("ResetSynchronizer(~steady, ", "ResetSynchronizer(Const(1), "),
-    "the lights exchanged": ("[2].eq(~comes)", "[2].eq(comes)"),
+    "the lights exchanged": ("[2].eq(~input_line)", "[2].eq(input_line)"),
     "the card on the oscillator": ("i_clk=ClockSignal()", 'i_clk=self.ports["clk25"]'),
 }
 

@@ -1,7 +1,7 @@
-"""The compiler that tests of native code have."""
+"""Fixtures of compiled code."""
 
 from __future__ import annotations
 
-from tests.native.conftest import compiler
+from tests.native.conftest import cache_folder, compiler
 
-__all__ = ["compiler"]
+__all__ = ["cache_folder", "compiler"]

@@ -331,7 +331,7 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
     zeros = np.zeros((3, 3))
     indefinite = np.tile(-np.eye(6), (3, 1, 1))
     for message, options in {
-        "refine is -1": {"refine": -1},
+        "refine must be 0 or more, not -1": {"refine": -1},
         "solver is 'lu'": {"solver": "lu"},
         "method is 'bitonic'": {"method": "bitonic"},
         "variant is 'new'": {"variant": "new"},

@@ -121,7 +121,7 @@ def test_chains_that_are_none_are_refused() -> None:
         "0 to 6": {"dof": np.array([1, 7, 1])},
         "independent columns": {"S": chain.S * 0},
         "must precede": {"parent": np.array([-1, 2, 1])},
-        "no path": {"main": np.array([0, 2])},
+        "not a path": {"main": np.array([0, 2])},
         "no links": {"main": np.array([], np.int64)},
         "one each": {"kinds": (None,)},
         "not 3": {"kinds": (JointKind.SPHERICAL, None, None)},
@@ -146,7 +146,7 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
         "choose one of": {"joints": "round"},
         "give one each": {"joints": [1]},
         "0 to 6": {"joints": [1, 7, 1]},
-        "is none": {"branches": -1},
+        "branches must be 0 or more": {"branches": -1},
     }.items():
         with pytest.raises(dynamics.DynamicsError, match=message):
             random_chain(3, 1, **options)  # type: ignore[arg-type]

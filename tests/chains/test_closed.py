@@ -302,8 +302,8 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
     good = TypeI(W=W)
     cases: list[tuple[str, Any, dict[str, Any]]] = [
         ("contact is None", None, {}),
-        ("refine is -1", good, {"refine": -1}),
-        ("damping -1", good, {"damping": -1.0}),
+        ("not -1 and 0", good, {"refine": -1}),
+        ("not 1 and -1", good, {"damping": -1.0}),
         ("not a rotation", good, {"frame": (np.eye(3) * 2, np.zeros(3))}),
         ("not a rotation", good, {"frame": (-np.eye(3), np.zeros(3))}),
         (r"frame's r\[1\] is nan", good, {"frame": (np.eye(3), np.array([0, np.nan, 0]))}),

@@ -83,7 +83,7 @@ def test_serial_algorithm_costs_more_than_articulated_bodies() -> None:
     assert cfa_operations() == Operations(606, 507)
     assert 2.3 < cfa_operations().total / best.total < 2.4
     assert 3.4 < cfa_operations(1).total / best.total < 3.6
-    with pytest.raises(dynamics.DynamicsError, match="refine is -1"):
+    with pytest.raises(dynamics.DynamicsError, match="not -1"):
         cfa_operations(-1)
 
 
@@ -107,7 +107,7 @@ def test_schedule_of_two_arrays() -> None:
             ]
             assert work[0] > work[1] or n == 1
     assert depth(schedule(1000), price=price) < depth(schedule(1000), arrays=1, price=price)
-    with pytest.raises(dynamics.DynamicsError, match="0 links"):
+    with pytest.raises(dynamics.DynamicsError, match="not 0"):
         schedule(0)
-    with pytest.raises(dynamics.DynamicsError, match="arrays is 3"):
+    with pytest.raises(dynamics.DynamicsError, match="arrays must be 1 or 2, not 3"):
         depth(schedule(2), arrays=3)

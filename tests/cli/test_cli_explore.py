@@ -268,14 +268,14 @@ def test_no_sweep_takes_figures_of_another_away(pinion: Pinion, tmp_path: Path) 
     assert kept("--ii", "4", "--samples", 30) == [name.replace("1", "3") for name in first]
     command = ("explore", "pendulum", "rnea", "--ii", "4", *few, "-j", 1, "-o", tmp_path)
     sentence = " ".join(pinion(*command).out.split())
-    assert "The sweep before (ii 4; formats q16.16; 30 samples) has figures that these" in sentence
+    assert "The earlier sweep (ii 4; formats q16.16; 30 samples) has figures that these" in sentence
     (tmp_path / "explore.json").write_text("{}")
     sentence = " ".join(pinion(*command).out.split())
-    assert "What stood there has figures that these have not: it is kept as " in sentence
+    assert "The earlier sweep has figures that these files lack: it is kept as " in sentence
     assert (tmp_path / "explore-5.json").read_text() == "{}"
     (tmp_path / "explore.json").unlink()  # of a sweep only its table is left
     sentence = " ".join(pinion(*command).out.split())
-    assert "What stood there has figures that these have not: it is kept as " in sentence
+    assert "The earlier sweep has figures that these files lack: it is kept as " in sentence
 
 
 def test_the_place_is_named_by_robot_and_function(

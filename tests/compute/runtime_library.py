@@ -8,12 +8,15 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 import pinion.compute
 from pinion.compute.native import KernelStruct, View
+from pinion.native.isa import available
 
 AOS, SOA, BLOCKS, ONE = range(4)
 LAYOUTS = {"aos": AOS, "soa": SOA, "blocks": BLOCKS}
@@ -44,6 +47,14 @@ def instruction_sets() -> list[str]:
     if {"avx512f", "avx512dq", "avx512vl", "avx512bw", "fma"} <= set(flags):
         names.append("avx512")
     return names
+
+
+def instruction_sets_and_dtypes() -> list[Any]:
+    """Return this machine's instruction sets with both dtypes; all but one pair are slow."""
+    cases = [(isa.name, dtype) for isa in available() for dtype in ("float32", "float64")]
+    return [
+        pytest.param(*case, marks=[pytest.mark.slow] if k else []) for k, case in enumerate(cases)
+    ]
 
 
 def compiler() -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,18 +14,15 @@ from pinion.compute import cpu, cuda
 from pinion.dynamics.scalar import arctan2, look_up, sqrt
 from pinion.fixedpoint.piecewise import Piecewise
 from pinion.functions import Block, Function, Uniform
-from pinion.native import isa
 from pinion.robot import Model, load
+from tests.compute.runtime_library import instruction_sets_and_dtypes
+from tests.native.conftest import needs_compiler
 from tests.support.cuda_threads import on_host, run_threads
 
-pytestmark = pytest.mark.skipif(
-    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
-    reason="no C++ compiler on this machine",
-)
+pytestmark = needs_compiler
 
 BELL = Piecewise.fit(lambda x: math.exp(-x * x), -2.5, 3.25, error=1e-5)
 BENT = Piecewise.samples([-3.0, -1.0, 0.0, 2.0], [1.0, -0.5, 0.25, 2.0], error=1e-9)
-SETS = [instruction_set.name for instruction_set in isa.available()]
 
 
 def planar(model: Model, x: Any, y: Any, *, region: Any) -> Sequence[Any]:
@@ -64,16 +60,7 @@ def expected(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     }
 
 
-@pytest.mark.parametrize(
-    ("using", "dtype"),
-    [
-        pytest.param(
-            name, dtype, marks=[] if (name, dtype) == (SETS[0], "float32") else pytest.mark.slow
-        )
-        for name in SETS
-        for dtype in ("float32", "float64")
-    ],
-)
+@pytest.mark.parametrize(("using", "dtype"), instruction_sets_and_dtypes())
 def test_every_instruction_set(using: str, dtype: str, cache_folder: Path) -> None:
     kernel = cpu.compile(load("pendulum"), PLANAR, dtype=dtype, isa=using, cache=cache_folder)
     arrays = points(dtype)

@@ -6,7 +6,6 @@ NumPy tells whether results are finite, and the float model whether rotations ar
 from __future__ import annotations
 
 import copy
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,10 @@ from pinion.functions import function, sample
 from pinion.native import isa
 from pinion.robot import Model, load
 from pinion.robot.model import JointKind
+from tests.native.conftest import needs_compiler
 from tests.support.breadth import some
 
-pytestmark = pytest.mark.skipif(
-    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
-    reason="no C++ compiler on this machine",
-)
+pytestmark = needs_compiler
 
 SETS = [instruction_set.name for instruction_set in isa.available()]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,21 +10,16 @@ import pytest
 from pinion.compute import cpu, cuda
 from pinion.compute.cuda import cooperative
 from pinion.functions import function, sample
-from pinion.native import isa
 from pinion.native.errors import ComputeError
 from pinion.robot import load
+from tests.compute.runtime_library import instruction_sets_and_dtypes
 from tests.dynamics.models import relative_error
 from tests.dynamics.test_joint_terms import robot, with_terms
+from tests.native.conftest import needs_compiler
 from tests.support.breadth import some_rows
 from tests.support.cuda_threads import on_host, run_threads
 
-pytestmark = pytest.mark.skipif(
-    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
-    reason="no C++ compiler on this machine",
-)
-
-
-SETS = [instruction_set.name for instruction_set in isa.available()]
+pytestmark = needs_compiler
 
 
 @pytest.mark.parametrize(
@@ -59,16 +53,7 @@ def test_programs_have_all_terms(robot_name: str, name: str, cache_folder: Path)
             assert relative_error(results[key], value) < tolerance, key
 
 
-@pytest.mark.parametrize(
-    ("using", "dtype"),
-    [
-        pytest.param(
-            name, dtype, marks=[] if (name, dtype) == (SETS[0], "float32") else pytest.mark.slow
-        )
-        for name in SETS
-        for dtype in ("float32", "float64")
-    ],
-)
+@pytest.mark.parametrize(("using", "dtype"), instruction_sets_and_dtypes())
 def test_clamps_of_every_instruction_set_keep_nan(
     using: str, dtype: str, cache_folder: Path
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +10,10 @@ import pytest
 from pinion.compute import cpu, cuda
 from pinion.functions import function, sample
 from tests.dynamics.models import relative_error, serial
+from tests.native.conftest import needs_compiler
 from tests.support.cuda_threads import on_host, run_threads
 
-pytestmark = pytest.mark.skipif(
-    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
-    reason="no C++ compiler on this machine",
-)
+pytestmark = needs_compiler
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import ctypes
 import gc
 import os
 import pickle
-import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -21,13 +20,10 @@ from pinion.chains import kernels, random_chain
 from pinion.compute import cpu
 from pinion.compute.cpu import Kernel
 from pinion.compute.native import KernelStruct
-from tests.native.conftest import Fork
+from tests.native.conftest import Fork, needs_compiler
 from tests.support.breadth import some
 
-pytestmark = pytest.mark.skipif(
-    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
-    reason="no C++ compiler on this machine",
-)
+pytestmark = needs_compiler
 
 MOST = 128 << 20
 COUNT = 3000  # of the two-link robot's float64: 96 kB and 48 kB

@@ -7,7 +7,6 @@ from the function that looks for them; everything else is as on such a machine.
 from __future__ import annotations
 
 import ctypes
-import shutil
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -25,11 +24,9 @@ from pinion.compute.native import KernelStruct, Runtime, View
 from pinion.functions import function, sample
 from pinion.native.errors import ComputeError
 from pinion.robot import load
+from tests.native.conftest import needs_compiler
 
-pytestmark = pytest.mark.skipif(
-    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
-    reason="no C++ compiler on this machine",
-)
+pytestmark = needs_compiler
 
 Pair = tuple[Kernel, Kernel]
 Given = dict[str, Any]

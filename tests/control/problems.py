@@ -1,4 +1,4 @@
-"""Motions that tests find: the paper's, and small ones with every kind of cost."""
+"""Problems of the tests: the paper's motion, and small ones with every kind of cost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REACH = Cost(running=Weights(q=0.1, qd=0.001, tau=1e-4), final=Weights(q=1000.0,
 
 
 def reach(knots: int = 63) -> Problem:
-    """The motion of Plancher and Kuindersma 2018 that Plancher et al. 2021 solve, in 0.5 s."""
+    """Return the motion of Plancher and Kuindersma 2018 that Plancher et al. 2021 solve."""
     return Problem.of(
         load("iiwa14"), knots=knots, dt=0.5 / knots, cost=REACH, start=START, goal=GOAL
     )
@@ -28,9 +28,9 @@ def small(
     barrier: bool = False,
     knots: int = 20,
 ) -> Problem:
-    """Motions of the arm with two joints, also of its tip, near its limits, to goals beyond them.
+    """Return motions of the arm with two joints, also of its tip, near and beyond its limits.
 
-    The barrier's goals are past the limits at 3.1 rad, from starts near to them.
+    The barrier's goals are past the limits at 3.1 rad, with starts near them.
     """
     model = load("two_link")
     rng = np.random.default_rng(7)

@@ -1,4 +1,4 @@
-"""An arm of three joints whose tip goes anywhere near it, and a figure-eight that it can draw."""
+"""An arm of three joints whose tip can move in any direction, and its figure-eight."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MORE = '<axis xyz="{axis}"/><limit lower="-2.5" upper="2.5" effort="40" velocity
 
 
 def urdf(path: Path) -> Path:
-    """The arm as a file."""
+    """Return the arm as URDF."""
     links = [LINK.format(name=f"link_{k}", mass=m) for k, m in ((1, 2.0), (2, 1.5), (3, 1.0))]
     joints = [
         JOINT.format(
@@ -41,7 +41,7 @@ def urdf(path: Path) -> Path:
 
 
 def scenario(path: Path, *, duration: float = 0.1) -> Scenario:
-    """The arm's own figure-eight: a second a lap, of a hand's width."""
+    """Return the arm's figure-eight: a second per lap, as wide as a hand."""
     return Scenario(
         robot=str(urdf(path)),
         posture=(0.0, -0.7, 1.4),

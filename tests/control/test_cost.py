@@ -1,4 +1,4 @@
-"""Costs: gradients are differences, limits begin where they are said to, bad ones are refused."""
+"""Costs: gradients equal differences, limits begin at their bounds, invalid ones are refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_gradients_are_differences(kinds: dict[str, bool]) -> None:
     model = CostModel(problem.model, problem.cost)
     rng = np.random.default_rng(0)
     x, u = rng.uniform(-1.5, 1.5, (3, 3, 4)), rng.uniform(-3.0, 3.0, (3, 2, 2))
-    if "barrier" in kinds:  # also where it is quadratic, and outside
+    if "barrier" in kinds:  # also in its quadratic part, and outside
         x *= 2.2
         share = np.abs(x[..., :2]) / 3.1
         assert (share > 1.0).any() and (share < 0.9).any()
@@ -40,7 +40,7 @@ def test_gradients_are_differences(kinds: dict[str, bool]) -> None:
             move[:, knot, i] = tiny
             up, down = (model.values(x, u + s * move, problem.target).sum(1) for s in (1, -1))
             np.testing.assert_allclose(expansion.u[:, knot, i], (up - down) / (2 * tiny), atol=1e-7)
-    # Gauss-Newton: where the tip is at its target no second derivative is left out.
+    # Gauss-Newton is exact here: the tip is at its target, so no second derivative is left out.
     assert (np.linalg.eigvalsh(expansion.xx) > -1e-12).all()
 
 

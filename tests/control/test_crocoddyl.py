@@ -1,4 +1,4 @@
-"""Crocoddyl takes our action models, finds their derivatives right, and solves with them."""
+"""Crocoddyl accepts Pinion's action models, confirms their derivatives, and solves with them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .problems import reach, small
 
 crocoddyl = pytest.importorskip("crocoddyl", reason="Crocoddyl is not installed")
 
-# Only now: the module needs Crocoddyl.
+# Imported here, since the module needs Crocoddyl.
 from pinion.control.solve.crocoddyl import ActionModel, shooting_problem  # noqa: E402
 
 

@@ -1,4 +1,4 @@
-"""The example of the page runs, and reaches its goal."""
+"""The page's example runs and reaches its goal."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The feedback that is handed out: of the last iterate, regularised as little as works.
+"""Gains of solutions: of the last iterate, with as little regularisation as possible.
 
-Solvers end here at the last bit on purpose: at an optimum no step gains any more, and how the last
-ones fail depends on how a processor rounds. What is handed out must not.
+Solvers run here to the last bit: at an optimum no step gains any more, and how the last steps fail
+depends on the processor's rounding. The gains must not.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def arm() -> Iterator[Plant]:
 
 
 def ways(arm: Plant, problem: Problem) -> dict[str, tuple[Solve, float]]:
-    """Ways to solve, and how well the feedback of each is known, relative."""
+    """Return ways to solve, with the relative accuracy of each one's gains."""
 
     def on_arrays(**more: Any) -> Solve:
         return lambda p, guess, options: solve(p, arm, guess=guess, options=options, **more)
@@ -61,16 +61,16 @@ def ways(arm: Plant, problem: Problem) -> dict[str, tuple[Solve, float]]:
 
 
 def least_squares(plant: Plant, problem: Problem, solution: Solution) -> np.ndarray:
-    """Feedback of the first knot of the linear-quadratic problem along a solution, (n, nv, 2 nv).
+    """Return the first gains of the linear-quadratic problem along a solution, (n, nv, 2 nv).
 
-    All efforts are solved for at once, without any recursion: one dense system of the whole motion.
+    All efforts are solved for in one dense system, without a recursion.
     """
     linear = plant.linearise(solution.x[:, :-1], solution.u)
     costs = CostModel(problem.model, problem.cost).expand(solution.x, solution.u, problem.target)
     n, m = problem.model.nv, 2 * problem.model.nv
     gains = np.empty((problem.count, n, m))
     for row in range(problem.count):
-        # States of all knots by the first state and by all efforts.
+        # States of all knots, as functions of the first state and of all efforts.
         by_start, by_efforts = np.eye(m), np.zeros((m, problem.knots * n))
         left, right = np.zeros((problem.knots * n,) * 2), np.zeros((problem.knots * n, m))
         weights = np.broadcast_to(costs.uu, costs.u.shape)[row].ravel()
@@ -94,50 +94,50 @@ def off(K: np.ndarray, expected: np.ndarray) -> float:
 def test_at_the_last_bit_the_feedback_is_that_of_the_optimum(
     arm: Plant, kinds: dict[str, bool]
 ) -> None:
-    """Solved to the end, and from there again and again, where no step gains anything."""
+    """Solved to the end, and repeatedly from there, where no step gains anything."""
     problem = small(5, **kinds)
-    for name, (run, expected) in ways(arm, problem).items():
+    for name, (run, tolerance) in ways(arm, problem).items():
         guess = None
         for _ in range(4):
             solution = run(problem, guess, LAST_BIT)
             assert solution.converged.all(), name
-            assert off(solution.K[:, 0], least_squares(arm, problem, solution)) < expected, name
+            assert off(solution.K[:, 0], least_squares(arm, problem, solution)) < tolerance, name
             guess = solution.u
-        # A step that gains nothing is the news that there is none: no damping is tried out.
+        # A problem that only needs rounding-size steps ends without raising the regularisation.
         assert solution.iterations.max() <= 3, name
 
 
 def test_efforts_that_are_already_right_cost_nothing(arm: Plant) -> None:
-    """Where the cost itself is of the size of what rounding leaves of it, it still ends."""
+    """Iterations end even if the cost is as small as its rounding error."""
     problem = small(5)
     problem = replace(
         problem,
         target=replace(problem.target, q=problem.start[:, None, :2], tau=problem.held()),
     )
     first = problem.held() + np.random.default_rng(3).normal(size=problem.held().shape)
-    for name, (run, expected) in ways(arm, problem).items():
+    for name, (run, tolerance) in ways(arm, problem).items():
         guess = first
         for _ in range(3):
             solution = run(problem, guess, LAST_BIT)
             assert solution.converged.all(), name
-            assert off(solution.K[:, 0], least_squares(arm, problem, solution)) < expected, name
+            assert off(solution.K[:, 0], least_squares(arm, problem, solution)) < tolerance, name
             guess = solution.u
 
 
 @pytest.mark.parametrize("damping", [1e-9, 1e-3, 1e4])
 def test_damping_is_no_part_of_what_is_handed_out(arm: Plant, damping: float) -> None:
-    """One iteration, however damped, and the feedback is that of the iterate it ends in."""
+    """After one iteration, with any damping, the gains are those of its result."""
     problem = small(5)
-    for name, (run, expected) in ways(arm, problem).items():
+    for name, (run, tolerance) in ways(arm, problem).items():
         solution = run(problem, None, Options(iterations=1, damping=damping))
         assert (solution.iterations == 1).all()
-        assert off(solution.K[:, 0], least_squares(arm, problem, solution)) < expected, name
+        assert off(solution.K[:, 0], least_squares(arm, problem, solution)) < tolerance, name
 
 
 def test_second_order_feedback_stays_that_of_the_optimum(arm: Plant) -> None:
-    """However often it is solved from its own end, the feedback is the one of the first time.
+    """Repeated solves from the solution keep the first gains.
 
-    That the first one is right is what differences say, in `test_ilqr.py`.
+    `test_ilqr.py` checks the first ones by differences.
     """
     problem = small(5)
     problem = replace(problem, start=problem.start + np.array([[0.0, 0.0, 4.0, -6.0]]))
@@ -151,7 +151,7 @@ def test_second_order_feedback_stays_that_of_the_optimum(arm: Plant) -> None:
 
 
 class Spoilt(Closing):
-    """Gradients times a number."""
+    """Gradients scaled by a factor."""
 
     def __init__(self, plant: Plant, spoil: float) -> None:
         self.inner, self.spoil = plant.gradients, spoil
@@ -174,7 +174,7 @@ def spoilt(plant: Plant, spoil: float) -> Plant:
 
 
 def test_a_problem_that_is_stuck_has_not_converged(arm: Plant) -> None:
-    """Wrong gradients promise what no step keeps; the feedback is undamped all the same."""
+    """With wrong gradients no step decreases the cost as expected; the gains are still undamped."""
     problem, wrong = small(5), spoilt(arm, -1.0)
     solution = solve(problem, wrong, options=Options(iterations=60))
     assert not solution.converged.any()
@@ -189,7 +189,7 @@ def test_where_no_pass_is_convex_there_is_no_feedback(arm: Plant) -> None:
 
 @pytest.mark.parametrize("backward_pass", PASSES.values())
 def test_the_least_weight_that_works(backward_pass: Callable[[Quadratic], Any]) -> None:
-    """Of a ladder, the first rung above what the least eigenvalue lacks."""
+    """The first rung of the ladder that makes the smallest eigenvalue positive."""
     rng = np.random.default_rng(5)
     shape = (1, 1, 3, 2)
     B = rng.normal(size=shape)
@@ -211,7 +211,7 @@ def test_the_least_weight_that_works(backward_pass: Callable[[Quadratic], Any]) 
     feedback = regularised(backward_pass, problem, ladder)
     assert feedback.convex[0] and expected.convex[0]
     np.testing.assert_allclose(feedback.gains, expected.gains, rtol=1e-9)
-    # Nothing is added to what is convex, and nothing helps what overflows.
+    # Nothing is added to a convex problem, and nothing is tried after an overflow.
     convex = replace(problem, R=-problem.R)
     np.testing.assert_array_equal(
         regularised(backward_pass, convex, ladder).gains, backward_pass(convex).gains
@@ -228,7 +228,7 @@ def test_the_least_weight_that_works(backward_pass: Callable[[Quadratic], Any]) 
 
 
 def test_the_value_s_gradient_is_how_the_cost_changes(arm: Plant) -> None:
-    """What rounding moves is weighed by it: at an optimum, the slope by the first state."""
+    """At an optimum Vx weighs rounding errors: it is the slope of the cost by the first state."""
     problem = small(5)
     solution = solve(problem, arm, options=LAST_BIT)
     engine = ArrayEngine(problem, arm)

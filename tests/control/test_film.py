@@ -1,4 +1,4 @@
-"""A motion as pictures, where MuJoCo can draw without a screen."""
+"""Pictures of a motion, if MuJoCo can draw off-screen."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_motion_becomes_pictures(tmp_path: Path) -> None:
     assert frames in film.RENDERERS
     pixels = imread(still)
     assert pixels.shape[:2] == (96, 96 * len(film.STILLS)) and float(pixels.std()) > 0.05
-    # It moves: the first still picture is not the last.
+    # It moves: the first still picture differs from the last.
     assert abs(pixels[:, :96] - pixels[:, -96:]).max() > 0.2
     assert moving.read_bytes()[:6] == b"GIF89a"
 

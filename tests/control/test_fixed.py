@@ -1,4 +1,4 @@
-"""Gradients in a core's integers: as exact as their format, flagged where it ends, good enough."""
+"""Gradients in a core's integers: as exact as their format, flagged beyond it, good enough."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_motions_are_found_with_them(arithmetic: Arithmetic) -> None:
 
 @pytest.mark.slow
 def test_the_papers_motion_from_the_simulated_card() -> None:
-    """Gradients of RTL, asked for by the driver: 63 requests an iteration."""
+    """Gradients of RTL through the driver: 63 requests per iteration."""
     from .problems import reach
 
     problem = reach()

@@ -1,4 +1,4 @@
-"""Motions that are found: the paper's, optimal by differences, alike however they are computed."""
+"""Solutions: the paper's motion, optimal by differences, and equal for all ways to compute."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def arm() -> Iterator[Plant]:
 
 
 def total(plant: Plant, problem: Problem, u: np.ndarray) -> np.ndarray:
-    """Cost of efforts, rolled out anew."""
+    """Return the cost of efforts by a new rollout."""
     x = np.empty((problem.count, problem.knots + 1, problem.start.shape[1]))
     x[:, 0] = problem.start
     for k in range(problem.knots):
@@ -70,7 +70,7 @@ def test_what_is_found_is_an_optimum(arm: Plant, kinds: dict[str, bool]) -> None
     for _ in range(10):
         way = rng.normal(size=solution.u.shape)
         up, down = (total(arm, problem, solution.u + s * 1e-3 * way) for s in (1, -1))
-        # The slope in any direction is nothing beside the curvature, or the gain that was made.
+        # The slope in any direction is negligible beside the curvature or the decrease so far.
         assert (np.abs(up - down) < 1e-4 * (up + down - 2 * solution.cost) + 1e-7 * first).all()
 
 
@@ -79,7 +79,7 @@ def test_compiled_iterations_are_those_on_arrays(arm: Plant, kinds: dict[str, bo
     problem = small(40, **kinds)
     kernels = Kernels.compile(problem.model, problem.cost, problem.dt)
     expected = solve(problem, arm)
-    for width in (16, 128):  # problems take the places of others that have ended, or all at once
+    for width in (16, 128):  # problems replace others that have ended, or run all at once
         solution = solve_compiled(problem, kernels, width=width)
         np.testing.assert_array_equal(solution.iterations, expected.iterations)
         np.testing.assert_array_equal(solution.converged, expected.converged)
@@ -90,9 +90,9 @@ def test_compiled_iterations_are_those_on_arrays(arm: Plant, kinds: dict[str, bo
 
 
 def feedback_error(plant: Plant, *, second_order: bool) -> float:
-    """How far the first feedback is from how the optimal effort changes with the start, relative.
+    """Return the relative error of the first gains, against differences of optimal efforts.
 
-    Second derivatives of steps make it exact; without them it is of a model that lacks curvature.
+    Second derivatives of steps make them exact; without them the model lacks curvature.
     """
     problem = small(1)
     far = replace(problem, start=problem.start + np.array([[0.0, 0.0, 4.0, -6.0]]))
@@ -166,7 +166,7 @@ def test_float32_finds_the_same_motions(arm: Plant) -> None:
 
 
 class Flagged(Closing):
-    """Gradients of which some are flagged, or are no derivatives at all."""
+    """Gradients of which some are flagged or invalid."""
 
     def __init__(self, plant: Plant, spoil: float) -> None:
         self.inner = plant.gradients
@@ -237,7 +237,7 @@ def test_what_does_not_fit(arm: Plant) -> None:
 
 
 def test_joints_that_slide_and_joints_that_follow() -> None:
-    """A gripper: its finger slides, the other one follows it."""
+    """A gripper with a sliding finger and one that mimics it."""
     with Plant.open(GRIPPER, dt=0.01, device="cpu") as plant:
         cost = small(limits=True).cost
         rng = np.random.default_rng(2)

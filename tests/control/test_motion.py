@@ -1,4 +1,4 @@
-"""Reference motions: joints bring the tip where the path is, and rates are their derivatives."""
+"""Reference motions: joints bring the tip onto the path, and rates are their derivatives."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def test_joints_follow_a_figure_eight() -> None:
     assert motion.frame == "iiwa_link_7" and motion.rows == 91
     place = dynamics.frame_placement(model, motion.q, motion.frame)[1]
     assert np.abs(place - motion.tip).max() < 1e-9
-    # It begins at rest at the crossing, in its posture, and comes by there again and again.
+    # It begins at rest at the crossing, in its posture, and returns there.
     assert np.allclose(motion.q[0], posture, atol=1e-9) and np.abs(motion.qd[0]).max() < 1e-3
     assert np.linalg.norm(motion.tip[90] - centre) < 1e-9  # ramp / 2 + lap
-    assert np.abs(motion.q[90] - motion.q[0]).max() < 1e-8  # joints follow from the place alone
+    assert np.abs(motion.q[90] - motion.q[0]).max() < 1e-8  # joints depend on the place alone
     offset = motion.tip - centre
     assert offset[:, 1].max() == pytest.approx(0.15, abs=1e-3)
     assert offset[:, 2].max() == pytest.approx(0.10, abs=1e-3)
     assert np.abs(offset[:, 0]).max() < 1e-12
-    # Rates and accelerations against coarser differences; efforts are those of inverse dynamics.
+    # Rates and accelerations against coarser differences; efforts against inverse dynamics.
     middle = (motion.q[2:] - motion.q[:-2]) / 0.02
     assert np.abs(middle - motion.qd[1:-1]).max() < 0.02 * np.abs(motion.qd).max()
     again = dynamics.rnea(model, motion.q, motion.qd, motion.qdd)
@@ -50,7 +50,7 @@ def test_what_cannot_be_followed_is_refused(tmp_path: Path) -> None:
     ):
         follow(model, far, posture=posture, duration=0.5, dt=0.1)
     near = figure_eight((0.45, 0.0, 0.4), width=0.1, height=0.1)
-    # Wound up once: the same places, behind the joint's limit.
+    # One turn further: the same places, beyond the joint's limit.
     with pytest.raises(ControlError, match=r"the joint 'joint_1' to 6.2.*outside its limits"):
         follow(model, near, posture=posture + [2 * np.pi, 0, 0], duration=0.5, dt=0.1)
     with pytest.raises(ControlError, match="has 3 positions, not the shape"):
@@ -64,7 +64,7 @@ def test_what_cannot_be_followed_is_refused(tmp_path: Path) -> None:
 
 
 def line(start: tuple[float, ...], end: tuple[float, ...], duration: float) -> MotionPath:
-    """A straight line in so many seconds, which is not asked for anything outside it."""
+    """Return a straight line of a given duration that refuses times outside."""
     a, b = np.array(start), np.array(end)
 
     def path(times: np.ndarray) -> np.ndarray:
@@ -86,14 +86,14 @@ def line(start: tuple[float, ...], end: tuple[float, ...], duration: float) -> M
 def test_a_ur5_draws_lines_of_a_metre(
     start: tuple[float, ...], end: tuple[float, ...], posture: tuple[float, ...], tmp_path: Path
 ) -> None:
-    """Undamped steps from the posture go astray on most of them."""
+    """Undamped steps from the posture diverge on most of them."""
     model = load(like_a_ur5(tmp_path / "ur5.urdf"))
     motion = follow(
         model, line(start, end, 1.0), posture=posture, duration=1.0, dt=0.05, frame="tool0"
     )
     place = dynamics.frame_placement(model, motion.q, "tool0")[1]
     assert np.abs(place - np.linspace(start, end, 21)).max() < 1e-9
-    # Rates and accelerations are those of a tip that goes straight on: no joint jumps.
+    # Rates and accelerations are those of a straight line: no joint jumps.
     J = dynamics.frame_jacobian(model, motion.q, "tool0", reference="local_world_aligned")[:, 3:]
     speed = np.array(end) - np.array(start)
     assert np.abs(np.einsum("nij,nj->ni", J, motion.qd) - speed).max() < 1e-3
@@ -112,7 +112,7 @@ def test_a_ur5_draws_lines_of_a_metre(
 
 
 def test_whatever_an_arm_reaches_is_reached(tmp_path: Path) -> None:
-    """Places that are made by drawn positions, each looked for from one posture."""
+    """Places of random positions, each searched from one posture."""
     model = load(like_a_ur5(tmp_path / "ur5.urdf"))
     postures = np.random.default_rng(2).uniform(-3.0, 3.0, (20, 6))
     places = np.asarray(dynamics.frame_placement(model, postures, "tool0")[1])
@@ -124,7 +124,7 @@ def test_whatever_an_arm_reaches_is_reached(tmp_path: Path) -> None:
 def test_the_distance_of_what_is_out_of_reach_is_the_least(
     place: tuple[float, ...], tmp_path: Path
 ) -> None:
-    """An arm of 0.3 and 0.3 m that turns and swings about (0, 0, 0.4), both ways out of reach."""
+    """An arm of 0.3 and 0.3 m that turns and swings about (0, 0, 0.4), with places out of reach."""
     model = load(small_arm.urdf(tmp_path / "arm.urdf"))
     far = float(np.linalg.norm(np.array(place) - (0.0, 0.0, 0.4)))
     if far < 0.6:

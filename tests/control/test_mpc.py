@@ -1,4 +1,4 @@
-"""Closed loops: with floats, with a build's integers and with its RTL, watched bit for bit."""
+"""Closed loops with floats, with a build's integers, and with its RTL compared bit by bit."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def compared(scene: Scenario, folder: Path) -> Comparison:
 
 @pytest.fixture(scope="module")
 def floats(scene: Scenario) -> Comparison:
-    """The first row of it alone, without a core."""
+    """Return the first row alone, without a core."""
     return compare(scene, rows=("float64",))
 
 
 class Changed(Closing):
-    """A backend whose answers are changed on the way, from one call on."""
+    """A backend whose results are changed from one call on."""
 
     def __init__(self, backend: Any, change: Change, *, since: int = 0, until: int = 10**9) -> None:
         self.backend, self.change = backend, change
@@ -96,12 +96,12 @@ def test_a_closed_loop_through_rtl_tracks_as_with_floats(compared: Comparison) -
     assert float64["periods"] == periods and float64["gradients"] == periods * knots
     assert card["compared"] == periods * knots and card["mismatches"] == 0
     assert card["first_mismatch"] == "" and float64["compared"] is None
-    # The card's bits are the integers', so the robot went the very same way, which is another one
-    # than with floats.
+    # The card's bits are the integers', so the robot moved exactly alike, and differently than
+    # with floats.
     assert figures["card_path_is_the_integers"] is True
     assert card["rms_mm"] == integers["rms_mm"] != float64["rms_mm"]
     assert 0.0 < card["apart_mm"] < 0.01 * float64["max_mm"]
-    # It does track: 120 mm wide, and the unknown load is most of what is left.
+    # It does track: 120 mm wide, and the unknown load causes most of the error.
     assert float64["max_mm"] < 4.0
     assert 0.0 < figures["undisturbed"]["max_mm"] < 0.7 * float64["max_mm"]
     assert all(0.0 < share < 1.0 for share in float64["limit_shares"].values())
@@ -125,7 +125,7 @@ def test_a_card_of_which_nothing_was_compared_is_not_right(compared: Comparison)
 def test_wrong_gradients_are_seen_in_the_tracking(
     scene: Scenario, motion: Motion, floats: Comparison
 ) -> None:
-    """The 1 % is no empty promise: M^-1 that is wrong by a third breaks it."""
+    """The 1 % can fail: M^-1 that is wrong by a third exceeds it."""
 
     def wrong(results: dict[str, Any], flags: Any) -> None:
         results["minv"] *= 1.5
@@ -145,18 +145,18 @@ def test_flagged_gradients_are_replaced_by_the_last_trusted_ones(
         def change(results: dict[str, Any], flags: Any) -> None:
             flags[rows] = True
             for array in results.values():
-                array[rows] = 1e9  # what a saturated word may be
+                array[rows] = 1e9  # as a saturated word may be
 
         return change
 
-    # Two knots from the first call on: the nearest trusted knot, then the last trusted ones.
+    # Two knots from the first call on: first the nearest trusted knot, then the last trusted ones.
     some = tracked_with(scene, motion, flag(slice(2, 4)))
     assert some.flagged == 26 * 2 and some.restarts == 0
-    # A card that flags everything for a while: the last linearisation is kept all along.
+    # A card that flags everything for a while: the last linearisation is kept.
     all_of_them = tracked_with(scene, motion, flag(slice(None)), since=5, until=15)
     assert all_of_them.flagged == 10 * 8 and all_of_them.restarts == 0
 
-    # What is no number is no gradient either, flagged or not.
+    # Gradients that are not finite are replaced too, flagged or not.
     def spoil(results: dict[str, Any], flags: Any) -> None:
         results["dqdd_dq"][1] = np.nan
 
@@ -247,7 +247,7 @@ def test_feedback_holds_inside_the_efforts_limits() -> None:
         rate=np.array([1.0, 0.0, 0.0, 0.0]),
         limit=np.array([3.0, 3.0]),
     )
-    # On the planned motion there is nothing to correct; beside it there is, to the limit.
+    # On the planned motion there is nothing to correct; beside it there is, up to the limit.
     assert law.efforts(0.05, np.array([0.15, 0.2, 0, 0])) == pytest.approx([1.0, 2.0])
     assert law.efforts(0.05, np.array([0.05, 0.2, 0, -0.5])) == pytest.approx([2.0, 2.5])
     assert law.efforts(0.0, np.array([9.0, 0.2, 0, -9.0])) == pytest.approx([-3.0, 3.0])
@@ -272,7 +272,7 @@ def test_a_lost_horizon_begins_again(scene: Scenario, motion: Motion) -> None:
         plant.forward = once
         law = controller.update(1, x[1])
         assert controller.log.restarts == 1 and lost[0] == 0
-        # The motion's own efforts to begin with, on which the one iteration builds.
+        # The single iteration starts from the motion's efforts.
         assert np.isfinite(law.u).all() and np.isfinite(law.rate).all()
         assert np.abs(law.u - motion.tau[1]).max() < 0.2 * np.abs(motion.tau[1]).max()
         lost[0] = 100
@@ -301,11 +301,11 @@ def test_a_lost_pass_keeps_the_last_feedback(
         assert np.abs(gains).max() > 1.0
         law = controller.update(4, x[4])
         assert controller.log.restarts == 1
-        # The plan is one knot of two periods further on, and so is its feedback.
+        # The plan is shifted by one knot of two periods, and so are its gains.
         np.testing.assert_array_equal(law.K, gains[1])
         np.testing.assert_array_equal(controller._K, gains[[1, 2, 3, 4, 5, 6, 7, 7]])
         assert np.isfinite(law.u).all() and np.isfinite(law.rate).all()
-        # The next period's pass is convex again.
+        # The backward pass of the next period is convex again.
         assert np.abs(controller.update(6, x[6]).K - law.K).max() > 0.0
         assert controller.log.restarts == 1
 
@@ -313,7 +313,7 @@ def test_a_lost_pass_keeps_the_last_feedback(
 def test_a_pass_that_is_not_convex_has_the_least_damping_that_works(
     scene: Scenario, motion: Motion
 ) -> None:
-    """Efforts that weigh less than nothing: what the ladder adds makes up for it."""
+    """A negative weight of efforts, which the regularisation compensates."""
 
     def law_of(weight: float) -> Law:
         with scene.controller(scene.plant("float"), motion) as controller:
@@ -386,7 +386,7 @@ def other_tip(scene: Scenario) -> Cost:
 def test_the_page_s_lines_run(
     scene: Scenario, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The page's robot is the iiwa14; a small arm has its functions compiled in a moment."""
+    """The page's robot is the iiwa14; functions of a small arm compile in a moment."""
     page = (Path(__file__).parents[2] / "docs" / "mpc.md").read_text()
     code = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)[0]
     assert "Scenario(duration=5.0)" in code and len(code.splitlines()) <= 8

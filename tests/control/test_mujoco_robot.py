@@ -1,4 +1,4 @@
-"""The simulated robot is ours without disturbances, and each disturbance is what it says."""
+"""The simulated robot equals ours without disturbances, and each disturbance acts as documented."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_efforts_come_into_force_after_the_delay() -> None:
 def test_one_that_diverges_is_an_error_and_not_put_back_to_its_start(
     kind: type[MujocoRobot | FloatRobot], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # MuJoCo writes its log where it runs
+    monkeypatch.chdir(tmp_path)  # MuJoCo writes its log into the working folder
     robot = kind(load("two_link"), step=1e-3)
     robot.reset(np.array([0.3, -0.2]))
     robot.advance(np.zeros(2))

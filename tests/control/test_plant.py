@@ -1,4 +1,4 @@
-"""A plant's steps are those of the mechanics, and its A and B their derivatives."""
+"""A plant's steps obey the mechanics, and A and B are their derivatives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dynamics, gradient and cost of one call are those of the plant and the cost model."""
+"""Dynamics, gradient and cost of one call equal those of the plant and the cost model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS = ({"tip": True, "limits": True}, {"barrier": True})
 
 
 def states(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """States, some of them near and beyond the limits, and efforts."""
+    """Return states, some near and beyond the limits, and efforts."""
     print("seed 5")
     rng = np.random.default_rng(5)
     x = rng.uniform(-1.5, 1.5, (problem.count, 4))
@@ -35,12 +35,12 @@ def computed(problem: Problem, device: str, **options: Any) -> Expanded:
 
 
 def largest_error(problem: Problem, expanded: Expanded) -> float:
-    """From the plant's steps and the cost model, which share no code with what is traced."""
+    """Compare with the plant and the cost model, which share no code with the traced stage."""
     x, u = states(problem)
     with Plant.open(problem.model, dt=problem.dt, device="float") as plant:
         linear = plant.linearise(x[:, None], u[:, None])
         after, qdd = plant.step(x, u), plant.accelerations(x, u)
-    # The last knot has other weights, and no effort: it is left out.
+    # Without the last knot, which has other weights and no effort.
     doubled = np.repeat(x[:, None], 2, axis=1)
     cost = CostModel(problem.model, problem.cost).expand(doubled, u[:, None], problem.target)
     want = {

@@ -1,4 +1,4 @@
-"""Tasks: their files, their motions, and how much a candidate costs in tracking."""
+"""Tasks: files, motions, and the tracking loss of candidates."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def arm(tmp_path_factory: pytest.TempPathFactory) -> Model:
 
 
 class Stand(Candidate):
-    """Gradients in float64 in the place of integers, changed on the way."""
+    """Float64 gradients in place of integers, changed by a function."""
 
     def __init__(self, model: Model, row: Function, change: Callable[[Any, Any], None]) -> None:
         self.model, self.row, self.change = model, row, change
@@ -81,7 +81,7 @@ def test_the_files_of_the_examples_are_read() -> None:
     eight, reach = (read_task(TASKS / f"{name}.toml") for name in ("figure_eight", "reach"))
     assert (eight.name, eight.motion.kind) == ("figure_eight", "figure_eight")
     assert (reach.name, reach.motion.kind) == ("reach", "reach")
-    # What is held out takes what it does not say from the motion that is not.
+    # A held-out motion takes missing keys from the first motion.
     assert reach.held_out[1].targets == 3 and reach.held_out[1].size == reach.motion.size
     assert eight.held_out[1].kind == "reach" and eight.held_out[1].duration == 1.0
     for task in (eight, reach):
@@ -102,7 +102,7 @@ def test_any_arm_has_a_motion_inside_its_limits(robot: str, name: str) -> None:
         for at, end in ((np.less, "lower"), (np.greater, "upper")):
             limits = np.array([getattr(body.joint, end) for body in model.bodies])
             assert not at(motion.q, limits).any()
-        # It is a motion: it begins at rest, goes somewhere, its rates are its positions' changes.
+        # It is a motion: it begins at rest, moves, and its rates are its positions' changes.
         assert np.abs(motion.qd[0]).max() < 1e-2 < np.ptp(motion.tip, axis=0).max()
         change = np.diff(motion.q, axis=0) / 0.01
         assert np.abs(change - (motion.qd[1:] + motion.qd[:-1]) / 2).max() < 0.05
@@ -123,7 +123,7 @@ def test_a_tip_that_moves_on_a_line_draws_no_figure() -> None:
 
 
 def test_the_robot_of_a_task_is_the_float_model_and_mujocos(arm: Model) -> None:
-    """Without friction it falls as MuJoCo's does; with friction it comes to rest."""
+    """Without friction it falls as in MuJoCo; with friction it comes to rest."""
     pytest.importorskip("mujoco", reason="the mujoco library is not installed")
     from pinion.control.track.mujoco_robot import MujocoRobot
 
@@ -160,14 +160,14 @@ def test_losses_are_those_of_the_gradients(arm: Model) -> None:
         outcome = goal.measure(stand)
         return outcome.loss, goal.held_out(stand).loss, outcome.figures.get("flagged", 0.0)
 
-    # The float model loses nothing; M^-1 that is three times too large loses, on any motion.
+    # The float model has no loss; M^-1 that is three times too large has, on any motion.
     same = of(lambda results, flags: None)
     assert abs(same[0]) < 1e-6 and abs(same[1]) < 1e-6 and same[2] == 0
     assert same == of(lambda results, flags: None)
     wrong = of(lambda results, flags: results["minv"].__imul__(3.0))
     assert wrong[0] > goal.loss and wrong[1] > goal.held_out_loss
 
-    # Flags are counted and handled as the controller does: the last that was trusted stands in.
+    # Flags are counted, and flagged gradients replaced as in the controller.
     def some(results: Any, flags: Any) -> None:
         flags[3:] = True
         results["minv"][3:] = math.nan
@@ -175,7 +175,7 @@ def test_losses_are_those_of_the_gradients(arm: Model) -> None:
     flagged = of(some)
     assert flagged[2] > 0 and math.isfinite(flagged[0])
 
-    # Nothing that could be trusted is no loss that holds.
+    # Without any trusted gradient the loss is infinite.
     def every(results: Any, flags: Any) -> None:
         flags[:] = True
 
@@ -273,7 +273,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_iiwa14_needs_the_bits_that_its_task_chooses() -> None:
-    """Words that are chosen hold, shorter ones that were tried do not; short words lose a lot."""
+    """The chosen words hold, shorter candidates do not; short words lose a lot."""
     from pinion.flow.by_task import TaskSearch
     from tests.support.builds import make_design
 
@@ -288,7 +288,7 @@ def test_the_iiwa14_needs_the_bits_that_its_task_chooses() -> None:
     design = make_design(model, row, ii=8, formats="auto", search=search)
     search.judge(design)
     assert search.chosen is not None and search.found is not None
-    # The design is the candidate, to the last bit of the way that the robot went.
+    # The design is the candidate, to the last bit of the robot's path.
     assert search.found.loss == search.chosen.outcome.loss <= task.loss
     assert search.ordinary is not None and search.chosen.bits < search.ordinary[1]
     shorter = [t for t in search.tried if t.words.wide < search.chosen.words.wide]

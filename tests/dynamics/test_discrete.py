@@ -135,7 +135,7 @@ def test_error_falls_with_the_order_of_the_method(method: StepMethod, order: int
 
 
 def energy_along(name: str, method: StepMethod, dt: float, steps: int) -> Array:
-    """Return kinetic and potential energy, (steps + 1, 2), of a fall without friction or efforts."""
+    """Return kinetic and potential energy, (steps + 1, 2), of a free fall without friction."""
     model = load(name)
     q, qd = [0.4 - 0.1 * k for k in range(model.nv)], [0.5] * model.nv
     still = [0.0] * model.nv

@@ -20,9 +20,9 @@ def bits(data: bytes) -> list[int]:
 def test_the_definition_is_that_of_zlib():
     draw = random.Random(5)
     for size in (1, 9, 64):
-        before, data = draw.getrandbits(32), draw.randbytes(size)
-        crc = crc32_of([before >> place & 1 for place in range(32)], bits(data))
-        assert sum(bit << place for place, bit in enumerate(crc)) == crc32(data, before)
+        previous, data = draw.getrandbits(32), draw.randbytes(size)
+        crc = crc32_of([previous >> place & 1 for place in range(32)], bits(data))
+        assert sum(bit << place for place, bit in enumerate(crc)) == crc32(data, previous)
     assert crc32(b"123456789") == 0xCBF43926
 
 

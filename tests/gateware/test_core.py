@@ -377,11 +377,13 @@ def test_binary_points_realign_at_the_end_of_a_record(
         beats.append(rows)
         last.append(ends)
     assert dropped or flagged
-    whole = [k for k in range(count) if k not in dropped]
-    words, flags, _ = bench.stream(np.concatenate(beats), np.concatenate(last), records=len(whole))
+    complete = [k for k in range(count) if k not in dropped]
+    words, flags, _ = bench.stream(
+        np.concatenate(beats), np.concatenate(last), records=len(complete)
+    )
     want, _ = bench.expected(bits)
-    assert np.array_equal(words, want[whole])
-    assert [whole[n] for n in np.flatnonzero(flags)] == flagged
+    assert np.array_equal(words, want[complete])
+    assert [complete[n] for n in np.flatnonzero(flags)] == flagged
 
 
 def test_a_beat_count_that_does_not_realign_is_found(

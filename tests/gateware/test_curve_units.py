@@ -198,16 +198,16 @@ def test_budgets_hold_and_mean_something(name):
     """Budgets hold for each of the design's states, and overall for ten times as many others."""
     design, others = states(2000, seed=5), states(20_000, seed=6)
     fixed = in_formats(name, design)
-    bounds, whole = state_budgets(fixed, design), error_budget(fixed, design)
+    bounds, budget = state_budgets(fixed, design), error_budget(fixed, design)
     errors, judged = off(fixed, design)
     other_errors, judged_there = off(fixed, others)
     assert judged.mean() > 0.99 and judged_there.mean() > 0.99
     for word, wrong in errors.items():
         share = (wrong / bounds[word])[judged].max()
         largest = other_errors[word][judged_there].max()
-        print(f"{word}: {share:.3f} of the budget; of others {largest / whole[word]:.3f}")
+        print(f"{word}: {share:.3f} of the budget; of others {largest / budget[word]:.3f}")
         assert share <= 1.0
-        assert largest <= whole[word] <= 50 * largest
+        assert largest <= budget[word] <= 50 * largest
 
 
 def test_without_its_curve_a_root_leaves_its_budget(monkeypatch):

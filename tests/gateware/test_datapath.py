@@ -66,11 +66,11 @@ def test_equal_cores_are_equal_texts_without_places() -> None:
 @pytest.mark.slow
 def test_units_chosen_for_short_wires_are_bit_exact(tmp_path: Path) -> None:
     graph, binding = bound(rnea("chain_3"), ii=4)
-    other = replace(binding, unit=arrange(binding))
-    assert other.unit != binding.unit
+    rearranged = replace(binding, unit=arrange(binding))
+    assert rearranged.unit != binding.unit
     bits = request_bits("chain_3", 500, seed=63)
     bits[::50, 3] = np.float32(500.0).view(np.uint32)
-    Bench.build(graph, other, tmp_path).agree(bits)
+    Bench.build(graph, rearranged, tmp_path).agree(bits)
 
 
 def test_words_that_wait_long_in_a_large_core_are_bit_exact(

@@ -28,9 +28,9 @@ def reading(tmp_path: Path) -> Callable[..., Callable[[str], str | None]]:
         def grows(text: str) -> str | None:
             with log.open("a") as file:
                 file.write(text)
-            before = len(messages)
+            count = len(messages)
             look()
-            return messages[-1] if len(messages) > before else None
+            return messages[-1] if len(messages) > count else None
 
         return grows
 
@@ -100,8 +100,8 @@ def test_the_log_has_what_comes_behind_abc(tmp_path: Path) -> None:
     (tmp_path / "a.v").write_text("module a(input x, y, output z); assign z = x & y; endmodule\n")
     text = run_yosys(commands, folder=tmp_path, name="mine")
     assert text == (tmp_path / "mine.log").read_text()
-    behind = text.partition("Executing ABC pass")[2].partition("the end")[2]
-    assert "$_AND_" in behind
+    output = text.partition("Executing ABC pass")[2].partition("the end")[2]
+    assert "$_AND_" in output
     with pytest.raises(YosysError, match=r"ERROR: No such command: nonsense.*mine\.log"):
         run_yosys([*commands, "nonsense"], folder=tmp_path, name="mine")
 

@@ -20,9 +20,20 @@ from pinion.native.toolchain import Compiler, find_compiler
 LIMIT = 300.0
 """Seconds; ends a hang."""
 
+needs_compiler = pytest.mark.skipif(
+    not any(map(shutil.which, ("c++", "g++", "clang++"))),
+    reason="no C++ compiler on this machine",
+)
+
 Fork = Callable[..., ForkProcess]
 Until = Callable[[Callable[[], object]], None]
 Mounted = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty cache of compiled code for one module."""
+    return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(scope="session")

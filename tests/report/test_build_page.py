@@ -1,4 +1,4 @@
-"""The page of builds: its figures are the build's own, and no text of a file does anything."""
+"""The page of builds: its figures are the build's, and texts from files are harmless."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EVIL = "</script><script>alert(1)</script> & \"'<img src=x onerror=alert(1)>"
 
 
 class Page(HTMLParser):
-    """Tags with their attributes, visible text, and what scripts hold."""
+    """Tags with their attributes, visible text, and contents of scripts."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ def page(build: Build, facts: dict[str, Any]) -> Page:
 
 
 def check_figures(build: Build, page: Page) -> None:
-    """The page's data, counted from the build by other code."""
+    """Compare the page's data with the build, counted by other code."""
     (data,) = page.data
     assert data["ops"] == build.manifest.ops
     fmts = formats(build.graph)
@@ -182,13 +182,13 @@ def test_passes_begin_with_the_folders_trace_and_end_with_its_graph(
     first, last = op_counts(build.function.graph), build.manifest.ops
     assert {key: steps[0][key] for key in first} == first
     assert {key: steps[-1][key] for key in last} == last
-    # A function that is not of the table has no passes between, and nobody looks for it.
+    # A function outside the table has no passes between.
     other = replace(build, function=replace(build.function, name="anything"))
     alone = found_anew.passes(other)
     assert not alone["whole"] and [s["step"] for s in alone["steps"]] == [
         *("traced", "folded", "built"),
     ]
-    # Nor has one of the same name that is another function.
+    # Neither has another function of the same name.
     other = replace(build, function=replace(build.function, name="crba"))
     assert not found_anew.passes(other)["whole"]
 
@@ -210,7 +210,7 @@ def test_errors_are_of_the_integers_and_keep_the_promises(
     broken["errors"]["distributions"]["reference"]["blocks"]["tau"]["max"] = 1.0
     words = [row for row in Page(build_page([build_data(build.folder, broken)])).rows]
     assert any("BROKEN" in row for row in words)
-    # A row of charts for each result, a chart for each distribution; each says its promise.
+    # A row of charts for each result, a chart for each distribution, each with its promise.
     page = build_page([build_data(build.folder, facts)])
     count = len(errors["distributions"])
     assert page.count(f'class="histograms n{count}"') == len(build.manifest.outputs)
@@ -219,7 +219,7 @@ def test_errors_are_of_the_integers_and_keep_the_promises(
 
 
 def verified(build: Build, folder: Path, verdict: Verdict | None, valid: int = 400) -> str:
-    """The page of a copy of a build that a verification left its file in."""
+    """Return the page of a copy of a build with a verification's file."""
     copy = shutil.copytree(build.folder, folder / f"v{len(list(folder.iterdir()))}")
     error = np.full((valid, 2), 1e-6)
     block = BlockErrors.of(
@@ -251,7 +251,7 @@ def test_how_many_requests_were_wrong_is_said(build: Build, tmp_path: Path) -> N
     assert wrong.count('<div class="tile bad"><strong>FAILED</strong>') == 2
     assert "0 of 400" not in wrong and "every bit agrees" not in wrong
     assert ["requests wrong, of verified ones", *2 * ["FAILED, 7 of 400"]] in Page(wrong).rows
-    # Bits alone are not all of it.
+    # Matching bits are not everything.
     budget = verified(build, tmp_path, Verdict(mismatches=0, failed=("budget",)))
     assert "<strong>FAILED</strong>, 0 of 400 requests wrong: an error is outside" in budget
     none = verified(build, tmp_path, Verdict(mismatches=0, failed=("valid",)), valid=0)
@@ -266,7 +266,7 @@ def test_how_many_requests_were_wrong_is_said(build: Build, tmp_path: Path) -> N
 
 
 def evaluated(expression: str, values: list[Any], inputs: dict[str, float]) -> float:
-    """What an expression of the page comes to."""
+    """Evaluate an expression of the page."""
     code = re.sub(r"%(\d+)", r"v(\1)", expression)
     arrays = {name.partition("[")[0]: {} for name in inputs}
     for name, value in inputs.items():
@@ -325,7 +325,7 @@ def test_source_lines_are_those_that_made_the_operations(
     for line, text in rnea_lines.items():
         number = int(line.partition(":")[2])
         assert text == (folder / "rnea.py").read_text().splitlines()[number - 1].strip()
-    # Of code that is not the folder's, nothing is said: its lines would be others.
+    # Lines of changed code are not shown, since they would be others.
     graph = build.function.graph
     moved = tuple(replace(n, line=n.line.replace("rnea.py:", "rnea.py:1")) for n in graph.nodes)
     other = replace(build.function, graph=replace(graph, nodes=moved))
@@ -395,7 +395,7 @@ def test_what_bounds_the_link_is_the_longest(build: Build) -> None:
 
 
 def hostile(build: Build, data: dict[str, Any]) -> dict[str, Any]:
-    """Every text in a build's data is the hostile one."""
+    """Return a build's data with every text replaced by the hostile one."""
 
     def evil(value: Any, key: str = "") -> Any:
         if isinstance(value, dict):
@@ -541,7 +541,7 @@ def test_tables_fit_a_terminal(build: Build, width: int) -> None:
     for name, value in (rows[0] | counts).items():
         assert value is None or name in ("folder", "counted", "share") or cell(value) in text
     assert text.count("123.46 (123.46)") == 4 * 5
-    # A table that believes in twice the width would have to fold its words.
+    # A table that assumes twice the width would have to fold its words.
     assert len(builds_columns(rows, width=10)) == 5
 
 

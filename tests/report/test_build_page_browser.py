@@ -1,4 +1,4 @@
-"""The page in a real browser: it opens from a file, answers to a pointer, and asks nobody."""
+"""The page in a real browser: it opens from a file, reacts to a pointer, and needs no network."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def browser() -> str:
 
 
 def seen(browser: str, path: Path, *, width: int = 1280) -> tuple[dict[str, Any], str]:
-    """What the page's own tour of itself found, and what the browser complained of."""
+    """Return the results of the page's self-test, and the browser's complaints."""
     command = [
         *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"),
         *(f"--window-size={width},1000", "--virtual-time-budget=5000", "--dump-dom"),
@@ -48,7 +48,7 @@ def seen(browser: str, path: Path, *, width: int = 1280) -> tuple[dict[str, Any]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A build with all that a page can show of one for a card: counts, and a verification."""
+    """Build with everything that a page can show for a card: counts, and a verification."""
     path = tmp_path_factory.mktemp("browser") / "iiwa14"
     build("iiwa14", "fd_derivatives_from_minv", path, ii=8, formats="auto", target="vcu118")
     synth(path)
@@ -128,7 +128,7 @@ def test_a_tail_over_a_box_is_seen(
 
 
 def test_a_foreign_script_or_address_is_stopped(browser: str, path: Path, tmp_path: Path) -> None:
-    """The policy holds even where a text got through: the browser refuses both."""
+    """The policy holds even if a text slips through: the browser refuses both."""
     page = path.read_text()
     mark = '<p class="brand">'
     evil = '<script>document.title = "gone"</script><img src="https://example.org/x.png">'
@@ -138,7 +138,7 @@ def test_a_foreign_script_or_address_is_stopped(browser: str, path: Path, tmp_pa
     refused = [line for line in console.splitlines() if "Content Security Policy" in line]
     assert any("inline script" in line for line in refused)
     assert any("example.org" in line for line in refused)
-    # With a policy that does not know the page's own script nothing is drawn at all.
+    # If the policy does not include the page's script, nothing is drawn.
     broken = tmp_path / "broken.html"
     broken.write_text(page.replace("script-src", "script-source", 1))
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]

@@ -1,4 +1,4 @@
-"""The pictures of builds and of sweeps, drawn from what stands in folders."""
+"""Pictures of builds and of sweeps, from files in folders."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ def test_schedule_is_drawn_for_any_build(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "s.png"
     draw_schedule(path, title="rnea for two_link", schedule=schedule, links=2)
     assert is_a_picture(path)
-    # Operations without a link of their own, kinds of unit and passes that are new, rows too many
-    # and cells too narrow for their usual size are drawn as well.
+    # Operations without a link, new kinds of units and passes, too many rows and too narrow cells
+    # are drawn as well.
     schedule["operations"][0]["region"] = ""
     schedule["operations"][1]["kind"] = "recip"
     schedule["operations"][2]["region"] = "bias[1]"
@@ -196,7 +196,7 @@ def test_results_that_are_no_numbers_are_said(tmp_path: Path) -> None:
 
 
 def test_errors_that_were_never_compared_are_no_good_news(tmp_path: Path) -> None:
-    """All requests flagged: nothing is inside a budget, and nothing is without error."""
+    """With all requests flagged nothing counts as inside a budget or as free of errors."""
     words = [f"M[{i},{j}]" for i in range(2) for j in range(2)]
     none = BlockErrors.of(
         name="M",

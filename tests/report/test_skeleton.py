@@ -1,4 +1,4 @@
-"""The drawing of a robot: bent inside its limits, so that its links can be told apart."""
+"""The drawing of a robot: bent inside its limits, so that its links are distinguishable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROBOTS = ("two_link", "iiwa14", "hyq", "baxter")
 
 
 def apart(robot: dict[str, Any], view: tuple[str, float, float]) -> float:
-    """How near two joints are in a view, as a share of the robot's size."""
+    """Return the smallest distance of two joints in a view, as a share of the robot's size."""
     flat = projected(np.array(robot["points"])[: len(robot["axes"]) + 1], view[1], view[2])
     size = float(np.ptp(np.array(robot["points"]), axis=0).max())
     return min(
@@ -63,7 +63,7 @@ def test_joints_of_an_arm_lie_apart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_joints_turn_what_hangs_on_them() -> None:
-    """Against the closed form of two links in a plane."""
+    """Compare with the closed form of two links in a plane."""
     robot = load("two_link")
     q = posture(robot)
     _, first, second, *_ = np.array(skeleton(robot)["points"])
@@ -77,13 +77,13 @@ def test_joints_turn_what_hangs_on_them() -> None:
 
 
 def at_zero(robot: Model) -> dict[str, Any]:
-    """The robot with joints that cannot move."""
+    """Return the robot with joints that cannot move."""
     fixed = [replace(b, joint=replace(b.joint, lower=0.0, upper=0.0)) for b in robot.bodies]
     return skeleton(replace(robot, bodies=tuple(fixed)))
 
 
 def rotation(axis: np.ndarray, angle: float) -> np.ndarray:
-    """Rodrigues' formula."""
+    """Return a rotation by Rodrigues' formula."""
     x, y, z = axis
     cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
     return np.eye(3) + math.sin(angle) * cross + (1 - math.cos(angle)) * cross @ cross

@@ -1,4 +1,4 @@
-"""Tables as data, and how their values are written."""
+"""Tables as data, and the text of their values."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_resources_are_summed_up() -> None:
     assert rows["LUTs"] == [1475, "21.56 % of 6,840", "64.69 % of 2,280"]
     assert (rows["as logic"][0], rows["as memory"][0]) == (1472, 3)
     assert rows["block RAMs"][0] == 0.5
-    # Of a part of one die there is one share.
+    # A part with one die has one share.
     whole = resource_totals({**RESOURCES, "dies": 1})
     assert whole.columns[1:] == ("number", "of the part")
     assert all(len(row) == 3 for row in whole.rows)

@@ -1,4 +1,4 @@
-"""The slowest paths as short lines, for a narrow terminal: every figure is there, whole."""
+"""The slowest paths as short lines for a narrow terminal: every figure is complete."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_a_record_that_was_changed_by_hand_is_noticed(
     file.write_text(json.dumps(spoiled))
     assert results.main(["--check"]) == 1
     said = capsys.readouterr().out
-    assert "docs/results.md is not what the records give" in said and "README.md" in said
+    assert "docs/results.md differs from the records" in said and "README.md" in said
 
 
 def test_a_critical_path_that_was_changed_is_noticed(
@@ -80,7 +80,7 @@ def test_a_critical_path_that_was_changed_is_noticed(
     spoiled["figures"]["measured"][0]["critical_path"]["ns"] += 1.0
     file.write_text(json.dumps(spoiled))
     assert results.main(["--check"]) == 1
-    assert "docs/timing.md is not what the records give" in capsys.readouterr().out
+    assert "docs/timing.md differs from the records" in capsys.readouterr().out
 
 
 def test_times_of_batches_are_the_same_on_every_page(
@@ -95,7 +95,7 @@ def test_times_of_batches_are_the_same_on_every_page(
     assert results.main(["--check"]) == 1
     said = capsys.readouterr().out
     for name in ("README.md", "docs/results.md", "docs/where-each-backend-wins.md"):
-        assert f"{name} is not what the records give" in said
+        assert f"{name} differs from the records" in said
 
 
 def test_the_spread_of_rounds_is_shown_where_it_was_kept(figures: dict[str, Any]) -> None:
@@ -139,13 +139,13 @@ def test_an_unknown_record_is_named(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_page_without_its_place_is_refused(figures: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"README\.md has not exactly one"):
+    with pytest.raises(ValueError, match=r"README\.md must have exactly one"):
         first_page.with_headline(
             "no marks", figures["cores"], figures["factor"], figures["batches"]
         )
-    with pytest.raises(ValueError, match=r"docs/timing\.md has not exactly one"):
+    with pytest.raises(ValueError, match=r"docs/timing\.md must have exactly one"):
         first_page.with_critical_paths("no marks", figures["cores"]["measured"])
-    with pytest.raises(ValueError, match=r"docs/cuda\.md has not exactly one"):
+    with pytest.raises(ValueError, match=r"docs/cuda\.md must have exactly one"):
         backends.with_partitions("no marks", figures["batches"])
 
 

@@ -94,9 +94,9 @@ def write_top(folder: Path, *, crossing: bool = True, link_mhz: float = LINK_MHZ
         existing = path.read_text()
     except (FileNotFoundError, UnicodeDecodeError):
         existing = ""
-    headline, _, rest = existing.partition("\n")
+    headline, _, body = existing.partition("\n")
     expected = _headline(parameters, core)
-    if headline == expected and existing == _sealed(expected, rest.partition("\n")[2]):
+    if headline == expected and existing == _sealed(expected, body.partition("\n")[2]):
         return path
     text = top_rtlil(folder, crossing=crossing, link_mhz=link_mhz)
     descriptor, scratch = tempfile.mkstemp(dir=folder, prefix=f".{RTLIL}-")
@@ -134,8 +134,8 @@ def _headline(parameters: TopParameters, core: str) -> str:
 @cache
 def _sources() -> str:
     """Return a digest of the gateware around the core, whose changes make a top outdated."""
-    folders = [Path(where) / "link" for where in gateware.__path__]
-    folders += [Path(where) for where in link.__path__]
+    folders = [Path(folder) / "link" for folder in gateware.__path__]
+    folders += [Path(folder) for folder in link.__path__]
     digest = sha256()
     for path in sorted((p for f in folders for p in f.glob("*.py")), key=lambda p: p.name):
         digest.update(path.read_bytes())

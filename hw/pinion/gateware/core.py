@@ -8,7 +8,6 @@ enters only when the FIFO has room for its result (credits), so the host may pau
 from __future__ import annotations
 
 from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Mux, Signal, Value, signed
-from amaranth.lib import wiring
 from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
@@ -17,6 +16,7 @@ from pinion.fixedpoint import Format
 from pinion.graph import Graph
 from pinion.hls.schedule.binding import Binding
 
+from .component import Component
 from .copies import MARK, Copies
 from .datapath import FLAG_DELAY, Datapath
 from .float32 import FixedToFloat, FloatToFixed
@@ -25,7 +25,7 @@ from .unit import look_up
 WORD = 32
 
 
-class Core(wiring.Component):
+class Core(Component):
     """Dynamics function of one robot between two AXI-Streams.
 
     Parameters
@@ -58,9 +58,6 @@ class Core(wiring.Component):
     an idle core with a host that is always ready.
     Throughput: one record every ``ii`` cycles.
     """
-
-    # A core may be created just to read its latency.
-    _MustUse__silence = True
 
     def __init__(
         self, *, graph: Graph, binding: Binding, build_hash: int, progress: Progress = SILENT
@@ -403,8 +400,8 @@ class Core(wiring.Component):
         written: Value = Const(0, 1)
         for beat in range(binding.beats_out):
             # What a cycle writes is decided in the cycle before.
-            stage, before = divmod(first + beat - 1, self.ii)
-            now = slot == before if self.ii > 1 else Const(1)
+            stage, decision_slot = divmod(first + beat - 1, self.ii)
+            now = slot == decision_slot if self.ii > 1 else Const(1)
             written |= now & valid[stage]
             if beat == binding.beats_out - 1:
                 m.d.sync += closes.eq(now & valid[stage])

@@ -30,7 +30,6 @@ from amaranth.hdl import (
     Value,
     signed,
 )
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from pinion.base.progress import SILENT, Progress
@@ -40,6 +39,7 @@ from pinion.graph.ops import constant_integer
 from pinion.hls.operations import Operand, UnitKind, kind_names
 from pinion.hls.schedule.binding import Binding, StateRegister
 
+from .component import Component
 from .copies import LOADS, MARK, Copies
 from .dot import DotUnit
 from .library import Selector, control_ports, make_unit, operand_ports
@@ -58,7 +58,7 @@ FUNCTIONS = 24
 several lookup tables deep."""
 
 
-class Datapath(wiring.Component):
+class Datapath(Component):
     """Bound schedule in hardware.
 
     Parameters
@@ -87,9 +87,6 @@ class Datapath(wiring.Component):
     Latency: the schedule's, in cycles from slot 0 after the words are sampled.
     Throughput: one request every ``ii`` cycles.
     """
-
-    # A datapath may be created just to read its ports.
-    _MustUse__silence = True
 
     def __init__(self, *, graph: Graph, binding: Binding, progress: Progress = SILENT) -> None:
         self.graph = graph
@@ -155,8 +152,8 @@ class Datapath(wiring.Component):
                 selector = Selector(inputs=count, width=end - low)
                 self.modules[module] = selector.to_rtlil(module)
             label = f"{name}_{part}" if width > bits else name
-            whole = part == 0 and end == width
-            ports = {f"i_i{k}": i if whole else i[low:end] for k, i in enumerate(inputs)}
+            undivided = part == 0 and end == width
+            ports = {f"i_i{k}": i if undivided else i[low:end] for k, i in enumerate(inputs)}
             sel = self._by_slot(m, choice, range(count), f"{label}_sel")
             m.submodules[f"{label}_mux"] = Instance(module, i_sel=sel, o_o=o[low:end], **ports)
         return o
@@ -328,7 +325,7 @@ class Datapath(wiring.Component):
     def _state(self, state: StateRegister, enables: dict[tuple[Module, int], Copies]) -> None:
         """Drive the first register of a word of state."""
         cell, register = self._home[state.node], self._stored[state.node][0]
-        slot, before = (state.arrival - 1) % self.ii, state.taken(self.ii)
+        slot, cycle = (state.arrival - 1) % self.ii, state.taken(self.ii)
         enable: Value = C(1)
         if self.ii > 1:
             enable = enables[cell, slot].to(len(register))
@@ -336,11 +333,11 @@ class Datapath(wiring.Component):
         if following.op == names.CONST:
             value: Value = C(self._constant(state.following), signed(len(register)))
         else:
-            value = self._source(state.following, before)
+            value = self._source(state.following, cycle)
         with cell.If(enable):
             with cell.If(getattr(self, f"fresh{(state.arrival - 1) // self.ii}")):
                 cell.d.sync += register.eq(C(state.initial, signed(len(register))))
-            with cell.Elif(getattr(self, f"valid{before // self.ii}")):
+            with cell.Elif(getattr(self, f"valid{cycle // self.ii}")):
                 cell.d.sync += register.eq(value)
 
     def _source(self, node: int, cycle: int) -> Signal:
@@ -377,8 +374,8 @@ class Datapath(wiring.Component):
             source = self._source(operand.node, cycle)
             matches = [
                 k
-                for k, (other, shift) in enumerate(sources)
-                if other is source and shift == operand.shift
+                for k, (known_source, shift) in enumerate(sources)
+                if known_source is source and shift == operand.shift
             ]
             choice[slot] = matches[0] if matches else len(sources)
             if not matches:

@@ -202,8 +202,8 @@ class DotUnit(Unit):
             if total is None:
                 m.d.sync += after.eq(product)
             else:
-                before = self.port_stages + self.multiplier_stages
-                neg = delay(m, getattr(self, f"neg{i}"), before, f"neg{i}_")
+                sign_delay = self.port_stages + self.multiplier_stages
+                neg = delay(m, getattr(self, f"neg{i}"), sign_delay, f"neg{i}_")
                 m.d.sync += after.eq(add_sub(m, total, product, neg, f"sum{i}"))
             total = after
         assert total is not None
@@ -230,8 +230,8 @@ class DotUnit(Unit):
         rounded = Signal(signed(self.width_b), name=f"b{i}_rounded")
         m.d.comb += rounded.eq(port[1:].as_signed() + port[0])
         # After the operand's registers: rounding changed its sign.
-        before = delay(m, port[-1], 1, f"b{i}_sign")
-        after = delay(m, rounded[-1], 1, f"b{i}_rounded_sign")
+        sign_before = delay(m, port[-1], 1, f"b{i}_sign")
+        sign_after = delay(m, rounded[-1], 1, f"b{i}_rounded_sign")
         late = self.multiplier_stages + self.products - 1 - i
-        past.append(delay(m, ~before & after, late, f"past{i}_"))
+        past.append(delay(m, ~sign_before & sign_after, late, f"past{i}_"))
         return rounded

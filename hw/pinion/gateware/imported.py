@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from amaranth.hdl import ClockSignal, Instance, Module, ResetSignal
-from amaranth.lib import stream, wiring
+from amaranth.lib import stream
 from amaranth.lib.data import StructLayout
 from amaranth.lib.wiring import In, Out
+
+from .component import Component
 
 CORE = "core.json"
 WORD = 32
@@ -21,7 +23,7 @@ class ImportedCoreError(ValueError):
     """A folder is not an intact exported core; the message says what to do."""
 
 
-class ExportedCore(wiring.Component):
+class ExportedCore(Component):
     """Component around the Verilog of a core that ``pinion export`` wrote.
 
     The Verilog is added to the platform as a separate file; without a platform, pass the file
@@ -53,9 +55,6 @@ class ExportedCore(wiring.Component):
     ------
     ImportedCoreError : the folder lacks a file, or a file belongs to another build.
     """
-
-    # A core may be created just to read its facts.
-    _MustUse__silence = True
 
     def __init__(self, *, folder: Path) -> None:
         self.folder = Path(folder)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from amaranth.hdl import C, Cat, Module, Signal, Value, signed
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from .component import Component
 from .unit import delay
 
 # Ports and accumulator of a DSP48E2 (AMD UG579).
 WIDTH_A, WIDTH_B, WIDTH_P = 27, 18, 48
 
 
-class Mac(wiring.Component):
+class Mac(Component):
     """``z +- a*b`` modulo 2**48, with only the registers and functions of a DSP48E2.
 
     Vivado maps it to one block; :mod:`pinion.gateware.dsp48e2` has the same as an explicit
@@ -40,9 +40,6 @@ class Mac(wiring.Component):
     Latency: ``stages + 1`` from a and b, 2 from c, 1 from z.
     Throughput: one result per cycle.
     """
-
-    # A block may be created just to read its ports.
-    _MustUse__silence = True
 
     def __init__(self, *, addend: int, shift: int, above: bool, below: bool, stages: int) -> None:
         if addend and above:

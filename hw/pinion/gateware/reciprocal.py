@@ -126,9 +126,9 @@ class ReciprocalUnit(Unit):
         remainder = significant[: p.remainder_bits]
 
         n_constant, n_linear, _ = p.widths
-        before = self._lookup - 1
+        table_delay = self._lookup - 1
         # Without the constant's highest bit, which is always set, and added below.
-        row = read_memory(m, index, p.table, p.widths, before, BLOCK_RAM)
+        row = read_memory(m, index, p.table, p.widths, table_delay, BLOCK_RAM)
         # The shift back starts at the shortest length that fits; it wraps only if the result
         # saturates. All coefficients except the constant are for longer lengths.
         most = p.source.width - p.low_bits
@@ -139,8 +139,8 @@ class ReciprocalUnit(Unit):
                 with m.Case(i):
                     length = max(most - 1 - (i >> 1) + (i & 1), 0)
                     m.d.comb += [back.eq(length), less.eq(max(length - p.late, 0))]
-        back = delay(m, back, before, "back")
-        less = delay(m, less, before, "less")
+        back = delay(m, back, table_delay, "back")
+        less = delay(m, less, table_delay, "less")
         terms = {
             "constant": (Cat(C(0, p.constant_shift), row[:n_constant], C(1, 1)), back, most),
             "linear": (_grown(row[n_constant:][:n_linear], p.linear_below), less, fewer),

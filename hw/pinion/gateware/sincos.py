@@ -115,10 +115,10 @@ class SinCosUnit(Unit):
         sine = row[:width] ^ mirrored.replicate(width)
         constant = Signal(signed(width), reset_less=True)
         linear = Signal(signed(table.linear_frac + 1), reset_less=True)
-        other = Mux(cosine, ~sine, row[width:])
+        derivative = Mux(cosine, ~sine, row[width:])
         m.d.sync += [
             constant.eq(Mux(cosine, row[width:], sine)),
-            linear.eq(other[table.table_frac - table.linear_frac :]),
+            linear.eq(derivative[table.table_frac - table.linear_frac :]),
         ]
         square = constant[table.table_frac - table.square_frac :]
         remainder = Cat(x[: bits - 1], ~x[bits - 1]).as_signed()
@@ -196,7 +196,7 @@ class SinCosUnit(Unit):
         squared = delay(m, squared, self._lookup - 1 - stages, "squared_late")
         remainder = delay(m, early, self._lookup - 1, "remainder")
 
-        # A truncated coefficient stands for the middle of its interval.
+        # A truncated coefficient represents the middle of its interval.
         linear = Cat(C(1, 1), linear).as_signed()
         square = Cat(C(1, 1), square).as_signed()
         up = delay(m, (linear * remainder) >> table.linear_shift, stages, "linear_product")

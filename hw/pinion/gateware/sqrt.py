@@ -78,12 +78,12 @@ class SqrtUnit(Unit):
         highest = delay(m, highest, 1, "highest")
         root: Value = highest[:FIRST_DIGITS]
         left: Value = highest[FIRST_DIGITS:].as_signed()
-        rest = delay(m, bits[:top], 1, "rest0_")
+        remaining = delay(m, bits[:top], 1, "rest0_")
 
         for digit in range(FIRST_DIGITS, p.digits):
             # Subtract 4 root + 1, or add 4 root + 3 if the previous digit was one too large.
             positive = root[0]
-            pair, rest = rest[-2:], rest[:-2]
+            pair, remaining = remaining[-2:], remaining[:-2]
             shifted = Cat(pair, left).as_signed()
             change = Cat(C(1, 1), ~positive, root, C(0, 1)).as_signed()
             width = digit + 3
@@ -91,8 +91,8 @@ class SqrtUnit(Unit):
             m.d.comb += total.eq(add_sub(m, shifted, change, positive, f"digit{digit}"))
             root = delay(m, Cat(~total[-1], root), 1, f"root{digit}_")
             left = delay(m, total, 1, f"left_reg{digit}_")
-            if len(rest):
-                rest = delay(m, rest, 1, f"rest{digit}_")
+            if len(remaining):
+                remaining = delay(m, remaining, 1, f"rest{digit}_")
 
         below, past = delay(m, state, p.digits - 2, "state")
         rounded = root[1:] + root[0]

@@ -12,11 +12,12 @@ from typing import Any
 
 from amaranth.back import rtlil
 from amaranth.hdl import C, Cat, ClockDomain, Module, Mux, Signal, Value, signed, unsigned
-from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from pinion.fixedpoint.format import Overflow, Rounding
+
+from .component import Component
 
 _TOP = "attribute \\top 1\n"
 
@@ -25,7 +26,7 @@ BLOCK_RAM = MappingProxyType({"ram_style": "block", "rom_style": "block"})
 """Attributes of a memory in block RAM."""
 
 
-class Unit(wiring.Component):
+class Unit(Component):
     """Free-running arithmetic unit with one result per cycle.
 
     Ports are plain signals; their names, directions and shapes are the component's signature.
@@ -39,10 +40,6 @@ class Unit(wiring.Component):
     Latency: the attribute `latency`, at least 1.
     Throughput: one result per cycle.
     """
-
-    # A unit is also a parameter object and may be created just to read its latency, so Amaranth's
-    # warning about unused components would mislead.
-    _MustUse__silence = True
 
     latency: int
     """Clock edges from the operands at the ports to the result at the ports."""

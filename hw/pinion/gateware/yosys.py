@@ -137,9 +137,9 @@ class PassReader:
                 self._read = file.tell()
         except FileNotFoundError:  # `run_yosys` reports the missing folder
             return
-        whole, _, self._rest = text.rpartition(b"\n")
+        lines, _, self._rest = text.rpartition(b"\n")
         share = None
-        passes = _PASS.findall(whole.decode("utf-8", "replace"))
+        passes = _PASS.findall(lines.decode("utf-8", "replace"))
         for number, name in passes:
             if number:
                 self._pass, self._mapped = (number, name), 0

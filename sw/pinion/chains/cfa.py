@@ -159,7 +159,7 @@ def cfa(
         If an argument is invalid, a link's inertia is not invertible, or a joint has armature.
     """
     if refine < 0:
-        raise DynamicsError(f"The number of refinements cannot be negative, not {refine}.")
+        raise DynamicsError(f"refine must be 0 or more, not {refine}.")
     at = state_of(chain, q, tau=tau)
     bodies = free_bodies(at, solver=solver, I_X=I_X, variant=variant)
     result = np.zeros((*at.batch, chain.nv), at.dtype)

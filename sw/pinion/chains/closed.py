@@ -166,10 +166,7 @@ def closed_chain(
         determine the wrench.
     """
     if refine < 0 or not damping >= 0.0:
-        raise DynamicsError(
-            f"The number of refinements and the damping cannot be negative, not {refine} and "
-            f"{damping}."
-        )
+        raise DynamicsError(f"refine and damping must be 0 or more, not {refine} and {damping}.")
     if not isinstance(contact, TypeI | TypeII | Lathrop):
         raise DynamicsError(f"contact is {contact!r}: pass a TypeI, a TypeII or a Lathrop.")
     at = state_of(chain, q, qd=qd, tau=tau)

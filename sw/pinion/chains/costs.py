@@ -118,7 +118,7 @@ def cfa_operations(refine: int = 0) -> Operations:
     ``X_(i+1)^T W_(i+1)`` only on that of the next one; W selects rows.
     """
     if refine < 0:
-        raise DynamicsError(f"The number of refinements cannot be negative, not {refine}.")
+        raise DynamicsError(f"refine must be 0 or more, not {refine}.")
     k = _COLUMNS
     diagonal = _SQUARES + _TURNED + Operations(0, k * (k + 1) // 2)
     beside = _VECTOR.times(2 * k)
@@ -215,7 +215,7 @@ def depth(
     price : cost of a level of each kind; by default 1.
     """
     if arrays not in (1, 2):
-        raise DynamicsError(f"The schedule is for 1 or 2 arrays, not {arrays}.")
+        raise DynamicsError(f"arrays must be 1 or 2, not {arrays}.")
 
     def length(levels: Mapping[str, int]) -> int:
         return sum(count * (1 if price is None else price[kind]) for kind, count in levels.items())

@@ -74,7 +74,7 @@ def random_chain(
     if n < 1:
         raise DynamicsError(f"A chain needs at least one link, not {n}.")
     if branches < 0:
-        raise DynamicsError(f"The number of side branches cannot be negative, not {branches}.")
+        raise DynamicsError(f"branches must be 0 or more, not {branches}.")
     rng = np.random.default_rng((seed, n, INERTIAS.index(inertias)))
     joint_kinds: list[str | int | JointKind] = (
         [joints] * n if isinstance(joints, str) else [*joints]

@@ -48,7 +48,7 @@ def check_threads(threads: object) -> int:
         count = -1
     if count < 0:
         raise ComputeError(
-            f"The number of threads must be an integer, 0 for all processors, not {threads!r}."
+            f"'threads' must be a number, or 0 for all processors, not {threads!r}."
         )
     return count
 

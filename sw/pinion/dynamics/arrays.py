@@ -284,6 +284,7 @@ def fd_derivatives(
     )
 
 
+# Many parameters: the quantities of the equation, and the optional terms.
 def fd_derivatives_from_minv(
     model: Model,
     q: ArrayLike,

@@ -71,6 +71,7 @@ __all__ = [
 ]
 
 
+# Many parameters: the quantities of the equation, and the optional terms.
 def discrete_dynamics_scalars(
     model: Model,
     q: Sequence[Scalar],
@@ -117,6 +118,7 @@ def discrete_dynamics_scalars(
     return q_next, qd_next
 
 
+# Many parameters: the quantities of the equation, and the optional terms.
 def discrete_dynamics(
     model: Model,
     q: ArrayLike,
@@ -160,6 +162,7 @@ def discrete_dynamics(
         return x.shaped(*step(model, x.forward, x.q, x.qd, x.dt, method))
 
 
+# Many parameters: the quantities of the equation, and the optional terms.
 def discrete_derivatives(
     model: Model,
     q: ArrayLike,

@@ -58,6 +58,7 @@ class ForwardGradient:
     minv: Rows
 
 
+# Many parameters: the quantities of the equation, and the optional terms.
 def fd_derivatives_scalars(
     model: Model,
     q: Sequence[Scalar],
@@ -142,6 +143,7 @@ def answers_of_bases(
     return answers
 
 
+# Many parameters: the quantities of the equation, and the optional terms.
 def fd_derivatives_from_minv_scalars(
     model: Model,
     q: Sequence[Scalar],

@@ -359,6 +359,7 @@ def derivatives_at(
     return dtau_dq, dtau_dqd, M
 
 
+# Many parameters: the quantities of the equation, and the optional terms.
 def rnea_derivatives_scalars(
     model: Model,
     q: Sequence[Scalar],

@@ -61,7 +61,7 @@ def build_page(builds: Sequence[Mapping[str, Any]]) -> str:
         + element(
             "p",
             {"class": "warning"},
-            "<strong>Nothing on this page ran on hardware.</strong> Each figure says what it is:",
+            "<strong>Nothing on this page ran on hardware.</strong> Each figure has a label:",
         )
         + element("ul", {"class": "labels"}, labels),
     )

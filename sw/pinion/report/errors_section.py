@@ -24,9 +24,8 @@ def errors_section(build: Mapping[str, Any], k: int) -> str:
     body = ""
     if errors is None:
         line = (
-            "No states were run for this page: leave out states=0 (--states 0) to have the "
-            "errors of every "
-            "distribution."
+            "No states were run for this page: leave out states=0 (--states 0) to show the errors "
+            "on every distribution."
         )
         body += element("p", {"class": "missing"}, text(line))
     else:
@@ -39,8 +38,8 @@ def _histograms(errors: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
     line = (
         f"Relative errors of the exact integer model on {errors['states']:,} states of each "
         f"distribution, seed {errors['seed']}, run for this page; the core was made for "
-        f"{manifest['budget_distribution']} states. The line is what the build promises there. "
-        "Flagged requests and undecided comparisons are not judged."
+        f"{manifest['budget_distribution']} states. The line is the build's promise. Flagged "
+        "requests and undecided comparisons are not judged."
     )
     first, last = _reach(errors, promises)
     charts: dict[str, list[str]] = {}
@@ -220,11 +219,11 @@ def _verdict(verdict: Mapping[str, Any]) -> str:
     """Return how many requests were wrong, and what else failed."""
     if verdict["failed"] is None:
         line = (
-            "The version of Pinion that verified this build kept no verdict: how many of the "
-            f"{verdict['requests']:,} requests were wrong is not known. Run "
+            "The version of Pinion that verified this build kept no verdict: the number of wrong "
+            f"requests, of {verdict['requests']:,}, is not known. Run "
         )
-        again = element("code", {}, "pinion verify DIR")
-        return element("p", {"class": "missing"}, text(line) + again + " again.")
+        command = element("code", {}, "pinion verify DIR")
+        return element("p", {"class": "missing"}, text(line) + command + " again.")
     count = f"{verdict['mismatches']:,} of {verdict['requests']:,} requests wrong"
     if not verdict["failed"]:
         sentence = (

@@ -47,8 +47,8 @@ def formats_section(build: Data, k: int) -> str:
 
 def _meaning() -> str:
     return note(
-        "Integer bits have the sign among them. A format with the point outside of its word has "
-        "less than none of one kind, and so more of the other than it is wide."
+        "Integer bits include the sign. A format with the point outside its word has a negative "
+        "number of one kind of bits, and more of the other kind than its width."
     )
 
 
@@ -58,7 +58,7 @@ def _integer_bits(format_data: Data) -> str:
         counts[width - frac] = counts.get(width - frac, 0) + count
     most = max(counts.values())
     rows = [(f"{bits} bits", n, most, f"{n:,}") for bits, n in sorted(counts.items())]
-    return bars(rows, "Integer bits of the same signals, the sign among them")
+    return bars(rows, "Integer bits of the same signals, including the sign")
 
 
 def _regions(format_data: Data) -> Table:
@@ -94,6 +94,6 @@ def _products(format_data: Data) -> Table:
             (f"{wide} x {narrow}", count, constant, wide + narrow)
             for wide, narrow, count, constant in format_data["products"]
         ],
-        note="As the units read them, after their operands were rounded to what they take. The "
-        "exact product is rounded once, behind the sum that it is in.",
+        note="As the units read them, after rounding their operands. The exact product is rounded "
+        "once, after its sum.",
     )

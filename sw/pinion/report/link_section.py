@@ -22,14 +22,14 @@ def link_section(build: Data, k: int) -> str:
             for a in arrays
         ],
         left=4,
-        note="What is known beforehand, constants and half of a symmetric matrix, does not travel.",
+        note="Values known in advance, constants and half of a symmetric matrix, are not sent.",
     )
     card = _card(build["link"], m)
     cards = build["facts"].get("cards")
     if cards is not None and m["target"] not in cards:
         line = (
-            f"The target {m['target']} has no PCIe: what follows would hold of this core on a card "
-            f"that has it ({' or '.join(cards)})."
+            f"The target {m['target']} has no PCIe: the following would hold for this core on a "
+            f"card with PCIe ({' or '.join(cards)})."
         )
         card = folded("On a card with PCIe", element("p", {}, text(line)) + card)
     return page_table(arrays) + card
@@ -45,13 +45,12 @@ def _card(link: Data, m: Data) -> str:
                 ("result", m["words_out"], "out", "response_1"),
             )
         ],
-        note="Records of a packet follow each other without gaps, so that one may end inside a "
-        "beat.",
+        note="Records of a packet have no gaps between them, so a record may end inside a beat.",
     )
     most = max(link["us_each"].values())
     chart = bars(
         [(name, us, most, f"{1e3 * us:.1f} ns a request") for name, us in link["us_each"].items()],
-        "What a request takes, one after the other: the longest bounds",
+        "Time per request of each stage: the longest is the bottleneck",
     )
     assumed = link["model"]["assumed"]
     line = (
@@ -80,7 +79,7 @@ def _card(link: Data, m: Data) -> str:
     drivers = " ".join(f"Driver '{name}' is {words}." for name, words in assumed["links"].items())
     sentence = (
         f"{drivers} A write and a read take {assumed['fixed_us'][0]:g} to "
-        f"{assumed['fixed_us'][1]:g} us however small. Least: {assumed['least']}. Most: "
+        f"{assumed['fixed_us'][1]:g} us at any size. Least: {assumed['least']}. Most: "
         f"{assumed['most']}. No board has run this; the equations are on the page docs/link.md of "
         "Pinion's source."
     )

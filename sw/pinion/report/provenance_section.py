@@ -33,8 +33,8 @@ def provenance_section(build: Data, k: int) -> str:
     )
     built = sum(f["state"] == "as built" for f in build["files"])
     line = (
-        f"All {built} files that the build wrote are as they were built. Digests find damage; "
-        "they are no signature. A build records no date."
+        f"All {built} files that the build wrote are unchanged. Digests detect damage; they are "
+        "not a signature. A build records no date."
     )
     return (
         page_table(Table(columns=(), rows=rows, left=2), kind="pairs")

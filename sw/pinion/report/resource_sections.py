@@ -44,11 +44,10 @@ def resources_section(build: Data, k: int) -> str:
         )
         body += folded("By kind of unit", tables)
     else:
-        how = "Counts are missing: "
-        code = "pinion synth DIR"
         body += element(
             "p", {"class": "missing"},
-            how + element("code", {}, code) + " counts by Yosys, as does "
+            "Counts are missing: " + element("code", {}, "pinion synth DIR")
+            + " counts with Yosys, as does "
             + element("code", {}, "pinion report DIR --synth -o FILE") + ".",
         )  # fmt: skip
     if board is not None:
@@ -60,7 +59,7 @@ def resources_section(build: Data, k: int) -> str:
         ]
         line = (
             f"The board's tools: {board['fmax_mhz']:g} MHz after routing, "
-            f"{board['clock_mhz']:g} MHz wanted."
+            f"{board['clock_mhz']:g} MHz required."
         )
         body += element("h3", {}, text(f"Mapped for {target}")) + element("p", {}, text(line))
         body += bars(used, f"Of the part of {target}") if used else ""
@@ -105,11 +104,11 @@ def timing_section(build: Data, k: int) -> str:
     """Return the estimated clock and the slowest paths."""
     resources = build["resources"]
     if resources is None:
-        line = "No estimate yet: it comes with the counts of " + element("code", {}, "pinion synth")
+        line = "No estimate yet: get it with " + element("code", {}, "pinion synth")
         return element("p", {"class": "missing"}, line + ".")
     pairs = Table(columns=(), rows=timing_totals(resources["timing"]), left=2)
     return (
         page_table(pairs, kind="pairs")
         + page_table(timing_table(resources["timing"]), kind="paths")
-        + note("How good such estimates are is said on the page docs/timing.md of Pinion's source.")
+        + note("The page docs/timing.md of Pinion's source shows how good such estimates are.")
     )

@@ -23,9 +23,9 @@ _ROWS = {
 
 
 _KINDS_NOTE = (
-    "LUT: as logic; those 'as memory' come on top. Of LUT, 'of units' are in the units themselves, "
-    "'of muxes' in the selectors of their operands; what is in neither is beside them: control, "
-    "constants and stored results."
+    "LUT: as logic, not counting those 'as memory'. Of these, 'of units' are inside the units, 'of "
+    "muxes' in the selectors of their operands; the others are control, constants and stored "
+    "results."
 )
 
 

@@ -43,15 +43,15 @@ def passes_section(build: Data, k: int) -> str:
         rows=rows,
     )
     remark = (
-        "The passes were run once more for this page."
+        "The passes were run again for this page."
         if passes and passes["whole"]
-        else "The passes between are known of functions of Pinion's own table alone, and only "
-        "where this version still makes the graph of the folder."
+        else "The passes between are shown only for functions of Pinion's table, and only if this "
+        "version still produces the folder's graph."
     )
     if any(change > 0 for change in changes):
         remark += (
-            " A step may end with more operations than it began with: 'numbered' keeps of equal "
-            "values the one that is ready first, and 'built' splits sums for units of few sizes."
+            " A step may add operations: 'numbered' keeps the first available one of equal values, "
+            "and 'built' splits sums for units of few sizes."
         )
     chart = bars(
         [(s["step"], t, max(totals), f"{t:,}") for s, t in zip(steps, totals, strict=True)],
@@ -67,7 +67,7 @@ def schedule_section(build: Data, k: int) -> str:
     count, units = len(operations), sum(schedule["units"].values())
     label = (
         f"Schedule: {count} operations on {units} units over {schedule['length']} cycles. Arrow "
-        "keys go from operation to operation, plus and minus zoom, 0 shows all."
+        "keys move between operations, plus and minus zoom, 0 shows all."
     )
     buttons = "".join(
         element("button", {"type": "button", "data-do": do, "aria-label": words}, sign)
@@ -99,11 +99,11 @@ def schedule_section(build: Data, k: int) -> str:
         ],
     )
     hint = (
-        "Pointing at a box names its operation. Drag to move, Ctrl and the wheel (or a pinch with "
-        "two fingers) to zoom, a double click to zoom in. With keys, once the chart is clicked or "
-        "reached with Tab: the arrows go from operation to operation, + and - zoom, 0 shows all, "
-        f"Escape lets go. Every {schedule['ii']} cycles, at the vertical lines, the same units "
-        "begin anew with the next request. 'Schedule', among the figures of a build, is "
+        "Point at a box to see its operation. Drag to move, use Ctrl and the wheel (or a pinch) to "
+        "zoom, double-click to zoom in. With keys, after a click on the chart or Tab: arrows move "
+        "between operations, + and - zoom, 0 shows all, Escape deselects. Every "
+        f"{schedule['ii']} cycles, at the vertical lines, the same units start the next request. "
+        "'Schedule', among the figures of a build, is "
         f"{build['manifest']['schedule_cycles']} of these cycles: from the first sines and "
         "cosines, or the request if there are none, to the last result."
     )
@@ -120,7 +120,7 @@ def _key(schedule: Data, formats: str) -> str:
     """Return the legend of the chart."""
     parts = [
         element("i", {"class": "box"}) + "a unit takes the operation in this cycle",
-        element("i", {"class": "box tail"}) + "until its result is there",
+        element("i", {"class": "box tail"}) + "until its result is ready",
     ]
     parts += [
         element("b", {}, text(kind)) + " " + text(word)
@@ -186,7 +186,6 @@ def _selectors(selectors: list[dict[str, Any]] | None) -> str:
             for (kind, port), sizes in sorted(ports.items())
         ],
         left=2,
-        note="Multiplexers in front of units' ports, as they stand in the core. A port that "
-        "always reads one place has none.",
+        note="Multiplexers at units' ports in the core. A port with a single source has none.",
     )
     return element("h3", {}, "Operand selectors") + page_table(table)

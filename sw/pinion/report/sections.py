@@ -61,9 +61,13 @@ def summary(build: Data) -> str:
 def _verification(verdict: Data | None) -> tuple[str, str, str]:
     """Return the tile of a verification: value, words, kind."""
     if verdict is None:
-        return "not yet", "verified: pinion verify compares every bit in simulation", "unknown"
+        return (
+            "not yet",
+            "verified: run pinion verify to compare every bit in simulation",
+            "unknown",
+        )
     if verdict["failed"] is None:
-        return "not kept", "how many requests were wrong: run pinion verify again", "unknown"
+        return "not kept", "number of wrong requests: run pinion verify again", "unknown"
     count = f"{verdict['mismatches']:,} of {verdict['requests']:,}"
     if not verdict["failed"]:
         return count, "requests wrong in simulation, and all errors inside their budgets", "good"
@@ -98,7 +102,7 @@ def robot_section(build: Data, k: int) -> str:
         "bent inside their limits so that links lie apart: the table has their positions."
     )
     if len(distinct_views) < len(VIEWS):
-        key += " Views in which all would lie on one line are left out."
+        key += " Views that would show everything on one line are left out."
     return (
         element("div", {"class": "views"}, views)
         + note(key)

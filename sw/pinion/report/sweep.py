@@ -124,12 +124,12 @@ def kept_sentence(paths: Sequence[Path]) -> str:
         earlier = json.loads("".join(path.read_text() for path in paths if path.suffix == suffix))
         axes = [f"{name} {', '.join(map(str, values))}" for name, values in earlier["axes"].items()]
         description = one_line(
-            f"The sweep before ({'; '.join(axes)}; {amount(earlier['samples'], 'sample')})"
+            f"The earlier sweep ({'; '.join(axes)}; {amount(earlier['samples'], 'sample')})"
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        description = "What stood there"
+        description = "The earlier sweep"
     names = ", ".join(map(str, paths))
-    return f"{description} has figures that these have not: it is kept as {names}."
+    return f"{description} has figures that these files lack: it is kept as {names}."
 
 
 def csv_text(result: Mapping[str, Any]) -> str:
@@ -246,13 +246,13 @@ def _legend(rows: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> str
         "estimate": "estimated (~) from the widths of the products in the RTL",
     }
     return (
-        "* marks points that no other beats in DSP blocks, latency, results a second and largest "
-        f"error together. DSP blocks are {' or '.join(counted_by[s] for s in sorted(sources))}. "
-        "Latency is in cycles, from the first input beat to the last output beat. Results a "
-        f"second are for an assumed clock of {' and '.join(f'{clock:g}' for clock in clocks)} MHz: "
-        "no tool confirmed it. Errors are those of the exact integers, of the worst block of "
-        f"results over the block's largest value, on {result['samples']:,} states of the "
-        "reference distribution. Estimated clocks are of the mapped netlist with typical nets: "
+        "* marks points that no other point beats in DSP blocks, latency, results per second and "
+        f"largest error. DSP blocks are {' or '.join(counted_by[s] for s in sorted(sources))}. "
+        "Latency is in cycles, from the first input beat to the last output beat. Results per "
+        f"second are for an assumed clock of {' and '.join(f'{clock:g}' for clock in clocks)} MHz, "
+        "which no tool has confirmed. Errors are those of the exact integers, of the worst block "
+        f"of results over the block's largest value, on {result['samples']:,} states of the "
+        "reference distribution. Estimated clocks are for the mapped netlist with typical nets; "
         "nothing was placed."
     )
 

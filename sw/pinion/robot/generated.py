@@ -177,6 +177,7 @@ def link_xml(
     return "\n".join(lines)
 
 
+# Many parameters: the attributes of a URDF's joint.
 def joint_xml(
     name: str,
     kind: str,

@@ -152,7 +152,7 @@ def test_missed_timing_leaves_with_the_code_of_a_failed_check(
 
 
 @pytest.mark.parametrize(
-    ("result", "code", "other", "needle"),
+    ("result", "code", "build_hash", "needle"),
     [
         (None, 1, None, "no result"),
         (None, 2, None, "exit code 2.*no licence for this part"),
@@ -163,9 +163,9 @@ def test_missed_timing_leaves_with_the_code_of_a_failed_check(
     ],
 )
 def test_a_run_that_went_wrong_is_a_sentence(
-    build: Path, result: dict[str, str] | None, code: int, other: str | None, needle: str
+    build: Path, result: dict[str, str] | None, code: int, build_hash: str | None, needle: str
 ) -> None:
-    program = pretend(build, result, code=code, build=other)
+    program = pretend(build, result, code=code, build=build_hash)
     with pytest.raises(VivadoError, match=needle):
         run_vivado(build, Manifest.read(build), vivado=str(program))
 
@@ -205,8 +205,8 @@ def test_the_readme_says_what_nobody_has_run(make_folder: Any) -> None:
     ):
         assert word in text, word
     assert "{" not in text.replace("{Advanced}", "")
-    other = (make_folder("u250", 180.0).path / "README.md").read_text()
-    assert "pinion.mcs" in other and "satellite controller" in other
+    u250_text = (make_folder("u250", 180.0).path / "README.md").read_text()
+    assert "pinion.mcs" in u250_text and "satellite controller" in u250_text
 
 
 @pytest.mark.parametrize("name", [BUILD_TCL, "synth_core.tcl", "vcu118_timing.xdc", "init.tcl"])

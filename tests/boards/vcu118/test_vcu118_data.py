@@ -25,7 +25,7 @@ from pinion.boards.xilinx.xdc import pads, pins_xdc
 from pinion.boards.xilinx.xdma import configuration
 from pinion.synthesis.resources import CAPACITY, PART
 
-# The table's nets by resource of the platform; {} stands for a number, a sign or both.
+# The table's nets by resource of the platform; {} is a number, a sign or both.
 RESOURCES = {
     "rst": "CPU_RESET",
     "clk300": "SYSCLK1_300_{sign}",

@@ -148,8 +148,8 @@ def test_a_failure_of_one_strategy_goes_on_to_the_next(run: Run, out: Path, step
     assert not (out / "attempts" / NAMES[0] / "route.dcp").exists()
     # The next run tries it again: disk space or the licence may be available.
     (out / "attempts" / NAMES[1] / "result.txt").unlink()
-    again = run()
-    assert again.code == 0 and list(outcomes(out)) == NAMES[:1]
+    second_run = run()
+    assert second_run.code == 0 and list(outcomes(out)) == NAMES[:1]
 
 
 def test_a_strategy_that_leaves_wires_unrouted_has_failed(run: Run, out: Path) -> None:
@@ -253,9 +253,9 @@ def test_the_floorplan_can_be_asked_for(run: Run, design: DesignFacts, out: Path
     assert len(rehearsal.of("placed")) == 3
     # Another floorplan needs another netlist: none of the first is reused.
     large = dataclasses.replace(design, luts=1_000_000)
-    other = run(design=large, arguments=["die"])
-    assert other.code == 0 and len(other.of("placed")) == 1
-    assert len(calls(other, "synth_design")) == 1
+    one_die = run(design=large, arguments=["die"])
+    assert one_die.code == 0 and len(one_die.of("placed")) == 1
+    assert len(calls(one_die, "synth_design")) == 1
 
 
 def test_the_core_alone_takes_a_strategy(make_folder: Any, tclsh: str) -> None:

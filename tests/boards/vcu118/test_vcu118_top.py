@@ -223,15 +223,15 @@ def test_the_file_depends_on_the_build_alone(make_folder: Any, tmp_path: Path) -
     head = first.read_text().splitlines()[0]
     assert head.startswith("// Written by Pinion 0.0 for stub, rnea, build ")
     assert f"{folder.manifest.hash:016x}" in head
-    again = tmp_path / "again.v"
+    copy = tmp_path / "again.v"
     write_verilog(
-        again,
+        copy,
         board=folder.board,
         core_clock=folder.core_clock,
         link=link_stub(crossing=True),
         headline=head + "\n",
     )
-    assert again.read_text() == first.read_text()
+    assert copy.read_text() == first.read_text()
     assert str(tmp_path) not in first.read_text()
 
 

@@ -137,5 +137,5 @@ def test_a_wrench_that_is_not_determined_is_nan(host: HostKernels) -> None:
 
 
 def test_damping_is_a_number() -> None:
-    with pytest.raises(ComputeError, match="damping is nan"):
+    with pytest.raises(ComputeError, match="must be 0 or more and finite, not nan"):
         closed_kernel(5, 1, damping=float("nan"))

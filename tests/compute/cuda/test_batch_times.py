@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,10 @@ from pinion.compute.cuda.threads import thread_source
 from pinion.compute.rates import states_of
 from pinion.functions import function
 from pinion.robot import load
+from tests.native.conftest import needs_compiler
 from tests.support.cuda_device import HostDevice
 
-pytestmark = pytest.mark.skipif(
-    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
-    reason="no C++ compiler on this machine",
-)
+pytestmark = needs_compiler
 
 MODEL, ROW = load("pendulum"), function("rnea")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import shutil
 import textwrap
 import threading
 import time
@@ -18,13 +17,11 @@ from pinion.compute.cuda import kernel as kernels
 from pinion.compute.cuda.kernel import CudaKernel
 from pinion.native.errors import ComputeError
 from tests.compute.cuda.conftest import Opened, There, close, fetched, sampled
+from tests.native.conftest import needs_compiler
 from tests.support.breadth import some
 from tests.support.cuda_device import HostDevice, HostStream
 
-pytestmark = pytest.mark.skipif(
-    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
-    reason="no C++ compiler on this machine",
-)
+pytestmark = needs_compiler
 
 
 def right(kernel: CudaKernel, inputs: dict[str, np.ndarray], results: Mapping[str, Any]) -> bool:
@@ -276,10 +273,10 @@ def test_a_workspace_for_which_there_is_no_memory_is_a_sentence(opened: Opened) 
     kernel, device = opened(several=True)
     size, results = kernel.workspace_bytes(70), 70 * 18 * 8
     device._memory = results + size - 1
-    with pytest.raises(ComputeError, match=rf"no {size:,} bytes left for what passes between"):
+    with pytest.raises(ComputeError, match=f"lacks {size:,} bytes for data between"):
         on_device(kernel, 70)
     device._memory = device.used + results - 1
-    with pytest.raises(ComputeError, match=r"bytes left for the result 'dtau_dqd' of 70 samples"):
+    with pytest.raises(ComputeError, match=r"bytes for the result 'dtau_dqd' of 70 samples"):
         on_device(kernel, 70)
 
 

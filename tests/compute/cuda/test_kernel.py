@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,12 +28,10 @@ from tests.compute.cuda.conftest import (
     sampled,
     states,
 )
+from tests.native.conftest import needs_compiler
 from tests.support.cuda_device import HostDevice
 
-pytestmark = pytest.mark.skipif(
-    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
-    reason="no C++ compiler on this machine",
-)
+pytestmark = needs_compiler
 
 
 def test_a_batch_in_chunks(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:

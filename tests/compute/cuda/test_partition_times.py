@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,14 +19,12 @@ from pinion.console.errors import UsageError
 from pinion.functions import FUNCTIONS
 from pinion.functions.partitions import PARTITIONS
 from pinion.robot import load
+from tests.native.conftest import needs_compiler
 from tests.support.breadth import some
 from tests.support.cuda_device import HostDevice
 from tests.support.cuda_host import HostKernels
 
-pytestmark = pytest.mark.skipif(
-    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
-    reason="no C++ compiler on this machine",
-)
+pytestmark = needs_compiler
 
 MODEL = load("two_link")  # its minimal model has masses elsewhere, and so other forces
 

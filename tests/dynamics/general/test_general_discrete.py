@@ -68,7 +68,7 @@ def test_rates_in_the_tangent_are_those_that_move_the_bodies(seed: int) -> None:
     for size in (0.2, 0.1):
         _, by_u = dynamics.integrate_jacobians(model, q, size * direction[0])
         errors.append(np.max(np.abs(by_u @ tangent_rates(model, size * direction, v)[0] - v)))
-    # The first term left out is of order 4; a robot of plain joints has empties to leave out.
+    # The first omitted term is of order 4; simple joints have none.
     assert any(body.joint.kind.nv > 1 for body in model.bodies)
     assert errors[1] > 1e-13
     assert np.log2(errors[0] / errors[1]) == pytest.approx(4.0, abs=0.3)

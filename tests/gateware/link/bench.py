@@ -107,9 +107,7 @@ def run(
                 if not any(left.values()) and cycle - progress > tail:
                     return
                 if cycle - progress > limit:
-                    raise StreamError(
-                        f"Nothing moved for {limit} cycles; left are {left}."
-                    )
+                    raise StreamError(f"Nothing moved for {limit} cycles; left are {left}.")
             await ctx.tick()
 
     simulator = Simulator(ResetInserter(reset)(dut))

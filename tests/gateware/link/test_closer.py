@@ -100,7 +100,7 @@ def close(seed: int, bus: Bus = FULL, **parameters: Any) -> str:
         dut, sources={}, sinks=["o"], every=every, stall={"o": often(seed + 1, 0.5)}, cycles=700
     )
     slices = events.payloads["o"][: len(events.payloads["o"]) // bus.slices * bus.slices]
-    whole, current, aborts = [], 0, 0
+    beats_sent, current, aborts = [], 0, 0
     for start in range(0, len(slices), bus.slices):
         beat = slices[start : start + bus.slices]
         ends = bool(beat[-1] >> bus.bits)
@@ -108,7 +108,7 @@ def close(seed: int, bus: Bus = FULL, **parameters: Any) -> str:
             return "a beat ends within"
         if beat[0] & mark - 1 == int(Magic.ABORT):
             if not current:
-                return "an abort beat stands alone"
+                return "an abort beat without a packet"
             if not ends or any(value & mark - 1 for value in beat[1:]):
                 return "an abort beat is not one"
             current, aborts = 0, aborts + 1
@@ -118,8 +118,8 @@ def close(seed: int, bus: Bus = FULL, **parameters: Any) -> str:
             return "a packet was cut and not closed"
         current = 0 if ends else number
         # A beat has only zeros after the place where it was cut.
-        whole += [value for k, value in enumerate(beat) if any(beat[k:])]
-    if whole != passed[: len(whole)] or len(passed) - len(whole) > 1 + bus.slices:
+        beats_sent += [value for k, value in enumerate(beat) if any(beat[k:])]
+    if beats_sent != passed[: len(beats_sent)] or len(passed) - len(beats_sent) > 1 + bus.slices:
         return "a slice is lost, or comes twice"  # two may be in the stage, and part of a beat
     return "" if aborts else "no packet was cut off: the test shows nothing"
 

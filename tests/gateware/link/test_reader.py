@@ -42,7 +42,7 @@ def drive(
     room: Any = never,
     idle: Any = never,
     stall: Any = never,
-    **rest: Any,
+    **options: Any,
 ) -> Events:
     """Send beats; ``room`` is true in cycles without room for another batch."""
     dut = component(**PARAMETERS, bus=bus)
@@ -51,7 +51,9 @@ def drive(
         ctx.set(dut.batch_ready, not room(cycle))
 
     pauses = {"idle": {"i": idle}, "stall": {"o": stall}}
-    return run(dut, sources={"i": items}, sinks=["o"], watch=WATCH, every=every, **pauses, **rest)
+    return run(
+        dut, sources={"i": items}, sinks=["o"], watch=WATCH, every=every, **pauses, **options
+    )
 
 
 def whole(bus: Bus, *packets: Bytes) -> list[int]:
@@ -189,8 +191,8 @@ FAULTS: dict[Cause, dict[str, int]] = {
 
 def check_header(component: type[RequestReader], cause: Cause, bus: Bus = FULL) -> str:
     """Check that a faulty header is reported, and everything after it dropped."""
-    good, bad, behind = requests([3, 2, 4], seed=4)
-    items = whole(bus, good, reseal(bad, **FAULTS[cause]), behind)
+    good, bad, later = requests([3, 2, 4], seed=4)
+    items = whole(bus, good, reseal(bad, **FAULTS[cause]), later)
     at, passed = len(beats(good)), payload([good], bus)
     return halts(component, items, cause, at=at, passed=passed, bus=bus)
 

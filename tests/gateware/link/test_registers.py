@@ -243,9 +243,9 @@ def carried(old: str, new: str) -> set[tuple[int, int]]:
 
     low = 'low = Signal(WORD, name=f"{name}_count"'
     text = inspect.getsource(registers)
-    for before, after in ((low, f"{low}, init=(1 << 32) - 1"), (old, new)):
-        assert text.count(before) == 1
-        text = text.replace(before, after)
+    for original, changed in ((low, f"{low}, init=(1 << 32) - 1"), (old, new)):
+        assert text.count(original) == 1
+        text = text.replace(original, changed)
     space: dict[str, Any] = {"__name__": registers.__name__}
     exec(compile(text, "mutant", "exec"), space)
     pairs: set[tuple[int, int]] = set()
@@ -270,15 +270,15 @@ def carried(old: str, new: str) -> set[tuple[int, int]]:
 
 
 def test_a_carry_under_way_is_in_the_high_word() -> None:
-    whole = {(0, (1 << 32) - 1), (1, 0)}
-    assert carried(PAIR, PAIR) == whole, "before or after, and never half of each"
+    expected = {(0, (1 << 32) - 1), (1, 0)}
+    assert carried(PAIR, PAIR) == expected, "before or after, and never half of each"
     for old, new in (
         (PAIR, "highs[upper + _LOW] = latched, high"),
         ("high.eq(high + carry)", "high.eq(high + 0)"),
         ("high.eq(high + carry)", "high.eq(high + carry + carry)"),
         ("Cat(low, carry).eq(low + step)", "[low.eq(low + step), carry.eq(0)]"),
     ):
-        assert carried(old, new) != whole, new
+        assert carried(old, new) != expected, new
 
 
 def mutant_of_mutant(source: str) -> Any:
@@ -314,7 +314,7 @@ def sequence(component: Any, seed: int) -> str:
         core: list[int] = [1] * rng.randint(3, 12)  # the core's domain responds late
         request, until = 0, 30
         entered = left = 0
-        before, since_before, opened_before = (1, 1), 0, 0
+        resets_before, since_before, opened_before = (1, 1), 0, 0
         for cycle in range(1500):
             if cycle == until:
                 request ^= 1
@@ -324,13 +324,13 @@ def sequence(component: Any, seed: int) -> str:
             ctx.set(dut.open, opened)
             stream, clear = ctx.get(dut.stream_clear), ctx.get(dut.core_clear)
             since = since + 1 if stream and clear and down else 0
-            if stream > before[0] and not clear:
+            if stream > resets_before[0] and not clear:
                 wrong.append("the stream path is cleared alone")
             if not stream and clear:
                 wrong.append("the core is cleared alone")
-            if before[1] and not clear and (since_before < SETTLE or opened_before):
+            if resets_before[1] and not clear and (since_before < SETTLE or opened_before):
                 wrong.append("the core is let go too early")
-            if before[0] and not stream and down:
+            if resets_before[0] and not stream and down:
                 wrong.append("requests may come before the core is there")
             if ctx.get(dut.in_reset):
                 entered += 1
@@ -338,8 +338,8 @@ def sequence(component: Any, seed: int) -> str:
                     wrong.append("in reset, it says")
             if ctx.get(dut.drain) and not stream:
                 wrong.append("requests are dropped without a reset")
-            left += before[0] and not stream
-            before, since_before, opened_before = (stream, clear), since, opened
+            left += resets_before[0] and not stream
+            resets_before, since_before, opened_before = (stream, clear), since, opened
             # While the path is cleared, a packet may close and none opens.
             opened = int(opened and rng.random() < 0.95) if stream else rng.randrange(2)
             core.append(clear)

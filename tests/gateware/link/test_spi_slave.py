@@ -171,8 +171,11 @@ def test_results_are_those_of_their_requests(cycles: int) -> None:
 
 
 def test_what_is_damaged_or_cut_short_launches_nothing() -> None:
-    lengths, other = Transfer.of(small_manifest()), Transfer.of(small_manifest(robot="other"))
-    assert lengths.start != other.start
+    lengths, other_lengths = (
+        Transfer.of(small_manifest()),
+        Transfer.of(small_manifest(robot="other")),
+    )
+    assert lengths.start != other_lengths.start
     words = np.arange(2, 2 + WORDS_IN, dtype=np.uint32)
     sent = lengths.request(words.tobytes())
 
@@ -183,7 +186,7 @@ def test_what_is_damaged_or_cut_short_launches_nothing() -> None:
             with pytest.raises(SpiError, match="The card refused the request"):
                 lengths.result(await transfer(ctx, card, bytes(bad)))
         with pytest.raises(SpiError, match="another build"):
-            other.result(await transfer(ctx, card, other.request(words.tobytes())))
+            other_lengths.result(await transfer(ctx, card, other_lengths.request(words.tobytes())))
         await transfer(ctx, card, sent[: lengths.asked - 1])
         assert ctx.get(core.records) == 0
         # Ended after the request: computed, and discarded by the next transfer.

@@ -152,8 +152,8 @@ def test_a_faulty_header_stops_the_card_until_its_reset(top: CompiledTop, cause:
     assert get(top, "ERROR") == cause and get(top, "ERRORS") == 1
     status = get(top, "STATUS")
     assert status & HALTED and not status & (OPEN | BUSY | IN_RESET)
-    behind = len(batches.beats) - len(good.beats) - 1
-    assert get(top, "DROPPED") == behind
+    dropped = len(batches.beats) - len(good.beats) - 1
+    assert get(top, "DROPPED") == dropped
     assert len(reset(top)) == 0, "no packet was open"
     works(top, 12)
     assert get(top, "ERRORS") == 1, "counters outlive a reset"
@@ -257,9 +257,9 @@ def test_resets_at_random_times(crossed: CompiledTop, clocks: tuple[int, int], b
         # Everything has arrived earlier, except a beat being joined after a narrow top.
         assert len(late.beats) <= (bus.slices > 1)
         put(top, "CONTROL", 0)
-        after = load(number, 7, 1, first=number)
-        run = top.run(beats=after.beats, room=after.room)
-        after.check(run)
+        batches_after = load(number, 7, 1, first=number)
+        run = top.run(beats=batches_after.beats, room=batches_after.room)
+        batches_after.check(run)
         beats.append(run.beats)
         lasts.append(run.last)
     good, cut = whole(np.concatenate(beats), np.concatenate(lasts))
@@ -274,10 +274,10 @@ def test_a_host_that_takes_nothing_loses_nothing(top: CompiledTop) -> None:
     assert 0 < first.accepted < len(batches.beats) and first.waiting
     status = get(top, "STATUS")
     assert status & OPEN and status & BUSY
-    rest = top.run(beats=batches.beats[first.accepted :], room=batches.room)
+    remaining = top.run(beats=batches.beats[first.accepted :], room=batches.room)
     assert get(top, "STALLED_LOW") > 2000
-    assert first.violations == rest.violations == 0
-    raw = rest.beats.reshape(-1).view(np.uint8)
+    assert first.violations == remaining.violations == 0
+    raw = remaining.beats.reshape(-1).view(np.uint8)
     length = LAYOUT.response_bytes(700)
     for k, words in enumerate(batches.words):
         part = raw[k * length : (k + 1) * length]

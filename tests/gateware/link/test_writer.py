@@ -246,7 +246,7 @@ def tally(component: Any, seed: int, shares: tuple[float, float], bus: Bus = FUL
             bits = sum(flag << k for k, flag in enumerate(part))
             beats_wanted.append((bits, last, sum(batch) if last else None))
     slices = [(v & (1 << bus.bits) - 1, v >> bus.bits) for v in events.payloads["flags"]]
-    flag_slices = [(bits, bool(rest & 1), rest >> 1) for bits, rest in slices]
+    flag_slices = [(bits, bool(marks & 1), marks >> 1) for bits, marks in slices]
     flag_slices = [(bits, last, total if last else None) for bits, last, total in flag_slices]
     if flag_slices != beats_wanted:
         return "flags"

@@ -59,8 +59,8 @@ def pins(line: str = SERIAL) -> dict[str, tuple[str, dict[str, str]]]:
         table[pad] = (balls[part], attributes)
     (header,) = (c for c in ULX3S_85F_Platform.connectors if (c.name, c.number) == ("gpio", 0))
     for pad in (pad for side in LINES[line] for pad in side if pad in HEADER):
-        rest = AT_REST if pad == "cs" else {}
-        table[pad] = (header.mapping[HEADER[pad]], HEADER_ATTRIBUTES | rest)
+        pull = AT_REST if pad == "cs" else {}
+        table[pad] = (header.mapping[HEADER[pad]], HEADER_ATTRIBUTES | pull)
     return table
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from amaranth.back import rtlil
 from amaranth.hdl import ClockDomain, Instance, Module
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from pinion.gateware.component import Component
 from pinion.gateware.emit import RTLIL
 from pinion.gateware.emit import TOP as CORE
 from pinion.gateware.link.spi_slave import SpiSlave
@@ -19,7 +19,7 @@ from pinion.link.spi_framing import Transfer
 from .top import CARD
 
 
-class SpiCard(wiring.Component):
+class SpiCard(Component):
     """Core behind an SPI slave, in a single clock domain.
 
     Parameters
@@ -40,9 +40,6 @@ class SpiCard(wiring.Component):
 
     Latency, Throughput: of a transfer (`pinion.link.spi_framing.Transfer`).
     """
-
-    # A component may be created just to read its parameters.
-    _MustUse__silence = True
 
     def __init__(self, *, manifest: Manifest, core: Any = None) -> None:
         self.manifest = manifest

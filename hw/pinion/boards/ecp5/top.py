@@ -18,11 +18,11 @@ from amaranth.hdl import (
     ResetSignal,
     Signal,
 )
-from amaranth.lib import wiring
 from amaranth.lib.cdc import ResetSynchronizer
 from amaranth.lib.wiring import In, Out
 
 from pinion.boards.top import top_parameters
+from pinion.gateware.component import Component
 from pinion.gateware.emit import RTLIL
 from pinion.gateware.link.bus import Bus
 from pinion.gateware.link.path import TopParameters
@@ -62,7 +62,7 @@ _BEAT_BITS = 25
 _POWER_UP = 16
 
 
-class SerialCard(wiring.Component):
+class SerialCard(Component):
     """Link's top behind a serial link, in a single clock domain.
 
     Parameters
@@ -83,9 +83,6 @@ class SerialCard(wiring.Component):
     Latency: mainly the time of a batch's bytes on the line.
     Throughput: 69 bytes per beat each way.
     """
-
-    # A component may be created just to read its parameters.
-    _MustUse__silence = True
 
     def __init__(
         self, *, parameters: TopParameters, length: int, slots: int = SLOTS, core: Any = None
@@ -185,23 +182,23 @@ class SerialBoard(Elaboratable):
         beat = Signal(_BEAT_BITS)
         m.d.sync += beat.eq(beat + 1)
         # The chip select shows a transfer, the line shows bytes.
-        comes = next(self.ports[pad] for pad in into if pad in LOW_WHEN_BUSY)
-        goes = self.ports[out[0]]
+        input_line = next(self.ports[pad] for pad in into if pad in LOW_WHEN_BUSY)
+        output_line = self.ports[out[0]]
         m.d.comb += [
             self.ports["led"][0].eq(beat[-1]),
             self.ports["led"][1].eq(locked),
-            self.ports["led"][2].eq(~comes),
-            self.ports["led"][3].eq(~goes if out[0] in LOW_WHEN_BUSY else goes),
+            self.ports["led"][2].eq(~input_line),
+            self.ports["led"][3].eq(~output_line if out[0] in LOW_WHEN_BUSY else output_line),
         ]
         return m
 
 
 def card_parameters(manifest: Manifest, *, clock_mhz: float) -> TopParameters:
     """Return parameters of the link's top for the narrowest bus and small buffers."""
-    whole = top_parameters(manifest, crossing=False, link_mhz=clock_mhz)
-    lanes = max(2, whole.lanes_in, whole.lanes_out)
+    parameters = top_parameters(manifest, crossing=False, link_mhz=clock_mhz)
+    lanes = max(2, parameters.lanes_in, parameters.lanes_out)
     bus = Bus(words=1 << (lanes - 1).bit_length())
-    return replace(whole, depth=DEPTH, flights=FLIGHTS, bus=bus)
+    return replace(parameters, depth=DEPTH, flights=FLIGHTS, bus=bus)
 
 
 def card_rtlil(

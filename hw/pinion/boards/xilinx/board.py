@@ -242,8 +242,10 @@ def read_pins(path: Path) -> dict[str, Pin]:
                 f"'{row.iostandard}' of '{row.net}' in '{path}' is not an I/O standard."
             )
         if row.net in nets or row.package_pin in balls:
-            other = balls.get(row.package_pin, row.net)
-            raise BoardError(f"'{row.net}' and '{other}' have the same net or ball in '{path}'.")
+            earlier_net = balls.get(row.package_pin, row.net)
+            raise BoardError(
+                f"'{row.net}' and '{earlier_net}' have the same net or ball in '{path}'."
+            )
         nets[row.net], balls[row.package_pin] = row, row.net
     return nets
 

@@ -85,9 +85,9 @@ def run_vivado(
     # Vivado may end before the script does anything: remove an old result.
     written.unlink(missing_ok=True)
     while True:
-        before = _begun(target)
+        starts = _begun(target)
         code, last = _run_once(target, vivado, words, progress)
-        if code in (0, FAILED) or written.is_file() or _begun(target) <= before:
+        if code in (0, FAILED) or written.is_file() or _begun(target) <= starts:
             break
         progress.step(f"Vivado ended with exit code {code} during a strategy: starting it again")
     if code not in (0, MISSED):

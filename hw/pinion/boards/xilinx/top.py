@@ -193,8 +193,8 @@ class BoardTop(Elaboratable):
             connections[f"{back}_{stream}_tready"] = wires[name.format("tready")]
         for signal in _AXIL:
             port = load_names().ports[f"m_axil_{signal}"]
-            way = "i" if port.direction == "out" else "o"
-            connections[f"{way}_s_axil_{signal}"] = wires[f"m_axil_{signal}"]
+            prefix = "i" if port.direction == "out" else "o"
+            connections[f"{prefix}_s_axil_{signal}"] = wires[f"m_axil_{signal}"]
         return connections
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from zlib import crc32
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+
+from ..component import Component
 
 WIDTH = 32
 
 
-class Checksum(wiring.Component):
+class Checksum(Component):
     """Checksum :func:`zlib.crc32` of the beats so far, one beat per cycle.
 
     A CRC over beats is affine over GF(2): each of its bits is the parity of certain bits of the
@@ -36,9 +37,6 @@ class Checksum(wiring.Component):
     logic.
     Throughput: one beat every cycle.
     """
-
-    # A component may be created just to read its parameters.
-    _MustUse__silence = True
 
     def __init__(self, *, bits: int) -> None:
         if bits < 8 or bits % 8:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from pinion.link import TRAILER, Magic
 
+from ..component import Component
 from .bus import FULL, WORD, Bus
 
 
-class Closer(wiring.Component):
+class Closer(Component):
     """Stage that closes a packet if a reset cuts it off.
 
     It follows everything that the soft reset clears, and is not cleared itself. While the reset is
@@ -37,9 +38,6 @@ class Closer(wiring.Component):
     Latency: none.
     Throughput: one slice every cycle.
     """
-
-    # A component may be created just to read its parameters.
-    _MustUse__silence = True
 
     def __init__(self, *, bus: Bus = FULL) -> None:
         self.bus = bus

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from amaranth.hdl import Module, Shape, ShapeLike
-from amaranth.lib import stream, wiring
+from amaranth.lib import stream
 from amaranth.lib.fifo import AsyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
+from ..component import Component
 
-class Crossing(wiring.Component):
+
+class Crossing(Component):
     """FIFO between two clock domains of any frequencies and phases.
 
     Reset both domains together. The two resets must overlap for at least `RESET_CYCLES` cycles of
@@ -37,9 +39,6 @@ class Crossing(wiring.Component):
 
     RESET_CYCLES = 4
     """Cycles of each clock during which both resets must be asserted."""
-
-    # A component may be created just to read its parameters.
-    _MustUse__silence = True
 
     def __init__(self, *, shape: ShapeLike, depth: int, i_domain: str, o_domain: str) -> None:
         if depth < 3:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from amaranth.hdl import Module, Shape, ShapeLike
-from amaranth.lib import stream, wiring
+from amaranth.lib import stream
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
+from ..component import Component
 
-class ElasticBuffer(wiring.Component):
+
+class ElasticBuffer(Component):
     """FIFO in one clock domain.
 
     Valid, payload and ready are all registered, so it also breaks combinational paths.
@@ -26,9 +28,6 @@ class ElasticBuffer(wiring.Component):
     Latency: 2 cycles from a payload's acceptance to its offer.
     Throughput: one payload every cycle.
     """
-
-    # A component may be created just to read its parameters.
-    _MustUse__silence = True
 
     def __init__(self, *, shape: ShapeLike, depth: int) -> None:
         if depth < 3:

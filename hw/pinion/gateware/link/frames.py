@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import stream
 from amaranth.lib.crc.catalog import CRC16_XMODEM
 from amaranth.lib.data import StructLayout
 from amaranth.lib.memory import Memory
@@ -15,6 +15,7 @@ from amaranth.lib.wiring import In, Out
 from pinion.link import BEAT
 from pinion.link.uart_framing import CHECK, COMMAND, SHORT, Frame
 
+from ..component import Component
 from .bus import FULL, WORD, Bus
 
 COMMAND_FRAME = StructLayout({"kind": 8, "tag": 8, "offset": 8, "value": WORD})
@@ -27,7 +28,7 @@ _MANY = 127
 _UPPER = 128
 
 
-class FrameReader(wiring.Component):
+class FrameReader(Component):
     """Decoder of frames that accepts a byte in every cycle.
 
     Parameters
@@ -53,9 +54,6 @@ class FrameReader(wiring.Component):
         slice, and the bytes of a slice.
     Throughput: a byte every cycle; a slice every 2 cycles plus its bytes, and 1 more per beat.
     """
-
-    # A component may be created just to read its parameters.
-    _MustUse__silence = True
 
     def __init__(self, *, slots: int, bus: Bus = FULL) -> None:
         if slots < 2 or slots & (slots - 1):
@@ -191,7 +189,7 @@ class FrameReader(wiring.Component):
                         m.next = "WAIT"
 
 
-class FrameWriter(wiring.Component):
+class FrameWriter(Component):
     """Encoder of frames.
 
     Parameters
@@ -208,9 +206,6 @@ class FrameWriter(wiring.Component):
         slice 140 and the bytes of a slice.
     Throughput: one frame per latency plus 11 or 69 bytes.
     """
-
-    # A component may be created just to read its parameters.
-    _MustUse__silence = True
 
     def __init__(self, *, bus: Bus = FULL) -> None:
         self.bus = bus

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from amaranth.hdl import Module, ShapeLike, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
+from ..component import Component
 
-class HoldingStage(wiring.Component):
+
+class HoldingStage(Component):
     """Two registers that keep a payload offered through every reset except ``clear``.
 
     AXI4-Stream forbids withdrawing or changing an offered payload, and the DMA engine that follows
@@ -30,9 +32,6 @@ class HoldingStage(wiring.Component):
     Latency: 1 cycle from a payload's acceptance to its offer.
     Throughput: one payload every cycle.
     """
-
-    # A component may be created just to read its parameters.
-    _MustUse__silence = True
 
     def __init__(self, *, shape: ShapeLike) -> None:
         self.shape = shape

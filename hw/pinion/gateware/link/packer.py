@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from amaranth.hdl import Const, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
+from ..component import Component
 from .geometry import Geometry, choose
 
 
-class Packer(wiring.Component):
+class Packer(Component):
     """Gearbox that packs records densely.
 
     Three registered steps, each one LUT deep for a bit of data: `fine` and `coarse` rotate the
@@ -37,9 +38,6 @@ class Packer(wiring.Component):
     and the next batch's first fills a whole wide beat (as many lanes as words).
     Longest path: 3 LUTs, from the output's ready to the input's (105 words, 14 lanes, Yosys).
     """
-
-    # A component may be created just to read its parameters.
-    _MustUse__silence = True
 
     def __init__(
         self, *, word: int = 32, words_per_beat: int = 16, record: int, lanes: int, beats: int

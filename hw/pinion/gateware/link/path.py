@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out, connect
 from pinion.link import MAX_COUNT, PROTOCOL_VERSION, Cause
 from pinion.link.registers import IDENTITY
 
+from ..component import Component
 from .bus import (
     BATCH,
     CLOCKS,
@@ -84,7 +85,7 @@ class TopParameters:
         }
 
 
-class StreamPath(wiring.Component):
+class StreamPath(Component):
     """Everything that a soft reset clears, except the core, in one clock domain.
 
     Parameters
@@ -112,9 +113,6 @@ class StreamPath(wiring.Component):
     Latency: about 26 cycles besides the core; two more for each slice of a beat on a narrow bus.
     Throughput: the lower of a slice every cycle and a core beat every cycle.
     """
-
-    # A component may be created just to read its parameters.
-    _MustUse__silence = True
 
     def __init__(self, *, parameters: TopParameters) -> None:
         self.parameters = parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import stream, wiring
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from pinion.link import (
@@ -14,11 +14,12 @@ from pinion.link import (
     Magic,
 )
 
+from ..component import Component
 from .bus import COUNT, FULL, WORD, Bus
 from .checksum import Checksum
 
 
-class RequestReader(wiring.Component):
+class RequestReader(Component):
     """Parser of request packets.
 
     Only headers delimit packets. A header is checked completely before its payload moves; after a
@@ -56,9 +57,6 @@ class RequestReader(wiring.Component):
     Latency: 1 cycle from a payload slice's acceptance to its offer; 4 from a header's last.
     Throughput: one slice every cycle; a packet takes two cycles in addition to its slices.
     """
-
-    # A component may be created just to read its parameters.
-    _MustUse__silence = True
 
     def __init__(self, *, words: int, function: int, build: int, bus: Bus = FULL) -> None:
         self.words = words

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from amaranth.hdl import Cat, Module, Signal, Value, ValueLike
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from pinion.gateware.component import Component
 from pinion.link import REGISTERS, Register
 from pinion.link.registers import SPACE
 
@@ -48,7 +48,7 @@ def counter_names(rows: tuple[Register, ...] = REGISTERS) -> tuple[str, ...]:
     return tuple(name for name in names if not name.endswith(_HIGH.lower()))
 
 
-class RegisterBlock(wiring.Component):
+class RegisterBlock(Component):
     """AXI4-Lite slave with all rows of `pinion.link.REGISTERS`.
 
     It handles one write and one read at a time, independently. Address and data of a write may
@@ -72,9 +72,6 @@ class RegisterBlock(wiring.Component):
     data to its response, 1 to the register's output.
     Throughput: one read every 3 cycles, one write every 3 cycles.
     """
-
-    # A component may be created just to read its parameters.
-    _MustUse__silence = True
 
     def __init__(self, *, constants: Mapping[str, int], writable: Mapping[str, int]) -> None:
         self.constants = dict(constants)

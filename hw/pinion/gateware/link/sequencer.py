@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+
+from ..component import Component
 
 SETTLE = 8
 """Link cycles for which both resets are held once the core is known to be in reset."""
 
 
-class ResetSequencer(wiring.Component):
+class ResetSequencer(Component):
     """State machine that resets stream path and core and releases them without losing requests.
 
     Both resets begin at once. They are held until the core's domain has responded, the counters of
@@ -37,9 +38,6 @@ class ResetSequencer(wiring.Component):
     Latency: 1 cycle from ``held`` to the resets.
     Throughput: one reset at a time.
     """
-
-    # A component may be created just to read its parameters.
-    _MustUse__silence = True
 
     def __init__(self) -> None:
         super().__init__(

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from amaranth.hdl import Const, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from pinion.link.uart_framing import SLOTS, Frame
 
+from ..component import Component
 from .bus import FULL, WORD, Bus
 from .frames import COMMAND_FRAME, FrameReader, FrameWriter
 from .registers import AXI_LITE
 from .uart import UartReceiver, UartTransmitter
 
 
-class SerialLink(wiring.Component):
+class SerialLink(Component):
     """Bridge between frames of `pinion.link.uart_framing` and the ports of the top.
 
     Parameters
@@ -37,9 +38,6 @@ class SerialLink(wiring.Component):
     from its last byte to the stream, 212 from the stream to its first byte.
     Throughput: a beat every 69 bytes each way.
     """
-
-    # A component may be created just to read its parameters.
-    _MustUse__silence = True
 
     def __init__(self, *, length: int, slots: int = SLOTS, bus: Bus = FULL) -> None:
         self.length = length

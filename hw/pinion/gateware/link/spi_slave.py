@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import stream
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.crc import Algorithm, Processor
 from amaranth.lib.data import StructLayout
@@ -14,6 +14,8 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from pinion.link.spi_framing import CHECK, Answer, Transfer
+
+from ..component import Component
 
 WORD = 32
 
@@ -34,7 +36,7 @@ def checksum(start: int) -> Processor:
     return algorithm(data_width=8).create()
 
 
-class SpiSlave(wiring.Component):
+class SpiSlave(Component):
     """Bridge between SPI transfers and the streams of a core.
 
     Parameters
@@ -57,9 +59,6 @@ class SpiSlave(wiring.Component):
     Throughput: one request per transfer; one bit of the line in `pinion.link.spi_framing.CYCLES`
         cycles.
     """
-
-    # A component may be created just to read its parameters.
-    _MustUse__silence = True
 
     def __init__(
         self, *, transfer: Transfer, lanes_in: int, beats_in: int, lanes_out: int, beats_out: int

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
+from ..component import Component
 from .bus import COUNT, FULL, WORD, Bus, result_beat
 
 
-class Tally(wiring.Component):
+class Tally(Component):
     """Counter of the results of each batch, which also gathers their flags.
 
     The core only knows records; batches are counted here, in the order of their valid headers. A
@@ -33,9 +34,6 @@ class Tally(wiring.Component):
     Latency: none from ``i`` to ``o``; 1 cycle from a record to the offer of its flags.
     Throughput: one beat every cycle, and one batch every two cycles.
     """
-
-    # A component may be created just to read its parameters.
-    _MustUse__silence = True
 
     def __init__(self, *, lanes: int, bus: Bus = FULL) -> None:
         self.lanes = lanes

@@ -22,6 +22,7 @@ from amaranth.lib.wiring import In, Out, connect
 
 from pinion.link.registers import BUSY, FRESH, HALTED, IN_RESET, OPEN, QUIET, RESET
 
+from ..component import Component
 from .bus import CLOCKS, WORD, core_beat, result_beat
 from .closer import Closer
 from .crossing import Crossing
@@ -43,7 +44,7 @@ STAGES = 3
 """Registers of a synchroniser between clock domains."""
 
 
-class Top(wiring.Component):
+class Top(Component):
     """Top with request and response packets, registers, and a core inside.
 
     Parameters
@@ -71,9 +72,6 @@ class Top(wiring.Component):
     Latency: the core's, plus about 30 cycles if both clocks are equal.
     Throughput: the core's, as long as the link carries enough words.
     """
-
-    # A component may be created just to read its parameters.
-    _MustUse__silence = True
 
     def __init__(self, *, parameters: TopParameters, core: Any = None) -> None:
         self.parameters = parameters

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import stream
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
+
+from ..component import Component
 
 FRACTION = 4
 """Fraction bits of a bit's length in cycles."""
@@ -31,7 +33,7 @@ def bit_length(*, clock_hz: float, baud: float) -> int:
     return length
 
 
-class UartReceiver(wiring.Component):
+class UartReceiver(Component):
     """Receiver of bytes from a line that is high when idle.
 
     Parameters
@@ -51,9 +53,6 @@ class UartReceiver(wiring.Component):
     Latency: 3 cycles from the middle of the stop bit to ``valid``.
     Throughput: a byte every 10 bits; sampling is off by at most a cycle over a byte.
     """
-
-    # A component may be created just to read its parameters.
-    _MustUse__silence = True
 
     def __init__(self, *, length: int) -> None:
         self.length = length
@@ -94,7 +93,7 @@ class UartReceiver(wiring.Component):
         return m
 
 
-class UartTransmitter(wiring.Component):
+class UartTransmitter(Component):
     """Transmitter of bytes onto a line that is high when idle.
 
     Parameters
@@ -110,9 +109,6 @@ class UartTransmitter(wiring.Component):
     Latency: 1 cycle from a byte's acceptance to its start bit.
     Throughput: a byte every 10 bits.
     """
-
-    # A component may be created just to read its parameters.
-    _MustUse__silence = True
 
     def __init__(self, *, length: int) -> None:
         self.length = length

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Module, Mux, Signal, ValueLike
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
+from ..component import Component
 from .geometry import Geometry, choose
 
 
-class Unpacker(wiring.Component):
+class Unpacker(Component):
     """Gearbox that extracts dense records from wide beats.
 
     A core beat spans at most two wide beats: the stored one and the offered one. Three registered
@@ -39,9 +40,6 @@ class Unpacker(wiring.Component):
     Longest path: 4 LUTs, from the place in the batch to the next one (105 words, 14 lanes, Yosys);
     the words themselves pass one LUT between registers.
     """
-
-    # A component may be created just to read its parameters.
-    _MustUse__silence = True
 
     def __init__(
         self, *, word: int = 32, words_per_beat: int = 16, record: int, lanes: int, beats: int

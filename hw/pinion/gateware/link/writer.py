@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import stream, wiring
+from amaranth.lib import stream
 from amaranth.lib.data import View
 from amaranth.lib.wiring import In, Out
 
 from pinion.link import HEADER, PROTOCOL_VERSION, TRAILER, Magic, Status
 
+from ..component import Component
 from .bus import BATCH, CLOCKS, FULL, WORD, Bus, beat_of
 from .checksum import Checksum
 
 
-class ResponseWriter(wiring.Component):
+class ResponseWriter(Component):
     """Assembler of response packets: header, records, flags, trailer.
 
     A header is sent once the first beat of its records is available. A trailer waits for the
@@ -42,9 +43,6 @@ class ResponseWriter(wiring.Component):
         the first of a packet.
     Throughput: one slice every cycle; a packet takes no additional cycles.
     """
-
-    # A component may be created just to read its parameters.
-    _MustUse__silence = True
 
     def __init__(self, *, words: int, function: int, build: int, bus: Bus = FULL) -> None:
         self.words = words

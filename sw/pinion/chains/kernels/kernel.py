@@ -102,7 +102,7 @@ def compile(
         raise ComputeError(f"Unknown dtype '{dtype}': choose one of {', '.join(DTYPES)}.")
     threads = check_threads(threads)
     if refine < 0:
-        raise ComputeError(f"The number of refinements cannot be negative, not {refine}.")
+        raise ComputeError(f"'refine' must be 0 or more, not {refine}.")
     data = _Data.of(chain, function, dtype, refine)
     machine = isas.named(isa) if isa else isas.best()
     command = find_compiler(compiler)
