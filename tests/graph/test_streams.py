@@ -98,7 +98,7 @@ def test_folding_keeps_next_states_and_drops_dead_ones() -> None:
     x = {"x": requests(1)}
     before, after = stream_floats(graph, x), stream_floats(small, x)
     for word in ("a[0]", "a[1]", "c"):
-        np.testing.assert_allclose(after.found[word], before.found[word], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(after.states[word], before.states[word], rtol=1e-9, atol=1e-12)
 
 
 def test_floats_follow_a_plain_loop() -> None:
@@ -109,7 +109,7 @@ def test_floats_follow_a_plain_loop() -> None:
     for t in range(COUNT):
         if again[t]:
             state = dict(first)
-        assert {word: stream.found[word][t] for word in state} == pytest.approx(state, abs=1e-12)
+        assert {word: stream.states[word][t] for word in state} == pytest.approx(state, abs=1e-12)
         step = Graph(graph.nodes, tuple((s.word, s.node) for s in graph.states))  # type: ignore[arg-type]
         state = {k: float(v) for k, v in evaluate_floats(step, {"x": x[t], **state}).items()}
     assert stream.left == pytest.approx(state, abs=1e-12)
@@ -121,7 +121,7 @@ def test_a_stream_goes_on_where_it_was_left() -> None:
     begun = stream_floats(graph, {"x": x[:150]})
     rest = stream_floats(graph, {"x": x[150:]}, start=begun.left)
     assert rest.left == whole.left
-    assert np.array_equal(rest.found["c"], whole.found["c"][150:])
+    assert np.array_equal(rest.states["c"], whole.states["c"][150:])
 
 
 def test_integers_follow_a_plain_loop_bit_for_bit() -> None:
@@ -136,7 +136,7 @@ def test_integers_follow_a_plain_loop_bit_for_bit() -> None:
     for t in range(COUNT):
         if again[t]:
             state = dict(first)
-        assert {word: int(stream.found[word][t]) for word in state} == state
+        assert {word: int(stream.states[word][t]) for word in state} == state
         alone = node_integers(
             graph, {k: np.array([v]) for k, v in {"x": int(x[t]), **state}.items()}
         )

@@ -102,7 +102,7 @@ class BuiltFunction:
         columns, stream = columns_of(self.inputs, model, arrays), Stream({}, {})
         if self.states:
             stream = stream_floats(self.graph, columns, fresh=fresh, start=start)
-        return self.step(model, arrays, stream.found), stream
+        return self.step(model, arrays, stream.states), stream
 
     def step(
         self, model: Model, arrays: Mapping[str, Floats], found: Mapping[str, Floats]

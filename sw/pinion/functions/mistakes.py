@@ -214,11 +214,11 @@ def _advice(error: BaseException, place: Place) -> str | None:
 
 def _instead(error: TraceError, place: Place) -> str:
     """What to write, by what is called at a place and by the syntax around it."""
-    choice = error.asked == TraceError.HOLDS
-    known = _CHOICES if choice else _VALUES if error.asked in _NUMBERS else {}
+    choice = error.query == TraceError.HOLDS
+    known = _CHOICES if choice else _VALUES if error.query in _NUMBERS else {}
     if better := known.get(_called(place)):
         return better
-    if error.asked in _NUMBERS and re.match(r"(math|np|numpy)\.\w+\(", place.code):
+    if error.query in _NUMBERS and re.match(r"(math|np|numpy)\.\w+\(", place.code):
         return _TABLE
     kinds = (_kind(node) for node in ast.walk(_parsed(place.path)) if _covers(node, place))
     # The innermost first; each once.

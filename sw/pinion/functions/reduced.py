@@ -113,7 +113,7 @@ def _independent_words(
     """
     drawn = sample(model, function, _STREAM, distribution="reference", seed=SEEDS[0])
     graph = function.trace(model, minimal=False)
-    found = stream_floats(graph, columns_of(function.inputs, model, drawn)).found
+    found = stream_floats(graph, columns_of(function.inputs, model, drawn)).states
     with np.errstate(all="ignore"):
         sizes = {
             word: min(float(np.max(np.abs(np.nan_to_num(column)))) or 1.0, _LARGEST)

@@ -338,7 +338,7 @@ class Function:
             graph = self.trace(model, minimal=False)
             columns = columns_of(self.inputs, coupled(model), arrays)
             stream = stream_floats(graph, columns, fresh=fresh, start=start)
-        return self.step(model, arrays, stream.found), stream
+        return self.step(model, arrays, stream.states), stream
 
     def step(
         self, model: Model, arrays: Mapping[str, Floats], found: Mapping[str, Floats]

@@ -104,7 +104,7 @@ class OwnFunction(Function):
         states = {name: values.astype(np.float64) for name, values in drawn.items()}
         with np.errstate(all="ignore"):
             traced, stream = built.follow(model, states)
-            states |= self._arrays_of_states(model, stream.found)
+            states |= self._arrays_of_states(model, stream.states)
             self._check_finite(traced, place)
             plain = self._on_numbers(model, states)
             if found := self._apart(traced, plain, SAME, "a call with numbers"):
