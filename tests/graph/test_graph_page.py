@@ -1,4 +1,4 @@
-"""``docs/graph.md``: its tables are the code's, its graphs are read, its numbers come out."""
+"""``docs/graph.md``: its tables match the code, its graphs can be read, its numbers are right."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "graph.md"
 
 
 def block(language: str) -> str:
-    found = re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    assert len(found) == 1, language
-    return str(found[0])
+    blocks = re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 1, language
+    return str(blocks[0])
 
 
 def table(head: str) -> list[list[str]]:
@@ -84,8 +84,8 @@ def test_a_table_that_was_changed_is_rewritten(
     assert page.read_text() != PAGE.read_text()
     assert write_tables([str(page)], TABLES) == 0 and page.read_text() == PAGE.read_text()
     assert write_tables([str(page)], TABLES) == 0 and page.read_text() == PAGE.read_text()
-    said = [line.rpartition(": ")[2] for line in capsys.readouterr().out.splitlines()]
-    assert said == ["rewritten", "unchanged"]
+    changes = [line.rpartition(": ")[2] for line in capsys.readouterr().out.splitlines()]
+    assert changes == ["rewritten", "unchanged"]
 
 
 @pytest.mark.parametrize("change", [("table: columns", "table: rows"), ("table: columns", "rows")])
@@ -117,13 +117,19 @@ def test_the_example_is_lowered_to_the_fixed_graph() -> None:
 def test_the_results_of_the_example() -> None:
     real, fixed = parse_graph(block("graph")), parse_graph(block("fixed"))
     (value,) = evaluate_floats(real, {"q[0]": 0.5, "qdd[0]": 2.0}).values()
-    shown = re.search(r"`tau\[0\]` = (\d\.\d+)\.\.\.", text())
-    assert shown and str(float(value)).startswith(shown[1])
+    value_on_page = re.search(r"`tau\[0\]` = (\d\.\d+)\.\.\.", text())
+    assert value_on_page and str(float(value)).startswith(value_on_page[1])
     request = {"q[0]": np.array([32768]), "qdd[0]": np.array([131072])}
     results, flags = evaluate_integers(fixed, request)
-    given = re.search(r"gives (\d+) for the integers 32768 and 131072, which is (\d\.\d+)", text())
-    assert given and results["tau[0]"].tolist() == [int(given[1])] and not flags.any()
-    assert f"{int(given[1]) / 65536:.6f}" == given[2]
+    integers_on_page = re.search(
+        r"gives (\d+) for the integers 32768 and 131072, which is (\d\.\d+)", text()
+    )
+    assert (
+        integers_on_page
+        and results["tau[0]"].tolist() == [int(integers_on_page[1])]
+        and not flags.any()
+    )
+    assert f"{int(integers_on_page[1]) / 65536:.6f}" == integers_on_page[2]
 
 
 def test_the_numbers_of_the_rules_are_those_of_the_code() -> None:
