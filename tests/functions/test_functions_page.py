@@ -7,15 +7,16 @@ from pathlib import Path
 import pytest
 from benchmarks.functions import robot_for
 
+from pinion.base.pages import PageError, rewritten, write_tables
 from pinion.functions import FUNCTIONS, describe
-from pinion.functions.describe import DRAWS, MEANINGS, NOTES, TABLES, PageError, main, rewrite
+from pinion.functions.describe import DRAWS, MEANINGS, NOTES, TABLES
 from tests.support.rows import NEW
 
 PAGE = Path(__file__).parents[2] / "docs" / "functions.md"
 
 
 def test_the_tables_of_the_page_are_those_of_the_code() -> None:
-    assert PAGE.read_text() == rewrite(PAGE.read_text()), (
+    assert PAGE.read_text() == rewritten(PAGE.read_text(), TABLES), (
         "run: python -m pinion.functions.describe docs/functions.md"
     )
 
@@ -44,10 +45,10 @@ def test_a_table_that_was_changed_is_rewritten(
     page = tmp_path / "page.md"
     page.write_text(PAGE.read_text().replace("| `fext` |", "| `wrench` |"))
     assert page.read_text() != PAGE.read_text()
-    assert main([str(page)]) == 0 and page.read_text() == PAGE.read_text()
+    assert write_tables([str(page)], TABLES) == 0 and page.read_text() == PAGE.read_text()
     assert "rewritten" in capsys.readouterr().out
     with pytest.raises(PageError, match="needs each of arrays, functions"):
-        rewrite(page.read_text().replace("table: arrays", "table: words"))
+        rewritten(page.read_text().replace("table: arrays", "table: words"), TABLES)
 
 
 def test_a_row_without_words_is_a_sentence(
@@ -57,8 +58,8 @@ def test_a_row_without_words_is_a_sentence(
     page.write_text(PAGE.read_text())
     fewer = {name: meaning for name, meaning in MEANINGS.items() if name != "fext"}
     monkeypatch.setattr(describe, "MEANINGS", fewer)
-    assert main([str(page)]) == 1 and page.read_text() == PAGE.read_text()
-    assert "'fext' has no words for the page: add a line to MEANINGS" in capsys.readouterr().err
+    assert write_tables([str(page)], TABLES) == 1 and page.read_text() == PAGE.read_text()
+    assert "'fext' has no text for the page: add a line to MEANINGS" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("robot", ["iiwa14", "hyq"])
