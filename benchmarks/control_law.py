@@ -19,7 +19,7 @@ import numpy as np
 
 from pinion.api import backend
 from pinion.batch import Backend
-from pinion.functions import function, sample
+from pinion.functions import named_function, sample
 from pinion.robot import load
 
 LAW = f"{Path(__file__).parents[1] / 'examples/functions/tracking_law.py'}:tracking_law"
@@ -61,7 +61,7 @@ def measure(robot: str, *, count: int, rounds: int) -> list[dict[str, Any]]:
     model = load(robot, snap=True)
     rows: list[dict[str, Any]] = []
     cases = []
-    made = function(LAW)
+    made = named_function(LAW)
     drawn = sample(model, made, max(BATCHES), distribution="reference", seed=1)
     for dtype in DTYPES:
         call = backend(model, made, device="cpu", dtype=dtype, threads=1)

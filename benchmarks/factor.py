@@ -22,7 +22,7 @@ from pinion.console.terminal import show
 from pinion.flow.design import make_design
 from pinion.flow.measure import hardware
 from pinion.flow.unit_cost import unit_cost
-from pinion.functions import function
+from pinion.functions import named_function
 from pinion.request import BuildRequest
 from pinion.robot import load
 
@@ -40,7 +40,7 @@ def column(formats: str = "q16.16") -> dict[str, Any]:
     adders, schedule_cycles, registers``; ``blocks``: the DSP48E2 that the units take, by the widths
     of their operands.
     """
-    wanted = function(GRADIENT, derivatives="column")
+    wanted = named_function(GRADIENT, derivatives="column")
     made = make_design(load(ROBOT, snap=True), wanted, BuildRequest(ii=II, formats=formats))
     return {
         **{"function": GRADIENT, "robot": ROBOT, "formats": formats, "derivatives": "column"},

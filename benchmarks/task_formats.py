@@ -28,7 +28,7 @@ from pinion.flow.candidate import Candidate
 from pinion.flow.design import make_design
 from pinion.flow.measure import measure as measured_open
 from pinion.flow.unit_cost import unit_cost
-from pinion.functions import function
+from pinion.functions import named_function
 from pinion.request import BuildRequest
 from pinion.robot import load
 
@@ -45,7 +45,7 @@ def measure(path: Path, *, synth: bool, functions: tuple[str, ...]) -> None:
     model = load(ROBOT)
     for name in functions:
         task = read_task(TASK)
-        loss = TrackingLoss(model, function(name), task)
+        loss = TrackingLoss(model, named_function(name), task)
         for kind, value in WAYS:
             known = next((r for r in rows if (r["function"], r[kind]) == (name, value)), None)
             if known is None:
@@ -60,7 +60,7 @@ def measure(path: Path, *, synth: bool, functions: tuple[str, ...]) -> None:
 
 def row(name: str, kind: str, value: float, loss: TrackingLoss) -> dict[str, Any]:
     """Figures of one design; closed loops are those of its integers, which are the core's."""
-    model, chosen = loss.model, function(name)
+    model, chosen = loss.model, named_function(name)
     search = None
     if kind == "task":
         goal = replace(loss.goal(), loss=value, held_out_loss=2 * value)
@@ -124,7 +124,12 @@ def counted(folder: Path, known: dict[str, Any], loss: TrackingLoss) -> dict[str
     path = folder / f"{known['function']}-{known['max_error'] or known['task']:g}"
     request = request_of(known["max_error"])
     build(
-        loss.model, function(known["function"]), path, request, goal=goal, progress=Progress(said)
+        loss.model,
+        named_function(known["function"]),
+        path,
+        request,
+        goal=goal,
+        progress=Progress(said),
     )
     said("Counting by Yosys")
     found = synth(path)

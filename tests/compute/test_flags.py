@@ -18,7 +18,7 @@ from pinion.batch import InputError, Result
 from pinion.compute import cpu
 from pinion.compute.layouts import from_blocks, to_blocks
 from pinion.dynamics import DynamicsError, normalise, rnea
-from pinion.functions import function, sample
+from pinion.functions import named_function, sample
 from pinion.native import isa
 from pinion.robot import Model, load
 from pinion.robot.model import JointKind
@@ -66,7 +66,7 @@ def test_what_overflows_is_flagged_and_nothing_else(dtype: str, using: str, kept
 
 def test_each_lane_and_each_result_counts(kept: Path) -> None:
     """One sample of a block, in which one result alone is not finite: qdd of these, M^-1 not."""
-    row = function("fd_derivatives", outputs=["minv"])
+    row = named_function("fd_derivatives", outputs=["minv"])
     kernel = cpu.compile("two_link", row, cache=kept)
     for lane in range(16):
         given = {name: np.full((16, 2), 0.3) for name in ("q", "qd", "tau")}

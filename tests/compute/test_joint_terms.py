@@ -10,7 +10,7 @@ import pytest
 
 from pinion.compute import cpu, cuda
 from pinion.compute.cuda import cooperative
-from pinion.functions import function, sample
+from pinion.functions import named_function, sample
 from pinion.native import isa
 from pinion.native.errors import ComputeError
 from pinion.robot import load
@@ -52,7 +52,7 @@ SETS = [found.name for found in isa.available()]
 )
 def test_programs_have_all_terms(chosen: str, name: str, kept: Path) -> None:
     model = robot(chosen)
-    row = function(name, joint_terms=True)
+    row = named_function(name, joint_terms=True)
     given = sample(model, row, 100, distribution="reference", seed=6)
     wide = {key: value.astype(np.float64) for key, value in given.items()}
     if "floating" in chosen:
@@ -90,7 +90,7 @@ def test_clamps_of_every_instruction_set_keep_nan(using: str, dtype: str, kept: 
 
 
 def test_threads_of_a_gpu_compute_the_same(tmp_path: Path) -> None:
-    model, row = robot("hinge"), function("fd_derivatives", joint_terms=True)
+    model, row = robot("hinge"), named_function("fd_derivatives", joint_terms=True)
     source = cuda.source(model, row, dtype="float64")
     given = {
         key: value.astype(np.float64)
@@ -115,5 +115,7 @@ def test_threads_of_a_block_refuse_what_they_do_not_know() -> None:
     ):
         cooperative.source(with_terms(load("iiwa14"), 3), "aba")
     model = load("iiwa14")
-    assert cuda.small_batches(model, function("aba"), "float32") is not None
-    assert cuda.small_batches(model, function("aba", joint_terms="damping"), "float32") is None
+    assert cuda.small_batches(model, named_function("aba"), "float32") is not None
+    assert (
+        cuda.small_batches(model, named_function("aba", joint_terms="damping"), "float32") is None
+    )

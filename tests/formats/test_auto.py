@@ -18,7 +18,7 @@ from pinion.flow.build import Build
 from pinion.formats.auto import AutoFormats, PrecisionError
 from pinion.formats.multiplier import DSP48E2
 from pinion.formats.signals import TableFormats
-from pinion.functions import SUBJECTS, function
+from pinion.functions import SUBJECTS, named_function
 from pinion.graph import Graph, Tracer, evaluate_floats, evaluate_integers
 from pinion.graph.evaluate import formats
 from pinion.graph.passes import fold
@@ -218,7 +218,7 @@ def test_a_small_arm_with_formats_by_signal_is_bit_exact(name: str, tmp_path: Pa
 
 @pytest.mark.parametrize("name", ["crba", "minv"])
 def test_results_that_are_all_constant_are_built(name: str) -> None:
-    made = make_design(model("pendulum"), function(name), ii=2, formats="auto")
+    made = make_design(model("pendulum"), named_function(name), ii=2, formats="auto")
     assert len(made.fixed.outputs) == 1
 
 

@@ -20,7 +20,7 @@ from pinion.formats.enclosure import Enclosure
 from pinion.formats.intervals import Interval
 from pinion.formats.lengths import Lengths
 from pinion.formats.slopes import Slopes
-from pinion.functions import function, request_box, sample
+from pinion.functions import named_function, request_box, sample
 from pinion.graph import (
     Feedback,
     Graph,
@@ -87,7 +87,7 @@ def worst(graph: Graph, requests: Mapping[str, Floats]) -> dict[str, float]:
 @cache
 def fixed(robot: str, name: str, numbers: str) -> tuple[Graph, dict[str, tuple[float, float]]]:
     graph = promised(robot, name, formats=numbers).fixed
-    return graph, request_box(model(robot), function(name), "reference")
+    return graph, request_box(model(robot), named_function(name), "reference")
 
 
 def searched(graph: Graph, box: Box, word: str, rng: np.random.Generator) -> float:
@@ -155,9 +155,9 @@ def test_bounds_of_whole_robots_hold_and_are_as_loose_as_the_page_says(
 ) -> None:
     graph, box = fixed(robot, name, numbers)
     limits = error_bounds(graph, box).error
-    arrays = sample(model(robot), function(name), 4000, distribution="reference", seed=SEED)
+    arrays = sample(model(robot), named_function(name), 4000, distribution="reference", seed=SEED)
     requests = {}
-    for block in function(name).inputs:
+    for block in named_function(name).inputs:
         flat = arrays[block.name].astype(np.float64).reshape(4000, -1)
         requests |= {w: flat[:, k] for w, k in block.positions(model(robot)).items()}
     found = worst(graph, requests)
@@ -405,7 +405,7 @@ def test_a_wrong_rule_of_slopes_is_noticed(old: str, new: str) -> None:
 def test_a_function_without_a_bound_is_refused_with_its_operation() -> None:
     graph = promised("two_link", "minv").fixed
     with pytest.raises(GraphError, match=r"'reciprocal' .*rnea_derivatives.*without a bound\.$"):
-        error_bounds(graph, request_box(model("two_link"), function("minv"), "reference"))
+        error_bounds(graph, request_box(model("two_link"), named_function("minv"), "reference"))
 
 
 def test_a_function_with_states_has_no_bound() -> None:

@@ -18,8 +18,8 @@ from pinion.functions import (
     Function,
     FunctionError,
     Quantity,
-    function,
     independent_states,
+    named_function,
     reduced_graph,
     sample,
 )
@@ -130,7 +130,9 @@ def test_the_graph_is_the_float_model(row: Function, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["hyq", "cart"])
-@pytest.mark.parametrize("row", [function("rnea_derivatives"), function("aba")], ids=label)
+@pytest.mark.parametrize(
+    "row", [named_function("rnea_derivatives"), named_function("aba")], ids=label
+)
 def test_so_is_the_graph_of_the_robot_as_it_is(row: Function, name: str) -> None:
     model = robot(name)
     graph = row.trace(model, minimal=False)
@@ -139,7 +141,7 @@ def test_so_is_the_graph_of_the_robot_as_it_is(row: Function, name: str) -> None
 
 
 def test_rounded_quaternions_are_those_of_unit_length() -> None:
-    model, row = robot("hyq"), function("rnea_derivatives")
+    model, row = robot("hyq"), named_function("rnea_derivatives")
     arrays = drawn(row, model, 33)
     rounded = arrays["q"].astype(np.float32).astype(np.float64)
     lengths = np.linalg.norm(rounded[:, 3:7], axis=1)
@@ -164,7 +166,7 @@ MOST = {
 
 @pytest.mark.parametrize("name", MOST)
 def test_a_floating_quadruped_needs_no_more_operations_than_stated(name: str) -> None:
-    found = op_counts(fold(function(name).trace(robot("hyq"))))
+    found = op_counts(fold(named_function(name).trace(robot("hyq"))))
     counts = tuple(found[key] for key in ("mul", "mul_const", "add", "reciprocal"))
     assert all(x <= most for x, most in zip(counts, MOST[name], strict=True)), counts
 
@@ -182,7 +184,7 @@ def test_a_base_that_floats_answers_alone_to_its_own_displacement() -> None:
 
 @pytest.mark.parametrize("name", ["ball", "cart", "gripper"])
 def test_the_reduced_graph_is_the_float_model(name: str) -> None:
-    row, model = function("rnea"), robot(name)
+    row, model = named_function("rnea"), robot(name)
     costs: Costs = DatapathCosts()
     graph = reduced_graph(model, row, costs=costs)
     less, folded = op_counts(graph), op_counts(fold(graph_of(name, "rnea")))
@@ -195,7 +197,7 @@ def test_the_reduced_graph_is_the_float_model(name: str) -> None:
 
 
 def test_states_to_search_in_break_the_length_of_a_quaternion() -> None:
-    model, row = robot("hyq"), function("crba")
+    model, row = robot("hyq"), named_function("crba")
     states = independent_states(model, row, 20, seed=1)
     lengths = np.sqrt(sum(states[f"q[{k}]"] ** 2 for k in range(3, 7)))
     assert np.abs(lengths - 1.0).max() > 0.05 > np.abs(lengths - 1.0).min()
@@ -203,7 +205,7 @@ def test_states_to_search_in_break_the_length_of_a_quaternion() -> None:
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 def test_states_of_any_joint_are_positions(distribution: str) -> None:
-    model, row = robot("tree 9"), function("aba")
+    model, row = robot("tree 9"), named_function("aba")
     arrays = sample(model, row, 30, distribution=distribution, seed=3)
     assert arrays["q"].shape == (30, model.nq) and arrays["qd"].shape == (30, model.nv)
     dynamics.aba(model, arrays["q"], arrays["qd"], arrays["tau"])  # raises for a wrong length
@@ -300,14 +302,14 @@ def test_a_function_of_links_runs_on_scalars_alone(name: str) -> None:
 
 
 def test_the_gradient_by_columns_is_refused() -> None:
-    row = function("fd_derivatives", derivatives="column")
+    row = named_function("fd_derivatives", derivatives="column")
     with pytest.raises(FunctionError, match=r"'fd_derivatives' cannot.*by columns.*'composite'\.$"):
         row.trace(robot("hyq"))
 
 
 def test_friction_that_jumps_is_refused() -> None:
     model = with_terms(robot("hyq"), np.random.default_rng(7))
-    row = replace(function("rnea"), joint_terms=("friction",), friction_width=0.0)
+    row = replace(named_function("rnea"), joint_terms=("friction",), friction_width=0.0)
     with pytest.raises(
         FunctionError, match=r"'rnea' cannot be traced: .* a friction_width above 0"
     ):

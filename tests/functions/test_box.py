@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from pinion.functions import FunctionError, function, request_box, sample
+from pinion.functions import FunctionError, named_function, request_box, sample
 from tests.graph.helpers import model
 
 
 def test_inputs_that_follow_from_the_state_have_no_box() -> None:
     with pytest.raises(FunctionError, match=r"input 'tau' of 'aba'.*without a bound\.$"):
-        request_box(model("two_link"), function("aba"), "reference")
+        request_box(model("two_link"), named_function("aba"), "reference")
     with pytest.raises(FunctionError, match="no distribution 'other'"):
-        request_box(model("two_link"), function("rnea"), "other")
+        request_box(model("two_link"), named_function("rnea"), "other")
 
 
 @pytest.mark.parametrize("distribution", ["reference", "stress", "beyond"])
@@ -20,7 +20,7 @@ def test_inputs_that_follow_from_the_state_have_no_box() -> None:
 def test_no_request_leaves_the_box_of_its_distribution(
     robot: str, name: str, distribution: str
 ) -> None:
-    row = function(name)
+    row = named_function(name)
     box = request_box(model(robot), row, distribution)
     arrays = sample(model(robot), row, 3000, distribution=distribution, seed=1, corners=True)
     for block in row.inputs:

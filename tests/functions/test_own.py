@@ -32,7 +32,7 @@ from pinion.functions import (
     row_of,
     sample,
 )
-from pinion.functions import function as named
+from pinion.functions import named_function as named
 from pinion.graph import evaluate_floats
 from pinion.robot import NO_ROBOT, RobotError, asked_robot, load
 

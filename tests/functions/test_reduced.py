@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from pinion.functions import (
     SUBJECTS,
     Function,
-    function,
     independent_states,
+    named_function,
     reduced_graph,
     sample,
     savings,
@@ -25,7 +25,7 @@ from pinion.robot import JointKind, Model, load, load_text, random_tree
 from tests.support.breadth import some
 
 SEED = 21  # of the random tree
-ROWS = [*SUBJECTS["dynamics"], function("fd_derivatives", outputs=("minv",))]
+ROWS = [*SUBJECTS["dynamics"], named_function("fd_derivatives", outputs=("minv",))]
 
 
 def label(row: Function) -> str:
@@ -73,7 +73,7 @@ def test_the_reduced_graph_is_the_float_model(row: Function, name: str) -> None:
 
 def test_no_relation_between_minv_and_q_is_built_upon() -> None:
     """A request's M^-1 is the caller's: the graph uses the entries it is given."""
-    model, row, count = robot("iiwa14"), function("fd_derivatives_from_minv"), 20
+    model, row, count = robot("iiwa14"), named_function("fd_derivatives_from_minv"), 20
     arrays = words(row, model, count, 3)
     rng = np.random.default_rng(3)
     other = rng.uniform(-1.0, 1.0, arrays["minv"].shape)
@@ -116,7 +116,7 @@ def test_a_core_needs_no_more_operations_than_stated(name: str, row: str) -> Non
 @pytest.mark.parametrize("name", ["two_link", "iiwa14"])
 @pytest.mark.parametrize("row", ["rnea", "aba", "rnea_derivatives"])
 def test_savings_are_the_counts_of_each_step(row: str, name: str) -> None:
-    model, chosen = robot(name), function(row)
+    model, chosen = robot(name), named_function(row)
     steps = savings(model, chosen, costs=DatapathCosts())
     assert [saving.step for saving in steps] == [
         *("traced", "folded", "slid", "regrouped", "rescaled", "numbered", "resubstituted")
@@ -134,16 +134,16 @@ def test_savings_are_the_counts_of_each_step(row: str, name: str) -> None:
 
 def test_a_row_that_speaks_of_links_is_traced_on_the_robot_itself() -> None:
     model = robot("iiwa14")
-    own = replace(function("rnea"), joint_space=False)
-    assert own.trace(model) == function("rnea").trace(model, minimal=False)
-    assert own.trace(model) != function("rnea").trace(model)
+    own = replace(named_function("rnea"), joint_space=False)
+    assert own.trace(model) == named_function("rnea").trace(model, minimal=False)
+    assert own.trace(model) != named_function("rnea").trace(model)
     steps = [saving.step for saving in savings(model, own, costs=DatapathCosts())]
     assert steps == ["traced", "folded", "numbered", "resubstituted"]
 
 
 @pytest.mark.parametrize("name", ["iiwa14", "tree"])
 def test_independent_states_know_nothing_of_each_other(name: str) -> None:
-    model, row = robot(name), function("fd_derivatives_from_minv")
+    model, row = robot(name), named_function("fd_derivatives_from_minv")
     first = independent_states(model, row, 400, seed=1)
     assert list(first) == [w for block in row.inputs for w in block.words(model)]
     again, other = (independent_states(model, row, 400, seed=s) for s in (1, 2))
@@ -161,7 +161,7 @@ def test_two_arrays_of_positions_are_two_things() -> None:
     rng = np.random.default_rng(8)
     text = random_tree(rng, 3, prismatic=True, continuous=False)
     model = load_text(text.replace('type="revolute"', 'type="prismatic"'))
-    q = function("rnea").inputs[0]
+    q = named_function("rnea").inputs[0]
     row = Function(
         name="errors",
         doc="how far positions are from others",

@@ -14,7 +14,7 @@ from pinion.functions import (
     FUNCTIONS,
     Function,
     FunctionError,
-    function,
+    named_function,
     reduced_graph,
     sample,
 )
@@ -204,18 +204,18 @@ def test_a_row_may_compose_others() -> None:
 def test_a_jacobian_brings_the_pose_when_it_is_asked() -> None:
     model = robot("leg")
     arrays = drawn(FUNCTIONS["frame_jacobian"], model)
-    pose = function("forward_kinematics").evaluate(model, arrays)
+    pose = named_function("forward_kinematics").evaluate(model, arrays)
     for name in JACOBIANS:
-        found = function(name, outputs=("p", "R")).evaluate(model, arrays)
+        found = named_function(name, outputs=("p", "R")).evaluate(model, arrays)
         assert list(found) == ["J", "R", "p"]
         assert all(np.array_equal(found[key], pose[key]) for key in pose)
-        assert list(function(name).evaluate(model, arrays)) == ["J"]
+        assert list(named_function(name).evaluate(model, arrays)) == ["J"]
 
 
 def test_a_tip_is_the_link_that_was_named() -> None:
     """Not the last body that moves: the foot is fixed to the lower leg, turned and shifted."""
     model, q = robot("leg"), np.zeros((1, 3))
-    found = function("forward_kinematics").evaluate(model, {"q": q})
+    found = named_function("forward_kinematics").evaluate(model, {"q": q})
     R, p = dynamics.frame_placement(model, q, "lf_foot")
     assert np.array_equal(found["R"], R) and np.array_equal(found["p"], p)
     _, knee = dynamics.frame_placement(model, q, "lf_lowerleg")
@@ -223,7 +223,7 @@ def test_a_tip_is_the_link_that_was_named() -> None:
 
 
 def test_a_step_is_the_hosts_step() -> None:
-    model, row = robot("hyq"), function("euler_step")
+    model, row = robot("hyq"), named_function("euler_step")
     arrays, dt = drawn(row, model), 0.004
     arrays["dt"] = np.full(len(arrays["q"]), dt)
     state = [arrays[name] for name in ("q", "qd", "tau")]
@@ -241,7 +241,7 @@ def test_a_step_is_the_hosts_step() -> None:
 
 @pytest.mark.parametrize("name", ["iiwa14", "floating hyq"])
 def test_external_forces_are_shares_of_the_weight(name: str) -> None:
-    model, row = robot(name), function("aba_fext")
+    model, row = robot(name), named_function("aba_fext")
     weight = 9.81 * sum(body.inertia.mass for body in model.bodies)
     shares = {"reference": 1.0, "slow": 0.1, "rest": 1e-3, "stress": 1.0, "beyond": 2.0}
     for distribution, scale in shares.items():
@@ -257,7 +257,7 @@ def test_external_forces_are_shares_of_the_weight(name: str) -> None:
 
 
 def test_forces_come_at_the_corners_too_and_without_gravity() -> None:
-    model, row = replace(robot("leg"), gravity=(0.0, 0.0, 0.0)), function("rnea_fext")
+    model, row = replace(robot("leg"), gravity=(0.0, 0.0, 0.0)), named_function("rnea_fext")
     forces = sample(model, row, 50, distribution="reference", seed=5, corners=True)["fext"]
     force = FORCE_SHARE * 9.81 * sum(body.inertia.mass for body in model.bodies)
     assert np.allclose(np.abs(forces[..., 3:]), force, rtol=1e-6)
@@ -290,7 +290,7 @@ def test_a_robot_of_several_tips_is_asked_which(row: str) -> None:
 def test_a_held_leg_is_no_tip() -> None:
     joints = [n for n in load("hyq").joint_names if not n.startswith("rf_")]
     held = load("hyq", lock=dict.fromkeys(joints))
-    assert function("forward_kinematics").trace(held).inputs == ("q[0]", "q[1]", "q[2]")
+    assert named_function("forward_kinematics").trace(held).inputs == ("q[0]", "q[1]", "q[2]")
 
 
 def test_an_inertia_without_damping_needs_six_ways_to_move() -> None:
@@ -324,4 +324,4 @@ def test_a_stretched_arm_has_no_inertia() -> None:
 def test_a_base_that_floats_takes_no_traced_step() -> None:
     message = r"joint 'root_joint' of 'hyq' is free_flyer, whose 7 positions .*discrete_dynamics"
     with pytest.raises(FunctionError, match=message):
-        function("euler_step").trace(robot("floating hyq"))
+        named_function("euler_step").trace(robot("floating hyq"))

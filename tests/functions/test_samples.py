@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pinion import dynamics
-from pinion.functions import FUNCTIONS, FunctionError, function, sample
+from pinion.functions import FUNCTIONS, FunctionError, named_function, sample
 from pinion.functions.samples import (
     DISTRIBUTIONS,
     QDD_RANGE,
@@ -26,7 +26,7 @@ ROBOTS = ("two_link", "iiwa14", "hyq")
 @pytest.mark.parametrize("robot", ROBOTS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_samples_are_the_functions_inputs(name: str, robot: str) -> None:
-    row, model = function(name), load(robot)
+    row, model = named_function(name), load(robot)
     arrays = sample(model, row, 9, distribution="reference", seed=3)
     assert list(arrays) == [block.name for block in row.inputs]
     for block in row.inputs:
@@ -44,7 +44,7 @@ def test_all_functions_get_the_same_states(robot: str, distribution: str) -> Non
     model = load(robot)
     states: dict[str, np.ndarray] = {}
     for name in FUNCTIONS:
-        drawn = sample(model, function(name), 6, distribution=distribution, seed=5)
+        drawn = sample(model, named_function(name), 6, distribution=distribution, seed=5)
         if "fext" in drawn:
             drawn.pop("tau", None)  # that of the state with its forces
         for key, array in drawn.items():
@@ -55,8 +55,8 @@ def test_all_functions_get_the_same_states(robot: str, distribution: str) -> Non
 @pytest.mark.parametrize("robot", ROBOTS)
 def test_torques_are_those_of_the_state_that_travels(robot: str) -> None:
     model, seed = load(robot), 6
-    drawn = sample(model, function("aba"), 50, distribution="reference", seed=seed)
-    state = sample(model, function("rnea"), 50, distribution="reference", seed=seed)
+    drawn = sample(model, named_function("aba"), 50, distribution="reference", seed=seed)
+    state = sample(model, named_function("rnea"), 50, distribution="reference", seed=seed)
     q, qd, qdd = (state[name].astype(np.float64) for name in ("q", "qd", "qdd"))
     tau = dynamics.rnea(model, q, qd, qdd)
     # Nothing but the last rounding: the same bits, where float64 states would give others.
@@ -70,7 +70,7 @@ def test_torques_are_those_of_the_state_that_travels(robot: str) -> None:
 @pytest.mark.parametrize("robot", ROBOTS)
 def test_inverse_inertias_are_symmetric_and_those_of_the_state_that_travels(robot: str) -> None:
     model = load(robot)
-    row = function("fd_derivatives_from_minv")
+    row = named_function("fd_derivatives_from_minv")
     drawn = sample(model, row, 50, distribution="reference", seed=7)
     minv = drawn["minv"]
     assert np.array_equal(minv, np.swapaxes(minv, 1, 2))
@@ -87,7 +87,7 @@ def test_samples_fill_their_ranges(robot: str) -> None:
     model, seed = load(robot), 8
     low, high = position_limits(model)
     for distribution, scale in (("reference", 1.0), ("stress", 1.0), ("beyond", 2.0)):
-        drawn = sample(model, function("rnea"), 4000, distribution=distribution, seed=seed)
+        drawn = sample(model, named_function("rnea"), 4000, distribution=distribution, seed=seed)
         speed = velocity_limits(model, distribution)
         ranges = {
             "q": (low * scale, high * scale),
@@ -98,7 +98,9 @@ def test_samples_fill_their_ranges(robot: str) -> None:
             seen, tiny = drawn[name].astype(np.float64), 1e-6 * (b - a)
             assert np.all(seen >= a - tiny) and np.all(seen <= b + tiny), (distribution, name)
             assert np.all(seen.max(axis=0) - seen.min(axis=0) > 0.98 * (b - a))
-    corner = sample(model, function("rnea"), 50, distribution="reference", seed=seed, corners=True)
+    corner = sample(
+        model, named_function("rnea"), 50, distribution="reference", seed=seed, corners=True
+    )
     assert np.all(np.abs(corner["qdd"]) == np.float32(QDD_RANGE))
     rated = velocity_limits(model, "reference").astype(np.float32)
     assert np.all(np.abs(corner["qd"]) == rated)
@@ -125,7 +127,7 @@ def check_golden(draw: Any) -> None:
     """Uniform between the ends that the constants name: range, middle and spread."""
     model, count = load("iiwa14"), 4000
     for distribution, blocks in SCALES.items():
-        drawn = draw(model, function("rnea"), count, distribution=distribution, seed=8)
+        drawn = draw(model, named_function("rnea"), count, distribution=distribution, seed=8)
         for block, (name, scale) in blocks.items():
             end = np.radians(GOLDEN[name]) * scale
             seen = drawn[block].astype(np.float64) / end
@@ -165,12 +167,15 @@ def test_another_distribution_is_found(name: str) -> None:
 
 def test_an_unknown_distribution_is_a_sentence() -> None:
     with pytest.raises(FunctionError, match=r"no distribution 'normal'; choose one of reference, "):
-        sample(load("pendulum"), function("rnea"), 1, distribution="normal", seed=0)
+        sample(load("pendulum"), named_function("rnea"), 1, distribution="normal", seed=0)
 
 
 def test_slow_and_rest_are_shares_of_the_reference_s_states() -> None:
     """Position by position, and where friction asks for low rates too."""
-    model, row = hinge("hinge"), function("rnea", joint_terms=("friction",), friction_width=0.05)
+    model, row = (
+        hinge("hinge"),
+        named_function("rnea", joint_terms=("friction",), friction_width=0.05),
+    )
     drawn = sample(model, row, 500, distribution="reference", seed=9)
     assert 0.1 < np.mean(np.abs(drawn["qd"]) < 0.1) < 0.5
     for distribution, share in (("slow", 0.1), ("rest", 0.001)):

@@ -14,7 +14,7 @@ from pinion.api import POSITION, array
 from pinion.api import function as own
 from pinion.dynamics import frame_placement_scalars
 from pinion.functions import (
-    function,
+    named_function,
     opportunity_sentences,
     pose_change,
     snapped_errors_sentence,
@@ -36,7 +36,7 @@ def iiwa14(form: str, *, snap: bool) -> Model:
 
 
 def test_the_products_of_rounded_angles_are_counted() -> None:
-    row = function("rnea")
+    row = named_function("rnea")
     read, snapped = iiwa14("{}", snap=False), iiwa14("{}", snap=True)
     found = snapping(read, snapped, row)
     assert found is not None
@@ -59,8 +59,8 @@ def test_robots_with_mimicking_joints_are_compared_too() -> None:
     path = Path(__file__).parents[2] / "examples/gripper.urdf"
     text = path.read_text().replace("<origin xyz=", '<origin rpy="1.5708 0 0" xyz=')
     read, snapped = load_text(text), load_text(text, snap=True)
-    found = snapping(read, snapped, function("gravity"))
-    assert found == snapping(coupled(read), coupled(snapped), function("gravity"))
+    found = snapping(read, snapped, named_function("gravity"))
+    assert found == snapping(coupled(read), coupled(snapped), named_function("gravity"))
     assert found is not None and 3e-6 < found.pose_angle < 1e-4
 
 
@@ -81,7 +81,7 @@ def test_a_reference_that_knows_its_own_robot_hides_no_change() -> None:
 
 def products(model: Model) -> int:
     """Multiplications of the folded `rnea`."""
-    counts = op_counts(fold(function("rnea").trace(model)))
+    counts = op_counts(fold(named_function("rnea").trace(model)))
     return counts["mul"] + counts["mul_const"]
 
 
@@ -101,14 +101,14 @@ def test_poses_move_by_the_tilt_and_its_lever() -> None:
 def test_a_floating_base_has_figures_too() -> None:
     text = re.sub(r"1\.5707963267948966", "1.5708", urdf_text("hyq"))
     read, snapped = (load_text(text, floating_base=True, snap=snap) for snap in (False, True))
-    found = snapping(read, snapped, function("rnea"))
+    found = snapping(read, snapped, named_function("rnea"))
     assert found is not None and found.products < found.products_as_read
     # Two joints of a leg are 3.7e-6 rad off.
     assert 3.6e-6 < found.pose_angle < 7.4e-6
 
 
 def test_what_tilts_cost_is_told() -> None:
-    row = function("rnea")
+    row = named_function("rnea")
     note, cost = opportunity_sentences(iiwa14("{:.6f}", snap=True), row)
     assert note.startswith("Nearly right-angled")
     before, saved = (int(number) for number in re.findall(r"\d+", cost)[:2])

@@ -7,7 +7,7 @@ import pytest
 
 from pinion.batch import mixed_units_sentence
 from pinion.batch.units import BETWEEN
-from pinion.functions import FUNCTIONS, arrays_of, function, sample, unit_for
+from pinion.functions import FUNCTIONS, arrays_of, named_function, sample, unit_for
 from pinion.robot import Model, load, load_text, model_from_dict, model_to_dict
 
 _LINK = """<link name="{0}"><inertial><origin xyz="0.1 0.2 0.3"/><mass value="2"/><inertia ixx="1"
@@ -28,7 +28,7 @@ def mixed() -> Model:
 
 
 def gradient(model: Model) -> tuple[str, ...]:
-    row = function("rnea_derivatives")
+    row = named_function("rnea_derivatives")
     return tuple(a.unit for a in arrays_of((*row.inputs, *row.results), model))
 
 
@@ -53,7 +53,7 @@ def test_no_unit_of_a_row_has_more_than_two_kinds() -> None:
 
 
 def sentence(name: str, model: Model) -> str:
-    row = function(name)
+    row = named_function(name)
     return mixed_units_sentence(arrays_of((*row.inputs, *row.results), model))
 
 
@@ -90,7 +90,7 @@ def test_elements_between_kinds_have_the_units_that_are_said(name: str, mixed: M
         tree["r"] = [length * value for value in tree["r"]]
         inertia["h"] = [length * value for value in inertia["h"]]
         inertia["I"] = [length**2 * value for value in inertia["I"]]
-    other, row = model_from_dict(data), function(name)
+    other, row = model_from_dict(data), named_function(name)
     drawn = sample(mixed, row, 5, distribution="reference", seed=1)
     given = {name: values.astype(float) for name, values in drawn.items()}
     scaled = {

@@ -18,7 +18,7 @@ from pinion.formats import FormatPlan
 from pinion.formats.auto import AutoFormats
 from pinion.formats.scales import block_scales
 from pinion.formats.signals import TableFormats
-from pinion.functions import function, sample
+from pinion.functions import named_function, sample
 from pinion.gateware.library import timing_for
 from pinion.graph import Graph, Node, Region
 from pinion.graph.check import verify
@@ -47,7 +47,7 @@ def model(robot: str) -> Model:
 
 @cache
 def traced(robot: str, name: str = "rnea") -> Graph:
-    return function(name).trace(model(robot))
+    return named_function(name).trace(model(robot))
 
 
 @cache
@@ -57,7 +57,7 @@ def folded(robot: str, name: str = "rnea") -> Graph:
 
 def states(robot: str, count: int, *, seed: int, name: str = "rnea") -> Arrays:
     """Requests of the reference distribution, float32 as transmitted, by word, each (count,)."""
-    row = function(name)
+    row = named_function(name)
     arrays = sample(model(robot), row, count, distribution="reference", seed=seed)
     columns: Arrays = {}
     for block in row.inputs:
@@ -91,7 +91,7 @@ def designed(
 @cache
 def promised(robot: str, name: str, *, ii: int = 8, formats: str = "q16.16") -> Design:
     """The design of a build: all restarts of the scheduler, budgets of many states."""
-    return make_design(model(robot), function(name), ii=ii, formats=formats)
+    return make_design(model(robot), named_function(name), ii=ii, formats=formats)
 
 
 def auto_formats(graph: Graph, values: Mapping[str, Any], **changes: Any) -> AutoFormats:

@@ -20,7 +20,7 @@ from pinion.dynamics.scalar import (
     sin,
     sqrt,
 )
-from pinion.functions import function, independent_states
+from pinion.functions import independent_states, named_function
 from pinion.graph import Graph, Node, Tracer, evaluate_floats, op_counts
 from pinion.graph.check import verify
 from pinion.graph.costs import Costs, UnitCosts
@@ -64,7 +64,7 @@ def reduced(graph: Graph, seed: int = 3) -> Graph:
 
 @cache
 def batches(robot: str, name: str) -> tuple[Arrays, Arrays]:
-    row = function(name)
+    row = named_function(name)
     first, second = (independent_states(model(robot), row, 24, seed=s) for s in (1, 2))
     return first, second
 

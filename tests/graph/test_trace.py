@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pinion.dynamics.scalar import minimum, select
-from pinion.functions import function
+from pinion.functions import named_function
 from pinion.graph import Region, Symbol, TraceError, Tracer, evaluate_floats
 from tests.graph.helpers import ROBOTS, model, states, traced
 
@@ -170,7 +170,7 @@ def test_skipped_files_are_looked_through() -> None:
 
 @pytest.mark.parametrize("robot", ROBOTS)
 def test_retracing_gives_an_equal_graph(robot: str) -> None:
-    retraced = function("rnea").trace(model(robot))
+    retraced = named_function("rnea").trace(model(robot))
     assert retraced == traced(robot)
     assert retraced is not traced(robot)
 
@@ -197,7 +197,7 @@ def test_the_trace_computes_what_the_float_model_computes(robot: str) -> None:
         block: np.stack([inputs[f"{block}[{k}]"] for k in range(nv)], axis=1)
         for block in ("q", "qd", "qdd")
     }
-    want = function("rnea").evaluate(model(robot), arrays)["tau"]
+    want = named_function("rnea").evaluate(model(robot), arrays)["tau"]
     result = evaluate_floats(traced(robot), inputs)
     traced_tau = np.stack([np.broadcast_to(result[f"tau[{k}]"], n) for k in range(nv)], axis=1)
     scale = np.max(np.abs(want))

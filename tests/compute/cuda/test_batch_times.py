@@ -16,7 +16,7 @@ from pinion.compute import cpu
 from pinion.compute.cuda.kernel import CudaKernel
 from pinion.compute.cuda.threads import thread_source
 from pinion.compute.rates import states_of
-from pinion.functions import function
+from pinion.functions import named_function
 from pinion.robot import load
 from tests.support.cuda_device import HostDevice
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(
     reason="no C++ compiler on this machine",
 )
 
-MODEL, ROW = load("pendulum"), function("rnea")
+MODEL, ROW = load("pendulum"), named_function("rnea")
 
 
 @pytest.fixture

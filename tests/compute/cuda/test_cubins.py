@@ -12,7 +12,7 @@ from pinion.compute import cpu
 from pinion.compute.cuda import Kept, cooperative
 from pinion.compute.cuda.cubin import ARCHITECTURES, Cubin, compile_cubin
 from pinion.compute.cuda.threads import ThreadSource, thread_source
-from pinion.functions import SUBJECTS, function
+from pinion.functions import SUBJECTS, named_function
 from pinion.functions.partitions import RNEA_DERIVATIVES_FROM_LINKS
 from pinion.native.cache import Cache
 from pinion.native.errors import ComputeError
@@ -48,7 +48,7 @@ def compiled(
     robot: str, name: str, dtype: str, architecture: str, layout: str = "soa"
 ) -> tuple[ThreadSource, list[Cubin]]:
     """The kernels of a function, each compiled on its own as they are for a device."""
-    model, row = load(robot), LINKS if name == LINKS.name else function(name)
+    model, row = load(robot), LINKS if name == LINKS.name else named_function(name)
     source = thread_source(
         cpu.graph_of(model, row),
         inputs=[b.resolved(model) for b in row.inputs],

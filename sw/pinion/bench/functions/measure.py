@@ -85,11 +85,11 @@ def function_row(name: str, derivatives: str) -> dict[str, Any]:
     """Hardware and errors of one function of the iiwa14."""
     from pinion.flow.design import make_design
     from pinion.flow.measure import hardware, measure
-    from pinion.functions import function
+    from pinion.functions import named_function
     from pinion.request import BuildRequest
     from pinion.robot import load
 
-    model, wanted = load(ROBOT), function(name, derivatives=derivatives)
+    model, wanted = load(ROBOT), named_function(name, derivatives=derivatives)
     made = make_design(model, wanted, BuildRequest(ii=II, formats=FORMATS))
     figures = hardware(made)
     return {

@@ -23,7 +23,7 @@ from pinion.batch import InputError
 from pinion.compute.program.source import SCALARS
 from pinion.functions import Block, Function, row_of
 from pinion.functions.partitions import RNEA_DERIVATIVES_FROM_LINKS
-from pinion.functions.table import function as named_function
+from pinion.functions.table import table_function as named_function
 from pinion.native.errors import ComputeError
 from pinion.robot import JointKind, Model, load
 
@@ -287,7 +287,7 @@ def source(
     function : a row of the table of functions or of :mod:`pinion.functions.partitions`, or its
         name. Both formulations of a gradient have the same kernel.
     dtype : ``float32`` or ``float64``.
-    outputs : optional results to add, as of :func:`pinion.functions.function`.
+    outputs : optional results to add, as of :func:`pinion.functions.named_function`.
 
     Raises
     ------
