@@ -214,7 +214,7 @@ def test_formats_that_go_with_no_task(tmp_path: Path) -> None:
     ):
         with pytest.raises(BuildError, match=message):
             build(ROBOT, FUNCTION, tmp_path / "core", goal=goal_of(), **options)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="multiplies no words of 28 bits by 18"):
+    with pytest.raises(ValueError, match="cannot multiply words of 28 bits by 18"):
         part_of(28, 18, adds=True)
 
 

@@ -90,7 +90,9 @@ def test_the_graph_is_the_float_model_with_terms() -> None:
 def test_what_cannot_be_asked_for_is_said() -> None:
     with pytest.raises(FunctionError, match=r"'lift' is no joint term: choose joint_terms from da"):
         named_function("rnea", joint_terms=["lift"])
-    with pytest.raises(FunctionError, match=r"friction_width is 0\.0: give a finite rate above 0,"):
+    with pytest.raises(
+        FunctionError, match=r"friction_width is 0\.0: give a positive finite rate,"
+    ):
         named_function("rnea", joint_terms=True, friction_width=0.0)
     with pytest.raises(FunctionError, match=r"No joint of the robot 'iiwa14' has friction: leave"):
         named_function("rnea", joint_terms="friction").trace(load("iiwa14"))

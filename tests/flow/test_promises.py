@@ -319,7 +319,7 @@ def test_where_no_error_below_1_is_had_other_formats_are_advised(tmp_path: Path)
     folder = tmp_path / "core"
     with pytest.raises(PrecisionError) as caught:
         build("two_link", "aba", folder, ii=4, formats="auto12")
-    match = re.search(r"No error below 1 .*: give the formats '(\w+)'\.", str(caught.value))
+    match = re.search(r"No error below 1 .*: use the formats '(\w+)'\.", str(caught.value))
     assert match, caught.value
     assert "Ask for" not in str(caught.value)
     build("two_link", "aba", folder, ii=4, formats=match[1])

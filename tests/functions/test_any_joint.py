@@ -1,4 +1,4 @@
-"""Functions of robots with joints of any kind, and coupled ones: graphs are the float models."""
+"""Functions of robots with joints of any kind, and coupled ones: graphs equal the float models."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def label(row: Function) -> str:
 
 
 def urdf(*joints: str) -> Model:
-    """A chain of equal bodies; joints as ``TYPE`` and what else its element holds."""
+    """A chain of equal bodies; joints as ``TYPE`` and the content of their elements."""
     text = f'<link name="l0">{_SOLID}</link>'
-    for k, given in enumerate(joints, 1):
-        kind, _, inside = given.partition(" ")
+    for k, element in enumerate(joints, 1):
+        kind, _, inside = element.partition(" ")
         text += (
             f'<link name="l{k}">{_SOLID}</link><joint name="j{k}" type="{kind}">'
             f'<origin xyz="0.1 0.05 0.2" rpy="0.3 -0.2 0.5"/><parent link="l{k - 1}"/>'
@@ -85,8 +85,8 @@ def robot(name: str) -> Model:
 
 @cache
 def graph_of(name: str, row: str) -> Graph:
-    chosen = next(r for r in ROWS if r.name == row)
-    return chosen.trace(robot(name))
+    function_row = next(r for r in ROWS if r.name == row)
+    return function_row.trace(robot(name))
 
 
 def drawn(row: Function, model: Model, seed: int, count: int = COUNT) -> dict[str, Array]:
@@ -97,20 +97,20 @@ def drawn(row: Function, model: Model, seed: int, count: int = COUNT) -> dict[st
 
 
 def check(row: Function, model: Model, graph: Graph, arrays: Mapping[str, Array]) -> None:
-    """The graph's results are the float model's, to 1e-12 of each state's largest entry."""
+    """The graph's results equal the float model's, to 1e-12 of each state's largest entry."""
     assert list(graph.inputs) == [w for block in row.inputs for w in block.words(model)]
     columns = {}
     for block in row.inputs:
         flat = arrays[block.name].reshape(len(arrays["q"]), -1)
         columns |= {word: flat[:, at] for word, at in block.positions(model).items()}
-    got, want = evaluate_floats(graph, columns), row.evaluate(model, arrays)
+    traced, want = evaluate_floats(graph, columns), row.evaluate(model, arrays)
     assert [word for word, _ in graph.outputs] == [w for b in row.results for w in b.words(model)]
     for block in row.results:
         flat = want[block.name].reshape(len(arrays["q"]), -1)
         scale = np.abs(flat).max(axis=1)
         assert np.all(scale > 0)
         for word, position in block.positions(model).items():
-            error = np.max(np.abs(got[word] - flat[:, position]) / scale)
+            error = np.max(np.abs(traced[word] - flat[:, position]) / scale)
             assert error <= 1e-12, f"{word} is off by {error}"
 
 
@@ -152,7 +152,7 @@ def test_rounded_quaternions_are_those_of_unit_length() -> None:
 # -- what a floating base costs and saves ----------------------------------------------------------
 
 # Variable products, products by a constant, additions, reciprocals after folding, of HyQ on a
-# floating base: a change that adds some must say why.
+# floating base: a change that adds operations must say why.
 MOST = {
     "rnea": (325, 388, 725, 0),
     "rnea_derivatives": (1879, 964, 2831, 0),
@@ -166,8 +166,8 @@ MOST = {
 
 @pytest.mark.parametrize("name", MOST)
 def test_a_floating_quadruped_needs_no_more_operations_than_stated(name: str) -> None:
-    found = op_counts(fold(named_function(name).trace(robot("hyq"))))
-    counts = tuple(found[key] for key in ("mul", "mul_const", "add", "reciprocal"))
+    op_numbers = op_counts(fold(named_function(name).trace(robot("hyq"))))
+    counts = tuple(op_numbers[key] for key in ("mul", "mul_const", "add", "reciprocal"))
     assert all(x <= most for x, most in zip(counts, MOST[name], strict=True)), counts
 
 
@@ -211,11 +211,11 @@ def test_states_of_any_joint_are_positions(distribution: str) -> None:
     dynamics.aba(model, arrays["q"], arrays["qd"], arrays["tau"])  # raises for a wrong length
 
 
-# -- functions of one's own, and the terms of joints -----------------------------------------------
+# -- user-defined functions, and the terms of joints -----------------------------------------------
 
 
 def own(name: str) -> Function:
-    """A function that no row of the table is: inverse dynamics or a gradient with joints' terms."""
+    """A function that is not in the table: inverse dynamics or a gradient with joints' terms."""
     q = Block(name="q", shape=("nq",), unit="rad | m", sampling=Quantity.POSITION)
     qd = Block(name="qd", shape=("nv",), unit="rad/s | m/s", sampling=Quantity.VELOCITY)
     third = Block(name="u", shape=("nv",), unit="any", sampling=Quantity.ACCELERATION)
@@ -243,8 +243,8 @@ def own(name: str) -> Function:
         )
 
     def scalars(m, *x, region):  # type: ignore[no-untyped-def]
-        found = dynamics.fd_derivatives_scalars(m, *x, region=region, **terms)
-        return found.qdd, found.dqdd_dq, found.dqdd_dqd, found.minv
+        gradient = dynamics.fd_derivatives_scalars(m, *x, region=region, **terms)
+        return gradient.qdd, gradient.dqdd_dq, gradient.dqdd_dqd, gradient.minv
 
     return Function(
         name=name,
@@ -291,11 +291,11 @@ def test_a_function_of_links_runs_on_scalars_alone(name: str) -> None:
     model = robot(name)
     arrays = drawn(row, model, 37)
     check(row, model, row.trace(model), arrays)
-    found = row.evaluate(model, arrays)
+    results = row.evaluate(model, arrays)
     energies = dynamics.kinetic_energy(model, arrays["q"], arrays["qd"])
-    np.testing.assert_allclose(found["e"][:, 0], energies, rtol=1e-12)
+    np.testing.assert_allclose(results["e"][:, 0], energies, rtol=1e-12)
     centre = dynamics.centre_of_mass(model, arrays["q"])
-    np.testing.assert_allclose(found["c"], centre, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(results["c"], centre, rtol=0, atol=1e-12)
 
 
 # -- what is refused -------------------------------------------------------------------------------
@@ -320,5 +320,5 @@ def test_friction_that_jumps_is_refused() -> None:
 @pytest.mark.parametrize("name", ["higher two_link", "higher floating hyq"])
 def test_terms_of_higher_orders(name: str, row: Function) -> None:
     model = robot_with_terms(name)
-    asked = row.with_terms(True)
-    check(asked, model, asked.trace(model), drawn(asked, model, 6))
+    with_all_terms = row.with_terms(True)
+    check(with_all_terms, model, with_all_terms.trace(model), drawn(with_all_terms, model, 6))

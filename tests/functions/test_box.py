@@ -1,4 +1,4 @@
-"""The box of a distribution holds all of its requests, and hardly more."""
+"""The box of a distribution contains all of its requests, and hardly more."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ def test_no_request_leaves_the_box_of_its_distribution(
         for word, k in block.positions(model(robot)).items():
             low, high = box[word]
             assert low < flat[:, k].min() and flat[:, k].max() < high
-            # And it is no larger than it has to be.
+            # It is no larger than necessary.
             assert flat[:, k].max() > 0.99 * high and flat[:, k].min() < low + 0.01 * (high - low)

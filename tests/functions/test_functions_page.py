@@ -1,4 +1,4 @@
-"""``docs/functions.md``: its tables are the code's, and every row and array has its words."""
+"""``docs/functions.md``: its tables match the code, and every row and array has a text."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def test_the_tables_of_the_page_are_those_of_the_code() -> None:
 
 def test_every_row_and_array_has_its_words() -> None:
     blocks = [b for row in FUNCTIONS.values() for b in (*row.inputs, *row.outputs)]
-    for words, there, known in (
+    for words, texts, keys in (
         ("NOTES", NOTES, set(FUNCTIONS)),
         ("MEANINGS", MEANINGS, {block.name for block in blocks}),
     ):
-        new, gone = sorted(known - there.keys()), sorted(there.keys() - known)
+        new, gone = sorted(keys - texts.keys()), sorted(texts.keys() - keys)
         assert not new, f"{new}: add a line for each to {words} in {describe.__file__}"
         assert not gone, (
             f"{gone}: no row has them: drop their lines of {words}, {describe.__file__}"
@@ -64,12 +64,12 @@ def test_a_row_without_words_is_a_sentence(
 
 @pytest.mark.parametrize("robot", ["iiwa14", "hyq"])
 def test_every_new_row_is_measured(robot: str) -> None:
-    """The page's last table has a line for each, on a robot that has what the row speaks of."""
+    """The page's last table has a line for each, on a robot that the row can be used for."""
     lines = PAGE.read_text().partition("## What cores of them cost")[2].splitlines()
-    found = {tuple(cell.strip() for cell in line.split("|")[1:3]) for line in lines if "|" in line}
+    cells = {tuple(cell.strip() for cell in line.split("|")[1:3]) for line in lines if "|" in line}
     for row in NEW:
-        shown, _ = robot_for(robot, row)
-        assert (f"`{row}`", shown) in found, (
-            f"no line of {row} for {shown}: `python -m benchmarks.functions --functions {row} > "
-            "rows.jsonl` measures, `python -m benchmarks.functions --table rows.jsonl` prints it"
+        robot_name, _ = robot_for(robot, row)
+        assert (f"`{row}`", robot_name) in cells, (
+            f"no line of {row} for {robot_name}: `python -m benchmarks.functions --functions {row} "
+            "> rows.jsonl` measures, `python -m benchmarks.functions --table rows.jsonl` prints it"
         )

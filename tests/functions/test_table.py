@@ -62,24 +62,24 @@ def columns(
     row: Function, model: Model, arrays: dict[str, NDArray[np.float64]]
 ) -> dict[str, NDArray[np.float64]]:
     """Request arrays (n, ...) by word, (n,)."""
-    found = {}
+    words = {}
     for block in row.inputs:
         flat = arrays[block.name].reshape(len(arrays[block.name]), -1)
-        found |= {word: flat[:, at] for word, at in block.positions(model).items()}
-    return found
+        words |= {word: flat[:, at] for word, at in block.positions(model).items()}
+    return words
 
 
 @pytest.mark.parametrize("name", ["iiwa14", "hyq", "tree"])
 @pytest.mark.parametrize("row", VARIANTS, ids=label)
 def test_the_graph_is_the_float_model(row: Function, name: str) -> None:
     model, count, seed = robot(name), 20, 7
-    drawn = sample(model, row, count, distribution="reference", seed=seed)
-    arrays = {word: values.astype(np.float64) for word, values in drawn.items()}
+    requests = sample(model, row, count, distribution="reference", seed=seed)
+    arrays = {word: values.astype(np.float64) for word, values in requests.items()}
     graph = row.trace(model)
     assert list(graph.inputs) == [w for block in row.inputs for w in block.words(model)]
     words = [w for block in row.results for w in block.words(model)]
     assert [word for word, _ in graph.outputs] == words
-    got = evaluate_floats(graph, columns(row, model, arrays))
+    traced = evaluate_floats(graph, columns(row, model, arrays))
     want = row.evaluate(model, arrays)
     assert list(want) == [block.name for block in row.results]
     for block in row.results:
@@ -89,13 +89,13 @@ def test_the_graph_is_the_float_model(row: Function, name: str) -> None:
         scale = np.abs(flat).max()
         assert scale > 0
         for word, position in block.positions(model).items():
-            error = np.abs(got[word] - flat[:, position])
+            error = np.abs(traced[word] - flat[:, position])
             assert np.all(error <= 1e-11 * scale), f"{word} is off by {error.max() / scale}"
         if block.symmetric:
             assert np.array_equal(values, np.swapaxes(values, 1, 2))
 
 
-# A small arm has every function; of the robots with branches one gradient stays in the fast tests.
+# A small arm has every function; the fast tests keep one gradient of the robots with branches.
 _FAST = ("tree-minv", "hyq-rnea")
 
 
@@ -118,32 +118,32 @@ _FAST = ("tree-minv", "hyq-rnea")
     ),
 )
 def test_what_travels_and_the_constants_make_the_whole_result(row: Function, name: str) -> None:
-    """As a host sees it: requests gathered, a core without its constants, results scattered."""
+    """As a host does: requests gathered, a core without its constants, results scattered."""
     model, count, seed = robot(name), 12, 9
-    drawn = sample(model, row, count, distribution="reference", seed=seed)
+    requests = sample(model, row, count, distribution="reference", seed=seed)
     matrices = [block for block in row.inputs if len(block.shape) > 1]
     settings = DesignSettings(
         ii=16,
         plan=Q16,
         timing=Timing(),
-        states={w: x[:1] for w, x in columns(row, model, drawn).items()},
+        states={w: x[:1] for w, x in columns(row, model, requests).items()},
         droppable={word for block in matrices for word in block.words(model)},
         effort=1,
     )
-    made = design(row.trace(model), settings)
-    real, constants = made.real, made.constants
+    core = design(row.trace(model), settings)
+    real, constants = core.real, core.constants
     assert not any(real.nodes[node].op == "const" for _, node in real.outputs)
     inputs = [array_of(block, model, set(real.inputs), {}) for block in row.inputs]
-    words = np.concatenate([a.gather(drawn[a.name]).reshape(count, -1) for a in inputs], axis=1)
+    words = np.concatenate([a.gather(requests[a.name]).reshape(count, -1) for a in inputs], axis=1)
     assert words.shape == (count, len(real.inputs)), "the record is what the core reads"
     request = {word: words[:, k].astype(np.float64) for k, word in enumerate(real.inputs)}
-    got = evaluate_floats(real, request)
-    want = row.evaluate(model, {k: x.astype(np.float64) for k, x in drawn.items()})
+    results = evaluate_floats(real, request)
+    want = row.evaluate(model, {k: x.astype(np.float64) for k, x in requests.items()})
     computed = {word for word, _ in real.outputs}
     assert not computed & set(constants)
     for block in row.results:
         array = array_of(block, model, computed, constants)
-        sent = [got[word] for word in block.positions(model) if word in computed]
+        sent = [results[word] for word in block.positions(model) if word in computed]
         flat = np.stack(sent, axis=1) if sent else np.zeros((count, 0))
         whole = array.scatter(flat.reshape(count, *array.record_shape))
         error = np.abs(whole - want[block.name]).max()
@@ -181,8 +181,8 @@ def test_the_closed_form_of_the_gradient_takes_fewer_products_than_columns(kind:
 
 def test_a_result_that_is_asked_for_changes_no_other() -> None:
     model = robot("two_link")
-    drawn = sample(model, named_function("fd_derivatives"), 5, distribution="reference", seed=1)
-    arrays = {word: values.astype(np.float64) for word, values in drawn.items()}
+    requests = sample(model, named_function("fd_derivatives"), 5, distribution="reference", seed=1)
+    arrays = {word: values.astype(np.float64) for word, values in requests.items()}
     few = named_function("fd_derivatives").evaluate(model, arrays)
     all_of_them = named_function("fd_derivatives", outputs=("minv",)).evaluate(model, arrays)
     assert list(few) == ["qdd", "dqdd_dq", "dqdd_dqd"] and list(all_of_them) == [*few, "minv"]
@@ -236,7 +236,7 @@ def test_the_rows_have_their_names() -> None:
         assert row.name == name and row.doc and not row.options
     both = named_function("fd_derivatives", derivatives="column", outputs=["minv"])
     assert both.options == {"derivatives": "column", "outputs": "minv"}
-    # What comes anyhow is no option.
+    # A result that is not optional is not an option.
     assert named_function("fd_derivatives", outputs=["qdd"]).options == {}
 
 
@@ -274,7 +274,7 @@ def test_a_row_is_taken_by_its_name_or_as_it_is() -> None:
     column = named_function("fd_derivatives", derivatives="column")
     assert row_of("fd_derivatives", derivatives="column") == column
     assert row_of(column) is column
-    # The formulation of a row is its own; results are added to it.
+    # A row keeps its formulation; results are added to it.
     with_minv = named_function("fd_derivatives", derivatives="column", outputs=("minv",))
     assert row_of(column, derivatives="composite", outputs=("minv",)) == with_minv
     with pytest.raises(FunctionError, match="'fly'"):
@@ -282,8 +282,8 @@ def test_a_row_is_taken_by_its_name_or_as_it_is() -> None:
 
 
 def test_results_are_asked_for_by_a_list_or_a_text() -> None:
-    asked = row_of("frame_jacobian", outputs=["R", "p"])
-    assert row_of("frame_jacobian", outputs="R, p").results == asked.results
+    with_pose = row_of("frame_jacobian", outputs=["R", "p"])
+    assert row_of("frame_jacobian", outputs="R, p").results == with_pose.results
     assert row_of("fd_derivatives", outputs="minv").added == ("minv",)
     with pytest.raises(FunctionError, match="has no result 'inv'; its results are"):
         row_of("fd_derivatives", outputs="inv")

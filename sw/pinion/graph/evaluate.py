@@ -34,7 +34,7 @@ def _input(inputs: Mapping[str, Any], name: str) -> Any:
         return inputs[name]
     except KeyError:
         raise GraphError(
-            f"The input '{name}' has no value; it needs one of {sorted(inputs)}."
+            f"The input '{name}' has no value; there are only {sorted(inputs)}."
         ) from None
 
 

@@ -164,6 +164,7 @@ def _count(inputs: Mapping[str, Any]) -> int:
     return max((np.size(column) for column in inputs.values()), default=1)
 
 
+# Many parameters: the loop that floats and integers share.
 def _run(
     graph: Graph,
     inputs: Mapping[str, Any],
