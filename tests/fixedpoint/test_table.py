@@ -119,7 +119,7 @@ def test_samples() -> None:
         (lambda: Piecewise.samples([0.0, 1.0], [1.0], error=0.1), "two or more samples"),
         (lambda: Piecewise.samples([0.0, 0.0], [1.0, 2.0], error=0.1), "ascend in x"),
         (lambda: Piecewise.of((0.0, 1.0, 0.5, 1.0, 0.0, 1.0, 2.0)), "whole numbers"),
-        (lambda: Piecewise.of((0.0, 1.0, 0.0, 1.0, 0.0, 1.0)), "has 2 coefficients, not 1"),
+        (lambda: Piecewise.of((0.0, 1.0, 0.0, 1.0, 0.0, 1.0)), "needs 2 coefficients, not 1"),
         (lambda: Piecewise.of((0.0, 1.0, -12.0, 1.0, 0.0, 1.0)), "there are 4096 segments"),
         (lambda: Piecewise.of((0.0, 1.0, 0.0, 3.0, 0.0, 1.0)), "of degree 1 or 2"),
         (lambda: Piecewise.of((0.0, 1.0, 0.0, 1.0, 0.0, 1.0, math.nan)), "must be finite"),

@@ -404,7 +404,7 @@ def test_a_comparison_that_is_off_by_more_is_found(
     assert figures["wrong_unflagged"] > 0
 
 
-@pytest.mark.parametrize("what", ["half", "minimum"])
+@pytest.mark.parametrize("rule_name", ["half", "minimum"])
 def test_another_integer_rule_is_found(
     folder: Path, monkeypatch: pytest.MonkeyPatch, rule_name: str
 ) -> None:
