@@ -88,7 +88,6 @@ def _derived(row: Op) -> str:
     node = Node(row.name, tuple(range(count)), () if row.arity is not None else (1,) * signs)
     terms = f", {signs} {'products' if row.family is Family.PRODUCT else 'terms'}"
     return f"{row.fmt(node, [_OPERAND] * count).name}{terms if row.arity is None else ''}"
-    return f"{row.fmt(node, [_OPERAND] * count).name}{terms if row.arity is None else ''}"
 
 
 if __name__ == "__main__":
