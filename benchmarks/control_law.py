@@ -18,7 +18,7 @@ import numpy as np
 
 from pinion.api import backend
 from pinion.batch import Backend
-from pinion.functions import function, sample
+from pinion.functions import named_function, sample
 from pinion.robot import load
 
 LAW = f"{Path(__file__).parents[1] / 'examples/functions/tracking_law.py'}:tracking_law"
@@ -60,7 +60,7 @@ def measure(robot: str, *, count: int, rounds: int) -> list[dict[str, Any]]:
     model = load(robot, snap=True)
     rows: list[dict[str, Any]] = []
     cases = []
-    law = function(LAW)
+    law = named_function(LAW)
     samples = sample(model, law, max(BATCHES), distribution="reference", seed=1)
     for dtype in DTYPES:
         call = backend(model, law, device="cpu", dtype=dtype, threads=1)

@@ -20,7 +20,7 @@ from pinion.driver.batch import ArrayBatch, Packet
 from pinion.driver.card import layout_of
 from pinion.driver.memory import Pool
 from pinion.driver.packing import columns_of, flatten
-from pinion.functions import function
+from pinion.functions import named_function
 from pinion.link import (
     BEAT,
     HEADER,
@@ -109,7 +109,7 @@ class Echo(Transport):
 
 def made_up(name: str, *, robot: str = "iiwa14") -> Manifest:
     """Return a manifest with the records of a function; everything else is a placeholder."""
-    model, row = load(robot), function(name)
+    model, row = load(robot), named_function(name)
 
     def arrays(blocks: Any) -> tuple[Array, ...]:
         return tuple(

@@ -22,7 +22,7 @@ from pinion.console.terminal import show
 from pinion.flow.design import make_design
 from pinion.flow.measure import hardware
 from pinion.flow.unit_cost import unit_cost
-from pinion.functions import function
+from pinion.functions import named_function
 from pinion.request import BuildRequest
 from pinion.robot import load
 
@@ -40,7 +40,7 @@ def column(formats: str = "q16.16") -> dict[str, Any]:
     adders, schedule_cycles, registers``; ``blocks``: DSP48E2 of the units, by the widths of their
     operands.
     """
-    row = function(GRADIENT, derivatives="column")
+    row = named_function(GRADIENT, derivatives="column")
     design = make_design(load(ROBOT, snap=True), row, BuildRequest(ii=II, formats=formats))
     return {
         **{"function": GRADIENT, "robot": ROBOT, "formats": formats, "derivatives": "column"},

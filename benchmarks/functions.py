@@ -20,7 +20,7 @@ from typing import Any
 from pinion.cosim.verify import verify
 from pinion.flow.build import build
 from pinion.formats.auto import PrecisionError
-from pinion.functions import FUNCTIONS, SUBJECTS, function
+from pinion.functions import FUNCTIONS, SUBJECTS, named_function
 from pinion.request import BuildRequest
 from pinion.robot import Model, RobotError, load, load_text, tips_of
 from pinion.robot.generated import joint_xml, link_xml
@@ -72,7 +72,7 @@ def measured(robot: str, row: str, formats: str) -> dict[str, Any]:
         folder = Path(scratch) / "core"
         try:
             request = BuildRequest(ii=II, formats=formats)
-            manifest = build(model, function(row), folder, request).manifest
+            manifest = build(model, named_function(row), folder, request).manifest
         except PrecisionError as error:
             return record | {"refused": str(error)}
         figures = verify(folder, samples=REQUESTS, seed=1)

@@ -28,7 +28,7 @@ from pinion.flow.candidate import Candidate
 from pinion.flow.design import make_design
 from pinion.flow.measure import measure as measured_open
 from pinion.flow.unit_cost import unit_cost
-from pinion.functions import function
+from pinion.functions import named_function
 from pinion.request import BuildRequest
 from pinion.robot import load
 
@@ -45,7 +45,7 @@ def measure(path: Path, *, synth: bool, functions: tuple[str, ...]) -> None:
     model = load(ROBOT)
     for name in functions:
         task = read_task(TASK)
-        loss = TrackingLoss(model, function(name), task)
+        loss = TrackingLoss(model, named_function(name), task)
         for kind, value in WAYS:
             record = next((r for r in rows if (r["function"], r[kind]) == (name, value)), None)
             if record is None:
@@ -60,7 +60,7 @@ def measure(path: Path, *, synth: bool, functions: tuple[str, ...]) -> None:
 
 def row(name: str, kind: str, value: float, loss: TrackingLoss) -> dict[str, Any]:
     """Return figures of one design; closed loops use its integers, which equal the core's."""
-    model, function_row = loss.model, function(name)
+    model, function_row = loss.model, named_function(name)
     search = None
     if kind == "task":
         goal = replace(loss.goal(), loss=value, held_out_loss=2 * value)
@@ -129,7 +129,7 @@ def counted(folder: Path, record: dict[str, Any], loss: TrackingLoss) -> dict[st
     path = folder / f"{record['function']}-{record['max_error'] or record['task']:g}"
     request = request_of(record["max_error"])
     build(
-        loss.model, function(record["function"]), path, request, goal=goal, progress=Progress(said)
+        loss.model, named_function(record["function"]), path, request, goal=goal, progress=Progress(said)
     )
     said("Counting by Yosys")
     counts = synth(path)

@@ -41,7 +41,7 @@ from pinion.cosim.reference import Reference, request_words
 from pinion.cosim.stream import pack_records, unpack_records
 from pinion.driver.spi import SpiDevice
 from pinion.flow.build import Build
-from pinion.functions import Function, function
+from pinion.functions import Function, named_function
 from pinion.gateware.emit import RTLIL
 from pinion.link.spi_framing import CYCLES, Transfer, fastest_hz
 from pinion.robot import Model
@@ -222,7 +222,7 @@ def law_of(build: Build, through: str, rate_hz: float = RATE_HZ) -> Law:
     """The law of a build, through one of `THROUGH`."""
     period = round(1e6 * build.manifest.clock_mhz / rate_hz)
     if through == "float":
-        return InFloats(function(LAWS[build.manifest.function]), build.model)
+        return InFloats(named_function(LAWS[build.manifest.function]), build.model)
     if through == "card":
         return OnChip(build, card_asked(build, period))
     folder = build.folder

@@ -50,7 +50,7 @@ from benchmarks.cpu.tools import (
 )
 from numpy.typing import NDArray
 
-from pinion.functions import function, sample
+from pinion.functions import named_function, sample
 from pinion.robot import Model, load
 
 Floats = NDArray[np.float64]
@@ -419,7 +419,7 @@ class States:
     """Number of states that are compared."""
 
     def __init__(self, robot: str, name: str, states: int, *, seed: int = 0) -> None:
-        self.robot, self.model, self.function = robot, load(robot), function(name)
+        self.robot, self.model, self.function = robot, load(robot), named_function(name)
         samples = sample(self.model, self.function, states, distribution="reference", seed=seed)
         self.inputs = [
             np.ascontiguousarray(samples[block.name], dtype=np.float64)

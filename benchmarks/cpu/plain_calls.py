@@ -26,7 +26,7 @@ from benchmarks.cpu.tools import one_core
 
 from pinion.compute import cpu
 from pinion.compute.native import View
-from pinion.functions import function, sample
+from pinion.functions import named_function, sample
 from pinion.functions.requests import rotations_of
 from pinion.robot import load
 
@@ -40,7 +40,7 @@ def measure(
 ) -> dict[str, Any]:
     """Return nanoseconds per sample by way, and ratios to a call with ``out``."""
     model = load(robot, floating_base=floating_base)
-    row = function(name)
+    row = named_function(name)
     samples = sample(model, row, count, distribution="reference", seed=1)
     inputs = {key: np.ascontiguousarray(values, dtype=dtype) for key, values in samples.items()}
 

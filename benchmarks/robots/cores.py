@@ -15,7 +15,7 @@ from benchmarks.robots.opening import Refused, opened
 from pinion.base.progress import Progress
 from pinion.cosim.verify import verify
 from pinion.flow.build import build
-from pinion.functions import function
+from pinion.functions import named_function
 from pinion.request import BuildRequest
 
 RECORD = "cores.json"
@@ -112,7 +112,7 @@ def _core(case: Case, path: Path, folder: Path, *, requests: int, seconds: int) 
         with _limit(seconds):
             place = folder / f"{case.robot}_{case.function}"
             request = BuildRequest(ii=case.ii, formats="auto")
-            manifest = build(robot.model, function(case.function), place, request).manifest
+            manifest = build(robot.model, named_function(case.function), place, request).manifest
             result = verify(place, samples=requests)
     except (ValueError, RuntimeError, TooLongError) as error:
         return Core(robot=case.robot, joints=joints, function=case.function, ii=case.ii,

@@ -277,7 +277,7 @@ def test_arrays_go_in_by_position_and_by_name(computed: Any) -> None:
 @pytest.mark.parametrize(
     ("values", "named", "needle"),
     [
-        (4, (), "4 arrays are given by position, and there are 3 inputs: q, qd, qdd; leave 1 out"),
+        (4, (), "4 arrays are given by position, but there are 3 inputs: q, qd, qdd; leave 1 out"),
         (1, ("q", "qd", "qdd"), "'q' is given twice, by position and by name"),
         (3, ("qdd",), "'qdd' is given twice"),
         (2, (), "'qdd' is missing"),

@@ -21,7 +21,7 @@ from pinion.api.backends import CardBackend
 from pinion.batch import Backend, Result
 from pinion.compute import cpu
 from pinion.driver import DriverError
-from pinion.functions import FUNCTIONS, FunctionError, function, sample
+from pinion.functions import FUNCTIONS, FunctionError, named_function, sample
 from pinion.functions.portable import PortableFunction, portable
 from pinion.functions.row import Function
 from pinion.robot import Model, load, load_text
@@ -72,7 +72,7 @@ def test_every_row_of_the_table_travels_by_name(name: str) -> None:
 def test_a_copy_computes_the_same(device: str, how: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"cache": tmp_path, "threads": 1} if device == "cpu" else {}
     model = load_text(CRANE)
-    row = function("fd_derivatives", outputs=["minv"], joint_terms=True, friction_width=0.3)
+    row = named_function("fd_derivatives", outputs=["minv"], joint_terms=True, friction_width=0.3)
     opened = pinion.backend(model, row, device=device, **options)
     other = WAYS[how](opened)
     assert other is not opened and other.function == opened.function and other.model == model
@@ -113,7 +113,7 @@ def test_functions_of_ones_own(tmp_path: Path) -> None:
         "                 outputs={'y': pinion.array()})\n"
         "def square(x):\n    return x * x\n"
     )
-    row = function(f"{file}:square")
+    row = named_function(f"{file}:square")
     there = portable(row)
     assert there.source == f"{file}:square"
     assert pickle.loads(pickle.dumps(there)).function().name == "square"
@@ -187,7 +187,7 @@ def computed(task: tuple[Backend, dict[str, np.ndarray]]) -> dict[str, np.ndarra
 
 
 def test_a_spawned_pool_computes(tmp_path: Path) -> None:
-    model, row = load("two_link"), function("rnea")
+    model, row = load("two_link"), named_function("rnea")
     opened = [
         pinion.backend(model, row, device="cpu", cache=tmp_path),
         pinion.backend(model, row, device="float"),
@@ -206,7 +206,7 @@ def test_a_spawned_pool_computes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("own", [False, True])
 def test_a_simulated_card_is_opened_again(own: bool, tmp_path: Path) -> None:
     folder = {"folder": tmp_path / "build"} if own else {}
-    given = states(load("pendulum"), function("rnea"), 6)
+    given = states(load("pendulum"), named_function("rnea"), 6)
     with pinion.backend("pendulum", "rnea", device="sim", ii=4, **folder) as opened:
         assert isinstance(opened, CardBackend)
         with WAYS["pickled"](opened) as other:

@@ -55,11 +55,11 @@ def test_the_text_gives_shapes_and_flags(result: Result) -> None:
 def test_results_of_floats_speak_of_nothing_that_only_cards_have() -> None:
     result = Result(arrays={"tau": TAU}, saturated=np.zeros(3, np.bool_), cycles=None)
     assert repr(result) == "Result(tau=(3, 2))"
-    shown = result._repr_html_()
-    assert "3 results" in shown and "saturated" not in shown and "cycles" not in shown
-    one = Result(arrays={"tau": TAU[0]}, saturated=np.zeros((), np.bool_), cycles=None)
-    assert "<b>1 result</b>" in one._repr_html_()
-    # What is flagged is said, whoever computed it.
+    html = result._repr_html_()
+    assert "3 results" in html and "saturated" not in html and "cycles" not in html
+    single = Result(arrays={"tau": TAU[0]}, saturated=np.zeros((), np.bool_), cycles=None)
+    assert "<b>1 result</b>" in single._repr_html_()
+    # Flags are reported, whoever computed them.
     flagged = Result(arrays={"tau": TAU}, saturated=FLAGS, cycles=None)
     assert repr(flagged) == "Result(tau=(3, 2), saturated: 1 of 3)"
     assert "saturated: 1 of 3" in flagged._repr_html_()
@@ -71,6 +71,6 @@ def test_equality_is_identity(result: Result) -> None:
 
 
 def test_copies_and_pickles(result: Result) -> None:
-    for made in (copy.deepcopy(result), pickle.loads(pickle.dumps(result))):
-        assert np.array_equal(made.tau, TAU) and made.cycles == 42
-        assert np.array_equal(made.saturated, FLAGS) and made.names == result.names
+    for duplicate in (copy.deepcopy(result), pickle.loads(pickle.dumps(result))):
+        assert np.array_equal(duplicate.tau, TAU) and duplicate.cycles == 42
+        assert np.array_equal(duplicate.saturated, FLAGS) and duplicate.names == result.names

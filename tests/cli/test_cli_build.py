@@ -16,7 +16,7 @@ from pinion.bench.functions import measure as bench_functions
 from pinion.cli import options
 from pinion.dynamics.joint_terms import FRICTION_WIDTH
 from pinion.flow.measure import measure
-from pinion.functions import FUNCTIONS, function
+from pinion.functions import FUNCTIONS, named_function
 from pinion.functions.samples import DISTRIBUTIONS
 from pinion.link import Manifest
 from pinion.robot import load
@@ -312,7 +312,7 @@ def test_bench_functions_has_hardware_and_errors(
 def test_errors_without_a_build_are_those_of_a_build(pinion: Pinion, built: Built) -> None:
     """The integer model of a design and the RTL of its build stray from floats alike."""
     figures = pinion("verify", built.folder, "--samples", 300, "--seed", 4, "--json").json
-    model, row = load("two_link"), function("rnea")
+    model, row = load("two_link"), named_function("rnea")
     made = make_design(model, row, ii=4, formats="q16.16")
     found = measure(model, row, made, states=300, seed=4)
     for key in ("rel_err_median", "rel_err_p99", "rel_err_max", "flagged", "budget_held"):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.functions import function
+from pinion.functions import named_function
 from pinion.native.isa import available
 from pinion.robot import load
 from tests.cli.conftest import Pinion
@@ -84,7 +84,7 @@ def check(printed: str) -> None:
     name, _, numbers = printed.partition(": qdd of the last sample:")
     assert name == available()[0].name
     found = np.array([float(word) for word in numbers.split()])
-    robot, row = load("iiwa14"), function("fd_derivatives")
+    robot, row = load("iiwa14"), named_function("fd_derivatives")
     q = 1e-3 * (np.arange(999 * 7, 1000 * 7) % 997)
     wanted = row.evaluate(robot, {"q": q, "qd": np.zeros(7), "tau": np.zeros(7)})["qdd"]
     assert found.shape == (7,) and np.abs(found - wanted).max() <= 6e-7, "printed with six digits"
@@ -237,7 +237,7 @@ def test_an_empty_folder_is_filled(
     (command,) = re.findall(r"^ +(cc .*)$", (tmp_path / "README.md").read_text(), re.MULTILINE)
     name, *numbers = ran(["sh", "-c", command], tmp_path).split()
     assert name == available()[0].name
-    wanted = function("rnea").evaluate(
+    wanted = named_function("rnea").evaluate(
         load("two_link"), {key: np.array([0.0, 0.1]) for key in ("q", "qd", "qdd")}
     )["tau"]
     assert np.allclose([float(word) for word in numbers], wanted, rtol=1e-8)

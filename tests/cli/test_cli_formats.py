@@ -137,7 +137,7 @@ def test_a_core_that_misses_its_gate_is_told_at_build_and_fails_at_verify(
 @pytest.mark.parametrize(
     ("old", "new", "needles"),
     [
-        ("max_error = ", "max_errors = ", ["is not whole", "'max_error'"]),
+        ("max_error = ", "max_errors = ", ["is incomplete", "'max_error'"]),
         ("angle = [27,", "angle = [99,", ["Signal angle of", "[bits, fraction bits]"]),
         ("value = [27,", "value = (27,", ["cannot be read"]),
         ("", "", ["another core", "formats auto"]),  # whole, but of the two-link arm

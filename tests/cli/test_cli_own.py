@@ -174,7 +174,7 @@ def test_an_input_that_a_robot_does_not_need_is_said(
         more = ("-o", "other") if verb == "build" else ()
         pinion(verb, "two_link", "law.py:f", *more).refused(
             "law.py:5: the inputs 'g', 'h' change no result of f for two_link",
-            "or write array(..., optional=True) for what a robot may do without",
+            "or write array(..., optional=True) for an input that a robot may not need",
         )
     assert not Path("other").exists()
 

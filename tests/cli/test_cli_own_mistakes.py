@@ -77,26 +77,26 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "assert": (of("assert x  #!\nreturn x"), ("leave the assertion out",)),
     "float": (of("return float(x)  #!"), ("`float(x)`", "value: leave it out")),
     "int": (of("return int(x)  #!"), ("`int(x)`", "select()")),
-    "round": (of("return round(x)  #!"), ("`round(x)`", "rounds to its formats alone")),
+    "round": (of("return round(x)  #!"), ("`round(x)`", "rounds only to its formats")),
     "floor": (of("return math.floor(x)  #!"), ("steps as sums of select()",)),
     "remainder": (of("return x % 0.5  #!"), ("remainder", "in range")),
     "floor division": (of("return x // 2  #!"), ("`x // 2`", "whole part")),
     "condition as a number": (
         of("return x + (x > 0.5)  #!"),
-        ("condition is no number", "select(condition, 1.0, 0.0)"),
+        ("condition is not a number", "select(condition, 1.0, 0.0)"),
     ),
     "condition returned": (
         of("return x > 0.5  #!"),
         ("a Condition", "select(condition, 1.0, 0.0)"),
     ),
-    "index": (of("return [1.0, 2.0][x]  #!"), ("with numbers of Python's own", "look_up()")),
+    "index": (of("return [1.0, 2.0][x]  #!"), ("with Python's own numbers", "look_up()")),
     "index of an array": (
         vector("return v[v[0]]  #!"),
-        ("with numbers of Python's own", "select()"),
+        ("with Python's own numbers", "select()"),
     ),
     "range": (
         of("y = x\nfor k in range(x):  #!\n    y = y + x\nreturn y"),
-        ("index and count with numbers",),
+        ("index and count with Python's own numbers",),
     ),
     "loop": (of("y = 0.0\nfor k in x:  #!\n    y = y + k\nreturn y"), ("no elements",)),
     "length": (of("return len(x) * x  #!"), ("one number", "has no len()")),
@@ -106,7 +106,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "hyperbolic": (of("return math.tanh(x)  #!"), ("value: write look_up() in a table",)),
     "no brackets": (
         HEAD + "@function  #!\ndef f(x):\n    return x\n",
-        ("@function stands without brackets", "inputs=..., outputs=..."),
+        ("@function needs arguments", "inputs=..., outputs=..."),
     ),
     "state that stays": (
         HEAD + '@function(inputs={"x": X}, outputs={"y": array()}, states={"s": state()})\n'
@@ -133,8 +133,8 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("NumPy's det has no rule", "write it out in sums"),
     ),
     "equality": (of("y = x == 0.5  #!\nreturn y"), ("no equality", "abs(a - b) < 0.001")),
-    "exponent": (of("return x ** x  #!"), ("whole number there",)),
-    "base": (of("return 2 ** x  #!"), ("whole number there",)),
+    "exponent": (of("return x ** x  #!"), ("write a whole number",)),
+    "base": (of("return 2 ** x  #!"), ("write a whole number",)),
     "root": (of("return x ** 0.3  #!"), ("no power of 0.3", "sqrt(x)")),
     "key": (of("return {x: 1.0}[x]  #!"), ("one number", "unhashable")),
     "text": (of("return x + '1'  #!"), ("one number", "unsupported operand")),
@@ -149,14 +149,14 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "recursion without operations": (
         HEAD + "def g(x):\n    return g(x)  #!\n@function(**ONE)\ndef f(x):\n    return g(x)\n",
-        ("did not come to an end",),
+        ("calls itself did not end",),
     ),
     "exception": (of("y = [1.0]\nreturn x + y[1]  #!"), ("raises IndexError", "out of range")),
     "exit": (of("raise SystemExit(3)  #!"), ("'f' raises SystemExit (3)",)),
     "infinite constant": (of("return minimum(x, np.inf)  #!"), ("constant inf", "finite")),
     "infinite in a call": (
         of("return arctan2(x, np.inf)  #!"),
-        ("meets the constant inf", "finite numbers alone"),
+        ("meets the constant inf", "only with finite numbers"),
     ),
     "infinite in NumPy": (of("return np.multiply(x, np.inf)  #!"), ("meets the constant inf",)),
     "constant nan": (of("return x * math.nan  #!"), ("constant nan", "finite")),
@@ -210,7 +210,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "unknown output": (
         HEAD + "@function(**ONE)\ndef f(x):\n    return {'y': x, 'z': x}  #!\n",
-        ("'z'", "none of its outputs"),
+        ("'z'", "not among its outputs"),
     ),
     "missing output": (
         HEAD + "@function(**ONE)\ndef f(x):\n    return {}  #!\n",
@@ -254,7 +254,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("the output 'x' of 'f' has the name of an input", "x_next"),
     ),
     "unused input": (taking("x", '{"x": X, "z": X}'), ("no parameter for its input 'z'",)),
-    "unknown input": (taking("x, gain"), ("'gain' of 'f' is no input",)),
+    "unknown input": (taking("x, gain"), ("'gain' of 'f' is not an input",)),
     "starred": (taking("x, *rest"), ("'rest'", "by its name")),
     "no sampling": (described('{"x": array()}'), ("'x' of 'f' does not say how it is drawn",)),
     "no inputs": (described("{}", parameters=""), ("'f' has no input",)),
@@ -263,9 +263,9 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         described('{"x": array("m", sampling=uniform(0, 1))}'),
         ("dimension 'm'", "dims="),
     ),
-    "identifier": (described('{"x y": X}'), ("'x y' of 'f' has a name that is no identifier",)),
-    "word of Python": (described('{"lambda": X}'), ("no identifier",)),
-    "taken name": (described('{"x": X}', '{"saturated": array()}'), ("name that is taken",)),
+    "identifier": (described('{"x y": X}'), ("'x y' of 'f' has a name that is not an identifier",)),
+    "word of Python": (described('{"lambda": X}'), ("not an identifier",)),
+    "taken name": (described('{"x": X}', '{"saturated": array()}'), ("has a reserved name",)),
     "name twice": (described('[("x", X), ("x", X)]'), ("two inputs 'x'",)),
     "no description": (described('{"x": 3}'), ("'x' of 'f' is described by 3", "array()")),
     "ends left out": (
@@ -276,7 +276,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         HEAD + '@function(inputs={"x": X}, outputs={"y": array()},  #!\n'
         '    states={"s": state("m", initial=[1, 2])}, dims={"m": 3})\n'
         "def f(x, s):\n    return x + s[0], s\n",
-        ("'s' of 'f' has 3 elements and 2 initial values",),
+        ("'s' of 'f' has 3 elements but 2 initial values",),
     ),
     "growing state": (
         HEAD + '@function(inputs={"x": X}, outputs={"y": array()},\n'
@@ -285,12 +285,12 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "drawn output": (described('{"x": X}', '{"y": X}'), ("outputs are computed",)),
     "ends": (HEAD + "Z = uniform(2, 1)  #!\n", ("between 2.0 and 1.0", "the lower one first")),
-    "axis": (HEAD + "Z = array(0)  #!\n", ("the axis 0 is none",)),
+    "axis": (HEAD + "Z = array(0)  #!\n", ("the axis 0 is invalid",)),
     "sampling": (HEAD + "Z = array(sampling=3)  #!\n", ("sampling 3", "uniform(low, high)")),
     "symmetry": (HEAD + "Z = array(3, symmetric=True)  #!\n", ("two equal axes", "(3)")),
     "Pinion's name": (
         HEAD + "@function(**ONE, name='rnea')  #!\ndef f(x):\n    return x\n",
-        ("has a function 'rnea' of its own",),
+        ("already has a function 'rnea'",),
     ),
     "two of a name": (
         of("return x") + "@function(**ONE)\ndef f(x):  #!\n    return -x\n",
@@ -314,7 +314,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("between its trace and its reference",),
     ),
     # The file.
-    "syntax": (HEAD + "def f(x:  #!\n    return x\n", ("no Python",)),
+    "syntax": (HEAD + "def f(x:  #!\n    return x\n", ("not Python",)),
     "import": (HEAD + "import no_such_module_at_all  #!\n", ("ModuleNotFoundError",)),
     "raises": (HEAD + "1 / 0  #!\n", ("raises ZeroDivisionError (division by zero)",)),
     "plain": (HEAD + "def f(x):  #!\n    return x\n", ("plain function", "@pinion.api.function")),
@@ -341,12 +341,15 @@ ROBOTS = {
     "drawn as joints are": (
         '{"v": array(2, sampling=VELOCITY)}',
         "def f(v):  #!\n    return v[0] + v[1]\n",
-        ("'v' of 'f' has the shape (2,), and VELOCITY has (7,)",),
+        ("'v' of 'f' has the shape (2,), but VELOCITY has (7,)",),
     ),
     "joint space": (
         '{"q": array("nq", sampling=POSITION)}',
         "def f(model, q):\n    return frame_placement_scalars(model, q, model.tips[0])[1][0]  #!\n",
-        ("differs between its trace and that for a robot that moves", "leave joint_space=True out"),
+        (
+            "differs between its trace and its trace for a robot that moves",
+            "leave joint_space=True out",
+        ),
     ),
 }
 

@@ -14,7 +14,7 @@ from pinion import dynamics
 from pinion.api import open_build
 from pinion.campaign import read_results
 from pinion.console.terminal import LEAST_WIDTH
-from pinion.functions import function, sample
+from pinion.functions import named_function, sample
 from pinion.robot import builtin_names, coupled, load
 from tests.cli.conftest import Pinion
 from tests.dynamics.test_joint_terms import HINGE
@@ -153,7 +153,7 @@ def test_a_core_of_a_floating_body_is_built_with_formats_by_signal(
     options = ("--ii", "auto", "--formats", "auto", "-o", folder, "--json")
     made = pinion("build", path, "rnea", *options).json
     assert {a["name"]: a["shape"] for a in made["inputs"]} == {"q": [7], "qd": [6], "qdd": [6]}
-    sent = sample(load(path), function("rnea"), 20, distribution="reference", seed=1)
+    sent = sample(load(path), named_function("rnea"), 20, distribution="reference", seed=1)
     np.savez(tmp_path / "in.npz", **sent)
     arguments = ("--input", tmp_path / "in.npz", "--output", tmp_path / "out.sqlite")
     assert pinion("run", folder, *arguments).code == 0

@@ -13,7 +13,7 @@ import pytest
 from pinion import dynamics
 from pinion.base.progress import Progress
 from pinion.driver import DriverError
-from pinion.functions import function, sample
+from pinion.functions import named_function, sample
 from pinion.link import Manifest
 from pinion.robot import load
 from tests.cli.conftest import Built, Pinion
@@ -22,7 +22,9 @@ COUNT = 12
 
 
 def arrays() -> dict[str, Any]:
-    return dict(sample(load("two_link"), function("rnea"), COUNT, distribution="reference", seed=5))
+    return dict(
+        sample(load("two_link"), named_function("rnea"), COUNT, distribution="reference", seed=5)
+    )
 
 
 def test_run_answers_what_the_float_model_says(

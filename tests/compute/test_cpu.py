@@ -23,7 +23,7 @@ from pinion.compute import cpu
 from pinion.compute.cpu import Kernel
 from pinion.compute.export import export_library
 from pinion.compute.layouts import from_blocks, to_blocks
-from pinion.functions import SUBJECTS, Block, Function, Uniform, function, sample
+from pinion.functions import SUBJECTS, Block, Function, Uniform, named_function, sample
 from pinion.native import isa
 from pinion.native.errors import ComputeError
 from pinion.robot import load
@@ -72,14 +72,14 @@ def largest_error(kernel: Kernel, result: Any, inputs: dict[str, np.ndarray]) ->
 def test_every_function_agrees_with_the_float_model(
     name: str, dtype: str, using: str, cache_folder: Path
 ) -> None:
-    row = function(name)
+    row = named_function(name)
     kernel = cpu.compile("two_link", row, dtype=dtype, isa=using, cache=cache_folder)
     inputs = states("two_link", row, 100, dtype)
     assert largest_error(kernel, kernel(**inputs), inputs) <= TOLERANCE[dtype]
 
 
 def test_a_floating_base_and_quaternions_are_compiled(cache_folder: Path) -> None:
-    robot, row = load("hyq", floating_base=True), function("aba")
+    robot, row = load("hyq", floating_base=True), named_function("aba")
     kernel = cpu.compile(robot, row, cache=cache_folder)
     inputs = sample(robot, row, 50, distribution="reference", seed=8)
     wide = {name: values.astype(np.float64) for name, values in inputs.items()}
@@ -106,7 +106,7 @@ def test_sets_that_fuse_products_give_the_same_bits(cache_folder: Path) -> None:
     if len(fused) < 2:
         pytest.skip("this machine has no two instruction sets that fuse products")
     for dtype in ("float32", "float64"):
-        inputs = states("iiwa14", function("aba"), 37, dtype)
+        inputs = states("iiwa14", named_function("aba"), 37, dtype)
         first, *others = (
             cpu.compile("iiwa14", "aba", dtype=dtype, isa=name, cache=cache_folder)(**inputs).qdd
             for name in fused
@@ -115,7 +115,7 @@ def test_sets_that_fuse_products_give_the_same_bits(cache_folder: Path) -> None:
 
 
 def test_a_gradient_in_every_layout_and_with_outputs_given(cache_folder: Path) -> None:
-    row = function("fd_derivatives", outputs=["minv"])
+    row = named_function("fd_derivatives", outputs=["minv"])
     inputs = states("iiwa14", row, 45, "float32")
     kernel = cpu.compile("iiwa14", row, dtype="float32", cache=cache_folder)
     result = kernel(**inputs)
@@ -333,7 +333,7 @@ def test_threads_share_a_kernel_and_a_fork_goes_on(cache_folder: Path) -> None:
 def test_the_front_has_the_cpu_beside_the_float_model(
     cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    inputs = states("two_link", function("aba"), 10, "float64")
+    inputs = states("two_link", named_function("aba"), 10, "float64")
     with (
         backend("two_link", "aba", device="cpu", cache=cache_folder) as fast,
         backend("two_link", "aba", device="float") as slow,
@@ -357,7 +357,7 @@ def test_the_front_has_the_cpu_beside_the_float_model(
 
 
 def test_a_c_program_uses_an_exported_function(tmp_path: Path) -> None:
-    robot, row = load("two_link"), function("fd_derivatives")
+    robot, row = load("two_link"), named_function("fd_derivatives")
     record = export_library(robot, row, tmp_path / "lib", name="arm")
     assert {"include/arm.h", "lib/libarm.so", "lib/pkgconfig/arm.pc"} <= set(record["files"])
     folder = tmp_path / "lib"

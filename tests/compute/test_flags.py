@@ -17,7 +17,7 @@ from pinion.batch import InputError, Result
 from pinion.compute import cpu
 from pinion.compute.layouts import from_blocks, to_blocks
 from pinion.dynamics import DynamicsError, normalise, rnea
-from pinion.functions import function, sample
+from pinion.functions import named_function, sample
 from pinion.native import isa
 from pinion.robot import Model, load
 from pinion.robot.model import JointKind
@@ -60,7 +60,7 @@ def test_what_overflows_is_flagged_and_nothing_else(
 
 def test_each_lane_and_each_result_counts(cache_folder: Path) -> None:
     """In one sample of a block only the result qdd is not finite."""
-    row = function("fd_derivatives", outputs=["minv"])
+    row = named_function("fd_derivatives", outputs=["minv"])
     kernel = cpu.compile("two_link", row, cache=cache_folder)
     for lane in range(16):
         inputs = {name: np.full((16, 2), 0.3) for name in ("q", "qd", "tau")}

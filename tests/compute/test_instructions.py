@@ -11,7 +11,7 @@ from pinion.compute.program.costs import ProcessorCosts
 from pinion.compute.program.instructions import Kind, Program, select
 from pinion.compute.program.order import ORDERS, arrange, live_values
 from pinion.compute.program.printer import EXPRESSIONS, print_program
-from pinion.functions import Block, function, reduced_graph
+from pinion.functions import Block, named_function, reduced_graph
 from pinion.graph import Graph, Node, evaluate_floats
 from pinion.graph.ops import OPS, Family
 from pinion.graph.passes import fold
@@ -140,7 +140,7 @@ def test_a_negated_constant_factor_costs_nothing() -> None:
 
 @pytest.fixture(scope="module")
 def arm() -> Program:
-    robot, row = load("iiwa14"), function("rnea_derivatives")
+    robot, row = load("iiwa14"), named_function("rnea_derivatives")
     return select(reduced_graph(robot, row, costs=ProcessorCosts()))
 
 
@@ -157,7 +157,7 @@ def test_the_best_order_is_taken(arm: Program) -> None:
 
 @pytest.mark.parametrize(("robot", "most"), [("iiwa14", 255), ("hyq", 85), ("atlas", 1260)])
 def test_few_values_of_a_gradient_are_alive_at_once(robot: str, most: int) -> None:
-    graph = fold(function("fd_derivatives").trace(load(robot)))
+    graph = fold(named_function("fd_derivatives").trace(load(robot)))
     program = select(graph)
     assert min(live_values(program.ordered(o(program))) for o in ORDERS.values()) <= most
 

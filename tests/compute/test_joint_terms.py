@@ -9,7 +9,7 @@ import pytest
 
 from pinion.compute import cpu, cuda
 from pinion.compute.cuda import cooperative
-from pinion.functions import function, sample
+from pinion.functions import named_function, sample
 from pinion.native.errors import ComputeError
 from pinion.robot import load
 from tests.compute.runtime_library import instruction_sets_and_dtypes
@@ -40,7 +40,7 @@ pytestmark = needs_compiler
 )
 def test_programs_have_all_terms(robot_name: str, name: str, cache_folder: Path) -> None:
     model = robot(robot_name)
-    row = function(name, joint_terms=True)
+    row = named_function(name, joint_terms=True)
     samples = sample(model, row, 100, distribution="reference", seed=6)
     wide = {key: value.astype(np.float64) for key, value in samples.items()}
     if "floating" in robot_name:
@@ -71,7 +71,7 @@ def test_clamps_of_every_instruction_set_keep_nan(
 
 
 def test_threads_of_a_gpu_compute_the_same(tmp_path: Path) -> None:
-    model, row = robot("hinge"), function("fd_derivatives", joint_terms=True)
+    model, row = robot("hinge"), named_function("fd_derivatives", joint_terms=True)
     source = cuda.source(model, row, dtype="float64")
     inputs = {
         key: value.astype(np.float64)
@@ -96,5 +96,7 @@ def test_threads_of_a_block_refuse_what_they_do_not_know() -> None:
     ):
         cooperative.source(with_terms(load("iiwa14"), 3), "aba")
     model = load("iiwa14")
-    assert cuda.small_batches(model, function("aba"), "float32") is not None
-    assert cuda.small_batches(model, function("aba", joint_terms="damping"), "float32") is None
+    assert cuda.small_batches(model, named_function("aba"), "float32") is not None
+    assert (
+        cuda.small_batches(model, named_function("aba", joint_terms="damping"), "float32") is None
+    )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pinion.compute import cpu, cuda
-from pinion.functions import function, sample
+from pinion.functions import named_function, sample
 from tests.dynamics.models import relative_error, serial
 from tests.native.conftest import needs_compiler
 from tests.support.cuda_threads import on_host, run_threads
@@ -20,7 +20,7 @@ pytestmark = needs_compiler
     "name", ["fd_derivatives", *(pytest.param(n, marks=pytest.mark.slow) for n in ("aba", "minv"))]
 )
 def test_programs_agree_with_the_float_model(name: str, tmp_path: Path) -> None:
-    model, row = serial(), function(name)
+    model, row = serial(), named_function(name)
     sent = sample(model, row, 60, distribution="reference", seed=6)
     inputs = {key: value.astype(np.float64) for key, value in sent.items()}
     want = row.evaluate(model, inputs)

@@ -21,7 +21,7 @@ from pinion.compute.cpu import Kernel
 from pinion.compute.export import export_library
 from pinion.compute.layouts import from_blocks, to_blocks
 from pinion.compute.native import HEADERS, LAYOUTS
-from pinion.functions import function, sample
+from pinion.functions import named_function, sample
 from pinion.native.isa import INSTRUCTION_SETS, best
 from pinion.native.toolchain import Compiler, compile_library, find_compiler
 from pinion.robot import load
@@ -133,7 +133,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
 
 def compiled(machine: Machine, name: str, dtype: str, folder: Path) -> Path:
     """Compile the kernel's library for the emulated machine."""
-    robot, row = load("iiwa14"), function(name)
+    robot, row = load("iiwa14"), named_function(name)
     source = cpu.kernel_of(robot, row, cpu.graph_of(robot, row), dtype=dtype, machine=NEON)
     out = folder / "kernel.so"
     texts = {"kernel.cpp": source.text}
@@ -204,7 +204,7 @@ def test_an_exported_library_runs_on_neon(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(export, "processor", lambda: ("aarch64", frozenset()))
-    robot, row, folder = load("iiwa14"), function("rnea"), tmp_path / "lib"
+    robot, row, folder = load("iiwa14"), named_function("rnea"), tmp_path / "lib"
     exported = export_library(robot, row, folder, name="arm", compiler=COMPILER)
     assert exported["instruction_sets"] == ["neon", "portable"]
     command = [COMPILER.replace("g++", "gcc"), "example.c", "-Iinclude", "-Llib", "-larm"]

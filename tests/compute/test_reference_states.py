@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pinion.compute import cpu
 from pinion.compute.cpu import Kernel
-from pinion.functions import function, sample
+from pinion.functions import named_function, sample
 from pinion.robot import load, urdf_text
 from tests.dynamics.pinocchio_adaptor import Oracle, from_urdf
 
@@ -127,7 +127,7 @@ def test_one_wrong_number_is_noticed() -> None:
 )
 @pytest.mark.parametrize(("robot", "name"), list(SEEN))
 def test_all_states_agree_with_pinocchio(robot: str, name: str, cache_folder: Path) -> None:
-    row, reference = function(name), Reference(robot)
+    row, reference = named_function(name), Reference(robot)
     kernels: list[Kernel] = [
         cpu.compile(robot, row, dtype=d, cache=cache_folder) for d in cpu.DTYPES
     ]

@@ -21,7 +21,7 @@ from pinion.compute import cpu, native
 from pinion.compute.cpu import Kernel
 from pinion.compute.layouts import batch_shape, to_blocks
 from pinion.compute.native import KernelStruct, Runtime, View
-from pinion.functions import function, sample
+from pinion.functions import named_function, sample
 from pinion.native.errors import ComputeError
 from pinion.robot import load
 from tests.native.conftest import needs_compiler
@@ -289,7 +289,7 @@ def test_what_the_runtime_answers_is_said(pair: Callable[..., Pair]) -> None:
 
 
 def test_gradients_have_the_same_bits(hidden: pytest.MonkeyPatch, cache_folder: Path) -> None:
-    row = function(FUNCTION, outputs=["minv"])
+    row = named_function(FUNCTION, outputs=["minv"])
     slow = cpu.compile("iiwa14", row, dtype="float32", cache=cache_folder)
     hidden.undo()
     fast = cpu.compile("iiwa14", row, dtype="float32", cache=cache_folder)

@@ -19,7 +19,7 @@ from pinion.control.track.float_robot import FloatRobot
 from pinion.control.track.inverse_kinematics import rated_rates
 from pinion.dynamics import frame_placement
 from pinion.flow.candidate import Candidate
-from pinion.functions import Function, function, row_of
+from pinion.functions import Function, named_function, row_of
 from pinion.robot import Model, load, tip_of
 from tests.control import small_arm
 from tests.support.breadth import some
@@ -186,11 +186,11 @@ def test_losses_are_those_of_the_gradients(arm: Model) -> None:
 def test_functions_that_no_controller_reads_are_refused(arm: Model, name: str) -> None:
     task = parse_task(SHORT, where="short")
     with pytest.raises(ControlError, match=f"cannot use '{name}'.*choose fd_derivatives"):
-        TrackingLoss(arm, function(name), task)
+        TrackingLoss(arm, named_function(name), task)
 
 
 def test_joint_terms_are_refused(arm: Model) -> None:
-    row = function("fd_derivatives").with_terms(("damping",), 0.01)
+    row = named_function("fd_derivatives").with_terms(("damping",), 0.01)
     with pytest.raises(
         ControlError, match="supports no joint terms, but 'fd_derivatives' has damping"
     ):
@@ -282,7 +282,7 @@ def test_the_iiwa14_needs_the_bits_that_its_task_chooses() -> None:
         assert old in text
         text = text.replace(old, new, 1)
     task = parse_task(text, where="short figure")
-    model, row = load("iiwa14"), function("fd_derivatives_from_minv")
+    model, row = load("iiwa14"), named_function("fd_derivatives_from_minv")
     goal = TrackingLoss(model, row, task).goal()
     search = TaskSearch(model, row, goal)
     design = make_design(model, row, ii=8, formats="auto", search=search)

@@ -18,7 +18,14 @@ from pinion.dynamics.ltdl import factors, inverse
 from pinion.flow.build import Build
 from pinion.flow.objective import objective_timing
 from pinion.formats import FormatPlan, lower
-from pinion.functions import FUNCTIONS, Function, function, position_limits, sample, velocity_limits
+from pinion.functions import (
+    FUNCTIONS,
+    Function,
+    named_function,
+    position_limits,
+    sample,
+    velocity_limits,
+)
 from pinion.functions.samples import DISTRIBUTIONS
 from pinion.graph import evaluate_floats, op_counts
 from pinion.graph.passes import fold
@@ -91,7 +98,7 @@ def test_cores_are_the_integers_and_answer_through_the_driver(folder: Path) -> N
         assert figures["mismatches"] == 0 and figures["wrong_unflagged"] == 0, figures
         assert figures["ok"] or distribution != "reference", figures
     sent = sample(made.model, made.function, 20, distribution="reference", seed=4)
-    row = function(made.function.name)
+    row = named_function(made.function.name)
     want = row.evaluate(made.model, {name: x.astype(float) for name, x in sent.items()})
     robot, kept = ROBOTS[made.model.name](), (folder / "manifest.json").stat().st_mtime_ns
     with backend(robot, row, device="sim", folder=folder, ii=16) as card:
@@ -120,7 +127,7 @@ def words(row: Function, model: Model, arrays: dict[str, Array]) -> dict[str, Ar
 
 
 def test_a_quaternion_off_unit_length_costs_the_square_of_what_it_is_off() -> None:
-    model, row = biped(), function("rnea")
+    model, row = biped(), named_function("rnea")
     sent = sample(model, row, 200, distribution="reference", seed=6)
     arrays = {name: x.astype(np.float64) for name, x in sent.items()}
     arrays["q"] = dynamics.normalise(model, arrays["q"])
@@ -138,7 +145,7 @@ def test_a_quaternion_off_unit_length_costs_the_square_of_what_it_is_off() -> No
 
 
 def test_states_of_cores_have_quaternions_of_unit_length_at_corners_too() -> None:
-    model, row = biped(), function("rnea")
+    model, row = biped(), named_function("rnea")
     for distribution in DISTRIBUTIONS:
         for corners in (False, True):
             q = sample(model, row, 50, distribution=distribution, seed=7, corners=corners)["q"]
@@ -173,10 +180,10 @@ def test_the_gripper_is_that_of_pinocchio() -> None:
     order = np.array([theirs.joints[theirs.getJointId(name)].idx_v for name in names])
     rng = np.random.default_rng(8)
     print("seed 8")
-    row, data = function("rnea"), theirs.createData()
+    row, data = named_function("rnea"), theirs.createData()
     q, qd, qdd = rng.uniform(-1.0, 1.0, (3, 10, 3))
     found = row.evaluate(gripper(), {"q": q, "qd": qd, "qdd": qdd})["tau"]
-    M = function("crba").evaluate(gripper(), {"q": q})["M"]
+    M = named_function("crba").evaluate(gripper(), {"q": q})["M"]
     for k in range(10):
         state = np.zeros((3, 3))
         state[:, order] = q[k], qd[k], qdd[k]
@@ -231,7 +238,7 @@ def test_coupled_traces_are_the_arrays_with_dense_matrices(name: str, base: str)
         bodies = [replace(b, parent=max(b.parent - 1, -1)) for b in model.bodies[1:]]
         rated = model.rated_velocity[6:]
         model = replace(model, bodies=tuple(bodies), frames=(), rated_velocity=rated)
-    row = function(name, outputs=function(name).optional)
+    row = named_function(name, outputs=named_function(name).optional)
     print("seed 9")
     sent = sample(model, row, 10, distribution="reference", seed=9)
     arrays = {key: x.astype(np.float64) for key, x in sent.items()}
@@ -248,7 +255,7 @@ def test_coupled_traces_are_the_arrays_with_dense_matrices(name: str, base: str)
 
 
 def test_a_tie_that_is_wrong_is_seen() -> None:
-    model, row = gripper(), function("rnea")
+    model, row = gripper(), named_function("rnea")
     other = list(model.bodies)
     joint = other[3].joint
     assert joint.mimic is not None
@@ -264,7 +271,7 @@ def test_a_tie_that_is_wrong_is_seen() -> None:
 
 def test_followers_stay_within_their_limits_and_speeds() -> None:
     model = coupled(gripper())
-    sent = sample(model, function("rnea"), 400, distribution="reference", seed=1)
+    sent = sample(model, named_function("rnea"), 400, distribution="reference", seed=1)
     tied = dynamics.reduce_mimic(model)
     every, rates = tied.positions(sent["q"]), tied.rates(sent["qd"])
     for k, body in enumerate(model.bodies):
@@ -361,7 +368,12 @@ def multipliers(model: Model, ii: int) -> int:
     """What inverse dynamics needs at an interval."""
     timing = objective_timing("area", PLAN)
     graph = gather_dots(
-        fold(function("rnea").trace(model)), timing, widths=(2,), ii=ii, patience=1.0, addends=True
+        fold(named_function("rnea").trace(model)),
+        timing,
+        widths=(2,),
+        ii=ii,
+        patience=1.0,
+        addends=True,
     )
     units = unit_counts(operations(lower(graph, PLAN), timing), ii)
     return sum(kind.products * count for kind, count in units.items() if kind.name == "dot")

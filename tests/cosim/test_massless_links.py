@@ -9,7 +9,7 @@ import pytest
 
 from pinion import driver
 from pinion.cosim.verify import verify
-from pinion.functions import function as row_of
+from pinion.functions import named_function as row_of
 from pinion.functions import sample
 from pinion.robot import load_text, summarise
 from tests.robot.test_robot_faults import WRIST

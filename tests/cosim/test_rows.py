@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pinion.cosim.verify import verify
-from pinion.functions import FUNCTIONS, Function, function
+from pinion.functions import FUNCTIONS, Function, named_function
 from pinion.robot import Model, load, tip_of
 from tests.support.breadth import some_rows
 from tests.support.builds import build
@@ -30,9 +30,9 @@ def check(model: Model, row: Function, folder: Path, **options: Any) -> dict[str
     ("name", "row"),
     some_rows(
         [
-            ("leg", function("frame_jacobian", outputs=("R", "p"))),
-            ("two_link", function("rnea_fext")),
-            ("two_link", function("euler_step")),
+            ("leg", named_function("frame_jacobian", outputs=("R", "p"))),
+            ("two_link", named_function("rnea_fext")),
+            ("two_link", named_function("euler_step")),
         ],
         lambda name, row: row.name == "rnea_fext",
     ),
@@ -45,7 +45,7 @@ def test_small_cores_are_bit_exact(name: str, row: Function, tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_a_core_with_formats_by_signal_keeps_its_promise(tmp_path: Path) -> None:
-    figures = check(robot("leg"), function("com_jacobian"), tmp_path / "core", formats="auto")
+    figures = check(robot("leg"), named_function("com_jacobian"), tmp_path / "core", formats="auto")
     assert figures["ok"] and max(figures["rel_err_max"].values()) <= 1e-3
 
 

@@ -19,7 +19,7 @@ from pinion.cosim.reference import Reference, request_words
 from pinion.cosim.verify import verify
 from pinion.flow.build import RTLIL, Build, BuildError
 from pinion.flow.targets import TargetError
-from pinion.functions import function, sample
+from pinion.functions import named_function, sample
 from pinion.gateware.core import Core
 from pinion.gateware.emit import core_rtlil
 from pinion.gateware.library import make_unit
@@ -108,7 +108,7 @@ def mutated(folder: Path, where: Path, change: dict[int, Node]) -> Path:
     built = Build.read(where)
     nodes = [change.get(i, node) for i, node in enumerate(built.graph.nodes)]
     graph = checked(Graph(tuple(nodes), built.graph.outputs))
-    binding = make_design(built.model, function("rnea"), ii=II, formats="q16.16").binding
+    binding = make_design(built.model, named_function("rnea"), ii=II, formats="q16.16").binding
     # The same units and cycles, so that what differs is where it is in the build.
     plan = replace(binding.schedule, operations=operations(graph, binding.schedule.timing))
     core = Core(
@@ -149,7 +149,7 @@ def test_a_wrong_unit_is_found(folder: Path, tmp_path: Path, field: str, value: 
     """No rounding, a product cut one bit early: a unit's module exchanged in the RTL itself."""
     where = shutil.copytree(folder, tmp_path / "m", ignore=shutil.ignore_patterns("sim"))
     built = Build.read(where)
-    binding = make_design(built.model, function("rnea"), ii=II, formats="q16.16").binding
+    binding = make_design(built.model, named_function("rnea"), ii=II, formats="q16.16").binding
     kind = next(k for k in binding.schedule.units if k.label == "dot1")
     right = make_unit(kind, binding.schedule.timing).to_rtlil("pinion_dot1")
     wrong = make_unit(replace(kind, **{field: value}), binding.schedule.timing)

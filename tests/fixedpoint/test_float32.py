@@ -80,7 +80,7 @@ def test_to_fixed_is_exact_near_the_range(data: st.DataObject, target: Format) -
 @example(word=0x00000001, target=Format(32, 16))
 @example(word=0x807FFFFF, target=Format(60, 40))
 @example(word=0xC7000000, target=Format(32, 16))  # -2**15, the last value in range
-@example(word=0x47000000, target=Format(32, 16))  # +2**15, the first one past it
+@example(word=0x47000000, target=Format(32, 16))  # +2**15, the first value beyond
 def test_to_fixed_is_exact_for_every_word(word: int, target: Format) -> None:
     value, flag = float32_to_fixed(np.array([word], dtype=np.uint32), target)
     assert (int(value[0]), bool(flag[0])) == expected_fixed(word, target)
@@ -116,22 +116,22 @@ def test_to_float_agrees_with_the_nearest_cast(data: st.DataObject, source: Form
         )
     )
     word = int(fixed_to_float32(np.array([value], dtype=np.int64), source)[0])
-    got = Fraction(float(np.uint32(word).view(np.float32)))
+    value_of_word = Fraction(float(np.uint32(word).view(np.float32)))
     exact = Fraction(value) / Fraction(2) ** source.frac
     # Nearest: no neighbour of the result is closer, and on a tie the result is even.
     for neighbour in (word - 1, word + 1):
         if word == 0 or not 0 <= neighbour <= 0xFFFFFFFF:
             continue
         other = Fraction(float(np.uint32(neighbour).view(np.float32)))
-        assert abs(got - exact) <= abs(other - exact)
-        if abs(got - exact) == abs(other - exact):
+        assert abs(value_of_word - exact) <= abs(other - exact)
+        if abs(value_of_word - exact) == abs(other - exact):
             assert word % 2 == 0
     if value == 0:
         assert word == 0
     else:
         assert (word >> 31) == (value < 0)
     if abs(value) < 1 << 24:
-        assert got == exact
+        assert value_of_word == exact
 
 
 def test_to_float_agrees_with_numpy_for_32_bits() -> None:

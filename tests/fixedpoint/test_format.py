@@ -54,7 +54,7 @@ def test_round_shift(x: int, shift: int, rounding: Rounding) -> None:
 
 @pytest.mark.parametrize("rounding", Rounding)
 def test_ties_and_their_neighbours(rounding: Rounding) -> None:
-    """A random integer is hardly ever half way between two results."""
+    """A random integer is hardly ever halfway between two results."""
     for shift in range(1, 41):
         halves = [(2 * k + 1) << (shift - 1) for k in (-1001, -3, -2, -1, 0, 1, 2, 1000)]
         for near in (-1, 0, 1):
@@ -73,7 +73,7 @@ def test_ties_and_their_neighbours(rounding: Rounding) -> None:
 def test_floats_at_ties_and_their_neighbours_round_once(rounding: Rounding) -> None:
     wide = Format(62, 0)
     halves = [k + 0.5 for k in (-1001.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 1000.0)]
-    # From 2**52 on all are whole, and an odd one with a half is none.
+    # From 2**52 on all floats are whole, and adding a half to an odd one is not exact.
     whole = [sign * (2.0**52 + k) for sign in (-1.0, 1.0) for k in (-1.5, -1.0, -0.5, 0, 1, 2, 3)]
     near = [np.nextafter(x, x + step) for x in halves for step in (-1.0, 1.0)]
     for x in (*halves, *whole, *near):
@@ -140,11 +140,11 @@ def test_wide_sums_are_exact(
     assert total.to_objects()[0] == exact
     assert (total << 3).to_objects()[0] == exact << 3
     expected = rounded(Fraction(exact, 2**shift), rounding)
-    got = int(total.round_shift(shift, rounding)[0])
+    rounded_total = int(total.round_shift(shift, rounding)[0])
     if abs(expected) < 2**61:
-        assert got == expected
+        assert rounded_total == expected
     else:
-        assert abs(got) >= 2**61 and (got > 0) == (expected > 0)
+        assert abs(rounded_total) >= 2**61 and (rounded_total > 0) == (expected > 0)
 
 
 def test_wide_integers_at_the_bounds_of_their_limbs() -> None:

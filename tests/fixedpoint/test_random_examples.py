@@ -1,4 +1,4 @@
-"""Every property of the fixed-point models on other examples than last time."""
+"""Every property of the fixed-point models on fresh examples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.slow
 def test_properties_hold_for_new_examples() -> None:
-    """What fails is printed with the line that repeats it."""
+    """A failure is printed with the line that repeats it."""
     ran = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),

@@ -104,7 +104,7 @@ def test_figures_of_the_documentation(
 def test_every_word_against_fractions(source: str, target: str) -> None:
     model = unit(source, target)
     bound = Fraction(model.error_bound)
-    seen = 0
+    unflagged = 0
     for x in range(model.source.min_int, model.source.max_int + 1):
         y, flag = (int(v) for v in model.compute(np.array(x)))
         if x == 0:
@@ -116,13 +116,13 @@ def test_every_word_against_fractions(source: str, target: str) -> None:
         if flag:
             assert y in (model.target.min_int, model.target.max_int)
             assert (y > 0) == (x > 0)
-            # What is past the end by no more than the error may be taken for it.
+            # A result beyond the range by no more than the error may be flagged or not.
             assert not model.target.min_int < nearest - 1 <= nearest + 1 < model.target.max_int
         else:
             assert wrong <= bound
             assert abs(y - nearest) <= 1
-            seen += 1
-    assert seen > 0
+            unflagged += 1
+    assert unflagged > 0
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_every_word_against_fractions(source: str, target: str) -> None:
     ),
 )
 def test_odd(source: str, target: str, limit: float) -> None:
-    """The sign changes nothing but the sign, save for the one value more at the lower end."""
+    """The sign only changes the sign, except for the additional value at the lower limit."""
     model = unit(source, target)
     x = operands(model)
     plus, flag_plus = model.compute(x)
@@ -155,7 +155,7 @@ def test_powers_of_two_are_exact(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["q16.16", "q12.20"])
 def test_short_operands_are_rounded_correctly(name: str) -> None:
-    """Operands with no more bits than the table's index: the constant alone, exact but for it."""
+    """Operands with no more bits than the table's index: only the constant, with its error."""
     model = unit(name, name)
     x = np.arange(model.smallest + 1, 1 << (model.segment_bits + 1))
     assert np.abs(error(model, x)).max() <= 0.5 + 2.0**-4
@@ -167,7 +167,7 @@ def test_ends_of_the_range() -> None:
     y, flag = model.compute(x)
     top, bottom = model.target.max_int, model.target.min_int
     assert y.tolist() == [top, top, bottom, top, bottom, 1431655765, -1431655765, -2, 2]
-    # 1 / -2**-15 is the lowest number of the format; 1 / 2**-15 is past the highest.
+    # 1 / -2**-15 is the lowest number of the format; 1 / 2**-15 exceeds the highest.
     assert flag.tolist() == [True, True, True, True, False, False, False, False, False]
 
 
@@ -182,7 +182,7 @@ def test_tiny_operands_are_flagged_and_computed_as_before(minimum: float) -> Non
 
 
 def test_coefficients_are_those_of_the_interpolation() -> None:
-    """In exact arithmetic each polynomial meets 1/v in its nodes, to the bits of the table."""
+    """In exact arithmetic each polynomial meets 1/v at its nodes, to the bits of the table."""
     model = unit("q12.20", "q12.20")
     step = Fraction(1, 1 << model.segment_bits)
     for i, (constant, linear, square) in enumerate(model.table):
@@ -203,8 +203,8 @@ def test_coefficients_are_those_of_the_interpolation() -> None:
 @pytest.mark.parametrize("name", ["q16.16", "q12.20"])
 @pytest.mark.parametrize(("column", "change"), [(0, -2), (0, 2), (1, 32), (1, -32), (2, 32)])
 def test_a_wrong_coefficient_breaks_the_bound(name: str, column: int, change: int) -> None:
-    """One wrong entry is measured: a constant by two last bits of the largest result it is for,
-    the others by 32 of their own."""
+    """A wrong entry is noticed: a constant off by two last bits of the largest result that uses it,
+    the others by 32 last bits."""
     good = unit(name, name)
     for row in (1, len(good.table) // 3, len(good.table) - 1):
         wrong = unit(name, name)
@@ -213,9 +213,9 @@ def test_a_wrong_coefficient_breaks_the_bound(name: str, column: int, change: in
         shortest = max(head.bit_length() + 1 - (head & -head).bit_length(), good.low_bits)
         last = 1 << max(good.constant_frac - (good.sum_frac + 1 - shortest), 0)
         table[row, column] += change * (last if column == 0 else 1)
-        # A cached property lives in the instance's dictionary: put it there beforehand.
+        # A cached property lives in the instance's dictionary: set it there beforehand.
         wrong.__dict__["table"] = tuple((int(c), int(b), int(a)) for c, b, a in table)
-        # Operands of the segment, of all lengths; the shortest ones show the most.
+        # Operands of the segment, of all lengths; the shortest ones are the most sensitive.
         x = np.concatenate([(head << n) + np.arange(1 << n) for n in range(12)])
         x = np.unique(np.concatenate([x, head >> np.arange((head & -head).bit_length())]))
         assert np.abs(error(good, x)).max() * good.target.lsb <= good.error_bound
@@ -242,9 +242,9 @@ def test_coefficients_fit_the_multipliers_and_one_block_memory() -> None:
 
 
 def test_formats_without_a_single_result_are_refused() -> None:
-    # Below 1/2 on both sides: no reciprocal of the one is within the other.
+    # Below 1/2 on both sides: no reciprocal of one is in the range of the other.
     small = Format(16, 17)
-    with pytest.raises(FormatError, match="every number of the format s16e-17 is past the end"):
+    with pytest.raises(FormatError, match="every number of the format s16e-17 exceeds the range"):
         Reciprocal(source=small, target=small)
     # Below 1 on both sides there is one: -1.
     y, flag = unit("q1.15", "q1.15").compute(np.array([-32768, -32767, 32767]))

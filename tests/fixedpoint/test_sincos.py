@@ -87,11 +87,11 @@ def test_exact_at_zero(source: str, target: str, limit: float) -> None:
 @pytest.mark.parametrize(("source", "target", "limit"), CASES)
 def test_results_never_pass_one(source: str, target: str, limit: float) -> None:
     model = unit(source, target)
-    one = 1 << model.target.frac
+    largest = 1 << model.target.frac
     for cosine in (False, True):
         y = model.compute(angles(model), cosine)
-        assert y.min() == -one
-        assert y.max() == one
+        assert y.min() == -largest
+        assert y.max() == largest
 
 
 def test_select_is_broadcast_per_element() -> None:
@@ -106,14 +106,14 @@ def test_select_is_broadcast_per_element() -> None:
 
 @pytest.mark.parametrize(("source", "target"), [("q16.16", "q16.16"), ("q8.24", "q4.24")])
 def test_phase_against_exact_turns(source: str, target: str) -> None:
-    """The reduction is right to a unit of the phase, at the ends of the range above all."""
+    """The reduction is right to a unit of the phase, above all at the limits of the range."""
     model = unit(source, target).method
     assert isinstance(model, TurnTable)
     turn = 1 << model.phase_bits
     for x in (model.source.min_int, model.source.max_int, 0, -1, 12345, -987654):
         exact = x * turn / (2 * _PI * (1 << model.source.frac))
-        got = int(model.phase(np.array(x)))
-        distance = (got - exact + turn // 2) % turn - turn // 2
+        phase = int(model.phase(np.array(x)))
+        distance = (phase - exact + turn // 2) % turn - turn // 2
         assert -1.05 < distance < 0.05
 
 
@@ -167,7 +167,7 @@ def test_a_wrong_entry_breaks_the_bound(column: int) -> None:
     good, wrong = unit("q3.24", "q2.20"), unit("q3.24", "q2.20")
     table = np.array(good.method.table)
     table[300, column] += 10
-    # A cached property lives in the instance's dictionary: put it there beforehand.
+    # A cached property lives in the instance's dictionary: set it there beforehand.
     wrong.method.__dict__["table"] = tuple((int(s), int(c)) for s, c in table)
     x = (300 << 17) + np.arange(1 << 17)
     assert np.abs(error(good, x, bool(column))).max() * good.target.lsb <= good.error_bound

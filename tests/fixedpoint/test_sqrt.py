@@ -15,8 +15,8 @@ FORMATS = [
     ("q12.20", "q12.20"),
     ("q7.20", "q4.23"),
     ("q6.12", "q3.15"),
-    ("q8.4", "q3.1"),  # most operands are past the end
-    ("q2.30", "q30.2"),  # hardly a digit
+    ("q8.4", "q3.1"),  # most operands exceed the range
+    ("q2.30", "q30.2"),  # hardly any digits
     ("q24.24", "q24.24"),
     ("q4.44", "q1.47"),  # a shifted operand of more than 64 bits
 ]
@@ -36,7 +36,7 @@ def nearest(model: Sqrt, x: int) -> tuple[int, bool]:
 
 
 def operands(model: Sqrt) -> np.ndarray:
-    """Every length at random, squares and their neighbours, and both sides of the ends."""
+    """Every length at random, squares and their neighbours, and both sides of the limits."""
     seed = 41
     print("seed", seed)
     rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Tables of polynomials against the functions that they stand for, and their units against them."""
+"""Tables of polynomials against the functions that they approximate, and units against both."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def line(x: float) -> float:
 
 
 FITS = [
-    # function, ends, error asked for, degree, segments
+    # function, bounds, largest error, degree, segments
     (math.tanh, -4.0, 4.0, 1e-5, 2, 128),
     (gauss, -3.3, 3.7, 1e-3, 2, 29),
     (abs, -1.0, 1.0, 1e-4, 1, 2),
@@ -32,7 +32,7 @@ FITS = [
 ]
 
 UNITS = [
-    # function, ends, error of the fit, source, target, measured, bound, rows, products
+    # function, bounds, error of the fit, source, target, measured, bound, rows, products
     (math.tanh, -4.0, 4.0, 1e-5, "q16.16", "q16.16", 0.55, 0.60, 129, 3),
     (math.tanh, -4.0, 4.0, 1e-6, "q4.23", "q2.25", 0.59, 0.67, 257, 3),
     (math.tanh, -4.0, 4.0, 1e-5, "q4.14", "q2.16", 0.55, 0.60, 129, 3),
@@ -53,54 +53,56 @@ def test_fit(
     degree: int,
     count: int,
 ) -> None:
-    """As close as asked for, on a grid ten times as dense as that on which it was measured."""
-    made = Piecewise.fit(function, low, high, error=error)
+    """Within the error, on a grid ten times as dense as the one that measured it."""
+    table = Piecewise.fit(function, low, high, error=error)
     x = np.linspace(low, high, 640 * count + 7)
-    far = np.abs(made.floats(x) - [function(v) for v in x.tolist()]).max()
-    print(f"degree {made.degree}, {made.count} segments, error {made.error:.4g}, dense {far:.4g}")
-    assert made.error <= error
-    assert far <= made.error * 1.001 + 1e-12
-    assert (made.degree, made.count) == (degree, count)
-    assert Piecewise.of(made.numbers) == made
-    least, most = made.reach
-    assert least == pytest.approx(made.floats(x).min(), abs=1e-4 * (most - least))
-    assert most == pytest.approx(made.floats(x).max(), abs=1e-4 * (most - least))
+    far = np.abs(table.floats(x) - [function(v) for v in x.tolist()]).max()
+    print(
+        f"degree {table.degree}, {table.count} segments, error {table.error:.4g}, dense {far:.4g}"
+    )
+    assert table.error <= error
+    assert far <= table.error * 1.001 + 1e-12
+    assert (table.degree, table.count) == (degree, count)
+    assert Piecewise.of(table.numbers) == table
+    least, most = table.reach
+    assert least == pytest.approx(table.floats(x).min(), abs=1e-4 * (most - least))
+    assert most == pytest.approx(table.floats(x).max(), abs=1e-4 * (most - least))
 
 
 def test_outside_of_the_ends() -> None:
-    made = Piecewise.fit(math.exp, -1.0, 0.7, error=1e-4)
-    assert np.array_equal(made.floats([-9.0, 0.7001, 1e300]), made.floats([-1.0, 0.7, 0.7]))
-    assert np.array_equal(made.slopes([-1.1, 0.71]), [0.0, 0.0])
-    assert np.isnan(made.floats(np.nan))
-    assert made.floats(np.zeros((2, 3))).shape == (2, 3)
+    table = Piecewise.fit(math.exp, -1.0, 0.7, error=1e-4)
+    assert np.array_equal(table.floats([-9.0, 0.7001, 1e300]), table.floats([-1.0, 0.7, 0.7]))
+    assert np.array_equal(table.slopes([-1.1, 0.71]), [0.0, 0.0])
+    assert np.isnan(table.floats(np.nan))
+    assert table.floats(np.zeros((2, 3))).shape == (2, 3)
 
 
 def test_derivative_against_differences() -> None:
-    made = Piecewise.fit(math.tanh, -4.0, 4.0, error=1e-5)
+    table = Piecewise.fit(math.tanh, -4.0, 4.0, error=1e-5)
     x = np.random.default_rng(5).uniform(-4, 4, 2000)
-    x = x[np.abs(x / 2.0**made.step - np.round(x / 2.0**made.step)) > 1e-4]
+    x = x[np.abs(x / 2.0**table.step - np.round(x / 2.0**table.step)) > 1e-4]
     step = 1e-6
-    differences = (made.floats(x + step) - made.floats(x - step)) / (2 * step)
-    assert np.abs(made.slopes(x) - differences).max() < 1e-8
+    differences = (table.floats(x + step) - table.floats(x - step)) / (2 * step)
+    assert np.abs(table.slopes(x) - differences).max() < 1e-8
 
 
 def test_halved_is_the_same_function() -> None:
-    for made in (
+    for table in (
         Piecewise.fit(gauss, -3.3, 3.7, error=1e-3),
         Piecewise.fit(abs, -1.0, 1.0, error=1e-3),
     ):
-        half = made.halved()
-        x = np.linspace(made.low, made.high, 999)
-        assert half.step == made.step - 1
-        assert half.floats(x) == pytest.approx(made.floats(x), abs=1e-14)
+        half = table.halved()
+        x = np.linspace(table.low, table.high, 999)
+        assert half.step == table.step - 1
+        assert half.floats(x) == pytest.approx(table.floats(x), abs=1e-14)
 
 
 def test_samples() -> None:
-    """Lines between samples; exact where the samples stand at multiples of a power of two."""
+    """Lines between samples; exact if the samples lie at multiples of a power of two."""
     x, y = np.arange(-4, 5) / 4, np.array([0.0, 1, 3, 2, 2, -1, 0, 5, 4])
-    made = Piecewise.samples(x, y, error=1e-12)
-    assert (made.degree, made.count) == (1, 8)
-    assert made.floats(x) == pytest.approx(y, abs=1e-14)
+    table = Piecewise.samples(x, y, error=1e-12)
+    assert (table.degree, table.count) == (1, 8)
+    assert table.floats(x) == pytest.approx(y, abs=1e-14)
     uneven = Piecewise.samples([0.0, 0.3, 1.0], [0.0, 1.0, 0.5], error=1e-2)
     at = np.linspace(0, 1, 1001)
     assert np.abs(uneven.floats(at) - np.interp(at, [0, 0.3, 1], [0, 1, 0.5])).max() <= 1e-2
@@ -109,18 +111,18 @@ def test_samples() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Piecewise.fit(math.exp, 1.0, 1.0, error=0.1), "in order, not 1.0 and 1.0"),
-        (lambda: Piecewise.fit(math.exp, 0.0, 1.0, error=0.0), "above 0, not 0.0"),
+        (lambda: Piecewise.fit(math.exp, 1.0, 1.0, error=0.1), "must ascend, not 1.0 and 1.0"),
+        (lambda: Piecewise.fit(math.exp, 0.0, 1.0, error=0.0), "must be positive, not 0.0"),
         (lambda: Piecewise.fit(math.exp, 0.0, 90.0, error=1e-7), "closest is off by"),
         (lambda: Piecewise.fit(lambda x: math.inf, 0.0, 1.0, error=0.1), "is inf at"),
         (lambda: Piecewise.fit(lambda x: x > 0.3, 0.0, 1.0, error=0.1), "corner or a jump"),
         (lambda: Piecewise.samples([0.0, 1.0], [1.0], error=0.1), "two or more samples"),
         (lambda: Piecewise.samples([0.0, 0.0], [1.0, 2.0], error=0.1), "ascend in x"),
         (lambda: Piecewise.of((0.0, 1.0, 0.5, 1.0, 0.0, 1.0, 2.0)), "whole numbers"),
-        (lambda: Piecewise.of((0.0, 1.0, 0.0, 1.0, 0.0, 1.0)), "has 2 coefficients, not 1"),
+        (lambda: Piecewise.of((0.0, 1.0, 0.0, 1.0, 0.0, 1.0)), "needs 2 coefficients, not 1"),
         (lambda: Piecewise.of((0.0, 1.0, -12.0, 1.0, 0.0, 1.0)), "there are 4096 segments"),
         (lambda: Piecewise.of((0.0, 1.0, 0.0, 3.0, 0.0, 1.0)), "of degree 1 or 2"),
-        (lambda: Piecewise.of((0.0, 1.0, 0.0, 1.0, 0.0, 1.0, math.nan)), "finite numbers"),
+        (lambda: Piecewise.of((0.0, 1.0, 0.0, 1.0, 0.0, 1.0, math.nan)), "must be finite"),
     ],
 )
 def test_what_is_no_table(make: Callable[[], Piecewise], message: str) -> None:
@@ -166,7 +168,7 @@ def test_unit_against_its_polynomials(case: tuple) -> None:
 
 
 def test_ends_between_two_words() -> None:
-    """What a clamped operand loses there is in the bound, and not more."""
+    """The bound contains what a clamped operand loses there, and not more."""
     model = made_unit((math.exp, -1.0, 0.3, 1e-6, "q4.4", "q4.23"))
     x = np.arange(model.source.min_int, model.source.max_int + 1)
     wrong = model.compute(x) * model.target.lsb - model.piecewise.floats(x * model.source.lsb)
@@ -186,7 +188,7 @@ def test_a_wrong_coefficient_is_past_the_bound() -> None:
 def test_what_is_refused() -> None:
     tanh = Piecewise.fit(math.tanh, -4.0, 4.0, error=1e-3)
     q8 = Format(16, 8)
-    with pytest.raises(FormatError, match=r"reaches from -0\.99.* past the end of the format s16"):
+    with pytest.raises(FormatError, match=r"values from -0\.99.* exceed the format s16"):
         Table(source=q8, target=Format(16, 16), piecewise=tanh)
     high = Piecewise.fit(math.tanh, 3.0, 4.0, error=1e-3)
     with pytest.raises(FormatError, match=r"No number of the format q1\.15 is from 3"):

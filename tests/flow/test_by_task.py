@@ -27,7 +27,7 @@ from pinion.flow.task_record import (
 )
 from pinion.formats.multiplier import part_of
 from pinion.formats.planfile import read_plan
-from pinion.functions import function, sample
+from pinion.functions import named_function, sample
 from pinion.link import Manifest
 from pinion.link.digests import write_digests
 from pinion.link.manifest import MANIFEST
@@ -109,7 +109,7 @@ def test_the_cheapest_words_that_hold_are_built_and_recorded(folder: Path) -> No
     assert manifest.max_error == manifest.promises["reference"] > 2.9 * home
     # What was measured are the core's own integers.
     core = Build.read(folder)
-    again = Candidate(core.model, function(FUNCTION), core.graph, {})
+    again = Candidate(core.model, named_function(FUNCTION), core.graph, {})
     assert error_of(again) == pytest.approx(figures["found"], rel=1e-5)
     assert widths(again)[0] == chosen["wide"]
 
@@ -194,7 +194,7 @@ def test_the_number_of_measurements_is_bounded(tmp_path: Path) -> None:
 
 def test_words_in_which_a_pivot_becomes_zero_are_refused_and_others_are_tried() -> None:
     """The reciprocal of nothing is no reach of any format: such words cannot be made."""
-    model, row = load("chain_4"), function(FUNCTION)
+    model, row = load("chain_4"), named_function(FUNCTION)
     search = TaskSearch(model, row, goal_of(lambda candidate: 0.0))
     make_design(model, row, ii=8, formats="auto", search=search)
     refused = [tried for tried in search.tried if tried.refused]
@@ -214,7 +214,7 @@ def test_formats_that_go_with_no_task(tmp_path: Path) -> None:
     ):
         with pytest.raises(BuildError, match=message):
             build(ROBOT, FUNCTION, tmp_path / "core", goal=goal_of(), **options)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="multiplies no words of 28 bits by 18"):
+    with pytest.raises(ValueError, match="cannot multiply words of 28 bits by 18"):
         part_of(28, 18, adds=True)
 
 
@@ -282,7 +282,7 @@ def test_another_record_than_the_manifests_is_found_out(folder: Path, tmp_path: 
 
 def test_candidates_compute_what_the_float_model_does() -> None:
     """Symmetric blocks come whole, and constants of the robot are in them."""
-    model, row = load(ROBOT), function(FUNCTION)
+    model, row = load(ROBOT), named_function(FUNCTION)
     seen: list[Candidate] = []
 
     def kept(candidate: Candidate) -> float:

@@ -12,7 +12,7 @@ from examples import law_on_chip, law_plant
 from pinion.cosim import verify
 from pinion.cosim.netlist import check_netlist
 from pinion.flow import Build
-from pinion.functions import function, sample
+from pinion.functions import named_function, sample
 from pinion.robot import Model, load
 from tests.flow import laws
 from tests.support.builds import build
@@ -29,7 +29,7 @@ def robot() -> Model:
 
 
 def floats(model: Model, name: str) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    own = function(LAWS[name])
+    own = named_function(LAWS[name])
     own.check(model)
     drawn = sample(model, own, 40, distribution="reference", seed=4)
     wide = {key: values.astype(np.float64) for key, values in drawn.items()}
@@ -42,7 +42,7 @@ def same(found: np.ndarray, wanted: np.ndarray) -> None:
 
 def test_the_tracking_law_is_that_of_its_terms(robot: Model) -> None:
     """Half of the references are drawn near the state, where no limit holds."""
-    own = function(LAWS["tracking_law"])
+    own = named_function(LAWS["tracking_law"])
     x, _ = floats(robot, "tracking_law")
     rng = np.random.default_rng(1)
     near = {"q_des": ("q", 0.04), "qd_des": ("qd", 0.4)}
@@ -81,7 +81,7 @@ def test_the_tip_law_follows_in_floats(robot: Model) -> None:
     """A law whose forces act elsewhere than at the tip leaves it by more, and spins the wrist."""
     pytest.importorskip("mujoco", reason="MuJoCo is not installed")
     law, arm = (
-        law_on_chip.InFloats(function(LAWS["tip_law"]), robot),
+        law_on_chip.InFloats(named_function(LAWS["tip_law"]), robot),
         law_plant.arm_of("iiwa14", robot),
     )
     loop = law_on_chip.close_loop(

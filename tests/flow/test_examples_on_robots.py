@@ -13,7 +13,7 @@ import pytest
 
 from pinion import driver
 from pinion.cosim import verify
-from pinion.functions import UserError, function, sample
+from pinion.functions import UserError, named_function, sample
 from pinion.robot import Model, load
 from tests.flow import laws
 from tests.support.breadth import some
@@ -54,7 +54,7 @@ def test_every_example_is_here() -> None:
 @pytest.mark.parametrize("example", OF_ROBOTS)
 @pytest.mark.parametrize("name", some(ROBOTS, ("two_link", "hyq")))
 def test_an_example_is_its_law_on_every_robot(name: str, example: str, tmp_path: Path) -> None:
-    own, model = function(named(example)), robot(name, tmp_path)
+    own, model = named_function(named(example)), robot(name, tmp_path)
     own.check(model)
     assert own.idle_inputs(model) == ()
     drawn = sample(model, own, 20, distribution="reference", seed=4)
@@ -75,7 +75,7 @@ def test_an_example_is_its_law_on_every_robot(name: str, example: str, tmp_path:
 
 @pytest.mark.parametrize("example", ["tip_law", "tip_jacobian", "tracking_law"])
 def test_of_several_tips_none_is_taken(example: str) -> None:
-    own = function(named(example))
+    own = named_function(named(example))
     for name in SEVERAL_TIPS:
         with pytest.raises(UserError, match=rf"{example}\.py:\d+: .* several tips, .* \(--tip\)"):
             own.check(load(name))
@@ -92,7 +92,7 @@ def test_a_law_that_ignores_its_reference_is_refused(tmp_path: Path) -> None:
     text = (EXAMPLES / "tip_law.py").read_text()
     wrong = tmp_path / "wrong_law.py"
     wrong.write_text(text.replace("tip_of(model)", "model.frames[-1].name"))
-    own = function(f"{wrong}:tip_law")
+    own = named_function(f"{wrong}:tip_law")
     own.check(load("iiwa14"))
     with pytest.raises(
         UserError,
@@ -106,7 +106,7 @@ def test_a_law_that_ignores_its_reference_is_refused(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_ur5_s_jacobian_is_a_core(tmp_path: Path) -> None:
     """What the core computes is the Jacobian of the tool, by an independent law."""
-    model, own = robot("like_a_ur5", tmp_path), function(named("tip_jacobian"))
+    model, own = robot("like_a_ur5", tmp_path), named_function(named("tip_jacobian"))
     build(model, own, tmp_path / "core", ii=8)
     figures = verify(tmp_path / "core", samples=300, seed=2)
     assert figures["mismatches"] == 0 and figures["ok"], figures

@@ -35,7 +35,7 @@ from pinion.flow.export import export
 from pinion.flow.export.interface import core_ports
 from pinion.flow.export.ipxact import component_xml
 from pinion.flow.export.records import records_header
-from pinion.functions import UserError, function
+from pinion.functions import UserError, named_function
 from pinion.link import Manifest, ManifestError
 from pinion.link.digests import write_digests
 from pinion.native.isa import INSTRUCTION_SETS
@@ -113,7 +113,7 @@ def test_control_characters_are_refused_wherever_robots_come_from(end: str) -> N
     with pytest.raises(RobotError, match=r"joint name .* contains the control character"):
         build(replace(model, bodies=(body,)), "rnea", Path("nowhere"))
     with pytest.raises(BuildError, match="function's name"):
-        build("pendulum", replace(function("rnea"), name=name), Path("nowhere"))
+        build("pendulum", replace(named_function("rnea"), name=name), Path("nowhere"))
     if end not in "\x00\x0b\x1b[2J":  # which XML cannot say at all
         reference = "".join(f"&#{ord(c)};" for c in end)
         text = f'<robot name="arm{reference}[exec touch {TRAP}]"><link name="a"/></robot>'
@@ -181,11 +181,11 @@ def test_a_mistake_in_code_shows_no_control_characters(tmp_path: Path) -> None:
         "    return x + '\x1b[2J\u202e'\n"
     )
     with pytest.raises(UserError, match=r"own \[2J \.py:4: `x \+ ' \[2J '`: ") as error:
-        function(f"{path}:f").check(load("none"))
+        named_function(f"{path}:f").check(load("none"))
     assert not escaping.control_in(str(error.value))
     path.write_text("raise ValueError('\x1b[2J')\n")
     with pytest.raises(UserError, match=r"raises ValueError \( ?\[2J\)") as error:
-        function(f"{path}:f")
+        named_function(f"{path}:f")
     assert not escaping.control_in(str(error.value))
 
 
@@ -242,7 +242,7 @@ def compiles(text: str, folder: Path, *, language: str) -> str:
 
 
 def library(name: str) -> Any:
-    row, robot = function("rnea"), load("pendulum")
+    row, robot = named_function("rnea"), load("pendulum")
     return c_export._Library(
         name="arm",
         title=f"{row.name} of {name}",
@@ -280,7 +280,7 @@ def test_headers_compile_whatever_the_names(
 def test_kernels_and_cuda_headers_carry_names_in_comments_alone(
     model: Model, tmp_path: Path
 ) -> None:
-    row, robot = function("rnea"), load("pendulum")
+    row, robot = named_function("rnea"), load("pendulum")
     for name in HOSTILE:
         head = kernel_source(
             graph_of(robot, row),

@@ -11,7 +11,7 @@ import pytest
 from pinion import driver, dynamics
 from pinion.cosim.verify import verify
 from pinion.flow.build import Build
-from pinion.functions import FunctionError, function, sample
+from pinion.functions import FunctionError, named_function, sample
 from pinion.graph import evaluate_floats
 from pinion.robot import Model, load
 from tests.dynamics.models import relative_error
@@ -69,7 +69,7 @@ def test_a_quadruped_with_all_terms(tmp_path: Path, name: str) -> None:
 
 
 def test_armature_is_there_without_the_option() -> None:
-    row = function("minv")
+    row = named_function("minv")
     found = evaluate_floats(row.trace(robot("hinge")), {"q[0]": np.zeros(1)})
     assert row.options == {}
     assert found["minv[0,0]"] == pytest.approx(1.0 / 0.52, rel=1e-14)
@@ -78,7 +78,7 @@ def test_armature_is_there_without_the_option() -> None:
 def test_the_graph_is_the_float_model_with_terms() -> None:
     model = robot("iiwa14")
     for name in FUNCTIONS:
-        row = function(name, joint_terms=("damping", "friction"), friction_width=0.2)
+        row = named_function(name, joint_terms=("damping", "friction"), friction_width=0.2)
         given = sample(model, row, 40, distribution="reference", seed=2)
         wide = {key: value.astype(np.float64) for key, value in given.items()}
         floats = row.evaluate(model, wide)
@@ -89,12 +89,14 @@ def test_the_graph_is_the_float_model_with_terms() -> None:
 
 def test_what_cannot_be_asked_for_is_said() -> None:
     with pytest.raises(FunctionError, match=r"'lift' is no joint term: choose joint_terms from da"):
-        function("rnea", joint_terms=["lift"])
-    with pytest.raises(FunctionError, match=r"friction_width is 0\.0: give a finite rate above 0,"):
-        function("rnea", joint_terms=True, friction_width=0.0)
+        named_function("rnea", joint_terms=["lift"])
+    with pytest.raises(
+        FunctionError, match=r"friction_width is 0\.0: give a positive finite rate,"
+    ):
+        named_function("rnea", joint_terms=True, friction_width=0.0)
     with pytest.raises(FunctionError, match=r"No joint of the robot 'iiwa14' has friction: leave"):
-        function("rnea", joint_terms="friction").trace(load("iiwa14"))
-    own = replace(function("rnea"), passive=None)
+        named_function("rnea", joint_terms="friction").trace(load("iiwa14"))
+    own = replace(named_function("rnea"), passive=None)
     with pytest.raises(FunctionError, match=r"'rnea' does not say what damping of joints do to it"):
         own.with_terms("damping")
-    assert function("crba", joint_terms=True) == function("crba")
+    assert named_function("crba", joint_terms=True) == named_function("crba")

@@ -133,8 +133,8 @@ def test_a_unit_is_one_line_that_can_be_seen(character: str) -> None:
         ({"unit": "m" * 64}, "is a long text: write at most 63"),
         ({"name": "a" * 300}, "has a name of 300 letters: give it at most 63"),
         ({"function": "a" * 300}, "has a name of 300 letters: give it at most 63"),
-        ({"name": "_arrays"}, "and all that begin with an underscore are"),
-        ({"name": "saturated"}, "has a name that is taken"),
+        ({"name": "_arrays"}, "without a leading underscore"),
+        ({"name": "saturated"}, "has a reserved name"),
     ],
 )
 def test_what_no_reader_takes_is_refused_where_it_stands(

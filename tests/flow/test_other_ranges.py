@@ -12,7 +12,7 @@ from pinion.flow.candidate import Candidate
 from pinion.flow.other_ranges import SEED, STATES, other_ranges
 from pinion.flow.unit_cost import unit_cost
 from pinion.formats.auto import AutoFormats, PrecisionError
-from pinion.functions import Function, function, sample
+from pinion.functions import Function, named_function, sample
 from pinion.hls import Design
 from pinion.robot import Model, load_text, urdf_text
 from tests.support.builds import make_design
@@ -27,7 +27,7 @@ def model() -> Model:
     return made
 
 
-ROW = function("rnea")
+ROW = named_function("rnea")
 
 
 def _designed(model: Model, ranges: str | None) -> Design:
@@ -81,7 +81,7 @@ def test_the_estimate_is_about_what_a_design_for_the_other_states_has(
 
 
 def test_nothing_is_said_where_both_are_the_same_states(model: Model) -> None:
-    minv = function("minv")  # takes no rates
+    minv = named_function("minv")  # takes no rates
     assert other_ranges(model, minv, make_design(model, minv, ii=4, formats="auto")) is None
     text = urdf_text("two_link").replace("</joint>", '<pinion rated_velocity="6"/></joint>')
     limited = load_text(text, snap=True)

@@ -13,7 +13,7 @@ from pinion import driver, dynamics
 from pinion.api import backend
 from pinion.cosim import verify
 from pinion.flow import Build, BuildError
-from pinion.functions import FunctionError, UserError, function, sample
+from pinion.functions import FunctionError, UserError, named_function, sample
 from pinion.robot import Model, load
 from tests.flow import laws
 from tests.support.breadth import some
@@ -36,7 +36,7 @@ def named(name: str) -> str:
 @pytest.mark.parametrize("name", some(ROBOTS, ("tip_jacobian",)))
 def test_an_example_builds_verifies_and_runs(name: str, tmp_path: Path) -> None:
     """What the card answers is within 1e-3 of NumPy, and every bit is that of the integers."""
-    own, model = function(named(name)), load(ROBOTS[name])
+    own, model = named_function(named(name)), load(ROBOTS[name])
     build(ROBOTS[name], named(name), tmp_path / "core", ii=4)
     for own_or_folder in (None, own):
         figures = verify(tmp_path / "core", samples=300, seed=2, function=own_or_folder)
@@ -55,7 +55,7 @@ def robot() -> Model:
 
 
 def floats(model: Model, name: str, count: int = 20) -> tuple[dict[str, np.ndarray], ...]:
-    own = function(named(name))
+    own = named_function(named(name))
     own.check(model)
     drawn = sample(model, own, count, distribution="reference", seed=4)
     wide = {key: values.astype(np.float64) for key, values in drawn.items()}
@@ -118,7 +118,7 @@ def test_a_folder_needs_no_code_and_runs_none(tmp_path: Path) -> None:
     path, folder = tmp_path / "own.py", tmp_path / "core"
     path.write_text(OWN.format(shift="0.0", drawn=DRAWN))
     build(None, f"{path}:product", folder)
-    before = verify(folder, samples=200, function=function(f"{path}:product"))
+    before = verify(folder, samples=200, function=named_function(f"{path}:product"))
     assert before["ok"] and before["float_model"] == "the reference of product"
     # A file that fails when it is run, and then none at all.
     path.write_text("raise SystemExit('it was run')\n")
@@ -143,14 +143,14 @@ def test_a_reference_that_differs_is_noticed(tmp_path: Path) -> None:
     path.write_text(OWN.format(shift="0.0", drawn=DRAWN))
     build(None, f"{path}:product", folder)
     path.write_text(OWN.format(shift="0.001", drawn=DRAWN))
-    changed = verify(folder, samples=200, function=function(f"{path}:product"))
+    changed = verify(folder, samples=200, function=named_function(f"{path}:product"))
     assert changed["mismatches"] == 0 and not changed["budget_held"] and not changed["ok"]
     with pytest.raises(BuildError, match=r"built of 'product' with the inputs x \(\), y \(\), and"):
-        verify(folder, samples=200, function=function(named("kalman")))
+        verify(folder, samples=200, function=named_function(named("kalman")))
 
 
 def test_backends_agree_on_a_function_without_a_robot(tmp_path: Path) -> None:
-    own = function(named("kalman"))
+    own = named_function(named("kalman"))
     drawn = sample(load("none"), own, 20, distribution="reference", seed=5)
     with backend(None, own, device="float") as exact, backend(None, own, device="cpu") as fast:
         want, found = exact.run(**drawn), fast.run(**drawn)

@@ -203,19 +203,19 @@ def without(key: str) -> Callable[[str], str]:
 BROKEN: dict[str, tuple[Callable[[str], str], str]] = {
     "no TOML": (swap("ports = [[", "ports = [("), "cannot be read: .*line"),
     "twice": (swap("[signal.11]", "[signal.5]"), "cannot be read: .*twice"),
-    "empty": (lambda text: "", "is not whole .*distribution, max_error"),
+    "empty": (lambda text: "", "is incomplete .*distribution, max_error"),
     "later": (
         lambda text: text.replace("version = 1", "version = 2"),
-        "is of version 2, and this Pinion reads version 1",
+        "has version 2, but this Pinion reads version 1",
     ),
-    "unversioned": (lambda text: text.replace("version = 1", ""), "is of version None"),
+    "unversioned": (lambda text: text.replace("version = 1", ""), "has version None"),
     **{
-        f"without {key}": (without(key), f"is not whole .*'{key}'")
+        f"without {key}": (without(key), f"is incomplete .*'{key}'")
         for key in ("distribution", "max_error", "angle", "together", "dot_widths", "graph")
     },
-    "without values": (without("value"), "is not whole .*'value'"),
-    "without signals": (lambda text: text.partition("[signal.")[0], "is not whole .*'signal'"),
-    "signal name": (swap("[signal.0]", "[signal.tau]"), "is not whole .*'tau'"),
+    "without values": (without("value"), "is incomplete .*'value'"),
+    "without signals": (lambda text: text.partition("[signal.")[0], "is incomplete .*'signal'"),
+    "signal name": (swap("[signal.0]", "[signal.tau]"), "is incomplete .*'tau'"),
     "max_error text": (
         swap("max_error = 0.001", "max_error = 'x'"),
         "has the max_error x; give a number",

@@ -27,7 +27,7 @@ from pinion.flow.promises import (
     promises,
 )
 from pinion.formats.auto import HEADROOM, PrecisionError
-from pinion.functions import DISTRIBUTIONS, function, sample
+from pinion.functions import DISTRIBUTIONS, named_function, sample
 from pinion.link import Manifest
 from pinion.report import promise_table
 from pinion.request import BuildRequest
@@ -319,7 +319,7 @@ def test_where_no_error_below_1_is_had_other_formats_are_advised(tmp_path: Path)
     folder = tmp_path / "core"
     with pytest.raises(PrecisionError) as caught:
         build("two_link", "aba", folder, ii=4, formats="auto12")
-    match = re.search(r"No error below 1 .*: give the formats '(\w+)'\.", str(caught.value))
+    match = re.search(r"No error below 1 .*: use the formats '(\w+)'\.", str(caught.value))
     assert match, caught.value
     assert "Ask for" not in str(caught.value)
     build("two_link", "aba", folder, ii=4, formats=match[1])
@@ -328,7 +328,7 @@ def test_where_no_error_below_1_is_had_other_formats_are_advised(tmp_path: Path)
 def test_what_needs_fine_sines_gets_them_at_coarse_goals_too(tmp_path: Path) -> None:
     """An error that is refused at first with short sines and cosines, and had with long ones."""
     lines: list[str] = []
-    model, row = load("two_link"), function("rnea")
+    model, row = load("two_link"), named_function("rnea")
     goal = 2.1e-4  # above the goals for which sines are long from the start
     made = make_design(
         model, row, ii=4, formats="auto", max_error=goal, progress=Progress(lines.append)
@@ -342,7 +342,7 @@ def test_what_needs_fine_sines_gets_them_at_coarse_goals_too(tmp_path: Path) -> 
 
 
 def test_the_alternative_is_about_what_a_design_with_it_has() -> None:
-    model, row = load("iiwa14", snap=True), function("rnea")
+    model, row = load("iiwa14", snap=True), named_function("rnea")
     found = alternative(model, row, make_design(model, row, ii=8, formats="q16.16"))
     made = make_design(model, row, ii=8, formats="auto")
     assert found.blocks is not None and found.max_error is not None and not found.refused
@@ -355,13 +355,13 @@ def test_the_alternative_is_about_what_a_design_with_it_has() -> None:
 
 
 def test_an_alternative_that_cannot_be_had_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = make_design(load("two_link"), function("rnea"), ii=4, formats="q16.16")
+    made = make_design(load("two_link"), named_function("rnea"), ii=4, formats="q16.16")
 
     def refuse(*_: Any) -> Mapping[str, Any]:
         raise PrecisionError("No error of this kind can be had.")
 
     monkeypatch.setattr("pinion.flow.alternative.AutoFormats.refine", refuse)
-    found = alternative(load("two_link"), function("rnea"), made)
+    found = alternative(load("two_link"), named_function("rnea"), made)
     assert found.blocks is found.max_error is None and found.blocks_now > 0
     said = found.sentence("q16.16")
     assert said.startswith("Formats by signal (--formats auto) cannot be had instead: ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pinion.functions import function, reduced_graph
+from pinion.functions import named_function, reduced_graph
 from pinion.hls.costs import DatapathCosts
 from pinion.robot import Model, load, load_text, urdf_text
 from tests.robot.snippets import rewritten, with_decimals
@@ -19,12 +19,12 @@ def iiwa14(decimals: int, *, snap: bool) -> Model:
 
 def multipliers(model: Model) -> int:
     """Of `rnea` at one result every 8 cycles."""
-    return make_design(model, function("rnea"), ii=8, formats="q16.16").multipliers
+    return make_design(model, named_function("rnea"), ii=8, formats="q16.16").multipliers
 
 
 @pytest.mark.parametrize("decimals", [4, 5])
 def test_a_file_with_few_digits_gives_the_same_datapath(decimals: int) -> None:
-    row, costs = function("rnea"), DatapathCosts()
+    row, costs = named_function("rnea"), DatapathCosts()
     built_in = reduced_graph(load("iiwa14"), row, costs=costs)
     # All that follows is made of this graph alone, its units too.
     assert reduced_graph(iiwa14(decimals, snap=True), row, costs=costs) == built_in

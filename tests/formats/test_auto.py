@@ -18,7 +18,7 @@ from pinion.flow.build import Build
 from pinion.formats.auto import AutoFormats, PrecisionError
 from pinion.formats.multiplier import DSP48E2
 from pinion.formats.signals import TableFormats
-from pinion.functions import SUBJECTS, function
+from pinion.functions import SUBJECTS, named_function
 from pinion.graph import Graph, Tracer, evaluate_floats, evaluate_integers
 from pinion.graph.evaluate import formats
 from pinion.graph.passes import fold
@@ -95,11 +95,11 @@ def test_the_products_that_matter_most_come_first() -> None:
     count = sum(wide_products(fixed).values())
     products = [i for i, node in enumerate(real.nodes) if node.op in ("mul", "dot")]
     assert 0 < count < len(products) / 2
-    # As many products taken at random do not do.
+    # As many random products are not sufficient.
     rng = np.random.default_rng(91)
     for _ in range(5):
-        chosen = frozenset(int(i) for i in rng.choice(products, count, replace=False))
-        assert auto.error(real, auto.lower(real, chosen)) > 0.75 * goal
+        random_products = frozenset(int(i) for i in rng.choice(products, count, replace=False))
+        assert auto.error(real, auto.lower(real, random_products)) > 0.75 * goal
 
 
 def test_an_error_out_of_reach_is_a_sentence_that_says_what_is() -> None:
@@ -180,7 +180,7 @@ def test_states_that_were_not_seen_are_rarely_flagged(robot: str, name: str) -> 
     fresh = states(robot, 2000, seed=94, name=name)
     flagged = []
     for reach in (1.0, 0.5):
-        # With half the reach of every word the ranges are too small, and it shows.
+        # With half the reach of every word the ranges are too small, and the test notices.
         covered = {word: column * reach for word, column in auto.states.items()}
         fixed = replace(auto, states=covered).lower(real)
         flagged.append(evaluate_integers(fixed, word_integers(fixed, fresh))[1].mean())
@@ -191,7 +191,7 @@ def test_states_that_were_not_seen_are_rarely_flagged(robot: str, name: str) -> 
 # -- through RTL -----------------------------------------------------------------------------------
 
 
-# A core is compiled for each: one that divides and the columns of a gradient stand for the others.
+# A core is compiled for each: one that divides and the columns of a gradient represent the others.
 QUICK = ("rnea_derivatives",)
 
 
@@ -203,7 +203,7 @@ QUICK = ("rnea_derivatives",)
     ],
 )
 def test_a_small_arm_with_formats_by_signal_is_bit_exact(name: str, tmp_path: Path) -> None:
-    # One word may be near zero where its block is no larger: the goal is loose.
+    # One word may be near zero when its block is not larger: the goal is loose.
     build("two_link", name, tmp_path / name, ii=8, formats="auto")
     figures = verify(tmp_path / name, samples=1000, seed=95)
     assert figures["mismatches"] == 0 and figures["ok"], figures
@@ -218,8 +218,8 @@ def test_a_small_arm_with_formats_by_signal_is_bit_exact(name: str, tmp_path: Pa
 
 @pytest.mark.parametrize("name", ["crba", "minv"])
 def test_results_that_are_all_constant_are_built(name: str) -> None:
-    made = make_design(model("pendulum"), function(name), ii=2, formats="auto")
-    assert len(made.fixed.outputs) == 1
+    constant_design = make_design(model("pendulum"), named_function(name), ii=2, formats="auto")
+    assert len(constant_design.fixed.outputs) == 1
 
 
 def test_an_error_that_is_not_a_number_is_not_small() -> None:
@@ -246,13 +246,13 @@ def test_what_the_sentence_asks_for_is_reached() -> None:
 
 
 def test_a_refusal_names_no_figure_twice() -> None:
-    """An error that is just too large, or so near to the one allowed that none other has room."""
+    """An error is just too large, or so near to the largest one that others have no room."""
     word = Format(27, 20)
     tables = TableFormats(angle=word, together=0, turn=word, multiplier=DSP48E2)
     plan = AutoFormats(states={}, judged={}, scales={}, tables=tables, max_error=1e-3)
-    for found, said in (
+    for error, sentence in (
         (2.58e-3, "it is 0.0026"),
         (1.0001e-3, "it is 0.00101"),
         (0.98e-3, "it is 98% of that in the states tried, and more than 75% leaves other states"),
     ):
-        assert plan._excess(found).startswith(said)
+        assert plan._excess(error).startswith(sentence)

@@ -1,4 +1,4 @@
-"""Formats by signal in words of 18 bits: one multiplier of 18 x 18 a product, and no more."""
+"""Formats by signal in words of 18 bits: one multiplier of 18 x 18 bits per product."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_no_word_is_longer_than_a_multiplier_port(folder: Path) -> None:
     assert products
     for node in products:
         widths = {fmts[arg].width for arg in node.args}
-        # A port that rounds reads one bit more, the highest of those dropped.
+        # A port that rounds reads one bit more, the highest of the dropped ones.
         assert widths <= {MULT18X18D.narrow}, (node, widths)
     assert {fmt.width for _, i in graph.outputs for fmt in (fmts[i],)} == {MULT18X18D.narrow}
     assert any(node.op == "reciprocal" for node in graph.nodes)
@@ -45,9 +45,9 @@ def test_the_core_is_the_integer_model_bit_for_bit(folder: Path) -> None:
 
 
 def test_a_plan_of_18_bits_builds_the_same_core_again(folder: Path, tmp_path: Path) -> None:
-    again = tmp_path / "again"
-    build("two_link", "aba", again, ii=4, formats=str(folder / "plan.toml"))
-    assert Build.read(again).graph == Build.read(folder).graph
+    rebuilt = tmp_path / "again"
+    build("two_link", "aba", rebuilt, ii=4, formats=str(folder / "plan.toml"))
+    assert Build.read(rebuilt).graph == Build.read(folder).graph
 
 
 def test_an_error_out_of_reach_says_what_is_in_reach(tmp_path: Path) -> None:
@@ -64,16 +64,16 @@ def test_an_error_out_of_reach_says_what_is_in_reach(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_shorter_words_are_exact_in_their_way(tmp_path: Path) -> None:
     build("two_link", "rnea", tmp_path / "core", ii=4, formats="auto14", max_error=0.4)
-    made = Build.read(tmp_path / "core")
-    assert {fmt.width for fmt in formats(made.graph)} >= {14}
-    products = [node for node in made.graph.nodes if node.op in ("dot", "mul")]
-    fmts = formats(made.graph)
+    core = Build.read(tmp_path / "core")
+    assert {fmt.width for fmt in formats(core.graph)} >= {14}
+    products = [node for node in core.graph.nodes if node.op in ("dot", "mul")]
+    fmts = formats(core.graph)
     assert {fmts[arg].width for node in products for arg in node.args} == {14}
     report = verify(tmp_path / "core", samples=500, seed=14)
     assert report["mismatches"] == 0 and report["budget_held"]
     assert max(report["rel_err_max"].values()) <= 0.4  # where gravity and motion nearly cancel
     build("two_link", "rnea", tmp_path / "again", ii=4, formats=str(tmp_path / "core/plan.toml"))
-    assert Build.read(tmp_path / "again").graph == made.graph
+    assert Build.read(tmp_path / "again").graph == core.graph
 
 
 @pytest.mark.parametrize("name", ["auto11", "auto19", "auto28", "auto0"])

@@ -1,4 +1,4 @@
-"""Bounds of errors hold for every request of a box that raises no flag, and are not too loose."""
+"""Bounds of errors hold for every request of a box without a flag, and are not too loose."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pinion.formats.enclosure import Enclosure
 from pinion.formats.intervals import Interval
 from pinion.formats.lengths import Lengths
 from pinion.formats.slopes import Slopes
-from pinion.functions import function, request_box, sample
+from pinion.functions import named_function, request_box, sample
 from pinion.graph import (
     Feedback,
     Graph,
@@ -42,29 +42,29 @@ Box = Mapping[str, tuple[float, float]]
 
 
 def drawn(box: Box, count: int, rng: np.random.Generator) -> dict[str, Floats]:
-    """Requests as they travel: even over a box, one in three at corners of it."""
-    found = {}
+    """Requests as transmitted: uniform in a box, one in three at its corners."""
+    requests = {}
     for word, (low, high) in box.items():
         inside = np.clip(rng.uniform(low, high, count), low, high)
         ends = rng.choice([low, high], count)
         column = np.where(np.arange(count) % 3 == 0, ends, inside)
-        found[word] = column.astype(np.float32).astype(np.float64)
-    return found
+        requests[word] = column.astype(np.float32).astype(np.float64)
+    return requests
 
 
 def errors(graph: Graph, requests: Mapping[str, Floats]) -> tuple[dict[str, Floats], Any]:
-    """|core - floats| of each result as float32 leaves the core, and flags, (n,)."""
+    """|core - floats| of each result as float32 from the core, and flags, (n,)."""
     columns, flags = core_words(graph, requests)
     values = node_integers(graph, columns)
     count = len(flags)
     flags = flags | values.any_saturated(count)
     want, fmts = evaluate_floats(graph, requests), formats(graph)
-    found = {}
+    errors_by_word = {}
     for word, node in graph.outputs:
         integers = np.broadcast_to(np.asarray(values.nodes[node]), (count,))
-        got = fixed_to_float32(integers, fmts[node]).view(np.float32).astype(np.float64)
-        found[str(word)] = np.abs(got - want[word])
-    return found, flags
+        answers = fixed_to_float32(integers, fmts[node]).view(np.float32).astype(np.float64)
+        errors_by_word[str(word)] = np.abs(answers - want[word])
+    return errors_by_word, flags
 
 
 def core_words(graph: Graph, requests: Mapping[str, Floats]) -> tuple[dict[str, Any], Any]:
@@ -79,42 +79,42 @@ def core_words(graph: Graph, requests: Mapping[str, Floats]) -> tuple[dict[str, 
 
 
 def worst(graph: Graph, requests: Mapping[str, Floats]) -> dict[str, float]:
-    found, flags = errors(graph, requests)
+    errors_by_word, flags = errors(graph, requests)
     assert not flags.all()
-    return {word: float(error[~flags].max()) for word, error in found.items()}
+    return {word: float(error[~flags].max()) for word, error in errors_by_word.items()}
 
 
 @cache
 def fixed(robot: str, name: str, numbers: str) -> tuple[Graph, dict[str, tuple[float, float]]]:
     graph = promised(robot, name, formats=numbers).fixed
-    return graph, request_box(model(robot), function(name), "reference")
+    return graph, request_box(model(robot), named_function(name), "reference")
 
 
 def searched(graph: Graph, box: Box, word: str, rng: np.random.Generator) -> float:
-    """The largest error of a result that climbing from many states finds."""
+    """Return the largest error of a result found by climbing from many states."""
     names = list(box)
     low, high = (np.array([box[name][end] for name in names]) for end in (0, 1))
 
     def of(x: Floats) -> Floats:
-        found, flags = errors(
+        errors_by_word, flags = errors(
             graph, {n: np.ascontiguousarray(x[:, k]) for k, n in enumerate(names)}
         )
-        return np.where(flags, 0.0, found[word])
+        return np.where(flags, 0.0, errors_by_word[word])
 
     best = np.stack(list(drawn(box, 2000, rng).values()), axis=1)
     best = best[np.argsort(-of(best))[:20]]
     for step in range(40):
-        tried = np.repeat(best, 25, axis=0)
-        moved = rng.random(tried.shape) < 2.0 / len(names)
+        candidates = np.repeat(best, 25, axis=0)
+        moved = rng.random(candidates.shape) < 2.0 / len(names)
         size = (high - low) * rng.choice([0.3, 0.03, 0.003, 3e-5])
         moves = np.where(
             step % 4 == 0,
             rng.choice(np.stack([low, high])),
-            rng.normal(size=tried.shape) * size + tried,
+            rng.normal(size=candidates.shape) * size + candidates,
         )
-        tried = np.clip(np.where(moved, moves, tried), low, high)
-        tried = np.concatenate([best, tried]).astype(np.float32).astype(np.float64)
-        best = tried[np.argsort(-of(tried))[:20]]
+        candidates = np.clip(np.where(moved, moves, candidates), low, high)
+        candidates = np.concatenate([best, candidates]).astype(np.float32).astype(np.float64)
+        best = candidates[np.argsort(-of(candidates))[:20]]
     return float(of(best).max())
 
 
@@ -133,12 +133,12 @@ def test_no_state_that_is_found_exceeds_the_bound(
     graph, box = fixed(robot, name, numbers)
     limits = error_bounds(graph, box).error
     rng = np.random.default_rng(SEED)
-    found = worst(graph, drawn(box, 100_000, rng))
-    word = max(limits, key=lambda w: found[w] / limits[w] if limits[w] else 0.0)
-    found[word] = max(found[word], searched(graph, box, word, rng))
+    largest = worst(graph, drawn(box, 100_000, rng))
+    word = max(limits, key=lambda w: largest[w] / limits[w] if limits[w] else 0.0)
+    largest[word] = max(largest[word], searched(graph, box, word, rng))
     for each, limit in limits.items():
-        assert found[each] <= limit + 1e-15, (each, SEED)
-    ratios = [limits[w] / found[w] for w in limits if found[w] > 1e-9]
+        assert largest[each] <= limit + 1e-15, (each, SEED)
+    ratios = [limits[w] / largest[w] for w in limits if largest[w] > 1e-9]
     assert np.median(ratios) < loose, ratios
 
 
@@ -155,14 +155,14 @@ def test_bounds_of_whole_robots_hold_and_are_as_loose_as_the_page_says(
 ) -> None:
     graph, box = fixed(robot, name, numbers)
     limits = error_bounds(graph, box).error
-    arrays = sample(model(robot), function(name), 4000, distribution="reference", seed=SEED)
+    arrays = sample(model(robot), named_function(name), 4000, distribution="reference", seed=SEED)
     requests = {}
-    for block in function(name).inputs:
+    for block in named_function(name).inputs:
         flat = arrays[block.name].astype(np.float64).reshape(4000, -1)
         requests |= {w: flat[:, k] for w, k in block.positions(model(robot)).items()}
-    found = worst(graph, requests)
-    assert all(found[word] <= limits[word] + 1e-12 for word in limits)
-    ratios = [limits[w] / found[w] for w in limits if found[w] > 1e-9]
+    largest_errors = worst(graph, requests)
+    assert all(largest_errors[word] <= limits[word] + 1e-12 for word in limits)
+    ratios = [limits[w] / largest_errors[w] for w in limits if largest_errors[w] > 1e-9]
     assert np.median(ratios) < median and max(ratios) < largest
 
 
@@ -172,26 +172,26 @@ def test_every_value_of_the_iiwa14_is_inside_its_ranges(numbers: str) -> None:
     assert not outside(Enclosure, graph, box)
 
 
-def outside(made: Any, graph: Graph, box: Box) -> list[str]:
-    """Nodes whose real value, core value or distance leaves its range at some of 3000 states."""
-    ranges = made(graph, {word: Interval.between(*ends) for word, ends in box.items()})
+def outside(enclose: Any, graph: Graph, box: Box) -> list[str]:
+    """Return nodes whose real value, core value or distance leaves its range, in 3000 states."""
+    ranges = enclose(graph, {word: Interval.between(*ends) for word, ends in box.items()})
     requests = drawn(box, 3000, np.random.default_rng(SEED))
     columns, flags = core_words(graph, requests)
     run = node_integers(graph, columns)
     good = ~(flags | run.any_saturated(3000))
-    found = []
+    outliers = []
     for i, (real, fmt) in enumerate(zip(node_floats(graph, requests), formats(graph), strict=True)):
         if graph.nodes[i].op in ("add", "sub", "sum", "mul", "dot"):
-            continue  # the core's is wider than a float: its rounding follows
+            continue  # the core's value is wider than a float: its rounding follows
         real = np.broadcast_to(real, (3000,))[good]
         core = np.broadcast_to(np.asarray(run.nodes[i]), (3000,))[good] * fmt.lsb
         near = 1e-13 * (1.0 + np.abs(real).max())
-        for value, own in ((real, ranges.real[i]), (core, ranges.core[i])):
-            if value.min() < own.low - near or value.max() > own.high + near:
-                found.append(f"%{i}")
+        for value, value_range in ((real, ranges.real[i]), (core, ranges.core[i])):
+            if value.min() < value_range.low - near or value.max() > value_range.high + near:
+                outliers.append(f"%{i}")
         if np.abs(core - real).max() > ranges.strayed[i] + near:
-            found.append(f"%{i} strays")
-    return found
+            outliers.append(f"%{i} strays")
+    return outliers
 
 
 # -- Graphs whose worst case is known --------------------------------------------------------------
@@ -235,7 +235,7 @@ def test_slopes_at_real_values_leave_the_second_order_out(monkeypatch: pytest.Mo
 
 
 def two_turns(second: str) -> Graph:
-    """z cos(a) + z sin(b), or of one angle, where all but the rounding of z is exact or fine."""
+    """z cos(a) + z sin(b), or with one angle; everything but the rounding of z is exact or fine."""
     return parse_graph(
         f"""%0 = input ["a", 28, 24]
 %1 = input ["b", 28, 24]
@@ -261,8 +261,8 @@ def test_sine_and_cosine_count_together_where_they_are_of_one_angle(
     limit = error_bounds(graph, TURNS_BOX).error["r"]
     a = np.pi / 4 if second == "0" else 0.0
     turned = {"a": np.array([a]), "b": np.array([np.pi / 2]), "z": np.array([0.875])}
-    found = worst(graph, turned)["r"]
-    assert most * ROUNDED - 1e-6 < found <= limit < most * ROUNDED * 1.0001
+    largest = worst(graph, turned)["r"]
+    assert most * ROUNDED - 1e-6 < largest <= limit < most * ROUNDED * 1.0001
 
 
 def test_two_angles_taken_for_one_break_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,26 +289,26 @@ out r = %6
 def test_operations_that_bend_pass_errors_on_once() -> None:
     box = {"x": (-2.0, 2.0), "y": (-2.0, 2.0)}
     limit = error_bounds(BENDS, box).error["r"]
-    found = worst(BENDS, drawn(box, 100_000, np.random.default_rng(SEED)))["r"]
+    largest = worst(BENDS, drawn(box, 100_000, np.random.default_rng(SEED)))["r"]
     # x or y is off by 1/32, and so is y again; the end 0.71 is off by 1/50.
-    assert found <= limit < 2.5 * found
+    assert largest <= limit < 2.5 * largest
 
 
 # -- Rules of ranges and slopes, and their mutants ------------------------------------------------
 
 
-def steeper(made: Any, graph: Graph, box: Box, word: str) -> list[str]:
-    """Nodes by which a result's slope leaves its range at some of 1000 states."""
+def steeper(slopes_of: Any, graph: Graph, box: Box, word: str) -> list[str]:
+    """Return nodes whose slope for a result leaves its range at some of 1000 states."""
     result = dict(graph.outputs)[word]
     ranges = Enclosure(graph, {name: Interval.between(*ends) for name, ends in box.items()})
-    slopes = made(ranges, [result])
+    slopes = slopes_of(ranges, [result])
     values = node_floats(graph, drawn(box, 1000, np.random.default_rng(SEED)))
-    found = []
+    outliers = []
     for i, bar in enumerate(adjoints(graph, values, result)):
         largest = np.max(slopes.largest[i]) if slopes.largest[i] is not None else 0.0
         if np.max(np.abs(bar)) > largest * (1 + 1e-9) + 1e-12:
-            found.append(f"%{i}")
-    return found
+            outliers.append(f"%{i}")
+    return outliers
 
 
 ROTATION = parse_graph(
@@ -375,7 +375,7 @@ def test_a_wrong_rule_of_lengths_is_noticed(
     ("old", "new"),
     [
         ("up(up(length * length) * 0.5)", "up(up(length * length) * 0.4)"),
-        ("total = up(total + up(self.middle(other).magnitude * self.strayed[one]))", "pass"),
+        ("total = up(total + up(self.middle(other).magnitude * self.strayed[factor]))", "pass"),
     ],
 )
 def test_a_wrong_rule_of_ranges_is_noticed(old: str, new: str) -> None:
@@ -388,7 +388,7 @@ def test_a_wrong_rule_of_ranges_is_noticed(old: str, new: str) -> None:
     [
         ("Interval.ball(up(slopes * values))", "Interval.ball(up(0.4 * slopes * values))"),
         ("self.same = None if self.begun else same", "self.same = same"),
-        ("total = total + one.part", "total = total"),
+        ("total = total + product.part", "total = total"),
         ("if other != angle:", "if False:"),
         ("turn._replace(sine=not turn.sine), bar.times(sign)", "turn, bar.times(sign)"),
     ],
@@ -399,19 +399,19 @@ def test_a_wrong_rule_of_slopes_is_noticed(old: str, new: str) -> None:
     assert any(steeper(mutant(Slopes, old, new), *case) for case in cases)
 
 
-# -- What is refused, and what a box tells ------------------------------------------------------
+# -- What is refused, and what a box implies ----------------------------------------------------
 
 
 def test_a_function_without_a_bound_is_refused_with_its_operation() -> None:
     graph = promised("two_link", "minv").fixed
     with pytest.raises(GraphError, match=r"'reciprocal' .*rnea_derivatives.*without a bound\.$"):
-        error_bounds(graph, request_box(model("two_link"), function("minv"), "reference"))
+        error_bounds(graph, request_box(model("two_link"), named_function("minv"), "reference"))
 
 
 def test_a_function_with_states_has_no_bound() -> None:
-    kept = replace(PRODUCT, states=(Feedback(Word.of("x"), 3),))
-    with pytest.raises(GraphError, match=r"states, such as 'x', over which errors add up"):
-        error_bounds(kept, PRODUCT_BOX)
+    with_state = replace(PRODUCT, states=(Feedback(Word.of("x"), 3),))
+    with pytest.raises(GraphError, match=r"states, such as 'x', over which errors accumulate"):
+        error_bounds(with_state, PRODUCT_BOX)
 
 
 def test_a_box_that_no_format_holds_is_refused() -> None:
@@ -423,12 +423,12 @@ def test_a_bound_holds_for_a_part_of_the_box_too() -> None:
     """Bounds grow with the box."""
     graph, box = fixed("chain_3", "rnea", "q16.16")
     part = {word: (0.5 * low, 0.5 * high) for word, (low, high) in box.items()}
-    whole, half = error_bounds(graph, box).error, error_bounds(graph, part).error
-    assert all(half[word] <= whole[word] for word in whole)
+    limits_of_box, half = error_bounds(graph, box).error, error_bounds(graph, part).error
+    assert all(half[word] <= limits_of_box[word] for word in limits_of_box)
 
 
 def test_formats_tell_what_an_unflagged_request_can_hold() -> None:
-    """Of a wide box only the requests that the input's format holds count."""
+    """Of a wide box only the requests that the input's format can hold count."""
     fmt = Format(8, 1)
     wide = error_bounds(PRODUCT, {"x": (-1e6, 1e6), "y": (0.0, 0.75)}).error["z"]
     assert wide <= (fmt.max + 1.0) * 0.25 + 0.25 * 1.0

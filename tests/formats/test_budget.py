@@ -1,4 +1,4 @@
-"""The error budget holds, is not slack, and breaks when the design is wrong."""
+"""The error budget holds, is not slack, and fails for a wrong design."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ SEED = 21
 def errors(
     graph: Graph, robot: str, count: int, formats: str = "q16.16", name: str = "rnea"
 ) -> dict[str, np.ndarray]:
-    """|integers - float model| of each result word, (count,), as float32 leaves the core."""
+    """|integers - float model| of each result word, (count,), as float32 from the core."""
     fmt = FormatPlan.parse(formats).default
     values = states(robot, count, seed=SEED, name=name)
-    got, flags = evaluate_integers(graph, integers(values, fmt))
+    results, flags = evaluate_integers(graph, integers(values, fmt))
     assert not flags.any(), "the reference distribution does not saturate"
     want = evaluate_floats(traced(robot, name), values)
     return {
-        k: np.abs((got[k] * fmt.lsb).astype(np.float32).astype(np.float64) - want[k]) for k in got
+        k: np.abs((results[k] * fmt.lsb).astype(np.float32).astype(np.float64) - want[k])
+        for k in results
     }
 
 
@@ -144,7 +145,7 @@ def breaks_budget(mutant: Graph, count: int = 200) -> bool:
 
 
 def rounded_products() -> list[int]:
-    """Quantizations behind products."""
+    """Quantizations after products."""
     return [
         i
         for i, node in enumerate(good().nodes)
@@ -158,7 +159,7 @@ def test_the_design_itself_is_no_mutant() -> None:
 
 
 def truncated_early(i: int) -> Graph:
-    """The product in front of quantization ``i`` loses its last kept bit."""
+    """The product before quantization ``i`` loses its last kept bit."""
     early = (31, 15, Rounding.FLOOR.value, "saturate")
     return insert(good(), i, lambda product: Node("quantize", (product,), early))
 
@@ -180,7 +181,7 @@ def test_a_lost_bit_changes_results_wherever_it_is_lost(mutate: Callable[[int], 
     print(
         f"{len(places) - len(silent)} of {len(places)} mutants change a result of {STATES} states"
     )
-    # A last bit that meets an inertia of a thousandth before it reaches a result shows rarely.
+    # A last bit that is multiplied by an inertia of a thousandth rarely shows in a result.
     assert len(silent) <= 0.08 * len(places), [good().nodes[i] for i in silent]
 
 

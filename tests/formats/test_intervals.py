@@ -1,4 +1,4 @@
-"""Intervals hold what they are made of, however floats are rounded."""
+"""Intervals contain the results of their operations, however floats are rounded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_intervals_hold_what_they_are_made_of() -> None:
     a, b = (Interval(low[k], low[k] + width[k]) for k in (0, 1))
     for share in np.linspace(0.0, 1.0, 7):
         x, y = (np.clip(low[k] + share * width[k], low[k], low[k] + width[k]) for k in (0, 1))
-        for value, own in (
+        for value, interval in (
             (x + y, a + b),
             (x * y, a * b),
             (-x, -a),
@@ -25,14 +25,14 @@ def test_intervals_hold_what_they_are_made_of() -> None:
             (np.cos(x), a.cosine()),
             (np.sin(x), a.sine()),
         ):
-            assert np.all((own.low <= value) & (value <= own.high))
+            assert np.all((interval.low <= value) & (value <= interval.high))
     narrow = Interval(low[0], low[0] + 0.01)
-    for found in (narrow.cosine(), narrow.sine()):
-        assert np.max(found.high - found.low) < 0.0101
+    for interval in (narrow.cosine(), narrow.sine()):
+        assert np.max(interval.high - interval.low) < 0.0101
 
 
 def test_intervals_are_rounded_outward() -> None:
     third = Interval.between(1 / 3, 1 / 3)
-    for made in (third + third, third * third, third.square(), third.middle(third)):
-        assert made.low < made.high
+    for rounded in (third + third, third * third, third.square(), third.middle(third)):
+        assert rounded.low < rounded.high
     assert up_hypot(np.float64(3.0), np.float64(4.0)) > 5.0

@@ -40,7 +40,7 @@ Q12 = FormatPlan.parse("q12.20")
 def _reference(graph: Graph, inputs: Mapping[str, int]) -> tuple[dict[str, Fraction], bool]:
     """Exact values of the results of one request and whether anything saturated.
 
-    Values are rational numbers: formats matter where the graph says ``quantize`` and nowhere else.
+    Values are rational numbers: formats matter only where the graph says ``quantize``.
     """
     values: list[Fraction] = []
     saturated = False
@@ -50,8 +50,8 @@ def _reference(graph: Graph, inputs: Mapping[str, int]) -> tuple[dict[str, Fract
         if node.op == "input":
             value = Fraction(inputs[str(node.params[0])], 2 ** int(node.params[2]))
         elif node.op == "const":
-            one = 2 ** int(node.params[2])
-            value = Fraction(floor(Fraction(float(node.params[0])) * one + Fraction(1, 2)), one)
+            scale = 2 ** int(node.params[2])
+            value = Fraction(floor(Fraction(float(node.params[0])) * scale + Fraction(1, 2)), scale)
         elif node.op in ("add", "sub"):
             value = x[0] + x[1] if node.op == "add" else x[0] - x[1]
         elif node.op == "neg":
@@ -59,8 +59,8 @@ def _reference(graph: Graph, inputs: Mapping[str, int]) -> tuple[dict[str, Fract
         elif node.op in ("mul", "dot"):
             signs = [int(s) for s in node.params] or [1]
             if len(x) % 2:  # the last one is added
-                *signs, one = signs
-                assert one == 1
+                *signs, last_sign = signs
+                assert last_sign == 1
             value = sum((s * a * b for s, (a, b) in zip(signs, pairs, strict=True)), Fraction(0))
             value += x[-1] if len(x) % 2 else 0
         elif node.op in ("sin", "cos"):
@@ -75,26 +75,26 @@ def _reference(graph: Graph, inputs: Mapping[str, int]) -> tuple[dict[str, Fract
             value, flagged = _reciprocal(graph, node, x[0])
             saturated |= flagged
         elif node.op == "clamp":
-            own = Format(*_shape(node))
-            ends = (floor(Fraction(e) * 2**own.frac + Fraction(1, 2)) for e in node.params[:2])
-            low, high = (min(max(end, own.min_int), own.max_int) for end in ends)
-            value = min(max(x[0], Fraction(low) / 2**own.frac), Fraction(high) / 2**own.frac)
+            fmt = Format(*_shape(node))
+            ends = (floor(Fraction(e) * 2**fmt.frac + Fraction(1, 2)) for e in node.params[:2])
+            low, high = (min(max(end, fmt.min_int), fmt.max_int) for end in ends)
+            value = min(max(x[0], Fraction(low) / 2**fmt.frac), Fraction(high) / 2**fmt.frac)
         else:
             width, frac, rounding, overflow = node.params
             half = Fraction(1, 2) if rounding == "nearest" else 0
             whole = floor(x[0] * 2 ** int(frac) + half)
             end = 2 ** (int(width) - 1)
-            kept = min(max(whole, -end), end - 1)
+            limited = min(max(whole, -end), end - 1)
             if overflow == "wrap":
-                kept = (whole + end) % (2 * end) - end
-            saturated |= kept != whole
-            value = Fraction(kept) / 2 ** int(frac)
+                limited = (whole + end) % (2 * end) - end
+            saturated |= limited != whole
+            value = Fraction(limited) / 2 ** int(frac)
         values.append(value)
     return {name: values[node] for name, node in graph.outputs}, saturated
 
 
 def _reciprocal(graph: Graph, node: Node, x: Fraction) -> tuple[Fraction, bool]:
-    """The unit's answer for 1 / x and its flag, compared with the exact quotient."""
+    """The unit's result for 1 / x and its flag, compared with the exact quotient."""
     width, frac, *smallest = node.params
     target = Format(int(width), int(frac))
     source = Format(*_shape(graph.nodes[node.args[0]]))
@@ -104,7 +104,7 @@ def _reciprocal(graph: Graph, node: Node, x: Fraction) -> tuple[Fraction, bool]:
     value, flagged = Fraction(int(words[0]), 2**target.frac), bool(flags[0])
     bound, end = Fraction(unit.error_bound), Fraction(target.max if x >= 0 else target.min)
     assert bound <= Fraction(target.lsb)
-    # What is past the end is its end; all that is past it, and all below the smallest, is flagged.
+    # Results beyond the range saturate; all of them, and all below the smallest, are flagged.
     past = x == 0 or (abs(1 / x) >= abs(end) - bound and value == end)
     assert past or abs(value - 1 / x) <= bound
     assert flagged == (abs(x) < least or (past and (x == 0 or abs(1 / x - end) > bound)))
@@ -118,14 +118,17 @@ def _shape(node: Node) -> tuple[int, int]:
 
 
 def compare(graph: Graph, words: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Every request against the reference; returns the flags."""
-    got, flags = evaluate_integers(graph, words)
+    """Compare every request with the reference; return the flags."""
+    results, flags = evaluate_integers(graph, words)
     fmts = formats(graph)
     nodes = dict(graph.outputs)
     for k in range(len(flags)):
         want, saturated = _reference(graph, {name: int(x[k]) for name, x in words.items()})
         for name, value in want.items():
-            assert Fraction(int(got[name][k]), 1) / 2 ** fmts[nodes[name]].frac == value, (k, name)
+            assert Fraction(int(results[name][k]), 1) / 2 ** fmts[nodes[name]].frac == value, (
+                k,
+                name,
+            )
         assert flags[k] == saturated, k
     return flags
 
@@ -167,10 +170,10 @@ def divider(numerator: bool = False) -> Graph:
 @pytest.mark.parametrize("smallest", [2.0, 0.5])
 def test_pivots_below_half_the_smallest_of_the_states_are_flagged(smallest: float) -> None:
     states = {"x": np.array([-smallest, 4.0])}
-    made = design(divider(), DesignSettings(ii=2, plan=Q16, timing=TIMING, states=states))
+    core = design(divider(), DesignSettings(ii=2, plan=Q16, timing=TIMING, states=states))
     edge = int(smallest * 2**15)
     x = np.array([0, 1, edge - 1, 1 - edge, edge, -edge, edge + 1, 1 << 20])
-    flags = compare(made.fixed, {"x": x})
+    flags = compare(core.fixed, {"x": x})
     assert flags.tolist() == [True] * 4 + [False] * 4
 
 
@@ -181,16 +184,16 @@ def test_a_division_by_zero_is_flagged(formats: str, numerator: bool) -> None:
     fmt = plan.default
     fixed = lower(fold(divider(numerator)), plan)
     assert plan.smallest_pivot == 0.0
-    # Zero, the last pivots past the end of the format, the first inside, ordinary ones, the ends.
-    least = 2 ** (2 * fmt.frac - fmt.width + 1)  # 1 / (least * lsb) is the format's end
+    # Zero, the last pivots beyond the format's range, the first inside, ordinary ones, the limits.
+    least = 2 ** (2 * fmt.frac - fmt.width + 1)  # 1 / (least * lsb) is the format's limit
     x = np.array([0, 1, -1, least, -least + 1, least + 1, -least - 1, 3 << fmt.frac, fmt.min_int])
     words = {"x": x, "y": np.full(len(x), 1 << fmt.frac)}
     flags = compare(fixed, {name: words[name] for name in fixed.inputs})
     assert flags.tolist() == [True] * 5 + [False] * 4
-    got, _ = evaluate_integers(fixed, {name: words[name] for name in fixed.inputs})
-    assert got["z"][0] == got["z"][1] == fmt.max_int
-    assert got["z"][2] == fmt.min_int
-    assert got["z"][7] == round(2**fmt.frac / 3)
+    results, _ = evaluate_integers(fixed, {name: words[name] for name in fixed.inputs})
+    assert results["z"][0] == results["z"][1] == fmt.max_int
+    assert results["z"][2] == fmt.min_int
+    assert results["z"][7] == round(2**fmt.frac / 3)
 
 
 def test_saturation_is_flagged_where_it_happens_and_nowhere_else() -> None:
@@ -241,7 +244,7 @@ def test_mixed_formats_are_aligned_exactly(graph: Graph, data: st.DataObject) ->
         words |= integers({name: values[name]}, overrides[i])
     compare(fixed, words)
     fmts = formats(fixed)
-    turned = fixed.negated_results()  # exact: the converters turn the sign of what is stored
+    turned = fixed.negated_results()  # exact: the converters change the sign of the stored value
     for _, node in fixed.outputs:
         stored = fixed.nodes[node].args[0] if node in turned else node
         assert fmts[stored] in (*shapes, Format(20, 12))
@@ -273,9 +276,9 @@ def test_integers_close_in_on_floats_with_more_fraction_bits() -> None:
         words = integers(states("iiwa14", 200, seed=8), fmt)
         exact = {k: v * fmt.lsb for k, v in words.items()}
         want = evaluate_floats(graph, exact)
-        got, flags = evaluate_integers(graph, words)
+        results, flags = evaluate_integers(graph, words)
         assert not flags.any()
-        errors.append(max(np.max(np.abs(got[k] * fmt.lsb - want[k])) for k in got))
+        errors.append(max(np.max(np.abs(results[k] * fmt.lsb - want[k])) for k in results))
     assert 0 < errors[1] < errors[0] / 8  # four bits more: up to 16 times closer
 
 
@@ -291,7 +294,7 @@ def test_a_constant_that_does_not_fit_is_a_sentence(value: float) -> None:
             (("y", 2),),
         )
     )
-    with pytest.raises(ValueError, match=r"\(arm\.py:3\) does not fit q16\.16, which ends at"):
+    with pytest.raises(ValueError, match=r"\(arm\.py:3\) exceeds q16\.16, which ends at"):
         design(graph, DesignSettings(ii=1, plan=Q16, timing=TIMING, states={"x": np.zeros(1)}))
     with pytest.raises(ValueError, match="choose a format with more integer bits"):
         evaluate_integers(lower(graph, Q16), {"x": np.zeros(1, np.int64)})
@@ -300,7 +303,7 @@ def test_a_constant_that_does_not_fit_is_a_sentence(value: float) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("q20.20", r"'q20\.20' has 40 bits; the datapath's products take at most 36 bits\."),
+        ("q20.20", r"'q20\.20' has 40 bits, but the datapath's products take at most 36\."),
         ("q3.16", r"'q3\.16' ends at .* at least 4 integer bits"),
         ("float", r"'float' is not a number format"),
         ("q0.16", r"is not a number format"),
@@ -315,7 +318,7 @@ def test_a_plan_that_cannot_be_is_a_sentence(name: str, message: str) -> None:
 def test_what_has_no_value_and_what_is_too_wide_is_a_sentence() -> None:
     nodes = (Node("input", (), ("x", 32, 16)), Node("mul", (0, 0)))
     graph = verify(Graph(nodes, (("y", 1),)))
-    with pytest.raises(GraphError, match=r"The input 'x' has no value; given are \['z'\]"):
+    with pytest.raises(GraphError, match=r"The input 'x' has no value; there are only \['z'\]"):
         node_integers(graph, {"z": np.zeros(1, np.int64)})
     with pytest.raises(GraphError, match="The output 'y' is wider than 62 bits: quantize it"):
         evaluate_integers(graph, {"x": np.zeros(1, np.int64)})

@@ -46,7 +46,7 @@ def test_tight_words_hold_their_reach_and_no_finer_word_does(width: int) -> None
     rng = np.random.default_rng(SEED)
     for reach in 2.0 ** rng.uniform(-40, 40, 500):
         frac = tight(reach, width)
-        # What is beyond the last word but below the next power of two is the margin's business.
+        # Beyond the last word but below the next power of two, the margin covers it.
         assert reach < 2.0 ** (width - 1 - frac), f"seed {SEED}"
         assert Format(width, frac + 1).max < reach, f"seed {SEED}"
 
@@ -70,44 +70,44 @@ def test_a_value_that_is_always_zero_is_a_fraction() -> None:
 
 
 def broken_rules(fixed: Graph) -> list[str]:
-    """Every place at which a lowered graph breaks a rule of per-signal formats."""
+    """Return every place at which a lowered graph breaks a rule of per-signal formats."""
     fmts = formats(fixed)
-    found: list[str] = []
+    rules: list[str] = []
     outputs = {node for _, node in fixed.outputs}
     for i, node in enumerate(fixed.nodes):
         if node.op == "neg" and i in outputs:
-            continue  # a result's sign is turned where it leaves
+            continue  # the converter changes a result's sign
         if node.op in ("add", "sub", "sum", "neg"):
             result = next(q for q in fixed.nodes[i + 1 :] if q.args == (i,))
             target = Format(int(result.params[0]), int(result.params[1]))
             if any(fmts[a] != target for a in node.args):
-                found.append(f"%{i}: an adder's operands are not read at its result's point")
+                rules.append(f"%{i}: an adder's operands are not read at its result's point")
         if node.op == "mul":
-            found.append(f"%{i}: a product whose operands have no order")
+            rules.append(f"%{i}: a product whose operands have no order")
         if node.op == "dot":
             result = next(q for q in fixed.nodes[i + 1 :] if q.args == (i,))
             products = node.args[: len(node.args) // 2 * 2]
             pairs = list(zip(products[::2], products[1::2], strict=True))
             target = Format(int(result.params[0]), int(result.params[1]))
             if len(node.args) % 2 and fmts[node.args[-1]] != target:
-                found.append(f"%{i}: an addend is not read at its result's point")
+                rules.append(f"%{i}: an addend is not read at its result's point")
             if len({fmts[a].frac + fmts[b].frac for a, b in pairs}) > 1:
-                found.append(f"%{i}: products of different last bits")
+                rules.append(f"%{i}: products of different last bits")
             widths = {(fmts[a].width, fmts[b].width) for a, b in pairs}
             if widths not in ({(STORED, NARROW)}, {(STORED, STORED)}):
-                found.append(f"%{i}: ports of {widths}")
+                rules.append(f"%{i}: ports of {widths}")
             dropped = fmts[i].frac - int(result.params[1])
             if dropped != fmts[node.args[1]].width - 1:
-                found.append(f"%{i}: drops {dropped} bits")
+                rules.append(f"%{i}: drops {dropped} bits")
     for operation in operations(fixed, AUTO_TIMING):
         shifts = [operand.shift for operand in operation.operands]
         if operation.kind.name == "add" and min(shifts) < 0:
-            found.append(f"%{operation.node}: an adder's port shifts to the left")
+            rules.append(f"%{operation.node}: an adder's port shifts to the left")
         if operation.kind.adds and shifts[-1] < 0:
-            found.append(f"%{operation.node}: an addend's port shifts to the left")
+            rules.append(f"%{operation.node}: an addend's port shifts to the left")
         if operation.kind.name in ("add", "dot") and operation.kind.width != STORED:
-            found.append(f"%{operation.node}: a result of {operation.kind.width} bits")
-    return found
+            rules.append(f"%{operation.node}: a result of {operation.kind.width} bits")
+    return rules
 
 
 @pytest.mark.parametrize(
@@ -117,12 +117,12 @@ def broken_rules(fixed: Graph) -> list[str]:
 def test_every_unit_shares_shifts_and_last_bits(robot: str, name: str, wide: float) -> None:
     real, auto = auto_robot(robot, name)
     products = [i for i, node in enumerate(real.nodes) if node.op in ("mul", "dot")]
-    chosen = np.random.default_rng(SEED).random(len(products)) < wide
-    precise = frozenset(int(i) for i in np.asarray(products)[chosen])
+    selection = np.random.default_rng(SEED).random(len(products)) < wide
+    precise = frozenset(int(i) for i in np.asarray(products)[selection])
     plan = auto.plan(real, precise)
     fixed, place = lower_signals(real, plan)
     assert broken_rules(fixed) == []
-    # One kind of unit a shape: everything that has as many products and as wide ports shares.
+    # One kind of unit for each shape: operations with as many products and ports as wide share it.
     kinds = {operation.kind for operation in operations(fixed, AUTO_TIMING)}
     shapes = [(kind.name, kind.products, kind.widths[1:2]) for kind in kinds]
     assert len(shapes) == len(set(shapes)), shapes
@@ -133,7 +133,7 @@ def test_every_unit_shares_shifts_and_last_bits(robot: str, name: str, wide: flo
         exact = fixed.nodes[place[i]].args[0]
         width = formats(fixed)[fixed.nodes[exact].args[1]].width
         assert width == (STORED if i in precise else NARROW), real.nodes[i]
-    # Ports differ from what is stored, or there would be nothing to test.
+    # Ports must differ from stored words, or nothing is tested.
     shifts = {o.shift for op in operations(fixed, AUTO_TIMING) for o in op.operands}
     assert len(shifts) > 3, shifts
 
@@ -154,12 +154,12 @@ def test_the_port_that_loses_less_is_the_narrow_one(robot: str, name: str) -> No
             lost = [loss[x] * tightest(plan, real, auto.margin, rms, x) for x in (a, b)]
             narrow = 0 if ports[k].width == NARROW else 1
             fits.append(lost[narrow] <= 2.0 * min(lost))
-    # Ranges have moved a little between the choice and this estimate: few exceptions.
+    # Ranges have moved slightly between the choice and this estimate: few exceptions.
     assert np.mean(fits) > 0.95, np.mean(fits)
 
 
 def tightest(plan: SignalPlan, real: Graph, margin: float, rms: list[float], node: int) -> float:
-    """Last bit of the narrow port that holds a value; from its stored word, a constant from it."""
+    """Last bit of the narrow port that holds a value, from its stored word or constant."""
     if real.nodes[node].op == "const":
         return 2.0 ** -tight(rms[node] * margin, NARROW)
     word = plan.values[node]
@@ -176,26 +176,26 @@ def damaged(plan: SignalPlan, node: int, port: int, bits: int) -> SignalPlan:
 def test_a_plan_that_breaks_a_rule_is_refused(ops: tuple[str, ...]) -> None:
     real, auto = auto_robot("iiwa14", "rnea")
     plan = auto.plan(real)
-    tried = 0
+    plans = 0
     for i, node in enumerate(real.nodes):
-        # One product is at any binary point, and so is an addend as far as the graph goes.
+        # One product has any binary point, and so has an addend as far as the graph is concerned.
         ports = len(node.args) // 2 * 2
-        if node.op in ops and (ports > 2 or node.op != "dot") and tried < 40:
+        if node.op in ops and (ports > 2 or node.op != "dot") and plans < 40:
             for port in range(ports):
-                with pytest.raises(GraphError, match="share the weight of their last bit"):
+                with pytest.raises(GraphError, match="have the same last-bit weight"):
                     lower_signals(real, damaged(plan, i, port, -1))
-                tried += 1
-    assert tried > 20
+                plans += 1
+    assert plans > 20
 
 
 @pytest.mark.parametrize("bits", [-1, 1, 100])
 def test_an_addend_away_from_its_results_point_is_found(bits: int) -> None:
-    """A coarser one is exact in the graph; what finds it is the unit, which adds at the point."""
+    """A coarser one is exact in the graph; only the unit, which adds at the point, reveals it."""
     real, auto = auto_robot("iiwa14", "rnea")
     plan = auto.plan(real)
-    tried = 0
+    plans = 0
     for i, node in enumerate(real.nodes):
-        if node.op != "dot" or len(node.args) % 2 == 0 or tried >= 10:
+        if node.op != "dot" or len(node.args) % 2 == 0 or plans >= 10:
             continue
         assert plan.ports[i][-1] == plan.values[i]
         wrong = damaged(plan, i, len(node.args) - 1, bits)
@@ -204,8 +204,8 @@ def test_an_addend_away_from_its_results_point_is_found(bits: int) -> None:
                 lower_signals(real, wrong)
         else:
             assert len(broken_rules(lower_signals(real, wrong)[0])) >= 1
-        tried += 1
-    assert tried == 10
+        plans += 1
+    assert plans == 10
 
 
 @pytest.mark.parametrize("damage", ["drop", "point"])
@@ -235,7 +235,7 @@ def one_product(narrow: Format, wide: Format, stored: Format) -> Graph:
 @pytest.mark.parametrize("shift", [-3, -1, 0, 1, 2, 5, 9])
 @pytest.mark.parametrize("width", [NARROW, STORED])
 def test_a_port_flags_what_it_cannot_hold(width: int, shift: int) -> None:
-    """Flags and values by hand, at the ends of the word, of the port, and of its rounding."""
+    """Flags and values by hand, at the limits of the word, of the port, and of its rounding."""
     stored = Format(STORED, 20)
     fixed = one_product(Format(width, 20 - shift), Format(STORED, 20), stored)
     low, high = -(1 << (width - 1)), (1 << (width - 1)) - 1
@@ -247,23 +247,23 @@ def test_a_port_flags_what_it_cannot_hold(width: int, shift: int) -> None:
             half = (1 << shift) >> 1 if shift > 0 else 0
             edges += [(end << shift if shift > 0 else end >> -shift) - half + near]
     x = np.unique(np.clip(edges, stored.min_int, stored.max_int))
-    one = np.full_like(x, 1 << 20)
-    out, flags = evaluate_integers(fixed, {"x": x, "y": one})
+    unity = np.full_like(x, 1 << 20)
+    out, flags = evaluate_integers(fixed, {"x": x, "y": unity})
     want, want_flags = [], []
     for value in x.tolist():
         if width == STORED or shift <= 0:
-            seen = value >> shift if shift >= 0 else value << -shift
-            flag = not low <= seen <= high
+            word = value >> shift if shift >= 0 else value << -shift
+            flag = not low <= word <= high
         else:
-            doubled = value >> (shift - 1)  # one bit more, the highest of those that are dropped
-            seen = (doubled + 1) >> 1
-            # A word that rounds up to the lowest one has left the port before it was rounded.
-            flag = not low <= seen <= high or doubled < 2 * low
-        seen = (seen - low) % (1 << width) + low
-        product = (seen << 20) >> (width - 1)
-        kept = (product + (1 << 26)) % (1 << 27) - (1 << 26)
-        want.append(kept)
-        want_flags.append(flag or kept != product)
+            doubled = value >> (shift - 1)  # one bit more, the highest of the dropped ones
+            word = (doubled + 1) >> 1
+            # A word that rounds up to the lowest one was outside the port before rounding.
+            flag = not low <= word <= high or doubled < 2 * low
+        word = (word - low) % (1 << width) + low
+        product = (word << 20) >> (width - 1)
+        wrapped = (product + (1 << 26)) % (1 << 27) - (1 << 26)
+        want.append(wrapped)
+        want_flags.append(flag or wrapped != product)
     assert out["z"].tolist() == want
     assert flags.tolist() == want_flags
     assert set(want_flags) == {False, True} or STORED - max(shift, 0) <= width
@@ -274,7 +274,7 @@ def test_a_word_just_below_the_port_is_flagged_before_it_is_rounded() -> None:
     low = -(1 << 17) << 5
     x = np.array([low - 17, low - 16, low - 1, low, low + 15, -low - 17, -low - 16, -low])
     _, flags = evaluate_integers(fixed, {"x": x, "y": np.ones(8, dtype=np.int64)})
-    # -2**17 - 1/2 rounds to -2**17, which fits: flagged all the same; 2**17 - 1/2 rounds past.
+    # -2**17 - 1/2 rounds to -2**17, which fits but is flagged; 2**17 - 1/2 rounds beyond.
     assert flags.tolist() == [True, True, True, False, False, False, True, True]
 
 
@@ -284,8 +284,8 @@ def test_a_word_just_below_the_port_is_flagged_before_it_is_rounded() -> None:
 def bounds(real: Graph, fixed: Graph, place: dict[int, int], inputs: Arrays) -> list[np.ndarray]:
     """Largest error of each fixed node against the real one, all orders, (n,).
 
-    The errors that the budget counts as introduced, carried through the operations; unlike the
-    budget it takes no advantage of errors that reach a result on two ways.
+    Introduced errors as in the budget are propagated through the operations; unlike the budget,
+    errors that reach a result on two paths do not cancel.
     """
     introduced = introduced_errors(fixed)
     exact = node_floats(fixed, inputs)
@@ -325,17 +325,17 @@ def test_random_graphs_stay_within_the_errors_that_they_list(
         plan = auto.plan(real, frozenset(products if wide else ()))
         fixed, place = lower_signals(real, plan)
     except FormatError:
-        reject()  # a sum's constant past its word, a sine of an angle past all tables
+        reject()  # a sum's constant beyond its word, or the sine of an angle beyond all tables
     assert broken_rules(fixed) == []
-    got, flags = evaluate_integers(fixed, word_integers(fixed, inputs))
+    results, flags = evaluate_integers(fixed, word_integers(fixed, inputs))
     fmts, want = formats(fixed), evaluate_floats(real, inputs)
     bound = bounds(real, fixed, place, inputs)
     clear = ~flags
     for name, node in fixed.outputs:
-        error = np.abs(got[name] * fmts[node].lsb - want[name])
+        error = np.abs(results[name] * fmts[node].lsb - want[name])
         limit = np.broadcast_to(bound[node], error.shape) * (1 + 1e-9) + 1e-13
         assert np.all((error <= limit)[clear]), (name, float(np.max(error / limit)))
-    # Only every eighth state is looked at with roundings; those at least have their ranges.
+    # Only every eighth state is evaluated with roundings; those at least have their ranges.
     assert not flags[::8].any()
 
 
@@ -357,17 +357,17 @@ def test_a_robots_states_stay_inside_their_budgets(robot: str, name: str) -> Non
     real, auto = auto_robot(robot, name, 4, count)
     fixed = auto.lower(real)
     fresh = states(robot, 300, seed=SEED, name=name)
-    got, flags = evaluate_integers(fixed, word_integers(fixed, fresh))
+    results, flags = evaluate_integers(fixed, word_integers(fixed, fresh))
     assert flags.mean() <= 0.01, (flags.mean(), f"seed {SEED}")
     fmts, want = formats(fixed), evaluate_floats(real, fresh)
     budgets = state_budgets(fixed, fresh)
     for word, node in fixed.outputs:
-        value = (got[word] * fmts[node].lsb).astype(np.float32).astype(np.float64)
+        value = (results[word] * fmts[node].lsb).astype(np.float32).astype(np.float64)
         error = np.abs(value - want[word])
         assert np.all((error <= MARGIN * budgets[word])[~flags]), f"{word}, seed {SEED}"
-    # A budget that a hundred-fold error would not break is none.
+    # A budget that a hundred-fold error would not break is useless.
     tightness = max(
-        float(np.max(np.abs(got[w] * fmts[n].lsb - want[w])[~flags] / budgets[w][~flags]))
+        float(np.max(np.abs(results[w] * fmts[n].lsb - want[w])[~flags] / budgets[w][~flags]))
         for w, n in fixed.outputs
     )
     assert tightness > 0.02, tightness

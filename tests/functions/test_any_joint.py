@@ -1,4 +1,4 @@
-"""Functions of robots with joints of any kind, and coupled ones: graphs are the float models."""
+"""Functions of robots with joints of any kind, and coupled ones: graphs equal the float models."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pinion.functions import (
     Function,
     FunctionError,
     Quantity,
-    function,
     independent_states,
+    named_function,
     reduced_graph,
     sample,
 )
@@ -49,10 +49,10 @@ def label(row: Function) -> str:
 
 
 def urdf(*joints: str) -> Model:
-    """A chain of equal bodies; joints as ``TYPE`` and what else its element holds."""
+    """A chain of equal bodies; joints as ``TYPE`` and the content of their elements."""
     text = f'<link name="l0">{_SOLID}</link>'
-    for k, given in enumerate(joints, 1):
-        kind, _, inside = given.partition(" ")
+    for k, element in enumerate(joints, 1):
+        kind, _, inside = element.partition(" ")
         text += (
             f'<link name="l{k}">{_SOLID}</link><joint name="j{k}" type="{kind}">'
             f'<origin xyz="0.1 0.05 0.2" rpy="0.3 -0.2 0.5"/><parent link="l{k - 1}"/>'
@@ -85,8 +85,8 @@ def robot(name: str) -> Model:
 
 @cache
 def graph_of(name: str, row: str) -> Graph:
-    chosen = next(r for r in ROWS if r.name == row)
-    return chosen.trace(robot(name))
+    function_row = next(r for r in ROWS if r.name == row)
+    return function_row.trace(robot(name))
 
 
 def drawn(row: Function, model: Model, seed: int, count: int = COUNT) -> dict[str, Array]:
@@ -97,20 +97,20 @@ def drawn(row: Function, model: Model, seed: int, count: int = COUNT) -> dict[st
 
 
 def check(row: Function, model: Model, graph: Graph, arrays: Mapping[str, Array]) -> None:
-    """The graph's results are the float model's, to 1e-12 of each state's largest entry."""
+    """The graph's results equal the float model's, to 1e-12 of each state's largest entry."""
     assert list(graph.inputs) == [w for block in row.inputs for w in block.words(model)]
     columns = {}
     for block in row.inputs:
         flat = arrays[block.name].reshape(len(arrays["q"]), -1)
         columns |= {word: flat[:, at] for word, at in block.positions(model).items()}
-    got, want = evaluate_floats(graph, columns), row.evaluate(model, arrays)
+    traced, want = evaluate_floats(graph, columns), row.evaluate(model, arrays)
     assert [word for word, _ in graph.outputs] == [w for b in row.results for w in b.words(model)]
     for block in row.results:
         flat = want[block.name].reshape(len(arrays["q"]), -1)
         scale = np.abs(flat).max(axis=1)
         assert np.all(scale > 0)
         for word, position in block.positions(model).items():
-            error = np.max(np.abs(got[word] - flat[:, position]) / scale)
+            error = np.max(np.abs(traced[word] - flat[:, position]) / scale)
             assert error <= 1e-12, f"{word} is off by {error}"
 
 
@@ -130,7 +130,9 @@ def test_the_graph_is_the_float_model(row: Function, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["hyq", "cart"])
-@pytest.mark.parametrize("row", [function("rnea_derivatives"), function("aba")], ids=label)
+@pytest.mark.parametrize(
+    "row", [named_function("rnea_derivatives"), named_function("aba")], ids=label
+)
 def test_so_is_the_graph_of_the_robot_as_it_is(row: Function, name: str) -> None:
     model = robot(name)
     graph = row.trace(model, minimal=False)
@@ -139,7 +141,7 @@ def test_so_is_the_graph_of_the_robot_as_it_is(row: Function, name: str) -> None
 
 
 def test_rounded_quaternions_are_those_of_unit_length() -> None:
-    model, row = robot("hyq"), function("rnea_derivatives")
+    model, row = robot("hyq"), named_function("rnea_derivatives")
     arrays = drawn(row, model, 33)
     rounded = arrays["q"].astype(np.float32).astype(np.float64)
     lengths = np.linalg.norm(rounded[:, 3:7], axis=1)
@@ -150,7 +152,7 @@ def test_rounded_quaternions_are_those_of_unit_length() -> None:
 # -- what a floating base costs and saves ----------------------------------------------------------
 
 # Variable products, products by a constant, additions, reciprocals after folding, of HyQ on a
-# floating base: a change that adds some must say why.
+# floating base: a change that adds operations must say why.
 MOST = {
     "rnea": (325, 388, 725, 0),
     "rnea_derivatives": (1879, 964, 2831, 0),
@@ -164,8 +166,8 @@ MOST = {
 
 @pytest.mark.parametrize("name", MOST)
 def test_a_floating_quadruped_needs_no_more_operations_than_stated(name: str) -> None:
-    found = op_counts(fold(function(name).trace(robot("hyq"))))
-    counts = tuple(found[key] for key in ("mul", "mul_const", "add", "reciprocal"))
+    op_numbers = op_counts(fold(named_function(name).trace(robot("hyq"))))
+    counts = tuple(op_numbers[key] for key in ("mul", "mul_const", "add", "reciprocal"))
     assert all(x <= most for x, most in zip(counts, MOST[name], strict=True)), counts
 
 
@@ -182,7 +184,7 @@ def test_a_base_that_floats_answers_alone_to_its_own_displacement() -> None:
 
 @pytest.mark.parametrize("name", ["ball", "cart", "gripper"])
 def test_the_reduced_graph_is_the_float_model(name: str) -> None:
-    row, model = function("rnea"), robot(name)
+    row, model = named_function("rnea"), robot(name)
     costs: Costs = DatapathCosts()
     graph = reduced_graph(model, row, costs=costs)
     less, folded = op_counts(graph), op_counts(fold(graph_of(name, "rnea")))
@@ -195,7 +197,7 @@ def test_the_reduced_graph_is_the_float_model(name: str) -> None:
 
 
 def test_states_to_search_in_break_the_length_of_a_quaternion() -> None:
-    model, row = robot("hyq"), function("crba")
+    model, row = robot("hyq"), named_function("crba")
     states = independent_states(model, row, 20, seed=1)
     lengths = np.sqrt(sum(states[f"q[{k}]"] ** 2 for k in range(3, 7)))
     assert np.abs(lengths - 1.0).max() > 0.05 > np.abs(lengths - 1.0).min()
@@ -203,17 +205,17 @@ def test_states_to_search_in_break_the_length_of_a_quaternion() -> None:
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 def test_states_of_any_joint_are_positions(distribution: str) -> None:
-    model, row = robot("tree 9"), function("aba")
+    model, row = robot("tree 9"), named_function("aba")
     arrays = sample(model, row, 30, distribution=distribution, seed=3)
     assert arrays["q"].shape == (30, model.nq) and arrays["qd"].shape == (30, model.nv)
     dynamics.aba(model, arrays["q"], arrays["qd"], arrays["tau"])  # raises for a wrong length
 
 
-# -- functions of one's own, and the terms of joints -----------------------------------------------
+# -- user-defined functions, and the terms of joints -----------------------------------------------
 
 
 def own(name: str) -> Function:
-    """A function that no row of the table is: inverse dynamics or a gradient with joints' terms."""
+    """A function that is not in the table: inverse dynamics or a gradient with joints' terms."""
     q = Block(name="q", shape=("nq",), unit="rad | m", sampling=Quantity.POSITION)
     qd = Block(name="qd", shape=("nv",), unit="rad/s | m/s", sampling=Quantity.VELOCITY)
     third = Block(name="u", shape=("nv",), unit="any", sampling=Quantity.ACCELERATION)
@@ -241,8 +243,8 @@ def own(name: str) -> Function:
         )
 
     def scalars(m, *x, region):  # type: ignore[no-untyped-def]
-        found = dynamics.fd_derivatives_scalars(m, *x, region=region, **terms)
-        return found.qdd, found.dqdd_dq, found.dqdd_dqd, found.minv
+        gradient = dynamics.fd_derivatives_scalars(m, *x, region=region, **terms)
+        return gradient.qdd, gradient.dqdd_dq, gradient.dqdd_dqd, gradient.minv
 
     return Function(
         name=name,
@@ -289,25 +291,25 @@ def test_a_function_of_links_runs_on_scalars_alone(name: str) -> None:
     model = robot(name)
     arrays = drawn(row, model, 37)
     check(row, model, row.trace(model), arrays)
-    found = row.evaluate(model, arrays)
+    results = row.evaluate(model, arrays)
     energies = dynamics.kinetic_energy(model, arrays["q"], arrays["qd"])
-    np.testing.assert_allclose(found["e"][:, 0], energies, rtol=1e-12)
+    np.testing.assert_allclose(results["e"][:, 0], energies, rtol=1e-12)
     centre = dynamics.centre_of_mass(model, arrays["q"])
-    np.testing.assert_allclose(found["c"], centre, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(results["c"], centre, rtol=0, atol=1e-12)
 
 
 # -- what is refused -------------------------------------------------------------------------------
 
 
 def test_the_gradient_by_columns_is_refused() -> None:
-    row = function("fd_derivatives", derivatives="column")
+    row = named_function("fd_derivatives", derivatives="column")
     with pytest.raises(FunctionError, match=r"'fd_derivatives' cannot.*by columns.*'composite'\.$"):
         row.trace(robot("hyq"))
 
 
 def test_friction_that_jumps_is_refused() -> None:
     model = with_terms(robot("hyq"), np.random.default_rng(7))
-    row = replace(function("rnea"), joint_terms=("friction",), friction_width=0.0)
+    row = replace(named_function("rnea"), joint_terms=("friction",), friction_width=0.0)
     with pytest.raises(
         FunctionError, match=r"'rnea' cannot be traced: .* a positive friction_width"
     ):
@@ -318,5 +320,5 @@ def test_friction_that_jumps_is_refused() -> None:
 @pytest.mark.parametrize("name", ["higher two_link", "higher floating hyq"])
 def test_terms_of_higher_orders(name: str, row: Function) -> None:
     model = robot_with_terms(name)
-    asked = row.with_terms(True)
-    check(asked, model, asked.trace(model), drawn(asked, model, 6))
+    with_all_terms = row.with_terms(True)
+    check(with_all_terms, model, with_all_terms.trace(model), drawn(with_all_terms, model, 6))

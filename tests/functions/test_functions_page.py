@@ -1,4 +1,4 @@
-"""``docs/functions.md``: its tables are the code's, and every row and array has its words."""
+"""``docs/functions.md``: its tables match the code, and every row and array has a text."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ from pathlib import Path
 import pytest
 from benchmarks.functions import robot_for
 
+from pinion.base.pages import PageError, rewritten, write_tables
 from pinion.functions import FUNCTIONS, describe
-from pinion.functions.describe import DRAWS, MEANINGS, NOTES, TABLES, PageError, main, rewrite
+from pinion.functions.describe import DRAWS, MEANINGS, NOTES, TABLES
 from tests.support.rows import NEW
 
 PAGE = Path(__file__).parents[2] / "docs" / "functions.md"
 
 
 def test_the_tables_of_the_page_are_those_of_the_code() -> None:
-    assert PAGE.read_text() == rewrite(PAGE.read_text()), (
+    assert PAGE.read_text() == rewritten(PAGE.read_text(), TABLES), (
         "run: python -m pinion.functions.describe docs/functions.md"
     )
 
 
 def test_every_row_and_array_has_its_words() -> None:
     blocks = [b for row in FUNCTIONS.values() for b in (*row.inputs, *row.outputs)]
-    for words, there, known in (
+    for words, texts, keys in (
         ("NOTES", NOTES, set(FUNCTIONS)),
         ("MEANINGS", MEANINGS, {block.name for block in blocks}),
     ):
-        new, gone = sorted(known - there.keys()), sorted(there.keys() - known)
+        new, gone = sorted(keys - texts.keys()), sorted(texts.keys() - keys)
         assert not new, f"{new}: add a line for each to {words} in {describe.__file__}"
         assert not gone, (
             f"{gone}: no row has them: drop their lines of {words}, {describe.__file__}"
@@ -44,10 +45,10 @@ def test_a_table_that_was_changed_is_rewritten(
     page = tmp_path / "page.md"
     page.write_text(PAGE.read_text().replace("| `fext` |", "| `wrench` |"))
     assert page.read_text() != PAGE.read_text()
-    assert main([str(page)]) == 0 and page.read_text() == PAGE.read_text()
+    assert write_tables([str(page)], TABLES) == 0 and page.read_text() == PAGE.read_text()
     assert "rewritten" in capsys.readouterr().out
     with pytest.raises(PageError, match="needs each of arrays, functions"):
-        rewrite(page.read_text().replace("table: arrays", "table: words"))
+        rewritten(page.read_text().replace("table: arrays", "table: words"), TABLES)
 
 
 def test_a_row_without_words_is_a_sentence(
@@ -57,18 +58,18 @@ def test_a_row_without_words_is_a_sentence(
     page.write_text(PAGE.read_text())
     fewer = {name: meaning for name, meaning in MEANINGS.items() if name != "fext"}
     monkeypatch.setattr(describe, "MEANINGS", fewer)
-    assert main([str(page)]) == 1 and page.read_text() == PAGE.read_text()
-    assert "'fext' has no words for the page: add a line to MEANINGS" in capsys.readouterr().err
+    assert write_tables([str(page)], TABLES) == 1 and page.read_text() == PAGE.read_text()
+    assert "'fext' has no text for the page: add a line to MEANINGS" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("robot", ["iiwa14", "hyq"])
 def test_every_new_row_is_measured(robot: str) -> None:
-    """The page's last table has a line for each, on a robot that has what the row speaks of."""
+    """The page's last table has a line for each, on a robot that the row can be used for."""
     lines = PAGE.read_text().partition("## What cores of them cost")[2].splitlines()
-    found = {tuple(cell.strip() for cell in line.split("|")[1:3]) for line in lines if "|" in line}
+    cells = {tuple(cell.strip() for cell in line.split("|")[1:3]) for line in lines if "|" in line}
     for row in NEW:
-        shown, _ = robot_for(robot, row)
-        assert (f"`{row}`", shown) in found, (
-            f"no line of {row} for {shown}: `python -m benchmarks.functions --functions {row} > "
-            "rows.jsonl` measures, `python -m benchmarks.functions --table rows.jsonl` prints it"
+        robot_name, _ = robot_for(robot, row)
+        assert (f"`{row}`", robot_name) in cells, (
+            f"no line of {row} for {robot_name}: `python -m benchmarks.functions --functions {row} "
+            "> rows.jsonl` measures, `python -m benchmarks.functions --table rows.jsonl` prints it"
         )

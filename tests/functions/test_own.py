@@ -1,4 +1,4 @@
-"""The decorator: what it makes of a Python function, and by which names it is found."""
+"""The decorator: the function it makes from a Python function, and its names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from pinion.functions import (
     row_of,
     sample,
 )
-from pinion.functions import function as named
+from pinion.functions import named_function as named
 from pinion.graph import evaluate_floats
 from pinion.robot import NO_ROBOT, RobotError, asked_robot, load
 
@@ -61,9 +61,9 @@ def mix(gain: Any, x: Any, A: Any, P: Any, scale: float = 2.0) -> Any:
     return gain * (A @ x) + np.array([1.0, 0.0]) * x[0], scale * total, (P @ P).tolist()
 
 
-def states(count: int, own: Function = mix) -> dict[str, Any]:
-    drawn = sample(NO_ROBOT, own, count, distribution="reference", seed=3)
-    return {name: values.astype(np.float64) for name, values in drawn.items()}
+def states(count: int, row: Function = mix) -> dict[str, Any]:
+    requests = sample(NO_ROBOT, row, count, distribution="reference", seed=3)
+    return {name: values.astype(np.float64) for name, values in requests.items()}
 
 
 def test_a_python_function_becomes_a_function_and_stays_one() -> None:
@@ -80,10 +80,10 @@ def test_what_is_computed_is_what_numpy_computes() -> None:
     want = x["gain"][:, None] * np.einsum("nij,nj->ni", x["A"], x["x"])
     want[:, 0] += x["x"][:, 0]
     with backend(None, mix, device="float") as floats:
-        found = floats.run(**x)
-    assert np.allclose(found.y, want, rtol=1e-14, atol=1e-14)
-    assert np.allclose(found.size, 2.0 * np.sum(x["x"] ** 2, axis=1), rtol=1e-14)
-    assert np.allclose(found.PP, x["P"] @ x["P"], rtol=1e-13)
+        result = floats.run(**x)
+    assert np.allclose(result.y, want, rtol=1e-14, atol=1e-14)
+    assert np.allclose(result.size, 2.0 * np.sum(x["x"] ** 2, axis=1), rtol=1e-14)
+    assert np.allclose(result.PP, x["P"] @ x["P"], rtol=1e-13)
 
 
 def test_nodes_remember_the_users_lines() -> None:
@@ -98,9 +98,9 @@ def test_whole_powers_are_products() -> None:
 
     powers.check(NO_ROBOT)
     graph = powers.trace(NO_ROBOT)
-    found = evaluate_floats(graph, {"x": 1.5})
+    results = evaluate_floats(graph, {"x": 1.5})
     want = [2.5, 1.5, 1.5**2, 1.5**5, 1.5**-2, 1.5**3]
-    assert [float(found[f"y[{k}]"]) for k in range(6)] == pytest.approx(want, rel=1e-15)
+    assert [float(results[f"y[{k}]"]) for k in range(6)] == pytest.approx(want, rel=1e-15)
     with pytest.raises(FunctionError, match="no formulation 'column'; there is only one"):
         powers.formulated("column")
 
@@ -119,19 +119,19 @@ def test_what_a_function_draws_becomes_a_table() -> None:
     built = BuiltFunction.of(mix, NO_ROBOT)
     table = built.inputs[1].sampling
     assert isinstance(table, Table) and len(table.values) == 4096
-    again = BuiltFunction.from_json(built.to_json())
-    assert again == built
+    reread = BuiltFunction.from_json(built.to_json())
+    assert reread == built
     P = states(200)["P"]
     rows = {row.tobytes() for row in table.values.reshape(-1, 2, 2)[:, [0, 1, 1], [0, 0, 1]]}
     assert all(p[[0, 1, 1], [0, 0, 1]].tobytes() in rows for p in P)
     assert (np.linalg.eigvalsh(P) > 0.99).all() and (np.swapaxes(P, 1, 2) == P).all()
-    # Without the code that drew them, the same states.
-    theirs = sample(NO_ROBOT, again, 200, distribution="reference", seed=3)["P"]
+    # The same states without the code that drew them.
+    theirs = sample(NO_ROBOT, reread, 200, distribution="reference", seed=3)["P"]
     assert np.array_equal(theirs.astype(np.float64), P)
 
 
 def test_a_word_that_is_never_drawn_but_zero_is_no_constant() -> None:
-    """Reductions look for relations in states: a zero among the user's draws is none."""
+    """Reductions look for relations in states: a zero among the user's draws is not one."""
 
     @function(
         inputs={
@@ -143,8 +143,8 @@ def test_a_word_that_is_never_drawn_but_zero_is_no_constant() -> None:
     def zeros(x: Any, z: Any) -> Any:
         return x[0] + x[0] * x[1] + z
 
-    drawn = independent_states(NO_ROBOT, zeros, 30, seed=1)
-    assert (drawn["x[1]"] != 0).all() and (drawn["z"] != 0).all()
+    words = independent_states(NO_ROBOT, zeros, 30, seed=1)
+    assert (words["x[1]"] != 0).all() and (words["z"] != 0).all()
 
 
 def test_a_robot_is_asked_for_where_one_is_needed() -> None:
@@ -156,7 +156,7 @@ def test_a_robot_is_asked_for_where_one_is_needed() -> None:
         load(forgotten)
     with pytest.raises(RobotError, match="'none' has no joints"):
         load("none", tip="link_2")
-    with pytest.raises(FunctionError, match=r"'mix' takes no robot, and 'two_link' is given"):
+    with pytest.raises(FunctionError, match=r"'mix' takes no robot, but 'two_link' is given"):
         mix.check(load("two_link"))
 
     @function(
@@ -207,17 +207,17 @@ NEVER = {
 
 @pytest.mark.parametrize("case", SELDOM | NEVER, ids=lambda case: case.replace(" ", "-"))
 def test_an_input_is_one_that_can_change_a_result(case: str) -> None:
-    drawn = {"x": uniform(-1, 1), "g": uniform(1, 1000)}
-    made = function(
+    samplings = {"x": uniform(-1, 1), "g": uniform(1, 1000)}
+    decorated = function(
         name="made",
-        inputs={name: array(sampling=sampling) for name, sampling in drawn.items()},
+        inputs={name: array(sampling=sampling) for name, sampling in samplings.items()},
         outputs={"y": array()},
     )((SELDOM | NEVER)[case])
     if case in SELDOM:
-        made.check(NO_ROBOT)
+        decorated.check(NO_ROBOT)
         return
     with pytest.raises(FunctionError, match="the input 'g' of 'made' changes no output"):
-        made.check(NO_ROBOT)
+        decorated.check(NO_ROBOT)
 
 
 def test_regions_are_marked_if_the_function_asks_for_them() -> None:
@@ -246,12 +246,12 @@ def test_a_reference_is_the_float_model() -> None:
     sine.check(NO_ROBOT)
     x = {"x": np.array([[0.1, 0.2], [0.3, 0.4]])}
     assert np.array_equal(sine.evaluate(NO_ROBOT, x)["y"], np.sin(x["x"]) + 1e-9)
-    found = BuiltFunction.of(sine, NO_ROBOT).evaluate(NO_ROBOT, x)["y"]
-    assert np.array_equal(found, np.sin(x["x"]))
+    traced = BuiltFunction.of(sine, NO_ROBOT).evaluate(NO_ROBOT, x)["y"]
+    assert np.array_equal(traced, np.sin(x["x"]))
 
 
 def test_a_function_may_write_to_its_arguments() -> None:
-    """What one of the three models of a function does to its arrays, the others do not see."""
+    """A model of a function may change its arrays without affecting the other two models."""
 
     def in_numpy(x: Any) -> Any:
         x *= 3.0
@@ -272,7 +272,7 @@ def test_a_function_may_write_to_its_arguments() -> None:
 
 
 def test_only_functions_for_hardware_are_taken() -> None:
-    with pytest.raises(FunctionError, match=r"covariances is no function for hardware: .*@pinion"):
+    with pytest.raises(FunctionError, match=r"covariances is not a function for hardware: .*@pin"):
         row_of(covariances)  # type: ignore[arg-type]
 
 
@@ -292,8 +292,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An installed package with entry points, good and bad."""
     (tmp_path / "own_package_of_a_test.py").write_text(PACKAGE)
     points = "\n".join(
-        f"{name} = own_package_of_a_test:{what}"
-        for name, what in (
+        f"{name} = own_package_of_a_test:{target}"
+        for name, target in (
             *(("twice_of_a_package", "twice"), ("rnea", "twice"), ("clashing", "twice")),
             *(("plain", "plain"), ("missing", "missing"), ("gone", "twice.name.more")),
         )
@@ -309,13 +309,13 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("package")
 def test_an_entry_point_is_as_good_as_a_row() -> None:
-    found = named("twice_of_a_package")
-    assert isinstance(found, OwnFunction) and found.name == "twice"
+    row = named("twice_of_a_package")
+    assert isinstance(row, OwnFunction) and row.name == "twice"
     assert installed()["twice_of_a_package"] == "own_package_of_a_test:twice of one"
     with backend(None, "twice_of_a_package", device="float") as floats:
         assert floats.run(x=[0.25, 0.5]).y.tolist() == [0.5, 1.0]
     assert named("own_package_of_a_test:twice").name == "twice"
-    # A package cannot take a row's name away.
+    # A package cannot take a row's name.
     assert not isinstance(named("rnea"), OwnFunction) and "rnea" not in installed()
 
 
@@ -323,17 +323,17 @@ def test_an_entry_point_is_as_good_as_a_row() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("clashing", r"'clashing' is there 2 times, in installed packages .*:plain of two.*write"),
-        ("plain", r"entry point 'plain' of one .* is a int and no function for hardware"),
+        ("clashing", r"'clashing' exists 2 times in installed packages .*:plain of two.*write"),
+        ("plain", r"entry point 'plain' of one .* is a int, not a function for hardware"),
         ("missing", r"entry point 'missing' of one .* cannot be loaded .*install that package"),
         ("gone", r"entry point 'gone' of one .* cannot be loaded"),
-        ("other", r"no function 'other'; .*twice_of_a_package.*rnea of one cannot be had by name"),
+        ("other", r"no function 'other'; .*twice_of_a_package.*rnea of one cannot be used by name"),
         ("no_such_module:f", r"no module 'no_such_module', which 'no_such_module:f' names"),
         ("own_package_of_a_test:other", r"has no 'other': its functions for hardware are twice"),
-        ("own_package_of_a_test:plain", r"'plain' is a plain int .*put @pinion\.api\.function"),
+        ("own_package_of_a_test:plain", r"'plain' is a plain int, .*put @pinion\.api\.function"),
         ("no_such_file.py:f", r"no file 'no_such_file\.py'"),
-        (":f", r"not named as one is: write MODULE:FUNCTION"),
-        ("m:f g", r"not named as one is"),
+        (":f", r"has an invalid name: write MODULE:FUNCTION"),
+        ("m:f g", r"has an invalid name"),
     ],
 )
 def test_a_name_that_leads_nowhere_is_a_sentence(name: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""The 2021 paper's partitions: every one gives the same gradient, and reads what it is given."""
+"""The 2021 paper's partitions: all give the same gradient, and read their inputs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Arrays = dict[str, NDArray[np.float64]]
 
 @cache
 def robot(name: str) -> Model:
-    """A robot; "slides" has prismatic joints alone, oblique ones and branches."""
+    """A robot; "slides" has only prismatic joints, oblique ones and branches."""
     if name != "slides":
         return load(name)
     rng = np.random.default_rng(8)
@@ -46,8 +46,8 @@ def robot(name: str) -> Model:
 def state(name: str) -> Arrays:
     """q, qd, qdd and M^-1 (n, ...)."""
     row = FUNCTIONS["fd_derivatives_from_minv"]
-    drawn = sample(robot(name), row, COUNT, distribution="reference", seed=SEED)
-    return {key: values.astype(np.float64) for key, values in drawn.items()}
+    requests = sample(robot(name), row, COUNT, distribution="reference", seed=SEED)
+    return {key: values.astype(np.float64) for key, values in requests.items()}
 
 
 def taken(row: Function, arrays: Arrays) -> Arrays:
@@ -60,7 +60,7 @@ def program(name: str, row: Function) -> Graph:
 
 
 def traced(row: Function, model: Model, arrays: Arrays) -> Arrays:
-    """What the graph that programs are made of computes."""
+    """Results of the graph that programs are made from."""
     words = {}
     for block in row.inputs:
         flat = arrays[block.name].reshape(COUNT, -1)
@@ -75,83 +75,83 @@ def traced(row: Function, model: Model, arrays: Arrays) -> Arrays:
 
 
 def on_scalars(row: Function, model: Model, arrays: Arrays) -> Arrays:
-    """What the formulation computes without any pass."""
+    """Results of the formulation without any pass."""
     plain = row if row.variant is None else replace(row, scalars=row.variant.scalars, variant=None)
     return plain.evaluate(model, taken(row, arrays))
 
 
-def far(got: Arrays, want: Arrays) -> float:
-    """The largest error over the largest element of its result; NaN is far too."""
-    assert list(got) == list(want)
+def far(results: Arrays, exact: Arrays) -> float:
+    """The largest error relative to the largest element of its result; NaN counts as largest."""
+    assert list(results) == list(exact)
     worst = 0.0
-    for name, wanted in want.items():
-        # Of a robot that slides, nothing depends on rates or positions.
-        scale = np.max(np.abs(wanted)) or 1.0
-        error = float(np.max(np.abs(got[name] - wanted)) / scale)
+    for name, values in exact.items():
+        # Nothing of a robot that only slides depends on rates or positions.
+        scale = np.max(np.abs(values)) or 1.0
+        error = float(np.max(np.abs(results[name] - values)) / scale)
         worst = error if np.isnan(error) or error > worst else worst
     return worst
 
 
 @pytest.mark.parametrize("name", ROBOTS)
 def test_every_partition_is_the_gradient_of_forward_dynamics(name: str) -> None:
-    model, given = robot(name), state(name)
-    want = FUNCTIONS["fd_derivatives_from_minv"].evaluate(model, given)
+    model, arrays = robot(name), state(name)
+    want = FUNCTIONS["fd_derivatives_from_minv"].evaluate(model, arrays)
     for partition in PARTITIONS.values():
-        known = dict(given)
+        arrays_so_far = dict(arrays)
         for row in (partition.before, partition.device, partition.after):
             if row is not None:
-                known |= row.evaluate(model, taken(row, known))
-        assert far({key: known[key] for key in want}, want) <= 1e-12
+                arrays_so_far |= row.evaluate(model, taken(row, arrays_so_far))
+        assert far({key: arrays_so_far[key] for key in want}, want) <= 1e-12
 
 
 @pytest.mark.parametrize("name", some(ROBOTS, ("slides", "atlas")))
 @pytest.mark.parametrize("row", FROM_LINKS, ids=["composite", "column"])
 def test_the_gradient_from_links_is_that_from_accelerations(row: Function, name: str) -> None:
-    model, given = robot(name), state(name)
+    model, arrays = robot(name), state(name)
     fused = FUNCTIONS["rnea_derivatives"]
-    want = fused.evaluate(model, taken(fused, given))
-    known = {**given, **LINK_STATES.evaluate(model, taken(LINK_STATES, given))}
+    want = fused.evaluate(model, taken(fused, arrays))
+    arrays_of_row = {**arrays, **LINK_STATES.evaluate(model, taken(LINK_STATES, arrays))}
     if name != "atlas" or not row.published:  # seconds, and 30 columns say no more than 12
-        assert far(traced(row, model, known), want) <= 1e-11
+        assert far(traced(row, model, arrays_of_row), want) <= 1e-11
 
 
 @pytest.mark.parametrize("name", ["iiwa14", "hyq", "slides"])
 def test_programs_compute_the_parts_of_the_host(name: str) -> None:
-    model, given = robot(name), state(name)
+    model, arrays_of_state = robot(name), state(name)
     for row in (LINK_STATES, MINUS_MINV_TIMES):
-        known = sample(model, row, COUNT, distribution="reference", seed=SEED)
-        arrays = {**given, **{key: x.astype(np.float64) for key, x in known.items()}}
+        requests = sample(model, row, COUNT, distribution="reference", seed=SEED)
+        arrays = {**arrays_of_state, **{key: x.astype(np.float64) for key, x in requests.items()}}
         assert far(traced(row, model, arrays), row.evaluate(model, taken(row, arrays))) <= 1e-12
 
 
 @pytest.mark.parametrize("name", some(["iiwa14", "slides"], ("slides",)))
 @pytest.mark.parametrize("row", FROM_LINKS, ids=["composite", "column"])
 def test_what_is_given_is_read_and_not_computed_anew(row: Function, name: str) -> None:
-    """Programs follow the algorithm where v, a and f are not those of q, qd and qdd.
+    """Programs follow the algorithm if v, a and f are not those of q, qd and qdd.
 
-    Numeric passes that took them for what follows from the state, the zeros of the first links
-    among them, would show here.
+    Numeric passes that derived them from the state, the zeros of the first links included, would
+    fail here.
     """
-    model, given = robot(name), state(name)
-    links = LINK_STATES.evaluate(model, taken(LINK_STATES, given))
+    model, arrays = robot(name), state(name)
+    links = LINK_STATES.evaluate(model, taken(LINK_STATES, arrays))
     rng = np.random.default_rng(SEED)
-    known = {
-        **taken(row, {**given, **links}),
+    independent = {
+        **taken(row, {**arrays, **links}),
         **{key: rng.uniform(-1.0, 1.0, x.shape) * np.max(np.abs(x)) for key, x in links.items()},
     }
-    right = on_scalars(row, model, known)
-    assert far(traced(row, model, known), right) <= 1e-11
-    # All that a revolute joint's axis z leaves over. No joint is below the first one to feel its f;
-    # the first one's axis meets the second joint, and so feels no force there.
+    right = on_scalars(row, model, independent)
+    assert far(traced(row, model, independent), right) <= 1e-11
+    # All that the axis z of a revolute joint leaves. No joint below the first one carries its f;
+    # the first one's axis meets the second joint, so its force there has no effect.
     read = [(key, link, k) for key in ("v", "a") for link in range(7) for k in (0, 1, 3, 4)]
     read += [("f", link, k) for link in range(1, 7) for k in (0, 1, 3, 4) if link > 1 or k < 2]
     for key, link, k in read if name == "iiwa14" else ():
-        changed = {**known, key: known[key].copy()}
+        changed = {**independent, key: independent[key].copy()}
         changed[key][:, link, k] *= 1.1
-        wanted = on_scalars(row, model, changed)
-        got = traced(row, model, changed)
-        assert far(got, wanted) <= 1e-11
-        assert far(got, right) > 1e-9, (key, link, k)
+        exact = on_scalars(row, model, changed)
+        results = traced(row, model, changed)
+        assert far(results, exact) <= 1e-11
+        assert far(results, right) > 1e-9, (key, link, k)
 
 
 @pytest.mark.parametrize("size", [4, 8])
@@ -164,8 +164,8 @@ def test_bytes_are_those_of_the_arrays(size: int) -> None:
     }
     for name, partition in PARTITIONS.items():
         assert partition.bytes_of(model, size) == tuple(size * n for n in words[name])
-        drawn = sample(model, partition.device, 3, distribution="reference", seed=1)
-        assert sum(prod(x.shape[1:]) for x in drawn.values()) == words[name][0]
+        requests = sample(model, partition.device, 3, distribution="reference", seed=1)
+        assert sum(prod(x.shape[1:]) for x in requests.values()) == words[name][0]
 
 
 def test_what_they_cannot_do_is_said_in_a_sentence() -> None:

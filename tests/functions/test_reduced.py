@@ -1,4 +1,4 @@
-"""The reduced graphs: the float model's results, from as few operations as stated."""
+"""The reduced graphs: the float model's results, from no more operations than stated."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from pinion.functions import (
     SUBJECTS,
     Function,
-    function,
     independent_states,
+    named_function,
     reduced_graph,
     sample,
     savings,
@@ -25,7 +25,7 @@ from pinion.robot import JointKind, Model, load, load_text, random_tree
 from tests.support.breadth import some
 
 SEED = 21  # of the random tree
-ROWS = [*SUBJECTS["dynamics"], function("fd_derivatives", outputs=("minv",))]
+ROWS = [*SUBJECTS["dynamics"], named_function("fd_derivatives", outputs=("minv",))]
 
 
 def label(row: Function) -> str:
@@ -45,8 +45,8 @@ def reduced(name: str, row: str) -> Graph:
 
 
 def words(row: Function, model: Model, count: int, seed: int) -> dict[str, NDArray[np.float64]]:
-    drawn = sample(model, row, count, distribution="reference", seed=seed)
-    return {word: values.astype(np.float64) for word, values in drawn.items()}
+    requests = sample(model, row, count, distribution="reference", seed=seed)
+    return {word: values.astype(np.float64) for word, values in requests.items()}
 
 
 @pytest.mark.parametrize("name", some(["two_link", "iiwa14", "tree"], ("two_link", "iiwa14")))
@@ -62,18 +62,18 @@ def test_the_reduced_graph_is_the_float_model(row: Function, name: str) -> None:
     graph = reduced(name, label(row))
     assert graph.inputs == row.trace(model).inputs
     assert [word for word, _ in graph.outputs] == [word for word, _ in row.trace(model).outputs]
-    got, want = evaluate_floats(graph, columns), row.evaluate(model, arrays)
+    traced, want = evaluate_floats(graph, columns), row.evaluate(model, arrays)
     for block in row.results:
         flat = want[block.name].reshape(count, -1)
         scale = np.abs(flat).max()
         for word, position in block.positions(model).items():
-            error = np.max(np.abs(got[word] - flat[:, position]))
+            error = np.max(np.abs(traced[word] - flat[:, position]))
             assert error <= 1e-11 * scale, f"{word} is off by {error / scale}"
 
 
 def test_no_relation_between_minv_and_q_is_built_upon() -> None:
-    """A request's M^-1 is the caller's: the graph uses the entries it is given."""
-    model, row, count = robot("iiwa14"), function("fd_derivatives_from_minv"), 20
+    """A request's M^-1 is the caller's: the graph uses its entries."""
+    model, row, count = robot("iiwa14"), named_function("fd_derivatives_from_minv"), 20
     arrays = words(row, model, count, 3)
     rng = np.random.default_rng(3)
     other = rng.uniform(-1.0, 1.0, arrays["minv"].shape)
@@ -82,11 +82,11 @@ def test_no_relation_between_minv_and_q_is_built_upon() -> None:
     for block in row.inputs:
         flat = arrays[block.name].reshape(count, -1)
         columns |= {word: flat[:, at] for word, at in block.positions(model).items()}
-    got = evaluate_floats(reduced("iiwa14", label(row)), columns)
+    traced = evaluate_floats(reduced("iiwa14", label(row)), columns)
     want = row.evaluate(model, arrays)
     for name, values in want.items():
         for i, j in np.ndindex(7, 7):
-            error = np.max(np.abs(got[f"{name}[{i},{j}]"] - values[:, i, j]))
+            error = np.max(np.abs(traced[f"{name}[{i},{j}]"] - values[:, i, j]))
             assert error <= 1e-11 * np.abs(values).max()
 
 
@@ -109,15 +109,17 @@ MOST = {
 
 @pytest.mark.parametrize(("name", "row"), MOST)
 def test_a_core_needs_no_more_operations_than_stated(name: str, row: str) -> None:
-    found = op_counts(reduced(name, row))
-    assert all(x <= most for x, most in zip(found.values(), MOST[name, row], strict=True)), found
+    op_numbers = op_counts(reduced(name, row))
+    assert all(x <= most for x, most in zip(op_numbers.values(), MOST[name, row], strict=True)), (
+        op_numbers
+    )
 
 
 @pytest.mark.parametrize("name", ["two_link", "iiwa14"])
 @pytest.mark.parametrize("row", ["rnea", "aba", "rnea_derivatives"])
 def test_savings_are_the_counts_of_each_step(row: str, name: str) -> None:
-    model, chosen = robot(name), function(row)
-    steps = savings(model, chosen, costs=DatapathCosts())
+    model, function_row = robot(name), named_function(row)
+    steps = savings(model, function_row, costs=DatapathCosts())
     assert [saving.step for saving in steps] == [
         *("traced", "folded", "slid", "regrouped", "rescaled", "numbered", "resubstituted")
     ]
@@ -125,8 +127,8 @@ def test_savings_are_the_counts_of_each_step(row: str, name: str) -> None:
     products = [saving.ops["mul"] + saving.ops["mul_const"] for saving in steps]
     assert products == sorted(products, reverse=True)
     counted = {saving.step: saving.ops for saving in steps}
-    assert counted["traced"] == op_counts(chosen.trace(model, minimal=False))
-    assert counted["rescaled"] == op_counts(fold(chosen.trace(model)))
+    assert counted["traced"] == op_counts(function_row.trace(model, minimal=False))
+    assert counted["rescaled"] == op_counts(fold(function_row.trace(model)))
     assert counted["resubstituted"] == op_counts(reduced(name, row))
     if name == "iiwa14":
         assert products[-1] < products[1]
@@ -134,20 +136,20 @@ def test_savings_are_the_counts_of_each_step(row: str, name: str) -> None:
 
 def test_a_row_that_speaks_of_links_is_traced_on_the_robot_itself() -> None:
     model = robot("iiwa14")
-    own = replace(function("rnea"), joint_space=False)
-    assert own.trace(model) == function("rnea").trace(model, minimal=False)
-    assert own.trace(model) != function("rnea").trace(model)
-    steps = [saving.step for saving in savings(model, own, costs=DatapathCosts())]
+    of_links = replace(named_function("rnea"), joint_space=False)
+    assert of_links.trace(model) == named_function("rnea").trace(model, minimal=False)
+    assert of_links.trace(model) != named_function("rnea").trace(model)
+    steps = [saving.step for saving in savings(model, of_links, costs=DatapathCosts())]
     assert steps == ["traced", "folded", "numbered", "resubstituted"]
 
 
 @pytest.mark.parametrize("name", ["iiwa14", "tree"])
 def test_independent_states_know_nothing_of_each_other(name: str) -> None:
-    model, row = robot(name), function("fd_derivatives_from_minv")
+    model, row = robot(name), named_function("fd_derivatives_from_minv")
     first = independent_states(model, row, 400, seed=1)
     assert list(first) == [w for block in row.inputs for w in block.words(model)]
-    again, other = (independent_states(model, row, 400, seed=s) for s in (1, 2))
-    assert all(np.array_equal(first[w], again[w]) for w in first)
+    repeated, other = (independent_states(model, row, 400, seed=s) for s in (1, 2))
+    assert all(np.array_equal(first[w], repeated[w]) for w in first)
     assert not any(np.array_equal(first[w], other[w]) for w in first if first[w].any())
     for i, body in enumerate(model.bodies):
         if body.joint.kind is JointKind.REVOLUTE:
@@ -157,11 +159,11 @@ def test_independent_states_know_nothing_of_each_other(name: str) -> None:
 
 
 def test_two_arrays_of_positions_are_two_things() -> None:
-    """A reference beside the state: on joints that slide they were once taken for one."""
+    """A reference beside the state: on joints that slide they were once merged."""
     rng = np.random.default_rng(8)
     text = random_tree(rng, 3, prismatic=True, continuous=False)
     model = load_text(text.replace('type="revolute"', 'type="prismatic"'))
-    q = function("rnea").inputs[0]
+    q = named_function("rnea").inputs[0]
     row = Function(
         name="errors",
         doc="how far positions are from others",
@@ -171,12 +173,14 @@ def test_two_arrays_of_positions_are_two_things() -> None:
             [3.0 * (b - a) + a * b for a, b in zip(q, q_des, strict=True)],
         ),
     )
-    drawn = sample(model, row, 200, distribution="reference", seed=3)
-    assert (drawn["q"] != drawn["q_des"]).all()
+    requests = sample(model, row, 200, distribution="reference", seed=3)
+    assert (requests["q"] != requests["q_des"]).all()
     graph = reduced_graph(model, row, costs=DatapathCosts())
-    columns = {f"{b.name}[{i}]": drawn[b.name][:, i] for b in row.inputs for i in range(model.nq)}
-    given = {word: column.astype(np.float64) for word, column in columns.items()}
-    found = evaluate_floats(graph, given)
+    columns = {
+        f"{b.name}[{i}]": requests[b.name][:, i] for b in row.inputs for i in range(model.nq)
+    }
+    inputs = {word: column.astype(np.float64) for word, column in columns.items()}
+    outputs = evaluate_floats(graph, inputs)
     for i in range(model.nq):
-        a, b = given[f"q[{i}]"], given[f"q_des[{i}]"]
-        np.testing.assert_allclose(found[f"e[{i}]"], 3.0 * (b - a) + a * b, atol=1e-12)
+        a, b = inputs[f"q[{i}]"], inputs[f"q_des[{i}]"]
+        np.testing.assert_allclose(outputs[f"e[{i}]"], 3.0 * (b - a) + a * b, atol=1e-12)

@@ -12,9 +12,9 @@ INPUTS = manifest().inputs
 
 
 def refusal(**changes: object) -> str:
-    given = {**states(3, seed=1), **changes}
+    arrays = {**states(3, seed=1), **changes}
     with pytest.raises(InputError) as caught:
-        check_arrays(INPUTS, {k: v for k, v in given.items() if v is not None})
+        check_arrays(INPUTS, {k: v for k, v in arrays.items() if v is not None})
     message = str(caught.value)
     assert message.endswith(".") and len(message.split()) > 6, message
     return message
@@ -68,20 +68,20 @@ def test_batches_of_different_lengths_are_refused_with_both() -> None:
     ids=["complex", "bool", "text", "object", "date", "none"],
 )
 def test_a_dtype_that_is_no_number_is_refused(value: object) -> None:
-    given = {**states(3, seed=1), "q": value}
+    arrays = {**states(3, seed=1), "q": value}
     with pytest.raises(InputError, match="'q' has the dtype"):
-        check_arrays(INPUTS, given)
+        check_arrays(INPUTS, arrays)
 
 
 def test_ragged_rows_are_refused() -> None:
-    assert "'q' is no array" in refusal(q=[[1.0, 2.0], [1.0]])
+    assert "'q' is not an array" in refusal(q=[[1.0, 2.0], [1.0]])
 
 
 def test_masks_are_refused_because_numpy_would_drop_them() -> None:
     masked = np.ma.masked_array(np.zeros((3, 2)), mask=np.eye(3, 2, dtype=bool))
     for value in (masked, list(masked), tuple(masked)):
         assert "'q' has masked elements" in refusal(q=value)
-    # Of what has none, nothing gets lost.
+    # An array without masked elements loses nothing.
     plain = {**states(3, seed=1), "q": np.ma.masked_array(np.ones((3, 2)))}
     assert np.all(check_arrays(INPUTS, plain).arrays["q"] == 1.0)
 
@@ -117,10 +117,10 @@ def test_floats_and_integers_become_float32(dtype: type) -> None:
 
 
 def test_the_caller_may_change_an_array_afterwards() -> None:
-    given = states(3, seed=1)
-    batch = check_arrays(INPUTS, given)
-    before = given["q"].copy()
-    given["q"][:] = 5.0
+    arrays = states(3, seed=1)
+    batch = check_arrays(INPUTS, arrays)
+    before = arrays["q"].copy()
+    arrays["q"][:] = 5.0
     assert np.array_equal(batch.arrays["q"], before)
 
 
@@ -131,8 +131,8 @@ def test_float64_rounds_once_to_the_nearest_float32() -> None:
 
 
 def test_counts() -> None:
-    one = {name: array[0] for name, array in states(1, seed=2).items()}
-    assert (check_arrays(INPUTS, one).count, check_arrays(INPUTS, one).single) == (1, True)
+    single = {name: array[0] for name, array in states(1, seed=2).items()}
+    assert (check_arrays(INPUTS, single).count, check_arrays(INPUTS, single).single) == (1, True)
     mixed = {**states(4, seed=2), "weight": np.zeros((2, 3))}
     assert (check_arrays(INPUTS, mixed).count, check_arrays(INPUTS, mixed).single) == (4, False)
     none = {name: array[:0] for name, array in states(1, seed=2).items()}

@@ -1,4 +1,4 @@
-"""The ready-made rows: graphs are float models, draws make sense, what is refused is a sentence."""
+"""The ready-made rows: graphs equal float models, draws make sense, errors are sentences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pinion.functions import (
     FUNCTIONS,
     Function,
     FunctionError,
-    function,
+    named_function,
     reduced_graph,
     sample,
 )
@@ -41,13 +41,13 @@ def drawn(row: Function, model: Model, count: int = 30, seed: int = SEED) -> dic
 
 
 def check(row: Function, model: Model, graph: Graph, arrays: dict[str, Array]) -> None:
-    """The graph's results are the float model's, to 1e-11 of each block's largest entry."""
+    """The graph's results equal the float model's, to 1e-11 of each block's largest entry."""
     count = len(arrays["q"])
     columns = {}
     for block in row.inputs:
         flat = arrays[block.name].reshape(count, -1)
         columns |= {word: flat[:, at] for word, at in block.positions(model).items()}
-    got, want = evaluate_floats(graph, columns), row.evaluate(model, arrays)
+    traced, want = evaluate_floats(graph, columns), row.evaluate(model, arrays)
     assert [word for word, _ in graph.outputs] == [w for b in row.results for w in b.words(model)]
     for block in row.results:
         assert want[block.name].shape == (count, *block.dims(model))
@@ -55,7 +55,7 @@ def check(row: Function, model: Model, graph: Graph, arrays: dict[str, Array]) -
         scale = np.abs(flat).max()
         assert scale > 0
         for word, at in block.positions(model).items():
-            error = np.abs(got[word] - flat[:, at])
+            error = np.abs(traced[word] - flat[:, at])
             assert np.all(error <= 1e-11 * scale), f"{word} is off by {np.max(error / scale)}"
         if block.symmetric:
             assert np.array_equal(want[block.name], np.swapaxes(want[block.name], 1, 2))
@@ -63,11 +63,11 @@ def check(row: Function, model: Model, graph: Graph, arrays: dict[str, Array]) -
 
 @pytest.mark.parametrize(("row", "name"), CASES, ids=str)
 def test_the_graph_is_the_float_model(row: str, name: str) -> None:
-    model, wanted = robot(name), FUNCTIONS[row].asked(FUNCTIONS[row].optional)
-    arrays = drawn(wanted, model)
-    check(wanted, model, wanted.trace(model), arrays)
-    if wanted.joint_space:
-        check(wanted, model, wanted.trace(model, minimal=False), arrays)
+    model, function_row = robot(name), FUNCTIONS[row].asked(FUNCTIONS[row].optional)
+    arrays = drawn(function_row, model)
+    check(function_row, model, function_row.trace(model), arrays)
+    if function_row.joint_space:
+        check(function_row, model, function_row.trace(model, minimal=False), arrays)
 
 
 @pytest.mark.parametrize("row", NEW)
@@ -77,28 +77,30 @@ def test_every_operation_has_its_region(row: str) -> None:
     bare = [n for n in graph.nodes if n.region is None and n.op not in (names.INPUT, names.CONST)]
     lines = sorted({f"{n.op} at {n.line}" for n in bare})
     assert not bare, (
-        f"operations of {row} stand in no region, {', '.join(lines)}: compute them inside "
-        '`with region("NAME"):`, and hand `region` on to each function that is called'
+        f"operations of {row} have no region, {', '.join(lines)}: compute them inside "
+        '`with region("NAME"):`, and pass `region` on to each function that is called'
     )
 
 
 def test_an_array_is_one_thing_in_all_rows() -> None:
-    """Host code, pages and drivers know an array by its name alone."""
+    """Host code, pages and drivers know an array only by its name."""
     kinds: dict[str, dict[tuple[object, str], list[str]]] = {}
     for row in FUNCTIONS.values():
         for block in (*row.inputs, *row.outputs):
             rows = kinds.setdefault(block.name, {}).setdefault((block.shape, block.unit), [])
             rows.append(row.name)
-    for name, found in kinds.items():
-        said = "; ".join(f"{shape} in {unit!r} in {rows}" for (shape, unit), rows in found.items())
-        assert len(found) == 1, (
-            f"the array {name!r} has several shapes or units, {said}: give the new row's the shape "
-            "and the unit that it has already, or another name"
+    for name, rows_by_kind in kinds.items():
+        kinds_text = "; ".join(
+            f"{shape} in {unit!r} in {rows}" for (shape, unit), rows in rows_by_kind.items()
+        )
+        assert len(rows_by_kind) == 1, (
+            f"the array {name!r} has several shapes or units, {kinds_text}: give the new row's the "
+            "existing shape and unit, or another name"
         )
 
 
-# Variable products, products by a constant, additions and reciprocals for the iiwa14, as its cores
-# have them: a change that adds some must say why.
+# Variable products, products by a constant, additions and reciprocals of the iiwa14's cores: a
+# change that adds operations must say why.
 MOST = {
     "rnea_fext": (116, 105, 228, 0),
     "aba_fext": (264, 127, 374, 5),
@@ -123,50 +125,58 @@ MOST = {
 
 @pytest.mark.parametrize("row", NEW)
 def test_a_row_needs_no_more_operations_than_stated(row: str) -> None:
-    found = op_counts(fold(FUNCTIONS[row].trace(robot("iiwa14"))))
-    counts = tuple(found[key] for key in ("mul", "mul_const", "add", "reciprocal"))
+    op_numbers = op_counts(fold(FUNCTIONS[row].trace(robot("iiwa14"))))
+    counts = tuple(op_numbers[key] for key in ("mul", "mul_const", "add", "reciprocal"))
     assert row in MOST, f"a new row: write {counts} for {row} into MOST, in {__file__}"
     assert all(x <= most for x, most in zip(counts, MOST[row], strict=True)), counts
 
 
 @pytest.mark.parametrize("row", ["rnea_fext", "frame_jacobian"])
 def test_the_reduced_graph_is_the_float_model(row: str) -> None:
-    model, wanted = robot("leg"), FUNCTIONS[row]
-    check(wanted, model, reduced_graph(model, wanted, costs=DatapathCosts()), drawn(wanted, model))
+    model, function_row = robot("leg"), FUNCTIONS[row]
+    check(
+        function_row,
+        model,
+        reduced_graph(model, function_row, costs=DatapathCosts()),
+        drawn(function_row, model),
+    )
 
 
-# -- what a row takes into account -----------------------------------------------------------------
+# -- what affects a row ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("row", NEW)
 def test_joints_terms_count_where_the_row_says_so(row: str) -> None:
     model = with_terms(robot("iiwa14"), np.random.default_rng(SEED))
     plain = FUNCTIONS[row]
-    asked = plain.with_terms(True, 0.1)
+    with_all_terms = plain.with_terms(True, 0.1)
     if not plain.passive:
-        assert asked is plain
+        assert with_all_terms is plain
         return
-    arrays = drawn(asked, model)
-    check(asked, model, asked.trace(model), arrays)
-    # Of second derivatives those by rates alone: the terms are linear but for friction.
-    one = "H_qd_qd" if row == "rnea_second_derivatives" else plain.results[0].name
-    without, found = plain.evaluate(model, arrays)[one], asked.evaluate(model, arrays)[one]
-    assert np.abs(found - without).max() > 1e-6 * np.abs(without).max()
+    arrays = drawn(with_all_terms, model)
+    check(with_all_terms, model, with_all_terms.trace(model), arrays)
+    # Of second derivatives only those by rates: the terms are linear except for friction.
+    result = "H_qd_qd" if row == "rnea_second_derivatives" else plain.results[0].name
+    without, affected = (
+        plain.evaluate(model, arrays)[result],
+        with_all_terms.evaluate(model, arrays)[result],
+    )
+    assert np.abs(affected - without).max() > 1e-6 * np.abs(without).max()
 
 
 @pytest.mark.parametrize("row", FUNCTIONS)
 def test_joint_space_is_what_the_canonical_robot_leaves_alone(row: str) -> None:
-    """The iiwa14's has other links, frames and energies, and moves alike."""
-    model, wanted = robot("iiwa14"), FUNCTIONS[row]
-    arrays = drawn(wanted, model, count=5)
-    want = wanted.evaluate(model, arrays)
+    """The minimal iiwa14 has other links, frames and energies, but moves in the same way."""
+    model, function_row = robot("iiwa14"), FUNCTIONS[row]
+    arrays = drawn(function_row, model, count=5)
+    want = function_row.evaluate(model, arrays)
     try:
-        found = wanted.evaluate(dynamics.minimal_model(model), arrays)
-        same = all(np.abs(found[k] - want[k]).max() <= 1e-9 * np.abs(want[k]).max() for k in want)
-    except dynamics.DynamicsError:  # such as no mass to have a centre
+        results = function_row.evaluate(dynamics.minimal_model(model), arrays)
+        same = all(np.abs(results[k] - want[k]).max() <= 1e-9 * np.abs(want[k]).max() for k in want)
+    except dynamics.DynamicsError:  # such as no mass for a centre of mass
         same = False
     but = "" if same else "not "
-    assert wanted.joint_space is same, (
+    assert function_row.joint_space is same, (
         f"a new row: write joint_space={same} into {row}, whose results are {but}those of "
         "dynamics.minimal_model"
     )
@@ -180,7 +190,7 @@ def lagrangian(model: Model, q: Any, qd: Any, *, region: Any) -> tuple[Any]:
 
 
 def test_a_row_may_compose_others() -> None:
-    """The example of CONTRIBUTING: no algorithm and no float model of its own."""
+    """The example of CONTRIBUTING, without a new algorithm or float model."""
     parts = FUNCTIONS["kinetic_energy"], FUNCTIONS["potential_energy"]
     row = Function(
         name="lagrangian",
@@ -204,36 +214,36 @@ def test_a_row_may_compose_others() -> None:
 def test_a_jacobian_brings_the_pose_when_it_is_asked() -> None:
     model = robot("leg")
     arrays = drawn(FUNCTIONS["frame_jacobian"], model)
-    pose = function("forward_kinematics").evaluate(model, arrays)
+    pose = named_function("forward_kinematics").evaluate(model, arrays)
     for name in JACOBIANS:
-        found = function(name, outputs=("p", "R")).evaluate(model, arrays)
-        assert list(found) == ["J", "R", "p"]
-        assert all(np.array_equal(found[key], pose[key]) for key in pose)
-        assert list(function(name).evaluate(model, arrays)) == ["J"]
+        results = named_function(name, outputs=("p", "R")).evaluate(model, arrays)
+        assert list(results) == ["J", "R", "p"]
+        assert all(np.array_equal(results[key], pose[key]) for key in pose)
+        assert list(named_function(name).evaluate(model, arrays)) == ["J"]
 
 
 def test_a_tip_is_the_link_that_was_named() -> None:
-    """Not the last body that moves: the foot is fixed to the lower leg, turned and shifted."""
+    """The tip is not the last moving body: the foot is fixed to the lower leg and shifted."""
     model, q = robot("leg"), np.zeros((1, 3))
-    found = function("forward_kinematics").evaluate(model, {"q": q})
+    pose = named_function("forward_kinematics").evaluate(model, {"q": q})
     R, p = dynamics.frame_placement(model, q, "lf_foot")
-    assert np.array_equal(found["R"], R) and np.array_equal(found["p"], p)
+    assert np.array_equal(pose["R"], R) and np.array_equal(pose["p"], p)
     _, knee = dynamics.frame_placement(model, q, "lf_lowerleg")
     assert np.linalg.norm(p - knee) == pytest.approx(np.linalg.norm((0.33, 0.02, -0.01)))
 
 
 def test_a_step_is_the_hosts_step() -> None:
-    model, row = robot("hyq"), function("euler_step")
+    model, row = robot("hyq"), named_function("euler_step")
     arrays, dt = drawn(row, model), 0.004
     arrays["dt"] = np.full(len(arrays["q"]), dt)
     state = [arrays[name] for name in ("q", "qd", "tau")]
-    found = row.evaluate(model, arrays)
-    for names_of, wanted in (
+    step = row.evaluate(model, arrays)
+    for names_of, arrays_of_host in (
         (("q_next", "qd_next"), dynamics.discrete_dynamics(model, *state, dt)),
         (("A", "B"), dynamics.discrete_derivatives(model, *state, dt)),
     ):
-        for name, want in zip(names_of, wanted, strict=True):
-            assert np.abs(found[name] - want).max() <= 1e-12 * np.abs(want).max(), name
+        for name, want in zip(names_of, arrays_of_host, strict=True):
+            assert np.abs(step[name] - want).max() <= 1e-12 * np.abs(want).max(), name
 
 
 # -- states ----------------------------------------------------------------------------------------
@@ -241,7 +251,7 @@ def test_a_step_is_the_hosts_step() -> None:
 
 @pytest.mark.parametrize("name", ["iiwa14", "floating hyq"])
 def test_external_forces_are_shares_of_the_weight(name: str) -> None:
-    model, row = robot(name), function("aba_fext")
+    model, row = robot(name), named_function("aba_fext")
     weight = 9.81 * sum(body.inertia.mass for body in model.bodies)
     shares = {"reference": 1.0, "slow": 0.1, "rest": 1e-3, "stress": 1.0, "beyond": 2.0}
     for distribution, scale in shares.items():
@@ -249,7 +259,7 @@ def test_external_forces_are_shares_of_the_weight(name: str) -> None:
         largest = np.abs(sent["fext"]).max(axis=(0, 1))
         ends = scale * FORCE_SHARE * weight * np.array([FORCE_LEVER] * 3 + [1.0] * 3)
         assert np.all(largest <= ends * (1 + 1e-6)) and np.all(largest >= 0.98 * ends)
-        # Efforts are those of the motion with its forces: accelerations are a robot's.
+        # Efforts are those of the motion with its forces: accelerations are realistic.
         arrays = {key: values.astype(np.float64) for key, values in sent.items()}
         arrays["q"] = dynamics.normalise(model, arrays["q"])
         qdd = row.evaluate(model, arrays)["qdd"]
@@ -257,7 +267,7 @@ def test_external_forces_are_shares_of_the_weight(name: str) -> None:
 
 
 def test_forces_come_at_the_corners_too_and_without_gravity() -> None:
-    model, row = replace(robot("leg"), gravity=(0.0, 0.0, 0.0)), function("rnea_fext")
+    model, row = replace(robot("leg"), gravity=(0.0, 0.0, 0.0)), named_function("rnea_fext")
     forces = sample(model, row, 50, distribution="reference", seed=5, corners=True)["fext"]
     force = FORCE_SHARE * 9.81 * sum(body.inertia.mass for body in model.bodies)
     assert np.allclose(np.abs(forces[..., 3:]), force, rtol=1e-6)
@@ -267,7 +277,7 @@ def test_forces_come_at_the_corners_too_and_without_gravity() -> None:
 
 
 def test_what_rows_speak_of_is_found() -> None:
-    """Found by what they refuse, so that a new row needs no entry; these are known."""
+    """They are found by what they refuse, so that a new row needs no entry."""
     operational = {"operational_space_inertia", "inverse_operational_space_inertia"}
     assert set(OF_TIPS) >= {"forward_kinematics", *JACOBIANS, *operational}
     assert set(OF_ADDING) >= {"euler_step", *SECOND_ORDER}
@@ -289,8 +299,8 @@ def test_a_robot_of_several_tips_is_asked_which(row: str) -> None:
 
 def test_a_held_leg_is_no_tip() -> None:
     joints = [n for n in load("hyq").joint_names if not n.startswith("rf_")]
-    held = load("hyq", lock=dict.fromkeys(joints))
-    assert function("forward_kinematics").trace(held).inputs == ("q[0]", "q[1]", "q[2]")
+    leg = load("hyq", lock=dict.fromkeys(joints))
+    assert named_function("forward_kinematics").trace(leg).inputs == ("q[0]", "q[1]", "q[2]")
 
 
 def test_an_inertia_without_damping_needs_six_ways_to_move() -> None:
@@ -300,20 +310,20 @@ def test_an_inertia_without_damping_needs_six_ways_to_move() -> None:
         dynamics.operational_space_inertia(model, q, "lf_foot")
     with pytest.raises(dynamics.DynamicsError, match=message):
         dynamics.operational_space_inertia_scalars(model, q, "lf_foot")
-    found = dynamics.operational_space_inertia(model, q, "lf_foot", 0.5)
-    # In three directions there is nothing but the damping.
-    assert np.linalg.eigvalsh(found)[-3:] == pytest.approx(2.0, rel=1e-9)
+    inertia = dynamics.operational_space_inertia(model, q, "lf_foot", 0.5)
+    # In three directions there is only the damping.
+    assert np.linalg.eigvalsh(inertia)[-3:] == pytest.approx(2.0, rel=1e-9)
 
 
 def test_an_inertia_without_damping_is_the_inverse_of_the_mobility() -> None:
     model = robot("floating leg")
     q = drawn(FUNCTIONS["gravity"], model, count=5)["q"]
     mobility = dynamics.inverse_operational_space_inertia(model, q, "lf_foot")
-    found = dynamics.operational_space_inertia(model, q, "lf_foot")
-    assert np.abs(found @ mobility - np.eye(6)).max() <= 1e-9
+    inertia = dynamics.operational_space_inertia(model, q, "lf_foot")
+    assert np.abs(inertia @ mobility - np.eye(6)).max() <= 1e-9
     for k in range(5):
         scalars = dynamics.operational_space_inertia_scalars(model, list(q[k]), "lf_foot")
-        assert np.abs(np.array(scalars) - found[k]).max() <= 1e-10 * np.abs(found[k]).max()
+        assert np.abs(np.array(scalars) - inertia[k]).max() <= 1e-10 * np.abs(inertia[k]).max()
 
 
 def test_a_stretched_arm_has_no_inertia() -> None:
@@ -324,4 +334,4 @@ def test_a_stretched_arm_has_no_inertia() -> None:
 def test_a_base_that_floats_takes_no_traced_step() -> None:
     message = r"joint 'root_joint' of 'hyq' is free_flyer, whose 7 positions .*discrete_dynamics"
     with pytest.raises(FunctionError, match=message):
-        function("euler_step").trace(robot("floating hyq"))
+        named_function("euler_step").trace(robot("floating hyq"))

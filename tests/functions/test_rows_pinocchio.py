@@ -50,7 +50,7 @@ def robot(name: str) -> tuple[Model, Any]:
     else:
         text = urdf_text(name)
     root = (pin.JointModelFreeFlyer(),) if floating else ()
-    model, made = load_text(text, floating_base=floating), pin.buildModelFromXML(text, *root)
+    model, reference = load_text(text, floating_base=floating), pin.buildModelFromXML(text, *root)
     rng = np.random.default_rng(SEED)
     bodies = [
         replace(b, joint=replace(b.joint, armature=0.0 if b.joint.kind.nv > 1 else x))
@@ -59,56 +59,58 @@ def robot(name: str) -> tuple[Model, Any]:
     model = replace(model, bodies=tuple(bodies))
     if name == "leg" or name.startswith("branch"):
         chain = tip(model, "lf_foot" if name == "leg" else model.tips[-1])
-        made = reduced(made, sorted({*model.joint_names} - {*chain.joint_names}))
+        reference = reduced(reference, sorted({*model.joint_names} - {*chain.joint_names}))
         model = chain
-    order = v_permutation(model, made)
-    armature = np.zeros(made.nv)
+    order = v_permutation(model, reference)
+    armature = np.zeros(reference.nv)
     armature[order] = [b.joint.armature for b in model.bodies for _ in range(b.joint.kind.nv)]
-    made.armature = armature
-    return model, made
+    reference.armature = armature
+    return model, reference
 
 
-def reduced(made: Any, others: list[str]) -> Any:
+def reduced(reference: Any, others: list[str]) -> Any:
     """Pinocchio's model without the bodies of other joints: `tip` drops their inertia too."""
-    out = [made.getJointId(name) for name in others]
+    out = [reference.getJointId(name) for name in others]
     for k in out:
-        made.inertias[k] = pin.Inertia.Zero()
-    return pin.buildReducedModel(made, out, pin.neutral(made))
+        reference.inertias[k] = pin.Inertia.Zero()
+    return pin.buildReducedModel(reference, out, pin.neutral(reference))
 
 
-def answers(row: Function, model: Model, made: Any, x: dict[str, Array]) -> list[Array]:
-    """What Pinocchio says of one state, in the row's blocks and the model's order."""
-    data, p = made.createData(), v_permutation(model, made)
-    q = q_to_pinocchio(model, made, x["q"])
-    v = np.zeros((3, made.nv))
+def answers(row: Function, model: Model, robot_model: Any, x: dict[str, Array]) -> list[Array]:
+    """Pinocchio's results for one state, in the row's blocks and the model's order."""
+    data, p = robot_model.createData(), v_permutation(model, robot_model)
+    q = q_to_pinocchio(model, robot_model, x["q"])
+    v = np.zeros((3, robot_model.nv))
     for k, name in enumerate(("qd", "qdd", "tau")):
         if name in x:
             v[k, p] = x[name]
     qd, qdd, tau = v
     name = row.name
     if name in ("rnea_fext", "aba_fext"):
-        forces = [pin.Force.Zero() for _ in range(made.njoints)]
+        forces = [pin.Force.Zero() for _ in range(robot_model.njoints)]
         for body, wrench in zip(model.bodies, x["fext"], strict=True):
             # In the joint's own frame, which is the moving link's.
-            forces[made.getJointId(body.joint.name)] = pin.Force(wrench[SWAP])
+            forces[robot_model.getJointId(body.joint.name)] = pin.Force(wrench[SWAP])
         every = pin.StdVec_Force()
         for force in forces:
             every.append(force)
         if name == "rnea_fext":
-            return [pin.rnea(made, data, q, qd, qdd, every)[p]]
-        return [pin.aba(made, data, q, qd, tau, every)[p]]
+            return [pin.rnea(robot_model, data, q, qd, qdd, every)[p]]
+        return [pin.aba(robot_model, data, q, qd, tau, every)[p]]
     if name in OF_TIPS:
-        frame = made.getFrameId(tip_of(model), pin.FrameType.BODY)
-        pin.computeJointJacobians(made, data, q)
-        pin.updateFramePlacements(made, data)
+        frame = robot_model.getFrameId(tip_of(model), pin.FrameType.BODY)
+        pin.computeJointJacobians(robot_model, data, q)
+        pin.updateFramePlacements(robot_model, data)
         pose = [data.oMf[frame].rotation, data.oMf[frame].translation]
         if name == "forward_kinematics":
             return pose
         reference = REFERENCES.get(name, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED)
-        J = np.reshape(pin.getFrameJacobian(made, data, frame, reference), (6, made.nv))[SWAP]
+        J = np.reshape(
+            pin.getFrameJacobian(robot_model, data, frame, reference), (6, robot_model.nv)
+        )[SWAP]
         if name in REFERENCES:
             return [J[:, p], *pose]
-        M = np.triu(pin.crba(made, data, q))
+        M = np.triu(pin.crba(robot_model, data, q))
         M = M + np.triu(M, 1).T
         mobility = J @ np.linalg.solve(M, J.T)
         if name == "inverse_operational_space_inertia":
@@ -116,76 +118,76 @@ def answers(row: Function, model: Model, made: Any, x: dict[str, Array]) -> list
         if name == "operational_space_inertia":
             return [np.linalg.inv(mobility + float(x["damping"]) * np.eye(6))]
     if name in ("centre_of_mass", "com_jacobian"):
-        J = np.reshape(pin.jacobianCenterOfMass(made, data, q), (3, made.nv))[:, p]
-        com = pin.centerOfMass(made, data, q)
+        J = np.reshape(pin.jacobianCenterOfMass(robot_model, data, q), (3, robot_model.nv))[:, p]
+        com = pin.centerOfMass(robot_model, data, q)
         return [com] if name == "centre_of_mass" else [J, com]
     if name == "kinetic_energy":
         # Pinocchio 4.1 leaves out the armature of revolute joints about an oblique axis.
-        armature, made.armature = np.array(made.armature), np.zeros(made.nv)
-        bodies = pin.computeKineticEnergy(made, data, q, qd)
-        made.armature = armature
+        armature, robot_model.armature = np.array(robot_model.armature), np.zeros(robot_model.nv)
+        bodies = pin.computeKineticEnergy(robot_model, data, q, qd)
+        robot_model.armature = armature
         return [np.array(bodies + 0.5 * armature @ qd**2)]
     if name == "potential_energy":
-        return [np.array(pin.computePotentialEnergy(made, data, q))]
+        return [np.array(pin.computePotentialEnergy(robot_model, data, q))]
     if name == "gravity":
-        return [pin.computeGeneralizedGravity(made, data, q)[p]]
+        return [pin.computeGeneralizedGravity(robot_model, data, q)[p]]
     if name == "coriolis":
-        return [(pin.computeCoriolisMatrix(made, data, q, qd) @ qd)[p]]
+        return [(pin.computeCoriolisMatrix(robot_model, data, q, qd) @ qd)[p]]
     if name == "bias":
-        return [pin.nonLinearEffects(made, data, q, qd)[p]]
+        return [pin.nonLinearEffects(robot_model, data, q, qd)[p]]
     if name in SECOND_ORDER:
-        return second_order(name, made, q, qd, tau if "tau" in x else qdd, x["weights"], p)
+        return second_order(name, robot_model, q, qd, tau if "tau" in x else qdd, x["weights"], p)
     if name == "euler_step":
-        return stepped(made, data, q, qd, tau, float(x["dt"]), p)
+        return stepped(robot_model, data, q, qd, tau, float(x["dt"]), p)
     pytest.fail(f"a new row: compute {name} from what Pinocchio has, in {__file__}, answers()")
 
 
 # Differences of order 8, whose own error is below 1e-12.
 STENCIL = ((1, 4 / 5), (2, -1 / 5), (3, 4 / 105), (4, -1 / 280))
 STEP = 0.005
-# What rounding in M^-1 leaves of differences; the algorithm itself is held to 1e-12 by complex
-# steps (tests/dynamics/test_second_derivatives.py).
+# Rounding in M^-1 limits the differences; the algorithm itself is tested to 1e-12 by complex steps
+# (tests/dynamics/test_second_derivatives.py).
 TOLERANCES = {"fd_second_derivatives": 1e-8}
 
 
 def second_order(
-    name: str, made: Any, q: Array, qd: Array, third: Array, weights: Array, p: Array
+    name: str, reference: Any, q: Array, qd: Array, third: Array, weights: Array, p: Array
 ) -> list[Array]:
-    """Second derivatives by differences of Pinocchio's gradients, of which its wheel has no more.
+    """Second derivatives by differences of Pinocchio's gradients; its wheel has no others.
 
     ``third`` is qdd of inverse, tau of forward dynamics.
     """
-    data, square = made.createData(), np.ix_(p, p)
+    data, square = reference.createData(), np.ix_(p, p)
 
     def gradient(q: Array, qd: Array) -> Array:
         if name == "rnea_second_derivatives":
-            pin.computeRNEADerivatives(made, data, q, qd, third)
-            found = [data.dtau_dq, data.dtau_dv, pin.crba(made, data, q)]
+            pin.computeRNEADerivatives(reference, data, q, qd, third)
+            blocks = [data.dtau_dq, data.dtau_dv, pin.crba(reference, data, q)]
         else:
-            pin.computeABADerivatives(made, data, q, qd, third)
-            found = [data.ddq_dq, data.ddq_dv, data.Minv]
-        found = [np.array(block) for block in found]
-        found[2] = np.triu(found[2]) + np.triu(found[2], 1).T
-        return np.stack([weights @ block[square] for block in found])
+            pin.computeABADerivatives(reference, data, q, qd, third)
+            blocks = [data.ddq_dq, data.ddq_dv, data.Minv]
+        blocks = [np.array(block) for block in blocks]
+        blocks[2] = np.triu(blocks[2]) + np.triu(blocks[2], 1).T
+        return np.stack([weights @ block[square] for block in blocks])
 
     n = len(p)
     by_q, by_qd = np.zeros((n, 3, n)), np.zeros((n, 3, n))
     for i in range(n):
-        step = np.zeros(made.nv)
+        step = np.zeros(reference.nv)
         step[p[i]] = STEP
         for far, share in STENCIL:
             for sign in (far, -far):
                 factor = np.sign(sign) * share / STEP
-                by_q[i] += factor * gradient(pin.integrate(made, q, sign * step), qd)
+                by_q[i] += factor * gradient(pin.integrate(reference, q, sign * step), qd)
                 by_qd[i] += factor * gradient(q, qd + sign * step)
     return [by_q[:, 0], by_q[:, 1], by_qd[:, 1], by_q[:, 2]]
 
 
 def stepped(
-    made: Any, data: Any, q: Array, qd: Array, tau: Array, h: float, p: Array
+    reference: Any, data: Any, q: Array, qd: Array, tau: Array, h: float, p: Array
 ) -> list[Array]:
-    """A step of semi-implicit Euler by Pinocchio's derivatives; positions add here."""
-    pin.computeABADerivatives(made, data, q, qd, tau)
+    """A step of semi-implicit Euler by Pinocchio's derivatives; positions are increments here."""
+    pin.computeABADerivatives(reference, data, q, qd, tau)
     square = np.ix_(p, p)
     by_q, by_qd = np.array(data.ddq_dq)[square], np.array(data.ddq_dv)[square]
     minv = np.triu(np.array(data.Minv)) + np.triu(np.array(data.Minv), 1).T
@@ -203,20 +205,20 @@ def stepped(
 
 
 def agrees(row: Function, name: str, count: int) -> None:
-    """Every result within the tolerance of its block's largest entry in all states."""
+    """Check every result to the tolerance of its block's largest entry in all states."""
     tolerance = TOLERANCES.get(row.name, TOLERANCE)
-    model, made = robot(name)
+    model, reference = robot(name)
     row = row.asked(row.optional)
     print(f"seed {SEED}")
-    drawn = sample(model, row, count, distribution="stress", seed=SEED)
-    x = {key: values.astype(np.float64) for key, values in drawn.items()}
+    requests = sample(model, row, count, distribution="stress", seed=SEED)
+    x = {key: values.astype(np.float64) for key, values in requests.items()}
     x["q"] = dynamics.normalise(model, x["q"])
-    got = row.evaluate(model, x)
+    results = row.evaluate(model, x)
     if row.name == "euler_step":
-        got["q_next"] = got["q_next"] - x["q"]
-    each = [answers(row, model, made, {k: v[i] for k, v in x.items()}) for i in range(count)]
-    for block, *wanted in zip(row.results, *each, strict=True):
-        want, have = np.array(wanted), got[block.name]
+        results["q_next"] = results["q_next"] - x["q"]
+    each = [answers(row, model, reference, {k: v[i] for k, v in x.items()}) for i in range(count)]
+    for block, *expected in zip(row.results, *each, strict=True):
+        want, have = np.array(expected), results[block.name]
         assert have.shape == want.shape, block.name
         largest = max(float(np.abs(want).max()), 1e-3)
         error = np.abs(have - want).reshape(count, -1).max(axis=1)

@@ -1,4 +1,4 @@
-"""States of functions: their float models as streams, what travels with a build, refusals."""
+"""States of functions: their float models as streams, their data in builds, errors."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ ARM = load("pendulum")
 
 
 def stream(count: int = 300) -> dict[str, Any]:
-    drawn = sample(ARM, INTEGRATOR, count, distribution="reference", seed=5)
-    return {name: values.astype(np.float64) for name, values in drawn.items()}
+    requests = sample(ARM, INTEGRATOR, count, distribution="reference", seed=5)
+    return {name: values.astype(np.float64) for name, values in requests.items()}
 
 
 def followed(x: Any) -> list[float]:
@@ -48,8 +48,8 @@ def test_the_float_model_is_the_algorithm_request_by_request() -> None:
     assert INTEGRATOR.evaluate(ARM, arrays)["y"] == pytest.approx(want, abs=1e-12)
     built = BuiltFunction.of(INTEGRATOR, ARM)
     assert built.evaluate(ARM, arrays)["y"] == pytest.approx(want, abs=1e-12)
-    again = np.arange(300) == 120
-    fresh = built.follow(ARM, arrays, fresh=again)[0]["y"]
+    restarts = np.arange(300) == 120
+    fresh = built.follow(ARM, arrays, fresh=restarts)[0]["y"]
     assert fresh[120:] == pytest.approx(followed(arrays["x"][120:]), abs=1e-12)
 
 
@@ -73,8 +73,8 @@ def test_the_float_backend_goes_on_until_a_reset() -> None:
     arrays = stream(60)
     want = followed(arrays["x"])
     with backend(ARM, INTEGRATOR, device="float") as model:
-        got = [model.run(x=arrays["x"][:20]).y, model.run(x=arrays["x"][20:]).y]
-        assert np.concatenate(got) == pytest.approx(want, abs=1e-12)
+        batches = [model.run(x=arrays["x"][:20]).y, model.run(x=arrays["x"][20:]).y]
+        assert np.concatenate(batches) == pytest.approx(want, abs=1e-12)
         model.reset_state()  # type: ignore[attr-defined]
         assert model.run(x=arrays["x"][:5]).y == pytest.approx(want[:5], abs=1e-12)
 
@@ -97,7 +97,7 @@ def _without_states() -> Function:
 
 
 def test_reduction_builds_on_no_value_that_a_state_happens_to_have() -> None:
-    """A state that is 0 in every stream is any number to the passes that look at values."""
+    """A state that is 0 in every stream can have any value for the passes that look at values."""
     still = Function(
         name="still",
         doc="",
@@ -106,8 +106,8 @@ def test_reduction_builds_on_no_value_that_a_state_happens_to_have() -> None:
         scalars=lambda model, x, s, *, region: (x + s, s * x),
         states=(State(name="s", shape=(), unit="1"),),
     )
-    drawn = independent_states(ARM, still, 24, seed=3)
-    assert len(np.unique(drawn["s"])) == 24
+    words = independent_states(ARM, still, 24, seed=3)
+    assert len(np.unique(words["s"])) == 24
     reduced = reduced_graph(ARM, still, costs=DatapathCosts())
     assert [str(s.word) for s in reduced.states] == ["s"]
 
@@ -130,9 +130,9 @@ def test_initial_values_are_finite_and_as_many_as_elements() -> None:
         state(initial=None)  # type: ignore[arg-type]  # the mistake
     with pytest.raises(FunctionError, match="begins with nan: give finite numbers"):
         State(name="s", shape=(), unit="1", initial=float("nan"))
-    with pytest.raises(FunctionError, match="has 3 elements and 2 initial values"):
+    with pytest.raises(FunctionError, match="has 3 elements but 2 initial values"):
         State(name="s", shape=(3,), unit="1", initial=(0.0, 1.0)).initials(ARM)
-    with pytest.raises(FunctionError, match="given as symmetric or with a sampling"):
+    with pytest.raises(FunctionError, match="is symmetric or has a sampling"):
         State(name="s", shape=(2, 2), unit="1", symmetric=True)
 
 
@@ -155,10 +155,10 @@ def test_a_decorated_function_returns_next_states_by_name_or_behind_its_outputs(
         return s[0] - s[1], 0.5 * s + x
 
     x = {"x": np.linspace(-1.0, 1.0, 9)}
-    for made in (named, ordered):
-        made.check(NO_ROBOT)
-        found = made.evaluate(NO_ROBOT, x)["y"]
-        assert found == pytest.approx(1.5 * 0.5 ** np.arange(9), abs=1e-12)
+    for decorated in (named, ordered):
+        decorated.check(NO_ROBOT)
+        outputs = decorated.evaluate(NO_ROBOT, x)["y"]
+        assert outputs == pytest.approx(1.5 * 0.5 ** np.arange(9), abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_an_input_that_acts_through_a_state_alone_is_used() -> None:
 
 
 def test_the_pid_controller_lets_go_of_its_limit() -> None:
-    """At its limit for 3 s, then the other way: without anti-windup it would hold on for 2.4 s."""
+    """At its limit for 3 s, then reversed: without anti-windup it would stay there for 2.4 s."""
     pid = row_of("examples/functions/pid.py:pid")
     target = np.concatenate([np.full(3000, 0.3), np.full(200, -0.3)])
     torque = pid.evaluate(NO_ROBOT, {"target": target, "measured": np.zeros(3200)})["torque"]

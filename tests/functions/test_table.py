@@ -20,7 +20,7 @@ from pinion.functions import (
     Function,
     FunctionError,
     arrays_of,
-    function,
+    named_function,
     row_of,
     sample,
     unit_for,
@@ -36,9 +36,9 @@ SEED = 21  # of the random tree
 WITH_GRADIENT = ("rnea_derivatives", "fd_derivatives", "fd_derivatives_from_minv")
 VARIANTS = [
     *SUBJECTS["dynamics"],
-    *(function(name, derivatives="column") for name in WITH_GRADIENT),
-    function("fd_derivatives", outputs=("minv",)),
-    function("fd_derivatives", derivatives="column", outputs=("qdd", "minv")),
+    *(named_function(name, derivatives="column") for name in WITH_GRADIENT),
+    named_function("fd_derivatives", outputs=("minv",)),
+    named_function("fd_derivatives", derivatives="column", outputs=("qdd", "minv")),
 ]
 BLOCKS = {block.name: block for row in VARIANTS for block in (*row.inputs, *row.outputs)}
 
@@ -62,24 +62,24 @@ def columns(
     row: Function, model: Model, arrays: dict[str, NDArray[np.float64]]
 ) -> dict[str, NDArray[np.float64]]:
     """Request arrays (n, ...) by word, (n,)."""
-    found = {}
+    words = {}
     for block in row.inputs:
         flat = arrays[block.name].reshape(len(arrays[block.name]), -1)
-        found |= {word: flat[:, at] for word, at in block.positions(model).items()}
-    return found
+        words |= {word: flat[:, at] for word, at in block.positions(model).items()}
+    return words
 
 
 @pytest.mark.parametrize("name", ["iiwa14", "hyq", "tree"])
 @pytest.mark.parametrize("row", VARIANTS, ids=label)
 def test_the_graph_is_the_float_model(row: Function, name: str) -> None:
     model, count, seed = robot(name), 20, 7
-    drawn = sample(model, row, count, distribution="reference", seed=seed)
-    arrays = {word: values.astype(np.float64) for word, values in drawn.items()}
+    requests = sample(model, row, count, distribution="reference", seed=seed)
+    arrays = {word: values.astype(np.float64) for word, values in requests.items()}
     graph = row.trace(model)
     assert list(graph.inputs) == [w for block in row.inputs for w in block.words(model)]
     words = [w for block in row.results for w in block.words(model)]
     assert [word for word, _ in graph.outputs] == words
-    got = evaluate_floats(graph, columns(row, model, arrays))
+    traced = evaluate_floats(graph, columns(row, model, arrays))
     want = row.evaluate(model, arrays)
     assert list(want) == [block.name for block in row.results]
     for block in row.results:
@@ -89,13 +89,13 @@ def test_the_graph_is_the_float_model(row: Function, name: str) -> None:
         scale = np.abs(flat).max()
         assert scale > 0
         for word, position in block.positions(model).items():
-            error = np.abs(got[word] - flat[:, position])
+            error = np.abs(traced[word] - flat[:, position])
             assert np.all(error <= 1e-11 * scale), f"{word} is off by {error.max() / scale}"
         if block.symmetric:
             assert np.array_equal(values, np.swapaxes(values, 1, 2))
 
 
-# A small arm has every function; of the robots with branches one gradient stays in the fast tests.
+# A small arm has every function; the fast tests keep one gradient of the robots with branches.
 _FAST = ("tree-minv", "hyq-rnea")
 
 
@@ -118,32 +118,32 @@ _FAST = ("tree-minv", "hyq-rnea")
     ),
 )
 def test_what_travels_and_the_constants_make_the_whole_result(row: Function, name: str) -> None:
-    """As a host sees it: requests gathered, a core without its constants, results scattered."""
+    """As a host does: requests gathered, a core without its constants, results scattered."""
     model, count, seed = robot(name), 12, 9
-    drawn = sample(model, row, count, distribution="reference", seed=seed)
+    requests = sample(model, row, count, distribution="reference", seed=seed)
     matrices = [block for block in row.inputs if len(block.shape) > 1]
     settings = DesignSettings(
         ii=16,
         plan=Q16,
         timing=Timing(),
-        states={w: x[:1] for w, x in columns(row, model, drawn).items()},
+        states={w: x[:1] for w, x in columns(row, model, requests).items()},
         droppable={word for block in matrices for word in block.words(model)},
         effort=1,
     )
-    made = design(row.trace(model), settings)
-    real, constants = made.real, made.constants
+    core = design(row.trace(model), settings)
+    real, constants = core.real, core.constants
     assert not any(real.nodes[node].op == "const" for _, node in real.outputs)
     inputs = [array_of(block, model, set(real.inputs), {}) for block in row.inputs]
-    words = np.concatenate([a.gather(drawn[a.name]).reshape(count, -1) for a in inputs], axis=1)
+    words = np.concatenate([a.gather(requests[a.name]).reshape(count, -1) for a in inputs], axis=1)
     assert words.shape == (count, len(real.inputs)), "the record is what the core reads"
     request = {word: words[:, k].astype(np.float64) for k, word in enumerate(real.inputs)}
-    got = evaluate_floats(real, request)
-    want = row.evaluate(model, {k: x.astype(np.float64) for k, x in drawn.items()})
+    results = evaluate_floats(real, request)
+    want = row.evaluate(model, {k: x.astype(np.float64) for k, x in requests.items()})
     computed = {word for word, _ in real.outputs}
     assert not computed & set(constants)
     for block in row.results:
         array = array_of(block, model, computed, constants)
-        sent = [got[word] for word in block.positions(model) if word in computed]
+        sent = [results[word] for word in block.positions(model) if word in computed]
         flat = np.stack(sent, axis=1) if sent else np.zeros((count, 0))
         whole = array.scatter(flat.reshape(count, *array.record_shape))
         error = np.abs(whole - want[block.name]).max()
@@ -152,7 +152,7 @@ def test_what_travels_and_the_constants_make_the_whole_result(row: Function, nam
 
 def test_structural_zeros_of_a_quadruped_do_not_travel() -> None:
     """Legs do not move each other on a fixed base: four blocks of 3 x 3 in each matrix."""
-    model, row = robot("hyq"), function("fd_derivatives_from_minv")
+    model, row = robot("hyq"), named_function("fd_derivatives_from_minv")
     graph = fold(row.trace(model))
     zero = {w for w, n in graph.outputs if graph.nodes[n].op == "const"}
     apart = {
@@ -172,7 +172,7 @@ def test_structural_zeros_of_a_quadruped_do_not_travel() -> None:
 @pytest.mark.parametrize("kind", WITH_GRADIENT)
 def test_the_closed_form_of_the_gradient_takes_fewer_products_than_columns(kind: str) -> None:
     counts = [
-        op_counts(fold(function(kind, derivatives=choice).trace(robot("iiwa14"))))
+        op_counts(fold(named_function(kind, derivatives=choice).trace(robot("iiwa14"))))
         for choice in ("composite", "column")
     ]
     composite, column = (c["mul"] + c["mul_const"] for c in counts)
@@ -181,10 +181,10 @@ def test_the_closed_form_of_the_gradient_takes_fewer_products_than_columns(kind:
 
 def test_a_result_that_is_asked_for_changes_no_other() -> None:
     model = robot("two_link")
-    drawn = sample(model, function("fd_derivatives"), 5, distribution="reference", seed=1)
-    arrays = {word: values.astype(np.float64) for word, values in drawn.items()}
-    few = function("fd_derivatives").evaluate(model, arrays)
-    all_of_them = function("fd_derivatives", outputs=("minv",)).evaluate(model, arrays)
+    requests = sample(model, named_function("fd_derivatives"), 5, distribution="reference", seed=1)
+    arrays = {word: values.astype(np.float64) for word, values in requests.items()}
+    few = named_function("fd_derivatives").evaluate(model, arrays)
+    all_of_them = named_function("fd_derivatives", outputs=("minv",)).evaluate(model, arrays)
     assert list(few) == ["qdd", "dqdd_dq", "dqdd_dqd"] and list(all_of_them) == [*few, "minv"]
     for name, values in few.items():
         assert np.array_equal(values, all_of_them[name])
@@ -221,7 +221,7 @@ def test_the_words_of_a_small_matrix() -> None:
 
 
 def test_only_the_lower_triangle_of_a_symmetric_input_is_read() -> None:
-    row, model = function("fd_derivatives_from_minv"), robot("iiwa14")
+    row, model = named_function("fd_derivatives_from_minv"), robot("iiwa14")
     graph = row.trace(model)
     read = [word for word in graph.inputs if word.startswith("minv")]
     assert read == [f"minv[{i},{j}]" for i in range(7) for j in range(i + 1)]
@@ -232,58 +232,58 @@ def test_only_the_lower_triangle_of_a_symmetric_input_is_read() -> None:
 
 def test_the_rows_have_their_names() -> None:
     for name in FUNCTIONS:
-        row = function(name)
+        row = named_function(name)
         assert row.name == name and row.doc and not row.options
-    both = function("fd_derivatives", derivatives="column", outputs=["minv"])
+    both = named_function("fd_derivatives", derivatives="column", outputs=["minv"])
     assert both.options == {"derivatives": "column", "outputs": "minv"}
-    # What comes anyhow is no option.
-    assert function("fd_derivatives", outputs=["qdd"]).options == {}
+    # A result that is not optional is not an option.
+    assert named_function("fd_derivatives", outputs=["qdd"]).options == {}
 
 
 def test_an_unknown_function_is_a_sentence() -> None:
     with pytest.raises(
         FunctionError, match=r"no function .dance.; choose one of rnea, .*fd_second.*, or write"
     ):
-        function("dance")
+        named_function("dance")
     with pytest.raises(
         FunctionError, match=r"no function .rnae.; the nearest is rnea \(.*or write"
     ):
-        function("rnae")
+        named_function("rnae")
 
 
 def test_an_unknown_formulation_is_a_sentence() -> None:
     with pytest.raises(FunctionError, match=r"'symbolic' of the der.* one of composite, column\.$"):
-        function("rnea_derivatives", derivatives="symbolic")
+        named_function("rnea_derivatives", derivatives="symbolic")
 
 
 @pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - set(WITH_GRADIENT)))
 def test_a_formulation_of_no_gradient_is_a_sentence(name: str) -> None:
     with pytest.raises(FunctionError, match=rf"'{name}' contains no gradient, so it has no form.*"):
-        function(name, derivatives="column")
+        named_function(name, derivatives="column")
 
 
 def test_an_unknown_result_is_a_sentence() -> None:
     message = r"'fd_derivatives' has no result 'M'; its results are dqdd_dq, dqdd_dqd, minv, qdd\.$"
     with pytest.raises(FunctionError, match=message):
-        function("fd_derivatives", outputs=("minv", "M"))
+        named_function("fd_derivatives", outputs=("minv", "M"))
     with pytest.raises(FunctionError, match=r"'rnea' has no result 'minv'; its results are tau\."):
-        function("rnea", outputs=("minv",))
+        named_function("rnea", outputs=("minv",))
 
 
 def test_a_row_is_taken_by_its_name_or_as_it_is() -> None:
-    column = function("fd_derivatives", derivatives="column")
+    column = named_function("fd_derivatives", derivatives="column")
     assert row_of("fd_derivatives", derivatives="column") == column
     assert row_of(column) is column
-    # The formulation of a row is its own; results are added to it.
-    with_minv = function("fd_derivatives", derivatives="column", outputs=("minv",))
+    # A row keeps its formulation; results are added to it.
+    with_minv = named_function("fd_derivatives", derivatives="column", outputs=("minv",))
     assert row_of(column, derivatives="composite", outputs=("minv",)) == with_minv
     with pytest.raises(FunctionError, match="'fly'"):
         row_of("fly")
 
 
 def test_results_are_asked_for_by_a_list_or_a_text() -> None:
-    asked = row_of("frame_jacobian", outputs=["R", "p"])
-    assert row_of("frame_jacobian", outputs="R, p").results == asked.results
+    with_pose = row_of("frame_jacobian", outputs=["R", "p"])
+    assert row_of("frame_jacobian", outputs="R, p").results == with_pose.results
     assert row_of("fd_derivatives", outputs="minv").added == ("minv",)
     with pytest.raises(FunctionError, match="has no result 'inv'; its results are"):
         row_of("fd_derivatives", outputs="inv")
@@ -304,7 +304,7 @@ def test_an_unknown_name_has_near_ones(wrong: str, near: str) -> None:
 
 
 def test_arrays_of_blocks_have_a_robots_shapes() -> None:
-    row, model = function("fd_derivatives"), load("hyq")
+    row, model = named_function("fd_derivatives"), load("hyq")
     for blocks in (row.inputs, row.results):
         arrays = arrays_of(blocks, model)
         assert [(a.name, a.shape, a.unit) for a in arrays] == [

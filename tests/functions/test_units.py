@@ -1,4 +1,4 @@
-"""Units of arrays as a robot has them, and what is said of robots whose joints turn and slide."""
+"""Units of arrays for a robot, and the sentence about robots whose joints turn and slide."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from pinion.batch import mixed_units_sentence
 from pinion.batch.units import BETWEEN
-from pinion.functions import FUNCTIONS, arrays_of, function, sample, unit_for
+from pinion.functions import FUNCTIONS, arrays_of, named_function, sample, unit_for
 from pinion.robot import Model, load, load_text, model_from_dict, model_to_dict
 
 _LINK = """<link name="{0}"><inertial><origin xyz="0.1 0.2 0.3"/><mass value="2"/><inertia ixx="1"
@@ -28,7 +28,7 @@ def mixed() -> Model:
 
 
 def gradient(model: Model) -> tuple[str, ...]:
-    row = function("rnea_derivatives")
+    row = named_function("rnea_derivatives")
     return tuple(a.unit for a in arrays_of((*row.inputs, *row.results), model))
 
 
@@ -38,7 +38,7 @@ def test_a_robot_has_the_units_of_its_joints(mixed: Model) -> None:
     assert gradient(load("iiwa14")) == turns
     assert gradient(load_text(SLIDER)) == slides
     assert gradient(mixed) == tuple(" | ".join(pair) for pair in zip(turns, slides, strict=True))
-    # A base that floats does both, and so do its coordinates.
+    # A floating base does both, and so do its coordinates.
     assert gradient(load("hyq", floating_base=True))[0] == "rad | m"
 
 
@@ -53,7 +53,7 @@ def test_no_unit_of_a_row_has_more_than_two_kinds() -> None:
 
 
 def sentence(name: str, model: Model) -> str:
-    row = function(name)
+    row = named_function(name)
     return mixed_units_sentence(arrays_of((*row.inputs, *row.results), model))
 
 
@@ -78,9 +78,9 @@ def test_every_unit_between_kinds_is_one_of_a_row() -> None:
 
 @pytest.mark.parametrize("name", ["rnea_derivatives", "crba", "minv", "fd_derivatives"])
 def test_elements_between_kinds_have_the_units_that_are_said(name: str, mixed: Model) -> None:
-    """In another unit of length, the same kilograms, seconds and radians.
+    """In another unit of length, with the same kilograms, seconds and radians.
 
-    A unit in which metres have the power p makes its number change by the length to the p.
+    The number of a unit with metres to the power p changes by the length to the power p.
     """
     length = 100.0
     data = model_to_dict(mixed)
@@ -90,14 +90,14 @@ def test_elements_between_kinds_have_the_units_that_are_said(name: str, mixed: M
         tree["r"] = [length * value for value in tree["r"]]
         inertia["h"] = [length * value for value in inertia["h"]]
         inertia["I"] = [length**2 * value for value in inertia["I"]]
-    other, row = model_from_dict(data), function(name)
-    drawn = sample(mixed, row, 5, distribution="reference", seed=1)
-    given = {name: values.astype(float) for name, values in drawn.items()}
+    other, row = model_from_dict(data), named_function(name)
+    requests = sample(mixed, row, 5, distribution="reference", seed=1)
+    inputs = {name: values.astype(float) for name, values in requests.items()}
     scaled = {
-        b.name: given[b.name] * np.array([length ** metres(u) for u in b.unit.split(" | ")])
+        b.name: inputs[b.name] * np.array([length ** metres(u) for u in b.unit.split(" | ")])
         for b in row.inputs
     }
-    before, after = row.evaluate(mixed, given), row.evaluate(other, scaled)
+    before, after = row.evaluate(mixed, inputs), row.evaluate(other, scaled)
     checked = 0
     for block in row.results:
         if len(block.shape) != 2:

@@ -13,7 +13,7 @@ from pinion.cosim.compiled import CompiledCore
 from pinion.cosim.stream import StreamResult, pack_records, unpack_records
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 from pinion.formats import FormatPlan, lower
-from pinion.functions import function, sample
+from pinion.functions import named_function, sample
 from pinion.gateware.core import Core
 from pinion.gateware.emit import core_rtlil
 from pinion.gateware.library import timing_for
@@ -60,12 +60,12 @@ def bound_fixed(fixed: Graph, *, ii: int, timing: Timing) -> tuple[Graph, Bindin
 
 
 def rnea(robot: str) -> Graph:
-    return function("rnea").trace(load(robot))
+    return named_function("rnea").trace(load(robot))
 
 
 def request_bits(robot: str, count: int, *, seed: int, distribution: str = "reference") -> Words:
     """Return request words (count, words) as float32 bits."""
-    row, model = function("rnea"), load(robot)
+    row, model = named_function("rnea"), load(robot)
     arrays = sample(model, row, count, distribution=distribution, seed=seed)
     words = [arrays[block.name].reshape(count, -1) for block in row.inputs]
     return np.concatenate(words, axis=1).view(np.uint32)

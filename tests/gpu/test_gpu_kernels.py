@@ -12,7 +12,7 @@ from pinion.bench.cuda.rates import sent
 from pinion.compute import cpu, cuda
 from pinion.compute.cuda import kernel as kernels
 from pinion.compute.cuda.device import Device
-from pinion.functions import SUBJECTS, function, sample
+from pinion.functions import SUBJECTS, named_function, sample
 from pinion.robot import load
 
 pytestmark = pytest.mark.slow
@@ -29,7 +29,7 @@ LIMITS = {"float32": (1e-6, 3e-5), "float64": (1e-12, 1e-11)}
 
 
 def states(robot: str, name: str, count: int) -> dict[str, Any]:
-    arrays = sample(load(robot), function(name), count, distribution="reference", seed=3)
+    arrays = sample(load(robot), named_function(name), count, distribution="reference", seed=3)
     return {key: np.asarray(values) for key, values in arrays.items()}
 
 
@@ -48,7 +48,7 @@ def test_threads_and_blocks_equal_the_float_model(
     count = 40 if few else 10_000
     inputs = states(robot, name, count)
     kernel = cuda.compile(robot, name, dtype=dtype, device=gpu, cache=tmp_path)
-    right = function(name).evaluate(load(robot), inputs)
+    right = named_function(name).evaluate(load(robot), inputs)
     median, worst = (x * (10 if robot == "atlas" else 1) for x in LIMITS[dtype])
     for crossover in (0, count + 1):
         kernel.crossover = crossover

@@ -1,4 +1,4 @@
-"""What the tests of pinion.hls share: traced robots, states, random graphs, sizes of terms."""
+"""Fixtures of the tests of pinion.hls: traced robots, states, random graphs, sizes of terms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pinion.formats import FormatPlan
 from pinion.formats.auto import AutoFormats
 from pinion.formats.scales import block_scales
 from pinion.formats.signals import TableFormats
-from pinion.functions import function, sample
+from pinion.functions import named_function, sample
 from pinion.gateware.library import timing_for
 from pinion.graph import Graph, Node, Region
 from pinion.graph.check import verify
@@ -47,7 +47,7 @@ def model(robot: str) -> Model:
 
 @cache
 def traced(robot: str, name: str = "rnea") -> Graph:
-    return function(name).trace(model(robot))
+    return named_function(name).trace(model(robot))
 
 
 @cache
@@ -56,8 +56,8 @@ def folded(robot: str, name: str = "rnea") -> Graph:
 
 
 def states(robot: str, count: int, *, seed: int, name: str = "rnea") -> Arrays:
-    """Requests of the reference distribution, float32 as they travel, by word, each (count,)."""
-    row = function(name)
+    """Requests of the reference distribution, float32 as transmitted, by word, each (count,)."""
+    row = named_function(name)
     arrays = sample(model(robot), row, count, distribution="reference", seed=seed)
     columns: Arrays = {}
     for block in row.inputs:
@@ -67,7 +67,7 @@ def states(robot: str, count: int, *, seed: int, name: str = "rnea") -> Arrays:
 
 
 def integers(values: Mapping[str, Any], fmt: Format) -> dict[str, Ints]:
-    """Words as the hardware takes them: float32, rounded once to the format."""
+    """Words as the hardware receives them: float32, rounded once to the format."""
     return {
         name: float32_to_fixed(np.asarray(x, np.float32).view(np.uint32), fmt)[0]
         for name, x in values.items()
@@ -90,16 +90,16 @@ def designed(
 
 @cache
 def promised(robot: str, name: str, *, ii: int = 8, formats: str = "q16.16") -> Design:
-    """The design as a build has it: all restarts of the scheduler, budgets of many states."""
-    return make_design(model(robot), function(name), ii=ii, formats=formats)
+    """The design of a build: all restarts of the scheduler, budgets of many states."""
+    return make_design(model(robot), named_function(name), ii=ii, formats=formats)
 
 
 def auto_formats(graph: Graph, values: Mapping[str, Any], **changes: Any) -> AutoFormats:
-    """Formats per signal for a folded graph: these states are covered, and judged by."""
+    """Formats per signal for a folded graph, which cover these states and are judged by them."""
     tables = TableFormats.of(graph, measure_ranges(graph, values))
     scales = block_scales(graph, values)
-    given = {"states": values, "judged": values, "tables": tables, "scales": scales}
-    return AutoFormats(**{**given, **changes})
+    defaults = {"states": values, "judged": values, "tables": tables, "scales": scales}
+    return AutoFormats(**{**defaults, **changes})
 
 
 @cache
@@ -110,7 +110,7 @@ def gathered(robot: str, name: str, ii: int) -> Graph:
 
 
 def real_graph(traced_graph: Graph, ii: int = 2) -> Graph:
-    """A traced graph, folded, constant results left out, products gathered; rejects empty ones."""
+    """A traced graph, folded, without constant results, products gathered; rejects empty ones."""
     graph = known_words(fold(traced_graph), ())[0]
     constant = any(graph.nodes[node].op == "const" for _, node in graph.outputs)
     assume(graph.inputs and not constant)
@@ -125,7 +125,7 @@ def auto_robot(robot: str, name: str, ii: int = 4, count: int = 800) -> tuple[Gr
 
 
 def word_integers(graph: Graph, values: Mapping[str, Any]) -> dict[str, Ints]:
-    """Words as a core with per-signal formats takes them; float32, each in its own format."""
+    """Words as a core with per-signal formats receives them: float32, each in its own format."""
     fmts = node_formats(graph)
     ints: dict[str, Ints] = {}
     for i, node in enumerate(graph.nodes):
@@ -136,10 +136,10 @@ def word_integers(graph: Graph, values: Mapping[str, Any]) -> dict[str, Ints]:
 
 
 def offsets(operands: int, timing: Timing) -> list[int]:
-    """Cycles after a sum of products has begun in which its unit reads each operand.
+    """Cycles after the start of a sum of products in which its unit reads each operand.
 
-    Product k enters the sum k cycles after the first one; what is added to them, the last of an odd
-    number of operands, is there when the first one's product is.
+    Product k enters the sum k cycles after the first one; the addend, the last of an odd number of
+    operands, enters with the first product.
     """
     late = [k // 2 for k in range(operands)]
     if operands % 2:
@@ -148,7 +148,7 @@ def offsets(operands: int, timing: Timing) -> list[int]:
 
 
 def finish_time(graph: Graph, timing: Timing) -> int:
-    """Cycle of the last result with units without end; the sign of a result costs nothing."""
+    """Cycle of the last result with unlimited units; the sign of a result is free."""
     free = graph.negated_results()
     ready: list[int] = []
     for i, node in enumerate(graph.nodes):
@@ -163,7 +163,7 @@ def finish_time(graph: Graph, timing: Timing) -> int:
 
 
 def magnitudes(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:
-    """Sum of the absolute values of all terms of each node: what a relative error refers to."""
+    """Sum of the absolute values of all terms of each node: the reference of a relative error."""
     sizes: list[Any] = []
     for node in graph.nodes:
         x = [sizes[a] for a in node.args]
@@ -179,7 +179,7 @@ def magnitudes(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:
             case "clamp":
                 sizes.append(x[0] + max(abs(float(end)) for end in node.params[:2]))
             case "sin" | "cos" | "reciprocal":
-                # Of a reciprocal this is right where the operand is 1 or more, as in `graphs`.
+                # Valid for a reciprocal if the operand is 1 or more, as in `graphs`.
                 sizes.append(1.0 + x[0])
             case "mul" | "dot":
                 pairs = zip(x[: len(x) - 1 : 2], x[1::2], strict=True)

@@ -1,4 +1,4 @@
-"""The five places of an operation, walked with ``hypot2``, from tracing to RTL and C++."""
+"""The five places of an operation, shown with ``hypot2``, from tracing to RTL and C++."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.base.pages import rewritten
 from pinion.compute import cpu, cuda
 from pinion.cosim import verify
 from pinion.dynamics import scalar
@@ -48,7 +49,7 @@ PLACES = {
 
 
 def mentioning(word: str) -> set[str]:
-    """Sources that have a word in them, in whatever case."""
+    """Sources that contain a word, in any case."""
     files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.is_file()]
     sources = [path for path in files if path.suffix in (".py", ".hpp", ".cpp", ".cuh", ".h")]
     assert len(sources) > 300
@@ -79,12 +80,12 @@ def test_contributing_lists_these_places() -> None:
 
 
 def test_every_function_is_complete() -> None:
-    """Each row has a unit that schedule and gateware know, and no unit is without a row."""
+    """Each row has a unit that schedule and gateware know, and no unit lacks a row."""
     rows = [row for row in OPS.values() if row.family is Family.FUNCTION]
     assert {row.unit for row in rows} == set(UNITS) == set(COMPONENTS)
     for row in rows:
         assert hasattr(scalar, {"abs": "absolute"}.get(row.name, row.name)), row.name
-        assert row.name == "clamp" or row.counted, row.name  # no column of the figures has it
+        assert row.name == "clamp" or row.counted, row.name  # no column counts clamps
         assert len(row.points) == row.arity, row.name
         assert len(row.control) == len(COMPONENTS[row.unit].controls), row.name
         assert len(COMPONENTS[row.unit].operands) == row.arity, row.name
@@ -107,10 +108,10 @@ def test_tracing_folding_counting_and_both_forms_of_a_file() -> None:
     }  # fmt: skip
     assert loads(dumps(graph)) == graph and parse_graph(format_graph(graph)) == graph
     x, y = np.array([1.5, -2.0]), np.array([0.25, 3.0])
-    for made in (graph, folded):
-        found = evaluate_floats(made, {"x": x, "y": y})
-        assert np.array_equal(found["square"], x**2 + y**2)
-        assert np.array_equal(found["half"], x**2 + 0.25)
+    for graph_form in (graph, folded):
+        outputs = evaluate_floats(graph_form, {"x": x, "y": y})
+        assert np.array_equal(outputs["square"], x**2 + y**2)
+        assert np.array_equal(outputs["half"], x**2 + 0.25)
     tracer = Tracer()
     tracer.output("thirteen", tracer.constant(2.0).hypot2(3.0))
     assert fold(tracer.finish()).nodes[0].params == (13.0,)
@@ -124,12 +125,12 @@ def test_floats_arrays_and_arrays_of_symbols() -> None:
     assert np.array_equal(scalar.hypot2(x, 0.5), x * x + 0.25)  # type: ignore[arg-type]
     tracer = Tracer()
     symbols = np.array([tracer.input("x"), tracer.input("y")], dtype=object)
-    made: Any = scalar.hypot2(symbols, 2.0)  # type: ignore[arg-type]
-    assert made.shape == (2,)
-    for k, one in enumerate(made):
-        tracer.output(f"z[{k}]", one)
-    found = evaluate_floats(tracer.finish(), {"x": 1.0, "y": -3.0})
-    assert [float(v) for v in found.values()] == [5.0, 13.0]
+    sums: Any = scalar.hypot2(symbols, 2.0)  # type: ignore[arg-type]
+    assert sums.shape == (2,)
+    for k, element in enumerate(sums):
+        tracer.output(f"z[{k}]", element)
+    outputs = evaluate_floats(tracer.finish(), {"x": 1.0, "y": -3.0})
+    assert [float(v) for v in outputs.values()] == [5.0, 13.0]
 
 
 def test_the_derivative_is_that_of_the_floats() -> None:
@@ -153,9 +154,9 @@ def test_integers_are_pythons_own_rounded_once(width: int) -> None:
     a = np.concatenate([np.repeat(ends, 6), rng.integers(-3000, 3000, 300)])
     b = np.concatenate([np.tile(ends, 6), rng.integers(-3000, 3000, 300)])
     a, b = np.clip(a, source.min_int, source.max_int), np.clip(b, source.min_int, source.max_int)
-    got, flags = OPS[NAME].integers(node, [a, b], [source, source])
+    integers, flags = OPS[NAME].integers(node, [a, b], [source, source])
     assert flags is not None
-    for x, y, value, flag in zip(a, b, np.asarray(got), flags, strict=True):
+    for x, y, value, flag in zip(a, b, np.asarray(integers), flags, strict=True):
         exact = Fraction(int(x) ** 2 + int(y) ** 2, 1 << 12)
         whole = (2 * exact + 1) // 2
         assert value == min(whole, target.max_int) and flag == (whole > target.max_int)
@@ -180,7 +181,7 @@ def test_lowering_gives_a_unit_and_its_operands_one_binary_point() -> None:
 
 def test_the_page_has_its_row() -> None:
     page = (ROOT / "docs" / "graph.md").read_text()
-    assert describe.rewrite(page) == page
+    assert rewritten(page, describe.TABLES) == page
     assert f"| `{NAME}` | 2 |" in page
 
 
@@ -222,24 +223,24 @@ def test_a_core_agrees_with_integers_and_keeps_its_budget(formats: str, tmp_path
 )
 def test_compiled_code_computes_the_same(tmp_path: Path) -> None:
     model = load("two_link")
-    given = {
+    arrays = {
         name: column.astype(np.float64)
         for name, column in sample(model, SPEED, 33, distribution="reference", seed=2).items()
     }
-    want = SPEED.evaluate(model, given)
-    found = cpu.compile(model, SPEED, dtype="float64", cache=tmp_path)(**given)
+    want = SPEED.evaluate(model, arrays)
+    compiled = cpu.compile(model, SPEED, dtype="float64", cache=tmp_path)(**arrays)
     source = cuda.source(model, SPEED, dtype="float64")
     threads = run_threads(
         source,
         on_host(source, tmp_path),
         inputs=[block.resolved(model) for block in SPEED.inputs],
         results=[block.resolved(model) for block in SPEED.results],
-        given=given,
+        given=arrays,
         count=33,
         seed=1,
     )
     for name, value in want.items():
-        assert np.allclose(found[name], value, rtol=1e-15, atol=0)
+        assert np.allclose(compiled[name], value, rtol=1e-15, atol=0)
         assert np.allclose(threads[name], value, rtol=1e-15, atol=0)
 
 

@@ -53,8 +53,8 @@ SMALL = Format(5, 2)
 def trace(rule: Callable[..., Any], *words: str) -> Graph:
     """The graph of a function of words; its results are y[0], y[1], ..."""
     tracer = Tracer()
-    made = rule(*(tracer.input(word) for word in words))
-    for k, value in enumerate(made if isinstance(made, list) else [made]):
+    result = rule(*(tracer.input(word) for word in words))
+    for k, value in enumerate(result if isinstance(result, list) else [result]):
         tracer.output(f"y[{k}]", value)
     return tracer.finish()
 
@@ -91,14 +91,14 @@ RULES: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("name", RULES)
 def test_a_trace_says_what_arrays_say(name: str) -> None:
-    given = samples(500, 1, *"abc")
-    given["a"][::7] = given["b"][::7]  # ties
-    want = RULES[name](*given.values())
+    inputs = samples(500, 1, *"abc")
+    inputs["a"][::7] = inputs["b"][::7]  # ties
+    want = RULES[name](*inputs.values())
     for graph in (trace(RULES[name], *"abc"), fold(trace(RULES[name], *"abc"))):
-        found = evaluate_floats(graph, given)["y[0]"]
-        assert np.array_equal(found, want)
-    one = [column[3] for column in given.values()]  # NumPy's, whose truth values have a ~
-    assert float(RULES[name](*one)) == want[3]
+        traced = evaluate_floats(graph, inputs)["y[0]"]
+        assert np.array_equal(traced, want)
+    numbers = [column[3] for column in inputs.values()]  # NumPy's, whose truth values have a ~
+    assert float(RULES[name](*numbers)) == want[3]
 
 
 def test_conditions_of_numbers_of_pythons_own_cost_nothing() -> None:
@@ -112,12 +112,14 @@ def test_conditions_of_numbers_of_pythons_own_cost_nothing() -> None:
 
     graph = fold(trace(rule, *"ab"))
     assert graph.count("select", "less") == 2  # of the fourth and the fifth, which are one
-    given = samples(20, 2, *"ab")
-    found = evaluate_floats(graph, given)
-    smaller = np.minimum(given["a"], given["b"])
-    for k, want in enumerate((given["a"], given["b"], given["a"], smaller, smaller)):
-        assert np.array_equal(found[f"y[{k}]"], want)
-    assert np.array_equal(found["y[5]"], given["b"]) and np.array_equal(found["y[6]"], given["a"])
+    inputs = samples(20, 2, *"ab")
+    outputs = evaluate_floats(graph, inputs)
+    smaller = np.minimum(inputs["a"], inputs["b"])
+    for k, want in enumerate((inputs["a"], inputs["b"], inputs["a"], smaller, smaller)):
+        assert np.array_equal(outputs[f"y[{k}]"], want)
+    assert np.array_equal(outputs["y[5]"], inputs["b"]) and np.array_equal(
+        outputs["y[6]"], inputs["a"]
+    )
 
 
 def test_the_opposite_of_a_condition_is_no_operation() -> None:
@@ -162,12 +164,12 @@ def test_a_condition_has_no_truth_value(ask: Callable[[Any], Any]) -> None:
     ],
 )
 def test_a_condition_is_no_number(ask: Callable[[Any], Any]) -> None:
-    with pytest.raises(TraceError, match=r"select\(condition, 1.0, 0.0\) where a number"):
+    with pytest.raises(TraceError, match=r"select\(condition, 1.0, 0.0\) to get a number"):
         ask(Tracer().input("x") < 1.0)
 
 
 def test_what_is_no_scalar_is_said() -> None:
-    with pytest.raises(TraceError, match=r"minimum takes scalars.* not \(1, 2\)"):
+    with pytest.raises(TraceError, match=r"minimum takes traced scalars.* not \(1, 2\)"):
         minimum(Tracer().input("x"), (1, 2))  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         assert Tracer().input("x") < "1"
@@ -182,7 +184,7 @@ def test_integers_are_pythons_own_at_every_word() -> None:
     words = range(SMALL.min_int, SMALL.max_int + 1)
     shape = (SMALL.width, SMALL.frac)
     a, b, c = (np.array(column) for column in zip(*product(words, repeat=3), strict=True))
-    one = [int(v) for v in a]
+    first = [int(v) for v in a]
 
     def ints(op: str, *x: np.ndarray) -> tuple[list[int], list[bool]]:
         node = Node(op, tuple(range(len(x))), shape)
@@ -190,7 +192,7 @@ def test_integers_are_pythons_own_at_every_word() -> None:
         return [int(v) for v in np.asarray(value)], [False] if flags is None else list(flags)
 
     magnitude, flags = ints("abs", a)
-    assert magnitude == [min(abs(v), 15) for v in one] and flags == [v == -16 for v in one]
+    assert magnitude == [min(abs(v), 15) for v in first] and flags == [v == -16 for v in first]
     pairs = list(zip(a.tolist(), b.tolist(), strict=True))
     assert ints("minimum", a, b)[0] == [min(pair) for pair in pairs]
     assert ints("maximum", a, b)[0] == [max(pair) for pair in pairs]
@@ -205,7 +207,7 @@ def test_integers_are_pythons_own_at_every_word() -> None:
         (Node("minimum", (0, 1), (5, 2)), [SMALL, Format(5, 1)], "have its format, q3.2, not"),
         (Node("select", (0, 1, 2), (5, 2)), [SMALL, SMALL, Format(6, 2)], "have its format"),
         (Node("less", (0, 1), (5, 2)), [SMALL, Format(5, 1)], "have one format, not q3.2 and"),
-        (Node("less", (0, 1), (5, 4)), [SMALL, SMALL], "does not hold a one"),
+        (Node("less", (0, 1), (5, 4)), [SMALL, SMALL], "cannot represent 1"),
     ],
 )
 def test_formats_that_no_unit_reads_are_refused(
@@ -235,7 +237,7 @@ STEPS: tuple[Callable[..., Any], ...] = (
 
 
 def random_rule(seed: int) -> Callable[..., list[Any]]:
-    """Two results of thirty random operations, every one of the rows here among them."""
+    """Two results of thirty random operations, which include every row of this module."""
 
     def rule(*inputs: Any) -> list[Any]:
         rng = np.random.default_rng(seed)
@@ -249,13 +251,13 @@ def random_rule(seed: int) -> Callable[..., list[Any]]:
     return rule
 
 
-# Seeds whose graphs compare nothing that is equal by construction in most states.
+# Seeds whose graphs do not compare values that are equal by construction in most states.
 @pytest.mark.parametrize("seed", [1, 3, 4, 7, 9, 10, 11, 16, 17, 28, 35, 50])
 def test_passes_keep_values_where_comparisons_are_decided(seed: int) -> None:
     graph = trace(random_rule(seed), *"abc")
-    given = samples(400, 100 + seed, *"abc")
-    want = evaluate_floats(graph, given)
-    margins = [np.abs(d) for d in decisions(graph, node_floats(graph, given)).values()]
+    inputs = samples(400, 100 + seed, *"abc")
+    want = evaluate_floats(graph, inputs)
+    margins = [np.abs(d) for d in decisions(graph, node_floats(graph, inputs)).values()]
     decided = np.min([*np.broadcast_arrays(*margins), np.ones(400)], axis=0) > 1e-9
     assert decided.mean() > 0.3
     folded = fold(graph)
@@ -264,27 +266,27 @@ def test_passes_keep_values_where_comparisons_are_decided(seed: int) -> None:
         number_values(folded, search, check, costs=UnitCosts()), search, check, costs=UnitCosts()
     )
     gathered = gather_dots(reduced, TIMING, widths=(3, 2), ii=2)
-    for made in (folded, reduced, gathered):
-        found = evaluate_floats(made, given)
-        program = results(choose_instructions(made), given)
+    for variant in (folded, reduced, gathered):
+        outputs = evaluate_floats(variant, inputs)
+        program = results(choose_instructions(variant), inputs)
         for word, value in want.items():
-            for other in (found[word], program[str(word)]):
+            for other in (outputs[word], program[str(word)]):
                 assert np.allclose(np.broadcast_to(other, 400)[decided],
                                    np.broadcast_to(value, 400)[decided],
                                    rtol=0, atol=1e-12)  # fmt: skip
     lower(gathered, FormatPlan.parse("q16.16"))
 
 
-def reduced(graph: Graph, given: dict[str, np.ndarray]) -> Graph:
-    half = {word: column[::2] for word, column in given.items()}
-    other = {word: column[1::2] for word, column in given.items()}
+def reduced(graph: Graph, columns: dict[str, np.ndarray]) -> Graph:
+    half = {word: column[::2] for word, column in columns.items()}
+    other = {word: column[1::2] for word, column in columns.items()}
     return number_values(fold(graph), half, other, costs=UnitCosts())
 
 
 def test_what_holds_on_one_side_of_a_kink_is_no_relation() -> None:
-    """The samples know positive a, and b above it: what is so for them is not so for all."""
+    """The samples have positive a, and b above it: relations among them do not hold everywhere."""
     rng = np.random.default_rng(6)
-    given = {"a": rng.uniform(0.1, 1.0, 60), "b": rng.uniform(1.1, 2.0, 60)}
+    columns = {"a": rng.uniform(0.1, 1.0, 60), "b": rng.uniform(1.1, 2.0, 60)}
     graph = trace(
         lambda a, b: [
             abs(a), minimum(a, b), maximum(a, b), select(a < b, a, b), select(b < a, 1.0, 0.0),
@@ -292,12 +294,12 @@ def test_what_holds_on_one_side_of_a_kink_is_no_relation() -> None:
         ],
         *"ab",
     )  # fmt: skip
-    made = reduced(graph, given)
-    kept = ("abs", "minimum", "maximum", "less", "select", "clamp")
-    assert made.count(*kept) == fold(graph).count(*kept)
+    smaller = reduced(graph, columns)
+    kinked = ("abs", "minimum", "maximum", "less", "select", "clamp")
+    assert smaller.count(*kinked) == fold(graph).count(*kinked)
     everywhere = samples(300, 7, *"ab")
     for word, value in evaluate_floats(graph, everywhere).items():
-        assert np.array_equal(evaluate_floats(made, everywhere)[word], value), word
+        assert np.array_equal(evaluate_floats(smaller, everywhere)[word], value), word
 
 
 def test_a_stand_in_has_no_symmetry_that_its_operation_lacks(
@@ -313,21 +315,21 @@ def test_a_stand_in_has_no_symmetry_that_its_operation_lacks(
             select(u < a, a, b), select(v < -a, a, b), select(-a < v, a, b),
         ]  # fmt: skip
 
-    graph, given = trace(rule, *"ab"), samples(80, 8, *"ab")
+    graph, columns = trace(rule, *"ab"), samples(80, 8, *"ab")
     everywhere = samples(300, 9, *"ab")
 
-    def same(made: Graph) -> bool:
-        want, found = evaluate_floats(graph, everywhere), evaluate_floats(made, everywhere)
-        return all(np.allclose(found[w], want[w], rtol=0, atol=1e-12) for w in want)
+    def same(variant: Graph) -> bool:
+        want, outputs = evaluate_floats(graph, everywhere), evaluate_floats(variant, everywhere)
+        return all(np.allclose(outputs[w], want[w], rtol=0, atol=1e-12) for w in want)
 
-    made = reduced(graph, given)
-    assert same(made)
-    assert made.count("abs") == 1 and made.count("clamp") <= 2
+    smaller = reduced(graph, columns)
+    assert same(smaller)
+    assert smaller.count("abs") == 1 and smaller.count("clamp") <= 2
     # A stand-in that is even, where a clamp is odd.
     even = lambda node, x: np.abs(np.sin(9.0 * np.asarray(x[0])))  # noqa: E731  # a mutant
     monkeypatch.setattr("pinion.graph.passes.samples.OPS",
                         {**OPS, "clamp": replace(OPS["clamp"], stand_in=even)})  # fmt: skip
-    assert not same(reduced(graph, given))
+    assert not same(reduced(graph, columns))
 
 
 # -- cores ----------------------------------------------------------------------------------------
@@ -360,11 +362,11 @@ def function(**changes: Any) -> Function:
 
 @pytest.fixture(scope="module", params=some(["q12.10", "auto"], ("q12.10",)))
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made: Path = tmp_path_factory.mktemp("choices") / "core"
-    # Ten bits behind the point are few where a block of one word passes zero.
+    core: Path = tmp_path_factory.mktemp("choices") / "core"
+    # Ten fraction bits are few where a block of one word crosses zero.
     accepted = {"q12.10": 0.4}.get(request.param)
-    build("two_link", function(), made, ii=2, formats=request.param, max_error=accepted)
-    return made
+    build("two_link", function(), core, ii=2, formats=request.param, max_error=accepted)
+    return core
 
 
 def test_a_core_agrees_and_keeps_its_budget_where_comparisons_are_decided(folder: Path) -> None:
@@ -380,7 +382,7 @@ def test_without_the_exception_the_budget_breaks(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if Manifest.read(folder).formats == "auto":
-        return  # hardly a request is undecided there
+        return  # hardly any request is undecided there
     monkeypatch.setattr("pinion.cosim.reference.undecided", lambda *_: np.zeros(20_000, bool))
     assert not verify(folder, samples=20_000, seed=3)["budget_held"]
 
@@ -388,13 +390,13 @@ def test_without_the_exception_the_budget_breaks(
 def test_a_comparison_that_is_off_by_more_is_found(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The floats compare with another limit than the core: nearly all of it is decided, wrongly."""
+    """The floats compare with another limit than the core: nearly all of them decide, wrongly."""
 
     def other(self: Reference, words: Any, fresh: Any) -> Any:
         arrays = self.arrays(words)
         q = list(arrays["q"].T)
-        made = rule(None, q, arrays["a"], arrays["b"], region=None, limit=0.2)
-        return np.stack(made, axis=1)
+        results_of_rule = rule(None, q, arrays["a"], arrays["b"], region=None, limit=0.2)
+        return np.stack(results_of_rule, axis=1)
 
     monkeypatch.setattr(Reference, "float_model", other)
     figures = verify(folder, samples=2000, seed=4)
@@ -402,21 +404,21 @@ def test_a_comparison_that_is_off_by_more_is_found(
     assert figures["wrong_unflagged"] > 0
 
 
-@pytest.mark.parametrize("what", ["half", "minimum"])
+@pytest.mark.parametrize("rule_name", ["half", "minimum"])
 def test_another_integer_rule_is_found(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, what: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch, rule_name: str
 ) -> None:
-    if what == "half":
+    if rule_name == "half":
         monkeypatch.setattr("pinion.graph.choices.half", lambda source: 0)
     else:
-        wrong = replace(OPS[what], integers=lambda node, x, fmts: (np.maximum(*x), None))
-        monkeypatch.setattr("pinion.graph.evaluate.OPS", {**OPS, what: wrong})
-    made = Build.read(folder)
-    arrays = sample(made.model, made.function, 500, distribution="reference", seed=5)
-    words = request_words(made.manifest, arrays)
-    mutant, _ = Reference(made).expected(words)
+        wrong = replace(OPS[rule_name], integers=lambda node, x, fmts: (np.maximum(*x), None))
+        monkeypatch.setattr("pinion.graph.evaluate.OPS", {**OPS, rule_name: wrong})
+    core = Build.read(folder)
+    arrays = sample(core.model, core.function, 500, distribution="reference", seed=5)
+    words = request_words(core.manifest, arrays)
+    mutant, _ = Reference(core).expected(words)
     monkeypatch.undo()
-    right, _ = Reference(made).expected(words)
+    right, _ = Reference(core).expected(words)
     assert (mutant != right).any(axis=1).sum() > 10
 
 
@@ -427,40 +429,40 @@ def test_another_integer_rule_is_found(
 @pytest.mark.parametrize("dtype", some(["float32", "float64"], ("float64",)))
 def test_compiled_code_chooses_as_arrays_do(dtype: str, tmp_path: Path) -> None:
     model, row = load("two_link"), function()
-    given = {
+    arrays = {
         name: column.astype(dtype)
         for name, column in sample(model, row, 67, distribution="reference", seed=6).items()
     }
-    given["b"][5:9], given["a"][7:11] = np.nan, np.inf
-    want = row.evaluate(model, given)
-    found = cpu.compile(model, row, dtype=dtype, cache=tmp_path)(**given)
+    arrays["b"][5:9], arrays["a"][7:11] = np.nan, np.inf
+    want = row.evaluate(model, arrays)
+    compiled = cpu.compile(model, row, dtype=dtype, cache=tmp_path)(**arrays)
     source = cuda.source(model, row, dtype=dtype)
     threads = run_threads(
         source,
         on_host(source, tmp_path),
         inputs=[block.resolved(model) for block in row.inputs],
         results=[block.resolved(model) for block in row.results],
-        given=given,
+        given=arrays,
         count=67,
         seed=1,
     )
     close = {"rtol": 1e-5 if dtype == "float32" else 1e-14, "atol": 1e-6}
     assert np.isnan(want["y1"][5:9]).all()
     for name, value in want.items():
-        np.testing.assert_allclose(found[name], value, **close)
+        np.testing.assert_allclose(compiled[name], value, **close)
         np.testing.assert_allclose(threads[name], value, **close)
 
 
 def test_bounds_of_comparisons_are_those_of_their_difference() -> None:
-    """Of q16.16: half a last bit of each operand, and of the product's rounding."""
+    """In q16.16: half a last bit of each operand, and of the product's rounding."""
     graph = lower(
         fold(trace(lambda a, b: select(a * b < b, a, b), *"ab")), FormatPlan.parse("q16.16")
     )
-    given = {"a": np.array([0.0, 2.0]), "b": np.array([1.0, -3.0])}
-    (bound,) = decision_budget(graph, given).values()
+    states = {"a": np.array([0.0, 2.0]), "b": np.array([1.0, -3.0])}
+    (bound,) = decision_budget(graph, states).values()
     # |b| da + |a - 1| db + the rounding, in halves of a last bit; at the second state.
     assert bound == pytest.approx(1.25 * (3.0 + 1.0 + 1.0) * 2.0**-17, rel=1e-12)
-    (node,) = decision_budget(graph, given)
+    (node,) = decision_budget(graph, states)
     near = {"a": np.array([1.0, 1.0, 1.5]), "b": np.array([0.0, 1.0, bound * 2.5])}
     assert undecided(graph, near, {node: bound}, 3).tolist() == [True, True, False]
     assert not undecided(graph, near, {}, 3).any()

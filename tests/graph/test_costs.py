@@ -1,4 +1,4 @@
-"""Costs of a machine: the unit model prices every operation alike, and passes take it."""
+"""Costs of a machine: the unit model prices every operation alike, and passes use it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pinion.hls.costs import DatapathCosts
 
 @pytest.mark.parametrize("op", sorted(OPS))
 def test_the_unit_model_counts_operations(op: str) -> None:
-    wanted = 0 if op in names.LEAVES else 1
-    assert UnitCosts().latency(op) == UnitCosts().price(op) == wanted
+    cost = 0 if op in names.LEAVES else 1
+    assert UnitCosts().latency(op) == UnitCosts().price(op) == cost
 
 
 def test_a_pass_asks_the_machine_that_it_is_given() -> None:

@@ -1,4 +1,4 @@
-"""The exact reading of a graph: right at the widest values, refused beyond them."""
+"""The exact evaluation of a graph: right at the widest values, refused beyond them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ QUANTIZE = (32, 0, "nearest", "saturate")
 
 
 def products(width: int, count: int) -> Graph:
-    """A dot of so many products of two words of a width, quantized."""
+    """A dot of `count` products of two words of a width, quantized."""
     nodes = [Node("input", (), (f"x[{k}]", width, 0)) for k in range(2)]
     nodes.append(Node("dot", (0, 1) * count, (1,) * count))
     nodes.append(Node("quantize", (2,), QUANTIZE))
@@ -31,13 +31,13 @@ def test_the_widest_sums_of_products_are_exact(width: int, count: int) -> None:
     assert formats(graph)[2].width == 2 * width + (count - 1).bit_length() <= WIDEST
     a, b = (grid.ravel() for grid in np.meshgrid(ends(width), ends(width)))
     exact = node_integers(graph, {"x[0]": a, "x[1]": b}).nodes[2]
-    got = exact.to_objects() if isinstance(exact, Wide) else exact.astype(object)
-    assert list(got) == [count * int(x) * int(y) for x, y in zip(a, b, strict=True)]
+    integers = exact.to_objects() if isinstance(exact, Wide) else exact.astype(object)
+    assert list(integers) == [count * int(x) * int(y) for x, y in zip(a, b, strict=True)]
 
 
 @pytest.mark.parametrize(("width", "added"), [(30, 62), (39, 39), (39, 62), (36, 1)])
 def test_the_widest_sums_with_addends_are_exact(width: int, added: int) -> None:
-    """Factors are held to the limit of factors, what is added to their product is not."""
+    """The limit of factors applies to factors only, not to the addend."""
     nodes = [Node("input", (), (f"x[{k}]", width, 10)) for k in range(2)]
     nodes += [Node("input", (), ("c", added, 4)), Node("dot", (0, 1, 2), (-1, 1))]
     graph = verify(Graph((*nodes, Node("quantize", (3,), QUANTIZE)), (("y", 4),)))
@@ -53,7 +53,7 @@ def test_the_widest_sums_with_addends_are_exact(width: int, added: int) -> None:
 @pytest.mark.parametrize(
     ("graph", "message"),
     [
-        (products(WIDEST_FACTOR + 1, 1), r"Node %2 \(dot\) has a factor of 40 bits; .* have 39"),
+        (products(WIDEST_FACTOR + 1, 1), r"Node %2 \(dot\) has a factor of 40 bits; .* is 39"),
         (products(WIDEST_FACTOR, 65537), r"Node %2 \(dot\) has 95 bits; .* exact up to 94"),
         (products(63, 1), r"Node %0 \(input\) has 63 bits; .* exact up to 62"),
     ],
@@ -65,7 +65,7 @@ def test_wider_values_are_refused(graph: Graph, message: str) -> None:
 
 
 def test_beyond_the_limit_two_limbs_are_wrong() -> None:
-    """Why the limit stands: past it the product of the ends comes out as another number."""
+    """The reason of the limit: beyond it the product of the extremes is wrong."""
     wrong = 0
     for width in range(WIDEST_FACTOR + 1, 60):
         x = np.array([(1 << width - 1) - 1])
@@ -75,5 +75,5 @@ def test_beyond_the_limit_two_limbs_are_wrong() -> None:
 
 def test_real_graphs_have_no_integers() -> None:
     graph = verify(Graph((Node("input", (), ("x",)),), (("y", 0),)))
-    with pytest.raises(GraphError, match=r"Node %0 \(input\) is not of the fixed dialect"):
+    with pytest.raises(GraphError, match=r"Node %0 \(input\) does not fit the fixed dialect"):
         evaluate_integers(graph, {"x": np.zeros(1, np.int64)})

@@ -1,4 +1,4 @@
-"""``docs/graph.md``: its tables are the code's, its graphs are read, its numbers come out."""
+"""``docs/graph.md``: its tables match the code, its graphs can be read, its numbers are right."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pinion.base.pages import PageError, rewritten, write_tables
 from pinion.fixedpoint import Format, Overflow, Rounding
 from pinion.fixedpoint.sincos import SinCos
 from pinion.formats import lower
@@ -20,7 +21,7 @@ from pinion.graph import (
     format_graph,
     parse_graph,
 )
-from pinion.graph.describe import TABLES, PageError, column_texts, main, rewrite
+from pinion.graph.describe import TABLES, column_texts
 from pinion.graph.evaluate import WIDEST, WIDEST_FACTOR
 from pinion.graph.interchange import FORMAT, KEYS, VERSION, dumps, graph_from_json, graph_to_json
 from pinion.graph.ops import Op
@@ -32,9 +33,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "graph.md"
 
 
 def block(language: str) -> str:
-    found = re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    assert len(found) == 1, language
-    return str(found[0])
+    blocks = re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 1, language
+    return str(blocks[0])
 
 
 def table(head: str) -> list[list[str]]:
@@ -55,7 +56,7 @@ def text() -> str:
 
 
 def test_the_tables_of_the_page_are_those_of_the_code() -> None:
-    assert PAGE.read_text() == rewrite(PAGE.read_text()), (
+    assert PAGE.read_text() == rewritten(PAGE.read_text(), TABLES), (
         "run: python -m pinion.graph.describe docs/graph.md"
     )
 
@@ -81,16 +82,16 @@ def test_a_table_that_was_changed_is_rewritten(
     page = tmp_path / "page.md"
     page.write_text(PAGE.read_text().replace("| a - b |", "| b - a |"))
     assert page.read_text() != PAGE.read_text()
-    assert main([str(page)]) == 0 and page.read_text() == PAGE.read_text()
-    assert main([str(page)]) == 0 and page.read_text() == PAGE.read_text()
-    said = [line.rpartition(": ")[2] for line in capsys.readouterr().out.splitlines()]
-    assert said == ["rewritten", "as it should be"]
+    assert write_tables([str(page)], TABLES) == 0 and page.read_text() == PAGE.read_text()
+    assert write_tables([str(page)], TABLES) == 0 and page.read_text() == PAGE.read_text()
+    changes = [line.rpartition(": ")[2] for line in capsys.readouterr().out.splitlines()]
+    assert changes == ["rewritten", "unchanged"]
 
 
 @pytest.mark.parametrize("change", [("table: columns", "table: rows"), ("table: columns", "rows")])
 def test_a_page_without_a_table_is_refused(change: tuple[str, str]) -> None:
     with pytest.raises(PageError, match="needs each of columns, operations once"):
-        rewrite(PAGE.read_text().replace(*change))
+        rewritten(PAGE.read_text().replace(*change), TABLES)
 
 
 def test_the_example_in_json_reads_back_as_it_stands() -> None:
@@ -116,13 +117,19 @@ def test_the_example_is_lowered_to_the_fixed_graph() -> None:
 def test_the_results_of_the_example() -> None:
     real, fixed = parse_graph(block("graph")), parse_graph(block("fixed"))
     (value,) = evaluate_floats(real, {"q[0]": 0.5, "qdd[0]": 2.0}).values()
-    shown = re.search(r"`tau\[0\]` = (\d\.\d+)\.\.\.", text())
-    assert shown and str(float(value)).startswith(shown[1])
+    value_on_page = re.search(r"`tau\[0\]` = (\d\.\d+)\.\.\.", text())
+    assert value_on_page and str(float(value)).startswith(value_on_page[1])
     request = {"q[0]": np.array([32768]), "qdd[0]": np.array([131072])}
     results, flags = evaluate_integers(fixed, request)
-    given = re.search(r"gives (\d+) for the integers 32768 and 131072, which is (\d\.\d+)", text())
-    assert given and results["tau[0]"].tolist() == [int(given[1])] and not flags.any()
-    assert f"{int(given[1]) / 65536:.6f}" == given[2]
+    integers_on_page = re.search(
+        r"gives (\d+) for the integers 32768 and 131072, which is (\d\.\d+)", text()
+    )
+    assert (
+        integers_on_page
+        and results["tau[0]"].tolist() == [int(integers_on_page[1])]
+        and not flags.any()
+    )
+    assert f"{int(integers_on_page[1]) / 65536:.6f}" == integers_on_page[2]
 
 
 def test_the_numbers_of_the_rules_are_those_of_the_code() -> None:

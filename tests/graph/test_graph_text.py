@@ -30,23 +30,23 @@ X, Y = Node("input", (), ("x",)), Node("input", (), ("y",))
         ((Node("const"),), (), r"const takes 1 or 3 parameters, not 0\."),
         ((X, Node("sin", (0,), (16,))), (), r"sin takes 0 or 2 parameters, not 1\."),
         ((X, Node("quantize", (0,))), (), r"quantize takes 4 parameters, not 0\."),
-        ((X, Node("dot", (0, 0, 0), (1,))), (), r"dot has 3 operands and 1 signs, not two a sign"),
+        ((X, Node("dot", (0, 0, 0), (1,))), (), r"dot has 3 operands and 1 signs; it needs two"),
         ((X, Node("dot", (), ())), (), r"dot has 0 operands and 0 signs"),
         ((X, Node("dot", (0,), (1,))), (), r"dot has 1 operands and 1 signs"),
-        ((X, Node("dot", (0, 0, 0), (1, 1, 1))), (), r"dot has 3 operands and 3 signs, .* addend"),
+        ((X, Node("dot", (0, 0, 0), (1, 1, 1))), (), r"dot has 3 operands and 3 signs; .* addend"),
         ((X, Node("dot", (0, 0, 0, 0), (1, 1, 1))), (), r"dot has 4 operands and 3 signs"),
-        ((X, Node("dot", (0, 0, 0), (1, -1))), (), r"signs are 1 or -1 and an addend's is 1, not"),
-        ((X, Node("dot", (0, 0, 0), (0, 1))), (), r"signs are 1 or -1 and an addend's is 1, not"),
-        ((X, Node("dot", (0, 0, 0), (True, 1))), (), r"signs are 1 or -1 and an addend's is 1, "),
-        ((X, Node("dot", (0, 0), (-1,))), (), r"signs are 1 or -1 and the first one is 1, not"),
-        ((X, Node("dot", (0, 0, 0, 0), (1, 2))), (), r"signs are 1 or -1"),
+        ((X, Node("dot", (0, 0, 0), (1, -1))), (), r"must be 1 or -1, an addend's 1, not"),
+        ((X, Node("dot", (0, 0, 0), (0, 1))), (), r"must be 1 or -1, an addend's 1, not"),
+        ((X, Node("dot", (0, 0, 0), (True, 1))), (), r"must be 1 or -1, an addend's 1, "),
+        ((X, Node("dot", (0, 0), (-1,))), (), r"must be 1 or -1, the first one 1, not"),
+        ((X, Node("dot", (0, 0, 0, 0), (1, 2))), (), r"signs must be 1 or -1"),
         ((X, Node("add", (0, 1))), (), r"Node %1 \(add\) uses %1, which is not before it\."),
         ((X, Node("add", (0, 5))), (), r"uses %5, which is not before it"),
         ((X, Node("neg", (-1,))), (), r"uses %-1, which is not before it"),
         ((X, X), (), r"Node %1 repeats the input 'x'\."),
         ((X, Y), (("a", 2),), r"Output 'a' is %2, which does not exist\."),
         ((X, Y), (("a", -1),), r"Output 'a' is %-1, which does not exist\."),
-        ((X, Y), (("a", 0), ("a", 1)), r"The output 'a' stands twice\."),
+        ((X, Y), (("a", 0), ("a", 1)), r"The output 'a' is listed twice\."),
     ],
 )
 def test_every_rule_of_the_form_is_checked(
@@ -102,20 +102,20 @@ def real(robot: str) -> Graph:
 def test_the_text_form_of_a_robot_reads_back_equal(robot: str, make) -> None:  # type: ignore[no-untyped-def]
     graph = make(robot)
     text = format_graph(graph)
-    again = parse_graph(text)
-    assert again == graph
-    assert format_graph(again) == text
-    # Equality of numbers hides their types: 1 == 1.0.
-    for a, b in zip(again.nodes, graph.nodes, strict=True):
+    reread = parse_graph(text)
+    assert reread == graph
+    assert format_graph(reread) == text
+    # Equality of numbers ignores their types: 1 == 1.0.
+    for a, b in zip(reread.nodes, graph.nodes, strict=True):
         assert [type(p) for p in a.params] == [type(p) for p in b.params]
 
 
 @settings(max_examples=150)
 @given(graph=graphs(dots=True))
 def test_the_text_form_of_any_graph_reads_back_equal(graph: Graph) -> None:
-    again = parse_graph(format_graph(graph))
-    assert again == graph
-    assert [repr(n) for n in again.nodes] == [repr(n) for n in graph.nodes]  # -0.0 as well
+    reread = parse_graph(format_graph(graph))
+    assert reread == graph
+    assert [repr(n) for n in reread.nodes] == [repr(n) for n in graph.nodes]  # -0.0 as well
 
 
 GOOD = '%0 = input ["x"]\n%1 = add %0 %0 @a #f.py:1\n'

@@ -1,4 +1,4 @@
-"""The JSON form of a graph: read back without loss, or refused in a sentence."""
+"""The JSON form of a graph: read back without loss, or refused with a sentence."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from tests.graph.helpers import (
 from tests.support.fuzz import Mutator
 
 
-def same(again: Graph, graph: Graph) -> None:
-    """Equal to the last sign and type: neither 1 and 1.0 nor 0.0 and -0.0 pass for each other."""
-    assert again == graph
-    for a, b in zip(again.nodes, graph.nodes, strict=True):
+def same(reread: Graph, graph: Graph) -> None:
+    """Equal to the last sign and type: 1 and 1.0 differ, and so do 0.0 and -0.0."""
+    assert reread == graph
+    for a, b in zip(reread.nodes, graph.nodes, strict=True):
         assert repr(a) == repr(b)
         # A word may have been written as a plain name.
         kinds = [[str if isinstance(p, str) else type(p) for p in n.params] for n in (a, b)]
         assert kinds[0] == kinds[1]
-    for x, y in zip(again.outputs, graph.outputs, strict=True):
+    for x, y in zip(reread.outputs, graph.outputs, strict=True):
         assert (x.word.block, x.word.indices, x.node) == (y.word.block, y.word.indices, y.node)
-    assert [w.block for w in again.inputs] == [w.block for w in graph.inputs]
+    assert [w.block for w in reread.inputs] == [w.block for w in graph.inputs]
 
 
 GRAPHS: dict[str, Callable[[], Graph]] = {
@@ -68,7 +68,7 @@ def test_a_graph_of_a_robot_reads_back_equal(name: str) -> None:
     text = dumps(graph)
     same(loads(text), graph)
     assert dumps(loads(text)) == text
-    # What one form holds the other holds.
+    # The text form holds the same.
     same(parse_graph(format_graph(loads(text))), graph)
 
 
@@ -138,7 +138,7 @@ WHOLE: dict[str, Any] = {
 
 
 def changed(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
-    """The graph with one place set; a path that ends with ``...`` takes the place out."""
+    """The graph with one place set; a path that ends with ``...`` removes the place."""
     data: Any = copy.deepcopy(WHOLE)
     at = data
     *way, last = path[:-1] if path[-1] is ... else path
@@ -166,18 +166,22 @@ HUGE = 10**5000  # more digits than Python prints
 
 BROKEN: list[tuple[tuple[Any, ...], Any, str]] = [
     # The frame.
-    (("format",), "pinion.function", r"no graph of Pinion: its format is 'pinion.function', not"),
+    (("format",), "pinion.function", r"not a graph of Pinion: its format is 'pinion.function', "),
     (("format", ...), None, r"its format is None"),
     (("format",), HUGE, r"a very long int"),
-    (("format",), nested(5000), r"no graph of Pinion"),
-    (("version",), 3, r"of version 3, and this Pinion reads versions 1 and 2: use the Pinion that"),
+    (("format",), nested(5000), r"not a graph of Pinion"),
+    (
+        ("version",),
+        3,
+        r"has version 3, but this Pinion reads versions 1 and 2: use the Pinion that",
+    ),
     (("version",), 2, r"The graph's 'states' should be a list"),
-    (("version",), 0, r"of version 0"),
-    (("version",), True, r"of version True"),
-    (("version",), 1.0, r"of version 1\.0"),
-    (("version",), "1", r"of version '1'"),
-    (("version",), HUGE, r"of version a very long int"),
-    (("version", ...), None, r"of version None"),
+    (("version",), 0, r"has version 0"),
+    (("version",), True, r"has version True"),
+    (("version",), 1.0, r"has version 1\.0"),
+    (("version",), "1", r"has version '1'"),
+    (("version",), HUGE, r"has version a very long int"),
+    (("version", ...), None, r"has version None"),
     (("nodes", ...), None, r"lacks nodes: write all of regions, lines, nodes, outputs"),
     (("regions", ...), None, r"lacks regions"),
     (("lines", ...), None, r"lacks lines"),
@@ -192,10 +196,10 @@ BROKEN: list[tuple[tuple[Any, ...], Any, str]] = [
     (("regions", 0), "ab", r"Region 0 should be a list"),
     (("regions", 0), ["forward"], r"Region 0 has 1 fields: write \[name of a pass, body or null\]"),
     (("regions", 0), [None, 1], r"Region 0 should be a text, not None"),
-    (("regions", 0), ["", 1], r"A region is the name of a pass"),
-    (("regions", 0), ["forward[3]", None], r"A region is the name of a pass"),
+    (("regions", 0), ["", 1], r"A region needs the name of a pass"),
+    (("regions", 0), ["forward[3]", None], r"A region needs the name of a pass"),
     (("regions", 0), ["for ward", 1], r"not 'for ward' and 1"),
-    (("regions", 0), ["a\ud800", 1], r"A region is the name of a pass"),
+    (("regions", 0), ["a\ud800", 1], r"A region needs the name of a pass"),
     (("regions", 0), ["forward", -1], r"The body of Region 0 should be a whole number from 0 on"),
     (("regions", 0), ["forward", 1.0], r"a whole number from 0 on, not 1\.0"),
     (("regions", 0), ["forward", True], r"a whole number from 0 on, not True"),
@@ -244,11 +248,11 @@ BROKEN: list[tuple[tuple[Any, ...], Any, str]] = [
     (("nodes", 1, 2, 0), HUGE, r"A finite number is needed, not a very long int"),
     (("nodes", 1, 2, 0), "0.5", r"Node %1 \(const, rnea\.py:57\): A finite number is needed"),
     (("nodes", 1, 2, 0), nested(5000), r"neither number nor text"),
-    (("nodes", 1, 2, 1), 32.0, r"A format is a width of 1 to 1000 bits .*: not 32\.0 and 16"),
-    (("nodes", 1, 2, 1), 0, r"A format is .*: not 0 and 16"),
-    (("nodes", 1, 2, 1), 10**8, r"A format is .*: not 100000000 and 16"),
-    (("nodes", 1, 2, 2), "16", r"A format is .*: not 32 and '16'"),
-    (("nodes", 1, 2, 2), -1001, r"A format is .*: not 32 and -1001"),
+    (("nodes", 1, 2, 1), 32.0, r"A format needs a width of 1 to 1000 .*: not 32\.0 and 16"),
+    (("nodes", 1, 2, 1), 0, r"A format needs .*: not 0 and 16"),
+    (("nodes", 1, 2, 1), 10**8, r"A format needs .*: not 100000000 and 16"),
+    (("nodes", 1, 2, 2), "16", r"A format needs .*: not 32 and '16'"),
+    (("nodes", 1, 2, 2), -1001, r"A format needs .*: not 32 and -1001"),
     (("nodes", 0, 2, 0), "q[0]", r"The word of Node %0 should be a list, not 'q\[0\]'"),
     (("nodes", 0, 2, 0), ["q"], r"The word of Node %0 has 1 fields: write \[block, indices\]"),
     (("nodes", 0, 2, 0), [7, [0]], r"The word of Node %0 should be a text, not 7"),
@@ -256,38 +260,38 @@ BROKEN: list[tuple[tuple[Any, ...], Any, str]] = [
     (("nodes", 0, 2, 0), ["q", [-1]], r"An index of .* should be a whole number from 0 on, not -1"),
     (("nodes", 0, 2, 0), ["q", [True]], r"not True"),
     (("nodes", 0, 2, 0), ["q", [10**9]], r"not 1000000000"),
-    (("nodes", 0, 2, 0), ["q[0]", []], r"'q\[0\]' is no word"),
-    (("nodes", 0, 2, 0), ["", []], r"'' is no word"),
-    (("nodes", 0, 2, 0), ["q q", []], r"'q q' is no word"),
-    (("nodes", 0, 2, 0), ["q\x00", []], r"is no word"),
+    (("nodes", 0, 2, 0), ["q[0]", []], r"'q\[0\]' is not a word"),
+    (("nodes", 0, 2, 0), ["", []], r"'' is not a word"),
+    (("nodes", 0, 2, 0), ["q q", []], r"'q q' is not a word"),
+    (("nodes", 0, 2, 0), ["q\x00", []], r"is not a word"),
     (("nodes", 0, 2, 1), True, r"neither number nor text"),
     (("nodes", 0, 2), [], r"input takes 1 or 3 parameters, not 0"),
     (("nodes", 3, 2, 2), "up", r"quantize takes one of nearest, floor, not 'up'"),
     (("nodes", 3, 2, 3), 1, r"quantize takes one of saturate, wrap, not 1"),
-    (("nodes", 3, 2, 0), 0, r"A format is"),
+    (("nodes", 3, 2, 0), 0, r"A format needs"),
     (("nodes", 4, 2), [32], r"cos takes 0 or 2 parameters, not 1"),
-    (("nodes", 4, 2), ["a", "b"], r"A format is .*: not 'a' and 'b'"),
-    (("nodes", 5, 2), [1, 0], r"dot's signs are 1 or -1"),
-    (("nodes", 5, 2), [1.0, 1], r"dot's signs are 1 or -1"),
-    (("nodes", 5, 2), [-1, 1], r"the first one is 1"),
+    (("nodes", 4, 2), ["a", "b"], r"A format needs .*: not 'a' and 'b'"),
+    (("nodes", 5, 2), [1, 0], r"dot's signs must be 1 or -1"),
+    (("nodes", 5, 2), [1.0, 1], r"dot's signs must be 1 or -1"),
+    (("nodes", 5, 2), [-1, 1], r"the first one 1"),
     (("nodes", 5, 2), [1], r"dot has 4 operands and 1 signs"),
-    (("nodes", 7, 2, 2), -0.25, r"The smallest operand is a magnitude, not -0\.25"),
+    (("nodes", 7, 2, 2), -0.25, r"The smallest operand must not be negative, not -0\.25"),
     (("nodes", 7, 2, 2), "0.25", r"A finite number is needed, not '0\.25'"),
-    (("nodes", 8, 2), [1, 1], r"sum has 3 terms and 2 signs"),
-    (("nodes", 9, 2), [-1, -1], r"dot's signs are 1 or -1 and an addend's is 1"),
-    (("nodes", 9, 2), [1, 1.0], r"dot's signs are 1 or -1 and an addend's is 1"),
+    (("nodes", 8, 2), [1, 1], r"sum has 3 terms but 2 signs"),
+    (("nodes", 9, 2), [-1, -1], r"dot's signs must be 1 or -1, an addend's 1"),
+    (("nodes", 9, 2), [1, 1.0], r"dot's signs must be 1 or -1, an addend's 1"),
     (("nodes", 9, 2), [1], r"dot has 3 operands and 1 signs"),
     (("nodes", 9, 1), [0], r"dot has 1 operands and 2 signs"),
     (("nodes", 10), ["input", [], [["q", [0]]], -1, -1], r"Node %10 repeats the input 'q\[0\]'"),
     # Results.
     (("outputs", 0), ["tau", 7], r"Output 0 has 2 fields: write \[block, indices, node\]"),
     (("outputs", 0, 0), None, r"Output 0 should be a text, not None"),
-    (("outputs", 0, 0), "a b", r"An output's name is wrong: 'a b\[0\]' is no word"),
+    (("outputs", 0, 0), "a b", r"An output has an invalid name: 'a b\[0\]' is not a word"),
     (("outputs", 0, 1), None, r"should be a list, not None"),
     (("outputs", 0, 2), 10, r"Output 'tau\[0\]' is %10, which does not exist"),
     (("outputs", 0, 2), -1, r"The node of Output 0 should be a whole number from 0 on, not -1"),
     (("outputs", 0, 2), True, r"not True"),
-    (("outputs", 1), ["tau", [0], 8], r"The output 'tau\[0\]' stands twice"),
+    (("outputs", 1), ["tau", [0], 8], r"The output 'tau\[0\]' is listed twice"),
 ]
 
 
@@ -313,7 +317,7 @@ def test_what_is_broken_is_refused_in_a_sentence(
 
 @pytest.mark.parametrize("data", [None, 1, "pinion.graph", [], [WHOLE], {}, True, {"version": 1}])
 def test_what_is_no_object_of_the_form_is_refused(data: Any) -> None:
-    with pytest.raises(GraphError, match="This is no graph of Pinion: its format is None, not"):
+    with pytest.raises(GraphError, match="This is not a graph of Pinion: its format is None, not"):
         graph_from_json(data)
 
 
@@ -321,7 +325,7 @@ def test_what_is_no_object_of_the_form_is_refused(data: Any) -> None:
     "text", ["", "{", "nope", "[" * 100_000, '{"format": "pinion.graph"', "9" * 5000, "\x00"]
 )
 def test_what_is_no_json_is_refused(text: str) -> None:
-    with pytest.raises(GraphError, match="The graph is no JSON"):
+    with pytest.raises(GraphError, match="The graph is not JSON"):
         loads(text)
 
 
@@ -352,7 +356,7 @@ def test_no_graph_is_written_that_nobody_could_read() -> None:
 
 
 def survives(data: Any) -> bool:
-    """Whether broken data is read; it may be, where it is a graph by chance, or is refused."""
+    """Whether broken data is read: it may be a graph by chance; otherwise it is refused."""
     try:
         graph = graph_from_json(data)
     except GraphError as error:

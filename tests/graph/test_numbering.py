@@ -1,4 +1,4 @@
-"""Numeric passes: the same function before and after, what they find, what they must refuse."""
+"""Numeric passes: they keep the function, and find and refuse the right replacements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pinion.dynamics.scalar import (
     sin,
     sqrt,
 )
-from pinion.functions import function, independent_states
+from pinion.functions import independent_states, named_function
 from pinion.graph import Graph, Node, Tracer, evaluate_floats, op_counts
 from pinion.graph.check import verify
 from pinion.graph.costs import Costs, UnitCosts
@@ -64,7 +64,7 @@ def reduced(graph: Graph, seed: int = 3) -> Graph:
 
 @cache
 def batches(robot: str, name: str) -> tuple[Arrays, Arrays]:
-    row = function(name)
+    row = named_function(name)
     first, second = (independent_states(model(robot), row, 24, seed=s) for s in (1, 2))
     return first, second
 
@@ -79,7 +79,7 @@ def both(robot: str, name: str) -> tuple[Graph, Graph, Graph]:
 
 
 def test_a_clamp_that_is_constant_in_all_states_is_none() -> None:
-    """Every rate is outside of the clamp, where its square is one and it is its own cube."""
+    """Every rate is outside the clamp, where its square is 1 and its cube equals it."""
     tracer = Tracer()
     rate, other = tracer.input("x[0]"), tracer.input("x[1]")
     x = rate.clamp(-0.05, 0.05) * 20.0
@@ -90,32 +90,37 @@ def test_a_clamp_that_is_constant_in_all_states_is_none() -> None:
     graph = fold(tracer.finish())
     rng = np.random.default_rng(1)
     outside = [{w: rng.uniform(1.0, 2.0, 24) for w in graph.inputs} for _ in range(2)]
-    made = resubstitute(
+    smaller = resubstitute(
         number_values(graph, *outside, costs=COSTS), *outside, costs=COSTS
     )  # fmt: skip
     inside = {word: rng.uniform(-0.08, 0.08, 50) for word in graph.inputs}
-    before, after = evaluate_floats(graph, inside), evaluate_floats(made, inside)
+    before, after = evaluate_floats(graph, inside), evaluate_floats(smaller, inside)
     for word, value in before.items():
         np.testing.assert_allclose(after[word], value, rtol=0, atol=1e-12)
     assert np.ptp(before["y[1]"]) > 0.5
-    assert made.count("clamp") == 2 and np.all(after["y[2]"] == 0.0)
+    assert smaller.count("clamp") == 2 and np.all(after["y[2]"] == 0.0)
 
 
 def test_a_function_of_what_is_always_the_same_is_its_own_value() -> None:
-    """Of an operand that is constant, or nothing but rounding, a drawn stand-in would be wrong."""
+    """If an operand is constant, or only rounding, a pseudorandom stand-in would be wrong."""
     tracer = Tracer()
     x, y = tracer.input("x"), tracer.input("y")
-    one, nothing = hypot2(sin(x), cos(x)), (x + y) - x - y
-    values = [sqrt(one), arctan2(one, 2.0 * one), absolute(-3.0 * one), clamp(one, -5.0, 5.0)]
-    values += [minimum(one, 0.25), select(one < 4.0, 2.0, y), clamp(nothing, 0.0, 0.5), nothing]
+    unity, nothing = hypot2(sin(x), cos(x)), (x + y) - x - y
+    values = [
+        sqrt(unity),
+        arctan2(unity, 2.0 * unity),
+        absolute(-3.0 * unity),
+        clamp(unity, -5.0, 5.0),
+    ]
+    values += [minimum(unity, 0.25), select(unity < 4.0, 2.0, y), clamp(nothing, 0.0, 0.5), nothing]
     for k, value in enumerate(values):
         tracer.output(f"z[{k}]", value)
     graph = fold(tracer.finish())
-    given = {"x": np.array([0.3, -1.7]), "y": np.array([0.8, 0.4])}
-    for made in (numbered(graph), reduced(graph)):
-        found = evaluate_floats(made, given)
-        wanted = [1.0, np.arctan2(1.0, 2.0), 3.0, 1.0, 0.25, 2.0, 0.0, 0.0]
-        for value, want in zip(found.values(), wanted, strict=True):
+    inputs = {"x": np.array([0.3, -1.7]), "y": np.array([0.8, 0.4])}
+    for variant in (numbered(graph), reduced(graph)):
+        outputs = evaluate_floats(variant, inputs)
+        expected = [1.0, np.arctan2(1.0, 2.0), 3.0, 1.0, 0.25, 2.0, 0.0, 0.0]
+        for value, want in zip(outputs.values(), expected, strict=True):
             np.testing.assert_allclose(value, want, atol=1e-12)
 
 
@@ -156,9 +161,9 @@ def test_a_robots_function_stays_and_costs_less(name: str, robot: str) -> None:
     scale = max(np.max(np.abs(x)) for x in want.values())
     for graph in (middle, after):
         assert graph.inputs == before.inputs
-        got = evaluate_floats(graph, inputs)
-        assert list(got) == list(want)
-        assert all(np.max(np.abs(got[k] - want[k])) <= 1e-11 * scale for k in want)
+        outputs = evaluate_floats(graph, inputs)
+        assert list(outputs) == list(want)
+        assert all(np.max(np.abs(outputs[k] - want[k])) <= 1e-11 * scale for k in want)
     assert products(after) <= products(middle) <= products(before)
     assert op_counts(after)["reciprocal"] <= op_counts(before)["reciprocal"]
     # A result that is minus a value needs an adder.
@@ -169,7 +174,7 @@ def test_the_gradient_of_the_iiwa14_has_equal_values_to_merge() -> None:
     before, middle, after = both("iiwa14", "rnea_derivatives")
     assert products(middle) <= products(before) - 30
     assert products(after) <= products(middle) - 20
-    # The last joint's sine turns up in nothing that the round last link needs.
+    # The last joint's sine does not affect what the round last link needs.
     assert op_counts(after)["trig"] < op_counts(before)["trig"]
 
 
@@ -195,10 +200,10 @@ def test_equal_values_of_different_expressions_become_one() -> None:
     assert Counter(n.op for n in after.nodes) == Counter(
         {"input": 3, "const": 2, "add": 1, "mul": 1, "neg": 1}
     )
-    known = dict(after.outputs)
-    assert known["p"] == known["q"]
-    assert after.nodes[known["zero"]].params == (0.0,)
-    assert after.nodes[known["one"]].params[0] == pytest.approx(1.0, abs=1e-15)
+    nodes = dict(after.outputs)
+    assert nodes["p"] == nodes["q"]
+    assert after.nodes[nodes["zero"]].params == (0.0,)
+    assert after.nodes[nodes["one"]].params[0] == pytest.approx(1.0, abs=1e-15)
 
 
 def test_of_equal_values_the_first_that_is_ready_stays() -> None:
@@ -215,14 +220,14 @@ def test_of_equal_values_the_first_that_is_ready_stays() -> None:
 
 @pytest.mark.parametrize("robot", ["iiwa14", "hyq"])
 def test_a_tiny_product_of_inertia_is_not_lost(robot: str) -> None:
-    """It changes entries of M by a part in 1e10; at a tolerance of 1e-9 they were merged."""
+    """It changes entries of M by 1e-10 of them; at a tolerance of 1e-9 they were merged."""
     before, middle, after = both(robot, "minv")
     inputs = states(robot, 500, seed=6, name="minv")
     want = evaluate_floats(before, inputs)
     scale = max(np.max(np.abs(x)) for x in want.values())
     for graph in (middle, after):
-        got = evaluate_floats(graph, inputs)
-        assert all(np.max(np.abs(got[k] - want[k])) <= 1e-14 * scale for k in want)
+        outputs = evaluate_floats(graph, inputs)
+        assert all(np.max(np.abs(outputs[k] - want[k])) <= 1e-14 * scale for k in want)
 
 
 def test_a_coincidence_in_the_first_batch_is_not_built_upon() -> None:
@@ -264,8 +269,8 @@ def test_what_overflows_agrees_with_nothing(far: float) -> None:
     graph = fold(tracer.finish())
     values = {"x": np.array([1.0, far, 3.0, 4.0]), "y": np.array([0.5, 0.25, 2.0, 3.0])}
     with np.errstate(invalid="ignore"):
-        kept = number_values(graph, values, values, costs=UnitCosts())
-    assert op_counts(kept) == op_counts(graph)
+        merged = number_values(graph, values, values, costs=UnitCosts())
+    assert op_counts(merged) == op_counts(graph)
     near = {**values, "x": np.array([1.0, 2.0, 3.0, 4.0])}
     assert number_values(graph, near, near, costs=UnitCosts()).count("add", "sub", "sum") == 1
 
@@ -348,12 +353,12 @@ def test_slack_is_what_is_left_until_the_last_result() -> None:
 
 
 def plain_definitions(graph: Graph, samples: Samples, costs: Costs) -> set[Definition]:
-    """What the search has to find, by trying all pairs of nodes for each node."""
+    """The definitions that the search has to find, by trying all pairs of nodes for each node."""
     first, late = samples.search[:, 0], np.array(slacks(graph, costs))
     ready = np.array(arrivals(graph, costs))
     varies = np.array([node.op != "const" for node in graph.nodes])
     usable = varies & (np.abs(first) > 1e-9 * np.max(np.abs(samples.search), axis=1))
-    network, found = _Network(graph, costs), set()
+    network, definitions = _Network(graph, costs), set()
     add, mul = costs.price("add"), costs.price("mul")
     for t, node in enumerate(graph.nodes):
         if node.op not in ("add", "sub", "mul") or not network.uses[t]:
@@ -369,7 +374,7 @@ def plain_definitions(graph: Graph, samples: Samples, costs: Costs) -> set[Defin
             slack = TOLERANCE * np.maximum(np.abs(first[i]), abs(first[t]))
             for a, b in partners(np.abs(first[i]), np.abs(rest), slack):
                 other = 1.0 if rest[a] * first[i[b]] > 0 else -1.0
-                found.add(Definition(t, "sum", (int(i[a]), int(i[b])), (sign, other)))
+                definitions.add(Definition(t, "sum", (int(i[a]), int(i[b])), (sign, other)))
         i = may["mul"]
         if worth > costs.price("mul", constant=True):
             ratio = samples.search[t, :2] / samples.search[i, :2]
@@ -377,25 +382,27 @@ def plain_definitions(graph: Graph, samples: Samples, costs: Costs) -> set[Defin
             for a in np.flatnonzero(off <= TOLERANCE * np.abs(ratio[:, 0])):
                 factor, short = ratio[a, 0], round(ratio[a, 0] * 256.0) / 256.0
                 near = abs(factor - short) <= TOLERANCE * abs(factor)
-                found.add(Definition(t, "multiple", (int(i[a]),), (short if near else factor,)))
+                definitions.add(
+                    Definition(t, "multiple", (int(i[a]),), (short if near else factor,))
+                )
         if worth > mul:
-            wanted = np.abs(first[t] / first[i])
-            for a, b in partners(np.abs(first[i]), wanted, TOLERANCE * wanted):
+            quotient = np.abs(first[t] / first[i])
+            for a, b in partners(np.abs(first[i]), quotient, TOLERANCE * quotient):
                 sign = np.sign(first[t] * first[i[a]] * first[i[b]])
-                found.add(Definition(t, "product", (int(i[a]), int(i[b])), (float(sign),)))
+                definitions.add(Definition(t, "product", (int(i[a]), int(i[b])), (float(sign),)))
     errors = Errors.of(graph, samples.search)
     return {
         new
-        for new in found
+        for new in definitions
         if list(new.args) == sorted(new.args)
         and (new.form == "multiple" or {*new.args} != {*graph.nodes[new.node].args})
         and plainly_holds(new, samples, errors)
     }
 
 
-def partners(sizes: Floats, wanted: Floats, slack: Floats) -> list[tuple[int, int]]:
-    """Places of wanted sizes, and of sizes that are as wanted."""
-    low, high = ((wanted + off)[:, None] for off in (-slack, slack))
+def partners(sizes: Floats, targets: Floats, slack: Floats) -> list[tuple[int, int]]:
+    """Positions of target sizes, and of sizes that match them."""
+    low, high = ((targets + off)[:, None] for off in (-slack, slack))
     return list(zip(*np.nonzero((low <= sizes) & (sizes <= high)), strict=True))
 
 
@@ -410,16 +417,16 @@ def plainly_holds(new: Definition, samples: Samples, errors: Errors) -> bool:
         if np.max(np.abs(value - want)) > TOLERANCE * np.max(np.abs(want)):
             return False
     x, c = [samples.search[a] for a in new.args], new.factors[0]
-    for known, own in ((errors.uniform, 1.0), (errors.scaled, errors.steps[new.node])):
-        e = [known[a] for a in new.args]
+    for variances, rounding in ((errors.uniform, 1.0), (errors.scaled, errors.steps[new.node])):
+        e = [variances[a] for a in new.args]
         if new.form == "sum":
-            total = own + e[0] + e[1]
+            total = rounding + e[0] + e[1]
         elif new.form == "product":
-            total = own + x[0] ** 2 * e[1] + x[1] ** 2 * e[0]
+            total = rounding + x[0] ** 2 * e[1] + x[1] ** 2 * e[0]
         else:
-            step = 0.0 if is_short(c) else 1.0 if known is errors.uniform else c * c
-            total = own + c * c * e[0] + x[0] ** 2 * step
-        if np.mean(total) > GROWTH * np.mean(known[new.node]):
+            step = 0.0 if is_short(c) else 1.0 if variances is errors.uniform else c * c
+            total = rounding + c * c * e[0] + x[0] ** 2 * step
+        if np.mean(total) > GROWTH * np.mean(variances[new.node]):
             return False
     return True
 
@@ -431,12 +438,12 @@ def test_the_search_finds_what_trying_all_pairs_finds(step: int, costs: Costs) -
     robot, name = "chain_3", "rnea_derivatives"
     graph = both(robot, name)[step]
     samples = Samples.of(graph, *batches(robot, name))
-    found = _Finder(graph, samples, costs, _Network(graph, costs)).definitions()
-    assert len(found) == len(set(found))
-    assert [new.node for new in found] == sorted(new.node for new in found)
+    definitions = _Finder(graph, samples, costs, _Network(graph, costs)).definitions()
+    assert len(definitions) == len(set(definitions))
+    assert [new.node for new in definitions] == sorted(new.node for new in definitions)
     want = plain_definitions(graph, samples, costs)
     assert {new.form for new in want} == {"sum", "product", "multiple"}
-    assert set(found) == want
+    assert set(definitions) == want
 
 
 def test_the_search_finds_what_is_at_the_ends_of_its_ranges(
@@ -465,18 +472,18 @@ def test_the_search_finds_what_is_at_the_ends_of_its_ranges(
     rng = np.random.default_rng(8)
     search, check = ({x: rng.uniform(1.0, 2.0, 16) for x in "abcd"} for _ in range(2))
     samples = Samples.of(graph, search, check)
-    found = set(_Finder(graph, samples, COSTS, _Network(graph, COSTS)).definitions())
-    assert found == plain_definitions(graph, samples, COSTS)
+    definitions = set(_Finder(graph, samples, COSTS, _Network(graph, COSTS)).definitions())
+    assert definitions == plain_definitions(graph, samples, COSTS)
     of: dict[str, int] = dict(graph.outputs)
-    made = {(new.node, new.form, new.args) for new in found}
+    keys = {(new.node, new.form, new.args) for new in definitions}
     inputs = tuple(i for i, x in enumerate(graph.nodes) if x.op == "input")
-    assert (of["double"], "sum", (of["known"],) * 2) in made
-    assert (of["square"], "product", (of["known"],) * 2) in made
-    assert (of["nearly"], "product", inputs[:2]) in made
-    assert (of["multiple"], "multiple", (of["known"],)) in made
+    assert (of["double"], "sum", (of["known"],) * 2) in keys
+    assert (of["square"], "product", (of["known"],) * 2) in keys
+    assert (of["nearly"], "product", inputs[:2]) in keys
+    assert (of["multiple"], "multiple", (of["known"],)) in keys
     for tiny, rest in small.items():
-        assert (of[rest], "sum", tuple(sorted((of["known"], of[tiny])))) in made
-    assert (of["sum"], "sum", tuple(sorted((of["known"], of["third"])))) in made
+        assert (of[rest], "sum", tuple(sorted((of["known"], of[tiny])))) in keys
+    assert (of["sum"], "sum", tuple(sorted((of["known"], of["third"])))) in keys
 
 
 @pytest.mark.parametrize("count", [1, 30, 5000])
@@ -498,15 +505,15 @@ def test_a_change_closes_no_cycle_and_none_other_is_refused() -> None:
     network, rng = _Network(graph, COSTS), np.random.default_rng(seed)
 
     def needs(i: int, other: int) -> bool:
-        seen, todo = set(), [i]
+        visited, todo = set(), [i]
         while todo:
-            seen.add(now := todo.pop())
-            todo += [a for a in network.args[now] if a not in seen]
-        return other in seen
+            visited.add(now := todo.pop())
+            todo += [a for a in network.args[now] if a not in visited]
+        return other in visited
 
-    refused, made = 0, [i for i, node in enumerate(graph.nodes) if node.args]
+    refused, computed = 0, [i for i, node in enumerate(graph.nodes) if node.args]
     for _ in range(600):
-        node = int(rng.choice(made))
+        node = int(rng.choice(computed))
         a, b = (int(x) for x in rng.choice(len(graph.nodes), 2))
         if node in (a, b):
             continue

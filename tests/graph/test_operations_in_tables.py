@@ -1,4 +1,4 @@
-"""Operations are looked up in tables: their names are spelled in one module, and nowhere else.
+"""Operations are looked up in tables: only one module spells their names.
 
 A file that asks ``node.op == "mul"`` has to be found and changed when an operation is added or
 split; one that asks the table for its family or its unit does not.
@@ -30,20 +30,20 @@ def _is_op(node: ast.AST) -> bool:
 
 
 def _spelled(*parts: ast.AST | None) -> set[str]:
-    """Names of operations that stand as texts in expressions or patterns, not in calls of these."""
-    found = set()
+    """Names of operations that are spelled in expressions or patterns, but not in their calls."""
+    names = set()
     todo = [part for part in parts if part is not None]
     while todo:
         part = todo.pop()
         if isinstance(part, ast.Constant) and isinstance(part.value, str) and part.value in OPS:
-            found.add(part.value)
+            names.add(part.value)
         if not isinstance(part, ast.Call):
             todo += ast.iter_child_nodes(part)
-    return found
+    return names
 
 
 def spelled(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Line and name of each operation that code spells where it compares, emits or looks one up."""
+    """Line and name of each operation that code spells in comparisons, emissions and look-ups."""
     for node in ast.walk(tree):
         names: set[str] = set()
         match node:
@@ -63,9 +63,9 @@ def spelled(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def files() -> list[Path]:
-    found = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
-    assert len(found) > 80
-    return [path for path in found if path.relative_to(ROOT).as_posix() not in TABLES]
+    paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
+    assert len(paths) > 80
+    return [path for path in paths if path.relative_to(ROOT).as_posix() not in TABLES]
 
 
 def test_no_file_beside_the_tables_spells_an_operation() -> None:
@@ -94,7 +94,7 @@ def test_no_file_beside_the_tables_spells_an_operation() -> None:
         ("OPS['quantize']", ["quantize"]),
         ("{'sum': 1, 'other': 2}[node.op]", ["sum"]),
         ("{'sum': 1}.get(node.op, 0)", ["sum"]),
-        # Units of hardware and keys of figures are other things with the same names.
+        # Hardware units and keys of figures share these names.
         ("kind.name == 'dot'", []),
         ("counts['mul'] + counts['add']", []),
         ("node.op == names.MUL", []),
@@ -106,13 +106,13 @@ def test_the_check_bites(code: str, names: list[str]) -> None:
 
 
 def test_a_mutant_of_each_pass_is_noticed() -> None:
-    """A name that is spelled again, as `names.MUL` and its like were before."""
+    """A name that is spelled out, instead of `names.MUL` and its like."""
     mutants = 0
     for path in files():
         text = path.read_text()
         for row in OPS:
             changed = text.replace(f"names.{row.upper()}", f'"{row}"')
-            if changed != text and (found := list(spelled(ast.parse(changed)))):
-                assert {name for _, name in found} == {row}
+            if changed != text and (spellings := list(spelled(ast.parse(changed)))):
+                assert {name for _, name in spellings} == {row}
                 mutants += 1
     assert mutants > 30

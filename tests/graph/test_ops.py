@@ -22,7 +22,7 @@ from tests.graph.helpers import Q16, TIMING
 
 QUANTIZE = (16, 8, Rounding.NEAREST.value, Overflow.SATURATE.value)
 
-# A node of each row; operands are numbers, fixed-dialect parameters where a row has them.
+# A node of each row; operands are numbers, with fixed-dialect parameters if a row has them.
 EXAMPLES = {
     "input": Node("input", (), ("x", 16, 8)),
     "const": Node("const", (), (-1.75, 16, 8)),
@@ -47,7 +47,7 @@ EXAMPLES = {
     "select": Node("select", (0, 1, 2), (16, 8)),
     "quantize": Node("quantize", (0,), QUANTIZE),
 }
-# A dot that adds something to its products: one operand more, and the first sign is free.
+# A dot with an addend: one operand more, and the first sign is free.
 ADDEND = Node("dot", (0, 1, 2, 3, 4), (-1, 1, 1))
 CASES = {**EXAMPLES, "dot, addend": ADDEND, "mul, addend": Node("dot", (0, 1, 2), (-1, 1))}
 WITH_OPERANDS = sorted(name for name, node in CASES.items() if node.args)
@@ -97,14 +97,14 @@ def test_exact_rows_give_the_same_number_as_python_integers(name: str, width: in
     seed = 11
     rng = np.random.default_rng(seed)
     x = [rng.integers(fmt.min_int, fmt.max_int + 1, 50) for _ in node.args]
-    for operand in x:  # the ends of the range, in every combination of signs sooner or later
+    for operand in x:  # the extremes, in every combination of signs sooner or later
         operand[:8] = rng.choice([fmt.min_int, fmt.max_int], 8)
     exact, flags = OPS[name].integers(node, x, [fmt] * len(x))
     result = OPS[name].fmt(node, [fmt] * len(x))
-    got = exact.to_objects() if isinstance(exact, Wide) else exact.astype(object)
+    integers = exact.to_objects() if isinstance(exact, Wide) else exact.astype(object)
     want = OPS[name].floats(node, [v.astype(object) for v in x])
     assert flags is None
-    assert list(got) == list(want), f"seed {seed}"
+    assert list(integers) == list(want), f"seed {seed}"
     assert all(result.min_int <= v <= result.max_int for v in want), "the derived width is short"
 
 
@@ -115,7 +115,7 @@ ADDED = [  # products' two formats, the addend's, whether two limbs are needed
     (Format(27, 20), Format(18, 12), Format(27, 15), False),
     (Format(36, 8), Format(36, 8), Format(36, 8), True),
     (Format(39, 30), Format(39, 30), Format(39, 20), True),  # shifted by more than a limb
-    (Format(20, 30), Format(20, 30), Format(10, -20), True),  # in two limbs for the addend alone
+    (Format(20, 30), Format(20, 30), Format(10, -20), True),  # two limbs only for the addend
 ]
 
 
@@ -132,11 +132,11 @@ def test_an_addend_counts_with_its_own_binary_point(
         operand[:100] = rng.choice([fmt.min_int, fmt.max_int], 100)
     exact, flags = OPS["dot"].integers(node, x, fmts)
     assert flags is None and isinstance(exact, Wide) == wide
-    got = exact.to_objects() if isinstance(exact, Wide) else exact.astype(object)
+    integers = exact.to_objects() if isinstance(exact, Wide) else exact.astype(object)
     n = [v.astype(object) for v in x]
     weight = 2 ** (a.frac + b.frac - c.frac)
     want = signs[0] * n[0] * n[1] + signs[1] * n[2] * n[3] + weight * n[4]
-    assert list(got) == list(want), f"seed {seed}"
+    assert list(integers) == list(want), f"seed {seed}"
     result = OPS["dot"].fmt(node, fmts)
     assert result.frac == a.frac + b.frac
     assert all(result.min_int <= v <= result.max_int for v in want), "the derived width is short"
@@ -144,7 +144,7 @@ def test_an_addend_counts_with_its_own_binary_point(
 
 def test_an_addend_finer_than_the_products_has_no_format() -> None:
     fmts = [Format(16, 8)] * 4 + [Format(20, 17)]
-    with pytest.raises(ValueError, match="addend has 17 fraction bits and its products have 16"):
+    with pytest.raises(ValueError, match="addend has 17 fraction bits but its products have 16"):
         OPS["dot"].fmt(ADDEND, fmts)
 
 
@@ -168,10 +168,10 @@ def test_the_reciprocal_stays_inside_the_units_bound_or_is_flagged() -> None:
     x = np.arange(source.min_int, source.max_int + 1)
     value, flags = OPS["reciprocal"].integers(node, [x], [source])
     assert flags is not None
-    got = to_float(np.asarray(value), target)
-    # The reciprocals of 31 / 256 and less are past 8, where the target ends.
+    floats = to_float(np.asarray(value), target)
+    # The reciprocals of 31 / 256 and less exceed 8, the limit of the target.
     assert np.array_equal(flags, (x > -32) & (x <= 32)), x[flags]
-    error = got[~flags] - OPS["reciprocal"].floats(node, [to_float(x[~flags], source)])
+    error = floats[~flags] - OPS["reciprocal"].floats(node, [to_float(x[~flags], source)])
     assert np.max(np.abs(error)) <= unit.error_bound < target.lsb
     ends = np.where(x[flags] < 0, target.min_int, target.max_int)
     assert np.array_equal(np.asarray(value)[flags], ends)
@@ -224,9 +224,9 @@ def test_a_clamp_is_pythons_own_between_its_rounded_ends(width: int) -> None:
     for low, high in ((-1.25, 0.75), (-0.0041, 0.0061), (0.5, 1e9), (-1e9, -1e8)):
         node = Node("clamp", (0,), (low, high, width, 8))
         ends = [min(max(math.floor(e * 256 + 0.5), fmt.min_int), fmt.max_int) for e in (low, high)]
-        got, flags = OPS["clamp"].integers(node, [x], [fmt])
+        integers, flags = OPS["clamp"].integers(node, [x], [fmt])
         assert flags is None
-        assert [int(v) for v in np.asarray(got)] == [sorted((*ends, int(v)))[1] for v in x]
+        assert [int(v) for v in np.asarray(integers)] == [sorted((*ends, int(v)))[1] for v in x]
     with pytest.raises(ValueError, match=r"format of its operand, q8.8, not q7.9"):
         OPS["clamp"].fmt(Node("clamp", (0,), (0.0, 1.0, 16, 9)), [Format(16, 8)])
 
@@ -240,12 +240,12 @@ def test_ends_of_a_clamp_that_are_none_are_said(ends: tuple[float, float]) -> No
 
 def test_every_kind_of_unit_exists_in_hardware() -> None:
     fixed = lower(table_graph(), Q16)
-    wanted = {row.unit for row in OPS.values()} - {""}
+    unit_names = {row.unit for row in OPS.values()} - {""}
     kinds = {operation.kind for operation in operations(fixed, TIMING)}
-    # A quantization on its own: of an input.
+    # A single quantization, of an input.
     lone = Graph((Node("input", (), ("x", 32, 16)), Node("quantize", (0,), QUANTIZE)), (("y", 1),))
     kinds |= {operation.kind for operation in operations(verify(lone), TIMING)}
-    assert {kind.name for kind in kinds} == wanted
+    assert {kind.name for kind in kinds} == unit_names
     for kind in kinds:
         unit = make_unit(kind, TIMING)
         assert set(operand_ports(kind)) | set(control_ports(kind)) == set(unit.inputs)
@@ -267,5 +267,5 @@ def test_formats_of_the_fixed_dialect_are_derived_by_the_rows() -> None:
 
 
 def test_a_real_graph_has_no_formats() -> None:
-    with pytest.raises(GraphError, match=r"Node %0 \(input\) is not of the fixed dialect"):
+    with pytest.raises(GraphError, match=r"Node %0 \(input\) does not fit the fixed dialect"):
         formats(table_graph())

@@ -1,4 +1,4 @@
-"""Passes: the same function before and after, and what each is there for."""
+"""Passes: they keep the function, and each does its work."""
 
 from __future__ import annotations
 
@@ -119,16 +119,16 @@ def test_a_simplification_of_a_robot_done_twice_is_the_same_graph(name: str, rob
 
 
 def _folds_away(graph: Graph) -> None:
-    """No constant that folding should have used up is left, and no sign but on a result."""
+    """No constant that folding should have used up is left, and only results have signs."""
     value = {i: float(n.params[0]) for i, n in enumerate(graph.nodes) if n.op == "const"}
     results = {node for _, node in graph.outputs}
     for i, node in enumerate(graph.nodes):
-        known = [value[a] for a in node.args if a in value]
-        assert len(known) < max(1, len(node.args)), f"%{i} {node.op} has constant operands only"
+        constants = [value[a] for a in node.args if a in value]
+        assert len(constants) < max(1, len(node.args)), f"%{i} {node.op} has constant operands only"
         if node.op == "mul":
-            assert not set(known) & {0.0, 1.0, -1.0}, f"%{i} multiplies by {known}"
+            assert not set(constants) & {0.0, 1.0, -1.0}, f"%{i} multiplies by {constants}"
         if node.op in ("add", "sub"):
-            assert 0.0 not in known, f"%{i} adds zero"
+            assert 0.0 not in constants, f"%{i} adds zero"
         if node.op == "neg":
             assert i in results, f"%{i} negates what a sum could subtract"
     keys = [(n.op, n.args, n.params) for n in graph.nodes]
@@ -206,8 +206,8 @@ def test_signs_pass_reciprocals_and_constants_become_theirs() -> None:
     same = balance(after, TIMING)
     for x_value in (0.3, -2.0):
         want = x_value + 0.75 / x_value
-        for one in (graph, after, same):
-            assert abs(float(evaluate_floats(one, {"x": x_value})["r"]) - want) <= 1e-12
+        for variant in (graph, after, same):
+            assert abs(float(evaluate_floats(variant, {"x": x_value})["r"]) - want) <= 1e-12
 
 
 def test_fold_knows_traced_operations_only() -> None:
@@ -354,7 +354,7 @@ def test_a_dot_waits_for_its_addend_and_is_there_in_its_time(op: str) -> None:
         (dot,) = (n for n in after.nodes if n.op == "dot")
         waits = max(0, sines - 1)
         if len(dot.args) == 5:
-            # The sign of the addend stands in front of the whole.
+            # The sign of the addend applies to the whole dot.
             front = 1 if op == "add" else -1
             assert dot.params == (front, front, 1)
             assert after.count("add", "sub") == 0

@@ -34,18 +34,18 @@ SEED = 51
 @pytest.mark.parametrize("count", [1, 700, 4500])
 @pytest.mark.parametrize("name", ["rnea", "aba"])
 def test_ranges_are_those_of_the_values(name: str, count: int) -> None:
-    """4500 states are more than are evaluated at a time, and no multiple of it."""
+    """4500 states exceed a chunk, and are not a multiple of it."""
     graph = folded("two_link", name)
     inputs = states("two_link", count, seed=SEED, name=name)
-    found = measure_ranges(graph, inputs)
+    ranges = measure_ranges(graph, inputs)
     assert count < 4500 or (count > module.CHUNK and count % module.CHUNK)
     for i, value in enumerate(node_floats(graph, inputs)):
         magnitude = np.abs(np.broadcast_to(value, (count,)))
-        assert found.largest[i] == magnitude.max(), graph.nodes[i]
-        assert found.smallest[i] == magnitude.min(), graph.nodes[i]
+        assert ranges.largest[i] == magnitude.max(), graph.nodes[i]
+        assert ranges.smallest[i] == magnitude.min(), graph.nodes[i]
         rms = float(np.sqrt(np.mean(magnitude**2)))
-        assert found.rms[i] == pytest.approx(rms, rel=1e-12), graph.nodes[i]
-        assert found.smallest[i] <= found.rms[i] * (1 + 1e-12)
+        assert ranges.rms[i] == pytest.approx(rms, rel=1e-12), graph.nodes[i]
+        assert ranges.smallest[i] <= ranges.rms[i] * (1 + 1e-12)
 
 
 def test_a_single_state_that_reaches_furthest_is_seen_wherever_it_stands() -> None:
@@ -64,7 +64,7 @@ def test_a_single_state_that_reaches_furthest_is_seen_wherever_it_stands() -> No
 
 
 def compare(fixed: Graph, inputs: Arrays, *, upto: int | None = None) -> np.ndarray:
-    """Hold every stored value of unflagged states against its integer; the flags, (n,)."""
+    """Compare every stored value of unflagged states with its integer; return the flags, (n,)."""
     count = len(next(iter(inputs.values())))
     fmts = formats(fixed)
     run = node_integers(fixed, word_integers(fixed, inputs))
@@ -82,9 +82,9 @@ def compare(fixed: Graph, inputs: Arrays, *, upto: int | None = None) -> np.ndar
 @settings(max_examples=60)
 @given(graph=graphs(trig=False), wide=st.booleans(), seed=st.integers(0, 10**6))
 def test_roundings_in_floats_are_those_of_the_integers(graph: Graph, wide: bool, seed: int) -> None:
-    """Products of 27 x 27 bits are exact in floats, and so are sums of four that are in range.
+    """Products of 27 x 27 bits are exact in floats, and so are sums of four within range.
 
-    Within their ranges with the margin operands are at most 0.8 * 2**26: three products together
+    Within their ranges with the margin, operands are at most 0.8 * 2**26: three products together
     stay below 2**53, and all four are below 2**52 because the result is not flagged.
     """
     graph = real_graph(graph)
@@ -100,7 +100,7 @@ def test_roundings_in_floats_are_those_of_the_integers(graph: Graph, wide: bool,
 
 @pytest.mark.parametrize("name", ["rnea", "crba", "fd_derivatives_from_minv"])
 def test_roundings_of_a_robot_are_those_of_the_integers_behind_sines(name: str) -> None:
-    """Sines round by a rule of their own: the words behind them are taken as inputs here."""
+    """Sines round by another rule: the words after them are taken as inputs here."""
     real, plan = auto_robot("two_link", name)
     inputs = dict(plan.states)
     values = node_floats(real, inputs)
@@ -116,7 +116,7 @@ def test_roundings_of_a_robot_are_those_of_the_integers_behind_sines(name: str) 
 
 
 def cancelling() -> Graph:
-    """Results that are nothing but rounding errors, and one that is not."""
+    """Results that are only rounding errors, and one that is not."""
     tracer = Tracer()
     x, y, z = (tracer.input(name) for name in "xyz")
     rest = (x + y) * (x - y) - (x * x - y * y)
@@ -132,11 +132,11 @@ def test_sums_that_cancel_are_followed_exactly_and_their_ranges_widened() -> Non
     auto = auto_formats(graph, inputs)
     flags = compare(auto.lower(graph), inputs)
     assert flags.mean() < 0.002, f"seed {SEED}"  # an eighth of the states is looked at
-    # Without the second look at the ranges the rest of the cancellation does not fit.
-    found = measure_ranges(graph, inputs)
+    # Without the second measurement of ranges the rounding errors do not fit.
+    ranges = measure_ranges(graph, inputs)
     rest = graph.outputs[0][1]
-    assert found.largest[rest] < 1e-12
-    narrow, _ = lower_signals(graph, plan_signals(graph, found, auto.tables))
+    assert ranges.largest[rest] < 1e-12
+    narrow, _ = lower_signals(graph, plan_signals(graph, ranges, auto.tables))
     assert compare(narrow, inputs).mean() > 0.3
 
 
@@ -180,6 +180,6 @@ def test_a_state_that_is_not_a_number_does_not_go_unnoticed() -> None:
     graph = folded("pendulum")
     inputs = states("pendulum", 10, seed=SEED)
     inputs["qd[0]"][3] = np.nan
-    found = measure_ranges(graph, inputs)
+    ranges = measure_ranges(graph, inputs)
     word = next(i for i, node in enumerate(graph.nodes) if "qd[0]" in node.params)
-    assert np.isnan(found.largest[word])
+    assert np.isnan(ranges.largest[word])

@@ -1,4 +1,4 @@
-"""Graphs with states: their forms, what passes keep of them, and streams against a plain loop."""
+"""Graphs with states: their forms, passes over them, and streams compared with a plain loop."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ def test_forms_read_back_what_was_written() -> None:
 @pytest.mark.parametrize(
     ("row", "sentence"),
     [
-        (["a", [0], 2, 0.0], "stands twice"),
-        (["b", [], 2, 0.0], "The state 'b' is read nowhere"),
+        (["a", [0], 2, 0.0], "is listed twice"),
+        (["b", [], 2, 0.0], "No input node reads the state 'b'"),
         (["c", [], 99, 0.0], "which does not exist"),
-        (["c", [], 2, "1"], "begins with no number"),
+        (["c", [], 2, "1"], "needs an initial number"),
         (["c", [], 2], "has 3 fields"),
     ],
 )
@@ -98,18 +98,18 @@ def test_folding_keeps_next_states_and_drops_dead_ones() -> None:
     x = {"x": requests(1)}
     before, after = stream_floats(graph, x), stream_floats(small, x)
     for word in ("a[0]", "a[1]", "c"):
-        np.testing.assert_allclose(after.found[word], before.found[word], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(after.states[word], before.states[word], rtol=1e-9, atol=1e-12)
 
 
 def test_floats_follow_a_plain_loop() -> None:
-    graph, x, again = traced(), requests(2), fresh()
-    stream = stream_floats(graph, {"x": x}, fresh=again)
+    graph, x, restarts = traced(), requests(2), fresh()
+    stream = stream_floats(graph, {"x": x}, fresh=restarts)
     first = {str(s.word): s.initial for s in graph.states}
     state = dict(first)
     for t in range(COUNT):
-        if again[t]:
+        if restarts[t]:
             state = dict(first)
-        assert {word: stream.found[word][t] for word in state} == pytest.approx(state, abs=1e-12)
+        assert {word: stream.states[word][t] for word in state} == pytest.approx(state, abs=1e-12)
         step = Graph(graph.nodes, tuple((s.word, s.node) for s in graph.states))  # type: ignore[arg-type]
         state = {k: float(v) for k, v in evaluate_floats(step, {"x": x[t], **state}).items()}
     assert stream.left == pytest.approx(state, abs=1e-12)
@@ -121,22 +121,22 @@ def test_a_stream_goes_on_where_it_was_left() -> None:
     begun = stream_floats(graph, {"x": x[:150]})
     rest = stream_floats(graph, {"x": x[150:]}, start=begun.left)
     assert rest.left == whole.left
-    assert np.array_equal(rest.found["c"], whole.found["c"][150:])
+    assert np.array_equal(rest.states["c"], whole.states["c"][150:])
 
 
 def test_integers_follow_a_plain_loop_bit_for_bit() -> None:
-    graph, again = fixed(), fresh()
+    graph, restarts = fixed(), fresh()
     x = np.random.default_rng(4).integers(-(1 << 16), 1 << 16, COUNT)
-    x[50:60] *= 1 << 14  # ranges are left as well
-    values, stream = stream_integers(graph, {"x": x}, fresh=again)
+    x[50:60] *= 1 << 14  # beyond the ranges as well
+    values, stream = stream_integers(graph, {"x": x}, fresh=restarts)
     assert values.any_saturated(COUNT).any()
     fmt = 1 << 16
     first = {"a[0]": int(0.375 * fmt), "a[1]": 0, "c": -fmt // 4}
     state = dict(first)
     for t in range(COUNT):
-        if again[t]:
+        if restarts[t]:
             state = dict(first)
-        assert {word: int(stream.found[word][t]) for word in state} == state
+        assert {word: int(stream.states[word][t]) for word in state} == state
         alone = node_integers(
             graph, {k: np.array([v]) for k, v in {"x": int(x[t]), **state}.items()}
         )
@@ -164,7 +164,7 @@ def test_only_what_closes_a_loop_is_computed_request_by_request() -> None:
 
 def test_flags_stay_until_a_reset() -> None:
     flags = np.array([0, 1, 0, 0, 0, 1, 0], bool)
-    again = np.array([0, 0, 0, 1, 0, 1, 0], bool)
+    restarts = np.array([0, 0, 0, 1, 0, 1, 0], bool)
     assert sticky(flags).tolist() == [False, True, True, True, True, True, True]
-    assert sticky(flags, again).tolist() == [False, True, True, False, False, True, True]
+    assert sticky(flags, restarts).tolist() == [False, True, True, False, False, True, True]
     assert sticky(flags[:0]).tolist() == []

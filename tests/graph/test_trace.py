@@ -1,4 +1,4 @@
-"""Tracing: what a symbol does, what it refuses, what a node remembers."""
+"""Tracing: what a symbol does and refuses, and what a node records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pinion.dynamics.scalar import minimum, select
-from pinion.functions import function
+from pinion.functions import named_function
 from pinion.graph import Region, Symbol, TraceError, Tracer, evaluate_floats
 from tests.graph.helpers import ROBOTS, model, states, traced
 
@@ -22,7 +22,7 @@ def symbol() -> Symbol:
 
 
 @pytest.mark.parametrize(
-    ("ask", "wanted"),
+    ("ask", "query"),
     [
         (bool, "truth value"),
         (float, "float value"),
@@ -34,10 +34,10 @@ def symbol() -> Symbol:
         (lambda x: 1 if x else 2, "truth value"),
     ],
 )
-def test_a_symbol_has_no_value(ask: Callable[[Any], Any], wanted: str) -> None:
+def test_a_symbol_has_no_value(ask: Callable[[Any], Any], query: str) -> None:
     with pytest.raises(TraceError) as error:
         ask(symbol())
-    assert str(error.value) == f"A traced scalar has no {wanted}: {error.value.instead}."
+    assert str(error.value) == f"A traced scalar has no {query}: {error.value.instead}."
     assert pickle.loads(pickle.dumps(error.value)).instead == error.value.instead
 
 
@@ -78,7 +78,7 @@ def test_every_operator_gives_its_node_in_the_order_of_its_operands() -> None:
     for name, value in results.items():
         tracer.output(name, value)
     graph = tracer.finish()
-    got = evaluate_floats(graph, {"x": 0.3, "y": -0.7})
+    outputs = evaluate_floats(graph, {"x": 0.3, "y": -0.7})
     want = {
         "x+y": 0.3 + -0.7,
         "x-y": 0.3 - -0.7,
@@ -99,8 +99,8 @@ def test_every_operator_gives_its_node_in_the_order_of_its_operands() -> None:
         "reciprocal": 1 / 0.3,
         "constant": 7.0,
     }
-    assert {name: float(value) for name, value in got.items()} == pytest.approx(want, abs=0)
-    # A reciprocal for each division by a symbol, and a product where the dividend is not 1.
+    assert {name: float(value) for name, value in outputs.items()} == pytest.approx(want, abs=0)
+    # A reciprocal for each division by a symbol, and a product if the dividend is not 1.
     assert graph.count("reciprocal") == 4
     assert graph.inputs == ("x", "y")
     assert [name for name, _ in graph.outputs] == list(results)
@@ -109,15 +109,15 @@ def test_every_operator_gives_its_node_in_the_order_of_its_operands() -> None:
 
 @pytest.mark.parametrize("kind", [np.int64, np.int8, np.float32, np.float64])
 def test_numbers_of_numpy_are_numbers(kind: Any) -> None:
-    """Constants come out of arrays as often as not, on either side of an operator."""
+    """Constants often come from arrays, on either side of an operator."""
     tracer = Tracer()
     x, two = tracer.input("x"), kind(2)
-    chosen = [select(a < b, 5.0 * a, b) for a, b in ((x, two), (two, x))]
-    results = [x * two, two * x, two - x, x / two, two / x, x**two, minimum(two, x), *chosen]
+    selected = [select(a < b, 5.0 * a, b) for a, b in ((x, two), (two, x))]
+    results = [x * two, two * x, two - x, x / two, two / x, x**two, minimum(two, x), *selected]
     for k, value in enumerate(results):
         tracer.output(f"y[{k}]", value)
-    found = evaluate_floats(tracer.finish(), {"x": 4.0})
-    assert [float(y) for y in found.values()] == [8, 8, -2, 2, 0.5, 16, 2, 2, 10]
+    outputs = evaluate_floats(tracer.finish(), {"x": 4.0})
+    assert [float(y) for y in outputs.values()] == [8, 8, -2, 2, 0.5, 16, 2, 2, 10]
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
@@ -170,9 +170,9 @@ def test_skipped_files_are_looked_through() -> None:
 
 @pytest.mark.parametrize("robot", ROBOTS)
 def test_retracing_gives_an_equal_graph(robot: str) -> None:
-    again = function("rnea").trace(model(robot))
-    assert again == traced(robot)
-    assert again is not traced(robot)
+    retraced = named_function("rnea").trace(model(robot))
+    assert retraced == traced(robot)
+    assert retraced is not traced(robot)
 
 
 @pytest.mark.parametrize("robot", ROBOTS)
@@ -197,9 +197,9 @@ def test_the_trace_computes_what_the_float_model_computes(robot: str) -> None:
         block: np.stack([inputs[f"{block}[{k}]"] for k in range(nv)], axis=1)
         for block in ("q", "qd", "qdd")
     }
-    want = function("rnea").evaluate(model(robot), arrays)["tau"]
+    want = named_function("rnea").evaluate(model(robot), arrays)["tau"]
     result = evaluate_floats(traced(robot), inputs)
-    got = np.stack([np.broadcast_to(result[f"tau[{k}]"], n) for k in range(nv)], axis=1)
+    traced_tau = np.stack([np.broadcast_to(result[f"tau[{k}]"], n) for k in range(nv)], axis=1)
     scale = np.max(np.abs(want))
     assert np.all(np.isfinite(want)) and scale > 0
-    assert np.max(np.abs(got - want)) <= 1e-13 * scale
+    assert np.max(np.abs(traced_tau - want)) <= 1e-13 * scale

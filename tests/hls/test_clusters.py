@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from pinion.formats.lower import lower
-from pinion.functions import function
+from pinion.functions import named_function
 from pinion.graph import Graph, Region
 from pinion.hls import DesignSettings, Operand, Operation, UnitKind, design, operations
 from pinion.hls.operations import kind_names
@@ -42,7 +42,7 @@ def robot_parents(robot: str) -> tuple[int, ...]:
 
 def test_every_region_of_the_algorithms_has_a_link_of_the_robot() -> None:
     for name in ("rnea", "rnea_derivatives", "aba", "minv", "crba", "fd_derivatives"):
-        graph: Graph = function(name).trace(model("chain_3"))
+        graph: Graph = named_function(name).trace(model("chain_3"))
         made = {n.region for n in graph.nodes if n.op not in ("input", "const") and n.region}
         assert made and {region.body for region in made} <= {1, 2, 3}, name
 

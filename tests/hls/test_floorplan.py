@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pinion.flow.targets import TARGETS, find_target
 from pinion.formats import lower
-from pinion.functions import function
+from pinion.functions import named_function
 from pinion.graph import Graph, Tracer
 from pinion.graph.passes import fold
 from pinion.hls import Binding, bind, check_binding, operations, schedule
@@ -133,7 +133,12 @@ def test_chains_that_share_nothing_come_apart() -> None:
 
 def test_operations_stay_with_their_link() -> None:
     plan = make_design(
-        model("iiwa14"), function("rnea"), ii=8, formats="q16.16", clusters="link", target="ulx3s"
+        model("iiwa14"),
+        named_function("rnea"),
+        ii=8,
+        formats="q16.16",
+        clusters="link",
+        target="ulx3s",
     )
     made, plain = plan.binding, bind(plan.fixed, plan.binding.schedule)
     assert made.unit != plain.unit and replace(made, unit=plain.unit) == plain
@@ -153,5 +158,7 @@ def test_random_graphs_stay_legal(graph: Graph, ii: int) -> None:
 
 def test_boards_with_little_wire_ask_for_it() -> None:
     assert {name for name in TARGETS if find_target(name).floorplan} == {"ulx3s", "ulx3s-spi"}
-    short = make_design(model("two_link"), function("rnea"), ii=4, formats="auto18", target="ulx3s")
+    short = make_design(
+        model("two_link"), named_function("rnea"), ii=4, formats="auto18", target="ulx3s"
+    )
     assert short.binding.unit == arrange(bind(short.fixed, short.binding.schedule))

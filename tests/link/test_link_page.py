@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pinion.base.pages import PageError, rewritten, write_tables
 from pinion.link import REGISTERS, Cause, Layout, Status, function_id, read_response, seal_request
-from pinion.link.describe import TABLES, PageError, field_texts, main, rewrite
+from pinion.link.describe import TABLES, field_texts
 from pinion.link.protocol import HEADER, TRAILER
 
 PAGE = Path(__file__).parents[2] / "docs" / "link.md"
@@ -32,7 +33,7 @@ def _bytes(language: str) -> np.ndarray:
 
 
 def test_the_tables_of_the_page_are_those_of_the_code() -> None:
-    assert PAGE.read_text() == rewrite(PAGE.read_text()), (
+    assert PAGE.read_text() == rewritten(PAGE.read_text(), TABLES), (
         "run: python -m pinion.link.describe docs/link.md"
     )
 
@@ -55,18 +56,18 @@ def test_a_table_that_was_changed_is_rewritten(
     page = tmp_path / "page.md"
     page.write_text(PAGE.read_text().replace("| `SCRATCH` |", "| `SCRAPS` |"))
     assert page.read_text() != PAGE.read_text()
-    assert main([str(page)]) == 0 and page.read_text() == PAGE.read_text()
-    assert main([str(page)]) == 0 and page.read_text() == PAGE.read_text()
+    assert write_tables([str(page)], TABLES) == 0 and page.read_text() == PAGE.read_text()
+    assert write_tables([str(page)], TABLES) == 0 and page.read_text() == PAGE.read_text()
     assert [line.rpartition(": ")[2] for line in capsys.readouterr().out.splitlines()] == [
         "rewritten",
-        "as it should be",
+        "unchanged",
     ]
 
 
 @pytest.mark.parametrize("change", [("table: cause", "table: reason"), ("table: cause", "cause")])
 def test_a_page_without_a_table_is_refused(change: tuple[str, str]) -> None:
     with pytest.raises(PageError, match="needs each of cause, header"):
-        rewrite(PAGE.read_text().replace(*change))
+        rewritten(PAGE.read_text().replace(*change), TABLES)
 
 
 def test_the_request_of_the_example() -> None:

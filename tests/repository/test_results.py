@@ -18,7 +18,7 @@ from pinion.bench.core.cases import GRADIENT
 from pinion.bench.core.measure import FUNCTION, II, ROBOT, row
 from pinion.flow.measure import hardware
 from pinion.flow.unit_cost import unit_cost
-from pinion.functions import function
+from pinion.functions import named_function
 from pinion.graph import op_counts
 from pinion.graph.passes import fold
 from pinion.robot import load
@@ -178,7 +178,7 @@ def test_counts_and_cycles_of_functions_are_those_of_the_code(
     name: str, figures: dict[str, Any]
 ) -> None:
     (recorded,) = (r for r in figures["functions"]["functions"] if r["function"] == name)
-    counted = hardware(make_design(load(ROBOT), function(name), ii=II, formats="q16.16"))
+    counted = hardware(make_design(load(ROBOT), named_function(name), ii=II, formats="q16.16"))
     assert {key: recorded[key] for key in COUNTS} == {key: counted[key] for key in COUNTS}
 
 
@@ -201,7 +201,7 @@ def test_the_papers_formulation_takes_a_multiplier_for_eight_products(
     """Traced anew: both formulations, whose products the factor's table is about."""
     counted = {}
     for name in ("column", "composite"):
-        wanted = function(GRADIENT, derivatives=name)
+        wanted = named_function(GRADIENT, derivatives=name)
         graph = fold(wanted.trace(load(ROBOT, snap=True), minimal=False))
         ops = op_counts(graph)
         counted[name] = ops["mul"] + ops["mul_const"]
@@ -221,7 +221,7 @@ def test_the_papers_formulation_takes_a_multiplier_for_eight_products(
 @pytest.mark.slow
 def test_units_of_the_factors_table_are_those_of_the_code(figures: dict[str, Any]) -> None:
     assert figures["factor"]["column"] == json.loads(json.dumps(column()))
-    model, gradient = load(ROBOT, snap=True), function(GRADIENT)
+    model, gradient = load(ROBOT, snap=True), named_function(GRADIENT)
     for (_, core), options in zip(
         page.beside(figures["cores"], figures["factor"], ROBOT),
         ({"formats": "auto", "ranges": "stress"}, {"formats": "auto"}, {"formats": "q16.16"}),

@@ -15,7 +15,7 @@ import pinocchio as pin
 import pytest
 
 from pinion import dynamics
-from pinion.functions import FUNCTIONS, FunctionError, function, position_limits
+from pinion.functions import FUNCTIONS, FunctionError, named_function, position_limits
 from pinion.robot import (
     Model,
     RobotError,
@@ -355,7 +355,7 @@ def test_robots_without_mass_serve_kinematics(kind: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
 def test_without_mass_exactly_kinematics_can_be_computed(name: str) -> None:
-    model, row = load_text(robot(*BARE)), function(name)
+    model, row = load_text(robot(*BARE)), named_function(name)
     rng = np.random.default_rng(3)
     arrays = {b.name: rng.uniform(0.1, 1.0, (2, *b.dims(model))) for b in row.inputs}
     if name in KINEMATIC:

@@ -21,7 +21,7 @@ from typing import Any
 import pinion.api as pinion
 from pinion.batch import InputError
 from pinion.compute import cpu, cuda
-from pinion.functions import FUNCTIONS, Function, function
+from pinion.functions import FUNCTIONS, Function, named_function
 from pinion.link.digests import DIGESTS
 from pinion.native.errors import ComputeError
 from pinion.native.isa import INSTRUCTION_SETS
@@ -123,7 +123,7 @@ def digests() -> Iterator[tuple[str, str]]:
     for robot in ROBOTS:
         for row in FUNCTIONS:
             if robot == "two_link" or row not in LARGE:
-                for kind, text in sources(robot, function(row)):
+                for kind, text in sources(robot, named_function(row)):
                     yield f"source/{robot}/{row}/{kind}", _digest(_LINE.sub(b"-", text.encode()))
 
 

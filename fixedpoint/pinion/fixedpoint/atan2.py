@@ -2,12 +2,11 @@
 
 The vector is mirrored into the first quadrant, shifted until a component has its highest bit set,
 and turned by plus or minus ``atan(2**-i)`` until it lies on the x axis (Volder, "The CORDIC
-trigonometric computing technique", 1959; Muller, "Elementary Functions", 2016, chapter 7). Shifted
-first, a short vector has as exact an angle as a long one.
+trigonometric computing technique", 1959; Muller, "Elementary Functions", 2016, chapter 7). Because
+it is shifted first, a short vector has as exact an angle as a long one.
 
-The turns become simple as they become small: from `linear` on the vector's length does not change
-any more, and the tangent of an angle is the angle. What is left there is a division, whose digits
-are those of the angle.
+From turn `linear` on, the vector's length no longer changes and the tangent of an angle equals the
+angle. The remaining turns are a division, whose digits are those of the angle.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.fixedpoint.format import Flags, Format, FormatError, Ints
+from pinion.fixedpoint.format import Flags, Format, FormatError, Ints, check_widths, checked_words
 
-# Turns past the result's last bit, bits that the sum of angles has below it, and bits below it that
-# errors of the vector and of the turns' simplification stay under.
+# Turns past the result's last bit; guard bits of the sum of angles below it; guard bits that keep
+# the errors of the vector and of the simplified turns below it.
 _MORE_TURNS = 4
 _SUM_GUARD_BITS = 7
 _VECTOR_GUARD_BITS = 4
@@ -31,21 +30,21 @@ _LINEAR_GUARD_BITS = 6
 
 @dataclass(frozen=True, kw_only=True)
 class Atan2:
-    """The angle of a vector of two fixed-point numbers, in radians.
+    """Angle of a vector of two fixed-point numbers, in radians.
 
     The constructor takes keyword arguments only.
 
     Parameters
     ----------
     source : Format
-        Both components; any words of the format are legal. Where its point stands does not matter.
+        Both components; any words of the format are legal. The position of its point is irrelevant.
     target : Format
         Result [rad], from -pi to +pi; needs three bits before the binary point.
 
     Raises
     ------
     FormatError
-        If the target cannot represent +pi, or a width is outside of what the model evaluates
+        If the target cannot represent +pi, or a width is outside the range that the model evaluates
         exactly in 64-bit integers.
 
     Largest errors in last bits of the result, measured over two million vectors of all lengths and
@@ -65,14 +64,10 @@ class Atan2:
     target: Format
 
     def __post_init__(self) -> None:
-        if not 4 <= self.source.width <= 48:
-            raise FormatError(
-                f"The source format {self.source.name} of an angle has {self.source.width} bits; "
-                f"it is built for 4 to 48."
-            )
+        check_widths("an angle", 48, source=self.source)
         if self.target.width - self.target.frac < 3:
             raise FormatError(
-                f"The target format {self.target.name} cannot represent +pi, which angles reach; "
+                f"The target format {self.target.name} cannot represent +pi, the largest angle; "
                 f"give it at least three bits before the binary point."
             )
         if not 4 <= self.target.frac <= 32:
@@ -90,7 +85,7 @@ class Atan2:
 
     @property
     def linear(self) -> int:
-        """The first turn that does without its second order."""
+        """The first turn that neglects second-order terms."""
         return -(-(self.target.frac + 2 + _LINEAR_GUARD_BITS) // 3)
 
     @property
@@ -119,22 +114,25 @@ class Atan2:
         return tuple(round(math.atan(2.0**-i) * 2.0**self.sum_frac) for i in range(self.linear))
 
     def start(self, x_minus: int, y_minus: int) -> int:
-        """What the sum of angles starts from, by the signs of the components: half a turn, the half
-        that rounds, and what digits of 0 and 1 lack to digits of -1 and 1."""
+        """Return the start value of the sum of angles for the signs of the components.
+
+        It contains half a turn, the half that rounds, and the difference between digits of 0 and 1
+        and digits of -1 and 1.
+        """
         half_turn = round(math.pi * 2.0**self.sum_frac) if x_minus else 0
         half = 1 << (_SUM_GUARD_BITS - 1)
-        # An odd function: a word of all bits inverted is minus the middle of what it stands for.
+        # An odd function: a word with all bits inverted is minus the middle of its interval.
         base = half - 1 - half_turn if y_minus else half + half_turn
         return base - (1 << (self.sum_frac - self.linear + 1)) + (1 << (self.digit_shift - 1))
 
     @cached_property
     def error_bound(self) -> float:
-        """Bound of ``|result - atan2(y, x)|`` in real units, for every vector but (0, 0)."""
+        """Bound of ``|result - atan2(y, x)|`` in real units, for every vector except (0, 0)."""
         turns, frac = self.turns, self.target.frac
         last_turn = 2.0 ** (frac - turns + 1)
-        # Each turn drops bits of both components, of a vector longer than this.
+        # Each turn drops bits of both components of a vector longer than this.
         vector = (turns - 1) * 2.0 ** (frac - self.vector_bits + 1)
-        # Lengths that do not grow, and tangents taken for their angles.
+        # Lengths that are taken as constant, and tangents taken for their angles.
         simple = (8 / 7) * (4 + 1 / 3) * 2.0 ** (frac - 3 * self.linear)
         constants = (self.linear / 2 + 1.5) * 2.0**-_SUM_GUARD_BITS
         return self.target.lsb * (0.5 + last_turn + vector + simple + constants)
@@ -142,7 +140,7 @@ class Atan2:
     # -- The model ------------------------------------------------------------------------------
 
     def compute(self, y: Ints, x: Ints) -> tuple[NDArray[np.int64], Flags]:
-        """The angle as the hardware computes it, bit for bit.
+        """Return the angle as the hardware computes it, bit for bit.
 
         Parameters
         ----------
@@ -151,25 +149,20 @@ class Atan2:
 
         Returns
         -------
-        angle : int64 array, the shape of the two broadcast together, integers of `target`
+        angle : int64 array of the broadcast shape, integers of `target`
             To nearest within `error_bound`, from -pi to +pi, odd in y wherever y is not 0; +pi for
             y = 0 and x below 0, 0 for (0, 0).
         flag : bool array of the same shape
-            Both components are 0: there is no angle.
+            Both components are 0, so the angle is undefined.
 
         Raises
         ------
         FormatError
-            If an integer is outside of the source format.
+            If an integer is outside the source format.
         """
-        y, x = np.broadcast_arrays(np.asarray(y, dtype=np.int64), np.asarray(x, dtype=np.int64))
-        for words in (y, x):
-            bad = (words < self.source.min_int) | (words > self.source.max_int)
-            if bad.any():
-                raise FormatError(
-                    f"The component {int(words[bad].flat[0])} is not an integer of the source "
-                    f"format {self.source.name}; limit operands before this call."
-                )
+        y, x = np.broadcast_arrays(
+            checked_words(y, self.source, "component"), checked_words(x, self.source, "component")
+        )
         x_minus, y_minus = x < 0, y < 0
         starts = [[self.start(i, j) for j in (0, 1)] for i in (0, 1)]
         total = np.array(starts)[x_minus.astype(np.int64), y_minus.astype(np.int64)]
@@ -191,7 +184,7 @@ class Atan2:
         return np.where(zero, 0, total), zero
 
     def _normal(self, x: Ints, y: Ints) -> tuple[Ints, Ints]:
-        """Magnitudes shifted together until one has its highest bit set, in `vector_bits` bits."""
+        """Shift both magnitudes until one has its highest bit set, in `vector_bits` bits."""
         width = self.source.width
         length = np.frexp((x | y).astype(np.float64))[1].astype(np.int64)
         distance = width - np.maximum(length, 1)

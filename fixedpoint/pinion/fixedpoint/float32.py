@@ -1,9 +1,8 @@
-"""IEEE-754 single precision to fixed point and back, on integers alone.
+"""Conversion between IEEE-754 single precision and fixed point, on integers alone.
 
-These functions are the definition of what the float lanes of a core do; the gateware matches them
-bit for bit. Both directions are exact except for one stated rounding. Nothing here goes through
-the host's floating-point unit, so the result does not depend on its rounding mode or on how it
-treats subnormal numbers.
+These functions define the float lanes of a core; the gateware matches them bit for bit. Both
+directions are exact except for one stated rounding. They do not use the host's floating-point unit,
+so the result does not depend on its rounding mode or its treatment of subnormal numbers.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.fixedpoint.format import Flags, Format, FormatError, Ints
+from pinion.fixedpoint.format import Flags, Format, FormatError, Ints, checked_words
 
 FRACTION_BITS = 23
 EXPONENT_BITS = 8
 BIAS = 127
 
-# Shifts the value to be an integer once the hidden bit is written out.
+# Exponent of the last bit of a significand with its hidden bit.
 _POINT = BIAS + FRACTION_BITS
 
 # The significand, doubled for the rounding bit, shifted left by up to width - 23, in an int64.
@@ -25,7 +24,7 @@ _WIDEST = 60
 
 
 def check_float32_target(target: Format) -> None:
-    """Refuse formats that `float32_to_fixed` does not convert to.
+    """Raise `FormatError` if `float32_to_fixed` cannot convert to a format.
 
     Raises
     ------
@@ -40,7 +39,7 @@ def check_float32_target(target: Format) -> None:
 
 
 def check_float32_source(source: Format) -> None:
-    """Refuse formats whose values single precision holds only as subnormals, or not at all.
+    """Raise `FormatError` if single precision holds a format's values only as subnormals, or not.
 
     Raises
     ------
@@ -69,22 +68,22 @@ def float32_to_fixed(bits: NDArray[np.uint32], target: Format) -> tuple[Ints, Fl
     Returns
     -------
     int64 array
-        Integers of the target format; an infinity gives the nearest end, NaN gives 0.
+        Integers of the target format; an infinity gives the nearest limit, NaN gives 0.
     bool array
         True where the input was NaN or infinite, or saturated after rounding.
 
     Raises
     ------
     FormatError
-        If the target is outside of what `check_float32_target` accepts.
+        If `check_float32_target` refuses the target.
     """
     check_float32_target(target)
     word = np.asarray(bits, dtype=np.uint32).astype(np.int64)
     negative = (word >> 31) != 0
     exponent = (word >> FRACTION_BITS) & 0xFF
     fraction = word & ((1 << FRACTION_BITS) - 1)
-    # Zero and the subnormal numbers have no hidden bit, but at most 100 fraction bits keep them far
-    # below half a last bit with it as well: they need no case of their own.
+    # Zero and the subnormal numbers have no hidden bit, but with at most 100 fraction bits they are
+    # far below half a last bit even with it, so they need no special case.
     significand = fraction | (1 << FRACTION_BITS)
     special = exponent == 0xFF
 
@@ -98,12 +97,12 @@ def float32_to_fixed(bits: NDArray[np.uint32], target: Format) -> tuple[Ints, Fl
     # One bit more than the integer, so that adding half is adding one before the last shift.
     signed = np.where(negative, -significand, significand)
     doubled = ((signed << (left + 1)) >> right) + 1
-    whole = doubled >> 1
+    rounded = doubled >> 1
 
     limit = np.where(negative, target.min_int, target.max_int)
-    result = np.clip(np.where(special, limit, whole), target.min_int, target.max_int)
+    result = np.clip(np.where(special, limit, rounded), target.min_int, target.max_int)
     result = np.where(special & (fraction != 0), 0, result)
-    flag: Flags = special | (result != whole)
+    flag: Flags = special | (result != rounded)
     return result.astype(np.int64), flag
 
 
@@ -121,40 +120,33 @@ def fixed_to_float32(ints: Ints, source: Format) -> NDArray[np.uint32]:
 
     Returns
     -------
-    uint32 array of the same shape (``.view(numpy.float32)`` reads it as numbers).
+    uint32 array of the same shape (``.view(numpy.float32)`` gives the numbers).
 
     Raises
     ------
     FormatError
-        If an integer is outside of the source format, or the format is outside of what
-        `check_float32_source` accepts.
+        If an integer is outside the source format, or `check_float32_source` refuses the format.
     """
     check_float32_source(source)
-    value = np.asarray(ints, dtype=np.int64)
-    bad = (value < source.min_int) | (value > source.max_int)
-    if bad.any():
-        raise FormatError(
-            f"{int(value[bad].flat[0])} is not an integer of the format {source.name}; bring "
-            f"values into range before converting them to floats."
-        )
+    value = checked_words(ints, source, "value", advice="bring values into range")
     magnitude = np.abs(value)
-    # Position of the leading one: halve the search range, because log2 in floats may round up.
+    # Position of the leading one by bisection, because log2 in floats may round up.
     top = np.zeros_like(magnitude)
-    rest = magnitude
+    upper = magnitude
     for step in (32, 16, 8, 4, 2, 1):
-        high = (rest >> step) != 0
-        rest = np.where(high, rest >> step, rest)
+        high = (upper >> step) != 0
+        upper = np.where(high, upper >> step, upper)
         top = np.where(high, top + step, top)
 
     right = np.maximum(top - FRACTION_BITS, 0)
     left = np.maximum(FRACTION_BITS - top, 0)
-    kept = (magnitude >> right) << left
+    significand = (magnitude >> right) << left
     dropped = magnitude - ((magnitude >> right) << right)
     twice = dropped << 1
-    one = np.int64(1) << right
-    up = (twice > one) | ((twice == one) & ((kept & 1) == 1) & (right > 0))
+    unit = np.int64(1) << right
+    up = (twice > unit) | ((twice == unit) & ((significand & 1) == 1) & (right > 0))
     # The hidden bit adds one to the exponent field, and so does a carry out of the fraction.
     exponent = top - source.frac + BIAS - 1
-    packed = (exponent << FRACTION_BITS) + kept + up
+    packed = (exponent << FRACTION_BITS) + significand + up
     packed = np.where(value < 0, packed | (1 << 31), packed)
     return np.where(value == 0, 0, packed).astype(np.uint32)

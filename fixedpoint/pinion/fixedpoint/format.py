@@ -1,8 +1,8 @@
-"""Number formats: where the binary point stands, how to round, what to do past the end.
+"""Number formats: position of the binary point, rounding, and overflow.
 
 A format is a signed two's-complement integer of ``width`` bits read as ``integer * 2**-frac``.
-Nothing here converts silently: every function that loses information takes its rounding and its
-overflow by name and returns which elements it changed.
+Every function that loses information takes its rounding and overflow by name and returns which
+elements it changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NAME = re.compile(r"q(\d+)\.(\d+)")
 
 
 class Rounding(Enum):
-    """How a value between two representable ones is rounded."""
+    """Rounding of a value between two representable ones."""
 
     NEAREST = "nearest"  # floor(x + 1/2): the cheapest unbiased-enough rounding in hardware
     FLOOR = "floor"  # drop the bits
@@ -33,14 +33,14 @@ class Rounding(Enum):
 
 
 class Overflow(Enum):
-    """What happens to a value beyond the format's range."""
+    """Treatment of a value beyond the format's range."""
 
     SATURATE = "saturate"
     WRAP = "wrap"
 
 
 class FormatError(ValueError):
-    """A format's name or a value that does not fit is wrong; the message says which."""
+    """A format's name is invalid or a value does not fit; the message says which."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Format:
     Members
     -------
     width : number of bits, the sign included.
-    frac : number of bits behind the binary point (may exceed ``width`` or be negative).
+    frac : number of bits after the binary point (may exceed ``width`` or be negative).
     """
 
     width: int
@@ -62,7 +62,7 @@ class Format:
 
     @classmethod
     def parse(cls, name: str) -> Format:
-        """Read ``q16.16``: integer bits (sign included), a point, fraction bits."""
+        """Parse ``q16.16``: integer bits (sign included), a point, fraction bits."""
         match = _NAME.fullmatch(name)
         if match is None or not 2 <= int(match[1]) + int(match[2]) <= 62 or int(match[1]) < 1:
             raise FormatError(
@@ -73,7 +73,7 @@ class Format:
 
     @property
     def name(self) -> str:
-        """``q16.16``, or ``s<width>e<-frac>`` where the point lies outside the word."""
+        """``q16.16``, or ``s<width>e<-frac>`` if the point lies outside the word."""
         if 0 <= self.frac < self.width:
             return f"q{self.width - self.frac}.{self.frac}"
         return f"s{self.width}e{-self.frac}"
@@ -104,6 +104,30 @@ class Format:
         return self.max_int * self.lsb
 
 
+def check_widths(unit: str, most: int, **formats: Format) -> None:
+    """Raise `FormatError` unless each format, named by its role, has 4 to `most` bits."""
+    for role, form in formats.items():
+        if not 4 <= form.width <= most:
+            raise FormatError(
+                f"The {role} format {form.name} of {unit} has {form.width} bits; it must have "
+                f"4 to {most}."
+            )
+
+
+def checked_words(
+    x: Ints, source: Format, noun: str = "operand", *, advice: str = "limit operands"
+) -> NDArray[np.int64]:
+    """Return integers as an int64 array; raise `FormatError` if one is outside the format."""
+    x = np.asarray(x, dtype=np.int64)
+    bad = (x < source.min_int) | (x > source.max_int)
+    if bad.any():
+        raise FormatError(
+            f"The {noun} {int(x[bad].flat[0])} is not an integer of the format {source.name}; "
+            f"{advice} before this call."
+        )
+    return x
+
+
 def round_shift(x: Ints, shift: int, rounding: Rounding) -> Ints:
     """Divide integers by ``2**shift`` with the given rounding (a negative shift multiplies).
 
@@ -119,7 +143,7 @@ def round_shift(x: Ints, shift: int, rounding: Rounding) -> Ints:
 
 
 def limit(x: Ints, target: Format, overflow: Overflow) -> tuple[Ints, Flags]:
-    """Bring integers into the target's range; the flags mark the elements that changed."""
+    """Limit integers to the target's range; the flags mark the elements that changed."""
     if overflow is Overflow.SATURATE:
         y = np.clip(x, target.min_int, target.max_int)
     else:
@@ -131,24 +155,24 @@ def limit(x: Ints, target: Format, overflow: Overflow) -> tuple[Ints, Flags]:
 def from_float(
     x: NDArray[np.float64] | float, target: Format, *, rounding: Rounding, overflow: Overflow
 ) -> tuple[Ints, Flags]:
-    """Floats to integers of the target format.
+    """Convert floats to integers of the target format.
 
     Returns the integers and a flag for each element that was out of range or not a number
     (which becomes 0).
     """
     scaled = np.asarray(x, dtype=np.float64) * 2.0**target.frac
-    whole = np.floor(scaled)
+    rounded = np.floor(scaled)
     if rounding is Rounding.NEAREST:
-        # A half that is added first would be rounded away, or up: near 0.5, and from 2**52 on.
-        with np.errstate(invalid="ignore"):  # what is infinite stays
-            whole = whole + (scaled - whole >= 0.5)
-    bad = np.isnan(whole)
+        # Adding a half before the floor would round near 0.5 and from 2**52 on.
+        with np.errstate(invalid="ignore"):  # infinities stay
+            rounded = rounded + (scaled - rounded >= 0.5)
+    bad = np.isnan(rounded)
     # Clip in floats first: a cast of a float past 2**63 is undefined.
-    inside = np.clip(np.where(bad, 0.0, whole), -(2.0**62), 2.0**62).astype(np.int64)
+    inside = np.clip(np.where(bad, 0.0, rounded), -(2.0**62), 2.0**62).astype(np.int64)
     y, changed = limit(inside, target, overflow)
     return y, changed | bad
 
 
 def to_float(x: Ints, source: Format) -> NDArray[np.float64]:
-    """Integers of a format of at most 53 bits to the floats that they stand for, exactly."""
+    """Convert integers of a format of at most 53 bits to floats, exactly."""
     return np.asarray(x, dtype=np.float64) * source.lsb

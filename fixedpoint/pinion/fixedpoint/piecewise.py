@@ -1,10 +1,10 @@
 """A function of one variable as a table of polynomials, in real numbers.
 
-Segments have one width, a power of two: the high bits of a fixed-point operand are its segment, and
-the low bits where it is in it. A polynomial of first or second degree around the middle of each
-segment stands for the function (Muller, "Elementary Functions", 2016, chapter 5). The same
-polynomials are evaluated in the graph's floats, on processors and in hardware; how far they are
-from the user's function is measured once, when they are made, and kept beside them.
+Segments have one width, a power of two: the high bits of a fixed-point operand select the segment,
+and the low bits are the position in it. A polynomial of first or second degree around the middle of
+each segment approximates the function (Muller, "Elementary Functions", 2016, chapter 5). The same
+polynomials are evaluated in the graph's floats, on processors and in hardware; their distance from
+the user's function is measured once, when they are fitted, and stored with them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 MOST_SEGMENTS = 1024
-"""Rows of the longest table: two block memories."""
+"""Most rows of a table: two block memories."""
 
 # Points in a segment at which the error against the user's function is measured, ends included.
 _GRID = 65
@@ -29,15 +29,15 @@ _GRID = 65
 
 @dataclass(frozen=True, kw_only=True)
 class Piecewise:
-    """A function from `low` to `high` by polynomials, clamped outside.
+    """A function on [low, high] as polynomials, clamped outside.
 
     Members
     -------
-    low, high : ends of the operand. Below and above, the function is its value there.
-    step : logarithm of a segment's width: segment i is from ``(first + i) 2**step`` on.
-    degree : of the polynomials, 1 or 2.
-    error : largest distance from the function that it stands for, as measured.
-    coefficients : for each segment its `degree` + 1 coefficients, the constant first, of the
+    low, high : bounds of the operand. Outside, the function has its value at the nearer bound.
+    step : logarithm of a segment's width: segment i starts at ``(first + i) 2**step``.
+    degree : degree of the polynomials, 1 or 2.
+    error : largest measured distance from the function.
+    coefficients : `degree` + 1 coefficients for each segment, the constant first, in powers of the
         distance from the segment's middle.
     """
 
@@ -51,26 +51,26 @@ class Piecewise:
     def __post_init__(self) -> None:
         numbers = (self.low, self.high, self.error, *self.coefficients)
         if not all(math.isfinite(number) for number in numbers):
-            raise ValueError("Ends, error and coefficients of a table are finite numbers.")
+            raise ValueError("The bounds, error and coefficients of a table must be finite.")
         if not self.low < self.high:
             raise ValueError(
-                f"The ends of a table are in order, not {self.low!r} and {self.high!r}."
+                f"The bounds of a table must ascend, not {self.low!r} and {self.high!r}."
             )
         if self.degree not in (1, 2) or not -1000 <= self.step <= 1000:
             raise ValueError(
-                f"A table has polynomials of degree 1 or 2 on segments of 2**-1000 to 2**1000, not "
-                f"{self.degree} and 2**{self.step}."
+                f"A table needs polynomials of degree 1 or 2 on segments of 2**-1000 to 2**1000, "
+                f"not {self.degree} and 2**{self.step}."
             )
-        wanted = segments(self.low, self.high, self.step)[1]
-        if not 1 <= wanted <= MOST_SEGMENTS:
+        count = segments(self.low, self.high, self.step)[1]
+        if not 1 <= count <= MOST_SEGMENTS:
             raise ValueError(
-                f"From {self.low!r} to {self.high!r} there are {wanted} segments of "
-                f"2**{self.step}; a table has up to {MOST_SEGMENTS}."
+                f"From {self.low!r} to {self.high!r} there are {count} segments of "
+                f"2**{self.step}; a table has at most {MOST_SEGMENTS}."
             )
-        if len(self.coefficients) != wanted * (self.degree + 1):
+        if len(self.coefficients) != count * (self.degree + 1):
             raise ValueError(
-                f"A table of {wanted} segments of degree {self.degree} has "
-                f"{wanted * (self.degree + 1)} coefficients, not {len(self.coefficients)}."
+                f"A table of {count} segments of degree {self.degree} needs "
+                f"{count * (self.degree + 1)} coefficients, not {len(self.coefficients)}."
             )
 
     @classmethod
@@ -83,59 +83,59 @@ class Piecewise:
         error: float,
         degree: int | None = None,
     ) -> Piecewise:
-        """The smallest table that is as close to a function as asked for.
+        """Fit the smallest table within an error of a function.
 
         Parameters
         ----------
-        function : of one variable; it is called with floats, one at a time.
-        low, high : ends of the operand.
+        function : takes one float at a time.
+        low, high : bounds of the operand.
         error : largest distance from the function, in its unit. It is measured at 65 points of
             every segment, ends included.
-        degree : 1 or 2; left out, 1 where a table is no longer for it.
+        degree : 1 or 2; by default 1 if that needs no more segments.
 
         Raises
         ------
         ValueError
-            If the ends are not in order, the function has no finite value in between, or no table
-            of up to 1024 segments is as close as asked for.
+            If the bounds do not ascend, the function has no finite value in between, or no table
+            of up to 1024 segments is close enough.
         """
         low, high = float(low), float(high)
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
-            raise ValueError(f"The ends of a table are in order, not {low!r} and {high!r}.")
+            raise ValueError(f"The bounds of a table must ascend, not {low!r} and {high!r}.")
         if not error > 0.0:
-            raise ValueError(f"The largest error of a table is above 0, not {error!r}.")
+            raise ValueError(f"The largest error of a table must be positive, not {error!r}.")
         best = math.inf
         step = math.ceil(math.log2(high - low))
         while segments(low, high, step)[1] <= MOST_SEGMENTS:
             for power in (1, 2) if degree is None else (degree,):
-                found = cls._fitted(function, low, high, step, power)
-                best = min(best, found.error)
-                if found.error <= error:
-                    return found
+                candidate = cls._fitted(function, low, high, step, power)
+                best = min(best, candidate.error)
+                if candidate.error <= error:
+                    return candidate
             step -= 1
         raise ValueError(
-            f"No table of {MOST_SEGMENTS} segments from {low!r} to {high!r} is as close to the "
-            f"function as {error!r}: the closest is off by {best:.3g}. Ask for that, or for a "
-            "shorter range, or split it where the function has a corner or a jump."
+            f"No table of {MOST_SEGMENTS} segments from {low!r} to {high!r} is within {error!r} of "
+            f"the function: the closest is off by {best:.3g}. Allow that error, choose a shorter "
+            "range, or split it where the function has a corner or a jump."
         )
 
     @classmethod
     def samples(cls, x: Sequence[float], y: Sequence[float], *, error: float) -> Piecewise:
-        """A table of what straight lines between samples are.
+        """Fit a table to the straight lines between samples.
 
         Parameters
         ----------
-        x, y : the samples, x ascending.
+        x, y : samples, x ascending.
         error : as for `fit`. Samples at multiples of one power of two are met exactly.
         """
         across, up = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
         if across.ndim != 1 or across.shape != up.shape or len(across) < 2:
             raise ValueError(
-                f"A table is made of two or more samples, as many of x as of y, not of shapes "
+                f"A table needs two or more samples, as many of x as of y, not shapes "
                 f"{across.shape} and {up.shape}."
             )
         if not (np.diff(across) > 0).all():
-            raise ValueError("The samples of a table ascend in x; sort them, each x once.")
+            raise ValueError("The samples of a table must ascend in x; sort them, each x once.")
         return cls.fit(
             lambda at: float(np.interp(at, across, up)),
             float(across[0]),
@@ -149,7 +149,7 @@ class Piecewise:
     ) -> Piecewise:
         first, count = segments(low, high, step)
         width = 2.0**step
-        # Chebyshev's nodes: close to the polynomial whose largest error is least.
+        # Chebyshev nodes: close to the polynomial with the smallest largest error.
         nodes = np.cos(math.pi * (np.arange(degree + 1) + 0.5) / (degree + 1))
         rows: list[float] = []
         for i in range(count):
@@ -157,9 +157,9 @@ class Piecewise:
             a, b = max(start, low), min(start + width, high)
             at = 0.5 * (a + b) + 0.5 * (b - a) * nodes
             powers = np.vander((at - middle) / width, degree + 1, increasing=True)
-            found = np.linalg.solve(powers, _values(function, at))
-            rows += (found / width ** np.arange(degree + 1)).tolist()
-        made = cls(
+            scaled = np.linalg.solve(powers, _values(function, at))
+            rows += (scaled / width ** np.arange(degree + 1)).tolist()
+        unmeasured = cls(
             low=low, high=high, step=step, degree=degree, error=0.0, coefficients=tuple(rows)
         )
         worst = 0.0
@@ -167,31 +167,31 @@ class Piecewise:
             a, b = max((first + i) * width, low), min((first + i + 1) * width, high)
             at = np.linspace(a, b, _GRID)
             # The right end is where the next segment's polynomial starts.
-            worst = max(worst, float(np.abs(made.floats(at) - _values(function, at)).max()))
+            worst = max(worst, float(np.abs(unmeasured.floats(at) - _values(function, at)).max()))
         return cls(
             low=low, high=high, step=step, degree=degree, error=worst, coefficients=tuple(rows)
         )
 
     @classmethod
     def parse(cls, text: str) -> Piecewise:
-        """A table from its `text`."""
+        """Parse the `text` of a table."""
         try:
             numbers = [float(word) for word in text.split()]
         except ValueError:
             numbers = []
         if len(numbers) < 7:
             raise ValueError(
-                f"A table is numbers with spaces between them, 7 or more, not '{text:.60}'."
+                f"A table is at least 7 numbers separated by spaces, not '{text:.60}'."
             )
         return cls.of(numbers)
 
     @classmethod
     def of(cls, numbers: Sequence[float]) -> Piecewise:
-        """A table from `numbers`."""
+        """Build a table from its `numbers`."""
         low, high, step, degree, error, *coefficients = numbers
         if int(step) != step or int(degree) != degree:
             raise ValueError(
-                f"A table's step and degree are whole numbers, not {step!r} and {degree!r}."
+                f"A table's step and degree must be whole numbers, not {step!r} and {degree!r}."
             )
         return cls(
             low=float(low),
@@ -204,13 +204,13 @@ class Piecewise:
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        """All of a table in a row: low, high, step, degree, error, coefficients."""
+        """All numbers of a table: low, high, step, degree, error, coefficients."""
         head = (self.low, self.high, float(self.step), float(self.degree), self.error)
         return (*head, *self.coefficients)
 
     @cached_property
     def text(self) -> str:
-        """`numbers` as text, every one exact."""
+        """`numbers` as text that reads back exactly."""
         return " ".join(map(repr, self.numbers))
 
     @cached_property
@@ -229,10 +229,12 @@ class Piecewise:
         return np.array(self.coefficients).reshape(self.count, self.degree + 1)
 
     def _segment(self, x: Floats) -> NDArray[np.int64]:
-        """The segment of each operand, the nearer one outside; that of NaN is the first."""
+        """Return the segment of each operand: the nearest one outside, the first one for NaN."""
         index = np.floor(x * 2.0**-self.step) - self.first
-        found: NDArray[np.int64] = np.nan_to_num(np.clip(index, 0, self.count - 1)).astype(np.int64)
-        return found
+        number: NDArray[np.int64] = np.nan_to_num(np.clip(index, 0, self.count - 1)).astype(
+            np.int64
+        )
+        return number
 
     def _middle(self, index: NDArray[np.int64]) -> Floats:
         return np.asarray((self.first + index + 0.5) * 2.0**self.step, dtype=np.float64)
@@ -245,12 +247,12 @@ class Piecewise:
         return value
 
     def floats(self, x: Any) -> Floats:
-        """Values of floats of any shape."""
+        """Evaluate floats of any shape."""
         x = np.clip(np.asarray(x, dtype=np.float64), self.low, self.high)
         return self._at(self._segment(x), x)
 
     def slopes(self, x: Any) -> Floats:
-        """Derivatives at floats of any shape, 0 outside of the ends."""
+        """Return derivatives at floats of any shape, 0 outside the bounds."""
         x = np.asarray(x, dtype=np.float64)
         index = self._segment(x)
         slope: Floats = self.rows[index, 1]
@@ -265,15 +267,15 @@ class Piecewise:
         ends = np.minimum(starts + 2.0**self.step, self.high)
         at = [np.maximum(starts, self.low), ends]
         if self.degree == 2:
-            # Where a parabola turns, if that is between them.
+            # The vertex of a parabola, if it is between them.
             square = np.where(self.rows[:, 2] == 0.0, 1.0, self.rows[:, 2])
             middles = starts + 2.0 ** (self.step - 1)
             at.append(np.clip(middles - self.rows[:, 1] / (2 * square), at[0], ends))
-        found = self._at(np.arange(self.count), np.array(at))
-        return float(np.min(found)), float(np.max(found))
+        values = self._at(np.arange(self.count), np.array(at))
+        return float(np.min(values)), float(np.max(values))
 
     def halved(self) -> Piecewise:
-        """The same function on segments of half the width."""
+        """Return the same function on segments of half the width."""
         step = self.step - 1
         first, count = segments(self.low, self.high, step)
         number = first + np.arange(count)
@@ -287,17 +289,17 @@ class Piecewise:
 
 
 def _values(function: Callable[[float], Any], at: Floats) -> Floats:
-    found = np.array([float(function(float(x))) for x in at])
-    if not np.isfinite(found).all():
-        bad = int(np.flatnonzero(~np.isfinite(found))[0])
+    values = np.array([float(function(float(x))) for x in at])
+    if not np.isfinite(values).all():
+        bad = int(np.flatnonzero(~np.isfinite(values))[0])
         raise ValueError(
-            f"The function of a table is {float(found[bad])!r} at {float(at[bad])!r}; choose ends "
-            "between which it is finite."
+            f"The function of a table is {float(values[bad])!r} at {float(at[bad])!r}; choose "
+            "bounds between which it is finite."
         )
-    return found
+    return values
 
 
 def segments(low: float, high: float, step: int) -> tuple[int, int]:
-    """Number of the first segment of a width of ``2**step`` that is needed, and how many are."""
+    """Return the number of the first segment of width ``2**step``, and how many are needed."""
     first = math.floor(low * 2.0**-step)
     return first, max(math.ceil(high * 2.0**-step) - first, 1)

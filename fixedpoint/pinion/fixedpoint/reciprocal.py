@@ -2,22 +2,22 @@
 
 The magnitude is shifted until its highest bit is set, so that it reads ``1 <= v < 2``; a table of
 quadratic polynomials gives ``1/v`` (Muller, "Elementary Functions", 2016, chapter 5). Its
-coefficients are shifted back instead of its value, while the hardware waits for its memory
-anyhow: the sum of the polynomial is the result, but for its sign and one rounding. What makes
-this cheap is that a fixed-point result needs its accuracy in last bits, not relative to itself:
+coefficients are shifted back instead of its value, during the hardware's memory latency: the sum of
+the polynomial is the result, except for its sign and one rounding. This is cheap because a
+fixed-point result needs absolute, not relative accuracy:
 
-- Only an operand of few bits has a result of many. One that fits the table's index needs the
-  constant of a segment and nothing else, so each segment is expanded around its left end and its
-  constant is the correctly rounded reciprocal.
+- Only an operand of few bits has a result of many. One that fits the table's index needs only the
+  constant of a segment, so each segment is expanded around its left end and its constant is the
+  correctly rounded reciprocal.
 - An operand of many bits has a small result: its low bits can be dropped, the more of them the
   longer it is.
 - In between, the operands of just two bits more than the index are the most demanding; two of the
   three nodes of the interpolation are put on them.
 
 One error bound in last bits of the result then holds over the whole range, with smaller multipliers
-than a Newton step needs for the leading bits alone. Numbers that cannot be right are flagged: the
-reciprocal of zero, results past the end of the format, and, on request, of operands that are small
-enough to be mostly rounding error.
+than a Newton step needs for the leading bits alone. Invalid numbers are flagged: the reciprocal of
+zero, results beyond the format's range, and, on request, results of operands so small that they are
+mostly rounding error.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.fixedpoint.format import Flags, Format, FormatError, Ints
+from pinion.fixedpoint.format import Flags, Format, FormatError, Ints, check_widths, checked_words
 
 # Error that each rounded or truncated quantity may contribute, as bits below the last bit of the
-# result. The quadratic coefficient has one less: with it, 512 segments of a 32-bit result are a
-# table of 72 bits in width, which is one block memory. The sum before rounding has some more.
+# result. The quadratic coefficient has one less: 512 segments of a 32-bit result then form a table
+# 72 bits wide, which is one block memory. The sum before rounding has more.
 _GUARD_BITS = 6
 _SQUARE_GUARD_BITS = 5
 _CONSTANT_GUARD_BITS = 3
 _SUM_GUARD_BITS = 8
 _INTERPOLATION_BITS = 3
 
-# Bits that a coefficient may keep below its last one when it is shifted back, as far as its product
+# Bits that a coefficient may keep below its last one when it is shifted back, provided its product
 # fits the same multiplier: ports of 18 bits, or of 18 and 27.
 _KEPT_BELOW = 3
 
@@ -51,7 +51,7 @@ _NODES = (Fraction(0), Fraction(1, 2), Fraction(3, 4))
 
 @dataclass(frozen=True, kw_only=True)
 class Reciprocal:
-    """The reciprocal of a fixed-point number, derived from two formats.
+    """Reciprocal of a fixed-point number, derived from two formats.
 
     The constructor takes keyword arguments only.
 
@@ -62,10 +62,10 @@ class Reciprocal:
     target : Format
         Result.
     minimum : float, optional
-        Flag every operand of a magnitude below this (in real units), whatever its result.
+        Flag every operand whose magnitude is below this (in real units), whatever its result.
     index_bits : int, optional
-        Logarithm of the number of table segments. Left out, the smallest number whose interpolation
-        error is at most 1/8 of the result's last bit.
+        Logarithm of the number of table segments. By default the smallest number whose
+        interpolation error is at most 1/8 of the result's last bit.
 
     Raises
     ------
@@ -90,26 +90,21 @@ class Reciprocal:
     index_bits: int | None = None
 
     def __post_init__(self) -> None:
-        for role, form in (("source", self.source), ("target", self.target)):
-            if not 4 <= form.width <= 48:
-                raise FormatError(
-                    f"The {role} format {form.name} of a reciprocal has {form.width} bits; it is "
-                    f"built for 4 to 48."
-                )
+        check_widths("a reciprocal", 48, source=self.source, target=self.target)
         if not 4 <= self.sum_frac <= 52:
             raise FormatError(
                 f"The formats {self.source.name} and {self.target.name} have {self.sum_frac} "
-                f"fraction bits together; a reciprocal is built for 4 to 52. Move a binary point."
+                f"fraction bits together; a reciprocal needs 4 to 52. Move a binary point."
             )
         if self.low_bits > self.source.width:
             raise FormatError(
-                f"The reciprocal of every number of the format {self.source.name} is past the end "
-                f"of {self.target.name}; give the target more integer bits."
+                f"The reciprocal of every number of the format {self.source.name} exceeds the "
+                f"range of {self.target.name}; give the target more integer bits."
             )
         if self.minimum is not None and not 0 < self.minimum <= -self.source.min:
             raise FormatError(
-                f"The smallest operand of a reciprocal is {self.minimum}; give a number above 0 "
-                f"and up to {-self.source.min}, the end of the format {self.source.name}."
+                f"The smallest operand of a reciprocal is {self.minimum}; it must be positive and "
+                f"at most {-self.source.min}, the limit of the format {self.source.name}."
             )
         most = self.kept_bits - 3
         if self.index_bits is not None and not 1 <= self.index_bits <= min(most, 12):
@@ -127,12 +122,12 @@ class Reciprocal:
 
     @property
     def low_bits(self) -> int:
-        """Length of the shortest magnitudes (in bits) whose results fit the target."""
+        """Length in bits of the shortest magnitudes whose results fit the target."""
         return max(self.sum_frac - self.target.width + 2, 1)
 
     @property
     def smallest(self) -> int:
-        """Magnitudes below this integer of `source` are flagged without looking at the result."""
+        """The integer of `source` below which magnitudes are flagged, whatever their result."""
         fits = 1 << (self.low_bits - 1)
         if self.minimum is None:
             return fits
@@ -140,10 +135,10 @@ class Reciprocal:
 
     @cached_property
     def past(self) -> int:
-        """The largest positive operand whose result is past the end of the target."""
+        """The largest positive operand whose result exceeds the target's range."""
         first = 1 << (self.low_bits - 1)
         step = 1 << max(self.low_bits - self.kept_bits, 0)
-        # The result of twice as much is half as large; a few leading bits away it is past no more.
+        # Doubling an operand halves its result, so a few leading bits on, all results fit.
         x = np.arange(first, first + min(step << (_GUARD_BITS + 3), first), step, dtype=np.int64)
         beyond = np.flatnonzero(self._rounded(x) > self.target.max_int)
         return int(x[beyond[-1]]) + step - 1 if len(beyond) else first - 1
@@ -151,12 +146,12 @@ class Reciprocal:
     @property
     def kept_bits(self) -> int:
         """Leading bits of the magnitude that are used; longer magnitudes are truncated."""
-        wanted = min(-(-(self.sum_frac + 1 + _GUARD_BITS) // 2), self.result_bits + 1 + _GUARD_BITS)
-        return max(4, min(self.source.width, wanted))
+        needed = min(-(-(self.sum_frac + 1 + _GUARD_BITS) // 2), self.result_bits + 1 + _GUARD_BITS)
+        return max(4, min(self.source.width, needed))
 
     @cached_property
     def segment_bits(self) -> int:
-        """Bits of the table's address: `index_bits`, or what was chosen for it."""
+        """Bits of the table's address: `index_bits`, or the smallest sufficient number."""
         if self.index_bits is not None:
             return self.index_bits
         for bits in range(1, self.kept_bits - 3):
@@ -173,7 +168,7 @@ class Reciprocal:
     @property
     def short_bits(self) -> int:
         """Leading bits of the remainder that are squared."""
-        # Magnitudes that lose something here have a small result, or are of the shortest length.
+        # Magnitudes that lose bits here have a small result, or the shortest length.
         long = -(-(self.sum_frac + _GUARD_BITS - 3 * self.segment_bits) // 2)
         shortest = self.sum_frac + 2 + _GUARD_BITS - 2 * self.segment_bits - self.low_bits
         return min(self.remainder_bits, max(min(long, shortest), 2))
@@ -186,14 +181,14 @@ class Reciprocal:
     @property
     def linear_frac(self) -> int:
         """Fraction bits of the linear coefficient."""
-        wanted = self.sum_frac - 1 - self._first_bits - self.segment_bits + _GUARD_BITS
-        return max(wanted + self._crowded, 2)
+        frac = self.sum_frac - 1 - self._first_bits - self.segment_bits + _GUARD_BITS
+        return max(frac + self._crowded, 2)
 
     @property
     def square_frac(self) -> int:
         """Fraction bits of the quadratic coefficient."""
-        wanted = self.sum_frac - 2 - self._first_bits - 2 * self.segment_bits + _SQUARE_GUARD_BITS
-        return max(wanted + 2 * self._crowded, 2)
+        frac = self.sum_frac - 2 - self._first_bits - 2 * self.segment_bits + _SQUARE_GUARD_BITS
+        return max(frac + 2 * self._crowded, 2)
 
     @property
     def linear_shift(self) -> int:
@@ -232,8 +227,10 @@ class Reciprocal:
 
     @property
     def late(self) -> int:
-        """Lengths of magnitudes by which the other coefficients are shifted back less than the
-        constant: shorter magnitudes do not need them."""
+        """Lengths of magnitudes that need no shift of the other coefficients, only of the constant.
+
+        Shorter magnitudes do not use these coefficients.
+        """
         return self._first_bits - self.low_bits
 
     @property
@@ -243,25 +240,30 @@ class Reciprocal:
 
     @property
     def _first_bits(self) -> int:
-        """Length of the shortest magnitudes whose results fit and that need more than a constant:
-        these ask for the most accuracy of the other coefficients."""
+        """Length of the shortest magnitudes whose results fit and that need more than a constant.
+
+        They demand the highest accuracy of the other coefficients.
+        """
         return max(self.segment_bits + 2, self.low_bits)
 
     @property
     def _unit_bits(self) -> int:
-        """Logarithm of the last bits of the result in ``1/v = 1`` for these magnitudes."""
+        """Logarithm of ``1/v = 1`` in last bits of the result, for these magnitudes."""
         return self.sum_frac + 1 - self._first_bits
 
     @property
     def _lengths(self) -> range:
-        """Lengths of magnitudes whose results fit. The full width is left out where it can be: it
-        is that of the smallest word alone, a power of two, which needs no more than others."""
+        """Lengths of magnitudes whose results fit.
+
+        The full width is left out if possible: only the smallest word has it, a power of two, which
+        needs no more accuracy than others.
+        """
         return range(self.low_bits, max(self.source.width, self.low_bits + 1))
 
     @property
     def _crowded(self) -> bool:
-        """Whether those magnitudes reach the right end of a segment, where coefficients count
-        most, and not just its middle."""
+        """Whether those magnitudes reach the right end of a segment, where coefficients have the
+        largest effect, and not just its middle."""
         return self.low_bits > self.segment_bits + 2
 
     # -- Constants and errors -------------------------------------------------------------------
@@ -271,7 +273,7 @@ class Reciprocal:
         """Rows ``(constant, -linear, square)`` of the coefficients, all positive integers.
 
         The constant is below ``2**constant_frac`` and its highest bit is set. The others are
-        truncated and stand for the middles of their intervals.
+        truncated and represent the middles of their intervals.
         """
         rows = []
         step = Fraction(1, 1 << self.segment_bits)
@@ -282,7 +284,7 @@ class Reciprocal:
             linear = 1 / (a * b) + square * (b - a)
             rows.append(
                 (
-                    # 1 itself would cost a bit; what is missing is below the result's half bit.
+                    # 1 itself would cost a bit; the difference is below the result's half bit.
                     min(round(2**self.constant_frac / a), (1 << self.constant_frac) - 1),
                     math.floor(2**self.linear_frac * linear),
                     math.floor(2**self.square_frac * square),
@@ -292,14 +294,13 @@ class Reciprocal:
 
     @cached_property
     def widths(self) -> tuple[int, int, int]:
-        """Unsigned widths of the three columns of `table`, the set highest bit of the first left
-        out."""
+        """Unsigned widths of the columns of `table`, without the first one's highest bit."""
         linear = max(row[1] for row in self.table).bit_length()
         square = max(row[2] for row in self.table).bit_length()
         return self.constant_frac - 1, linear, square
 
     def _interpolation(self, segment_bits: int, length: int) -> float:
-        """Interpolation error of magnitudes of `length` bits, in last bits of the result."""
+        """Return the interpolation error of magnitudes of `length` bits, in last bits."""
         positions = min(length - 1 - segment_bits, 8)
         if positions < 1:
             return 0.0
@@ -312,12 +313,14 @@ class Reciprocal:
 
     @cached_property
     def error_bound(self) -> float:
-        """Bound of ``|result - 1/x|`` in real units, for every result that is not flagged as past
-        the end of the target; x is the represented operand."""
+        """Bound of ``|result - 1/x|`` in real units, x being the represented operand.
+
+        It holds for every result that is not flagged as beyond the target's range.
+        """
         return self.target.lsb * max(self._bound(length) for length in self._lengths)
 
     def _bound(self, length: int) -> float:
-        """Bound of the error for magnitudes of `length` bits, in last bits of the result."""
+        """Return the error bound for magnitudes of `length` bits, in last bits of the result."""
         unit = 2.0 ** (self.sum_frac + 1 - length)  # last bits in 1/v = 1
         used = length - 1 - self.segment_bits  # bits of the remainder that may be set
         last_sum = 2.0**-_SUM_GUARD_BITS
@@ -326,13 +329,13 @@ class Reciprocal:
             return 0.5 + unit * 2.0 ** -(self.constant_frac + 1) + last_sum / 2
         step = 2.0**-self.segment_bits
         last = step * (1 - 2.0**-used)
-        error = 2.0**-self.constant_frac  # half of it, but for the first segment
+        error = 2.0**-self.constant_frac  # half of it, except in the first segment
         if used > self.short_bits:
             error += 2 * step**2 * 2.0**-self.short_bits
         if length > self.kept_bits:
             error += 2.0 ** -(self.kept_bits - 1)
-        # Half a last bit of the other two. Truncated in the table and once more behind the shift is
-        # truncated behind the shift; only bits that a short shift has appended are not there.
+        # Half a last bit of the other two. Truncating in the table and again after the shift is one
+        # truncation after the shift; only the bits that a short shift has appended are missing.
         back = max(length - self._first_bits, 0)
         shifted = 0.0
         for frac, below, factor in (
@@ -342,14 +345,14 @@ class Reciprocal:
             shifted += 2.0 ** (self._unit_bits - frac - below - 1) * factor
             if back < below:
                 error += 2.0 ** -(frac + 1) * factor
-        # Three truncated terms of the sum, of which one counts against the others.
+        # Three truncated terms of the sum, one of which has the opposite sign.
         total = self._interpolation(self.segment_bits, length) + unit * error + shifted
         return 0.5 + total + 1.5 * last_sum
 
     # -- The model ------------------------------------------------------------------------------
 
     def compute(self, x: Ints) -> tuple[NDArray[np.int64], Flags]:
-        """The reciprocal as the hardware computes it, bit for bit.
+        """Return the reciprocal as the hardware computes it, bit for bit.
 
         Parameters
         ----------
@@ -359,23 +362,17 @@ class Reciprocal:
         Returns
         -------
         y : int64 array, the shape of x, integers of `target`
-            To nearest within `error_bound`, odd in x wherever it is not at an end of the target.
-            Saturated past the ends; the largest value for zero.
+            To nearest within `error_bound`, odd in x unless it is at a limit of the target.
+            Saturated beyond the limits; the largest value for zero.
         flag : bool array, the shape of x
             y is saturated, or ``|x|`` is below `minimum`.
 
         Raises
         ------
         FormatError
-            If an integer is outside of the source format.
+            If an integer is outside the source format.
         """
-        x = np.asarray(x, dtype=np.int64)
-        bad = (x < self.source.min_int) | (x > self.source.max_int)
-        if bad.any():
-            raise FormatError(
-                f"The operand {int(x[bad].flat[0])} is not an integer of the source format "
-                f"{self.source.name}; limit operands before this call."
-            )
+        x = checked_words(x, self.source)
         minus = x < 0
         magnitude = np.abs(x)
         past = np.where(minus, magnitude < 1 << (self.low_bits - 1), magnitude <= self.past)
@@ -386,14 +383,14 @@ class Reciprocal:
         return result, flag
 
     def _rounded(self, magnitude: Ints) -> Ints:
-        """Results of magnitudes, without ends of the target."""
-        # Normalise. Magnitudes that saturate anyhow are shifted as far as the hardware can.
+        """Return results of magnitudes without saturation."""
+        # Normalise. Magnitudes that saturate anyway are shifted as far as the hardware can.
         length = np.frexp(magnitude.astype(np.float64))[1].astype(np.int64)
         length = np.maximum(length, self.low_bits)
         normal = magnitude << (self.source.width - length)
-        kept = normal >> (self.source.width - self.kept_bits)
-        index = (kept >> self.remainder_bits) & ((1 << self.segment_bits) - 1)
-        remainder = kept & ((1 << self.remainder_bits) - 1)
+        leading = normal >> (self.source.width - self.kept_bits)
+        index = (leading >> self.remainder_bits) & ((1 << self.segment_bits) - 1)
+        remainder = leading & ((1 << self.remainder_bits) - 1)
 
         constant, linear, square = np.array(self.table, dtype=np.int64).T
         short = remainder >> (self.remainder_bits - self.short_bits)
@@ -403,20 +400,20 @@ class Reciprocal:
         up = (_shifted(square[index], self.square_below, less) * short**2) >> self.square_shift
         value = ((constant[index] << self.constant_shift) >> back) + up - down
 
-        # So does the sum: there are no ties, and the same bits are the negative's, inverted.
+        # The sum has no ties either, so the negative result is the inverted bits.
         rounded: Ints = (value + (1 << (_SUM_GUARD_BITS - 1))) >> _SUM_GUARD_BITS
         return rounded
 
 
 def _below(width: int, port: int) -> int:
-    """Bits that a coefficient of a width may keep below its last one, at a multiplier's port.
+    """Return the bits that a coefficient may keep below its last one at a multiplier's port.
 
-    There are a sign and the last bit that stands for the middle beside it.
+    A sign and the last bit that represents the middle take two more.
     """
     return min(max((18 if width + 2 <= 18 else port) - 2 - width, 0), _KEPT_BELOW)
 
 
 def _shifted(value: Ints, below: int, back: Ints) -> Ints:
-    """Truncated coefficients shifted back; the last bit stands for the middle of the interval."""
+    """Shift truncated coefficients back; the last bit represents the middle of the interval."""
     moved: Ints = ((value << 1 | 1) << below) >> (back + 1) << 1 | 1
     return moved

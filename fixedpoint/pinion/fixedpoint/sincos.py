@@ -1,8 +1,7 @@
 """Sine and cosine of any fixed-point angle: the exact model of a table unit.
 
-Angles of a few turns at most are looked up as they are (`pinion.fixedpoint.sincos_direct`),
-others by turns (`pinion.fixedpoint.sincos_turns`): every word of the source format is a legal
-input.
+Angles of a few turns at most are looked up directly (`pinion.fixedpoint.sincos_direct`), others by
+turns (`pinion.fixedpoint.sincos_turns`): every word of the source format is a legal input.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.fixedpoint.format import Format, FormatError
+from pinion.fixedpoint.format import Format, FormatError, checked_words
 from pinion.fixedpoint.sincos_direct import DirectTable
 from pinion.fixedpoint.sincos_turns import TurnTable
 
@@ -31,14 +30,14 @@ class SinCos:
     target : Format
         Result, from -1 to +1 inclusive; needs two bits before the binary point.
     segment_bits : int, optional
-        Logarithm of the number of table segments in a quadrant, by turns. Left out, the method and
-        the number are chosen: direct where its table is small, and the smallest number whose
+        Logarithm of the number of table segments in a quadrant, by turns. By default the method and
+        the number are chosen: direct if its table is small, and the smallest number whose
         interpolation error is below 1/64 of the result's last bit.
 
     Raises
     ------
     FormatError
-        If the target cannot represent +1, or a width is outside of what the model evaluates
+        If the target cannot represent +1, or a width is outside the range that the model evaluates
         exactly in 64-bit integers.
 
     Largest errors in last bits of the result, measured against ``sin`` and ``cos`` of the exactly
@@ -68,13 +67,13 @@ class SinCos:
         if not 4 <= self.target.frac <= 28:
             raise FormatError(
                 f"The target format {self.target.name} has {self.target.frac} fraction bits; sine "
-                f"and cosine are built for 4 to 28."
+                f"and cosine need 4 to 28."
             )
         _ = self.method
 
     @cached_property
     def method(self) -> DirectTable | TurnTable:
-        """The table, its widths, and the arithmetic behind it."""
+        """The table, its widths, and its arithmetic."""
         direct = DirectTable(source=self.source, target=self.target)
         if self.segment_bits is None and direct.fits:
             return direct
@@ -88,29 +87,23 @@ class SinCos:
     def compute(
         self, x: NDArray[np.int64], cosine: NDArray[np.bool_] | bool = False
     ) -> NDArray[np.int64]:
-        """Sine or cosine as the hardware computes it, bit for bit.
+        """Return the sine or cosine as the hardware computes it, bit for bit.
 
         Parameters
         ----------
         x : int64 array, any shape
             Angles as integers of `source`.
         cosine : bool or bool array, broadcast against x
-            Where true, the cosine instead of the sine.
+            True selects the cosine instead of the sine.
 
         Returns
         -------
-        int64 array, the shape of the two broadcast together, integers of `target`.
+        int64 array of the broadcast shape, integers of `target`.
 
         Raises
         ------
         FormatError
-            If an integer is outside of the source format.
+            If an integer is outside the source format.
         """
-        x = np.asarray(x, dtype=np.int64)
-        bad = (x < self.source.min_int) | (x > self.source.max_int)
-        if bad.any():
-            raise FormatError(
-                f"The angle {int(x[bad].flat[0])} is not an integer of the source format "
-                f"{self.source.name}; wrap or clip angles before this call."
-            )
+        x = checked_words(x, self.source, "angle", advice="wrap or clip angles")
         return self.method.compute(x, np.asarray(cosine, dtype=np.int64))

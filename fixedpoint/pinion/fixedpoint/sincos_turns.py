@@ -1,14 +1,14 @@
 """Sine and cosine of fixed-point angles of any size: by turns, a table of a quadrant, a polynomial.
 
-The angle is multiplied by 1/(2 pi) and whole turns are dropped. What is left is a phase: two bits
-of quadrant, the index of a table segment, and a remainder that a quadratic polynomial
+The angle is multiplied by 1/(2 pi) and whole turns are dropped. The remaining phase consists of two
+bits of quadrant, the index of a table segment, and a remainder over which a quadratic polynomial
 interpolates (table plus polynomial as in Muller, "Elementary Functions", 2016, chapters 5 and 6).
-Its two products run side by side. Two conventions save adders:
+Its two products are computed in parallel. Two conventions save adders:
 
-- A truncated number stands for the middle of its interval. The mirror images ``1 - u`` and ``-y``
+- A truncated number represents the middle of its interval. The mirror images ``1 - u`` and ``-y``
   are then exactly the complements of the bits, with no carry and no special case at ``u = 0``.
-- Each segment is expanded around the angle whose remainder is zero, half a step off its middle,
-  so that the same convention costs the polynomial nothing.
+- Each segment is expanded around the angle whose remainder is zero, half a step off its middle, so
+  that the same convention costs the polynomial nothing.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pinion.fixedpoint.format import Format, FormatError, Ints
+from pinion.fixedpoint.format import FormatError, Ints
+from pinion.fixedpoint.sincos_table import SinCosTable
 
 _PI = Fraction(31415926535897932384626433832795028841971693993751058209749446, 10**61)
 
-# A limb is unsigned and must fit the 18-bit signed port of a multiplier; so must the 26-bit
-# pieces of the phase constant fit its 27-bit port.
+# A limb is unsigned and must fit the 18-bit signed port of a multiplier; the 26-bit pieces of the
+# phase constant must fit its 27-bit port.
 LIMB_BITS = 17
 PIECE_BITS = 26
 
@@ -34,12 +35,9 @@ PIECE_BITS = 26
 # contributes an error of about 2**-(GUARD_BITS + 1) last bits.
 _GUARD_BITS = 7
 
-# The sum before rounding has more: two truncations, one against the other.
-_SUM_GUARD_BITS = 9
-
 
 class Limb(NamedTuple):
-    """A piece ``x[low : low + width]`` of the angle and the turns its last bit stands for."""
+    """A piece ``x[low : low + width]`` of the angle and the turns of its last bit."""
 
     low: int
     width: int
@@ -49,7 +47,7 @@ class Limb(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TurnTable:
+class TurnTable(SinCosTable):
     """Sine and cosine by turns, derived from two formats.
 
     The constructor takes keyword arguments only.
@@ -61,24 +59,22 @@ class TurnTable:
     target : Format
         Result, from -1 to +1 inclusive.
     segment_bits : int, optional
-        Logarithm of the number of table segments in a quadrant. Left out, the smallest number
+        Logarithm of the number of table segments in a quadrant. By default the smallest number
         whose interpolation error is below 1/64 of the result's last bit.
 
     Raises
     ------
     FormatError
-        If a width is outside of what the model evaluates exactly in 64-bit integers.
+        If a width is outside the range that the model evaluates exactly in 64-bit integers.
     """
 
-    source: Format
-    target: Format
     segment_bits: int | None = None
 
     def __post_init__(self) -> None:
         if not 2 <= self.source.width <= 52 or not 0 <= self.source.frac <= 48:
             raise FormatError(
-                f"The source format {self.source.name} is outside of what range reduction is built "
-                f"for: 2 to 52 bits, 0 to 48 of them fraction bits."
+                f"The source format {self.source.name} is outside the range of the reduction to a "
+                f"turn: 2 to 52 bits, 0 to 48 of them fraction bits."
             )
         if self.segment_bits is not None and not 2 <= self.segment_bits <= self.phase_bits - 6:
             raise FormatError(
@@ -99,8 +95,8 @@ class TurnTable:
         if self.segment_bits is not None:
             return self.segment_bits
         frac = self.target.frac
-        # The error of the interpolation is 2**(-5.6 - 3 * index_bits); the second term keeps the
-        # remainder within the 18-bit port of one multiplier as long as the table stays small.
+        # The interpolation error is 2**(-5.6 - 3 * index_bits); the second term keeps the remainder
+        # within the 18-bit port of one multiplier as long as the table stays small.
         return max(math.ceil((frac + 1) / 3), min(frac - 12, 9), 2)
 
     @property
@@ -111,9 +107,9 @@ class TurnTable:
     @property
     def turn_bits(self) -> int:
         """Fraction bits of the products with 1/(2 pi), more than the phase keeps."""
-        wanted = self.target.frac + LIMB_BITS + 11
-        # One bit less where it would be a piece of its own: it costs 0.003 last bits at most.
-        return wanted - (wanted % PIECE_BITS == 1)
+        needed = self.target.frac + LIMB_BITS + 11
+        # One bit less if it would need another piece: it costs 0.003 last bits at most.
+        return needed - (needed % PIECE_BITS == 1)
 
     @property
     def linear_frac(self) -> int:
@@ -134,28 +130,8 @@ class TurnTable:
     def short_bits(self) -> int:
         """Leading bits of the remainder that are squared."""
         span = self._segment_width**2 / 2
-        wanted = self.target.frac + _GUARD_BITS + math.ceil(math.log2(span))
-        return min(self.remainder_bits, max(wanted, 2))
-
-    @property
-    def middle(self) -> int:
-        """1 where the squared bits leave some out, and a last bit stands for their middle."""
-        return int(self.short_bits < self.remainder_bits)
-
-    @property
-    def square_dropped(self) -> int:
-        """Bits that a square drops, so that it and a sign fit a port of 27 bits."""
-        return max(2 * (self.short_bits + self.middle) - 27, 0)
-
-    @property
-    def sum_guard(self) -> int:
-        """Fraction bits of the sum below the last bit of the result."""
-        return _SUM_GUARD_BITS
-
-    @property
-    def sum_frac(self) -> int:
-        """Fraction bits of the sum before rounding."""
-        return self.target.frac + _SUM_GUARD_BITS
+        needed = self.target.frac + _GUARD_BITS + math.ceil(math.log2(span))
+        return min(self.remainder_bits, max(needed, 2))
 
     @property
     def entry_frac(self) -> int:
@@ -203,17 +179,17 @@ class TurnTable:
         return tuple(limbs)
 
     def _turns(self, low: int) -> Fraction:
-        """Turns that bit `low` of the angle stands for, exactly as far as pi is known here."""
+        """Return the turns of bit `low` of the angle, up to the accuracy of `_PI`."""
         return Fraction(1 << low, 1 << self.source.frac) / (2 * _PI)
 
     @cached_property
     def table(self) -> tuple[tuple[int, int, int], ...]:
         """Rows ``(constant, linear, -square)`` of the coefficients, all non-negative integers.
 
-        The last two are truncated and stand for the middles of their intervals.
+        The last two are truncated and represent the middles of their intervals.
         """
         step = self._segment_width
-        # Interpolation in the three Chebyshev nodes 0 and +-delta, in forms without cancellation.
+        # Interpolation at the three Chebyshev nodes 0 and +-delta, in forms without cancellation.
         delta = step / 2 * math.sqrt(3) / 2
         slope = step * math.sin(delta) / delta
         curve = step**2 * 2 * math.sin(delta / 2) ** 2 / delta**2
@@ -247,7 +223,7 @@ class TurnTable:
             largest = 1 << (limb.width - 1 if limb.signed else limb.width)
             constants += 2 * math.pi * float(wrong * largest) * 2.0**-self.turn_bits
         step = self._segment_width
-        # The third derivative is at most 1; half a step off the middle adds the bracket.
+        # The third derivative is at most 1; the bracket accounts for half a step off the middle.
         interpolation = (1 + 12 * 2.0**-self.remainder_bits) * step**3 / 192
         rounding = (
             2.0 ** -(self.constant_frac + 1)  # the constant coefficient
@@ -262,8 +238,10 @@ class TurnTable:
     # -- The model ------------------------------------------------------------------------------
 
     def phase(self, x: Ints) -> Ints:
-        """Phase of an angle: x (any shape), integers of `source`; result in ``2**-phase_bits``
-        turns, from 0 to below one turn."""
+        """Return the phase of angles, integers of `source`, in ``2**-phase_bits`` turns.
+
+        It is at least 0 and below one turn.
+        """
         turns = np.zeros_like(x, dtype=np.int64)
         mask = (1 << self.turn_bits) - 1
         for limb in self.limbs:
@@ -277,7 +255,7 @@ class TurnTable:
         return turns >> (self.turn_bits - self.phase_bits)
 
     def compute(self, x: Ints, cosine: Ints) -> Ints:
-        """Integers of `target`: of the cosine where `cosine` is 1, of the sine where it is 0."""
+        """Return integers of `target`: cosines where `cosine` is 1, sines where it is 0."""
         phase = self.phase(x)
         quadrant = ((phase >> (self.phase_bits - 2)) + cosine) & 3
         u = phase & ((1 << (self.phase_bits - 2)) - 1)
@@ -287,13 +265,5 @@ class TurnTable:
         r = (u & ((1 << self.remainder_bits) - 1)) - half
 
         constant, linear, square = np.array(self.table, dtype=np.int64).T
-        short = r >> (self.remainder_bits - self.short_bits)
-        if self.middle:
-            short = short << 1 | 1
-        y = constant[index] << (self.sum_frac - self.constant_frac)
-        y = y + (((linear[index] << 1 | 1) * r) >> self.linear_shift)
-        squared = short**2 >> self.square_dropped
-        y = y - (((square[index] << 1 | 1) * squared) >> self.square_shift)
-        y = np.where(quadrant & 2, ~y, y)
-        result: Ints = (y + (1 << (_SUM_GUARD_BITS - 1))) >> _SUM_GUARD_BITS
-        return result
+        y = self._sum(constant[index], linear[index], square[index], r)
+        return self._rounded(np.where(quadrant & 2, ~y, y))

@@ -1,9 +1,9 @@
 """Square root of any fixed-point number: the exact model of a digit recurrence.
 
 One binary digit of the root follows from two of the operand, by one addition or subtraction
-(Ercegovac and Lang, "Digital Arithmetic", 2004, chapter 6, radix 2). One digit more than the result
-has decides its rounding, so that every result is the nearest number of its format: there is no
-table, no multiplication and no error but the rounding.
+(Ercegovac and Lang, "Digital Arithmetic", 2004, chapter 6, radix 2). One digit beyond the result
+decides its rounding, so every result is the nearest number of its format: there is no table, no
+multiplication and no error other than the rounding.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.fixedpoint.format import Flags, Format, FormatError, Ints
+from pinion.fixedpoint.format import Flags, Format, Ints, check_widths, checked_words
 
-# The unit takes so many digits at once from a table: six bits of the operand.
+# Digits that the unit takes from a table at once, from six bits of the operand.
 FIRST_DIGITS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sqrt:
-    """The square root of a fixed-point number, derived from two formats.
+    """Square root of a fixed-point number, derived from two formats.
 
     The constructor takes keyword arguments only.
 
@@ -37,8 +37,8 @@ class Sqrt:
     FormatError
         If a format is too narrow or too wide.
 
-    The error is at most half of the result's last bit wherever nothing is flagged, and a result
-    exactly between two words is rounded up. Words of 32 and 27 bits, by their digits:
+    The error is at most half of the result's last bit unless flagged, and a result exactly between
+    two words is rounded up. Digits of words of 32 and 27 bits:
 
     =================  ======
     source -> target   digits
@@ -53,22 +53,16 @@ class Sqrt:
     target: Format
 
     def __post_init__(self) -> None:
-        for role, form in (("source", self.source), ("target", self.target)):
-            if not 4 <= form.width <= 48:
-                raise FormatError(
-                    f"The {role} format {form.name} of a square root has {form.width} bits; it is "
-                    f"built for 4 to 48."
-                )
+        check_widths("a square root", 48, source=self.source, target=self.target)
 
     @property
     def shift(self) -> int:
-        """Bits by which the operand's integer is shifted left: the root of what comes of it has one
-        digit more than the result."""
+        """Left shift of the operand's integer; the root then has one digit more than the result."""
         return 2 * self.target.frac - self.source.frac + 2
 
     @property
     def digits(self) -> int:
-        """Binary digits of the root, the one that decides the rounding included."""
+        """Binary digits of the root, including the one that decides the rounding."""
         radicand = self.source.width - 1 + self.shift
         return max(min(-(-radicand // 2), self.target.width), FIRST_DIGITS)
 
@@ -82,18 +76,20 @@ class Sqrt:
 
     @property
     def error_bound(self) -> float:
-        """Bound of ``|result - sqrt(x)|`` in real units, for every result that is not flagged; x is
-        the represented operand."""
+        """Bound of ``|result - sqrt(x)|`` in real units, x being the represented operand.
+
+        It holds for every result that is not flagged.
+        """
         return 0.5 * self.target.lsb
 
     def pair(self, x: Ints, digit: int) -> NDArray[np.int64]:
-        """The two bits of the shifted operand that a digit of the root takes, 0 the last digit."""
+        """Return the two bits of the shifted operand for a digit of the root, 0 being the last."""
         low = 2 * digit - self.shift
         bits: NDArray[np.int64] = ((x >> min(low, 62)) if low >= 0 else (x << min(-low, 2))) & 3
         return bits
 
     def compute(self, x: Ints) -> tuple[NDArray[np.int64], Flags]:
-        """The square root as the hardware computes it, bit for bit.
+        """Return the square root as the hardware computes it, bit for bit.
 
         Parameters
         ----------
@@ -103,31 +99,25 @@ class Sqrt:
         Returns
         -------
         y : int64 array, the shape of x, integers of `target`
-            To nearest. 0 for operands below 0, the largest value past the end of the target.
+            To nearest. 0 for operands below 0, the largest value beyond the target's range.
         flag : bool array, the shape of x
-            The operand is below 0, or the result is past the end of the target.
+            The operand is below 0, or the result exceeds the target's range.
 
         Raises
         ------
         FormatError
-            If an integer is outside of the source format.
+            If an integer is outside the source format.
         """
-        x = np.asarray(x, dtype=np.int64)
-        bad = (x < self.source.min_int) | (x > self.source.max_int)
-        if bad.any():
-            raise FormatError(
-                f"The operand {int(x[bad].flat[0])} is not an integer of the source format "
-                f"{self.source.name}; limit operands before this call."
-            )
+        x = checked_words(x, self.source)
         below, past = x < 0, x > self.largest
         inside = np.where(below | past, 0, x)
         root = np.zeros_like(x)
-        left = np.zeros_like(x)  # what the square of the root leaves of the digits taken
+        left = np.zeros_like(x)  # operand so far less the square of the root
         for digit in reversed(range(self.digits)):
             left = left << 2 | self.pair(inside, digit)
-            tried = root << 2 | 1
-            fits = left >= tried
-            left = np.where(fits, left - tried, left)
+            trial = root << 2 | 1
+            fits = left >= trial
+            left = np.where(fits, left - trial, left)
             root = root << 1 | fits
         y = np.where(past, self.target.max_int, np.where(below, 0, (root + 1) >> 1))
         return y, below | past

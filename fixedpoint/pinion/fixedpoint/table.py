@@ -1,7 +1,7 @@
 """A table unit: the exact model of polynomials on segments, looked up by a fixed-point operand.
 
-What the polynomials stand for, and how far they are from it, is the matter of
-`pinion.fixedpoint.piecewise`; the error here is the unit's own, against the polynomials.
+`pinion.fixedpoint.piecewise` measures the polynomials' error against their function; the error here
+is the unit's, against the polynomials.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.fixedpoint.format import Format, FormatError, Ints
+from pinion.fixedpoint.format import Format, FormatError, Ints, check_widths, checked_words
 from pinion.fixedpoint.piecewise import Piecewise
 
 # Rows up to which segments are halved for smaller multipliers: one block memory's depth.
 _SPLIT = 512
 
-# Bits by which what is cut off stays below the last bit of the result, and bits that rounded
-# coefficients and the sum have below it.
+# Guard bits below the last bit of the result for truncated values, then fraction bits below it of
+# rounded coefficients and of the sum.
 _GUARD_BITS = 5
 _LINEAR_FRAC = 4
 _SQUARE_FRAC = 3
@@ -45,11 +45,11 @@ class Table:
     Raises
     ------
     FormatError
-        If a value of the table does not fit the target, no operand is between the ends, or a width
-        is outside of what the model evaluates exactly in 64-bit integers.
+        If a value of the table does not fit the target, no operand is between the bounds, or a
+        width is outside the range that the model evaluates exactly in 64-bit integers.
 
     Largest errors against the polynomials in last bits of the result, measured over a million
-    operands between the ends; `error_bound` is the derived bound:
+    operands between the bounds; `error_bound` is the derived bound:
 
     ======================  =================  ========  =====  ===========
     function                source -> target   measured  bound  rows x bits
@@ -66,16 +66,11 @@ class Table:
     piecewise: Piecewise
 
     def __post_init__(self) -> None:
-        for role, form in (("source", self.source), ("target", self.target)):
-            if not 4 <= form.width <= 40:
-                raise FormatError(
-                    f"The {role} format {form.name} of a table has {form.width} bits; it is built "
-                    f"for 4 to 40."
-                )
+        check_widths("a table", 40, source=self.source, target=self.target)
         if self.low > self.high:
             raise FormatError(
                 f"No number of the format {self.source.name} is from {self.piecewise.low!r} to "
-                f"{self.piecewise.high!r}, the ends of the table."
+                f"{self.piecewise.high!r}, the bounds of the table."
             )
         smallest, largest = self.piecewise.reach
         if (
@@ -85,21 +80,23 @@ class Table:
             <= (self.target.max - self.target.lsb)
         ):
             raise FormatError(
-                f"A table reaches from {smallest:.6g} to {largest:.6g}, past the end of the format "
+                f"A table's values from {smallest:.6g} to {largest:.6g} exceed the format "
                 f"{self.target.name} of its results: give it more integer bits."
             )
         if not 2 <= self.position_bits <= 40 or sum(self.widths) > 120:
             raise FormatError(
-                f"A table on segments of 2**{self.piecewise.step} is not built for operands of the "
-                f"format {self.source.name} and results of {self.target.name}."
+                f"A table with segments of 2**{self.piecewise.step} does not support operands of "
+                f"the format {self.source.name} with results of {self.target.name}."
             )
 
     # -- Ranges and widths ----------------------------------------------------------------------
 
     @cached_property
     def pieces(self) -> Piecewise:
-        """The polynomials on segments so short that each product fits a multiplier of 27 x 18 bits,
-        if that is a table of fewer than `_SPLIT` rows."""
+        """The polynomials on segments so short that each product fits a 27 x 18 bit multiplier.
+
+        Segments are not split into a table of `_SPLIT` or more rows.
+        """
         pieces = self.piecewise
         while 2 * pieces.count < _SPLIT:
             widths = _Widths.of(self.source, self.target, pieces)
@@ -124,18 +121,18 @@ class Table:
 
     @property
     def position_bits(self) -> int:
-        """Bits of an operand that say where it is in its segment: at least 2, zeros appended."""
+        """Bits of an operand for its position in a segment: at least 2, zeros appended."""
         return self._widths.position
 
     @property
     def appended(self) -> int:
-        """Zeros that are appended to operands for that."""
+        """Zeros appended to operands for that."""
         return self.position_bits - (self.source.frac + self.pieces.step)
 
     @property
     def kept_bits(self) -> int:
         """Leading bits of the position that are multiplied."""
-        return self._widths.kept
+        return self._widths.multiplied
 
     @property
     def short_bits(self) -> int:
@@ -183,7 +180,7 @@ class Table:
 
     @cached_property
     def table(self) -> tuple[tuple[int, ...], ...]:
-        """Rows of coefficients, the constant first, with the half that rounds in it."""
+        """Rows of coefficients, the constant first and including the half that rounds."""
         rows = []
         for row in self.pieces.rows.tolist():
             scaled = [
@@ -196,7 +193,7 @@ class Table:
             self.high << self.appended
             == self.pieces.first + self.pieces.count << self.position_bits
         ):
-            # The end of the last segment is a word, and the first position of one more.
+            # The end of the last segment is a word: the first position of another segment.
             end = float(self.pieces.floats(self.pieces.high)) * 2.0**self.target.frac
             rows.append((_constant(end), *(0,) * self.pieces.degree))
         return tuple(rows)
@@ -222,9 +219,9 @@ class Table:
             if self.square_dropped:
                 error += _largest(self.pieces, 2, self.target) * 2.0**-self._widths.squared
             if self.short_bits < self.position_bits:
-                # The square of what is truncated is off by less than once the position's ends.
+                # The truncated part changes the square by less than once the position's bounds.
                 error += _largest(self.pieces, 2, self.target) * 2.0**-self.short_bits
-        # An end between two words is taken for the word inside.
+        # A bound between two words is replaced by the word inside.
         lost = 0.0
         if self.low > self.source.min_int:
             lost = self._apart(self.piecewise.low, self.low)
@@ -233,18 +230,18 @@ class Table:
         return self.target.lsb * error + lost
 
     def _apart(self, end: float, word: int) -> float:
-        """Distance of the polynomials' values at an end and at a word."""
+        """Return the distance of the polynomials' values at a bound and at a word."""
         return abs(float(np.diff(self.piecewise.floats([end, word * self.source.lsb]))[0]))
 
     # -- The model ------------------------------------------------------------------------------
 
     def compute(self, x: Ints) -> NDArray[np.int64]:
-        """The value as the hardware computes it, bit for bit.
+        """Return the value as the hardware computes it, bit for bit.
 
         Parameters
         ----------
         x : int64 array, any shape
-            Operands as integers of `source`; past the ends they count as the last ones inside.
+            Operands as integers of `source`, clamped to the bounds.
 
         Returns
         -------
@@ -253,23 +250,17 @@ class Table:
         Raises
         ------
         FormatError
-            If an integer is outside of the source format.
+            If an integer is outside the source format.
         """
-        x = np.asarray(x, dtype=np.int64)
-        bad = (x < self.source.min_int) | (x > self.source.max_int)
-        if bad.any():
-            raise FormatError(
-                f"The operand {int(x[bad].flat[0])} is not an integer of the source format "
-                f"{self.source.name}; limit operands before this call."
-            )
+        x = checked_words(x, self.source)
         x = np.clip(x, self.low, self.high) << self.appended
         bits = self.position_bits
         index = (x >> bits) - self.pieces.first
         position = (x & ((1 << bits) - 1)) - (1 << (bits - 1))
         columns = np.array(self.table, dtype=np.int64).T
         value = columns[0][index]
-        kept = position >> (bits - self.kept_bits)
-        value = value + (columns[1][index] * kept >> self.linear_shift)
+        leading = position >> (bits - self.kept_bits)
+        value = value + (columns[1][index] * leading >> self.linear_shift)
         if self.pieces.degree == 2:
             short = position >> (bits - self.short_bits)
             squared = short**2 >> self.square_dropped
@@ -280,12 +271,13 @@ class Table:
 
 @dataclass(frozen=True)
 class _Widths:
-    """Bits of the position in a segment: all, those that are multiplied, those that are squared;
-    fraction bits of the square that are kept; and whether each product fits one multiplier block.
+    """Bits of the position in a segment: all of them, the multiplied and the squared ones.
+
+    Also the fraction bits kept of the square, and whether each product fits one multiplier block.
     """
 
     position: int
-    kept: int
+    multiplied: int
     short: int
     squared: int
     one_block: bool
@@ -294,7 +286,7 @@ class _Widths:
     def of(cls, source: Format, target: Format, pieces: Piecewise) -> _Widths:
         position = max(source.frac + pieces.step, 2)
         largest = [_largest(pieces, power, target) for power in range(pieces.degree + 1)]
-        # What is cut off weighs little with the largest coefficient.
+        # Truncation errors are relative to the largest coefficient.
         bits = [max(2, min(_GUARD_BITS + _length(c), position)) for c in largest]
         products = [(bits[1], _length(largest[1]) + _LINEAR_FRAC + 1)]
         short = squared = 2
@@ -308,12 +300,12 @@ class _Widths:
 
 
 def _largest(pieces: Piecewise, power: int, target: Format) -> float:
-    """Largest coefficient of a power of the position, from -1/2 to 1/2, in last bits."""
+    """Return the largest coefficient of a power of the position, from -1/2 to 1/2, in last bits."""
     return float(np.abs(pieces.rows[:, power]).max()) * 2.0 ** (power * pieces.step + target.frac)
 
 
 def _constant(value: float) -> int:
-    """A constant coefficient in last bits, with the half that rounds in it."""
+    """Return a constant coefficient in last bits, including the half that rounds."""
     return round(value * 2.0**_SUM_GUARD_BITS) + (1 << (_SUM_GUARD_BITS - 1))
 
 

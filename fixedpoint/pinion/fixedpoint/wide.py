@@ -1,7 +1,7 @@
 """Exact sums of products that do not fit into 64 bits.
 
-The golden model multiplies 32-bit integers and adds several products before it rounds once.
-Python integers would do it, a hundred times slower than two int64 limbs on arrays.
+The golden model multiplies 32-bit integers and adds several products before it rounds once. Python
+integers would be exact as well, but a hundred times slower than two int64 limbs on arrays.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SPLIT = 16
 class Wide:
     """An array of exact integers ``hi * 2**32 + lo`` with ``0 <= lo < 2**32``.
 
-    Good for magnitudes below 2**94: sums of many products of operands of up to 39 bits each.
+    Exact for magnitudes below 2**94: sums of many products of operands of up to 39 bits each.
     """
 
     hi: Ints
@@ -36,7 +36,7 @@ class Wide:
 
     @classmethod
     def product(cls, a: Ints, b: Ints) -> Wide:
-        """Exact product of two arrays of at most 39 bits each."""
+        """Return the exact product of two arrays of at most 39 bits each."""
         a = np.asarray(a, dtype=np.int64)
         b = np.asarray(b, dtype=np.int64)
         high = a * (b >> _SPLIT)  # weighs 2**16
@@ -55,14 +55,14 @@ class Wide:
         return Wide(-self.hi - (self.lo > 0), -self.lo & _MASK)
 
     def __lshift__(self, shift: int) -> Wide:
-        """Exact shift left by 0 to 31 bits."""
+        """Shift left exactly by 0 to 31 bits."""
         if not 0 <= shift < _LIMB:
             raise ValueError(f"A wide integer shifts left by 0 to 31 bits, not {shift}.")
         low = self.lo << shift
         return Wide((self.hi << shift) + (low >> _LIMB), low & _MASK)
 
     def round_shift(self, shift: int, rounding: Rounding) -> Ints:
-        """Divide by ``2**shift`` (0 or more), round, and clip to +-2**62: past every format."""
+        """Divide by ``2**shift`` (0 or more), round, and clip to +-2**62, beyond every format."""
         bound = 1 << 62
         x: Wide = self
         if rounding is Rounding.NEAREST and shift > 0:
@@ -78,12 +78,12 @@ class Wide:
 
     @classmethod
     def half(cls, shift: int) -> Wide:
-        """``2**(shift-1)`` as a wide scalar."""
+        """Return ``2**(shift-1)`` as a wide scalar."""
         value = 1 << (shift - 1)
         return cls(np.asarray(value >> _LIMB, np.int64), np.asarray(value & _MASK, np.int64))
 
     def to_objects(self) -> np.ndarray[tuple[int, ...], np.dtype[np.object_]]:
-        """The same integers as Python objects, for tests and for printing."""
+        """Return the same integers as Python objects, for tests and for printing."""
         wide: np.ndarray[tuple[int, ...], np.dtype[np.object_]] = self.hi.astype(object)
         wide = wide * (1 << _LIMB) + self.lo.astype(object)
         return wide

@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any
 
 from pinion.base.sources import source_digest, up_to
-from pinion.functions import FUNCTIONS, BuiltFunction, function
+from pinion.functions import FUNCTIONS, BuiltFunction, named_function
 from pinion.request import BuildRequest, core_names, row_names
 from pinion.robot import Model, model_to_dict
 
@@ -39,7 +39,7 @@ class Point:
     Members
     -------
     model : the robot.
-    function : by name, as of :func:`pinion.functions.function`.
+    function : by name, as of :func:`pinion.functions.named_function`.
     request : options of the row and of the core.
     """
 
@@ -61,7 +61,7 @@ class Point:
         }
         if self.function not in FUNCTIONS:
             # The table is part of the sources' version; code of the user's changes without it.
-            computed = function_text(BuiltFunction.of(function(self.function), self.model))
+            computed = function_text(BuiltFunction.of(named_function(self.function), self.model))
             content["function_content"] = sha256(computed.encode()).hexdigest()
         return content
 

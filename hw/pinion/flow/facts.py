@@ -21,7 +21,7 @@ from pinion.boards.ecp5.platform import CAPACITY as ECP5
 from pinion.boards.xilinx import board_names, load_board
 from pinion.functions import DISTRIBUTIONS, Function, FunctionError, sample, savings
 from pinion.functions.table import FUNCTIONS
-from pinion.functions.table import function as row_of_table
+from pinion.functions.table import table_function as row_of_table
 from pinion.graph import op_counts
 from pinion.graph.passes import fold
 from pinion.hls.costs import DatapathCosts

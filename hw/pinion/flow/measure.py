@@ -68,7 +68,7 @@ def compare(
         values, stream = stream_integers(graph, inputs)
         flags = sticky(flags | values.any_saturated(states))
         found = {
-            str(state.word): stream.found[state.word] * integers.formats[i].lsb
+            str(state.word): stream.states[state.word] * integers.formats[i].lsb
             for i, state in graph.state_nodes().items()
         }
         # A state that no result depends on is in the float graph alone.

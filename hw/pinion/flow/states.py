@@ -70,5 +70,5 @@ def _draw(
         states |= {word: columns[:, k] for word, k in block.positions(model).items()}
     if row.states:
         # What the function's own states reach follows from the requests, as a stream.
-        states |= stream_floats(row.trace(model, minimal=False), states).found
+        states |= stream_floats(row.trace(model, minimal=False), states).states
     return states

@@ -15,7 +15,7 @@ from pinion.cosim.compiled import CompiledCore
 from pinion.cosim.reference import Reference, Words, float_values
 from pinion.cosim.stream import pack_records, unpack_records
 from pinion.driver.transport import split_device, transports
-from pinion.functions import FUNCTIONS, Function, function
+from pinion.functions import FUNCTIONS, Function, named_function
 from pinion.gateware.emit import RTLIL
 
 from .errors import CampaignError
@@ -217,7 +217,7 @@ def table_row(name: str, options: Mapping[str, str]) -> Function:
             given[several] = tuple(options[several].split(","))
     if "friction_width" in options:
         given["friction_width"] = float(options["friction_width"])
-    return function(name, **given)
+    return named_function(name, **given)
 
 
 def _gathered(arrays: Any, results: Mapping[str, Any], count: int) -> NDArray[Any]:

@@ -81,7 +81,7 @@ class Reference:
             return values, flags | values.any_saturated(len(words)), {}
         values, stream = stream_integers(self.graph, columns, fresh=fresh)
         found = {
-            str(state.word): stream.found[state.word] * self.formats[i].lsb
+            str(state.word): stream.states[state.word] * self.formats[i].lsb
             for i, state in self.graph.state_nodes().items()
         }
         result = values, sticky(flags | values.any_saturated(len(words)), fresh), found

@@ -1,4 +1,4 @@
-"""What every way to compute a batch shares: checked arrays, results, errors, the backend."""
+"""Shared by all ways to compute a batch: checked arrays, results, errors, the backend."""
 
 from __future__ import annotations
 

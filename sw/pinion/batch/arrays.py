@@ -1,4 +1,4 @@
-"""The boundary: what a caller may pass, checked once, with the offender named."""
+"""Checks of a caller's arrays, once, with errors that name the array."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pinion.link import Array
 from .errors import InputError
 
 BLOCK = 1 << 15
-"""Elements that are checked together."""
+"""Elements that are checked at a time."""
 
 
 class Named(Protocol):
-    """What has a name: an array, or a block that becomes one."""
+    """Anything with a name: an array, or a block that becomes one."""
 
     @property
     def name(self) -> str:
@@ -32,10 +32,10 @@ class RequestArrays:
 
     Members
     -------
-    arrays : by name, (count, ...), or (...) where one value serves all requests; float32 from
-        `check_arrays`, as they were given from `validate_arrays`.
+    arrays : by name, (count, ...), or (...) if one value serves all requests; float32 from
+        `check_arrays`, unchanged from `validate_arrays`.
     count : number of requests.
-    single : every array came without a batch axis, so the result goes without one too.
+    single : whether every array came without a batch axis, so that the result has none either.
     """
 
     arrays: dict[str, NDArray[Any]]
@@ -48,12 +48,12 @@ def by_name(
     values: Sequence[Any],
     named: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Arrays that were given by position, in the order of the inputs, and by name: all by name.
+    """Return arrays by name, from arrays by position in the order of the inputs and by name.
 
     Raises
     ------
     InputError
-        When there are more arrays by position than inputs, or one is given both ways.
+        If there are more arrays by position than inputs, or one is given both ways.
     """
     if not values:
         return dict(named)
@@ -61,7 +61,7 @@ def by_name(
     if len(values) > len(names):
         listed = ", ".join(names) or "none"
         raise InputError(
-            f"{len(values)} arrays are given by position, and there are {len(names)} inputs: "
+            f"{len(values)} arrays are given by position, but there are {len(names)} inputs: "
             f"{listed}; leave {len(values) - len(names)} out."
         )
     placed = dict(zip(names, values, strict=False))
@@ -73,23 +73,22 @@ def by_name(
     return {**placed, **named}
 
 
-def check_arrays(expected: Sequence[Array], given: Mapping[str, ArrayLike]) -> RequestArrays:
+def check_arrays(expected: Sequence[Array], named_arrays: Mapping[str, ArrayLike]) -> RequestArrays:
     """Check named arrays against a record and convert them to float32.
 
     Parameters
     ----------
     expected : the arrays of a request: names, shapes without the batch axis, units.
-    given : for each an array of floats or integers of that shape, or with a batch axis in front.
-        One without a batch axis beside others with one serves all requests.
+    named_arrays : for each an array of floats or integers of that shape, optionally with a batch
+        axis in front. An array without a batch axis beside others with one serves all requests.
 
     Raises
     ------
     InputError
-        When a name is unknown or missing, a shape, the number of requests or a dtype does not fit,
-        or a value is NaN, infinite or too large for float32; the message names array, axis or
-        index.
+        If a name is unknown or missing, a shape, the number of requests or a dtype does not fit, or
+        a value is NaN, infinite or too large for float32; the message names array, axis or index.
     """
-    checked = validate_arrays(expected, given)
+    checked = validate_arrays(expected, named_arrays)
     with np.errstate(under="ignore"):
         copies = {name: values.astype(np.float32) for name, values in checked.arrays.items()}
     return RequestArrays(copies, checked.count, checked.single)
@@ -97,17 +96,17 @@ def check_arrays(expected: Sequence[Array], given: Mapping[str, ArrayLike]) -> R
 
 def validate_arrays(
     expected: Sequence[Array],
-    given: Mapping[str, ArrayLike],
+    named_arrays: Mapping[str, ArrayLike],
     *,
     dtype: type[np.floating[Any]] = np.float32,
     finite: bool = True,
 ) -> RequestArrays:
-    """Check as `check_arrays` does, but neither copy nor convert: every value fits a dtype.
+    """Check like `check_arrays`, but without copying or converting: every value fits a dtype.
 
     Parameters
     ----------
-    dtype : of the numbers that are computed with, float32 or float64.
-    finite : False lets NaN, infinities and numbers that become infinite pass.
+    dtype : type of the computation, float32 or float64.
+    finite : False accepts NaN, infinities and numbers that become infinite.
 
     Raises
     ------
@@ -115,7 +114,7 @@ def validate_arrays(
         As `check_arrays`.
     """
     names = {array.name for array in expected}
-    for name in given:
+    for name in named_arrays:
         if name not in names:
             raise InputError(
                 f"There is no input array '{name}'; the inputs are {_wanted(expected)}."
@@ -123,11 +122,11 @@ def validate_arrays(
     arrays: dict[str, NDArray[Any]] = {}
     lengths: dict[str, int] = {}
     for array in expected:
-        if array.name not in given:
+        if array.name not in named_arrays:
             raise InputError(
                 f"The input array '{array.name}' is missing; give {_wanted(expected)}."
             )
-        values = _numeric(array, given[array.name], dtype)
+        values = _numeric(array, named_arrays[array.name], dtype)
         _check_shape(array, values.shape)
         if finite:
             _check_values(array, values, dtype)
@@ -156,14 +155,14 @@ def _shape(shape: tuple[int, ...]) -> str:
 def _numeric(array: Array, value: ArrayLike, dtype: type[np.floating[Any]]) -> NDArray[Any]:
     if _masked(value):
         raise InputError(
-            f"'{array.name}' has masked elements, which no core and no program knows: give a plain "
-            "array of numbers, such as its filled()."
+            f"'{array.name}' has masked elements, which no core and no program supports: give a "
+            "plain array of numbers, such as its filled()."
         )
     try:
         values = np.asarray(value)
     except ValueError as error:  # rows of different lengths
         raise InputError(
-            f"'{array.name}' is no array ({error}): give {_shape(array.shape)} numbers."
+            f"'{array.name}' is not an array ({error}): give {_shape(array.shape)} numbers."
         ) from None
     if values.dtype.kind not in "fiu":
         raise InputError(
@@ -178,22 +177,24 @@ def _masked(value: ArrayLike) -> bool:
     if type(value) is np.ndarray:
         return False
     if isinstance(value, list | tuple):
-        return any(isinstance(one, np.ma.MaskedArray) and np.ma.is_masked(one) for one in value)
+        return any(
+            isinstance(element, np.ma.MaskedArray) and np.ma.is_masked(element) for element in value
+        )
     return bool(np.ma.is_masked(value))
 
 
 def _check_shape(array: Array, shape: tuple[int, ...]) -> None:
-    wanted = array.shape
-    if len(shape) not in (len(wanted), len(wanted) + 1):
+    expected = array.shape
+    if len(shape) not in (len(expected), len(expected) + 1):
         raise InputError(
-            f"'{array.name}' has {len(shape)} axes, its shape is {shape}: give {_shape(wanted)}."
+            f"'{array.name}' has {len(shape)} axes, its shape is {shape}: give {_shape(expected)}."
         )
-    offset = len(shape) - len(wanted)
-    for axis, size in enumerate(wanted, start=offset):
+    offset = len(shape) - len(expected)
+    for axis, size in enumerate(expected, start=offset):
         if shape[axis] != size:
             raise InputError(
                 f"'{array.name}' has the shape {shape}, whose axis {axis} is {shape[axis]} long "
-                f"instead of {size}: give {_shape(wanted)}."
+                f"instead of {size}: give {_shape(expected)}."
             )
 
 
@@ -222,11 +223,11 @@ def _check_values(array: Array, values: NDArray[Any], dtype: type[np.floating[An
 def _all_finite(values: NDArray[Any]) -> bool:
     if values.size <= BLOCK or not values.flags.c_contiguous:
         return bool(np.isfinite(values).all())
-    # In blocks, so that the answers stay in the cache.
-    flat, found = values.reshape(-1), np.empty(BLOCK, dtype=np.bool_)
+    # In blocks, so that the flags stay in the cache.
+    flat, finite = values.reshape(-1), np.empty(BLOCK, dtype=np.bool_)
     for start in range(0, len(flat), BLOCK):
         part = flat[start : start + BLOCK]
-        if not np.isfinite(part, out=found[: len(part)]).all():
+        if not np.isfinite(part, out=finite[: len(part)]).all():
             return False
     return True
 

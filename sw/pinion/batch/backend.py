@@ -1,4 +1,4 @@
-"""What every way to compute a function has in common."""
+"""The interface of every way to compute a function."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .units import mixed_units_sentence
 
 
 class Closing(Protocol):
-    """What closes at the end of a ``with`` block."""
+    """An object that is closed at the end of a ``with`` block."""
 
     def close(self) -> None:
-        """Give back what it holds; by default nothing."""
+        """Release its resources; by default there are none."""
         return  # not abstract
 
     def __enter__(self) -> Self:
@@ -38,7 +38,7 @@ class Closing(Protocol):
 class Backend(Closing, Protocol):
     """A function of a robot, wherever it runs; a context manager.
 
-    Ours derive from it and write `run`; others need only have the same methods.
+    Pinion's backends derive from it and implement `run`; others need only the same methods.
     """
 
     @abstractmethod
@@ -54,11 +54,11 @@ class Backend(Closing, Protocol):
 
 
 def backend_table(title: str, inputs: Sequence[Array], results: Sequence[Array]) -> str:
-    """What a backend takes and gives, as a table for notebooks.
+    """Return a backend's inputs and results as a table for notebooks.
 
     Parameters
     ----------
-    title : of what robot and function it is, and where they are computed.
+    title : robot, function and where they are computed.
     inputs, results : with shapes of one sample.
     """
     rows = [

@@ -1,4 +1,4 @@
-"""What a run gives back."""
+"""Results of a run."""
 
 from __future__ import annotations
 
@@ -18,14 +18,12 @@ class Result(Mapping[str, NDArray[Any]]):
 
     Members
     -------
-    (each output of the function) : (n, ...), or (...) when the request was a single one; float32
-        from a card.
-    saturated : (n,) bool, or one bool: some value of this result left its format's range, so the
-        numbers beside it are wrong. In floats, which processors and GPUs compute, some value is an
-        infinity or NaN.
-    cycles : clock cycles that the card took for the batch, or None where they are not counted.
+    (each output of the function) : (n, ...), or (...) for a single request; float32 from a card.
+    saturated : (n,) bool, or one bool: some value of this result exceeded its format's range, so
+        its numbers are wrong. In floats, on processors and GPUs, some value is an infinity or NaN.
+    cycles : clock cycles that the card took for the batch, or None if they are not counted.
 
-    A result cannot be changed, but as the ``out`` of a later run, which writes its arrays anew. As
+    A result cannot be changed, except as the ``out`` of a later run, which rewrites its arrays. As
     a mapping it has the outputs and ``saturated``.
     """
 
@@ -51,20 +49,20 @@ class Result(Mapping[str, NDArray[Any]]):
 
     @property
     def saturated(self) -> NDArray[np.bool_]:
-        """Which results are not to be trusted, (n,) bool, or () for a single request."""
+        """Results that are not valid, (n,) bool, or () for a single request."""
         return self._arrays[SATURATED]
 
     @property
     def cycles(self) -> int | None:
-        """Clock cycles that the card took for the batch, None where they are not counted."""
+        """Clock cycles that the card took for the batch, None if they are not counted."""
         return self._cycles
 
     def _asdict(self) -> dict[str, NDArray[Any]]:
-        """Outputs and ``saturated`` as a dictionary, for example for ``numpy.savez``."""
+        """Return outputs and ``saturated`` as a dictionary, for example for ``numpy.savez``."""
         return dict(self._arrays)
 
     def __getattr__(self, name: str) -> NDArray[Any]:
-        # Copying and pickling ask for special names before there are any arrays.
+        # Copying and pickling look up special names before there are any arrays.
         if name.startswith("__") or name in Result.__slots__:
             raise AttributeError(name)
         try:
@@ -84,7 +82,7 @@ class Result(Mapping[str, NDArray[Any]]):
         except KeyError:
             wrong = self._unknown(name)
             if name == "cycles":
-                wrong = "The cycles of a result are no array: write result.cycles."
+                wrong = "The cycles of a result are not an array: write result.cycles."
             raise KeyError(wrong) from None
 
     def __iter__(self) -> Iterator[str]:
@@ -93,7 +91,7 @@ class Result(Mapping[str, NDArray[Any]]):
     def __len__(self) -> int:
         return len(self._arrays)
 
-    # Arrays have no single truth value, so results are equal only when they are the same.
+    # Arrays have no single truth value, so results are equal only if they are identical.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
@@ -105,8 +103,8 @@ class Result(Mapping[str, NDArray[Any]]):
         return sorted({*super().__dir__(), *self._arrays})
 
     def __repr__(self) -> str:
-        said = [f"{name}={self._arrays[name].shape}" for name in self.names]
-        return f"Result({', '.join([*said, *self._of_a_card()])})"
+        parts = [f"{name}={self._arrays[name].shape}" for name in self.names]
+        return f"Result({', '.join([*parts, *self._of_a_card()])})"
 
     def _repr_html_(self) -> str:
         rows = []
@@ -124,30 +122,30 @@ class Result(Mapping[str, NDArray[Any]]):
         )
 
     def _of_a_card(self) -> list[str]:
-        """What only cards have; empty where floats were computed and none was flagged."""
+        """Return what only cards have; empty if floats were computed without a flag."""
         flagged = int(np.count_nonzero(self.saturated))
         counted = self._cycles is not None
-        said = [f"saturated: {flagged} of {self.saturated.size}"] if counted or flagged else []
-        return said + ([f"cycles={self._cycles}"] if counted else [])
+        parts = [f"saturated: {flagged} of {self.saturated.size}"] if counted or flagged else []
+        return parts + ([f"cycles={self._cycles}"] if counted else [])
 
     def _unknown(self, name: str) -> str:
         return f"This result has no '{name}'; it has {', '.join(self._arrays)} and cycles."
 
 
 def not_finite(arrays: Mapping[str, NDArray[Any]], count: int) -> NDArray[np.bool_]:
-    """Which of so many samples have a NaN or an infinity in one of the arrays (n, ...)."""
-    found = np.zeros(count, np.bool_)
+    """Return which of `count` samples have a NaN or an infinity in one of the arrays (n, ...)."""
+    bad = np.zeros(count, np.bool_)
     for values in arrays.values():
         finite = np.isfinite(values)
         if not finite.all():
-            found |= ~finite.reshape(count, -1).all(axis=1)
-    return found
+            bad |= ~finite.reshape(count, -1).all(axis=1)
+    return bad
 
 
 def written(
     out: Mapping[str, Any] | None, arrays: Mapping[str, NDArray[Any]], saturated: NDArray[np.bool_]
 ) -> Result:
-    """The result of a run on a processor or GPU: ``out`` itself where that is a result."""
+    """Return the result of a run on a processor or GPU: ``out`` itself if that is a result."""
     if not isinstance(out, Result):
         return Result(arrays=arrays, saturated=saturated, cycles=None)
     object.__setattr__(out, "_arrays", {**arrays, SATURATED: saturated})

@@ -1,4 +1,4 @@
-"""Units of arrays whose joints turn and slide: ``N m | N`` is "N m where the joint turns"."""
+"""Units of arrays whose joints turn and slide: ``N m | N`` is N m for joints that turn."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ BETWEEN: Mapping[str, tuple[str, str]] = MappingProxyType(
         "rad/(N m), rad/(N m s) | m/N, m/(N s)": ("m/(N m), m/(N m s)", "rad/N, rad/(N s)"),
     }
 )
-"""Of matrices by joints, by the unit that the row writes: the unit of an element whose row is of a
-joint that slides and whose column is of one that turns, and the other way round. (What a row writes
-is the unit between two joints that turn, or that slide.)"""
+"""Units of a matrix's elements between two kinds of joints, by the unit that the row writes: for a
+joint that slides in the row and one that turns in the column, and the reverse. (The row's unit is
+for two joints of the same kind.)"""
 
 
 def mixed_units_sentence(arrays: Iterable[Array]) -> str:
-    """What two units of an array mean, and which a matrix has between two kinds of joints.
+    """Explain two units of an array, and the units of a matrix between two kinds of joints.
 
     Parameters
     ----------
@@ -36,20 +36,20 @@ def mixed_units_sentence(arrays: Iterable[Array]) -> str:
 
     Returns
     -------
-    Sentences; empty where no array has two units, because the robot's joints are of one kind.
+    Sentences; empty if no array has two units, because the robot's joints are of one kind.
     """
     arrays = list(arrays)
     if not any(BAR in array.unit for array in arrays):
         return ""
-    said = "Of two units the first is of joints that turn, the second of joints that slide."
+    text = "Of two units the first is of joints that turn, the second of joints that slide."
     names: dict[tuple[str, str], list[str]] = {}
     for array in arrays:
         if len(array.shape) == 2 and array.unit in BETWEEN:
             names.setdefault(BETWEEN[array.unit], []).append(array.name)
     for (sliding_row, turning_row), those in names.items():
         words = " and ".join([", ".join(those[:-1])] * (len(those) > 1) + those[-1:])
-        said += f" An element of {words} between the two kinds is in {sliding_row}"
+        text += f" An element of {words} between the two kinds is in {sliding_row}"
         if sliding_row != turning_row:
-            said += f" where its row slides and in {turning_row} where its column does"
-        said += "."
-    return said
+            text += f" where its row slides and in {turning_row} where its column does"
+        text += "."
+    return text

@@ -73,12 +73,12 @@ def command(
         _other(what, folder, functions, requests, json)
         return
     require("hw")
-    from pinion.functions import function
+    from pinion.functions import named_function
 
     chosen = names(functions) or FUNCTIONS
     requests = REQUESTS if requests is None else requests
     for name in chosen:
-        function(name)  # refuses a wrong name before the work
+        named_function(name)  # refuses a wrong name before the work
     if not json:
         _introduce(chosen, requests)
     figures: dict[str, Any] = {}
@@ -112,7 +112,7 @@ def one(name: str, folder: Path, requests: int, progress: Progress) -> dict[str,
     """Build, run, check and draw one function; returns its figures."""
     from pinion.card.check import check
     from pinion.flow.build import build
-    from pinion.functions import function
+    from pinion.functions import named_function
     from pinion.link import Manifest
     from pinion.report import draw_build
     from pinion.request import BuildRequest
@@ -120,7 +120,7 @@ def one(name: str, folder: Path, requests: int, progress: Progress) -> dict[str,
 
     began = time.perf_counter()
     model, request = load(ROBOT, snap=True), BuildRequest(ii=II, formats=FORMATS)
-    build(model, function(name), folder / name, request, progress=progress)
+    build(model, named_function(name), folder / name, request, progress=progress)
     built = time.perf_counter() - began
     figures = check(folder / name, requests=requests, seed=SEED, progress=progress)
     progress.step("Compiling for this machine's processor")
@@ -142,12 +142,12 @@ def on_processor(name: str, requests: int, scales: Mapping[str, float]) -> dict[
 
     from pinion.compute import cpu
     from pinion.compute.rates import kernel_case, rounds_of
-    from pinion.functions import function, sample
+    from pinion.functions import named_function, sample
     from pinion.link.relative import relative_errors
     from pinion.native.errors import ComputeError
     from pinion.robot import load
 
-    model, row = load(ROBOT), function(name)
+    model, row = load(ROBOT), named_function(name)
     try:
         alone, all_of_them = (
             cpu.compile(model, row, dtype="float32", threads=threads) for threads in (1, 0)
@@ -185,7 +185,7 @@ def _numbered(progress: Progress, name: str, number: int, chosen: Sequence[str])
 
 
 def _introduce(chosen: Sequence[str], requests: int) -> None:
-    from pinion.functions import function
+    from pinion.functions import named_function
 
     say("Pinion: from a robot to verified cores", style="bold")
     say(
@@ -196,7 +196,7 @@ def _introduce(chosen: Sequence[str], requests: int) -> None:
         "simulations takes a minute or two the first time; they are kept."
     )
     for name in chosen:
-        say(f"  {name}: {function(name).doc}")
+        say(f"  {name}: {named_function(name).doc}")
 
 
 def _show(figures: Mapping[str, Mapping[str, Any]], ok: bool) -> None:

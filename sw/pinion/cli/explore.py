@@ -129,7 +129,7 @@ def command(
         )
     from pinion.cosim.explore import explore
     from pinion.flow.explore import Measurements, grid
-    from pinion.functions import function as row
+    from pinion.functions import named_function as row
     from pinion.functions import snapping, snapping_sentence
 
     axes = axes_of(ii, formats, objective, clusters, sweep)

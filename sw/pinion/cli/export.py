@@ -156,14 +156,16 @@ def _library(
     added: dict[str, Any],
 ) -> None:
     from pinion.compute.export import export_library
-    from pinion.functions import function
+    from pinion.functions import named_function
 
     if len(what) != 2:
         raise UsageError(f"Give a robot and a function with --cpu, not {' '.join(what)}.")
     robot, wanted = what
     model = load_robot(robot, **loading)
     with steps() as progress:
-        result = export_library(model, function(wanted, **added), out, name=name, progress=progress)
+        result = export_library(
+            model, named_function(wanted, **added), out, name=name, progress=progress
+        )
     if json:
         put_json(result)
         return
@@ -187,7 +189,7 @@ def _header(
     added: dict[str, Any],
 ) -> None:
     from pinion.compute.cuda.export import export_header
-    from pinion.functions import function
+    from pinion.functions import named_function
 
     if len(what) != 2:
         raise UsageError(f"Give a robot and a function with --cuda, not {' '.join(what)}.")
@@ -196,7 +198,7 @@ def _header(
     with steps() as progress:
         result = export_header(
             model,
-            function(wanted, **added),
+            named_function(wanted, **added),
             folder=out,
             dtype=dtype,
             name=name,

@@ -73,7 +73,6 @@ def command(
     json: Json = False,
 ) -> None:
     """Show a robot as cores have it: joints, limits, inertias, notes. Or a function of it."""
-    from pinion.functions import function as row
     from pinion.functions import (
         idle_sentence,
         opportunity_sentences,
@@ -81,6 +80,7 @@ def command(
         snapping,
         snapping_sentence,
     )
+    from pinion.functions import named_function as row
     from pinion.robot import massless, summarise
 
     if named is not None and function is not None:

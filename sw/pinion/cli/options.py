@@ -98,10 +98,10 @@ class WithFunctions(TyperCommand):
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the table; it is only read when somebody asks for help."""
-        from pinion.functions import FUNCTIONS, function, installed
+        from pinion.functions import FUNCTIONS, installed, named_function
 
         super().format_epilog(ctx, formatter)
-        rows = [(name, function(name).doc) for name in FUNCTIONS]
+        rows = [(name, named_function(name).doc) for name in FUNCTIONS]
         rows += [(name, f"of an installed package: {where}") for name, where in installed().items()]
         rows.append(("FILE.py:FUNCTION", "one of your own in a file; docs/own-functions.md"))
         rows.append(("MODULE:FUNCTION", "one of your own in a module"))

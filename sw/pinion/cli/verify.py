@@ -116,7 +116,7 @@ def command(
         _every_distribution(folder, samples, seed=seed, json=json)
         return
     from pinion.cosim.bound import verify_bounded
-    from pinion.functions import function as row
+    from pinion.functions import named_function as row
 
     before = _measured(folder)
     with steps() as progress:

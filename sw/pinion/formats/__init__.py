@@ -1,8 +1,8 @@
-"""Fixed point of a graph: formats of its signals, what they do to its results, bounds and budgets.
+"""Fixed point of a graph: formats of its signals, their effect on results, bounds and budgets.
 
-Formats are one for all signals (:class:`FormatPlan`) or one for each (:class:`AutoFormats`); a
-lowered graph has `quantize` where a value is rounded. :mod:`.budget` bounds errors to first order
-at states, :mod:`.bound` for every request of a box.
+There is one format for all signals (:class:`FormatPlan`) or one for each (:class:`AutoFormats`); a
+lowered graph has a `quantize` wherever a value is rounded. :mod:`.budget` bounds errors to first
+order at states, :mod:`.bound` for every request of a box.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Formats chosen per signal, until the results are as exact as asked for."""
+"""Formats chosen per signal, until the results are as exact as requested."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ from .signals import MARGIN, SignalPlan, TableFormats, lower_signals, plan_signa
 # Largest relative error of a result block that `--formats auto` aims for.
 MAX_ERROR = 1e-3
 
-# And that of `--formats auto18`, whose words have 18 bits.
+# The same for `--formats auto18`, whose words have 18 bits.
 MAX_ERROR_SHORT = 5e-2
 
 HEADROOM = 0.75
-"""Share of the largest error allowed that formats are chosen for: the largest error of a hundred
-thousand states is above that of a few thousand."""
+"""Share of the largest error allowed that formats are chosen for: a hundred thousand states have a
+larger largest error than a few thousand."""
 
 # Rounds of widening the ranges of values that are mostly rounding error.
 _WIDENINGS = 4
 
-# Digits of the error that a refusal says to ask for, rounded up.
+# Digits of the error in advice, rounded up.
 _ADVISED_DIGITS = 3
 
 # The uniform format with the most bits.
 _LONGEST = "q16.20"
 
-# Every how many of the states are evaluated with roundings; how many are differentiated at.
+# Every how many of the states are evaluated with roundings; number of states to differentiate at.
 _THIN = 8
 _PROBES = 16
 
 
 class PrecisionError(ValueError):
-    """The error that was asked for is out of reach; the message says what is."""
+    """The requested error is out of reach; the message says which error is possible."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,18 +56,18 @@ class AutoFormats:
 
     Members
     -------
-    states : a column (n,) for each input word: the states whose values' ranges are covered.
-    judged : states whose results shall be exact to `max_error`.
-    scales : of the result blocks, which their errors are relative to near zero
+    states : a column (n,) for each input word: states whose ranges the formats cover.
+    judged : states whose results must be exact to `max_error`.
+    scales : scales of the result blocks, which their errors are relative to near zero
         (:mod:`pinion.link.relative`).
     tables : formats of angles and pivots, which decide the latency of their units.
-    margin : ranges reach this much further than what the states show.
+    margin : factor by which ranges exceed those of the states.
     max_error : largest relative error of a result block.
-    headroom : share of it that the judged states may have.
-    distribution : of the states, by name.
+    headroom : share of it that the judged states may use.
+    distribution : name of the states' distribution.
     saved : formats from a file, instead of chosen ones.
-    wide_share : share of the product units whose products get two wide ports, those that matter
-        most first; instead of as many as `max_error` takes, which nobody compares then.
+    wide_share : share of the product units whose products get two wide ports, the most important
+        first; otherwise as many as `max_error` requires. Errors are then not compared.
     """
 
     states: Mapping[str, Floats]
@@ -82,7 +82,7 @@ class AutoFormats:
     wide_share: float | None = None
 
     def finer(self) -> AutoFormats | None:
-        """The same with sines and cosines in whole words; None where they are, or cannot be."""
+        """Return these formats with whole words for sines and cosines; None if impossible."""
         turn = self.tables.multiplier.fine_turn
         if self.saved is not None or self.tables.multiplier.square or self.tables.turn == turn:
             return None
@@ -93,18 +93,18 @@ class AutoFormats:
     ) -> SignalPlan:
         """Choose the formats of a real graph's signals.
 
-        A sum that cancels may be nothing but rounding errors of its terms: ranges that such values
-        leave are widened and the formats chosen again.
+        A sum that cancels may consist of rounding errors of its terms: ranges that such values
+        exceed are widened and the formats chosen again.
 
         Parameters
         ----------
         precise : products that get two wide ports.
-        ranges : of the graph over the states, where they are known already.
+        ranges : ranges of the graph over the states, if already known.
 
         Raises
         ------
         PrecisionError
-            When words are so short that some value is none.
+            If words are so short that some value is not a number.
         """
         if self.saved is not None:
             self.saved.check(real)
@@ -125,9 +125,9 @@ class AutoFormats:
                 raise PrecisionError(
                     f"Words of {self.tables.stored} bits are too short: rounding leaves no value "
                     f"of {lost.op} in {lost.line or 'the graph'} in some states, such as the "
-                    "reciprocal of a pivot that becomes zero; give longer ones."
+                    "reciprocal of a pivot that becomes zero; use longer ones."
                 )
-            # What rounding adds to a value of some size is inside the margin.
+            # For larger values, the margin covers the rounding errors.
             small = ~(largest <= ranges.largest * (1 + (self.margin - 1) / 4))
             if not small.any():
                 return plan
@@ -135,14 +135,14 @@ class AutoFormats:
         return plan_signals(real, ranges, self.tables, margin=self.margin, precise=precise)
 
     def lower(self, real: Graph, precise: frozenset[int] = frozenset()) -> Graph:
-        """A real graph in the fixed dialect."""
+        """Return a real graph in the fixed dialect."""
         return lower_signals(real, self.plan(real, precise), stored=self.tables.stored)[0]
 
     def error(self, real: Graph, fixed: Graph) -> float:
-        """Largest relative error of a result block over the judged states.
+        """Return the largest relative error of a result block over the judged states.
 
-        States in which rounding turns a comparison are left out: there a result has no bound.
-        Without any other the error is infinite.
+        States in which rounding changes a comparison are left out: their results have no bound. If
+        none is left, the error is infinite.
         """
         errors: list[float] = []
         for part in chunks(self.judged):
@@ -156,7 +156,7 @@ class AutoFormats:
                 undecided=~_decided_alike(fixed, part, rounded, count),
             )
             errors += comparison.largest.values()
-        return float(np.max(errors)) if errors else math.inf  # what was never compared is not exact
+        return float(np.max(errors)) if errors else math.inf  # nothing was compared
 
     def refine(
         self,
@@ -164,11 +164,11 @@ class AutoFormats:
         ii: int,
         progress: Progress = SILENT,
     ) -> tuple[Graph, SignalPlan]:
-        """Give the products that matter most two wide ports until the results are exact enough.
+        """Give the most important products two wide ports until the results are exact enough.
 
         Parameters
         ----------
-        ii : units are shared by so many products: whole units are added.
+        ii : number of products that share a unit: whole units are added.
         progress : as for :func:`pinion.hls.design`.
 
         Returns
@@ -178,7 +178,7 @@ class AutoFormats:
         Raises
         ------
         PrecisionError
-            When even with wide ports everywhere the error is larger than `max_error`.
+            If the error exceeds `max_error` even with wide ports everywhere.
         """
         plan = self.plan(real)
         fixed = lower_signals(real, plan, stored=self.tables.stored)[0]
@@ -187,10 +187,10 @@ class AutoFormats:
         if self.saved is not None or self.error(real, fixed) <= self.headroom * self.max_error:
             return fixed, plan
         if self.tables.multiplier.square:
-            found = self.error(real, fixed)
+            error = self.error(real, fixed)
             raise PrecisionError(
                 f"A largest relative error of {self.max_error:g} is out of reach with words of "
-                f"{self.tables.stored} bits: {self._excess(found)}. {self._advice(found, 'auto')}"
+                f"{self.tables.stored} bits: {self._excess(error)}. {self._advice(error, 'auto')}"
             )
         groups = _unit_loads(real, self._weights(real, plan), ii)
         ranges = measure_ranges(real, self.states)
@@ -214,7 +214,7 @@ class AutoFormats:
     def _shared(
         self, real: Graph, plan: SignalPlan, fixed: Graph, ii: int
     ) -> tuple[Graph, SignalPlan]:
-        """Formats in which a stated share of the product units has two wide ports."""
+        """Return formats in which a stated share of the product units has two wide ports."""
         groups = _unit_loads(real, self._weights(real, plan), ii) if self.wide_share else []
         count = round((self.wide_share or 0.0) * len(groups))
         if not count:
@@ -222,37 +222,37 @@ class AutoFormats:
         plan = self.plan(real, frozenset(i for group in groups[:count] for i in group))
         return lower_signals(real, plan, stored=self.tables.stored)[0], plan
 
-    def _excess(self, found: float) -> str:
-        """By what an error is too large; one that is just allowed leaves no room for others."""
-        if found > self.max_error:
-            near = float(f"{found:.2g}") <= self.max_error  # it would be the same figure twice
+    def _excess(self, error: float) -> str:
+        """Say by how much an error is too large; one just allowed leaves no room for others."""
+        if error > self.max_error:
+            near = float(f"{error:.2g}") <= self.max_error  # it would print as the same figure
             return (
-                f"it is {rounded_up(found, _ADVISED_DIGITS) if near else float(f'{found:.2g}'):g}"
+                f"it is {rounded_up(error, _ADVISED_DIGITS) if near else float(f'{error:.2g}'):g}"
             )
         return (
-            f"it is {found / self.max_error:.0%} of that in the states tried, and more than "
+            f"it is {error / self.max_error:.0%} of that in the states tried, and more than "
             f"{self.headroom:.0%} leaves other states no room"
         )
 
-    def _advice(self, found: float, finer: str = "") -> str:
-        """What to do where an error cannot be had: it is followed as it stands.
+    def _advice(self, error: float, finer: str = "") -> str:
+        """Return what to do if an error is out of reach.
 
         Parameters
         ----------
-        found : the least error that there is.
-        finer : formats whose errors are smaller, if there are such. A uniform format's need not be.
+        error : the smallest possible error.
+        finer : formats with smaller errors, if any. A uniform format's errors need not be smaller.
         """
-        wanted = rounded_up(found * (1.0 + 1e-9) / self.headroom, _ADVISED_DIGITS)
-        if wanted < 1.0:
+        advised = rounded_up(error * (1.0 + 1e-9) / self.headroom, _ADVISED_DIGITS)
+        if advised < 1.0:
             other = f", or try the formats '{finer}', whose errors are smaller" if finer else ""
-            return f"Ask for max_error={wanted:g} (--max-error){other}."
+            return f"Ask for max_error={advised:g} (--max-error){other}."
         return (
-            "No error below 1 can be had in them, so that no digit of a result would be sure: give "
+            "No error below 1 is possible with them, so no digit of a result would be certain: use "
             f"the formats '{finer or _LONGEST}'."
         )
 
     def _weights(self, real: Graph, plan: SignalPlan) -> dict[int, float]:
-        """Mean square of what each product's rounding at its narrow ports adds to any block."""
+        """Return the mean square error of any block due to each product's narrow ports."""
         step = max(1, len(next(iter(self.judged.values()))) // _PROBES)
         states = {name: column[::step] for name, column in self.judged.items()}
         values = node_floats(real, states)
@@ -268,7 +268,7 @@ class AutoFormats:
                         continue
                     share = 0.0
                     for k, other in enumerate(node.args[: len(node.args) // 2 * 2]):
-                        # Operand k's partner is the one next to it in its pair.
+                        # Operand k's partner is its neighbour in the pair.
                         if ports[k ^ 1].width == self.tables.multiplier.narrow:
                             lost = bars[i] / scale * values[other] * ports[k ^ 1].lsb
                             share += float(np.mean(lost**2))
@@ -280,22 +280,25 @@ class AutoFormats:
 def _decided_alike(
     fixed: Graph, states: Mapping[str, Floats], rounded: list[Floats], count: int
 ) -> NDArray[np.bool_]:
-    """States (count,) in which every comparison of rounded values ends as that of exact ones."""
+    """Return the states (count,) in which rounding does not change any comparison."""
     alike = np.ones(count, dtype=np.bool_)
     if any(OPS[node.op].decides for node in fixed.nodes):
-        exact, found = decisions(fixed, node_floats(fixed, states)), decisions(fixed, rounded)
-        for i, one in exact.items():
-            alike &= np.sign(one) == np.sign(found[i])
+        exact, rounded_decisions = (
+            decisions(fixed, node_floats(fixed, states)),
+            decisions(fixed, rounded),
+        )
+        for i, quantity in exact.items():
+            alike &= np.sign(quantity) == np.sign(rounded_decisions[i])
     return alike
 
 
 def _results(graph: Graph, values: Sequence[Any], count: int) -> Floats:
-    """Values (count, outputs) of a graph's results, from those of its nodes."""
+    """Return a graph's results (count, outputs) from the values of its nodes."""
     return np.stack([np.broadcast_to(values[node], (count,)) for _, node in graph.outputs], axis=1)
 
 
 def _unit_loads(graph: Graph, weights: Mapping[int, float], ii: int) -> list[list[int]]:
-    """Products in groups that fill a unit, those first that gain most for each multiplier."""
+    """Return products in groups that fill a unit, the largest gain per multiplier first."""
     by_width: dict[int, list[int]] = {}
     for i in sorted(weights, key=lambda i: (-weights[i], i)):
         by_width.setdefault(len(graph.nodes[i].args) // 2, []).append(i)

@@ -1,18 +1,18 @@
 """Bounds of errors that hold for every request of a box, not only at sampled states.
 
-What :mod:`.budget` says to first order at states, this says of all states at once, and with nothing
-left out. Let a and b be real values of a graph and a', b' those of the core. Then, exactly,
+:mod:`.budget` bounds errors to first order at states; this module bounds them at all states and
+neglects nothing. Let a and b be real values of a graph and a', b' those of the core. Then, exactly,
 
     a' b' - a b = (a + a')/2 (b' - b) + (b + b')/2 (a' - a),
 
-so that errors pass through a graph linearly, with no term of second order, once its slopes are
-taken at the mean of both values. Ranges of the means (:class:`.enclosure.Enclosure`) give ranges of
-a result's slope by every node, in reverse order, and the bound is the sum of what each node adds
-itself, times the largest magnitude of that slope.
+so that errors pass through a graph linearly, without second-order terms, if its slopes are taken at
+the mean of both values. Ranges of the means (:class:`.enclosure.Enclosure`) give ranges of a
+result's slope by every node, in reverse order, and the bound is the sum of each node's own error
+times the largest magnitude of that slope.
 
-Intervals alone would double at each rotation, for they forget that sine and cosine are of one
+Intervals alone would double at each rotation, because they ignore that sine and cosine have one
 angle. Slopes are therefore kept as sums ``p + sum_t (x_t cos(t) + y_t sin(t))`` over the angles t,
-which additions pass on as they are, and each angle's part is at most the root of x^2 + y^2.
+which additions pass on unchanged, and each angle's part is at most the root of x^2 + y^2.
 
 Sources: the reverse accumulation of rounding errors, Linnainmaa 1976; slopes in place of
 derivatives, Krawczyk and Neumaier 1985; bounds of fixed-point programs by ranges, Darulova and
@@ -36,12 +36,12 @@ from .slopes import Slopes
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """What :func:`error_bounds` found.
+    """Result of :func:`error_bounds`.
 
     Members
     -------
     error : bound of each result's error, by word, in the result's unit.
-    largest : bound of each result's own magnitude, by word.
+    largest : bound of each result's magnitude, by word.
     """
 
     error: Mapping[str, float]
@@ -49,20 +49,20 @@ class Bounds:
 
 
 def error_bounds(graph: Graph, box: Mapping[str, tuple[float, float]]) -> Bounds:
-    """Bound of |core - real value| of each result, over all requests of a box without a flag.
+    """Bound |core - real value| of each result, over all requests of a box without a flag.
 
-    The real value is that of the graph in exact arithmetic, of inputs as they travel; the core's is
-    the float32 number that it answers.
+    The real value is that of the graph in exact arithmetic, for the inputs as transmitted; the
+    core's is the float32 number that it returns.
 
     Parameters
     ----------
     graph : of the fixed dialect; its integers are what the core computes.
-    box : lowest and highest value of each input, by word.
+    box : smallest and largest value of each input, by word.
 
     Raises
     ------
     pinion.graph.GraphError
-        When an operation has no rule that holds everywhere, or all requests raise the flag.
+        If an operation has no rule that holds everywhere, or all requests raise the flag.
     """
     check_bounded(graph)
     ends = {word: Interval.between(low, high) for word, (low, high) in box.items()}

@@ -1,12 +1,12 @@
-"""Error budgets: how far integers may stray from floats, derived from the graph and its formats.
+"""Error budgets: how far integers may deviate from floats, derived from the graph and its formats.
 
-Each place that loses information adds at most a known error: half a last bit for a rounding, the
-distance of a constant from its integer, the sine unit's own bound. To first order a result strays
-by the sum of these errors, each times the result's sensitivity to that place. Sensitivities come
-from reverse-mode differentiation at given states, but for functions with a singularity: their rows
-know how far they stray for operands that are off by so much. The budget is the largest such sum
-over the states, times a margin for second-order terms and for states between the samples. That
-holds for requests all of whose comparisons are decided: by more than what they compare may be off.
+Each loss of information adds at most a known error: half a last bit for a rounding, the distance of
+a constant from its integer, the sine unit's bound. To first order a result deviates by the sum of
+these errors, each times the result's sensitivity to that place. Sensitivities come from
+reverse-mode differentiation at given states, except for functions with a singularity: their rows
+bound their deviation for given errors of the operands. The budget is the largest such sum over the
+states, times a margin for second-order terms and for states between the samples. It holds for
+requests whose comparisons are all decided: by more than the errors of the compared values.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from pinion.graph import Graph, node_floats
 from pinion.graph.evaluate import Floats, adjoints, decision_adjoints, decisions, formats
 from pinion.graph.ops import OPS
 
-# Largest relative error of the conversion of a result to float32.
+# Largest relative error of converting a result to float32.
 FLOAT32_EPS = 2.0**-24
 
 MARGIN = 1.25
 
 
 def introduced_errors(graph: Graph) -> NDArray[np.float64]:
-    """Largest absolute error that each node of a fixed graph adds itself, (nodes,)."""
+    """Return the largest absolute error that each node of a fixed graph introduces, (nodes,)."""
     fmts = formats(graph)
     errors = np.zeros(len(graph.nodes))
     words = graph.state_nodes()
     for i, node in enumerate(graph.nodes):
-        # A state is what the core holds: a budget is that of one request.
+        # A state is what the core holds: a budget is for one request.
         if i not in words:
             errors[i] = OPS[node.op].error(node, [fmts[a] for a in node.args], fmts[i])
     return errors
 
 
 class _Strayed:
-    """How far values of a fixed graph may be from floats at each of some states."""
+    """Deviations of a fixed graph's values from floats at each of some states."""
 
     def __init__(self, graph: Graph, inputs: Mapping[str, Floats]) -> None:
         self.graph = graph
@@ -51,17 +51,17 @@ class _Strayed:
         self.secants: dict[int, Sequence[Any]] = {}
         for i, node in enumerate(graph.nodes):
             if (rule := OPS[node.op].secant) is not None:
-                # Near a singularity the tangent says little about how far a value strays.
+                # Near a singularity the tangent says little about the deviation.
                 operands = [np.broadcast_to(self.values[a], (self.count,)) for a in node.args]
                 errors = [self.bound(self.sensitivities(a)) for a in node.args]
                 self.secants[i] = rule(node, operands, errors)
 
     def sensitivities(self, node: int) -> list[Any]:
-        """Of a node to every node before it."""
+        """Return the sensitivities of a node to every node before it."""
         return adjoints(self.graph, self.values, node, self.secants)
 
     def bound(self, bars: Sequence[Any]) -> Floats:
-        """How far strays what has these sensitivities, (n,)."""
+        """Return the deviation of a value with these sensitivities, (n,)."""
         total = np.zeros(self.count)
         for error, bar in zip(self.errors, bars, strict=True):
             if error:
@@ -72,12 +72,12 @@ class _Strayed:
 def state_budgets(
     graph: Graph, inputs: Mapping[str, Floats], progress: Progress = SILENT
 ) -> dict[str, Floats]:
-    """First-order bound of each result's error at each state, by output name, (n,).
+    """Return first-order bounds of each result's error at each state, by output name, (n,).
 
     Parameters
     ----------
     inputs : states (n,) by input word.
-    progress : told the share of the results that is done.
+    progress : receives the share of the results completed.
     """
     strayed = _Strayed(graph, inputs)
     bounds: dict[str, Floats] = {}
@@ -89,10 +89,10 @@ def state_budgets(
 
 
 def decision_budget(graph: Graph, inputs: Mapping[str, Floats]) -> dict[int, float]:
-    """How far what a comparison decides by may be from its float value, by node.
+    """Return the largest deviation of each deciding quantity from its float value, by node.
 
-    A comparison of values that are nearer than that may be decided either way; where it is, the
-    result's error has no bound.
+    A comparison of values that are closer than that may be decided either way; then the result's
+    error has no bound.
     """
     strayed = _Strayed(graph, inputs)
     bounds: dict[int, float] = {}
@@ -105,24 +105,24 @@ def decision_budget(graph: Graph, inputs: Mapping[str, Floats]) -> dict[int, flo
 def undecided(
     graph: Graph, inputs: Mapping[str, Floats], bounds: Mapping[int, float], count: int
 ) -> NDArray[np.bool_]:
-    """Requests in which a comparison may be decided either way, (count,).
+    """Return the requests in which a comparison may be decided either way, (count,).
 
     Parameters
     ----------
     inputs : requests (count,) by input word, as floats.
-    bounds : of :func:`decision_budget`.
+    bounds : from :func:`decision_budget`.
     """
-    found = np.zeros(count, dtype=np.bool_)
+    open_requests = np.zeros(count, dtype=np.bool_)
     if bounds:
         by_node = decisions(graph, node_floats(graph, inputs))
         for i, bound in bounds.items():
-            found |= ~(np.abs(by_node[i]) > bound)  # NaN is undecided
-    return found
+            open_requests |= ~(np.abs(by_node[i]) > bound)  # NaN is undecided
+    return open_requests
 
 
 def error_budget(
     graph: Graph, inputs: Mapping[str, Floats], progress: Progress = SILENT
 ) -> dict[str, float]:
-    """Error budget of each result word over a set of states, in the result's unit."""
+    """Return the error budget of each result word over a set of states, in the result's unit."""
     bounds = state_budgets(graph, inputs, progress)
     return {name: float(np.max(bound)) * MARGIN for name, bound in bounds.items()}

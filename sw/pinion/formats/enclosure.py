@@ -1,17 +1,16 @@
-"""Ranges that hold: what values of a fixed graph can be over a box of requests, all of them.
+"""Guaranteed ranges: values of a fixed graph over all requests of a box.
 
-Each node has three: of its real value, of what the core has for it, and of how far the two are
-apart. Only requests that raise no flag count: there every value is inside its format, since
-rounding to a format flags what it limits, inputs do as they are converted, and exact sums and
-products have the widths that they need. So a format bounds the core's value, and the real one with
-it, whatever the box.
+Each node has three: the range of its real value, of the core's value, and of their distance. Only
+requests without a flag count: there every value is inside its format, because rounding to a format
+flags values beyond it, so does converting inputs, and exact sums and products are wide enough. So a
+format bounds the core's value, and with it the real one, whatever the box.
 
-Plain intervals forget what belongs together. Three rules remember some of it, of real values:
+Plain intervals ignore dependences. Three rules account for some of them, for real values:
 
-- x cos(t) + y sin(t) is at most the root of x^2 + y^2, and vectors of such sums are no longer than
-  what they turn: the length of a vector passes through any number of rotations as it is;
-- sums are looked through down to products, and like terms are one: x y + (z - x y) is z;
-- x y is at most half of x^2 + y^2, and that of a vector's coordinates is its length squared.
+- x cos(t) + y sin(t) is at most the root of x^2 + y^2, and a vector of such sums is no longer than
+  the vectors that are rotated: a vector's length passes through any number of rotations unchanged;
+- sums are expanded down to products, and like terms merged: x y + (z - x y) is z;
+- x y is at most half of x^2 + y^2, and for coordinates of a vector that is half its squared length.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from .intervals import Float, Floats, Interval, up, up_hypot
 from .lengths import Lengths, Parts
 from .terms import Term, Turn, exact_nodes, looked_through, terms_of, turns
 
-# Introduced errors are computed in floats, and are off by far less than this, relative.
+# Introduced errors are computed in floats, with a relative error far below this.
 _COMPUTED = 2.0**-20
 
 BENDS = (names.ABS, names.MINIMUM, names.MAXIMUM, names.CLAMP)
@@ -36,21 +35,21 @@ BENDS = (names.ABS, names.MINIMUM, names.MAXIMUM, names.CLAMP)
 
 
 def check_bounded(graph: Graph) -> None:
-    """Refuse a graph with an operation for which no rule holds everywhere.
+    """Raise `GraphError` if no rule bounds an operation of a graph everywhere.
 
     Raises
     ------
     GraphError
-        With the operation's name, or that of a state.
+        With the name of the operation or state.
     """
     if graph.states:
         raise GraphError(
             "No bound of errors holds for every request of a function with states, such as "
-            f"'{graph.states[0].word}', over which errors add up: verify it without a bound."
+            f"'{graph.states[0].word}', over which errors accumulate: verify it without a bound."
         )
-    known = (names.INPUT, names.CONST, *names.TRIG, *BENDS)
+    supported = (names.INPUT, names.CONST, *names.TRIG, *BENDS)
     for i, node in enumerate(graph.nodes):
-        if node.op not in known and terms_of(node) is None:
+        if node.op not in supported and terms_of(node) is None:
             raise GraphError(
                 f"No bound of errors is known for the operation '{node.op}' (%{i}, "
                 f"{node.line or 'no line'}): there are bounds for functions of sums, products, "
@@ -65,22 +64,22 @@ class Enclosure:
     Parameters
     ----------
     graph : of the fixed dialect, which :func:`check_bounded` accepts.
-    box : ends of each input, by word.
+    box : bounds of each input, by word.
 
     Members
     -------
     real, core : ranges of each node.
-    strayed : how far both are apart at most.
-    introduced : the part of that which a node adds itself, (nodes,).
-    terms : each node as a sum, None where it is none.
+    strayed : largest distance between the two.
+    introduced : the part of it that a node introduces, (nodes,).
+    terms : each node as a sum, None if it is not one.
     turns : sines and cosines by node.
-    lengths : of vectors of real values, of the nodes in `exact`.
-    exact : for each node the one whose real value it has.
+    lengths : lengths of vectors of real values, of the nodes in `exact`.
+    exact : for each node the node whose real value it has.
 
     Raises
     ------
     GraphError
-        When every request of the box raises the flag.
+        If every request of the box raises the flag.
     """
 
     def __init__(self, graph: Graph, box: Mapping[str, Interval]) -> None:
@@ -93,7 +92,7 @@ class Enclosure:
         self.strayed: list[Float] = []
         self._box = box
         self.exact = exact_nodes(graph)
-        self._whole = looked_through(graph, self.terms, self.exact)
+        self._expanded = looked_through(graph, self.terms, self.exact)
         self._turned: dict[int, Mapping[int, Parts]] = {}
         self.lengths = Lengths(
             magnitude=lambda i: self.real[i].magnitude,
@@ -115,14 +114,14 @@ class Enclosure:
             self.real.append(real)
             self.core.append(core)
             self.strayed.append(strayed)
-            self.real[self.exact[i]] = real  # they are one value
+            self.real[self.exact[i]] = real  # both have one value
 
     def middle(self, i: int) -> Interval:
-        """Means of a node's real value and the core's: slopes of products between the two."""
+        """Return means of a node's real and core values: slopes of products between the two."""
         return self.real[i].middle(self.core[i])
 
     def slope(self, node: Node) -> Interval:
-        """By which factor an operation that bends passes on an operand's error."""
+        """Return the factor by which an operation with kinks passes on an operand's error."""
         if node.op != names.ABS:
             return Interval.between(0.0, 1.0)
         (a,) = node.args
@@ -131,7 +130,7 @@ class Enclosure:
         return Interval.between(1.0 if low >= 0 else -1.0, -1.0 if high <= 0 else 1.0)
 
     def rotated(self, angle: int, x: Interval, y: Interval) -> Interval:
-        """x cos(t) + y sin(t), t being a node's real value, of any x and y inside."""
+        """Return x cos(t) + y sin(t) for a node's real value t and any x and y inside."""
         t = self.real[angle]
         apart = t.cosine() * x + t.sine() * y
         return apart.meet(Interval.ball(up_hypot(x.magnitude, y.magnitude)))
@@ -167,12 +166,12 @@ class Enclosure:
                     np.minimum(np.maximum(a.high, low), high),
                 )
                 return Interval(*ends)
-        own, whole = self.terms[i], self._whole[i]
-        assert own is not None and whole is not None  # `check_bounded` has seen to it
-        found = self._sum(own).meet(self._by_angle(whole))
+        terms, expanded = self.terms[i], self._expanded[i]
+        assert terms is not None and expanded is not None  # `check_bounded` guarantees it
+        value = self._sum(terms).meet(self._by_angle(expanded))
         for angle in self.turned(i):
-            found = found.meet(Interval.ball(self.lengths.by_angle({i: 1}, angle)))
-        return found
+            value = value.meet(Interval.ball(self.lengths.by_angle({i: 1}, angle)))
+        return value
 
     def _sum(self, terms: Sequence[Term]) -> Interval:
         total = Interval.between(0.0, 0.0)
@@ -191,31 +190,33 @@ class Enclosure:
         return (self.real[a] * self.real[b]).meet(Interval.ball(up(up(length * length) * 0.5)))
 
     def _by_angle(self, terms: Sequence[Term]) -> Interval:
-        """A sum of exact nodes, by the rules for sums of squares and for each angle."""
-        rest: list[Term] = []
+        """Bound a sum of exact nodes by the rules for sums of squares and for each angle."""
+        plain_terms: list[Term] = []
         squares: tuple[dict[int, int], dict[int, int]] = ({}, {})
         factors: dict[int, tuple[list[Term], list[Term]]] = {}
         for term in terms:
-            if (found := self._turn_in(term)) is not None:
-                turn, other = found
+            if (turn_and_factor := self._turn_in(term)) is not None:
+                turn, other = turn_and_factor
                 factors.setdefault(turn.angle, ([], []))[turn.sine].append(
                     Term(term.times, other, None)
                 )
             elif term.first == term.second:
                 squares[term.times < 0][term.first] = abs(term.times)
             else:
-                rest.append(term)
-        total = self._sum(rest)
+                plain_terms.append(term)
+        total = self._sum(plain_terms)
         for sign, vector in zip((1, -1), squares, strict=True):
-            own = self._sum([Term(times, a, a) for a, times in vector.items()])
+            square_sum = self._sum([Term(times, a, a) for a, times in vector.items()])
             length = self.lengths.of(vector) if vector else np.float64(0.0)
-            total = total + own.meet(Interval(np.float64(0.0), up(length * length))).times(sign)
+            total = total + square_sum.meet(Interval(np.float64(0.0), up(length * length))).times(
+                sign
+            )
         for angle, (by_cosine, by_sine) in factors.items():
             total = total + self.rotated(angle, self._sum(by_cosine), self._sum(by_sine))
         return total
 
     def _turn_in(self, term: Term) -> tuple[Turn, int] | None:
-        """The sine or cosine that a product has as a factor, and the other factor."""
+        """Return the sine or cosine among a product's factors, and the other factor."""
         if term.second is not None:
             for factor, other in ((term.first, term.second), (term.second, term.first)):
                 if factor in self.turns:
@@ -223,40 +224,40 @@ class Enclosure:
         return None
 
     def turned(self, i: int) -> Mapping[int, Parts]:
-        """What multiplies the cosine and the sine of each angle in a node, as a sum."""
-        if (known := self._turned.get(i)) is not None:
-            return known
-        found: dict[int, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
-        for term in self._whole[i] or ():
+        """Return the factors of the cosine and the sine of each angle in a node, as a sum."""
+        if (cached := self._turned.get(i)) is not None:
+            return cached
+        parts: dict[int, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
+        for term in self._expanded[i] or ():
             if (turned := self._turn_in(term)) is not None:
                 turn, other = turned
-                found.setdefault(turn.angle, ([], []))[turn.sine].append((term.times, other))
-        self._turned[i] = found
-        return found
+                parts.setdefault(turn.angle, ([], []))[turn.sine].append((term.times, other))
+        self._turned[i] = parts
+        return parts
 
     def _beside(self, i: int, angle: int) -> Floats:
-        """The magnitude of a node without the parts that an angle turns."""
-        rest = []
-        for term in self._whole[i] or ():
-            found = self._turn_in(term)
-            if found is None or found[0].angle != angle:
-                rest.append(term)
-        return self._by_angle(rest).magnitude
+        """Return the magnitude of a node without the parts that an angle rotates."""
+        other_terms = []
+        for term in self._expanded[i] or ():
+            turn_and_factor = self._turn_in(term)
+            if turn_and_factor is None or turn_and_factor[0].angle != angle:
+                other_terms.append(term)
+        return self._by_angle(other_terms).magnitude
 
     # -- Distances --------------------------------------------------------------------------------
 
     def _distance(self, i: int) -> Float:
-        """How far a node's core value is from its real one, from its operands' distances."""
+        """Bound the distance of a node's core and real values from its operands' distances."""
         node = self.graph.nodes[i]
         total = np.float64(self.introduced[i])
         if (terms := self.terms[i]) is None:
-            for arg in node.args:  # slopes of all of these are 1 at most
+            for arg in node.args:  # the slopes of all of these are at most 1
                 total = up(total + self.strayed[arg])
             return total
         for _, a, b in terms:
             if b is None:
                 total = up(total + self.strayed[a])
                 continue
-            for one, other in ((a, b), (b, a)):
-                total = up(total + up(self.middle(other).magnitude * self.strayed[one]))
+            for factor, other in ((a, b), (b, a)):
+                total = up(total + up(self.middle(other).magnitude * self.strayed[factor]))
         return total

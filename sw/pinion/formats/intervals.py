@@ -1,8 +1,8 @@
-"""Intervals of floats, rounded outward: what holds of them holds of the real numbers inside.
+"""Intervals of floats, rounded outward: statements about them hold for the real numbers inside.
 
-Each end is moved to the next float outward behind every operation, so that the rounding of this
-arithmetic never makes an interval too narrow (Moore, Kearfott and Cloud, "Introduction to Interval
-Analysis", 2009, chapter 3). Arrays are of any shapes that broadcast together.
+Each bound is moved to the next float outward after every operation, so that rounding never makes an
+interval too narrow (Moore, Kearfott and Cloud, "Introduction to Interval Analysis", 2009, chapter
+3). Arrays have any shapes that broadcast together.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from numpy.typing import NDArray
 Float = np.float64
 Floats = NDArray[np.float64] | np.float64
 
-# More than the sine, cosine and hypotenuse of any C library or vector unit are off by, relative.
+# More than the relative error of sine, cosine and hypotenuse in any C library or vector unit.
 _LIBRARY = 2.0**-50
 
-# How near to an end of an interval a peak of the cosine counts as inside.
+# A peak of the cosine counts as inside an interval if it is this near to a bound.
 _NEAR = 1e-9
 
 
 def down(x: Any) -> Any:
-    """The next float below, of each."""
+    """Return the next float below each."""
     return np.nextafter(x, -np.inf)
 
 
 def up(x: Any) -> Any:
-    """The next float above, of each."""
+    """Return the next float above each."""
     return np.nextafter(x, np.inf)
 
 
 def up_hypot(x: Any, y: Any) -> Any:
-    """At least the root of x^2 + y^2."""
+    """Return at least the root of x^2 + y^2."""
     return up(np.hypot(x, y) * (1.0 + _LIBRARY))
 
 
@@ -45,7 +45,7 @@ class Interval:
 
     Members
     -------
-    low, high : the ends, arrays of one shape.
+    low, high : the bounds, arrays of one shape.
     """
 
     low: Floats
@@ -53,12 +53,12 @@ class Interval:
 
     @classmethod
     def between(cls, low: float, high: float) -> Interval:
-        """Everything between two numbers."""
+        """Return the interval between two numbers."""
         return cls(np.float64(low), np.float64(high))
 
     @classmethod
     def ball(cls, radius: Floats) -> Interval:
-        """Everything as near to zero as that."""
+        """Return the interval of numbers of at most this magnitude."""
         return cls(-radius, radius)
 
     @property
@@ -68,7 +68,7 @@ class Interval:
 
     @property
     def empty(self) -> bool:
-        """Whether there is no number inside, anywhere."""
+        """Whether any element contains no number."""
         return bool(np.any(self.low > self.high))
 
     def __add__(self, other: Interval) -> Interval:
@@ -90,33 +90,33 @@ class Interval:
         )
 
     def times(self, factor: int) -> Interval:
-        """All numbers inside times a whole number."""
+        """Return all numbers inside times a whole number."""
         if factor in (1, -1):
             return self if factor > 0 else -self
         return self * Interval.between(factor, factor)
 
     def square(self) -> Interval:
-        """Squares of the numbers inside."""
+        """Return the squares of the numbers inside."""
         least = np.maximum(np.maximum(self.low, -self.high), 0.0)
         return Interval(np.maximum(down(least * least), 0.0), up(self.magnitude**2))
 
     def widened(self, radius: Floats) -> Interval:
-        """All numbers that are no further than that from one inside."""
+        """Return all numbers within a distance of one inside."""
         return Interval(down(self.low - radius), up(self.high + radius))
 
     def meet(self, other: Interval) -> Interval:
-        """Numbers in both."""
+        """Return the numbers in both."""
         return Interval(np.maximum(self.low, other.low), np.minimum(self.high, other.high))
 
     def middle(self, other: Interval) -> Interval:
-        """Means of a number in each."""
+        """Return the means of a number in each."""
         return Interval(
             down((self.low + other.low) * 0.5),
             up((self.high + other.high) * 0.5),
         )
 
     def cosine(self) -> Interval:
-        """Cosines of the angles inside [rad]."""
+        """Return the cosines of the angles inside [rad]."""
         ends = np.cos(self.low), np.cos(self.high)
         low, high = np.minimum(*ends) - _LIBRARY, np.maximum(*ends) + _LIBRARY
         low = np.where(self._holds(math.pi), -1.0, np.maximum(low, -1.0))
@@ -124,13 +124,13 @@ class Interval:
         return Interval(low, high)
 
     def sine(self) -> Interval:
-        """Sines of the angles inside [rad]."""
-        quarter, off = math.pi / 2, 2.0**-53  # by less than that the float is no quarter turn
+        """Return the sines of the angles inside [rad]."""
+        quarter, off = math.pi / 2, 2.0**-53  # more than the float's distance from a quarter turn
         low = down(down(self.low - quarter - off))
         return Interval(low, up(up(self.high - quarter + off))).cosine()
 
     def _holds(self, angle: float) -> NDArray[np.bool_]:
-        """Whether a whole number of turns beside that angle may be inside."""
+        """Whether an angle may be inside, up to whole turns."""
         turn = 2 * math.pi
         nearest = np.ceil((self.low - angle) / turn - _NEAR)
         return nearest * turn + angle <= self.high + _NEAR

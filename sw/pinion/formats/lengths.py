@@ -1,10 +1,10 @@
-"""Lengths of vectors that are turned: rotations by any angles leave them as they are.
+"""Lengths of rotated vectors: rotations by any angles leave them unchanged.
 
 A vector's coordinates are nodes that are sums, each with parts ``x cos(t) + y sin(t)`` of some
-angles. Then the vector is X cos(t) + Y sin(t) + P with vectors X, Y and P. Where X and Y are
-orthogonal, whatever the values of the nodes in them, the first two together are no longer than the
-longer of both, and else no longer than the vector of the coordinates of both. So the length of a
-vector is bounded by lengths of others, of nodes before, and of these by others again.
+angles. Then the vector is X cos(t) + Y sin(t) + P with vectors X, Y and P. If X and Y are
+orthogonal, whatever the values of their nodes, the first two terms together are no longer than the
+longer of both; otherwise no longer than the vector of the coordinates of both. So the length of a
+vector is bounded by lengths of other vectors of earlier nodes, recursively.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 
 from .intervals import Floats, up
 
-# Vectors of more coordinates are as long as these allow.
+# Vectors of more coordinates are bounded by these alone.
 _MOST = 6
 
 Vector = Mapping[int, int]
 """Squares of factors by node: a vector of the nodes, each times its factor."""
 
 Parts = tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]]
-"""What multiplies the cosine and the sine of an angle: whole numbers, each with a node."""
+"""Factors of the cosine and the sine of an angle: whole numbers, each with a node."""
 
 
 class Lengths:
@@ -30,10 +30,10 @@ class Lengths:
 
     Parameters
     ----------
-    magnitude : of a node.
+    magnitude : magnitude of a node.
     turned : a node's parts by angle.
-    beside : magnitude of the rest of a node, behind the parts of an angle.
-    latest : of nodes, the one to look through first: no other depends on it.
+    beside : magnitude of a node without the parts of an angle.
+    latest : which of some nodes to expand first: no other depends on it.
     """
 
     def __init__(
@@ -51,10 +51,10 @@ class Lengths:
         self._known: dict[frozenset[tuple[int, int]], Floats] = {}
 
     def of(self, vector: Vector) -> Floats:
-        """How long a vector is at most."""
+        """Bound the length of a vector."""
         key = frozenset(vector.items())
-        if (known := self._known.get(key)) is not None:
-            return known
+        if (cached := self._known.get(key)) is not None:
+            return cached
         squares: Floats = np.float64(0.0)
         for i, weight in vector.items():
             squares = up(squares + up(weight * up(self._magnitude(i) ** 2)))
@@ -67,7 +67,7 @@ class Lengths:
         return length
 
     def by_angle(self, vector: Vector, angle: int) -> Floats:
-        """How long a vector is by what turns by an angle in it."""
+        """Bound the length of a vector by its parts that an angle rotates."""
         still: dict[int, int] = {}
         turning: tuple[dict[int, int], dict[int, int]] = ({}, {})
         across: dict[frozenset[int], int] = {}
@@ -79,9 +79,9 @@ class Lengths:
                 continue
             if any(len(part) > 1 for part in parts):
                 return np.float64(np.inf)  # X would be a vector of sums
-            for one, part in zip(turning, parts, strict=True):
+            for coordinates, part in zip(turning, parts, strict=True):
                 for times, node in part:
-                    one[node] = one.get(node, 0) + weight * times * times
+                    coordinates[node] = coordinates.get(node, 0) + weight * times * times
             if all(parts):
                 ((by_cosine, a),), ((by_sine, b),) = parts
                 pair = frozenset((a, b))
@@ -91,13 +91,13 @@ class Lengths:
         if any(across.values()):
             length = self.of(_joined(still, *turning))
         else:
-            x, y = (self.of(_joined(still, one)) for one in turning)
+            x, y = (self.of(_joined(still, coordinates)) for coordinates in turning)
             length = np.maximum(x, y)
         return up(length + up(np.sqrt(beside)))  # type: ignore[no-any-return]  # NumPy's own
 
 
 def _joined(*vectors: Vector) -> dict[int, int]:
-    """The coordinates of several vectors in one."""
+    """Merge the coordinates of several vectors into one."""
     joined: dict[int, int] = {}
     for vector in vectors:
         for node, weight in vector.items():

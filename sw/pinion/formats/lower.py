@@ -1,4 +1,4 @@
-"""From real arithmetic to fixed point: every value gets its binary point."""
+"""From real arithmetic to fixed point: the choice of every value's binary point."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from pinion.graph.stream import initial_integer
 
 @dataclass(frozen=True, kw_only=True)
 class FormatPlan:
-    """Which format each value has.
+    """The format of each value.
 
     Members
     -------
-    name : as given on the command line.
-    default : the format of every value that has no entry of its own.
+    name : name on the command line.
+    default : the format of every value without an override.
     overrides : formats by node number of the graph that is lowered; all values of one exact sum
         need the same number of fraction bits per product.
     rounding, overflow : of every quantization.
-    smallest_pivot : operands of reciprocals below this raise the result's flag; 0 for none.
+    smallest_pivot : smaller operands of reciprocals raise the result's flag; 0 for none.
     """
 
     name: str
@@ -39,32 +39,32 @@ class FormatPlan:
 
     @classmethod
     def parse(cls, name: str) -> FormatPlan:
-        """The uniform plan of a name such as ``q16.16``."""
+        """Return the uniform plan of a name such as ``q16.16``."""
         fmt = Format.parse(name)
         if fmt.width > 36:
             raise FormatError(
-                f"'{name}' has {fmt.width} bits; the datapath's products take at most 36 bits."
+                f"'{name}' has {fmt.width} bits, but the datapath's products take at most 36."
             )
         if fmt.width - fmt.frac < 4:
             raise FormatError(
-                f"'{name}' ends at {fmt.max:g}; sines, angles up to pi and their sums need at "
+                f"'{name}' ends at {fmt.max:g}, but sines, angles up to pi and their sums need at "
                 "least 4 integer bits."
             )
         return cls(name=name, default=fmt)
 
     def format(self, node: int) -> Format:
-        """Format of a node of the graph that is lowered."""
+        """Return the format of a node of the graph that is lowered."""
         return self.overrides.get(node, self.default)
 
 
 def lower(graph: Graph, plan: FormatPlan) -> Graph:
     """Rewrite a real graph in the fixed dialect.
 
-    Each input, constant and function takes its format, and a function that reads operands at its
-    own binary point that of these operands, as a clamp does; each product, dot and sum becomes the
-    exact operation followed by a ``quantize`` to its format. Operands of a sum whose binary points
-    differ are aligned first, which is exact (to the finer one); what a dot adds to its products is
-    brought to the binary point of its result.
+    Each input, constant and function gets its format; a function that reads operands at its
+    result's binary point gets the operands' format, like a clamp. Each product, dot and sum becomes
+    the exact operation followed by a ``quantize`` to its format. Operands of a sum with different
+    binary points are first aligned to the finest, which is exact; a dot's addend is brought to the
+    binary point of the result.
     """
     to = Rewriter(intern=True)
     count = 0
@@ -86,16 +86,16 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
         )
 
     def at_points(node: Node, args: tuple[int, ...], fmt: Format) -> tuple[tuple[int, ...], Format]:
-        """A function's operands at the binary points at which its row wants them, and its format.
+        """Return a function's operands at the binary points that its row requires, and its format.
 
-        That is the operands' own where they are read at its point and have one in common.
+        The format is the operands' if they are read at its point and share one.
         """
         points = OPS[node.op].points
         for point in (Point.RESULT, Point.SHARED):
-            own = {
+            operand_formats = {
                 _own_format(to.nodes[a]) for a, p in zip(args, points, strict=True) if p is point
             }
-            common = own.pop() if len(own) == 1 else fmt
+            common = operand_formats.pop() if len(operand_formats) == 1 else fmt
             args = tuple(
                 a
                 if p is not point or _own_format(to.nodes[a]) == common
@@ -124,12 +124,12 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
             args = aligned(args, node)
         if OPS[node.op].family is Family.PRODUCT and (other := addend(args)) is not None:
             # Its binary point is the result's, to which the unit's port is wired.
-            own = _own_format(to.nodes[other])
-            at_point = Format(own.width + max(0, fmt.frac - own.frac), fmt.frac)
-            if own.frac != fmt.frac:
+            addend_format = _own_format(to.nodes[other])
+            at_point = Format(addend_format.width + max(0, fmt.frac - addend_format.frac), fmt.frac)
+            if addend_format.frac != fmt.frac:
                 args = (*args[:-1], rounded(other, at_point, node))
         if not OPS[node.op].unit:
-            raise ValueError(f"Lowering does not know the operation '{node.op}'.")
+            raise ValueError(f"Lowering does not support the operation '{node.op}'.")
         return rounded(to.emit(node.op, args, node.params, like=node), fmt, node)
 
     lowered = fed_back(dead_code(rebuild(graph, visit, to)), plan.rounding, plan.overflow)
@@ -138,7 +138,7 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
 
 
 def fed_back(graph: Graph, rounding: Rounding, overflow: Overflow) -> Graph:
-    """A fixed graph whose next states have the formats of the words of state they become."""
+    """Return a fixed graph whose next states have the formats of their words."""
     if not graph.states:
         return graph
     fmts = formats(graph)
@@ -161,5 +161,5 @@ def fed_back(graph: Graph, rounding: Rounding, overflow: Overflow) -> Graph:
 
 
 def _own_format(node: Node) -> Format:
-    """Format of a node of the fixed dialect that carries one."""
+    """Return the format of a fixed-dialect node that has one."""
     return OPS[node.op].own_format(node)

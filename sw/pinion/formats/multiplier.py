@@ -1,4 +1,4 @@
-"""Multiplier blocks of FPGAs: the shape that formats by signal are made for."""
+"""Multiplier blocks of FPGAs, for which formats by signal are made."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from pinion.fixedpoint import Format
 
-# Bits of a sine or cosine where full words would take more multipliers than they gain: the error is
-# a fifth of what the rounding at an 18-bit port adds.
+# Bits of a sine or cosine if full words would cost more multipliers than they gain: the error is a
+# fifth of that of rounding at an 18-bit port.
 _TURN = 22
 
 
@@ -17,7 +17,7 @@ class Multiplier:
 
     Members
     -------
-    name : of the block, as its vendor calls it.
+    name : its vendor's name for the block.
     wide, narrow : bits of its two ports. Values are stored in words as long as the wide one.
     adds : whether the block adds to its product in the same cycle.
     """
@@ -36,7 +36,7 @@ class Multiplier:
 
     @property
     def square(self) -> bool:
-        """Whether both ports have the same width, so that no finer product is to be had."""
+        """Whether both ports have the same width, so that no finer product is possible."""
         return self.wide == self.narrow
 
     @property
@@ -47,7 +47,7 @@ class Multiplier:
 
     @property
     def fine_turn(self) -> Format:
-        """Format of sines and cosines for results that shall be more exact."""
+        """Format of sines and cosines for more exact results."""
         return Format(self.wide, self.wide - 2)
 
 
@@ -58,17 +58,18 @@ MULT18X18D = Multiplier(name="MULT18X18D", wide=18, narrow=18, adds=False)
 """ECP5 (Lattice FPGA-TN-02205)."""
 
 SHORTEST = 12
-"""Bits of the shortest words that formats by signal are made for."""
+"""Bits of the shortest words for formats by signal."""
 
 
 def multiplier_of(wide: int) -> Multiplier:
-    """The multiplier for words of so many bits: the DSP48E2 for its own 27, else the MULT18X18D,
-    with as many bits of its ports as the words have.
+    """Return the multiplier for words of this length.
+
+    It is the DSP48E2 for its 27 bits, otherwise the MULT18X18D with ports as wide as the words.
 
     Raises
     ------
     ValueError
-        When there is none.
+        If there is none.
     """
     if wide == DSP48E2.wide:
         return DSP48E2
@@ -81,28 +82,30 @@ def multiplier_of(wide: int) -> Multiplier:
 
 
 FEWEST = 8
-"""Bits of the shortest words that formats are chosen of where a measure of their own judges them:
-results in words below 12 bits have no digit that is sure by themselves."""
+"""Bits of the shortest words for formats that a task judges by its own measure: results in words
+below 12 bits have no certain digit by themselves."""
 
 
 def part_of(wide: int, narrow: int, *, adds: bool) -> Multiplier:
-    """One block of which shorter operands take a part, for words of any length up to its own.
+    """Return a block used with shorter operands, for words of any length up to the block's.
 
     Parameters
     ----------
     wide, narrow : bits of the ports, `FEWEST` to 27 and half of them to 18.
-    adds : as the DSP48E2 does; False for a MULT18X18D, whose words have 18 bits at most.
+    adds : whether the block adds, as the DSP48E2 does; the words of a MULT18X18D have at most 18
+        bits.
 
     Raises
     ------
     ValueError
-        When no block has such ports.
+        If no block has such ports.
     """
     block = DSP48E2 if adds else MULT18X18D
     most = min(block.narrow, wide)
     if not (FEWEST <= wide <= block.wide and -(-wide // 2) <= narrow <= most):
         raise ValueError(
-            f"A {block.name} multiplies no words of {wide} bits by {narrow} bits: give {FEWEST} to "
-            f"{block.wide} bits for words, and half of them to {block.narrow} for the narrow port."
+            f"A {block.name} cannot multiply words of {wide} bits by {narrow} bits: use {FEWEST} "
+            f"to {block.wide} bits for words, and half of them to {block.narrow} for the narrow "
+            "port."
         )
     return replace(block, wide=wide, narrow=narrow)

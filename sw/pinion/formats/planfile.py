@@ -22,7 +22,7 @@ from .signals import SignalPlan, TableFormats
 PLAN = "plan.toml"
 
 VERSION = 1
-"""Of the file's form."""
+"""Version of the file's form."""
 
 _HEAD = """\
 # Formats of a core's signals. [27, 18] is a word of 27 bits, 18 of them behind the binary point.
@@ -34,10 +34,10 @@ _HEAD = """\
 """
 
 
-# What a task chose may have no digit that is sure, as long as the task is done.
+# Formats chosen by a task may leave no certain digit, as long as the task is fulfilled.
 _LARGEST = 1e9
 
-# Binary points are at most this far from the word's end, either way.
+# Largest distance of a binary point from the word's end, in either direction.
 _MOST_FRAC = 60
 
 
@@ -47,17 +47,17 @@ class PlanError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class SavedPlan:
-    """A plan with what it was made for.
+    """A plan, with the graph and purpose that it was made for.
 
     Members
     -------
     signals : the formats.
-    tables : those of angles and pivots.
+    tables : formats of angles and pivots.
     widths : dot widths of the graph that the node numbers belong to.
-    digest : of that graph.
+    digest : digest of that graph.
     distribution, max_error : what the formats are meant for.
-    task : the name of what chose them, where that was no largest error; `max_error` is then what a
-        build of them has stated.
+    task : name of the task that chose them, if not a largest error; `max_error` is then the error
+        that a build with them has stated.
     """
 
     signals: SignalPlan
@@ -69,7 +69,7 @@ class SavedPlan:
     task: str = ""
 
     def check(self, graph: Graph) -> None:
-        """Refuse a graph that the plan was not made for.
+        """Raise for a graph that the plan was not made for.
 
         Raises
         ------
@@ -89,7 +89,7 @@ class SavedPlan:
             raise PlanError(
                 f"The plan has no signal {strays[0]}."
                 if strays[0] in signals
-                else f"The plan has a signal {strays[0]}, and its core has none of that number."
+                else f"The plan has a signal {strays[0]}, but its core has none with that number."
             )
         angles = {node.args[0] for node in graph.nodes if node.op in names.TRIG}
         for i in sorted(signals):
@@ -98,66 +98,68 @@ class SavedPlan:
                 raise PlanError(f"Signal {i} ({node.op}) of the plan breaks a rule: {rule}.")
 
     def _broken_rule(self, i: int, node: Node, *, angle: bool) -> str:
-        """Which of the hardware's rules a signal breaks, in words, or an empty string."""
+        """Return the hardware rule that a signal breaks, in words, or an empty string."""
         ports, value = self.signals.ports.get(i, ()), self.signals.values[i]
         stored, short = self.tables.stored, self.tables.multiplier.narrow
         if len(ports) != len(node.args):
             return f"it has {len(node.args)} ports, not {len(ports)}"
         function = OPS[node.op].family is Family.FUNCTION
         if angle and value != self.tables.angle and not function:
-            return "every angle has the format that stands at the top as `angle`"
+            return "every angle must have the format `angle` at the top"
         match node.op:
             case names.SIN | names.COS:
                 if value != self.tables.turn or ports[0] != self.tables.angle:
-                    return "a sine reads `angle` and has the format `turn`, both at the top"
+                    return "a sine must read `angle` and have the format `turn`, both at the top"
             case names.RECIPROCAL:
                 together = value.frac + ports[0].frac
                 if {value.width, ports[0].width} != {stored} or together != self.tables.together:
                     return (
-                        f"a reciprocal and its port have {stored} bits each and `together` "
+                        f"a reciprocal and its port must have {stored} bits each and `together` "
                         "fraction bits in all"
                     )
             case names.ADD | names.SUB | names.SUM | names.NEG:
                 if {*ports, value} != {value} or value.width != stored:
-                    return f"ports and value of an addition have one format of {stored} bits"
+                    return f"ports and value of an addition must have one format of {stored} bits"
             case names.MUL | names.DOT:
                 products = pairs(ports)
                 narrow = {min(a.width, b.width) for a, b in products}
                 wide = {max(a.width, b.width) for a, b in products} | {value.width}
                 if wide != {stored} or narrow not in ({short}, {stored}):
-                    return f"products have ports of {stored} and of {short} or {stored} bits"
+                    return f"products must have ports of {stored} and of {short} or {stored} bits"
                 dropped = narrow.pop() - 1
                 if addend(ports) not in (None, value):
-                    return "what is added to products has the format of the value"
+                    return "what is added to products must have the format of the value"
                 if {a.frac + b.frac for a, b in products} != {value.frac + dropped}:
                     return (
-                        "the fraction bits of a product's ports together are those of the value "
-                        f"and {dropped} more"
+                        "the fraction bits of a product's ports together must be those of the "
+                        f"value and {dropped} more"
                     )
             case _ if function:
                 return self._broken_function(node, ports, value)
             case _:
                 if value.width != stored:
-                    return f"a request's words have {stored} bits"
+                    return f"a request's words must have {stored} bits"
         return ""
 
     def _broken_function(self, node: Node, ports: tuple[Format, ...], value: Format) -> str:
-        """The same of a function: its row says which binary points have to be one."""
+        """Return the same for a function, whose row says which binary points must agree."""
         stored, points = self.tables.stored, OPS[node.op].points
         if {fmt.width for fmt in (*ports, value)} != {stored}:
-            return f"ports and value of {node.op} have {stored} bits each"
+            return f"ports and value of {node.op} must have {stored} bits each"
         shared = {port.frac for port, p in zip(ports, points, strict=True) if p is Point.SHARED}
         at_result = {port.frac for port, p in zip(ports, points, strict=True) if p is Point.RESULT}
         if len(shared) > 1 or at_result - {value.frac}:
-            what = [p.value for p in points]
-            return f"{node.op} reads its operands at these binary points: {', '.join(what)}"
+            point_names = [p.value for p in points]
+            return (
+                f"{node.op} must read its operands at these binary points: {', '.join(point_names)}"
+            )
         if (least := OPS[node.op].least_of(node)) > value.max:
-            return f"the value of {node.op} holds {least:g}"
+            return f"the value of {node.op} must hold {least:g}"
         return ""
 
 
 def graph_digest(graph: Graph) -> str:
-    """What a plan recognises its graph by."""
+    """Return the digest by which a plan recognises its graph."""
     return hashlib.sha256(format_graph(graph).encode()).hexdigest()[:16]
 
 
@@ -167,7 +169,7 @@ def plan_text(plan: SavedPlan, graph: Graph, reach: Mapping[int, float]) -> str:
     Parameters
     ----------
     graph : the real graph that the plan is for.
-    reach : largest magnitude seen of each node, for the reader.
+    reach : largest magnitude of each node, for the reader.
     """
     results = {node: word for word, node in reversed(graph.outputs)}
     lines = [
@@ -200,7 +202,7 @@ def plan_text(plan: SavedPlan, graph: Graph, reach: Mapping[int, float]) -> str:
 
 
 def _multiplier_lines(multiplier: Multiplier) -> list[str]:
-    """What a plan says of its multiplier where that does not follow from the words' length."""
+    """Return the lines for a multiplier that does not follow from the words' length."""
     try:
         if multiplier == multiplier_of(multiplier.wide):
             return []
@@ -213,7 +215,7 @@ def _multiplier_lines(multiplier: Multiplier) -> list[str]:
 
 
 def _multiplier(stored: int, data: Mapping[str, object]) -> Multiplier:
-    """The multiplier of a plan whose words have so many bits."""
+    """Return the multiplier of a plan whose words have `stored` bits."""
     if "narrow" not in data:
         return multiplier_of(stored)
     narrow, adds = data["narrow"], data.get("adds")
@@ -228,20 +230,20 @@ def read_plan(path: Path) -> SavedPlan:
     Raises
     ------
     PlanError
-        With the place, when it cannot be read.
+        If it cannot be read; with the place.
     """
     try:
         data = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        what = error.strerror if isinstance(error, OSError) else error
+        reason = error.strerror if isinstance(error, OSError) else error
         raise PlanError(
-            f"The plan '{path}' cannot be read: {what}; give the plan.toml of a build with "
+            f"The plan '{path}' cannot be read: {reason}; give the plan.toml of a build with "
             "formats by signal."
         ) from None
     version = data.get("version")
     if data and version != VERSION:
         raise PlanError(
-            f"The plan '{path}' is of version {version}, and this Pinion reads version {VERSION}: "
+            f"The plan '{path}' has version {version}, but this Pinion reads version {VERSION}: "
             "make a new one with formats auto."
         )
     try:
@@ -269,7 +271,7 @@ def read_plan(path: Path) -> SavedPlan:
         if isinstance(error, PlanError):
             raise
         raise PlanError(
-            f"The plan '{path}' is not whole ({type(error).__name__}: {error}): it needs "
+            f"The plan '{path}' is incomplete ({type(error).__name__}: {error}): it needs "
             "distribution, max_error, angle, turn, together, dot_widths, graph and a [signal.N] "
             "for each signal."
         ) from None

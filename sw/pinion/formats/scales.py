@@ -1,4 +1,4 @@
-"""Usual sizes of a graph's result blocks, which errors are relative to near zero."""
+"""Typical sizes of a graph's result blocks, which errors are relative to near zero."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pinion.graph import Graph, node_floats
 from pinion.graph.evaluate import Floats
 from pinion.graph.ranges import chunks
 
-# Digits of a scale: further ones depend on the order of a graph's operations.
+# Digits of a scale: more would depend on the order of a graph's operations.
 _DIGITS = 6
 
 
 def result_blocks(graph: Graph) -> dict[str, list[int]]:
-    """Positions of the result words of each block."""
+    """Return the positions of each block's result words."""
     blocks: dict[str, list[int]] = {}
     for position, (word, _) in enumerate(graph.outputs):
         blocks.setdefault(word.block, []).append(position)
@@ -24,11 +24,11 @@ def result_blocks(graph: Graph) -> dict[str, list[int]]:
 
 
 def block_scales(graph: Graph, states: Mapping[str, Floats]) -> dict[str, float]:
-    """Root mean square of each result block's largest word over states, in the block's unit.
+    """Return the root mean square of each block's largest word over states, in the block's unit.
 
     Parameters
     ----------
-    graph : in floats; of its results those that travel.
+    graph : in floats, with the results that are transmitted.
     states : a column (n,) for each input word.
     """
     blocks = result_blocks(graph)

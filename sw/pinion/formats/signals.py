@@ -2,18 +2,18 @@
 
 Values are stored in words of one width whose binary points follow their ranges. A product takes one
 operand in full and the other rounded to the narrow port of the multiplier: the one whose rounding
-matters less. Where the binary points of an operation's operands differ, the ports that read them
-shift; a port reads each value through wires, so that a constant shift is free. Three rules keep the
+has less effect. If the binary points of an operation's operands differ, the ports that read them
+shift; a port reads each value through wires, so a constant shift is free. Three rules limit the
 hardware to such shifts:
 
-- The products of one sum share the weight of their last bit.
-- A unit drops the same number of bits from every sum that it makes.
-- An adder's operands, and what a sum of products has added to it, are read at the binary point of
-  the result.
+- The products of one sum have the same last-bit weight.
+- A unit drops the same number of bits from every sum.
+- An adder's operands, and the addend of a sum of products, are read at the binary point of the
+  result.
 
-What counts is the rounding at the narrow ports: it is some 2**9 times larger than what is lost when
-a result is stored, which is therefore truncated. A value that leaves its range wraps around and
-raises its request's flag.
+The dominant error is the rounding at the narrow ports: it is about 2**9 times larger than that of
+storing a result, which is therefore truncated. A value beyond its range wraps around and sets its
+request's flag.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from pinion.graph.rules import addend, pairs
 from .lower import fed_back
 from .multiplier import DSP48E2, Multiplier
 
-# Ranges reach this much further than what was seen.
+# Factor by which ranges exceed those of the states.
 MARGIN = 1.25
 
 # A wide port may lose bits for a sum's common binary point before the narrow port has to: its last
-# bit stays so many below that of the narrow port, relatively.
+# bit stays this many bits below that of the narrow port, relatively.
 _BELOW = 2
 
-# A value is read at most this much finer than it is stored: the bits below are zeros.
+# Fraction bits by which a value may be read finer than stored: the bits below are zeros.
 _FINER = 12
 
 
@@ -60,7 +60,7 @@ class SignalPlan:
 
 
 def tight(reach: float, width: int) -> int:
-    """Most fraction bits with which a word of ``width`` bits holds magnitudes up to ``reach``."""
+    """Return the most fraction bits of a ``width``-bit word that holds ``reach``."""
     if not reach > 0.0:
         return width - 1
     frac = width - 2 - math.floor(math.log2(reach))
@@ -73,11 +73,11 @@ class TableFormats:
 
     Members
     -------
-    angle : of every angle.
-    turn : of every sine and cosine.
-    together : fraction bits of a pivot and its reciprocal together, the same for all; 0 where there
-        is none.
-    multiplier : the block that one product is.
+    angle : format of every angle.
+    turn : format of every sine and cosine.
+    together : fraction bits of a pivot and its reciprocal together, the same for all; 0 if there
+        are none.
+    multiplier : block of one product.
     """
 
     angle: Format
@@ -100,7 +100,7 @@ class TableFormats:
         multiplier: Multiplier = DSP48E2,
         turn: Format | None = None,
     ) -> TableFormats:
-        """The finest angles and pivots that fit a graph's ranges in the multiplier's words."""
+        """Return the finest angles and pivots that fit a graph's ranges in these words."""
         stored = multiplier.wide
         angles = {node.args[0] for node in graph.nodes if node.op in names.TRIG}
         pivots = {node.args[0] for node in graph.nodes if node.op == names.RECIPROCAL}
@@ -114,7 +114,7 @@ class TableFormats:
 
 
 def _inverse(ranges: Ranges, pivot: int, margin: float, stored: int) -> tuple[int, int]:
-    """Fraction bits of a pivot and of its reciprocal, each as fine as it can be."""
+    """Return the fraction bits of a pivot and of its reciprocal, each as fine as possible."""
     largest = margin / max(float(ranges.smallest[pivot]), 1e-30)
     return tight(ranges.largest[pivot] * margin, stored), tight(largest, stored)
 
@@ -138,7 +138,7 @@ class _Planner:
         self.reach: Floats = ranges.largest * margin
         self.margin = margin
         self.precise = precise
-        self.states = states  # formats of words of state that are known already
+        self.states = states  # known formats of words of state
         self.values: dict[int, Format] = {}
         self.ports: dict[int, tuple[Format, ...]] = {}
 
@@ -146,13 +146,13 @@ class _Planner:
         return self.graph.nodes[i].op == names.CONST
 
     def summand(self, i: int) -> int:
-        """Most fraction bits with which an adder reads a value."""
+        """Return the most fraction bits with which an adder reads a value."""
         if self.constant(i):
             return tight(abs(float(self.graph.nodes[i].params[0])), self.stored)
         return self.values[i].frac
 
     def port(self, i: int, width: int) -> int:
-        """Most fraction bits with which a port of ``width`` bits reads a value."""
+        """Return the most fraction bits with which a port of ``width`` bits reads a value."""
         if self.constant(i):
             return tight(abs(float(self.graph.nodes[i].params[0])), width)
         return min(tight(float(self.reach[i]), width), self.values[i].frac + _FINER)
@@ -161,17 +161,17 @@ class _Planner:
         nodes = self.graph.nodes
         angles = {node.args[0] for node in nodes if node.op in names.TRIG}
         for i, node in enumerate(nodes):
-            own = tight(float(self.reach[i]), self.stored)
+            frac_of_range = tight(float(self.reach[i]), self.stored)
             match node.op:
                 case names.CONST:
                     continue
                 case names.INPUT:
-                    fmt = self.states.get(i, Format(self.stored, own))
+                    fmt = self.states.get(i, Format(self.stored, frac_of_range))
                     self.values[i] = self.tables.angle if i in angles else fmt
                 case names.SIN | names.COS:
-                    made = OPS[nodes[node.args[0]].op].family is Family.FUNCTION
+                    computed = OPS[nodes[node.args[0]].op].family is Family.FUNCTION
                     angle = self.values[node.args[0]]
-                    self.ports[i] = (self.tables.angle if made else angle,)
+                    self.ports[i] = (self.tables.angle if computed else angle,)
                     self.values[i] = self.tables.turn
                 case names.RECIPROCAL:
                     frac = _inverse(self.ranges, node.args[0], self.margin, self.stored)[0]
@@ -182,42 +182,42 @@ class _Planner:
                     fine = [self.summand(a) for a in node.args]
                     if i in angles:
                         fine.append(self.tables.angle.frac)
-                    fmt = Format(self.stored, min([own, *fine]))
+                    fmt = Format(self.stored, min([frac_of_range, *fine]))
                     self.ports[i] = (fmt,) * len(node.args)
                     self.values[i] = fmt
                 case _ if OPS[node.op].family is Family.FUNCTION:
                     self._function(i, node)
                 case _:
-                    self._products(i, node, own)
+                    self._products(i, node, frac_of_range)
 
     def _function(self, i: int, node: Node) -> None:
-        """Operands at the binary points that the row asks for, each no finer than it is stored."""
+        """Read operands at the binary points that the row requires, none finer than stored."""
         row = OPS[node.op]
         finest = [self.summand(a) for a in node.args]
-        own = tight(max(float(self.reach[i]), row.least_of(node)), self.stored)
+        frac = tight(max(float(self.reach[i]), row.least_of(node)), self.stored)
         fracs = {
             point: min(f for f, p in zip(finest, row.points, strict=True) if p is point)
             for point in set(row.points)
         }
         if Point.RESULT in fracs:
-            own = fracs[Point.RESULT] = min(own, fracs[Point.RESULT])
+            frac = fracs[Point.RESULT] = min(frac, fracs[Point.RESULT])
         self.ports[i] = tuple(
             Format(self.stored, f if p is Point.STORED else fracs[p])
             for f, p in zip(finest, row.points, strict=True)
         )
-        self.values[i] = Format(self.stored, own)
+        self.values[i] = Format(self.stored, frac)
 
-    def _products(self, i: int, node: Node, own: int) -> None:
+    def _products(self, i: int, node: Node, frac: int) -> None:
         width = self.stored if i in self.precise else self.tables.multiplier.narrow
         shift = width - 1
         products, other = pairs(node.args), addend(node.args)
         finest = min(self.port(a, self.stored) + self.port(b, width) for a, b in products)
-        common = min(finest, own + shift)
+        common = min(finest, frac + shift)
         if other is not None:  # it must fit at the result's binary point
             common = min(common, self.summand(other) + shift)
         ports: list[Format] = []
         for a, b in products:
-            # Rounding one operand weighs with the size of the other.
+            # The effect of rounding one operand is proportional to the other.
             round_a = self.ranges.rms[b] * 2.0 ** -self.port(a, width)
             round_b = self.ranges.rms[a] * 2.0 ** -self.port(b, width)
             narrow, wide = (a, b) if round_a < round_b else (b, a)
@@ -245,34 +245,36 @@ def plan_signals(
 
     Parameters
     ----------
-    ranges : of the graph's nodes, over the states for which the core is meant.
+    ranges : ranges of the graph's nodes over the states for which the core is meant.
     tables : formats of angles and pivots.
-    margin : ranges reach this much further than what was seen.
+    margin : factor by which ranges exceed those of the states.
     precise : products (``mul`` and ``dot`` nodes) that get two wide ports, two multiplier blocks
         each.
     """
-    found: dict[int, Format] = {}
+    state_formats: dict[int, Format] = {}
     words = graph.state_nodes()
     for _ in range(_ROUNDS if words else 1):
-        planner = _Planner(graph, ranges, tables, margin, frozenset(precise), found)
+        planner = _Planner(graph, ranges, tables, margin, frozenset(precise), state_formats)
         planner.run()
-        # A state is as fine as what it is made from, so that nothing lies between the two.
-        made = {i: planner.values.get(state.node) for i, state in words.items()}
-        better = {i: fmt for i, fmt in made.items() if fmt and _holds(fmt, planner.values[i])}
+        # A state is as fine as its next value, so that nothing lies between the two.
+        next_formats = {i: planner.values.get(state.node) for i, state in words.items()}
+        better = {
+            i: fmt for i, fmt in next_formats.items() if fmt and _holds(fmt, planner.values[i])
+        }
         if all(planner.values[i] == fmt for i, fmt in better.items()):
             break
-        found |= better
-    for i in graph.negated_results():  # done by converters: no signal
+        state_formats |= better
+    for i in graph.negated_results():  # computed by converters, so not signals
         del planner.values[i], planner.ports[i]
     return SignalPlan(values=planner.values, ports=planner.ports)
 
 
-# Times that the formats of states are tried which follow from those of their next values.
+# Number of iterations for the formats of states, which follow from those of their next values.
 _ROUNDS = 4
 
 
 def _holds(fmt: Format, other: Format) -> bool:
-    """Whether a format reaches as far as another one."""
+    """Whether a format's range includes another's."""
     return fmt.width - fmt.frac >= other.width - other.frac
 
 
@@ -281,7 +283,7 @@ def lower_signals(
 ) -> tuple[Graph, dict[int, int]]:
     """Rewrite a real graph in the fixed dialect, each signal in its format.
 
-    The first operand of each product is the one at the wide port.
+    The first operand of each product is at the wide port.
 
     Parameters
     ----------
@@ -289,7 +291,7 @@ def lower_signals(
 
     Returns
     -------
-    The fixed graph, and the node in it that holds the stored value of each real node.
+    The fixed graph, and its node with the stored value of each real node.
     """
     to = Rewriter(intern=True)
     place: dict[int, int] = {}
@@ -309,7 +311,7 @@ def lower_signals(
             return quantized(place[arg], fmt, Rounding.FLOOR, like)
         source = place[arg]
         if fmt.width - fmt.frac < plan.values[arg].width - plan.values[arg].frac:
-            # A port that sees too few high bits says so before it rounds.
+            # A port that reads too few high bits sets its flag before it rounds.
             half = Format(fmt.width + 1, fmt.frac + 1)
             source = quantized(source, half, Rounding.FLOOR, like)
         return quantized(source, fmt, Rounding.NEAREST, like)
@@ -331,15 +333,15 @@ def lower_signals(
             continue
         reads = [read(a, f, node) for a, f in zip(node.args, plan.ports[i], strict=True)]
         if OPS[node.op].family is Family.FUNCTION:
-            own = (*node.params, fmt.width, fmt.frac)
-            place[i] = to.emit(node.op, tuple(reads), own, like=node)
+            parameters = (*node.params, fmt.width, fmt.frac)
+            place[i] = to.emit(node.op, tuple(reads), parameters, like=node)
             continue
         op, signs = node.op, node.params
         if OPS[op].family is Family.PRODUCT:
             for k in range(0, len(reads) - 1, 2):
                 if plan.ports[i][k].width < plan.ports[i][k + 1].width:
                     reads[k : k + 2] = reads[k + 1], reads[k]
-            # A dot also where there is one product: its operands keep their order.
+            # A dot even for one product: its operands keep their order.
             op, signs = names.DOT, signs or (1,)
         exact = to.emit(op, tuple(reads), signs, like=node)
         place[i] = quantized(exact, fmt, Rounding.FLOOR, node)

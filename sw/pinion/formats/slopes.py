@@ -1,10 +1,10 @@
 """Slopes of a graph's results by every node, as ranges over a box of requests.
 
-In reverse order each node's slopes are summed up over its users. They are kept as sums: of what
-multiplies sines and cosines, which additions and roundings pass on as they are, and of products
-with other nodes. Only then they become intervals, by what is known of their parts together: a pair
-x cos(t) + y sin(t), or one of products x u + y v of slopes u and v with values x and y that are
-turned together, is no more than lengths allow.
+In reverse order each node's slopes are summed over its users. They are kept as sums of factors of
+sines and cosines, which additions and roundings pass on unchanged, and of products with other
+nodes. They become intervals only at the end, from what is known of their parts together: a pair
+x cos(t) + y sin(t), or a sum of products x u + y v of slopes u and v with values x and y that are
+rotated together, is limited by lengths.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .lengths import Lengths, Parts
 from .terms import Turn
 
 Source = tuple[int, int]
-"""A sign, and a node whose slopes times that others are."""
+"""A sign, and the node whose slopes times that sign these are."""
 
 
 class _Product(NamedTuple):
-    """Slopes by a factor of a product: those by the product, times the other factor."""
+    """Slopes by a factor of a product: the product's slopes times the other factor."""
 
     part: Interval
     source: Source
@@ -36,16 +36,16 @@ class _Product(NamedTuple):
 
 @dataclass(slots=True)
 class _Sum:
-    """The results' slopes by one node, (results,) each, as far as they are summed up.
+    """The results' slopes by one node, (results,) each, as summed so far.
 
     Members
     -------
-    plain : what has no other form.
-    turned : what multiplies each sine and cosine of an angle's real value, and of which nodes' it
-        is the slope.
+    plain : slopes in no other form.
+    turned : factors of each sine and cosine of an angle's real value, and the nodes whose slopes
+        they are.
     products : by a sine or cosine, each with its other factor.
-    around : how far the sum of all these may be off.
-    same : the node whose slopes these are, with a sign, where there is one.
+    around : error bound of the sum of all these.
+    same : the node whose slopes these are, with a sign, if there is one.
     """
 
     plain: Interval | None = None
@@ -60,11 +60,11 @@ class _Sum:
         self._begin(None)
 
     def add_turned(self, turn: Turn, part: Interval, sources: Sequence[Source]) -> None:
-        found = self.turned.get(turn)
-        if found is None:
+        entry = self.turned.get(turn)
+        if entry is None:
             self.turned[turn] = part, list(sources)
         else:
-            self.turned[turn] = found[0] + part, [*found[1], *sources]
+            self.turned[turn] = entry[0] + part, [*entry[1], *sources]
         self._begin(None)
 
     def add_product(self, product: _Product) -> None:
@@ -94,8 +94,8 @@ class _Sum:
         self.begun = True
 
     def parts(self) -> dict[int, Parts]:
-        """The sources of what each angle turns, like ones together."""
-        found: dict[int, Parts] = {}
+        """Return the sources of the parts that each angle rotates, like ones merged."""
+        parts: dict[int, Parts] = {}
         for angle in dict.fromkeys(turn.angle for turn in self.turned):
             both = []
             for sine in (False, True):
@@ -103,8 +103,8 @@ class _Sum:
                 for times, i in self.turned.get(Turn(angle, sine), (None, []))[1]:
                     sums[i] = sums.get(i, 0) + times
                 both.append([(times, i) for i, times in sums.items() if times])
-            found[angle] = both[0], both[1]
-        return found
+            parts[angle] = both[0], both[1]
+        return parts
 
 
 class Slopes:
@@ -112,13 +112,13 @@ class Slopes:
 
     Parameters
     ----------
-    ranges : of the nodes.
+    ranges : ranges of the nodes.
     results : nodes.
 
     Members
     -------
-    errors : what all nodes' introduced errors come to in each result, (results,).
-    largest : magnitude of the slopes by each node, (results,), None of nodes that no result reads.
+    errors : total of all nodes' introduced errors in each result, (results,).
+    largest : magnitude of the slopes by each node, (results,), None for nodes that no result reads.
     """
 
     def __init__(self, ranges: Enclosure, results: Sequence[int]) -> None:
@@ -137,27 +137,27 @@ class Slopes:
             latest=min,
         )
         for k, result in enumerate(results):
-            own = np.zeros(len(results))
-            own[k] = 1.0
-            self._at(result).add(Interval(own, own))
+            unit_slope = np.zeros(len(results))
+            unit_slope[k] = 1.0
+            self._at(result).add(Interval(unit_slope, unit_slope))
         self.errors: Floats = np.zeros(len(results))
         for i in range(max(results), -1, -1):
-            found, self._sums[i] = self._sums[i], None
-            if found is not None:
-                bar = self._total(i, found)
+            node_sum, self._sums[i] = self._sums[i], None
+            if node_sum is not None:
+                bar = self._total(i, node_sum)
                 self.largest[i] = bar.magnitude
                 self.errors = up(self.errors + up(bar.magnitude * ranges.introduced[i]))
-                self._pass_on(i, found, bar)
+                self._pass_on(i, node_sum, bar)
 
     def _at(self, i: int) -> _Sum:
-        """The slopes by a node, begun if need be."""
-        if (found := self._sums[i]) is None:
-            found = self._sums[i] = _Sum()
-        return found
+        """Return the slopes by a node, created if necessary."""
+        if (node_sum := self._sums[i]) is None:
+            node_sum = self._sums[i] = _Sum()
+        return node_sum
 
     # -- From users to operands -------------------------------------------------------------------
 
-    def _pass_on(self, i: int, found: _Sum, bar: Interval) -> None:
+    def _pass_on(self, i: int, node_sum: _Sum, bar: Interval) -> None:
         ranges = self._ranges
         node, terms = ranges.graph.nodes[i], ranges.terms[i]
         if node.op in names.TRIG:
@@ -168,31 +168,31 @@ class Slopes:
         else:
             for sign, a, b in terms:
                 if b is None:
-                    self._at(a).add_all(found, sign, self._same[i])
+                    self._at(a).add_all(node_sum, sign, self._same[i])
                 else:
-                    for one, factor in ((a, b), (b, a)):
-                        self._through_product(i, sign, bar.times(sign), one, factor)
+                    for operand, factor in ((a, b), (b, a)):
+                        self._through_product(i, sign, bar.times(sign), operand, factor)
 
-    def _through_product(self, i: int, sign: int, bar: Interval, one: int, factor: int) -> None:
-        """The slopes by a factor of a product, `factor` being the other one."""
-        ranges, into = self._ranges, self._at(one)
+    def _through_product(self, i: int, sign: int, bar: Interval, operand: int, factor: int) -> None:
+        """Add the slopes by a factor of a product, `factor` being the other one."""
+        ranges, into = self._ranges, self._at(operand)
         times, node = self._same[i]
         source = sign * times, node
         turn = ranges.turns.get(factor)
         if turn is not None:
-            # The mean of core and real value is off from the real one by half of their distance.
+            # The mean of core and real value differs from the real one by half their distance.
             into.add_turned(turn, bar, [source])
             into.add_around(up(bar.magnitude * (0.5 * ranges.strayed[factor])))
-        elif one in ranges.turns:
+        elif operand in ranges.turns:
             into.add_product(_Product(bar * ranges.middle(factor), source, factor))
         else:
             into.add(bar * ranges.middle(factor))
 
     def _through_angle(self, i: int, bar: Interval) -> None:
-        """The slopes by the angle of a sine or cosine.
+        """Add the slopes by the angle of a sine or cosine.
 
         Between the angles a and a' the slope is k times the derivative at their mean, where k is at
-        most 1 and at least 1 - (a' - a)^2 / 24. The mean is off from a by half of a' - a, and a
+        most 1 and at least 1 - (a' - a)^2 / 24. The mean differs from a by half of a' - a, and a
         derivative by no more than its angle.
         """
         turn = self._ranges.turns[i]
@@ -205,32 +205,32 @@ class Slopes:
 
     # -- From sums to intervals -------------------------------------------------------------------
 
-    def _total(self, i: int, found: _Sum) -> Interval:
-        """One interval for all, and what lengths need to know of the node."""
+    def _total(self, i: int, node_sum: _Sum) -> Interval:
+        """Return one interval for all, and store what lengths need to know of the node."""
         ranges, nothing = self._ranges, Interval.between(0.0, 0.0)
-        rest = nothing if found.plain is None else found.plain
-        if found.around is not None:
-            rest = rest.widened(found.around)
-        if found.products:
-            rest = rest + self._products(ranges.turns[i].angle, found.products)
-        parts = found.parts()
+        remaining = nothing if node_sum.plain is None else node_sum.plain
+        if node_sum.around is not None:
+            remaining = remaining.widened(node_sum.around)
+        if node_sum.products:
+            remaining = remaining + self._products(ranges.turns[i].angle, node_sum.products)
+        parts = node_sum.parts()
         apart = {
             angle: ranges.rotated(
                 angle,
-                found.turned.get(Turn(angle, False), (nothing,))[0],
-                found.turned.get(Turn(angle, True), (nothing,))[0],
+                node_sum.turned.get(Turn(angle, False), (nothing,))[0],
+                node_sum.turned.get(Turn(angle, True), (nothing,))[0],
             )
             for angle in parts
         }
-        total = rest
+        total = remaining
         for part in apart.values():
             total = total + part
-        if found.same is not None:
-            self._same[i] = found.same
-            return total.meet(Interval.ball(self._magnitude[found.same[1]]))
+        if node_sum.same is not None:
+            self._same[i] = node_sum.same
+            return total.meet(Interval.ball(self._magnitude[node_sum.same[1]]))
         self._same[i] = 1, i
         for angle in parts:
-            beside = rest
+            beside = remaining
             for other, part in apart.items():
                 if other != angle:
                     beside = beside + part
@@ -242,38 +242,38 @@ class Slopes:
         return total
 
     def _products(self, angle: int, products: Sequence[_Product]) -> Interval:
-        """A sum of products of slopes and values, those of values that are turned together as one.
+        """Sum products of slopes and values, treating values that are rotated together as one.
 
-        The mean values are off from the real ones by half of their distance from the core's.
+        The mean values differ from the real ones by half their distance from the core's.
         """
         ranges, partners = self._ranges, self._partners.get(angle, set())
         total = Interval.between(0.0, 0.0)
-        left = list(products)
-        while left:
-            one = left.pop()
-            x = ranges.exact[one.other]
-            for k, other in enumerate(left):
+        waiting = list(products)
+        while waiting:
+            product = waiting.pop()
+            x = ranges.exact[product.other]
+            for k, other in enumerate(waiting):
                 y = ranges.exact[other.other]
-                if frozenset((x, y)) in partners and one.source[1] != other.source[1]:
-                    del left[k]
-                    slopes = self._lengths.of({one.source[1]: 1, other.source[1]: 1})
-                    off = up_hypot(ranges.strayed[one.other], ranges.strayed[other.other])
+                if frozenset((x, y)) in partners and product.source[1] != other.source[1]:
+                    del waiting[k]
+                    slopes = self._lengths.of({product.source[1]: 1, other.source[1]: 1})
+                    off = up_hypot(ranges.strayed[product.other], ranges.strayed[other.other])
                     values = up(ranges.lengths.of({x: 1, y: 1}) + 0.5 * off)
-                    pair = (one.part + other.part).meet(Interval.ball(up(slopes * values)))
+                    pair = (product.part + other.part).meet(Interval.ball(up(slopes * values)))
                     total = total + pair
                     break
             else:
-                total = total + one.part
+                total = total + product.part
         return total
 
 
 def _partners(ranges: Enclosure) -> dict[int, set[frozenset[int]]]:
-    """Pairs of nodes that are turned together, by angle."""
-    found: dict[int, set[frozenset[int]]] = {}
+    """Return pairs of nodes that are rotated together, by angle."""
+    pairs: dict[int, set[frozenset[int]]] = {}
     for i in range(len(ranges.graph.nodes)):
         for angle, (by_cosine, by_sine) in ranges.turned(i).items():
             for _, x in by_cosine:
                 for _, y in by_sine:
                     if x != y:
-                        found.setdefault(angle, set()).add(frozenset((x, y)))
-    return found
+                        pairs.setdefault(angle, set()).add(frozenset((x, y)))
+    return pairs

@@ -10,7 +10,7 @@ from .box import request_box
 from .built import BuiltFunction
 from .errors import FunctionError
 from .mistakes import UserError
-from .named import function, installed, row_of
+from .named import installed, named_function, row_of
 from .options import RowOptions
 from .reduced import Saving, independent_states, reduced_graph, savings
 from .requests import arrays_of
@@ -49,10 +49,10 @@ __all__ = [
     "Variant",
     "array",
     "arrays_of",
-    "function",
     "idle_sentence",
     "independent_states",
     "installed",
+    "named_function",
     "opportunity_sentences",
     "pose_change",
     "position_limits",

@@ -18,7 +18,7 @@ from pinion.robot import Model, coupled
 from .errors import FunctionError
 from .mistakes import UserError, place_of, return_of, said
 
-# Names of axes, and their lengths for a robot: of the joints that follow no other.
+# Lengths of named axes for a robot, without joints that follow others.
 DIMENSIONS: Mapping[str, Callable[[Model], int]] = MappingProxyType(
     {
         "nq": lambda m: coupled(m).nq,
@@ -30,7 +30,7 @@ DIMENSIONS: Mapping[str, Callable[[Model], int]] = MappingProxyType(
 
 
 class Quantity(Enum):
-    """What of a robot's state an input is: it is drawn with the others, not on its own."""
+    """Quantity of a robot's state that an input holds: it is drawn along with the others."""
 
     POSITION = "position"
     VELOCITY = "velocity"
@@ -42,14 +42,14 @@ class Quantity(Enum):
     LINK_VELOCITY = "link velocity"
     LINK_ACCELERATION = "link acceleration"
     LINK_FORCE = "link force"
-    """Of every link, (bodies, 6), as :func:`pinion.dynamics.link_states` gives them."""
+    """Of every link, (bodies, 6), as :func:`pinion.dynamics.link_states` returns them."""
     EXTERNAL_FORCE = "external force"
     """On every moving link, (bodies, 6), as :mod:`pinion.dynamics.external` takes them; efforts of
-    the state's motion are with them."""
+    the state's motion include them."""
 
     @property
     def of_links(self) -> bool:
-        """Whether it is something of every link."""
+        """Whether it has a value for every link."""
         return self in (
             Quantity.LINK_VELOCITY,
             Quantity.LINK_ACCELERATION,
@@ -59,7 +59,7 @@ class Quantity(Enum):
 
 @dataclass(frozen=True)
 class Uniform:
-    """Numbers drawn evenly between two ends, for inputs that are no quantity of the robot."""
+    """Numbers drawn uniformly between two bounds, for inputs that are not a robot's quantity."""
 
     low: float
     high: float
@@ -68,55 +68,55 @@ class Uniform:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low <= self.high):
             raise FunctionError(
                 f"Numbers cannot be drawn between {self.low} and {self.high}: give two finite "
-                "ends, the lower one first."
+                "bounds, the lower one first."
             )
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Numbers that a function of the user's draws.
+    """Numbers drawn by a user-defined function.
 
     Members
     -------
     draw : called once, as ``draw(rng, count)`` with a :class:`numpy.random.Generator`; returns an
         array (count, *shape) of the block's shape.
 
-    What it draws becomes a :class:`Table`, of which states are drawn from then on: a build holds
-    that table, not the function.
+    Its values become a :class:`Table`, from which states are drawn: a build holds the table, not
+    the function.
     """
 
     draw: Callable[[np.random.Generator, int], Any]
 
     def table(self, name: str, dims: Sequence[int]) -> Table:
-        """The table of a block of this shape; the same one each time.
+        """Return the table of a block of this shape; it is the same each time.
 
         Raises
         ------
         FunctionError
-            When what is drawn has another shape, or is no finite number.
+            If the values have another shape or are not finite numbers.
         """
         words = max(1, math.prod(dims))
         count = max(LEAST_ROWS, min(MOST_ROWS, TABLE_WORDS // words))
         with said(f"The sampling of '{name}'", place_of(self.draw)):
-            drawn = np.asarray(self.draw(np.random.default_rng(TABLE_SEED), count))
-        if drawn.shape != (count, *dims) or drawn.dtype.kind not in "fiu":
+            values = np.asarray(self.draw(np.random.default_rng(TABLE_SEED), count))
+        if values.shape != (count, *dims) or values.dtype.kind not in "fiu":
             raise UserError(
-                f"{return_of(self.draw)}: the sampling of '{name}' draws an array {drawn.shape} of "
-                f"{drawn.dtype}: called with a random generator and the count {count}, it must "
+                f"{return_of(self.draw)}: the sampling of '{name}' draws an array {values.shape} "
+                f"of {values.dtype}: called with a random generator and the count {count}, it must "
                 f"return {(count, *dims)} numbers."
             )
-        rows = drawn.reshape(count, -1).astype(np.float32)
+        rows = values.reshape(count, -1).astype(np.float32)
         if not np.isfinite(rows).all():
             raise UserError(
                 f"{return_of(self.draw)}: the sampling of '{name}' draws numbers that are not "
-                "finite in float32: draw such as a request can hold."
+                "finite in float32: draw numbers that a request can hold."
             )
         return Table(words=rows.shape[1], rows=rows.astype("<f4").tobytes())
 
 
 @dataclass(frozen=True)
 class Table:
-    """Values of an input that were drawn before; a state takes one of the rows.
+    """Values of an input drawn in advance; a state takes one of the rows.
 
     Members
     -------
@@ -131,7 +131,7 @@ class Table:
         size = 4 * self.words
         if self.words < 1 or not self.rows or len(self.rows) % size:
             raise FunctionError(
-                f"A table of rows of {self.words} words cannot have {len(self.rows)} bytes."
+                f"A table with rows of {self.words} words cannot have {len(self.rows)} bytes."
             )
         if not np.isfinite(self.values).all():
             raise FunctionError("A table of rows to draw from holds numbers that are not finite.")
@@ -144,7 +144,7 @@ class Table:
 
 Sampling = Quantity | Uniform | Drawn | Table
 
-# A table is long enough that its rows do not tire, and short enough for a build's JSON.
+# Enough rows for varied states, and few enough for a build's JSON.
 LEAST_ROWS, MOST_ROWS, TABLE_WORDS = 64, 4096, 1 << 15
 TABLE_SEED = 20_261_123
 
@@ -156,14 +156,14 @@ class Block:
     Members
     -------
     name : such as ``q`` or ``dtau_dq``.
-    shape : its axes without the batch: numbers, or names of dimensions of the robot (``nq``,
-        ``nv``, where joints that mimic others have none, ``nx``, twice ``nv``, of the tangent of a
-        state [q; qd], and ``bodies``); empty for a scalar.
+    shape : its axes without the batch: numbers, or dimensions of the robot (``nq`` and ``nv``,
+        without joints that mimic others, ``nx``, twice ``nv``, for the tangent of a state [q; qd],
+        and ``bodies``); empty for a scalar.
     unit : SI unit of an element, revolute | prismatic.
-    symmetric : a symmetric matrix, of which only the lower triangle travels.
-    sampling : how an input is drawn for tests, budgets and ranges; results have none.
-    optional : an input of a user's function that may change no result for some robots; a build does
-        not keep it.
+    symmetric : whether it is a symmetric matrix, transmitted as its lower triangle.
+    sampling : how an input is drawn for tests, budgets and ranges; None for results.
+    optional : whether an input of a user-defined function may affect no result for some robots; a
+        build does not store it.
     """
 
     name: str
@@ -174,12 +174,12 @@ class Block:
     optional: bool = field(default=False, compare=False)
 
     def dims(self, model: Model) -> tuple[int, ...]:
-        """Axes as numbers for a model.
+        """Return the axes as numbers for a model.
 
         Raises
         ------
         FunctionError
-            When an axis has a name that is no dimension of a robot.
+            If an axis has a name that is not a dimension of a robot.
         """
         sizes = []
         for axis in self.shape:
@@ -189,14 +189,15 @@ class Block:
                 sizes.append(DIMENSIONS[axis](model))
             else:
                 raise FunctionError(
-                    f"The array '{self.name}' has the axis '{axis}': give a number, or one of "
+                    f"The array '{self.name}' has the axis '{axis}': use a number, or one of "
                     f"{', '.join(DIMENSIONS)}."
                 )
         return tuple(sizes)
 
     def positions(self, model: Model) -> dict[str, int]:
-        """Its words in record order (row by row), ``tau[0]`` or ``minv[1,0]``, and for each the
-        flat position of its element in the array.
+        """Return the words in record order (row by row) with their flat positions in the array.
+
+        Words are such as ``tau[0]`` or ``minv[1,0]``.
         """
         dims = self.dims(model)
         return {
@@ -206,18 +207,18 @@ class Block:
         }
 
     def words(self, model: Model) -> list[str]:
-        """Its words in record order."""
+        """Return the words in record order."""
         return list(self.positions(model))
 
     def resolved(self, model: Model) -> Self:
-        """The block with its axes as numbers, and what a function draws as a table."""
-        dims, drawn = self.dims(model), self.sampling
-        if isinstance(drawn, Drawn):
-            drawn = drawn.table(self.name, dims)
-        return replace(self, shape=dims, sampling=drawn)
+        """Return the block with its axes as numbers, and a user's sampling as a table."""
+        dims, sampling = self.dims(model), self.sampling
+        if isinstance(sampling, Drawn):
+            sampling = sampling.table(self.name, dims)
+        return replace(self, shape=dims, sampling=sampling)
 
     def nested(self, elements: Mapping[int, Any], model: Model) -> Any:
-        """Elements by flat position as an algorithm over scalars takes them.
+        """Nest elements by flat position, as an algorithm over scalars takes them.
 
         Returns
         -------
@@ -238,12 +239,12 @@ class Block:
 
 @dataclass(frozen=True, kw_only=True)
 class State(Block):
-    """An array that goes on from request to request: what one leaves is what the next one finds.
+    """An array passed from request to request: each request leaves it to the next one.
 
     Members
     -------
-    initial : what the first request finds, in the array's unit: one number for every element, or
-        one an element, row by row.
+    initial : value for the first request, in the array's unit: one number for every element, or one
+        per element, row by row.
     """
 
     initial: float | tuple[float, ...] = 0.0
@@ -256,24 +257,24 @@ class State(Block):
             )
         if self.symmetric or self.sampling is not None:
             raise FunctionError(
-                f"The state '{self.name}' is given as symmetric or with a sampling: every element "
-                "of a state is kept, and what it reaches follows from the requests."
+                f"The state '{self.name}' is symmetric or has a sampling: every element of a state "
+                "is kept, and its range follows from the requests."
             )
 
     def initials(self, model: Model) -> dict[str, float]:
-        """What the first request finds, by word.
+        """Return the values for the first request, by word.
 
         Raises
         ------
         FunctionError
-            When there are not as many numbers as elements.
+            If the number of values does not match the number of elements.
         """
         words = self.positions(model)
         if not isinstance(self.initial, tuple):
             return dict.fromkeys(words, float(self.initial))
         if len(self.initial) != len(words):
             raise FunctionError(
-                f"The state '{self.name}' has {len(words)} elements and {len(self.initial)} "
-                "initial values: give one number for all, or one an element."
+                f"The state '{self.name}' has {len(words)} elements but {len(self.initial)} "
+                "initial values: give one number for all, or one per element."
             )
         return {word: float(self.initial[at]) for word, at in words.items()}

@@ -1,4 +1,4 @@
-"""The box that a distribution's requests fill: lowest and highest value of each input word."""
+"""The box that a distribution's requests fill: smallest and largest value of each input word."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ Box = dict[str, tuple[float, float]]
 
 
 def request_box(model: Model, function: Function | BuiltFunction, distribution: str) -> Box:
-    """Ends of each input word, in its unit, that no request of a distribution leaves.
+    """Return the bounds of each input word, in its unit, that all requests of a distribution keep.
 
-    Ends are float32 numbers, as requests travel, no nearer than those that are drawn between.
+    Bounds are float32 numbers, like requests, just outside the range of the draws.
 
     Raises
     ------
     FunctionError
-        For an unknown distribution, or an input that is no position, velocity, acceleration or
-        external force and is not drawn between ends: what it reaches follows from the others.
+        For an unknown distribution, or an input that is not a position, velocity, acceleration or
+        external force and is not drawn between bounds: its range follows from the others.
     """
     if distribution not in DISTRIBUTIONS:
         raise FunctionError(
@@ -59,13 +59,13 @@ def _ends(
     match block.sampling:
         case Quantity.POSITION:
             low, high = (scale * end for end in position_limits(model))
-            for own, _ in rotation_slices(model):
-                low[own], high[own] = -1.0, 1.0
+            for joint_slice, _ in rotation_slices(model):
+                low[joint_slice], high[joint_slice] = -1.0, 1.0
             return low, high
         case Quantity.VELOCITY:
             speed = velocity_limits(model, distribution)
             if "friction" in function.joint_terms:
-                # As they are drawn: low rates have their own range, in calm states a share of it.
+                # Low rates are drawn from a separate range, which calm states scale down.
                 speed = np.maximum(speed, 2.0 * function.friction_width * min(share, 1.0))
             return -speed, speed
         case Quantity.ACCELERATION:
@@ -81,8 +81,8 @@ def _ends(
             values = scale * np.asarray(rows)
             return values.min(axis=0).reshape(dims), values.max(axis=0).reshape(dims)
     raise FunctionError(
-        f"No box holds the input '{block.name}' of '{function.name}': what it reaches follows from "
-        "the robot's state. Bounds of errors are for functions of positions, velocities, "
-        "accelerations and inputs drawn between ends, such as rnea and rnea_derivatives; verify "
+        f"No box contains the input '{block.name}' of '{function.name}': its range follows from "
+        "the robot's state. Bounds of errors need a function of positions, velocities, "
+        "accelerations and inputs drawn between bounds, such as rnea and rnea_derivatives; verify "
         "this one without a bound."
     )

@@ -1,7 +1,7 @@
-"""A function as it travels with a build: its row's data and its float graph, without any code.
+"""A function as a build stores it: its row's data and its float graph, without any code.
 
-Whoever opens a build folder evaluates, samples and verifies by this file alone: no table is looked
-up, nothing of the row's module is imported.
+Evaluating, sampling and verifying a build folder needs only this file: no table is looked up, and
+nothing of the row's module is imported.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Floats = NDArray[np.float64]
 FORMAT = "pinion.function"
 VERSION = 1
 WITH_STATES = 2
-"""Version of functions with states: a reader of version 1 alone must not leave them out."""
+"""Version of functions with states: a reader of version 1 alone must not ignore them."""
 
-# States at a time: all words of a large result over all states would not fit into memory.
+# States at a time: all words of a large result over all states would not fit in memory.
 _CHUNK = 1000
 
 
@@ -41,10 +41,10 @@ class BuiltFunction:
     Members
     -------
     name, doc : of the row.
-    options : how it differs from the row's default.
+    options : differences from the row's default.
     inputs, results : blocks in record order, every axis a number.
-    graph : the algorithm as it was traced for the robot as loaded: the float model.
-    states : what goes on from request to request, every axis a number.
+    graph : the algorithm as traced for the robot as loaded: the float model.
+    states : arrays passed from request to request, every axis a number.
     """
 
     name: str
@@ -57,7 +57,7 @@ class BuiltFunction:
 
     @property
     def joint_terms(self) -> tuple[str, ...]:
-        """What joints add besides their armature."""
+        """Passive terms of the joints."""
         return tuple(name for name in self.options.get("joint_terms", "").split(",") if name)
 
     @property
@@ -79,9 +79,9 @@ class BuiltFunction:
         )
 
     def evaluate(self, model: Model, arrays: Mapping[str, Floats]) -> dict[str, Floats]:
-        """The float model in float64 on a batch of arrays (n, ...), by block name.
+        """Evaluate the float model in float64 on a batch of arrays (n, ...), by block name.
 
-        With states the batch is one stream, in its order, from the initial values on.
+        With states the batch is one stream, in order, from the initial values on.
         """
         return self.follow(model, arrays)[0]
 
@@ -93,23 +93,23 @@ class BuiltFunction:
         fresh: NDArray[np.bool_] | None = None,
         start: Mapping[str, float] | None = None,
     ) -> tuple[dict[str, Floats], Stream]:
-        """The float model as `evaluate`, and the states of the stream.
+        """Evaluate the float model as `evaluate`, and return the states of the stream too.
 
         Parameters
         ----------
-        fresh, start : as of :meth:`pinion.functions.Function.follow`.
+        fresh, start : as in :meth:`pinion.functions.Function.follow`.
         """
         columns, stream = columns_of(self.inputs, model, arrays), Stream({}, {})
         if self.states:
             stream = stream_floats(self.graph, columns, fresh=fresh, start=start)
-        return self.step(model, arrays, stream.found), stream
+        return self.step(model, arrays, stream.states), stream
 
     def step(
-        self, model: Model, arrays: Mapping[str, Floats], found: Mapping[str, Floats]
+        self, model: Model, arrays: Mapping[str, Floats], states: Mapping[str, Floats]
     ) -> dict[str, Floats]:
-        """The float model of requests that find these states, columns (n,) by word."""
+        """Evaluate the float model of requests in these states, columns (n,) by word."""
         count = len(arrays[self.inputs[0].name]) if self.inputs else 1
-        columns = columns_of(self.inputs, model, arrays) | dict(found)
+        columns = columns_of(self.inputs, model, arrays) | dict(states)
         results = {b.name: np.zeros((count, *b.dims(model))) for b in self.results}
         for start in range(0, count, _CHUNK):
             part = {word: column[start : start + _CHUNK] for word, column in columns.items()}
@@ -120,12 +120,12 @@ class BuiltFunction:
                     flat[start : start + _CHUNK, at] = values[word]
         for block in self.results:
             if block.symmetric:
-                whole = results[block.name]
-                whole += np.swapaxes(np.tril(whole, -1), -1, -2)
+                matrix = results[block.name]
+                matrix += np.swapaxes(np.tril(matrix, -1), -1, -2)
         return results
 
     def to_json(self) -> dict[str, Any]:
-        """As data that JSON can hold, with its version."""
+        """Return data that JSON can hold, with its version."""
         return {
             "format": FORMAT,
             "version": WITH_STATES if self.states else VERSION,
@@ -140,23 +140,23 @@ class BuiltFunction:
 
     @classmethod
     def from_json(cls, data: Any) -> BuiltFunction:
-        """The function of its JSON form.
+        """Return the function of its JSON form.
 
         Raises
         ------
         FunctionError
-            When the data is no function, or of a later version.
+            If the data is not a function, or has a later version.
         """
         kind, version = (
             (data.get("format"), data.get("version")) if isinstance(data, dict) else (None, None)
         )
         if kind != FORMAT or version not in (VERSION, WITH_STATES):
             raise FunctionError(
-                f"The function has the format {kind!r}, version {version!r}, and this Pinion reads "
+                f"The function has the format {kind!r}, version {version!r}, but this Pinion reads "
                 f"{FORMAT!r}, versions {VERSION} and {WITH_STATES}."
             )
         try:
-            made = cls(
+            built = cls(
                 name=_text(data["name"]),
                 doc=_text(data["doc"]),
                 options={_text(k): _text(v) for k, v in data["options"].items()},
@@ -170,12 +170,12 @@ class BuiltFunction:
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             if isinstance(error, GraphError):
-                raise FunctionError(f"The function's float graph is not whole: {error}") from None
+                raise FunctionError(f"The function's float graph is invalid: {error}") from None
             raise FunctionError(
                 f"The function cannot be read ({type(error).__name__}: {str(error)[:100]}): build "
                 "the folder again."
             ) from None
-        return made
+        return built
 
 
 def _block_to_json(block: Block) -> dict[str, Any]:
@@ -197,23 +197,21 @@ def _block_to_json(block: Block) -> dict[str, Any]:
 
 
 def _block_from_json(data: Any) -> Block:
-    drawn, shape = data["sampling"], data["shape"]
+    source = data["sampling"]
     sampling: Sampling | None = None
-    if isinstance(drawn, str):
-        sampling = Quantity(drawn)
-    elif isinstance(drawn, dict):
-        rows = base64.b64decode(_text(drawn["rows"]), validate=True)
-        sampling = Table(words=int(drawn["words"]), rows=rows)
-    elif drawn is not None:
-        low, high = drawn
+    if isinstance(source, str):
+        sampling = Quantity(source)
+    elif isinstance(source, dict):
+        rows = base64.b64decode(_text(source["rows"]), validate=True)
+        sampling = Table(words=int(source["words"]), rows=rows)
+    elif source is not None:
+        low, high = source
         sampling = Uniform(float(low), float(high))
-    if not isinstance(shape, list) or any(type(axis) is not int or axis < 0 for axis in shape):
-        raise ValueError(f"a shape is {shape!r}")
     if type(data["symmetric"]) is not bool:
         raise ValueError(f"symmetric is {data['symmetric']!r}")
     return Block(
         name=_text(data["name"]),
-        shape=tuple(shape),
+        shape=_shape(data),
         unit=_text(data["unit"]),
         symmetric=data["symmetric"],
         sampling=sampling,
@@ -235,15 +233,20 @@ def _state_to_json(state: State) -> dict[str, Any]:
 
 
 def _state_from_json(data: Any) -> State:
-    shape, initial = data["shape"], data["initial"]
-    if not isinstance(shape, list) or any(type(axis) is not int or axis < 0 for axis in shape):
-        raise ValueError(f"a shape is {shape!r}")
+    initial = data["initial"]
     return State(
         name=_text(data["name"]),
-        shape=tuple(shape),
+        shape=_shape(data),
         unit=_text(data["unit"]),
         initial=tuple(map(float, initial)) if isinstance(initial, list) else float(initial),
     )
+
+
+def _shape(data: Any) -> tuple[int, ...]:
+    shape = data["shape"]
+    if not isinstance(shape, list) or any(type(axis) is not int or axis < 0 for axis in shape):
+        raise ValueError(f"a shape is {shape!r}")
+    return tuple(shape)
 
 
 def _text(value: Any) -> str:

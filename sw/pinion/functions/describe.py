@@ -1,18 +1,17 @@
 """The tables of ``docs/functions.md``, rendered from the table of functions.
 
-``python -m pinion.functions.describe docs/functions.md`` rewrites what stands between a line
-``<!-- table: NAME -->`` and the next ``<!-- end -->`` and leaves the rest alone.
+``python -m pinion.functions.describe docs/functions.md`` writes them between their markers.
 """
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
+
+from pinion.base.pages import PageError, Tables, markdown_table, write_tables
 
 from .blocks import Block, Quantity, Uniform
 from .row import Function
@@ -21,17 +20,15 @@ from .table import FUNCTIONS
 
 T = TypeVar("T")
 
-_MARKED = re.compile(r"<!-- table: (\w+) -->\n(.*?)<!-- end -->", flags=re.DOTALL)
-
 
 @dataclass(frozen=True)
 class Note:
-    """What the page says of a row besides the row.
+    """The page's text about a row besides the row.
 
     Members
     -------
-    pinocchio : what Pinocchio calls it.
-    source : where the algorithm is from.
+    pinocchio : its name in Pinocchio.
+    source : source of the algorithm.
     """
 
     pinocchio: str
@@ -75,7 +72,7 @@ NOTES: Mapping[str, Note] = MappingProxyType(
         "fd_second_derivatives": Note("", "implicit differentiation of rnea_second_derivatives"),
     }
 )
-"""Of each row."""
+"""Notes by row."""
 
 MEANINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -119,7 +116,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "F_q_tau": "of it by q, then by tau: derivative of M^-1 weights by q, transposed",
     }
 )
-"""Of each array."""
+"""Meanings by array."""
 
 DRAWS: Mapping[Quantity, str] = MappingProxyType(
     {
@@ -134,15 +131,11 @@ DRAWS: Mapping[Quantity, str] = MappingProxyType(
         ),
     }
 )
-"""How the reference distribution draws what an input is."""
-
-
-class PageError(ValueError):
-    """A page cannot be written; the message says what is missing."""
+"""How the reference distribution draws each quantity."""
 
 
 def function_table() -> str:
-    """What each row takes and gives, and where it is from."""
+    """Render the inputs, results and source of each row."""
     rows = [
         (
             f"`{row.name}`",
@@ -156,11 +149,11 @@ def function_table() -> str:
         for row in FUNCTIONS.values()
     ]
     heads = ("function", "what", "takes", "gives", "joint terms", "Pinocchio", "source")
-    return _table(heads, rows)
+    return markdown_table(heads, rows)
 
 
 def array_table() -> str:
-    """What each array is, with its shape and its unit."""
+    """Render the meaning, shape and unit of each array."""
     blocks = {b.name: b for row in FUNCTIONS.values() for b in (*row.outputs, *row.inputs)}
     rows = [
         (
@@ -172,41 +165,18 @@ def array_table() -> str:
         )
         for b in blocks.values()
     ]
-    return _table(("array", "shape", "unit", "what", "drawn"), rows)
+    return markdown_table(("array", "shape", "unit", "what", "drawn"), rows)
 
 
-TABLES: Mapping[str, Callable[[], str]] = MappingProxyType(
-    {"functions": function_table, "arrays": array_table}
-)
-"""What may stand between markers."""
-
-
-def rewrite(page: str) -> str:
-    """The same page with the tables of this code between its markers.
-
-    Raises
-    ------
-    PageError : a marker names no table, a table of `TABLES` is missing, or a row or an array has no
-        words here.
-    """
-    names = [found[1] for found in _MARKED.finditer(page)]
-    if sorted(names) != sorted(TABLES):
-        raise PageError(
-            f"The page has the tables {', '.join(sorted(names)) or 'none'}: it needs each of "
-            f"{', '.join(sorted(TABLES))} once, between '<!-- table: NAME -->' and '<!-- end -->'."
-        )
-
-    def one(found: re.Match[str]) -> str:
-        return f"<!-- table: {found[1]} -->\n{TABLES[found[1]]()}<!-- end -->"
-
-    return _MARKED.sub(one, page)
+TABLES: Tables = {"functions": function_table, "arrays": array_table}
+"""Tables of the page."""
 
 
 def _of(words: Mapping[str, T], name: str, where: str) -> T:
-    """What the page says of a row or an array."""
+    """Return the page's text about a row or an array."""
     if name not in words:
         raise PageError(
-            f"'{name}' has no words for the page: add a line to {where} in "
+            f"'{name}' has no text for the page: add a line to {where} in "
             "sw/pinion/functions/describe.py."
         )
     return words[name]
@@ -217,16 +187,16 @@ def _names(blocks: Sequence[Block]) -> str:
 
 
 def _results(row: Function) -> str:
-    asked = [block for block in row.outputs if block.name in row.optional]
-    extra = f"; if asked {_names(asked)}" if asked else ""
+    extras = [block for block in row.outputs if block.name in row.optional]
+    extra = f"; if asked {_names(extras)}" if extras else ""
     return _names(row.results) + extra
 
 
 def _shape(block: Block) -> str:
     if not block.shape:
         return "a number"
-    shown = ", ".join(map(str, block.shape)) + ("," if len(block.shape) == 1 else "")
-    return f"({shown})" + (", symmetric" if block.symmetric else "")
+    axes = ", ".join(map(str, block.shape)) + ("," if len(block.shape) == 1 else "")
+    return f"({axes})" + (", symmetric" if block.symmetric else "")
 
 
 def _drawn(block: Block) -> str:
@@ -239,26 +209,5 @@ def _drawn(block: Block) -> str:
     return "by a rule of its own"
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Rewrite the tables of each page that is named; says which changed."""
-    for name in arguments:
-        path = Path(name)
-        before = path.read_text()
-        try:
-            after = rewrite(before)
-        except PageError as error:
-            print(error, file=sys.stderr)
-            return 1
-        if after != before:
-            path.write_text(after)
-        print(f"{path}: {'rewritten' if after != before else 'as it should be'}")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_tables(sys.argv[1:], TABLES))

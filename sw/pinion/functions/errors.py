@@ -1,4 +1,4 @@
-"""What is wrong with a function."""
+"""Errors of functions."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from pinion.batch.errors import InputError
 
 
 class FunctionError(InputError):
-    """An unknown function or block, or a row that is not whole; the message says which."""
+    """An unknown function or block, or an incomplete row; the message says which."""

@@ -1,8 +1,8 @@
-"""Errors in a user's own code: where they happened, and what to write instead.
+"""Errors in a user's code: where they happened, and what to write instead.
 
-A user's function fails while it is loaded, while it is traced or while it is computed. Whatever it
-raises becomes one sentence with the user's own file and line, not Pinion's, and with the code that
-stands there; what cannot be traced says what to write instead.
+A user's function can fail while it is loaded, traced or computed. Any exception becomes one
+sentence with the user's file and line, not Pinion's, and with the code there; if something cannot
+be traced, it says what to write instead.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ _NO_RULE = re.compile(
 
 
 class UserError(FunctionError):
-    """A mistake in a user's own code; the message has file, line and what to write instead."""
+    """A mistake in a user's code; the message has file, line and what to write instead."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a user's code was.
+    """A position in a user's code.
 
     Members
     -------
     path, line : of the file.
-    code : what was being computed there, "" where that is not known.
-    column : where that begins, in bytes, -1 where it is not known.
+    code : the expression computed there, "" if unknown.
+    column : its first byte, -1 if unknown.
     """
 
     path: str
@@ -58,7 +58,7 @@ class Place:
     column: int = -1
 
     def __str__(self) -> str:
-        # Without quotes: terminals and editors open what is written as path:line.
+        # Without quotes: terminals and editors open path:line.
         where = f"{shown_path(self.path)}:{self.line}"
         if not self.code:
             return where
@@ -68,14 +68,14 @@ class Place:
 
 
 def shown_path(path: str) -> str:
-    """A path as a reader can open it: from the present folder, where it lies below; on one line."""
+    """Return a path as a reader can open it: from the current folder if below it."""
     with suppress(ValueError, OSError):
         path = str(Path(path).resolve().relative_to(Path.cwd()))
     return one_line(path)
 
 
 def caller() -> Place:
-    """The user's line that is being executed: the innermost that is not of Pinion or a library."""
+    """Return the line being executed: the innermost one outside Pinion and its libraries."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not _is_users(frame.f_code):
         frame = frame.f_back
@@ -85,7 +85,7 @@ def caller() -> Place:
 
 
 def place_of(function: Callable[..., Any]) -> Place:
-    """Where a function is defined: the line of its ``def``, not that of a decorator above it."""
+    """Return where a function is defined: the line of its ``def``, not of a decorator above it."""
     code = getattr(function, "__code__", None)
     if code is None:
         return caller()
@@ -94,30 +94,30 @@ def place_of(function: Callable[..., Any]) -> Place:
 
 
 def return_of(function: Callable[..., Any]) -> Place:
-    """Where a function's results come from: its ``return``, or its ``def`` if it has not just one.
+    """Return the line of a function's ``return``, or of its ``def`` if it does not have just one.
 
-    Which of several a call went through is not known when it is over.
+    After a call it is unknown which of several it took.
     """
     code = getattr(function, "__code__", None)
     node = None if code is None else _definition(code)
     if code is None or node is None:
         return place_of(function)
-    found: list[ast.Return] = []
+    returns: list[ast.Return] = []
     inside: list[ast.AST] = [*node.body]
     while inside:
         part = inside.pop()
         if isinstance(part, ast.Return):
-            found.append(part)
-        # What functions and classes in it return is not returned by it.
+            returns.append(part)
+        # Returns of nested functions and classes do not count.
         if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
             inside += ast.iter_child_nodes(part)
-    if len(found) != 1:
+    if len(returns) != 1:
         return place_of(function)
-    return Place(code.co_filename, found[0].lineno)
+    return Place(code.co_filename, returns[0].lineno)
 
 
 def _definition(code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """The ``def`` that code was made of, where its source is at hand: a lambda has none."""
+    """Return the ``def`` of a code object, if its source is available; a lambda has none."""
     for node in ast.walk(_parsed(code.co_filename)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == code.co_name:
             first = node.decorator_list[0] if node.decorator_list else node
@@ -127,7 +127,7 @@ def _definition(code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | None
 
 
 def _parsed(path: str) -> ast.Module:
-    """A file's syntax, empty where it is not at hand."""
+    """Return a file's syntax tree, empty if it is unavailable."""
     linecache.checkcache(path)
     try:
         return ast.parse("".join(linecache.getlines(path)))
@@ -137,38 +137,38 @@ def _parsed(path: str) -> ast.Module:
 
 @contextmanager
 def said(name: str, default: Place) -> Iterator[None]:
-    """Turn whatever a user's code raises inside into a :class:`UserError`.
+    """Turn any exception of the user's code inside into a :class:`UserError`.
 
     Parameters
     ----------
-    name : what fails, for errors that are no mistake of the language, as the subject of a sentence.
-    default : where it is, if the error does not tell.
+    name : what fails, as the subject of the sentence about other errors.
+    default : position if the error has none.
 
     Raises
     ------
     UserError : in place of any error.
-    KeyboardInterrupt : on Ctrl-C, with a sentence that says where in the user's code that was.
+    KeyboardInterrupt : on Ctrl-C, with a sentence that has the position in the user's code.
     """
     try:
         yield
     except UserError:
         raise
     except KeyboardInterrupt as error:
-        # Of a loop that does not end nothing else tells where it is.
+        # The only hint where an endless loop is.
         place = _deepest(error.__traceback__) or default
         raise KeyboardInterrupt(f"{place}: interrupted in {name[0].lower()}{name[1:]}.") from None
     except (Exception, SystemExit) as error:
         if type(error) is not SystemExit and isinstance(error, SystemExit):
-            raise  # a signal's, which is not the user's code's
+            raise  # from a signal handler, not from the user's code
         raise UserError(sentence(error, name, default)) from error
 
 
 def sentence(error: BaseException, name: str, default: Place) -> str:
-    """An error of a user's code as one sentence with file, line and code."""
+    """Return an error of a user's code as one sentence with file, line and code."""
     place = _deepest(error.__traceback__) or default
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         line = (error.text or "").strip()
-        return f"{Place(error.filename, error.lineno, line)}: {error.msg}, which is no Python."
+        return f"{Place(error.filename, error.lineno, line)}: {error.msg}, which is not Python."
     text = _advice(error, place)
     if text is None:
         text = f"{name} raises {type(error).__name__}"
@@ -180,28 +180,28 @@ def sentence(error: BaseException, name: str, default: Place) -> str:
 
 
 def _advice(error: BaseException, place: Place) -> str | None:
-    """What is wrong, where the language is what was misunderstood."""
+    """Return what is wrong if the code misuses traced values, otherwise None."""
     text = one_line(error)
     if isinstance(error, RecursionError):
         return (
-            "A function that calls itself did not come to an end: let it stop after a number of "
-            "steps that no traced value decides."
+            "A function that calls itself did not end: let it stop after a number of steps that "
+            "does not depend on a traced value."
         )
     if isinstance(error, TraceError):
         return f"{error.wrong}: {_instead(error, place)}."
-    if found := _NO_RULE.search(text):
+    if match := _NO_RULE.search(text):
         better = _VALUES.get(_called(place)) or (
             "write it out in sums, products and quotients" if "linalg" in place.code else _TABLE
         )
-        name = next(filter(None, found.groups()))
+        name = next(filter(None, match.groups()))
         return f"NumPy's {name} has no rule for traced values: {better}."
     if isinstance(error, IndexError) and "integer" in text and "indices" in text:
         return (
-            "A traced scalar cannot be an index: index with numbers of Python's own, or take "
+            "A traced scalar cannot be an index: index with Python's own numbers, or take "
             "select() among few values, or look_up() in a table."
         )
     if isinstance(error, TypeError) and text.startswith("function() takes 0 positional"):
-        return "@function stands without brackets: write @function(inputs=..., outputs=...)."
+        return "@function needs arguments: write @function(inputs=..., outputs=...)."
     if isinstance(error, TypeError) and "Symbol" in text:
         return (
             f"A traced scalar is one number ({text}): it has sums, products, quotients, whole "
@@ -213,21 +213,21 @@ def _advice(error: BaseException, place: Place) -> str | None:
 
 
 def _instead(error: TraceError, place: Place) -> str:
-    """What to write, by what is called at a place and by the syntax around it."""
-    choice = error.asked == TraceError.HOLDS
-    known = _CHOICES if choice else _VALUES if error.asked in _NUMBERS else {}
-    if better := known.get(_called(place)):
+    """Return what to write, by the call at a place and the syntax around it."""
+    choice = error.query == TraceError.HOLDS
+    advice = _CHOICES if choice else _VALUES if error.query in _NUMBERS else {}
+    if better := advice.get(_called(place)):
         return better
-    if error.asked in _NUMBERS and re.match(r"(math|np|numpy)\.\w+\(", place.code):
+    if error.query in _NUMBERS and re.match(r"(math|np|numpy)\.\w+\(", place.code):
         return _TABLE
     kinds = (_kind(node) for node in ast.walk(_parsed(place.path)) if _covers(node, place))
-    # The innermost first; each once.
+    # The innermost first, without repetitions.
     around = [_SYNTAX[kind] for kind in reversed(dict.fromkeys(filter(None, kinds)))]
     return "; ".join(around if choice and around else [error.instead, *around])
 
 
 def _called(place: Place) -> str:
-    """The last name of what a place calls, "" where it calls nothing."""
+    """Return the last name of the call at a place, "" if there is none."""
     try:
         tree = ast.parse(place.code.strip(), mode="eval")
     except (SyntaxError, ValueError):
@@ -253,7 +253,7 @@ _CHOICES: Mapping[str, str] = MappingProxyType(
         "all": "join conditions with &, and write select(condition, a, b)",
     }
 )
-"""What to write for a choice, by the name of what is called."""
+"""What to write for a choice, by the name of the function called."""
 
 _VALUES: Mapping[str, str] = MappingProxyType(
     {
@@ -274,7 +274,7 @@ _VALUES: Mapping[str, str] = MappingProxyType(
         "astype": "leave it out",
     }
 )
-"""What to write for a value, by the name of what is called."""
+"""What to write for a value, by the name of the function called."""
 
 _SYNTAX: Mapping[str, str] = MappingProxyType(
     {
@@ -282,7 +282,7 @@ _SYNTAX: Mapping[str, str] = MappingProxyType(
         "with select() in it",
         "bool": "in place of `and`, `or`, `not` and a < b < c, write &, | and ~ of conditions, as "
         "in (a < b) & (b < c)",
-        "assert": "leave the assertion out, as a core has nobody to tell",
+        "assert": "leave the assertion out, because a core cannot report it",
         "if": "in place of `if`, write select(condition, a, b), with both values computed",
     }
 )
@@ -304,7 +304,7 @@ def _kind(node: ast.AST) -> str:
 
 
 def _covers(node: ast.AST, place: Place) -> bool:
-    """Whether what decides in a node stands around a place."""
+    """Whether the deciding part of a node contains a place."""
     part: ast.AST = node
     if isinstance(node, ast.If | ast.While | ast.IfExp):
         part = node.test
@@ -318,19 +318,19 @@ def _covers(node: ast.AST, place: Place) -> bool:
 
 
 def _deepest(trace: TracebackType | None) -> Place | None:
-    """The innermost line of the user's code that an error went through."""
+    """Return the innermost line of the user's code that an error passed through."""
     steps: list[TracebackType] = []
     while trace is not None:
         if _is_users(trace.tb_frame.f_code):
             steps.append(trace)
         trace = trace.tb_next
-    # What the user calls of other packages is less telling than where it is called.
+    # The user's call of another package says more than the package's own lines.
     near = [step for step in steps if "site-packages" not in step.tb_frame.f_code.co_filename]
     if not steps:
         return None
-    found = (near or steps)[-1]
-    code, line = found.tb_frame.f_code, found.tb_lineno
-    positions = list(code.co_positions())[found.tb_lasti // 2]
+    step = (near or steps)[-1]
+    code, line = step.tb_frame.f_code, step.tb_lineno
+    positions = list(code.co_positions())[step.tb_lasti // 2]
     first, last, left, right = positions
     if first is None or first != last or left is None or right is None:
         return Place(code.co_filename, line)
@@ -346,7 +346,7 @@ def _is_pinions(kind: type) -> bool:
 def _is_users(code: CodeType) -> bool:
     """Whether code is the user's: not Pinion's, NumPy's or Python's own."""
     path = code.co_filename
-    if path.startswith("<frozen") or path == "<string>":  # what dataclasses are made of
+    if path.startswith("<frozen") or path == "<string>":  # generated by dataclasses
         return False
     ours = (*pinion.__path__, str(Path(np.__file__).parent))
     if any(path.startswith(f"{folder}/") or path.startswith(f"{folder}\\") for folder in ours):

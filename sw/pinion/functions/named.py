@@ -1,8 +1,8 @@
-"""Functions by name: a row of the table, one of an installed package, or one of a user's file.
+"""Functions by name: a row of the table, a function of an installed package or of a user's file.
 
-``rnea`` is the table's, a name that is not there is looked for among the entry points of the group
-``pinion.functions``, ``module:function`` is imported, and ``file.py:function`` is run. Code runs
-only for a name that somebody wrote: nothing that is read from a build folder comes here.
+``rnea`` is a row of the table; other names are looked up among the entry points of the group
+``pinion.functions``; ``module:function`` is imported, and ``file.py:function`` is run. Code runs
+only for a name that somebody wrote: names read from a build folder are never looked up here.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from .row import Function
 from .table import DERIVATIVES, FUNCTIONS
 
 _WORD = 4
-"""Letters of a word that says something of a function."""
+"""Letters of a word that counts in a function's name."""
 
 FILE_MODULE = "_pinion_"
-"""How the names of modules begin that are files which were run."""
+"""Prefix of the names of modules that are files which were run."""
 
 GROUP = "pinion.functions"
 """Entry points that are functions: ``name = "module:function"``."""
 
 
-def function(
+def named_function(
     name: str,
     *,
     derivatives: str = DERIVATIVES[0],
@@ -49,69 +49,69 @@ def function(
     joint_terms: bool | Sequence[str] = (),
     friction_width: float = FRICTION_WIDTH,
 ) -> Function:
-    """A function by name.
+    """Return a function by name.
 
     Parameters
     ----------
-    name : of a row of the table, of an entry point of the group ``pinion.functions``, or
+    name : name of a row of the table, of an entry point of the group ``pinion.functions``, or
         ``module:function`` or ``file.py:function``, whose code is run.
-    derivatives, outputs, joint_terms, friction_width : as of :func:`.table.function`.
+    derivatives, outputs, joint_terms, friction_width : as in :func:`.table.table_function`.
 
     Raises
     ------
     FunctionError
-        When there is no such function, variant or file, or the file's code is wrong; the message
-        says where.
+        If there is no such function, variant or file, or the file's code is wrong; the message says
+        where.
     """
     if name in FUNCTIONS:
-        return table.function(
+        return table.table_function(
             name,
             derivatives=derivatives,
             outputs=outputs,
             joint_terms=joint_terms,
             friction_width=friction_width,
         )
-    found = _from_code(name) if ":" in name else _installed(name)
+    row = _from_code(name) if ":" in name else _installed(name)
     if derivatives != DERIVATIVES[0]:
-        found = found.formulated(derivatives)
-    found = found.asked(outputs) if outputs else found
-    return found.with_terms(joint_terms, friction_width) if joint_terms else found
+        row = row.formulated(derivatives)
+    row = row.asked(outputs) if outputs else row
+    return row.with_terms(joint_terms, friction_width) if joint_terms else row
 
 
-def row_of(wanted: str | Function, **options: Unpack[RowOptions]) -> Function:
-    """A function by its name, or a row as it is.
+def row_of(source: str | Function, **options: Unpack[RowOptions]) -> Function:
+    """Return a function by its name, or a row with options.
 
     Parameters
     ----------
-    wanted : a name, as of :func:`function`, or a row, whose formulation is its own.
-    options : as of :func:`function`; ``derivatives`` of a row by its name alone.
+    source : a name, as in :func:`named_function`, or a row, which keeps its formulation.
+    options : as in :func:`named_function`; ``derivatives`` only with a name.
 
     Raises
     ------
     FunctionError
-        As :func:`function`.
+        As :func:`named_function`.
     """
-    given: Any = wanted
+    unchecked: Any = source
     if strange := sorted(options.keys() - RowOptions.__annotations__.keys()):
-        # As Python says it where the names stand in a signature.
+        # As Python would for a signature with these names.
         raise TypeError(f"A function has no option '{strange[0]}'.")
-    if isinstance(given, str):
-        return function(given, **options)
-    if not isinstance(given, Function):
-        shown = getattr(given, "__name__", repr(given))
+    if isinstance(unchecked, str):
+        return named_function(unchecked, **options)
+    if not isinstance(unchecked, Function):
+        text = getattr(unchecked, "__name__", repr(unchecked))
         raise FunctionError(
-            f"{shown:.60} is no function for hardware: give the name of one, or put "
+            f"{text:.60} is not a function for hardware: give the name of one, or put "
             "@pinion.api.function above it."
         )
     outputs, terms = options.get("outputs"), options.get("joint_terms")
-    row = given.asked(outputs) if outputs else given
+    row = unchecked.asked(outputs) if outputs else unchecked
     return row.with_terms(terms, options.get("friction_width", FRICTION_WIDTH)) if terms else row
 
 
 def installed() -> dict[str, str]:
-    """Names of functions of installed packages, and where each is.
+    """Return the names of functions of installed packages, with their locations.
 
-    A name that several packages have, or that is a row's of the table, is not among the names.
+    Names that several packages have, or that the table has, are left out.
     """
     points = _points()
     names = [point.name for point in points]
@@ -123,9 +123,9 @@ def installed() -> dict[str, str]:
 
 
 def _points() -> list[EntryPoint]:
-    """The entry points of the group, each once: a package may be found by two paths."""
-    found = {(p.name, p.value): p for p in entry_points(group=GROUP)}
-    return sorted(found.values(), key=lambda point: (point.name, point.value))
+    """Return the entry points of the group without duplicates: two paths may lead to a package."""
+    points = {(p.name, p.value): p for p in entry_points(group=GROUP)}
+    return sorted(points.values(), key=lambda point: (point.name, point.value))
 
 
 def _package(point: EntryPoint) -> str:
@@ -134,47 +134,47 @@ def _package(point: EntryPoint) -> str:
 
 def _installed(name: str) -> Function:
     points = _points()
-    found = [point for point in points if point.name == name]
-    if not found:
+    matches = [point for point in points if point.name == name]
+    if not matches:
         raise FunctionError(_unknown(name, points))
-    if len(found) > 1:
-        listed = ", ".join(f"{p.value} of {_package(p)}" for p in found)
+    if len(matches) > 1:
+        listed = ", ".join(f"{p.value} of {_package(p)}" for p in matches)
         raise FunctionError(
-            f"The function '{name}' is there {len(found)} times, in installed packages ({listed}): "
-            "write the one that is meant as MODULE:FUNCTION, or uninstall the other."
+            f"The function '{name}' exists {len(matches)} times in installed packages ({listed}): "
+            "write the intended one as MODULE:FUNCTION, or uninstall the other."
         )
-    point = found[0]
+    point = matches[0]
     where = f"The entry point '{name}' of {_package(point)} ({point.value})"
     with said(where, Place(point.value, 1)):
         try:
             loaded = point.load()
         except (ModuleNotFoundError, AttributeError) as error:
             raise UserError(
-                f"{where} cannot be loaded ({error}): install that package again, or one that fits."
+                f"{where} cannot be loaded ({error}): reinstall that package, or a compatible one."
             ) from error
     if not isinstance(loaded, Function):
         raise FunctionError(
-            f"{where} is a {type(loaded).__name__} and no function for hardware: its package "
+            f"{where} is a {type(loaded).__name__}, not a function for hardware: its package "
             "must put @pinion.api.function above it."
         )
     if loaded.name in FUNCTIONS:
         raise FunctionError(
-            f"{where} is called '{loaded.name}', as a row of Pinion's own table is: its package "
-            "must give it another name."
+            f"{where} is called '{loaded.name}', like a row of Pinion's table: its package must "
+            "give it another name."
         )
     return loaded
 
 
 def _unknown(name: str, points: Sequence[EntryPoint]) -> str:
-    known = list(dict.fromkeys((*FUNCTIONS, *(point.name for point in points))))
+    names = list(dict.fromkeys((*FUNCTIONS, *(point.name for point in points))))
     hidden = [f"{p.name} of {_package(p)}" for p in points if p.name in FUNCTIONS]
     more = ""
     if hidden:
-        more = f" ({', '.join(hidden)} cannot be had by name, which is the table's)"
+        more = f" ({', '.join(hidden)} cannot be used by name, because the table has it)"
     if name.endswith(".py"):
-        return f"'{name}' names a file and none of its functions: write {name}:FUNCTION."
-    near = list(dict.fromkeys((*_of_its_words(name), *get_close_matches(name, known, n=3))))[:3]
-    choice = f"choose one of {', '.join(known)}"
+        return f"'{name}' names a file but none of its functions: write {name}:FUNCTION."
+    near = list(dict.fromkeys((*_of_its_words(name), *get_close_matches(name, names, n=3))))[:3]
+    choice = f"choose one of {', '.join(names)}"
     if near and not more:
         choice = (
             f"the nearest {'is' if len(near) == 1 else 'are'} {', '.join(near)} "
@@ -182,40 +182,40 @@ def _unknown(name: str, points: Sequence[EntryPoint]) -> str:
         )
     return (
         f"There is no function '{name}'; {choice}{more}, or write MODULE:FUNCTION or "
-        "FILE.py:FUNCTION for one of your own."
+        "FILE.py:FUNCTION for your own."
     )
 
 
 def _of_its_words(name: str) -> list[str]:
-    """Rows whose names and descriptions have most of the words of a name: gradient, inverse."""
+    """Return rows whose names and descriptions share the most words with a name."""
     words = {word for word in re.split(r"[^a-z0-9]+", name.lower()) if len(word) >= _WORD}
     texts = {row.name: f"{row.name} {row.doc}".lower() for row in FUNCTIONS.values()}
-    found = {row: sum(word in text for word in words) for row, text in texts.items()}
-    most = max(found.values())
-    return [row for row, count in found.items() if count == most] if most else []
+    counts = {row: sum(word in text for word in words) for row, text in texts.items()}
+    most = max(counts.values())
+    return [row for row, count in counts.items() if count == most] if most else []
 
 
 def _from_code(text: str) -> Function:
-    """The function of ``module:function`` or ``file.py:function``."""
+    """Return the function of ``module:function`` or ``file.py:function``."""
     source, _, name = text.rpartition(":")
     if not source or not name.isidentifier():
         raise FunctionError(
-            f"The function '{text}' is not named as one is: write MODULE:FUNCTION or "
+            f"The function '{text}' has an invalid name: write MODULE:FUNCTION or "
             "FILE.py:FUNCTION, as in tip.py:tip."
         )
     module = _run_file(source) if _is_file(source) else _imported(source, text)
-    found = getattr(module, name, None)
+    value = getattr(module, name, None)
     of = getattr(module, "__file__", None) or source
     _check_twice(module, of, name)
-    if isinstance(found, Function):
-        return found
-    there = _functions(module)
-    listed = f"its functions for hardware are {', '.join(there)}" if there else "it has none"
-    if found is None:
+    if isinstance(value, Function):
+        return value
+    names = _functions(module)
+    listed = f"its functions for hardware are {', '.join(names)}" if names else "it has none"
+    if value is None:
         raise FunctionError(f"'{shown_path(of)}' has no '{name}': {listed}.")
-    where = place_of(found) if hasattr(found, "__code__") else f"'{shown_path(of)}'"
+    where = place_of(value) if hasattr(value, "__code__") else f"'{shown_path(of)}'"
     raise FunctionError(
-        f"{where}: '{name}' is a plain {type(found).__name__} and no function for hardware; "
+        f"{where}: '{name}' is a plain {type(value).__name__}, not a function for hardware; "
         f"put @pinion.api.function(...) above it ({listed})."
     )
 
@@ -229,7 +229,7 @@ def _is_file(source: str) -> bool:
 
 
 def _run_file(source: str) -> ModuleType:
-    """Run a file as a module of its own; what lies beside it can be imported."""
+    """Run a file as a separate module; files beside it can be imported."""
     path = Path(source)
     if not path.is_file():
         raise FunctionError(
@@ -243,7 +243,7 @@ def _run_file(source: str) -> ModuleType:
             f"'{source}' cannot be run as Python: give the path of a file that ends in .py."
         )
     module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up while it runs.
+    # Dataclasses look up their module while it runs.
     sys.modules[called] = module
     with _importable(str(path.parent)), said(f"'{shown_path(str(path))}'", Place(str(path), 1)):
         spec.loader.exec_module(module)
@@ -251,7 +251,7 @@ def _run_file(source: str) -> ModuleType:
 
 
 def _imported(name: str, text: str) -> ModuleType:
-    """A module by its name, from the present folder too."""
+    """Import a module by its name, also from the current folder."""
     with _importable(str(Path.cwd())), said(f"The module '{name}'", Place(name, 1)):
         try:
             return importlib.import_module(name)
@@ -266,7 +266,7 @@ def _imported(name: str, text: str) -> ModuleType:
 
 @contextmanager
 def _importable(folder: str) -> Iterator[None]:
-    """What lies in a folder can be imported meanwhile."""
+    """Make the contents of a folder importable meanwhile."""
     sys.path.insert(0, folder)
     try:
         yield
@@ -276,10 +276,10 @@ def _importable(folder: str) -> Iterator[None]:
 
 
 def _check_twice(module: ModuleType, path: str, name: str) -> None:
-    """Refuse a file in which two functions for hardware have one name."""
-    seen: dict[str, OwnFunction] = {}
+    """Raise `UserError` if two functions for hardware in a file share a name."""
+    by_name: dict[str, OwnFunction] = {}
     for value in vars(module).values():
-        if isinstance(value, OwnFunction) and seen.setdefault(value.name, value) is not value:
+        if isinstance(value, OwnFunction) and by_name.setdefault(value.name, value) is not value:
             raise UserError(_twice(place_of(value.python), value.name))
     try:
         tree = ast.parse(Path(path).read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""What may be chosen of a row, wherever one is asked for by its name."""
+"""Options of a row that is requested by its name."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TypedDict
 
 
 class RowOptions(TypedDict, total=False):
-    """Options of a row, as :func:`pinion.functions.function` takes them.
+    """Options of a row, as :func:`pinion.functions.named_function` takes them.
 
     Members
     -------
     derivatives : ``composite`` or ``column``, for functions that contain a gradient.
-    outputs : results that come only when they are asked for: names, or one text with commas.
+    outputs : optional results to add: names, or one text with commas.
     joint_terms : names of ``damping``, ``friction`` and ``stiffness``; True for all.
     friction_width : rate within which friction changes sign smoothly [rad/s | m/s].
     """

@@ -1,4 +1,4 @@
-"""The three ways of Plancher et al. 2021 to share the gradient of forward dynamics with a device.
+"""Three ways of Plancher et al. 2021 to share the gradient of forward dynamics with a device.
 
 Source: "Accelerating Robot Dynamics Gradients on a CPU, GPU, and FPGA", Section IV-B. Accelerations
 and M^-1 are given in all of them:
@@ -8,9 +8,9 @@ and M^-1 are given in all of them:
     fused               the device runs both, the host multiplies
     completely fused    the device computes all of Algorithm 3
 
-What travels and what waits for the other side differs, the result does not. The rows of the host's
-parts, and the device's of `split`, take quantities of links or another's result: they stand here
-and not in the table of functions, and whatever takes a :class:`Function` takes them.
+They differ in the data that is transferred and in the waiting, not in the result. The rows of the
+host's parts, and the device's of `split`, take quantities of links or another's result: they are
+here, not in the table of functions, and can be used wherever a :class:`Function` can.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ LINK_STATES = Function(
     floats=dynamics.link_states,
     joint_space=False,
 )
-"""The host's part of `split` before the device's: Algorithm 1 with its vectors kept."""
+"""The host's part of `split` before the device's: Algorithm 1, keeping its vectors."""
 
 RNEA_DERIVATIVES_FROM_LINKS = Function(
     name="rnea_derivatives_from_links",
@@ -97,14 +97,14 @@ MINUS_MINV_TIMES = Function(
 
 @dataclass(frozen=True, kw_only=True)
 class Partition:
-    """Who computes what.
+    """A division of the computation between host and device.
 
     Members
     -------
-    name, doc : as tables show them.
-    before : what the host computes first, from q, qd, qdd; None: nothing.
+    name, doc : for tables.
+    before : what the host computes first, from q, qd, qdd; None for nothing.
     device : what the device computes.
-    after : what the host makes of M^-1 and the device's results; None: nothing.
+    after : what the host computes from M^-1 and the device's results; None for nothing.
     """
 
     name: str
@@ -114,25 +114,25 @@ class Partition:
     after: Function | None
 
     def bytes_of(self, model: Model, size: int) -> tuple[int, int]:
-        """Bytes of a sample that travel to the device and back, of numbers of ``size`` bytes.
+        """Return a sample's bytes sent to the device and back, for numbers of ``size`` bytes.
 
-        Arrays travel whole, M^-1 with both of its triangles.
+        Arrays are sent whole, M^-1 with both of its triangles.
         """
-        there, back = (
+        sent, received = (
             array_bytes(model, b, size) for b in (self.device.inputs, self.device.results)
         )
-        return there, back
+        return sent, received
 
 
 def array_bytes(model: Model, blocks: Sequence[Block], size: int) -> int:
-    """Bytes of a sample's arrays."""
+    """Return the bytes of a sample's arrays."""
     return size * sum(prod(block.dims(model)) for block in blocks)
 
 
 PARTITIONS: Mapping[str, Partition] = MappingProxyType(
     {
-        one.name: one
-        for one in (
+        partition.name: partition
+        for partition in (
             Partition(
                 name="split",
                 doc="the host computes v, a, f and the product, the device dtau",
@@ -157,4 +157,4 @@ PARTITIONS: Mapping[str, Partition] = MappingProxyType(
         )
     }
 )
-"""By their names, from the least on the device to the most."""
+"""Partitions by name, from the smallest share of the device to the largest."""

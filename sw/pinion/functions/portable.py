@@ -1,10 +1,10 @@
-"""A function on its way to another process: by name and options where it has a name.
+"""Functions in pickles: by name and options if they have a name.
 
-Python pickles functions by their names, and the algorithms of the table's rows have none. A row
-travels as its name, a function of the user's own as its module (or its file) and its name there:
-of a script as its file, because "__main__" is another module in each process.
-What has no name, as a function in a notebook, travels as it is: cloudpickle, which Ray and joblib
-use, takes it, and the standard library's pickle refuses it.
+Python pickles functions by their names, and the algorithms of the table's rows have none. A row is
+pickled as its name, a user-defined function as its module and name, or its file if it is a script,
+because "__main__" is another module in each process. A function without a name, such as one in a
+notebook, is pickled itself: cloudpickle, which Ray and joblib use, accepts it, and the standard
+library's pickle refuses it.
 """
 
 from __future__ import annotations
@@ -25,41 +25,41 @@ from .row import Function
 
 @dataclass(frozen=True)
 class PortableFunction:
-    """What stands for a function in a pickle.
+    """The stand-in for a function in a pickle.
 
     Members
     -------
     source : the name of a row of the table; a path and a name in it, as
-        :func:`pinion.functions.function` takes them; a module and a name in it; or the function
-        itself.
-    options : that the function was asked for with.
+        :func:`pinion.functions.named_function` takes them; a module and a name in it; or the
+        function itself.
+    options : options of the function.
     """
 
     source: str | tuple[str, str] | Function
     options: RowOptions
 
     def function(self) -> Function:
-        """The function in this process.
+        """Return the function in this process.
 
         Raises
         ------
         FunctionError
-            When there is no such module, file or function here.
+            If there is no such module, file or function here.
         """
         if isinstance(self.source, tuple):
             return named.row_of(_of_module(*self.source), **self.options)
         if isinstance(self.source, str):
             path, _, name = self.source.rpartition(":")
-            # The script that runs here is not run again.
+            # The script of this process is not run again.
             if path and path == _script():
-                here: Any = getattr(sys.modules["__main__"], name, None)
-                if isinstance(here, OwnFunction):
-                    return named.row_of(here, **self.options)
+                current: Any = getattr(sys.modules["__main__"], name, None)
+                if isinstance(current, OwnFunction):
+                    return named.row_of(current, **self.options)
         return named.row_of(self.source, **self.options)
 
 
 def portable(row: Function) -> PortableFunction:
-    """What to pickle for a function."""
+    """Return the stand-in of a function."""
     options: RowOptions = {}
     if row.added:
         options["outputs"] = row.added
@@ -72,8 +72,8 @@ def portable(row: Function) -> PortableFunction:
     as_it_is = PortableFunction(row, {})
     if isinstance(row, OwnFunction):
         module, name = row.python.__module__, row.python.__qualname__
-        found: Any = getattr(sys.modules.get(module), name, None)
-        if isinstance(found, OwnFunction) and named.row_of(found, **options) == row:
+        imported: Any = getattr(sys.modules.get(module), name, None)
+        if isinstance(imported, OwnFunction) and named.row_of(imported, **options) == row:
             if module == "__main__":
                 script = _script()
                 return PortableFunction(f"{script}:{name}", options) if script else as_it_is
@@ -84,9 +84,9 @@ def portable(row: Function) -> PortableFunction:
 
 
 def in_table(row: Function) -> bool:
-    """Whether a row is one of the table, so that its name and options say all."""
+    """Whether a row is in the table, so that its name and options suffice."""
     try:
-        return row == table.function(
+        return row == table.table_function(
             row.name,
             derivatives=table.DERIVATIVES[0] if row.variant is None else row.variant.name,
             outputs=row.added,
@@ -98,7 +98,7 @@ def in_table(row: Function) -> bool:
 
 
 def _script() -> str | None:
-    """The path of the script that runs here; None in a notebook and at the prompt."""
+    """Return the path of this process's script; None in a notebook and at the prompt."""
     path = getattr(sys.modules.get("__main__"), "__file__", None)
     if path is None or not str(path).endswith(".py") or not Path(path).is_file():
         return None
@@ -111,5 +111,5 @@ def _of_module(module: str, name: str) -> Any:
     except (ImportError, AttributeError) as error:
         raise FunctionError(
             f"The function '{module}.{name}' is not in this process ({error}): define it in a "
-            "module that can be imported here, too."
+            "module that can be imported here too."
         ) from None

@@ -1,7 +1,7 @@
-"""From a function's trace to the graph with the fewest operations, and what each step saved.
+"""Reduction of a function's trace to the graph with the fewest operations, step by step.
 
-A row's algorithm runs on the robot's minimal model, is folded, and then numeric passes look for
-values that are made twice. They need states to look in; :func:`independent_states` draws them.
+A row's algorithm is traced on the robot's minimal model and folded; numeric passes then look for
+values that are computed twice. They need states to search in, from :func:`independent_states`.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from .blocks import Quantity
 from .row import Function, columns_of
 from .samples import sample
 
-# An identity holds everywhere; that many states of each batch tell it from a coincidence.
+# An identity holds everywhere; this many states of each batch distinguish it from a coincidence.
 STATES = 24
 
-# About the share of the time that tracing takes.
+# Share of the time for tracing, approximately.
 _TRACED = 0.2
 
-# Requests of the stream that shows how large states get.
+# Requests of the stream that shows how large states become.
 _STREAM = 500
 
-# A state's largest value among those to search in.
+# Largest value of a state among those to search in.
 _LARGEST = 1e4
 
-# Seeds of the states to search in and of those to check with.
+# Seeds of the states to search in and to check with.
 SEEDS = (20_190, 4_711)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Saving:
-    """What a function costs after one step of the reduction.
+    """Costs of a function after one step of the reduction.
 
     Members
     -------
     step, doc : name of the step, and what it does.
-    ops : operations left by name (:func:`pinion.graph.op_counts`).
+    ops : remaining operations by name (:func:`pinion.graph.op_counts`).
     """
 
     step: str
@@ -56,23 +56,23 @@ class Saving:
     ops: Mapping[str, int]
 
     def figures(self) -> dict[str, Any]:
-        """As data that JSON can hold: the operations beside the step's name."""
+        """Return data that JSON can hold: the operations beside the step's name."""
         return {"step": self.step, "doc": self.doc, **self.ops}
 
 
 def independent_states(
     model: Model, function: Function, count: int, *, seed: int
 ) -> dict[str, NDArray[np.float64]]:
-    """Draw input words (n,) in float64 that know nothing of each other, as large as requests'.
+    """Draw independent input words (n,) in float64, as large as those of requests.
 
-    Angles are from the whole circle. A caller's M^-1 follows from q, to rounding, and what a link
-    does from all of the state, zeros included; here their entries do not, so that no operation is
-    saved by a relation that a request may break; nor are quaternions, and planar joints' cosine
-    and sine, of unit length, nor words zero because all that a function draws of them are.
+    Angles are from the whole circle. A caller's M^-1 follows from q, to rounding, and quantities of
+    links from the whole state, zeros included; here their entries do not, so that no saving relies
+    on a relation that a request may break. Nor are quaternions, and planar joints' cosine and sine,
+    of unit length, nor words zero because a function draws only zeros for them.
     """
     model = coupled(model)
     rng = np.random.default_rng(seed)
-    drawn = sample(model, function, count, distribution="reference", seed=seed)
+    requests = sample(model, function, count, distribution="reference", seed=seed)
     turns = [
         body.joint.kind in (JointKind.REVOLUTE, JointKind.HELICAL)
         for body in model.bodies
@@ -80,19 +80,19 @@ def independent_states(
     ]
     states: dict[str, NDArray[np.float64]] = {}
     for block in function.inputs:
-        columns = drawn[block.name].astype(np.float64).reshape(count, -1)
+        columns = requests[block.name].astype(np.float64).reshape(count, -1)
         if block.sampling is Quantity.POSITION:
             columns = np.where(turns, rng.uniform(-np.pi, np.pi, columns.shape), columns)
-            for own, _ in rotation_slices(model):
-                columns[:, own] *= rng.uniform(0.9, 1.1, (count, 1))
+            for joint_slice, _ in rotation_slices(model):
+                columns[:, joint_slice] *= rng.uniform(0.9, 1.1, (count, 1))
         elif isinstance(block.sampling, Quantity) and block.sampling.of_links:
             columns = rng.uniform(-1.0, 1.0, columns.shape) * np.max(np.abs(columns))
         elif len(block.shape) > 1:
             columns = columns * rng.uniform(0.5, 1.5, columns.shape)
         else:
-            # The last bits of a request are zeros of its format; here they are any.
+            # The last bits of a request are zeros of its format; here they are arbitrary.
             columns = columns * rng.uniform(0.9, 1.1, columns.shape)
-        # A word that is zero in all that is drawn may be another number in a request.
+        # A word that is zero in all draws may be another number in a request.
         still = ~columns.any(axis=0)
         if still.any() and not isinstance(block.sampling, Quantity):
             reach = float(np.max(np.abs(columns), initial=0.0)) or 1.0
@@ -106,18 +106,18 @@ def independent_states(
 def _independent_words(
     model: Model, function: Function, rng: np.random.Generator, count: int
 ) -> dict[str, NDArray[np.float64]]:
-    """Words of state (n,) as large as they get in a stream, that know nothing of each other.
+    """Draw independent words of state (n,) as large as they become in a stream.
 
-    A state that is 0 in all of it is drawn as large as 1: it may not stay there. One that grows
-    without end is drawn no larger than `_LARGEST`, so that what is added to it is not lost.
+    A state that is 0 throughout is drawn as large as 1: it may not stay there. One that grows
+    without limit is drawn no larger than `_LARGEST`, so that what is added to it is not lost.
     """
-    drawn = sample(model, function, _STREAM, distribution="reference", seed=SEEDS[0])
+    requests = sample(model, function, _STREAM, distribution="reference", seed=SEEDS[0])
     graph = function.trace(model, minimal=False)
-    found = stream_floats(graph, columns_of(function.inputs, model, drawn)).found
+    stream_states = stream_floats(graph, columns_of(function.inputs, model, requests)).states
     with np.errstate(all="ignore"):
         sizes = {
             word: min(float(np.max(np.abs(np.nan_to_num(column)))) or 1.0, _LARGEST)
-            for word, column in found.items()
+            for word, column in stream_states.items()
         }
     return {word: rng.uniform(-1.0, 1.0, count) * size for word, size in sizes.items()}
 
@@ -125,16 +125,15 @@ def _independent_words(
 def reduced_graph(
     model: Model, function: Function, *, costs: Costs, progress: Progress = SILENT
 ) -> Graph:
-    """Trace a function of a robot and take out every operation that is known to be superfluous.
+    """Trace a function of a robot and remove every superfluous operation that the passes know.
 
-    Equal to ``function.trace(model)`` in real arithmetic, with the same words
-    in the same order.
+    The graph equals ``function.trace(model)`` in real arithmetic, with the same words in the same
+    order.
 
     Parameters
     ----------
-    costs : what operations cost on the machine that the graph is for; no result becomes later by
-        its latencies.
-    progress : told the share that is done.
+    costs : costs of operations on the target machine; no result is delayed, by its latencies.
+    progress : receives the share completed.
     """
     graph = fold(function.trace(model))
     progress.advance(_TRACED)
@@ -145,8 +144,8 @@ def reduced_graph(
 def savings(model: Model, function: Function, *, costs: Costs) -> list[Saving]:
     """Count a function's operations after each step of :func:`reduced_graph`.
 
-    The first row is the trace of the robot as it was loaded, with what :func:`.snapping` compares
-    done or not; the last row is the reduced graph.
+    The first row is the trace of the robot as loaded, with or without what :func:`.snapping`
+    compares; the last row is the reduced graph.
     """
     table = []
     for step, doc, graph in _steps(model, function, costs):
@@ -155,7 +154,7 @@ def savings(model: Model, function: Function, *, costs: Costs) -> list[Saving]:
 
 
 def _steps(model: Model, function: Function, costs: Costs) -> list[tuple[str, str, Graph]]:
-    """Name, explanation and graph of each step."""
+    """Return name, explanation and graph of each step."""
     traced = function.trace(model, minimal=False)
     steps = [
         ("traced", "the algorithm on the robot as loaded", traced),
@@ -179,18 +178,18 @@ def _steps(model: Model, function: Function, costs: Costs) -> list[tuple[str, st
 def _numeric(
     graph: Graph, model: Model, function: Function, costs: Costs, progress: Progress = SILENT
 ) -> tuple[Graph, Graph]:
-    """A folded graph after each of the passes that look at values."""
+    """Return a folded graph after each of the passes that look at values."""
     search, check = _batches(model, function)
     numbered = number_values(graph, search, check, costs=costs)
     return numbered, resubstitute(numbered, search, check, costs=costs, progress=progress)
 
 
 def numbered_graph(graph: Graph, model: Model, function: Function, *, costs: Costs) -> Graph:
-    """A folded graph of which equal values are made once: without what only cancels."""
+    """Return a folded graph with equal values computed once, and without terms that cancel."""
     search, check = _batches(model, function)
     return number_values(graph, search, check, costs=costs)
 
 
 def _batches(model: Model, function: Function) -> Iterator[dict[str, NDArray[np.float64]]]:
-    """States to search in, and those to check with."""
+    """Return states to search in, and states to check with."""
     return (independent_states(model, function, STATES, seed=seed) for seed in SEEDS)

@@ -1,7 +1,7 @@
-"""A function of a robot as one frozen object: what goes in, what comes out, how it is computed.
+"""A function of a robot as one frozen object: inputs, outputs and algorithm.
 
-One row serves every backend: the float model, the hardware core, the host driver. Those of the
-literature stand in :mod:`.table`; CONTRIBUTING.md says how to add one.
+One row serves every backend: the float model, the hardware core, the host driver. Rows of the
+literature are in :mod:`.table`; CONTRIBUTING.md says how to add one.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Variant:
 
     Members
     -------
-    name, doc : as on the command line.
-    scalars : the algorithm, as that of `Function`.
-    published : it is kept as it was published: traced for the robot as it is, and no operation
-        taken out but by folding.
+    name, doc : for the command line.
+    scalars : the algorithm, as in `Function`.
+    published : whether it stays as published: traced for the robot as loaded, and reduced only by
+        folding.
     """
 
     name: str
@@ -57,31 +57,31 @@ class Function:
 
     Members
     -------
-    name, doc : as on the command line.
+    name, doc : for the command line.
     inputs : blocks in record order.
-    outputs : all that the algorithm returns, in record order.
-    scalars : the algorithm over scalars; takes the model, one scalar, sequence of scalars or
-        sequence of rows an input block, and ``region``; returns one such thing an output block.
-    floats : the float model; takes the model and one array (n, ...) an input block and returns one
-        array an output block. None: `scalars` on arrays.
-    formulation : what the algorithm is called where there are others.
+    outputs : all results of the algorithm, in record order.
+    scalars : the algorithm over scalars; takes the model, for each input block a scalar, a sequence
+        of scalars or a sequence of rows, and ``region``; returns the same for each output block.
+    floats : the float model; takes the model and one array (n, ...) per input block and returns one
+        array per output block. None: `scalars` on arrays.
+    formulation : name of the algorithm if there are others.
     variants : other formulations.
-    optional : names of results that come only when they are asked for.
-    added : those that were asked for.
-    variant : the other formulation that this is, if it is one.
-    joint_space : results depend on the robot only through its equations of motion in the joints'
-        coordinates. False for a row that takes or gives anything of a link: external forces,
-        poses, potential energy.
-    passive : whether damping, friction and springs change the results. True: the algorithm and the
+    optional : names of results that are only returned on request.
+    added : optional results that were requested.
+    variant : the other formulation that this is, if any.
+    joint_space : whether results depend on the robot only through its equations of motion in the
+        joints' coordinates. False for a row that takes or returns a quantity of a link: external
+        forces, poses, potential energy.
+    passive : whether damping, friction and springs affect the results. True: the algorithm and the
         float model take them as ``joint_terms`` and ``friction_width``
-        (:mod:`pinion.dynamics.joint_terms`); False: they have no part in the results; None: nothing
-        is known of them. Armature is in every function.
-    states : what goes on from request to request. The algorithm takes it behind the inputs and
-        returns what comes next behind the outputs; so does a float model, on arrays. The next
+        (:mod:`pinion.dynamics.joint_terms`); False: they do not affect the results; None: unknown.
+        Armature is in every function.
+    states : arrays passed from request to request. The algorithm takes them after the inputs and
+        returns their next values after the outputs; so does a float model, on arrays. The next
         state depends on the robot as the results do (``joint_space``).
-    joint_terms, friction_width : the terms that were asked for, and the rate within which friction
-        changes sign [rad/s | m/s].
-    robotless : it takes no robot, and is built for :data:`pinion.robot.NO_ROBOT`.
+    joint_terms, friction_width : the requested terms, and the rate within which friction changes
+        sign [rad/s | m/s].
+    robotless : whether it takes no robot, and is built for :data:`pinion.robot.NO_ROBOT`.
     """
 
     name: str
@@ -103,7 +103,7 @@ class Function:
     robotless: bool = False
 
     most_nodes: ClassVar[int] = sys.maxsize
-    """Operations that a trace may have."""
+    """Largest number of operations of a trace."""
 
     def __post_init__(self) -> None:
         names = [block.name for block in (*self.inputs, *self.outputs, *self.states)]
@@ -126,25 +126,25 @@ class Function:
         blocks = [("in", self.inputs), ("out", self.results), ("state", self.states)]
         rows = [
             (way, b.name, "x".join(map(str, b.shape)) or "1", b.unit)
-            for way, some in blocks
-            for b in some
+            for way, group in blocks
+            for b in group
         ]
         heads = ("", "array", "shape", "unit")
         return html_table(f"{self.name}: {self.doc}", rows, heads=heads)
 
     @property
     def results(self) -> tuple[Block, ...]:
-        """The outputs that come: all but optional ones that nobody asked for."""
+        """The outputs that are returned: all but optional ones that nobody requested."""
         return tuple(b for b in self.outputs if b.name not in self.optional or b.name in self.added)
 
     @property
     def published(self) -> bool:
-        """Whether this is a formulation that is kept as it was published."""
+        """Whether this is a formulation that stays as published."""
         return self.variant is not None and self.variant.published
 
     @property
     def options(self) -> dict[str, str]:
-        """How this differs from the row's default, for the manifest."""
+        """Differences from the row's default, for the manifest."""
         options = {} if self.variant is None else {"derivatives": self.variant.name}
         if self.added:
             options["outputs"] = ",".join(self.added)
@@ -156,51 +156,53 @@ class Function:
 
     @property
     def _terms(self) -> dict[str, Any]:
-        """What the algorithm is told of passive terms."""
+        """Arguments of the algorithm about passive terms."""
         if not self.joint_terms:
             return {}
         return {"joint_terms": self.joint_terms, "friction_width": self.friction_width}
 
     def formulated(self, name: str) -> Function:
-        """The same function in another formulation.
+        """Return the same function in another formulation.
 
         Raises
         ------
         FunctionError
-            When the row has none of that name.
+            If the row has none of that name.
         """
         if name == self.formulation:
             return replace(self, variant=None)
         for variant in self.variants:
             if variant.name == name:
                 return replace(self, variant=variant)
-        known = [self.formulation, *(variant.name for variant in self.variants)]
-        choose = f"choose one of {', '.join(known)}" if self.variants else "there is only one"
+        formulations = [self.formulation, *(variant.name for variant in self.variants)]
+        choose = (
+            f"choose one of {', '.join(formulations)}" if self.variants else "there is only one"
+        )
         raise FunctionError(f"'{self.name}' has no formulation '{name}'; {choose}.")
 
     def asked(self, outputs: Sequence[str]) -> Function:
-        """The same function with the optional results of these names, or of a text with commas.
+        """Return the same function with these optional results: names, or a text with commas.
 
         Raises
         ------
         FunctionError
-            When it has no such result.
+            If it has no such result.
         """
         if isinstance(outputs, str):
             outputs = [name.strip() for name in outputs.split(",") if name.strip()]
-        known = {block.name for block in self.outputs}
+        result_names = {block.name for block in self.outputs}
         for output in outputs:
-            if output not in known:
+            if output not in result_names:
                 raise FunctionError(
                     f"'{self.name}' has no result '{output}'; its results are "
-                    f"{', '.join(sorted(known))}."
+                    f"{', '.join(sorted(result_names))}."
                 )
         return replace(self, added=tuple(name for name in self.optional if name in outputs))
 
     def with_terms(
         self, joint_terms: bool | Sequence[str], friction_width: float = FRICTION_WIDTH
     ) -> Function:
-        """The same function with what joints add besides their armature.
+        """Return the same function with passive terms of the joints.
 
         Parameters
         ----------
@@ -210,7 +212,7 @@ class Function:
         Raises
         ------
         FunctionError
-            When there is no such term, the width is not above zero, or the function knows no terms.
+            If there is no such term, the width is not positive, or the function knows no terms.
         """
         try:
             names = wanted_terms(joint_terms)
@@ -218,12 +220,12 @@ class Function:
             raise FunctionError(str(error)) from None
         if not 0.0 < friction_width < math.inf:
             raise FunctionError(
-                f"The friction_width is {friction_width!r}: give a finite rate above 0, within "
+                f"The friction_width is {friction_width!r}: give a positive finite rate, within "
                 "which friction changes sign [rad/s | m/s]."
             )
         if self.passive is None and names:
             raise FunctionError(
-                f"The function '{self.name}' does not say what {', '.join(names)} of joints do to "
+                f"The function '{self.name}' does not say how {', '.join(names)} of joints affect "
                 "it: leave joint_terms out, or set the row's `passive`."
             )
         if not self.passive:
@@ -231,20 +233,20 @@ class Function:
         return replace(self, joint_terms=names, friction_width=float(friction_width))
 
     def trace(self, model: Model, *, minimal: bool = True) -> Graph:
-        """Run the algorithm on symbols for one robot: a graph with its constants inside.
+        """Run the algorithm on symbols for one robot and return the graph, constants included.
 
         Joints that mimic others are coupled to them (:func:`pinion.robot.coupled`).
 
         Parameters
         ----------
         minimal : trace :func:`pinion.dynamics.minimal_model`, which has the same joint-space
-            dynamics and fewer constants, where the row allows it; else the robot as it is.
+            dynamics and fewer constants, if the row allows it; otherwise the robot as loaded.
 
         Raises
         ------
         FunctionError
-            When the algorithm has no place for one of the robot's joints, or there is a robot and
-            should be none, or none and should be one.
+            If the algorithm does not support one of the robot's joints, or the function needs a
+            robot and has none, or the reverse.
         """
         self._check_robot(model)
         self._check_terms(model)
@@ -261,42 +263,42 @@ class Function:
             results = algorithm(model, *arguments, region=tracer.region, **self._terms)
         except dynamics.DynamicsError as error:
             raise FunctionError(f"'{self.name}' cannot be traced: {error}") from None
-        coming, made = self.results, list(results)
-        for block, values in zip(self.outputs, made, strict=False):
+        coming, returned = self.results, list(results)
+        for block, values in zip(self.outputs, returned, strict=False):
             if block in coming:
                 flat = _flat(values)
                 for word, position in block.positions(model).items():
                     tracer.output(word, flat[position])
-        for state, values in zip(self.states, made[len(self.outputs) :], strict=True):
+        for state, values in zip(self.states, returned[len(self.outputs) :], strict=True):
             flat, initial = _flat(values), state.initials(model)
             for word, position in state.positions(model).items():
                 tracer.feed_back(word, flat[position], initial[word])
         return tracer.finish()
 
     def check(self, model: Model) -> None:
-        """Find out, before it is built, whether the function can be what it says for a robot.
+        """Check, before building, that the function is valid for a robot.
 
         Raises
         ------
         FunctionError
-            As :meth:`trace`, and what a function of the user's own may do wrong besides.
+            As :meth:`trace`, and for mistakes of a user-defined function.
         """
         self._check_robot(model)
 
     def _check_robot(self, model: Model) -> None:
         if self.robotless and model.bodies:
             raise FunctionError(
-                f"The function '{self.name}' takes no robot, and '{model.name}' is given: write "
+                f"The function '{self.name}' takes no robot, but '{model.name}' is given: write "
                 "none in its place, or None in Python."
             )
         if not self.robotless and not model.bodies:
             raise FunctionError(
-                f"The function '{self.name}' computes something of a robot, and '{model.name}' has "
-                "no joints: name a robot in its place."
+                f"The function '{self.name}' needs a robot, but '{model.name}' has no joints: name "
+                "a robot in its place."
             )
 
     def _check_terms(self, model: Model) -> None:
-        """Raise for terms of which the robot has none: a build would keep quiet about them."""
+        """Raise if the robot has none of the terms: a build would ignore them silently."""
         joints = [body.joint for body in model.bodies]
         missing = [
             name
@@ -306,14 +308,14 @@ class Function:
         if self.joint_terms and missing == list(self.joint_terms):
             raise FunctionError(
                 f"No joint of the robot '{model.name}' has {' or '.join(missing)}: leave "
-                "joint_terms out, or give the joints such figures."
+                "joint_terms out, or give the joints such values."
             )
 
     def evaluate(self, model: Model, arrays: Mapping[str, Floats]) -> dict[str, Floats]:
-        """The float model in float64 on a batch of arrays (n, ...), by block name.
+        """Evaluate the float model in float64 on a batch of arrays (n, ...), by block name.
 
-        Joints that mimic others are coupled to them. With states the batch is one stream, in its
-        order, from the initial values on.
+        Joints that mimic others are coupled to them. With states the batch is one stream, in order,
+        from the initial values on.
         """
         return self.follow(model, arrays)[0]
 
@@ -325,12 +327,12 @@ class Function:
         fresh: NDArray[np.bool_] | None = None,
         start: Mapping[str, float] | None = None,
     ) -> tuple[dict[str, Floats], Stream]:
-        """The float model as `evaluate`, and the states of the stream.
+        """Evaluate the float model as `evaluate`, and return the states of the stream too.
 
         Parameters
         ----------
         fresh : requests (n,) before which the state is set to its initial values.
-        start : what the first request finds, by word (`Stream.left` of the batch before); None for
+        start : state of the first request, by word (`Stream.left` of the previous batch); None for
             the initial values.
         """
         stream = Stream({}, {})
@@ -338,47 +340,47 @@ class Function:
             graph = self.trace(model, minimal=False)
             columns = columns_of(self.inputs, coupled(model), arrays)
             stream = stream_floats(graph, columns, fresh=fresh, start=start)
-        return self.step(model, arrays, stream.found), stream
+        return self.step(model, arrays, stream.states), stream
 
     def step(
-        self, model: Model, arrays: Mapping[str, Floats], found: Mapping[str, Floats]
+        self, model: Model, arrays: Mapping[str, Floats], states: Mapping[str, Floats]
     ) -> dict[str, Floats]:
-        """The float model of requests that find these states, columns (n,) by word."""
+        """Evaluate the float model of requests in these states, columns (n,) by word."""
         model = coupled(model)
-        given = [np.asarray(arrays[block.name], dtype=np.float64) for block in self.inputs]
-        count = len(given[0]) if given else 1
+        inputs = [np.asarray(arrays[block.name], dtype=np.float64) for block in self.inputs]
+        count = len(inputs[0]) if inputs else 1
         for state in self.states:
             flat = np.zeros((count, math.prod(state.dims(model))))
             for word, at in state.positions(model).items():
-                flat[:, at] = found[word]
-            given.append(flat.reshape(count, *state.dims(model)))
+                flat[:, at] = states[word]
+            inputs.append(flat.reshape(count, *state.dims(model)))
         if self.floats is None:
-            results: Sequence[Floats] = self._on_arrays(model, given)
+            results: Sequence[Floats] = self._on_arrays(model, inputs)
         else:
-            results = self.floats(model, *given, **self._terms)
+            results = self.floats(model, *inputs, **self._terms)
         named = zip((*self.outputs, *self.states), results, strict=True)
         coming = self.results
         return {block.name: result for block, result in named if block in coming}
 
-    def _on_arrays(self, model: Model, given: Sequence[Floats]) -> list[Floats]:
-        """The algorithm over scalars with a batch in the place of each scalar."""
-        count = len(given[0]) if given else 1
+    def _on_arrays(self, model: Model, arrays: Sequence[Floats]) -> list[Floats]:
+        """Run the algorithm over scalars with a batch in place of each scalar."""
+        count = len(arrays[0]) if arrays else 1
         arguments = []
-        for block, array in zip((*self.inputs, *self.states), given, strict=True):
+        for block, array in zip((*self.inputs, *self.states), arrays, strict=True):
             columns = array.reshape(count, -1)
             arguments.append(block.nested(dict(enumerate(columns.T)), model))
         results = self.scalars(model, *arguments, region=no_region, **self._terms)
-        made = []
+        stacked = []
         for block, values in zip((*self.outputs, *self.states), results, strict=True):
             flat = [np.broadcast_to(np.asarray(x, np.float64), (count,)) for x in _flat(values)]
-            made.append(np.stack(flat, axis=1).reshape(count, *block.dims(model)))
-        return made
+            stacked.append(np.stack(flat, axis=1).reshape(count, *block.dims(model)))
+        return stacked
 
 
 def columns_of(
     blocks: Sequence[Block], model: Model, arrays: Mapping[str, NDArray[Any]]
 ) -> dict[str, Floats]:
-    """Arrays (n, ...) by block name as columns (n,) in float64 by word."""
+    """Return arrays (n, ...) by block name as columns (n,) in float64 by word."""
     columns: dict[str, Floats] = {}
     for block in blocks:
         array = np.asarray(arrays[block.name], dtype=np.float64)

@@ -1,7 +1,7 @@
-"""States to test with: the reference distribution, two calmer and two harder ones.
+"""Test states: the reference distribution, two calmer and two harder ones.
 
-Torque drawn at random leads to accelerations no robot has, so states are drawn as positions,
-velocities and accelerations, and what a function needs besides follows from them.
+Torque drawn at random leads to accelerations that no robot has, so positions, velocities and
+accelerations are drawn, and other inputs of a function follow from them.
 """
 
 from __future__ import annotations
@@ -23,63 +23,67 @@ from .row import Floats, Function
 DISTRIBUTIONS = ("reference", "slow", "rest", "stress", "beyond")
 
 SLOW_SHARE = 0.1
-"""Of the reference's speeds, accelerations and external forces, in ``slow``."""
+"""Share of the reference's speeds, accelerations and external forces in ``slow``."""
 
 REST_SHARE = 1e-3
-"""The same in ``rest``: efforts are those that hold the robot against gravity."""
+"""The same share in ``rest``: efforts are those that hold the robot against gravity."""
 
 QDD_RANGE = 10.0  # rad/s^2 | m/s^2 of the reference distribution
 
 BRIEF, LONG = 50, 1000
-"""Requests for which a stream of a function with states may stay where it is."""
+"""Requests during which a stream of a function with states may stay constant."""
 
-FORCE_SHARE = 0.25  # of the robot's weight, that an external force has in each direction at most
+FORCE_SHARE = 0.25  # of the robot's weight: largest external force in each direction
 
-FORCE_LEVER = 0.1  # m, from the origin of a link's frame to such a force: how large moments are
+FORCE_LEVER = 0.1  # m, from the origin of a link's frame to such a force, for moments
 
 NEAR_SHARE = 0.25  # of rates within twice the width of friction's step, for functions with friction
 
 
 def position_limits(model: Model) -> tuple[Floats, Floats]:
-    """Ranges of q, each (nq,); a revolute joint with no limits, or with limits of more than two
-    turns (placeholders in many URDFs), counts as -pi to pi, an unlimited slide as -1 m to 1 m, and
-    so does each position of a joint that has several. Joints that mimic others narrow the range of
-    the one they follow to what keeps them within their own limits.
+    """Return the ranges of q, each (nq,).
+
+    A revolute joint with no limits, or with limits of more than two turns (placeholders in many
+    URDFs), gets -pi to pi, an unlimited slide -1 m to 1 m, and so does each position of a joint
+    that has several. Joints that mimic others narrow the range of the one they follow to what keeps
+    them within their limits.
     """
     model = coupled(model)
     lower, upper = np.zeros(model.nq), np.zeros(model.nq)
-    for body, own in zip(model.bodies, model.q_slices, strict=True):
+    for body, joint_slice in zip(model.bodies, model.q_slices, strict=True):
         joint = body.joint
         turns = joint.kind in (JointKind.REVOLUTE, JointKind.HELICAL)
         low, high = (joint.lower, joint.upper) if joint.kind.nq == 1 else (-1.0, 1.0)
         if not high - low <= (4 * math.pi if turns else 100.0):
             high = math.pi if turns else 1.0
             low = -high
-        lower[own], upper[own] = low, high
+        lower[joint_slice], upper[joint_slice] = low, high
     for body, tie in zip(model.bodies, ties(model), strict=True):
         if not model.follows(body) or tie.ratio == 0.0:
             continue
         ends = sorted(
             (end - tie.offset) / tie.ratio for end in (body.joint.lower, body.joint.upper)
         )
-        own = model.q_slices[tie.leader]
-        narrow = np.maximum(lower[own], ends[0]), np.minimum(upper[own], ends[1])
-        # Else the file contradicts itself or left a follower's limits at 0: the leader decides.
+        joint_slice = model.q_slices[tie.leader]
+        narrow = np.maximum(lower[joint_slice], ends[0]), np.minimum(upper[joint_slice], ends[1])
+        # Otherwise the file contradicts itself or has limits of 0: the leader decides.
         if narrow[0] < narrow[1]:
-            lower[own], upper[own] = narrow
+            lower[joint_slice], upper[joint_slice] = narrow
     return lower, upper
 
 
 def calmer(distribution: str, other: str) -> bool:
-    """Whether a distribution's states are the other's with lower rates and accelerations."""
+    """Whether a distribution has the other's states with lower rates and accelerations."""
     shares = {"slow": SLOW_SHARE, "rest": REST_SHARE}
     return shares.get(distribution, 1.0) < shares.get(other, 1.0)
 
 
 def velocity_limits(model: Model, distribution: str) -> Floats:
-    """Ranges of qd, (nv,): rated speeds (twice those for ``beyond``, the stated shares of them for
-    ``slow`` and ``rest``), or the URDF's limits for ``stress``, of each joint and of those that
-    follow it. Limits that no robot has (:func:`pinion.robot.stated_velocity`) count as none.
+    """Return the ranges of qd, (nv,), of each joint and those that follow it.
+
+    They are rated speeds (twice those for ``beyond``, the stated shares of them for ``slow`` and
+    ``rest``), or the URDF's limits for ``stress``. Limits that no robot has
+    (:func:`pinion.robot.stated_velocity`) count as missing.
     """
     model = coupled(model)
     slices = model.v_slices
@@ -90,13 +94,13 @@ def velocity_limits(model: Model, distribution: str) -> Floats:
         if distribution == "stress" and (limit := stated_velocity(body.joint.velocity)):
             speed[:] = limit
         if tie.ratio != 0.0:
-            own = slices[tie.leader]
-            speeds[own] = np.minimum(speeds[own], speed / abs(tie.ratio))
+            leader_slice = slices[tie.leader]
+            speeds[leader_slice] = np.minimum(speeds[leader_slice], speed / abs(tie.ratio))
     return speeds * rate_share(distribution)
 
 
 def rate_share(distribution: str) -> float:
-    """Of the rates and accelerations that the reference has."""
+    """Return the share of the reference's rates and accelerations."""
     match distribution:
         case "slow":
             return SLOW_SHARE
@@ -108,7 +112,7 @@ def rate_share(distribution: str) -> float:
 
 
 def force_ends(model: Model) -> Floats:
-    """Ends of the external force on a link, (6,) [N m, N]: see :func:`external_forces`."""
+    """Return the bounds of the external force on a link, (6,) [N m, N]: :func:`external_forces`."""
     earth = 9.81
     pull = float(np.linalg.norm(model.gravity)) or earth
     force = FORCE_SHARE * pull * sum(body.inertia.mass for body in model.bodies)
@@ -118,8 +122,9 @@ def force_ends(model: Model) -> Floats:
 def external_forces(model: Model, rng: np.random.Generator, count: int, *, corners: bool) -> Floats:
     """Draw external forces on all links, (count, bodies, 6) [N m, N].
 
-    Each component of a force is even within ``FORCE_SHARE`` of the moving bodies' weight, each of a
-    moment within that on the lever ``FORCE_LEVER``; without gravity the weight is that on earth.
+    Each component of a force is uniform within ``FORCE_SHARE`` of the moving bodies' weight, each
+    of a moment within that force at the lever ``FORCE_LEVER``; without gravity the weight is that
+    on earth.
     """
     shape = (count, len(model.bodies), 6)
     share = rng.choice([-1.0, 1.0], shape) if corners else rng.uniform(-1.0, 1.0, shape)
@@ -135,7 +140,7 @@ def sample(
     seed: int | np.random.Generator,
     corners: bool = False,
 ) -> dict[str, NDArray[np.float32]]:
-    """Draw request arrays of a function, float32 as they travel, by block name, (count, ...).
+    """Draw request arrays of a function, float32 as transmitted, by block name, (count, ...).
 
     Joints that mimic others are coupled to them, and stay within their limits and speeds.
 
@@ -143,19 +148,17 @@ def sample(
     ----------
     distribution : ``reference`` (q uniform in limits, qd in rated speeds, qdd in +-10),
         ``slow`` and ``rest`` (the reference's positions, with :data:`SLOW_SHARE` and
-        :data:`REST_SHARE` of its speeds, accelerations and external forces; inputs that are drawn
-        between two ends or from tables are the reference's), ``stress`` (qd in the URDF's velocity
-        limits) or ``beyond`` (twice the reference: limits, speeds, accelerations, and rows of
-        tables).
+        :data:`REST_SHARE` of its speeds, accelerations and external forces; inputs drawn between
+        bounds or from tables are the reference's), ``stress`` (qd in the URDF's velocity limits) or
+        ``beyond`` (twice the reference: limits, speeds, accelerations, and rows of tables).
     seed : of NumPy's default generator, or a generator.
-    corners : draw every velocity and acceleration at one end of its range, where the sensitivities
-        of dynamics are largest: for bounds that shall hold inside the ranges.
+    corners : draw every velocity and acceleration at a bound of its range, where the sensitivities
+        of dynamics are largest: for bounds that must hold inside the ranges.
 
-    Requests of a function with states are a stream: states drawn like this, some of which stay for
-    a while.
+    Requests of a function with states are a stream of such states, some of which stay for a while.
 
-    Quaternions, and planar joints' cosine and sine, are of any direction and of unit length in all
-    of them.
+    Quaternions, and planar joints' cosine and sine, have any direction and unit length in all of
+    them.
     """
     if distribution not in DISTRIBUTIONS:
         raise FunctionError(
@@ -173,25 +176,25 @@ def sample(
         return rng.choice([-1.0, 1.0], shape) if corners else rng.uniform(-1.0, 1.0, shape)
 
     def rates() -> Floats:
-        drawn = unit() * speed
+        velocities = unit() * speed
         if "friction" in function.joint_terms:
-            # Friction changes within a small part of the speeds, which few states would meet.
+            # Friction changes within a small part of the speeds, which few states would hit.
             slow = rng.uniform(size=shape) < NEAR_SHARE
             width = function.friction_width * min(share, 1.0)
-            drawn = np.where(slow, rng.uniform(-2.0, 2.0, shape) * width, drawn)
-        return drawn
+            velocities = np.where(slow, rng.uniform(-2.0, 2.0, shape) * width, velocities)
+        return velocities
 
     def positions() -> Floats:
-        found = rng.uniform(low, high, (count, model.nq)) * scale
-        for own, _ in rotation_slices(model):
-            direction = rng.normal(size=(count, own.stop - own.start))
-            found[:, own] = direction / np.linalg.norm(direction, axis=1, keepdims=True)
-        return found
+        values = rng.uniform(low, high, (count, model.nq)) * scale
+        for joint_slice, _ in rotation_slices(model):
+            direction = rng.normal(size=(count, joint_slice.stop - joint_slice.start))
+            values[:, joint_slice] = direction / np.linalg.norm(direction, axis=1, keepdims=True)
+        return values
 
     def accelerations() -> Floats:
         return unit() * QDD_RANGE * share
 
-    # What follows from a state follows from the state as it travels, in float32.
+    # Other inputs follow from the state as transmitted, in float32.
     q, qd, qdd = (
         array.astype(np.float32).astype(np.float64)
         for array in (positions(), rates(), accelerations())
@@ -208,10 +211,10 @@ def sample(
         forces = share * external_forces(model, rng, count, corners=corners)
         fext = forces.astype(np.float32).astype(np.float64)
 
-    def drawn(block: Block) -> Floats:
+    def draw(block: Block) -> Floats:
         match block.sampling:
             case Quantity.POSITION | Quantity.VELOCITY | Quantity.ACCELERATION as quantity:
-                # The first is of the state; another, a reference say, is of none.
+                # The first block is the state's; another one, such as a reference, is independent.
                 return state.pop(quantity) if quantity in state else another[quantity]()
             case Quantity.EFFORT:
                 return dynamics.rnea(
@@ -238,32 +241,32 @@ def sample(
                 return rng.uniform(middle - half, middle + half, (count, *block.dims(model)))
             case Table() | Drawn():
                 dims = block.dims(model)
-                held = block.resolved(model).sampling
-                assert isinstance(held, Table)
-                if held.words != math.prod(dims):
+                table = block.resolved(model).sampling
+                assert isinstance(table, Table)
+                if table.words != math.prod(dims):
                     raise FunctionError(
-                        f"The input '{block.name}' of '{function.name}' has the shape {dims}, and "
-                        f"its table rows of {held.words} words: build the folder again."
+                        f"The input '{block.name}' of '{function.name}' has the shape {dims}, but "
+                        f"its table has rows of {table.words} words: build the folder again."
                     )
-                rows = held.values
+                rows = table.values
                 return scale * rows[rng.integers(len(rows), size=count)].reshape(count, *dims)
         raise FunctionError(
             f"The input '{block.name}' of '{function.name}' does not say how it is drawn: give its "
-            "block a sampling, a quantity of the state, two ends or a function that draws."
+            "block a sampling, a quantity of the state, two bounds or a function that draws."
         )
 
     sent: dict[str, NDArray[np.float32]] = {}
     for block in function.inputs:
-        array = drawn(block)
+        array = draw(block)
         if array.shape != (count, *block.dims(model)):
-            source = getattr(block.sampling, "name", "what is drawn")
+            source = getattr(block.sampling, "name", "the sampling")
             raise FunctionError(
                 f"The input '{block.name}' of '{function.name}' has the shape "
-                f"{block.dims(model)}, and {source} has {array.shape[1:]}: give it that "
-                "shape, or draw it between two ends."
+                f"{block.dims(model)}, but {source} has {array.shape[1:]}: give it that shape, or "
+                "draw it between two bounds."
             )
         if block.symmetric and not isinstance(block.sampling, Quantity):
-            # The half that travels counts for both.
+            # The transmitted half counts for both.
             array = np.tril(array) + np.swapaxes(np.tril(array, -1), -1, -2)
         sent[block.name] = array.astype(np.float32)
     if function.states:
@@ -273,11 +276,11 @@ def sample(
 
 
 def _held(rng: np.random.Generator, count: int) -> NDArray[np.int64]:
-    """Which of the states drawn each request of a stream (n,) has.
+    """Return which of the drawn states each request of a stream (n,) has.
 
-    Requests that know nothing of each other would show a filter nothing but noise, in which it
-    never reaches what it reaches with a signal. So the stream is of three kinds by turns: requests
-    that all differ, ones that stay for up to `BRIEF`, and one that stays for up to `LONG`.
+    Independent requests would show a filter only noise, so that it never reaches the values that it
+    reaches with a signal. So the stream alternates between three kinds: requests that all differ,
+    ones that stay for up to `BRIEF`, and one that stays for up to `LONG`.
     """
     lengths: list[int] = []
     while sum(lengths) < count:

@@ -1,4 +1,4 @@
-"""What a robot with exact right angles differs in from the robot as its file has it."""
+"""Differences between a robot with exact right angles and the robot as its file describes it."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from pinion.robot.rotation import NEARLY
 from .built import BuiltFunction
 from .row import Floats, Function
 from .samples import sample
-from .table import function as named_function
+from .table import table_function
 
 STATES = 200
-"""States of the reference distribution, positions within the limits, at which both are compared."""
+"""States of the reference distribution, positions within the limits, for the comparison."""
 
 SEED = 1_701
 
 _COUNTED = ", those by constants too, before equal values are made once (the step 'numbered')"
-"""Which products `Snapping` has, by what :func:`.reduced.savings` counts beside it."""
+"""Which products `Snapping` has, in terms of :func:`.reduced.savings`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Snapping:
-    """What snapping changed, at :data:`STATES` states of the reference distribution.
+    """Changes by snapping, at :data:`STATES` states of the reference distribution.
 
     Members
     -------
-    pose_angle, pose_distance : largest turn [rad] and largest shift [m] of a link's frame.
+    pose_angle, pose_distance : largest rotation [rad] and translation [m] of a link's frame.
     products, products_as_read : multiplications of the function's graph, constants folded, before
         its reduction: of the robot with right angles, and as read.
     results : for each result block the largest change of a word, relative to the block's largest.
@@ -49,7 +49,7 @@ class Snapping:
     results: Mapping[str, float]
 
     def figures(self) -> dict[str, float]:
-        """The members as numbers by name, those of results as ``result_NAME``; four digits each."""
+        """Return the members as numbers by name, results as ``result_NAME``; four digits each."""
         named = {
             "pose_angle": self.pose_angle,
             "pose_distance": self.pose_distance,
@@ -65,7 +65,7 @@ def snapping(as_read: Model, snapped: Model, function: Function) -> Snapping | N
 
     Returns
     -------
-    None where snapping changed neither a body nor a frame.
+    None if snapping changed neither a body nor a frame.
     """
     if as_read.bodies == snapped.bodies and as_read.frames == snapped.frames:
         return None
@@ -81,7 +81,7 @@ def snapping(as_read: Model, snapped: Model, function: Function) -> Snapping | N
 
 
 def snapping_sentence(function: str, figures: Mapping[str, float]) -> str:
-    """What :meth:`Snapping.figures` say, as one sentence."""
+    """Return :meth:`Snapping.figures` as one sentence."""
     before, after = figures["products_as_read"], figures["products"]
     worst, moved = _worst(figures)
     saved = (
@@ -92,14 +92,14 @@ def snapping_sentence(function: str, figures: Mapping[str, float]) -> str:
     return (
         f"Snapping {saved}; at {STATES} states a link's pose moves by at most "
         f"{figures['pose_angle']:.2g} rad and {figures['pose_distance']:.2g} m, and a result by "
-        f"{moved:.2g} of its block's largest word ({worst}). Cores are built so, "
+        f"{moved:.2g} of its block's largest word ({worst}). Cores are built with exact angles, "
         "unless with snap=False (--no-snap); code for processors and GPUs takes the "
         "angles as written."
     )
 
 
 def snapped_errors_sentence(figures: Mapping[str, float]) -> str:
-    """What errors of a build with snapped angles are relative to, as one sentence."""
+    """Return a sentence about the reference of errors of a build with snapped angles."""
     worst, moved = _worst(figures)
     return (
         "Errors are relative to the robot with exact right angles, as it was built; with the "
@@ -109,15 +109,15 @@ def snapped_errors_sentence(figures: Mapping[str, float]) -> str:
 
 
 def _worst(figures: Mapping[str, float]) -> tuple[str, float]:
-    """The result block that changes the most, and by how much."""
+    """Return the result block that changes the most, and by how much."""
     prefix = "result_"
-    found = {key: change for key, change in figures.items() if key.startswith(prefix)}
-    worst = max(found, key=lambda key: found[key])
-    return worst.removeprefix(prefix), found[worst]
+    changes = {key: change for key, change in figures.items() if key.startswith(prefix)}
+    worst = max(changes, key=lambda key: changes[key])
+    return worst.removeprefix(prefix), changes[worst]
 
 
-def pose_change(one: Model, other: Model, q: Floats) -> tuple[float, float]:
-    """How far the links' frames of two models of a robot are apart.
+def pose_change(first: Model, other: Model, q: Floats) -> tuple[float, float]:
+    """Return how far the links' frames of two models of a robot are apart.
 
     Parameters
     ----------
@@ -129,9 +129,11 @@ def pose_change(one: Model, other: Model, q: Floats) -> tuple[float, float]:
     The largest angle between two frames of a link [rad], and the largest distance [m].
     """
     angle = distance = 0.0
-    for frame in one.frames:
-        (R, p), (S, s) = (dynamics.frame_placement(model, q, frame.name) for model in (one, other))
-        # |R - S| = 2 sqrt(2) sin(angle / 2), which keeps its digits where the angle is small.
+    for frame in first.frames:
+        (R, p), (S, s) = (
+            dynamics.frame_placement(model, q, frame.name) for model in (first, other)
+        )
+        # |R - S| = 2 sqrt(2) sin(angle / 2), which keeps its digits for small angles.
         half = np.linalg.norm(R - S, axis=(-2, -1)).max() / (2.0 * math.sqrt(2.0))
         angle = max(angle, 2.0 * math.asin(min(1.0, float(half))))
         distance = max(distance, float(np.linalg.norm(p - s, axis=-1).max()))
@@ -139,10 +141,10 @@ def pose_change(one: Model, other: Model, q: Floats) -> tuple[float, float]:
 
 
 def opportunity_sentences(model: Model, function: Function) -> list[str]:
-    """What is nearly right-angled and was kept, and how many products exact angles would save.
+    """Say what is nearly right-angled and was kept, and how many products exact angles would save.
 
-    They are counted with the small entries of the joints' rotations left out; what the tilts leave
-    in levers and inertias comes on top. None for a robot without such structure.
+    Products are counted without the small entries of the joints' rotations; tilts in levers and
+    inertias cost more. Empty for a robot without such structure.
     """
     note = opportunity(model)
     if note is None:
@@ -158,7 +160,7 @@ def opportunity_sentences(model: Model, function: Function) -> list[str]:
 
 
 def _without_tilts(model: Model) -> Model:
-    """The model with entries of rotations left out that are tilts: for counting alone."""
+    """Return the model without the tilts in its rotations, for counting only."""
     bodies = []
     for body in model.bodies:
         x, y, z = (
@@ -172,14 +174,14 @@ def _without_tilts(model: Model) -> Model:
 
 
 def _with_ones(E: Floats) -> Mat3:
-    """The same with exact ones where an entry is alone in its row."""
+    """Return the matrix with exact ones where an entry is alone in its row."""
     alone = (E != 0.0).sum(axis=1) == 1
     x, y, z = np.where(alone[:, None], np.sign(E), E).tolist()
     return tuple(x), tuple(y), tuple(z)
 
 
 def _positions(model: Model) -> NDArray[np.float64]:
-    row = named_function("crba")
+    row = table_function("crba")
     states = sample(model, row, STATES, distribution="reference", seed=SEED)
     return states["q"].astype(np.float64)
 
@@ -191,9 +193,9 @@ def _products(model: Model, function: Function) -> int:
 
 
 def _results(as_read: Model, snapped: Model, function: Function) -> dict[str, float]:
-    drawn = sample(as_read, function, STATES, distribution="reference", seed=SEED)
-    states = {name: array.astype(np.float64) for name, array in drawn.items()}
-    # By what is traced: a reference of the user's may know a robot of its own.
+    requests = sample(as_read, function, STATES, distribution="reference", seed=SEED)
+    states = {name: array.astype(np.float64) for name, array in requests.items()}
+    # Evaluate the trace: a user's reference may use another robot.
     before, after = (
         BuiltFunction.of(function, model).evaluate(model, states)
         if isinstance(function, OwnFunction)
@@ -202,11 +204,11 @@ def _results(as_read: Model, snapped: Model, function: Function) -> dict[str, fl
     )
     return {
         # Where a robot's equations have no solution, there is nothing to compare.
-        name: _largest(after[name] - wanted) / (_largest(wanted) or 1.0)
-        for name, wanted in before.items()
+        name: _largest(after[name] - exact) / (_largest(exact) or 1.0)
+        for name, exact in before.items()
     }
 
 
 def _largest(values: Floats) -> float:
-    """The largest finite magnitude, 0 without any."""
+    """Return the largest finite magnitude, 0 if there is none."""
     return float(np.max(np.abs(values), where=np.isfinite(values), initial=0.0))

@@ -1,4 +1,4 @@
-"""The table of functions: those of the literature, a row each."""
+"""The table of functions from the literature, one row each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
 )
 
 
-def function(
+def table_function(
     name: str,
     *,
     derivatives: str = "composite",
@@ -25,20 +25,20 @@ def function(
     joint_terms: bool | Sequence[str] = (),
     friction_width: float = FRICTION_WIDTH,
 ) -> Function:
-    """A row by name.
+    """Return a row by name.
 
     Parameters
     ----------
-    derivatives : ``composite`` (closed form, fewest operations) or ``column`` (one chain a joint,
+    derivatives : ``composite`` (closed form, fewest operations) or ``column`` (one chain per joint,
         the formulation of Plancher et al. 2021), for the functions that contain a gradient.
     outputs : optional results to add, such as ``minv`` for ``fd_derivatives``.
-    joint_terms, friction_width : what joints add besides their armature, as for
+    joint_terms, friction_width : passive terms of the joints, as in
         :meth:`.row.Function.with_terms`.
 
     Raises
     ------
     FunctionError
-        When there is no such row or variant; the message lists the names.
+        If there is no such row or variant; the message lists the names.
     """
     if name not in FUNCTIONS:
         raise FunctionError(f"There is no function '{name}'; choose one of {', '.join(FUNCTIONS)}.")

@@ -1,6 +1,6 @@
-"""Units of arrays for a robot: those of joints that turn, of joints that slide, or of both.
+"""Units of arrays for a robot, depending on whether its joints turn or slide.
 
-A row writes ``N m | N`` for "N m where the joint turns, N where it slides".
+A row writes ``N m | N`` for "N m if the joint turns, N if it slides".
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pinion.robot.model import JointKind
 
 
 def unit_for(unit: str, model: Model) -> str:
-    """A row's unit as it is for one robot: without the kind of joints that it has not."""
+    """Return a row's unit for one robot, without the unit of joints that it does not have."""
     turning, bar, sliding = unit.partition(BAR)
     kinds = {body.joint.kind for body in model.bodies}
     if not bar or not kinds:

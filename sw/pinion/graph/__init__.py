@@ -1,7 +1,7 @@
 """The intermediate form: a function of a robot as a sequence of scalar operations.
 
-Tracing makes it, arithmetic passes shrink it, and every backend is a reading of it: float and exact
-integer evaluation here, hardware in :mod:`pinion.hls`. docs/graph.md is its specification.
+Tracing builds it, arithmetic passes reduce it, and every backend reads it: float and exact integer
+evaluation here, hardware in :mod:`pinion.hls`. docs/graph.md is its specification.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rules of the form, checked."""
+"""Checks of the form's rules."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def verify(graph: Graph) -> Graph:
     Raises
     ------
     GraphError
-        On an unknown operation, operands or parameters that are not the operation's, an operand
-        that does not come earlier, a source line that is not one line of text, a name that is no
-        word, a repeated input or output, an output that does not exist, or a state that no input
-        node reads.
+        On an unknown operation, operands or parameters that do not fit the operation, an operand
+        that does not come earlier, a source line that is not one line of text, an invalid word, a
+        repeated input or output, an output that does not exist, or a state that no input node
+        reads.
     """
-    known: set[str] = set()
+    inputs: set[str] = set()
     for i, node in enumerate(graph.nodes):
         if node.op not in OPS:
             raise GraphError(
@@ -38,27 +38,27 @@ def verify(graph: Graph) -> Graph:
                 "text without spaces at its ends."
             )
         if node.op == names.INPUT:
-            if node.params[0] in known:
+            if node.params[0] in inputs:
                 raise GraphError(f"Node %{i} repeats the input '{node.params[0]}'.")
-            known.add(str(node.params[0]))
-    seen: set[str] = set()
+            inputs.add(str(node.params[0]))
+    outputs: set[str] = set()
     for name, node_id in graph.outputs:
         if name.complaint:
-            raise GraphError(f"An output's name is wrong: {name.complaint}")
+            raise GraphError(f"An output has an invalid name: {name.complaint}")
         if not 0 <= node_id < len(graph.nodes):
             raise GraphError(f"Output '{name}' is %{node_id}, which does not exist.")
-        if name in seen:
-            raise GraphError(f"The output '{name}' stands twice.")
-        seen.add(name)
-    kept: set[str] = set()
+        if name in outputs:
+            raise GraphError(f"The output '{name}' is listed twice.")
+        outputs.add(name)
+    states: set[str] = set()
     for state in graph.states:
-        if state.word not in known:
-            raise GraphError(f"The state '{state.word}' is read nowhere: give it an input node.")
+        if state.word not in inputs:
+            raise GraphError(f"No input node reads the state '{state.word}': add one.")
         if not 0 <= state.node < len(graph.nodes):
             raise GraphError(f"The state '{state.word}' is %{state.node}, which does not exist.")
         if complaint := number_complaint(state.initial):
-            raise GraphError(f"The state '{state.word}' begins with no number. {complaint}")
-        if state.word in kept:
-            raise GraphError(f"The state '{state.word}' stands twice.")
-        kept.add(state.word)
+            raise GraphError(f"The state '{state.word}' needs an initial number. {complaint}")
+        if state.word in states:
+            raise GraphError(f"The state '{state.word}' is listed twice.")
+        states.add(state.word)
     return graph

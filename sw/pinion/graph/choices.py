@@ -1,7 +1,7 @@
-"""Rows of the operation table: magnitudes, the smaller and the larger, comparisons, choices.
+"""Rows of the operation table: magnitude, minimum and maximum, comparison, choice.
 
 None of them is smooth. Each has a stand-in for passes that look for equal values in samples: a
-function of the operands that has none of the relations which hold on one side of a kink alone.
+function of the operands without the relations that hold on one side of a kink only.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .graph import Node
 from .op import Family, Op, Point, constant_format
 from .rules import Exact, format_complaint
 
-# Two numbers that have nothing to do with each other, nor with a robot's: how often a stand-in goes
-# through its values when an operand grows by one.
+# Two numbers unrelated to each other and to any robot: how often a stand-in cycles through its
+# values when an operand grows by one.
 _FIRST, _SECOND = 7919.0 * np.pi, 6133.0 * np.e
 
 
@@ -29,37 +29,41 @@ def _check(node: Node) -> str:
 
 
 def _drawn(a: Any, b: Any = 0.0) -> Any:
-    """Numbers from 0 to 1 that depend on the operands as if they were drawn."""
+    """Return numbers from 0 to 1 that depend on the operands pseudorandomly."""
     turns = _FIRST * np.asarray(a) + _SECOND * np.asarray(b)
     return turns - np.floor(turns)
 
 
 def _at_result(node: Node, fmts: Sequence[Format]) -> Format:
-    """The node's format, which has the binary point of all its operands but a condition."""
-    own = constant_format(node)
+    """Return the node's format; its operands, except a condition, must have it too."""
+    result_format = constant_format(node)
     read = fmts[1:] if node.op == names.SELECT else fmts
-    if {*read} != {own}:
+    if {*read} != {result_format}:
         formats = ", ".join(fmt.name for fmt in read)
-        raise ValueError(f"The operands of {node.op} have its format, {own.name}, not {formats}.")
-    return own
+        raise ValueError(
+            f"The operands of {node.op} must have its format, {result_format.name}, not {formats}."
+        )
+    return result_format
 
 
 def _truth_format(node: Node, fmts: Sequence[Format]) -> Format:
-    own = constant_format(node)
+    result_format = constant_format(node)
     if fmts[0] != fmts[1]:
         first, second = fmts
         raise ValueError(
-            f"The operands of {node.op} have one format, not {first.name} and {second.name}."
+            f"The operands of {node.op} must have one format, not {first.name} and {second.name}."
         )
-    if not 0 <= own.frac < own.width - 1:
-        raise ValueError(f"{own.name} does not hold a one, which is the truth of {node.op}.")
-    return own
+    if not 0 <= result_format.frac < result_format.width - 1:
+        raise ValueError(
+            f"{result_format.name} cannot represent 1, which {node.op} returns for true."
+        )
+    return result_format
 
 
 def _magnitude(
     node: Node, x: Sequence[Exact], fmts: Sequence[Format]
 ) -> tuple[Exact, Flags | None]:
-    """The lowest word has no magnitude: it becomes the highest one and is flagged."""
+    """Return the magnitude; the lowest word has none, so it saturates and is flagged."""
     value = np.abs(np.asarray(x[0]))
     most = constant_format(node).max_int
     return np.minimum(value, most), value > most
@@ -76,7 +80,7 @@ def _truth(node: Node, x: Sequence[Exact], fmts: Sequence[Format]) -> tuple[Exac
 
 
 def half(source: Format) -> int:
-    """The highest word that is no more than one half: above it a condition is true."""
+    """Return the highest word that is at most one half: above it a condition is true."""
     return 1 << source.frac - 1 if source.frac > 0 else 0
 
 
@@ -86,7 +90,7 @@ def _chosen(node: Node, x: Sequence[Exact], fmts: Sequence[Format]) -> tuple[Exa
 
 
 def _turned_pair(node: Node, signs: Sequence[int]) -> tuple[int, Node] | None:
-    """The smaller of -a and -b is minus the larger of both."""
+    """The minimum of -a and -b is minus the maximum of a and b."""
     if max(signs) > 0:
         return None
     other = names.MAXIMUM if node.op == names.MINIMUM else names.MINIMUM
@@ -99,7 +103,7 @@ def _turned_comparison(node: Node, signs: Sequence[int]) -> tuple[int, Node] | N
 
 
 def _turned_choice(node: Node, signs: Sequence[int]) -> tuple[int, Node] | None:
-    """A choice of -a and -b is minus one of both."""
+    """A choice between -a and -b is minus a choice between a and b."""
     return (-1, node) if tuple(signs) == (1, -1, -1) else None
 
 
@@ -115,10 +119,10 @@ def _pair_derivative(node: Node, x: Sequence[Any]) -> Sequence[Any]:
 
 
 def _between(node: Node, x: Sequence[Any]) -> Any:
-    """A number between both operands, in whatever order they are."""
+    """Return a number between both operands, which is symmetric in them."""
     low, high = np.minimum(x[0], x[1]), np.maximum(x[0], x[1])
-    drawn = _drawn(low, high) if node.op == names.MINIMUM else _drawn(high, low)
-    return low + (high - low) * drawn
+    share = _drawn(low, high) if node.op == names.MINIMUM else _drawn(high, low)
+    return low + (high - low) * share
 
 
 ROWS = (
@@ -166,7 +170,7 @@ ROWS = (
             fold=lambda node, operands: 0 if node.args[0] == node.args[1] else None,
             turn=_turned_pair,
             stand_in=_between,
-            # Not a number where either operand is none.
+            # NaN if either operand is NaN.
             text=f"select<V>({{0}} {sign} {{1}}, {{0}}, "
             f"select<V>({{1}} {sign} {{0}}, {{1}}, {{0}} + {{1}}))",
             price=4.0,

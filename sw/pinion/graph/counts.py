@@ -9,12 +9,12 @@ from .rules import pairs
 
 
 def op_counts(graph: Graph) -> dict[str, int]:
-    """Scalar operations of a graph as ``build --json`` reports them.
+    """Count the scalar operations of a graph, as ``build --json`` reports them.
 
     Returns
     -------
-    ``mul`` (products of two variables), ``mul_const``, ``add`` (additions inside dots included),
-    ``reciprocal`` and ``trig``, and what other functions there are by their rows' ``counted``.
+    ``mul`` (products of two variables), ``mul_const``, ``add`` (including additions inside dots),
+    ``reciprocal`` and ``trig``, and other functions under their rows' ``counted``.
     """
     products = multiples = additions = 0
     functions = {"reciprocal": 0, "trig": 0}

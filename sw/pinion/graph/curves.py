@@ -1,7 +1,7 @@
 """Rows of the operation table: square roots, angles of vectors, tables of one variable.
 
-The first two have a point at which no derivative is finite. Error budgets follow their curves
-there, up to how far rounded operands may be from exact ones.
+Square roots and angles have a point at which no derivative is finite. There, error budgets follow
+their curves as far as rounded operands may deviate from exact ones.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from .graph import Node
 from .op import Family, Op, Point, constant_format
 from .rules import Exact, format_complaint
 
-# States between the samples may be so many times nearer to a singularity than the nearest of them,
-# whose distance is continued from that of the few nearest.
+# States between the samples may be this many times nearer to a singularity than the nearest sample,
+# whose distance is extrapolated from the distances of the nearest few.
 _NEARER = 8.0
 _FEW = 4
 
-# How often a stand-in goes through its range when an operand grows by one, and where it starts:
-# no sum, no multiple and no negative of an operand has a stand-in that is related to its own.
+# How often a stand-in cycles through its range when an operand grows by one, and its start: no sum,
+# multiple or negative of an operand has a stand-in related to that of the operand.
 _SCATTER = (7919.0 * np.pi, 7907.0 * np.e)
 _START = (0.7320508, 0.2360679)
 
 
 def _scattered(x: Sequence[Any], *, seed: float = 0.0) -> Any:
-    """A number below 1 that depends on the operands as if it were drawn."""
+    """Return a number below 1 that depends on the operands pseudorandomly."""
     terms = (s * (value + (start + seed)) for s, start, value in zip(_SCATTER, _START, x))  # noqa: B905, one operand or two
     return np.modf(np.abs(sum(terms)))[0]
 
 
 def _nearer(x: Any, most: float) -> Any:
-    """Distances from a singularity, of which the smallest stands for smaller ones between samples.
+    """Return distances from a singularity, the smallest one lowered for states between samples.
 
-    It lies where the smallest ones point to, but not below a part of itself.
+    It is extrapolated from the smallest distances, but limited to a fraction of itself.
     """
     positive = np.sort(x[x > 0.0])
     if len(positive) < _FEW:
@@ -72,8 +72,7 @@ def _sqrt_derivative(node: Node, x: Sequence[Any]) -> Sequence[Any]:
 
 
 def _sqrt_secant(node: Node, x: Sequence[Any], errors: Sequence[Any]) -> Sequence[Any]:
-    """How far the root strays, over how far the operand does: sqrt(e) over e at 0, no more
-    anywhere."""
+    """Return the root's deviation divided by the operand's: sqrt(e)/e at 0, less elsewhere."""
     near, off = _nearer(x[0], _NEARER**2), np.asarray(errors[0]) > 0.0
     up = _root(near + errors[0]) - _root(near)
     down = _root(near) - _root(near - errors[0])
@@ -82,7 +81,7 @@ def _sqrt_secant(node: Node, x: Sequence[Any], errors: Sequence[Any]) -> Sequenc
 
 
 def _sqrt_unit(node: Node, sources: Sequence[Format], target: Format) -> tuple[float, ...]:
-    """As integers all that counts is twice the result's point less the operand's."""
+    """On integers, only twice the result's point less the operand's matters."""
     apart = 2 * target.frac - sources[0].frac
     return apart % 2, (apart + apart % 2) // 2
 
@@ -91,7 +90,7 @@ def _sqrt_unit(node: Node, sources: Sequence[Format], target: Format) -> tuple[f
 
 
 def _angle(y: Any, x: Any) -> Any:
-    """The angle; a negative zero, which no integer is, counts as zero."""
+    """Return the angle; a negative zero, which integers do not have, counts as zero."""
     return np.arctan2(y + 0.0, x + 0.0)
 
 
@@ -100,7 +99,7 @@ def _arctan2_integers(
 ) -> tuple[Exact, Flags | None]:
     if fmts[0].frac != fmts[1].frac:
         raise ValueError("The components of an angle must share the weight of their last bit.")
-    # The shorter one is a word of the longer one's format too.
+    # The shorter one is also a word of the longer one's format.
     source = max(fmts, key=lambda fmt: fmt.width)
     unit = Atan2(source=source, target=constant_format(node))
     return unit.compute(np.asarray(x[0]), np.asarray(x[1]))
@@ -113,7 +112,7 @@ def _arctan2_derivative(node: Node, x: Sequence[Any]) -> Sequence[Any]:
 
 
 def _arctan2_secant(node: Node, x: Sequence[Any], errors: Sequence[Any]) -> Sequence[Any]:
-    """The largest derivatives within the errors, and never more than a whole turn together."""
+    """Return the largest derivatives within the errors, limited to a whole turn together."""
     off = [np.maximum(error, 1e-300) for error in errors]
     length = np.maximum(np.hypot(x[0], x[1]), 1e-300)
     shorter = _nearer(length, _NEARER) / length
@@ -121,12 +120,12 @@ def _arctan2_secant(node: Node, x: Sequence[Any], errors: Sequence[Any]) -> Sequ
     near = np.maximum(length * shorter - np.hypot(*off), 1e-150)
     by_y = np.minimum((np.abs(across) + off[1]) / near / near, 2 * math.pi / off[0])
     by_x = np.minimum((np.abs(up) + off[0]) / near / near, 2 * math.pi / off[1])
-    # Signs as derivatives have them: errors of one node may cancel on their ways here.
+    # Signs as in derivatives: errors of one node may cancel on different paths.
     return np.copysign(by_y, across), np.copysign(by_x, -up)
 
 
 def _arctan2_decides(node: Node, x: Sequence[Any]) -> tuple[Any, Sequence[float]]:
-    """The angles on both sides of the negative half of the x axis are a whole turn apart."""
+    """The angles on both sides of the negative x axis differ by a whole turn."""
     y, across = x[0], np.maximum(x[1], 0.0)
     return np.copysign(np.abs(y) + across, y), (1.0, 0.0)
 
@@ -135,7 +134,7 @@ def _arctan2_decides(node: Node, x: Sequence[Any]) -> tuple[Any, Sequence[float]
 
 
 def piecewise(node: Node) -> Piecewise:
-    """The polynomials of a table."""
+    """Return the polynomials of a table."""
     return Piecewise.parse(str(node.params[0]))
 
 
@@ -154,7 +153,7 @@ def _look_up_unit(node: Node, sources: Sequence[Format], target: Format) -> tupl
 
 
 def _look_up_text(node: Node) -> str:
-    """Coefficients as constants of a function of its own: no vector unit has registers for all."""
+    """Return a lambda with the coefficients as constants: they do not fit vector registers."""
     table = piecewise(node)
     rows = ", ".join(f"Scalar<V>({number!r})" for number in table.coefficients)
     ends = f"Scalar<V>({table.low!r}), Scalar<V>({table.high!r})"
@@ -171,7 +170,7 @@ def _format_check(node: Node) -> str:
 def _look_up_check(node: Node) -> str:
     text, *fmt = node.params
     if not isinstance(text, str):
-        return f"A table is a text of numbers, not {text!r:.80}."
+        return f"A table must be a text of numbers, not {text!r:.80}."
     try:
         Piecewise.parse(text)
     except ValueError as error:
@@ -247,7 +246,7 @@ ROWS = (
         real=1,
         error=lambda node, sources, target: _look_up_table(node, sources[0], target).error_bound,
         points=(Point.STORED,),
-        # A bit of the widest words more than the polynomials reach.
+        # Slightly beyond the polynomials' range, but within one bit of the widest words.
         least=lambda node: (1.0 + 2.0**-10) * max(map(abs, piecewise(node).reach)),
         unit_parameters=_look_up_unit,
         stand_in=lambda node, x: _scattered(x, seed=zlib.crc32(str(node.params[0]).encode()) / 1e9),

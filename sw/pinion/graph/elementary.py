@@ -29,33 +29,33 @@ from .rules import (
 
 
 def reciprocal_unit(node: Node, source: Format) -> Reciprocal:
-    """Parameters of a fixed-dialect reciprocal: target format, smallest operand (0: none)."""
+    """Return the unit of a fixed-dialect reciprocal: target format, smallest operand (0: none)."""
     return _reciprocal(node.params, source)
 
 
 @lru_cache(maxsize=32)
 def _reciprocal(params: tuple[Param, ...], source: Format) -> Reciprocal:
-    """A unit keeps its table, which takes longer to make than thousands of results."""
+    """Cached because a unit's table takes longer to build than thousands of results."""
     width, frac, *smallest = params
     minimum = float(smallest[0]) if smallest else 0.0
     return Reciprocal(source=source, target=Format(int(width), int(frac)), minimum=minimum or None)
 
 
 def mirrored(ends: Sequence[Param]) -> tuple[float, float]:
-    """Ends of the clamp of -a that is minus the clamp of a."""
+    """Return the bounds for which clamping -a is minus the clamp of a."""
     low, high = ends
     return 0.0 - float(high), 0.0 - float(low)
 
 
 def clamp_ends(node: Node) -> tuple[int, int]:
-    """Ends of a fixed-dialect clamp as integers: the constants rounded to nearest.
+    """Return the bounds of a fixed-dialect clamp as integers: the constants rounded to nearest.
 
-    Where they do not fit the format, nothing that is clamped reaches them.
+    A bound beyond the format saturates; no operand reaches it.
     """
     fmt = constant_format(node)
     ends = np.array([float(end) for end in node.params[:2]])
-    found, _ = from_float(ends, fmt, rounding=Rounding.NEAREST, overflow=Overflow.SATURATE)
-    return int(found[0]), int(found[1])
+    integers, _ = from_float(ends, fmt, rounding=Rounding.NEAREST, overflow=Overflow.SATURATE)
+    return int(integers[0]), int(integers[1])
 
 
 def _sincos_integers(
@@ -72,11 +72,13 @@ def _reciprocal_integers(
 
 
 def _clamp_format(node: Node, f: Sequence[Format]) -> Format:
-    """The operand's own: what is clamped was there before, or is an end rounded to its grid."""
-    own = constant_format(node)
-    if own != f[0]:
-        raise ValueError(f"A clamp has the format of its operand, {f[0].name}, not {own.name}.")
-    return own
+    """Return the operand's format: a clamp gives the operand or a bound rounded to its grid."""
+    result_format = constant_format(node)
+    if result_format != f[0]:
+        raise ValueError(
+            f"A clamp has the format of its operand, {f[0].name}, not {result_format.name}."
+        )
+    return result_format
 
 
 def _clamp_integers(
@@ -95,23 +97,23 @@ def _clamp_check(node: Node) -> str:
     low, high, *fmt = node.params
     wrong = number_complaint(low) or number_complaint(high)
     if not wrong and not float(low) <= float(high):
-        wrong = f"The ends of a clamp are in order, not {shown(low)} and {shown(high)}."
+        wrong = f"The bounds of a clamp must ascend, not {shown(low)} and {shown(high)}."
     return wrong or (format_complaint(*fmt) if fmt else "")
 
 
 def _table_check(node: Node) -> str:
-    """Of sines, cosines and reciprocals: a format, and the smallest operand of a reciprocal."""
+    """Check the format of sines, cosines and reciprocals, and a reciprocal's smallest operand."""
     fmt, smallest = node.params[:2], node.params[2:]
     wrong = format_complaint(*fmt) if fmt else ""
     for number in smallest:
         wrong = wrong or number_complaint(number)
         if not wrong and float(number) < 0:
-            wrong = f"The smallest operand is a magnitude, not {shown(number)}."
+            wrong = f"The smallest operand must not be negative, not {shown(number)}."
     return wrong
 
 
 def _sine(x: Any) -> Any:
-    return math.sin(x) if type(x) is float else np.sin(x)  # a constant as C has it
+    return math.sin(x) if type(x) is float else np.sin(x)  # constants as in C
 
 
 def _cosine(x: Any) -> Any:
@@ -127,13 +129,13 @@ def _sincos_unit(node: Node, sources: Sequence[Format], target: Format) -> tuple
 
 
 def _reciprocal_unit(node: Node, sources: Sequence[Format], target: Format) -> tuple[float, ...]:
-    """As integers all that counts is where the two points are together; and what is flagged."""
+    """On integers, only the sum of both points and the flagged operands matter."""
     smallest = float(node.params[2]) if len(node.params) == 3 else 0.0
     return sources[0].frac + target.frac, smallest * 2.0 ** sources[0].frac
 
 
 def _clamp_fold(node: Node, operands: Sequence[Node]) -> float | int | None:
-    """Equal ends are what comes out, and inside of narrower ends wider ones do nothing."""
+    """Equal bounds are the result; a clamp inside narrower bounds does nothing."""
     low, high = map(float, node.params)
     if low == high:
         return low
@@ -145,25 +147,25 @@ def _clamp_fold(node: Node, operands: Sequence[Node]) -> float | int | None:
 
 
 def _clamp_turn(node: Node, signs: Sequence[int]) -> tuple[int, Node]:
-    """The clamp of -a is minus one of a with the ends mirrored."""
+    """The clamp of -a is minus the clamp of a with mirrored bounds."""
     return -1, replace(node, params=mirrored(node.params[:2]))
 
 
-# How often the stand-in for a clamp goes through its range when the operand grows by one.
+# How often the stand-in for a clamp cycles through its range when the operand grows by one.
 _SCATTER = 7919.0 * np.pi
 
 
 def _clamp_stand_in(node: Node, x: Sequence[Any]) -> Any:
-    """A number between the ends that depends on the operand as if it were drawn.
+    """Return a number between the bounds that depends on the operand pseudorandomly.
 
-    As the clamp's own, it changes its sign where operand and ends do.
+    Like the clamp, it changes its sign if operand and bounds do.
     """
     low, high = map(float, node.params[:2])
     return low + (high - low) * (0.5 + 0.5 * np.modf(_SCATTER * np.asarray(x[0]))[0])
 
 
 def _clamp_error(node: Node, sources: Sequence[Format], target: Format) -> float:
-    """Of an end that is rounded; one that the format does not reach is none."""
+    """Return the rounding error of the bounds; bounds beyond the format have none."""
     return max(
         (
             abs(integer * target.lsb - float(end))
@@ -177,7 +179,7 @@ def _clamp_error(node: Node, sources: Sequence[Format], target: Format) -> float
 def _hypot2_integers(
     node: Node, x: Sequence[Exact], fmts: Sequence[Format]
 ) -> tuple[Exact, Flags | None]:
-    """The exact sum, rounded and limited once."""
+    """Return the exact sum, rounded and limited once."""
     squares = Node(names.DOT, (0, 0, 1, 1), (1, 1))
     read = [fmts[0], fmts[0], fmts[1], fmts[1]]
     exact, _ = dot_integers(squares, [x[0], x[0], x[1], x[1]], read)
@@ -190,47 +192,40 @@ def _hypot2_shift(node: Node, sources: Sequence[Format], target: Format) -> tupl
 
 
 ROWS = (
-    Op(
-        name=names.SIN,
-        family=Family.FUNCTION,
-        doc="sine of an angle in radians; params: [width, frac]",
-        arity=1,
-        params=(0, 2),
-        floats=lambda node, x: _sine(x[0]),
-        fmt=lambda node, f: constant_format(node),
-        integers=_sincos_integers,
-        derivative=lambda node, x: (np.cos(x[0]),),
-        unit="sincos",
-        unit_price=10.0,
-        parity=-1,
-        error=_sincos_error,
-        points=(Point.STORED,),
-        unit_parameters=_sincos_unit,
-        control=(0,),
-        price=12.0,
-        counted="trig",
-        check=_table_check,
-    ),
-    Op(
-        name=names.COS,
-        family=Family.FUNCTION,
-        doc="cosine of an angle in radians; params: [width, frac]",
-        arity=1,
-        params=(0, 2),
-        floats=lambda node, x: _cosine(x[0]),
-        fmt=lambda node, f: constant_format(node),
-        integers=_sincos_integers,
-        derivative=lambda node, x: (-np.sin(x[0]),),
-        unit="sincos",
-        unit_price=10.0,
-        parity=1,
-        error=_sincos_error,
-        points=(Point.STORED,),
-        unit_parameters=_sincos_unit,
-        control=(1,),
-        price=12.0,
-        counted="trig",
-        check=_table_check,
+    *(
+        Op(
+            name=name,
+            family=Family.FUNCTION,
+            doc=f"{noun} of an angle in radians; params: [width, frac]",
+            arity=1,
+            params=(0, 2),
+            floats=floats,
+            fmt=lambda node, f: constant_format(node),
+            integers=_sincos_integers,
+            derivative=derivative,
+            unit="sincos",
+            unit_price=10.0,
+            parity=parity,
+            error=_sincos_error,
+            points=(Point.STORED,),
+            unit_parameters=_sincos_unit,
+            control=(control,),
+            price=12.0,
+            counted="trig",
+            check=_table_check,
+        )
+        for name, noun, parity, control, floats, derivative in (
+            (
+                *(names.SIN, "sine", -1, 0),
+                lambda node, x: _sine(x[0]),
+                lambda node, x: (np.cos(x[0]),),
+            ),
+            (
+                *(names.COS, "cosine", 1, 1),
+                lambda node, x: _cosine(x[0]),
+                lambda node, x: (-np.sin(x[0]),),
+            ),
+        )
     ),
     Op(
         name=names.RECIPROCAL,

@@ -1,4 +1,4 @@
-"""Readings of a graph: floats, exact integers, sensitivities."""
+"""Evaluation of a graph: floats, exact integers, sensitivities."""
 
 from __future__ import annotations
 
@@ -33,11 +33,13 @@ def _input(inputs: Mapping[str, Any], name: str) -> Any:
     try:
         return inputs[name]
     except KeyError:
-        raise GraphError(f"The input '{name}' has no value; given are {sorted(inputs)}.") from None
+        raise GraphError(
+            f"The input '{name}' has no value; there are only {sorted(inputs)}."
+        ) from None
 
 
 def node_floats(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:
-    """Value of every node in float64 (``quantize`` is the identity).
+    """Return the value of every node in float64 (``quantize`` is the identity).
 
     Parameters
     ----------
@@ -56,7 +58,7 @@ def _float(node: Node, inputs: Mapping[str, Any], values: list[Any]) -> Any:
 
 
 def evaluate_floats(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Result words in float64, by name; other values are given up after their last use."""
+    """Return result words in float64, by name; other values are freed after their last use."""
     last = list(range(len(graph.nodes)))
     for i, node in enumerate(graph.nodes):
         for arg in node.args:
@@ -73,33 +75,33 @@ def evaluate_floats(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def formats(graph: Graph) -> list[Format]:
-    """Format of every node of the fixed dialect, derived by the table's rules."""
+    """Return the format of every node of the fixed dialect, derived by the table's rules."""
     result: list[Format] = []
     for i, node in enumerate(graph.nodes):
         try:
             result.append(OPS[node.op].fmt(node, [result[a] for a in node.args]))
         except ValueError as error:
             raise GraphError(
-                f"Node %{i} ({node.op}) is not of the fixed dialect: {error}"
+                f"Node %{i} ({node.op}) does not fit the fixed dialect: {error}"
             ) from None
     return result
 
 
 @dataclass(frozen=True)
 class FixedValues:
-    """Exact integers of every node, and where a result lost range on the way.
+    """Exact integers of every node, and the results that saturated.
 
     Members
     -------
-    nodes : for each node its integers (n,), two-limb where they are wider than 62 bits.
-    saturated : for each node its flags (n,), None where the operation cannot saturate.
+    nodes : integers (n,) of each node, in two limbs if wider than 62 bits.
+    saturated : flags (n,) of each node, None if its operation cannot saturate.
     """
 
     nodes: tuple[Exact, ...]
     saturated: tuple[Flags | None, ...]
 
     def any_saturated(self, count: int) -> Flags:
-        """Requests in which any node saturated, (n,)."""
+        """Return the requests in which any node saturated, (n,)."""
         flags = np.zeros(count, dtype=np.bool_)
         for flag in self.saturated:
             if flag is not None:
@@ -108,7 +110,7 @@ class FixedValues:
 
 
 class Integers:
-    """The golden model of a graph, its formats derived once for any number of batches.
+    """Golden model of a graph, with its formats derived once for any number of batches.
 
     Parameters
     ----------
@@ -116,13 +118,13 @@ class Integers:
 
     Members
     -------
-    graph, formats : as given, and of every node.
+    graph, formats : the graph, and the format of every node.
 
     Raises
     ------
     GraphError
-        When the graph is not of the fixed dialect, or a value has more bits than arithmetic on
-        arrays is exact for.
+        If the graph is not of the fixed dialect, or a value has more bits than exact arithmetic on
+        arrays supports.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -133,12 +135,12 @@ class Integers:
         self._inputs = {str(n.params[0]): fmt for n, fmt in nodes if n.op == names.INPUT}
 
     def __call__(self, inputs: Mapping[str, Ints]) -> FixedValues:
-        """Exact integer value of every node, from integers (n,) in each input's format.
+        """Return the exact integers of every node, from integers (n,) in each input's format.
 
         Raises
         ------
         GraphError
-            When an input has no value.
+            If an input has no value.
         """
         fmts = self.formats
         values: list[Exact] = []
@@ -156,8 +158,9 @@ class Integers:
     def received(
         self, columns: Mapping[str, NDArray[Any]], count: int
     ) -> tuple[dict[str, Ints], Flags]:
-        """Integers (count,) of each input word but those of state, and the requests (count,) with
-        a number that its format does not hold.
+        """Convert float32 columns to integers (count,) of each input word, except states.
+
+        The second result marks the requests (count,) with a number that its format cannot hold.
 
         Parameters
         ----------
@@ -171,7 +174,7 @@ class Integers:
         return inputs, flags
 
     def sent(self, values: FixedValues, count: int) -> NDArray[np.float32]:
-        """Results (count, words) as float32, as they travel."""
+        """Return results (count, words) as float32, as they are transmitted."""
         words = np.empty((count, len(self.graph.outputs)), dtype=np.uint32)
         for at, (_, node) in enumerate(self.graph.outputs):
             whole = np.broadcast_to(np.asarray(values.nodes[node]), (count,))
@@ -180,7 +183,7 @@ class Integers:
 
 
 def node_integers(graph: Graph, inputs: Mapping[str, Ints]) -> FixedValues:
-    """Exact integer value of every node of a fixed-dialect graph: the golden model.
+    """Return the exact integers of every node of a fixed-dialect graph: the golden model.
 
     Parameters
     ----------
@@ -189,8 +192,8 @@ def node_integers(graph: Graph, inputs: Mapping[str, Ints]) -> FixedValues:
     Raises
     ------
     GraphError
-        When the graph is not of the fixed dialect, an input has no value, or a value has more bits
-        than arithmetic on arrays is exact for.
+        If the graph is not of the fixed dialect, an input has no value, or a value has more bits
+        than exact arithmetic on arrays supports.
     """
     return Integers(graph)(inputs)
 
@@ -199,7 +202,7 @@ def _check_widths(graph: Graph, fmts: list[Format]) -> None:
     for i, node in enumerate(graph.nodes):
         family, width = OPS[node.op].family, fmts[i].width
         widest = WIDEST if family in _EXACT else NARROW
-        # An addend of products is no factor.
+        # An addend of products is not a factor.
         factor = max((fmts[a].width for a in node.args[: len(node.args) // 2 * 2]), default=0)
         if width > widest:
             raise GraphError(
@@ -209,12 +212,12 @@ def _check_widths(graph: Graph, fmts: list[Format]) -> None:
         if family is Family.PRODUCT and width > NARROW and factor > WIDEST_FACTOR:
             raise GraphError(
                 f"Node %{i} ({node.op}) has a factor of {factor} bits; in a sum of products of "
-                f"more than {NARROW} bits they may have {WIDEST_FACTOR}: quantize it to fewer."
+                f"more than {NARROW} bits the limit is {WIDEST_FACTOR}: quantize it to fewer."
             )
 
 
 def evaluate_integers(graph: Graph, inputs: Mapping[str, Ints]) -> tuple[dict[str, Ints], Flags]:
-    """Result words as integers by name, and the flag of each request."""
+    """Return result words as integers by name, and the flag of each request."""
     run = node_integers(graph, inputs)
     count = max((np.size(v) for v in inputs.values()), default=1)
     results: dict[str, Ints] = {}
@@ -232,33 +235,33 @@ def adjoints(
     output: int,
     secants: Mapping[int, Sequence[Any]] = MappingProxyType({}),
 ) -> list[Any]:
-    """Sensitivity of one node to every node before it: d(output)/d(node), reverse mode.
+    """Return the sensitivities d(output)/d(node) of every node before an output, in reverse mode.
 
     Parameters
     ----------
     values : node values from :func:`node_floats`.
     output : the node to differentiate.
-    secants : what stands for the derivatives of some nodes by their operands.
+    secants : replacements for the derivatives of some nodes by their operands.
 
     Returns
     -------
-    An array (n,) a node, 0.0 where the output does not depend on it.
+    An array (n,) for each node, 0.0 if the output does not depend on it.
     """
     return _adjoints(graph, values, {output: 1.0}, secants)
 
 
 def decisions(graph: Graph, values: list[Any]) -> dict[int, Any]:
-    """The quantity whose sign each node that jumps decides by, (n,) by node.
+    """Return the quantity whose sign decides the side of each node that jumps, (n,) by node.
 
     Parameters
     ----------
     values : node values from :func:`node_floats`.
     """
-    found = {}
+    quantities = {}
     for i, node in enumerate(graph.nodes):
         if (rule := OPS[node.op].decides) is not None:
-            found[i] = rule(node, [values[a] for a in node.args])[0]
-    return found
+            quantities[i] = rule(node, [values[a] for a in node.args])[0]
+    return quantities
 
 
 def decision_adjoints(
@@ -267,13 +270,13 @@ def decision_adjoints(
     node: int,
     secants: Mapping[int, Sequence[Any]] = MappingProxyType({}),
 ) -> list[Any]:
-    """Sensitivity of the quantity that a node decides by to every node before it."""
-    made = graph.nodes[node]
-    rule = OPS[made.op].decides
+    """Return the sensitivities of the quantity that decides a node's side, as `adjoints`."""
+    decided = graph.nodes[node]
+    rule = OPS[decided.op].decides
     assert rule is not None
-    _, partials = rule(made, [values[a] for a in made.args])
+    _, partials = rule(decided, [values[a] for a in decided.args])
     seeds: dict[int, float] = {}
-    for arg, partial in zip(made.args, partials, strict=True):
+    for arg, partial in zip(decided.args, partials, strict=True):
         seeds[arg] = seeds.get(arg, 0.0) + partial
     return _adjoints(graph, values, seeds, secants)
 

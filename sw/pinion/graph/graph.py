@@ -1,12 +1,12 @@
 """The intermediate form: an immutable sequence of scalar operations.
 
-A node is ``(op, args, params, region, line)``; its value is named by its position. Arguments come
-before their users, so the sequence is its own evaluation order. Two dialects share the form:
+A node is ``(op, args, params, region, line)``; its position names its value. Arguments come before
+their users, so the sequence is an evaluation order. Two dialects share the form:
 
 real
-    What tracing gives: exact real arithmetic, constants as floats.
+    The result of tracing: exact real arithmetic, constants as floats.
 fixed
-    What a choice of formats gives (:mod:`pinion.formats.lower`): inputs, constants and ``quantize``
+    The result of choosing formats (:mod:`pinion.formats.lower`): inputs, constants and ``quantize``
     nodes carry a format; products and sums are exact integers whose widths are derived, and
     ``quantize`` is the only operation that loses information.
 """
@@ -28,7 +28,7 @@ _REGION = re.compile(rf"(?P<name>{_NAME})(?:\[(?P<body>[0-9]{{1,9}})\])?")
 
 
 class GraphError(ValueError):
-    """A graph breaks its own rules; the message names the node."""
+    """A graph breaks a rule of the form; the message names the node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,13 @@ class Region:
 
     Members
     -------
-    name : of the pass over the robot's bodies, such as ``forward``, without spaces and brackets.
-    body : the body that the pass was at, counted from 1; None for what belongs to none.
+    name : pass over the robot's bodies, such as ``forward``, without spaces or brackets.
+    body : body that the pass was at, counted from 1; None if the node belongs to no body.
 
     Raises
     ------
     GraphError
-        When the name or the body would not be read back from the text ``forward[3]``.
+        If the name or the body could not be read back from the text ``forward[3]``.
     """
 
     name: str
@@ -54,8 +54,8 @@ class Region:
         counted = self.body is None or (type(self.body) is int and 0 <= self.body < 10**9)
         if not (named and counted):
             raise GraphError(
-                f"A region is the name of a pass, without spaces and brackets, and the number of "
-                f"a body: not {self.name[:80]!r} and {str(self.body)[:80]}."
+                f"A region needs the name of a pass, without spaces and brackets, and the number "
+                f"of a body: not {self.name[:80]!r} and {str(self.body)[:80]}."
             )
 
     def __str__(self) -> str:
@@ -63,36 +63,36 @@ class Region:
 
     @classmethod
     def of(cls, text: str) -> Region:
-        """The region that prints as this text.
+        """Return the region that prints as this text.
 
         Raises
         ------
         GraphError
-            When none does.
+            If there is no such region.
         """
         match = _REGION.fullmatch(text)
         if match is None:
             raise GraphError(
-                f"{text[:80]!r} names no region: write the name of a pass and a body, 'forward[3]'."
+                f"{text[:80]!r} is not a region: write the name of a pass and a body, 'forward[3]'."
             )
         return cls(match["name"], None if match["body"] is None else int(match["body"]))
 
 
 class Output(NamedTuple):
-    """A result word and the node that makes it."""
+    """A result word and the node that computes it."""
 
     word: Word
     node: int
 
 
 class Feedback(NamedTuple):
-    """A word of state: what one request leaves behind is what the next one finds.
+    """A word of state, which each request leaves to the next one.
 
     Members
     -------
-    word : of an ``input`` node, which no record brings.
-    node : makes the value that the next request finds.
-    initial : what the first request finds.
+    word : word of an ``input`` node that is not part of the request record.
+    node : computes the value for the next request.
+    initial : value for the first request.
     """
 
     word: Word
@@ -109,8 +109,8 @@ class Node:
     op : a row of the operation table (:mod:`pinion.graph.ops`).
     args : positions of the operands.
     params : the row's parameters (a constant's value, a dot's signs, a format).
-    region : pass and body that made it.
-    line : the source line that made it, such as ``rnea.py:57``.
+    region : pass and body that emitted it.
+    line : source line that emitted it, such as ``rnea.py:57``.
     """
 
     op: str
@@ -128,8 +128,8 @@ class Graph:
     -------
     nodes : operations in evaluation order.
     outputs : word and node of each result, in the order of the result record; plain pairs of a
-        name and a node are taken as well.
-    states : words that go on from request to request; empty for a function without memory.
+        name and a node are accepted too.
+    states : words passed from request to request; empty for a stateless function.
     """
 
     nodes: tuple[Node, ...]
@@ -143,18 +143,18 @@ class Graph:
 
     @property
     def inputs(self) -> tuple[Word, ...]:
-        """The input words, in the order of the request record; words of state are not in it."""
-        kept = {state.word for state in self.states}
+        """The input words in the order of the request record, which excludes words of state."""
+        states = {state.word for state in self.states}
         words = (Word.of(str(n.params[0])) for n in self.nodes if n.op == INPUT)
-        return tuple(word for word in words if word not in kept)
+        return tuple(word for word in words if word not in states)
 
     @property
     def roots(self) -> tuple[int, ...]:
-        """What must be computed: the nodes of results, then of next states."""
+        """The nodes that must be computed: those of results, then of next states."""
         return (*(out.node for out in self.outputs), *(state.node for state in self.states))
 
     def state_nodes(self) -> dict[int, Feedback]:
-        """The words of state by their ``input`` nodes."""
+        """Return the words of state by their ``input`` nodes."""
         by_word = {state.word: state for state in self.states}
         return {
             i: by_word[Word.of(str(n.params[0]))]
@@ -163,11 +163,11 @@ class Graph:
         }
 
     def count(self, *ops: str) -> int:
-        """How many nodes have one of these operations."""
+        """Return how many nodes have one of these operations."""
         return sum(node.op in ops for node in self.nodes)
 
     def uses(self) -> list[int]:
-        """Number of uses of each node, results and next states included."""
+        """Return the number of uses of each node, results and next states included."""
         uses = [0] * len(self.nodes)
         for node in self.nodes:
             for arg in node.args:
@@ -177,7 +177,7 @@ class Graph:
         return uses
 
     def users(self) -> list[list[int]]:
-        """Users of each node, in order."""
+        """Return the users of each node, in order."""
         users: list[list[int]] = [[] for _ in self.nodes]
         for i, node in enumerate(self.nodes):
             for arg in dict.fromkeys(node.args):
@@ -185,11 +185,11 @@ class Graph:
         return users
 
     def negated_results(self) -> frozenset[int]:
-        """Negations that nothing but results reads: the converters do them, no unit."""
+        """Return negations that only results read: the converters compute them, not a unit."""
         users = self.users()
         results = {node_id for _, node_id in self.outputs} - {s.node for s in self.states}
         return frozenset(i for i in results if self.nodes[i].op == NEG and not users[i])
 
     def operands(self, i: int) -> Iterator[Node]:
-        """The operand nodes of node ``i``."""
+        """Return the operand nodes of node ``i``."""
         return (self.nodes[arg] for arg in self.nodes[i].args)

@@ -1,11 +1,11 @@
 """The JSON form of a graph: versioned, lossless, for files and other programs.
 
 ``{"format": "pinion.graph", "version": 1, "regions": [...], "lines": [...], "nodes": [...],
-"outputs": [...]}``. A node is ``[op, operands, parameters, region, line]``, region and line as
-positions in their lists, -1 for none; a region is ``[pass, body or null]``; an output is ``[block,
-indices, node]``. A graph with words of state has version 2 and one key more, ``"states"``, whose
+"outputs": [...]}``. A node is ``[op, operands, parameters, region, line]``, with region and line as
+positions in their lists or -1; a region is ``[pass, body or null]``; an output is ``[block,
+indices, node]``. A graph with words of state has version 2 and another key, ``"states"``, whose
 rows are ``[block, indices, node, initial]``. An input's first parameter is its word, ``[block,
-indices]``. Numbers are written so that they read back exactly. docs/graph.md is the page of it.
+indices]``. Numbers read back exactly. docs/graph.md documents the form.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from .words import Word
 FORMAT = "pinion.graph"
 VERSION = 1
 WITH_STATES = 2
-"""Version of graphs with words of state: a reader of version 1 alone must not leave them out."""
+"""Version of graphs with words of state: a reader of version 1 alone must not ignore them."""
 
 KEYS = ("regions", "lines", "nodes", "outputs")
-"""What stands beside format and version; a reader looks at nothing else."""
+"""Keys besides format and version; a reader ignores all others."""
 
-# Every whole number of the form is below it; more would be no position, width or index.
+# Upper limit of every whole number of the form; no position, width or index reaches it.
 _END = 10**9
 
 T = TypeVar("T")
 
 
 def graph_to_json(graph: Graph) -> dict[str, Any]:
-    """A graph as data that JSON can hold.
+    """Return a graph as data that JSON can hold.
 
     Raises
     ------
     GraphError
-        When the graph breaks a rule of the form, so that nobody could read what was written.
+        If the graph breaks a rule of the form, so that nobody could read it back.
     """
     verify(graph)
     regions = list(dict.fromkeys(node.region for node in graph.nodes if node.region is not None))
@@ -68,61 +68,61 @@ def graph_to_json(graph: Graph) -> dict[str, Any]:
 
 
 def graph_from_json(data: Any) -> Graph:
-    """The graph of its JSON form, verified.
+    """Return the verified graph of its JSON form.
 
     Parameters
     ----------
-    data : what ``json.loads`` gives, whatever it is.
+    data : the result of ``json.loads``, of any kind.
 
     Raises
     ------
     GraphError
-        When the data is no graph, is of another version, or breaks a rule of the form.
+        If the data is not a graph, has another version, or breaks a rule of the form.
     """
-    found = data if isinstance(data, Mapping) else {}
-    if found.get("format") != FORMAT:
+    fields = data if isinstance(data, Mapping) else {}
+    if fields.get("format") != FORMAT:
         raise GraphError(
-            f"This is no graph of Pinion: its format is {shown(found.get('format'))}, not "
+            f"This is not a graph of Pinion: its format is {shown(fields.get('format'))}, not "
             f"{FORMAT!r}."
         )
-    version = found.get("version")
+    version = fields.get("version")
     if type(version) is not int or version not in (VERSION, WITH_STATES):
         raise GraphError(
-            f"The graph is of version {shown(version)}, and this Pinion reads versions {VERSION} "
-            f"and {WITH_STATES}: use the Pinion that wrote it, or write it anew."
+            f"The graph has version {shown(version)}, but this Pinion reads versions {VERSION} and "
+            f"{WITH_STATES}: use the Pinion that wrote it, or write it again."
         )
-    missing = [key for key in KEYS if key not in found]
+    missing = [key for key in KEYS if key not in fields]
     if missing:
         raise GraphError(f"The graph lacks {', '.join(missing)}: write all of {', '.join(KEYS)}.")
-    rows = {key: _list(found[key], f"The graph's '{key}'") for key in KEYS}
+    rows = {key: _list(fields[key], f"The graph's '{key}'") for key in KEYS}
     regions = [_region(row, f"Region {k}") for k, row in enumerate(rows["regions"])]
     lines = [_text(line, f"Line {k}") for k, line in enumerate(rows["lines"])]
     nodes = [_node(row, f"Node %{k}", regions, lines) for k, row in enumerate(rows["nodes"])]
     outputs = [_output(row, f"Output {k}") for k, row in enumerate(rows["outputs"])]
     states: list[Feedback] = []
     if version == WITH_STATES:
-        fed = _list(found.get("states"), "The graph's 'states'")
+        fed = _list(fields.get("states"), "The graph's 'states'")
         states = [_state(row, f"State {k}") for k, row in enumerate(fed)]
     return verify(Graph(tuple(nodes), tuple(outputs), tuple(states)))
 
 
 def dumps(graph: Graph) -> str:
-    """The JSON text of a graph."""
+    """Return the JSON text of a graph."""
     return json.dumps(graph_to_json(graph), allow_nan=False, separators=(",", ":")) + "\n"
 
 
 def loads(text: str) -> Graph:
-    """The graph of a JSON text.
+    """Return the graph of a JSON text.
 
     Raises
     ------
     GraphError
-        As `graph_from_json`, and when the text is no JSON.
+        As `graph_from_json`, and if the text is not JSON.
     """
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise GraphError(f"The graph is no JSON ({str(error)[:100]}).") from None
+        raise GraphError(f"The graph is not JSON ({str(error)[:100]}).") from None
     return graph_from_json(data)
 
 
@@ -134,89 +134,93 @@ def _params(node: Node) -> list[Any]:
     return params
 
 
-def _node(row: Any, what: str, regions: Sequence[Region], lines: Sequence[str]) -> Node:
+def _node(row: Any, place: str, regions: Sequence[Region], lines: Sequence[str]) -> Node:
     op, args, params, region, line = _fields(
-        row, what, "operation", "operands", "parameters", "region", "line"
+        row, place, "operation", "operands", "parameters", "region", "line"
     )
-    values = _list(params, f"The parameters of {what}")
+    values = _list(params, f"The parameters of {place}")
     read: list[Param] = []
     if op == names.INPUT and values:
-        read.append(_word(values[0], f"The word of {what}"))
-    read += [_param(value, what) for value in values[len(read) :]]
+        read.append(_word(values[0], f"The word of {place}"))
+    read += [_param(value, place) for value in values[len(read) :]]
     return Node(
-        _text(op, f"The operation of {what}"),
-        tuple(_whole(arg, f"An operand of {what}") for arg in _list(args, f"Operands of {what}")),
+        _text(op, f"The operation of {place}"),
+        tuple(_whole(arg, f"An operand of {place}") for arg in _list(args, f"Operands of {place}")),
         tuple(read),
-        _at(regions, region, f"The region of {what}"),
-        _at(lines, line, f"The line of {what}") or "",
+        _at(regions, region, f"The region of {place}"),
+        _at(lines, line, f"The line of {place}") or "",
     )
 
 
-def _region(row: Any, what: str) -> Region:
-    name, body = _fields(row, what, "name of a pass", "body or null")
-    return Region(_text(name, what), None if body is None else _whole(body, f"The body of {what}"))
+def _region(row: Any, place: str) -> Region:
+    name, body = _fields(row, place, "name of a pass", "body or null")
+    return Region(
+        _text(name, place), None if body is None else _whole(body, f"The body of {place}")
+    )
 
 
-def _output(row: Any, what: str) -> Output:
-    block, indices, node = _fields(row, what, "block", "indices", "node")
-    return Output(_word([block, indices], what), _whole(node, f"The node of {what}"))
+def _output(row: Any, place: str) -> Output:
+    block, indices, node = _fields(row, place, "block", "indices", "node")
+    return Output(_word([block, indices], place), _whole(node, f"The node of {place}"))
 
 
 def _state_row(state: Feedback) -> list[Any]:
     return [state.word.block, list(state.word.indices), state.node, state.initial]
 
 
-def _state(row: Any, what: str) -> Feedback:
-    block, indices, node, initial = _fields(row, what, "block", "indices", "node", "initial")
+def _state(row: Any, place: str) -> Feedback:
+    block, indices, node, initial = _fields(row, place, "block", "indices", "node", "initial")
     if complaint := number_complaint(initial):
-        raise GraphError(f"{what} begins with no number. {complaint}")
-    place = _whole(node, f"The node of {what}")
-    return Feedback(_word([block, indices], what), place, float(initial))
+        raise GraphError(f"{place} needs an initial number. {complaint}")
+    word = _word([block, indices], place)
+    return Feedback(word, _whole(node, f"The node of {place}"), float(initial))
 
 
-def _word(pair: Any, what: str) -> Word:
-    block, indices = _fields(pair, what, "block", "indices")
-    places = [_whole(index, f"An index of {what}") for index in _list(indices, f"Indices: {what}")]
-    return Word(_text(block, what), places)
+def _word(pair: Any, place: str) -> Word:
+    block, indices = _fields(pair, place, "block", "indices")
+    places = [
+        _whole(index, f"An index of {place}") for index in _list(indices, f"Indices: {place}")
+    ]
+    return Word(_text(block, place), places)
 
 
-def _param(value: Any, what: str) -> Param:
+def _param(value: Any, place: str) -> Param:
     if not isinstance(value, str) and (complaint := number_complaint(value)):
-        raise GraphError(f"{what} has a parameter that is neither number nor text. {complaint}")
+        raise GraphError(f"{place} has a parameter that is neither number nor text. {complaint}")
     result: Param = value
     return result
 
 
-def _fields(row: Any, what: str, *fields: str) -> list[Any]:
-    """A row that has just these fields."""
-    found = _list(row, what)
-    if len(found) != len(fields):
-        raise GraphError(f"{what} has {len(found)} fields: write [{', '.join(fields)}].")
-    return found
+def _fields(row: Any, place: str, *fields: str) -> list[Any]:
+    """Return a row, which must have just these fields."""
+    values = _list(row, place)
+    if len(values) != len(fields):
+        raise GraphError(f"{place} has {len(values)} fields: write [{', '.join(fields)}].")
+    return values
 
 
-def _at(rows: Sequence[T], position: Any, what: str) -> T | None:
-    """The row at a position, None at -1."""
+def _at(rows: Sequence[T], position: Any, place: str) -> T | None:
+    """Return the row at a position, None at -1."""
     if type(position) is int and -1 <= position < len(rows):
         return None if position == -1 else rows[position]
     raise GraphError(
-        f"{what} is {shown(position)}: write a position in the list of {len(rows)}, or -1."
+        f"{place} is {shown(position)}: write a position in the list of {len(rows)}, or -1."
     )
 
 
-def _list(value: Any, what: str) -> list[Any]:
+def _list(value: Any, place: str) -> list[Any]:
     if not isinstance(value, list):
-        raise GraphError(f"{what} should be a list, not {shown(value)}.")
+        raise GraphError(f"{place} should be a list, not {shown(value)}.")
     return value
 
 
-def _text(value: Any, what: str) -> str:
+def _text(value: Any, place: str) -> str:
     if not isinstance(value, str):
-        raise GraphError(f"{what} should be a text, not {shown(value)}.")
+        raise GraphError(f"{place} should be a text, not {shown(value)}.")
     return value
 
 
-def _whole(value: Any, what: str) -> int:
+def _whole(value: Any, place: str) -> int:
     if type(value) is not int or not 0 <= value < _END:
-        raise GraphError(f"{what} should be a whole number from 0 on, not {shown(value)}.")
+        raise GraphError(f"{place} should be a whole number from 0 on, not {shown(value)}.")
     return value

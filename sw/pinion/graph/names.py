@@ -1,4 +1,4 @@
-"""Names of operations that code compares with or emits; the table (:mod:`.ops`) has them all."""
+"""Names of operations that code compares with or emits; the table (:mod:`.ops`) has all of them."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ LESS: Final = "less"
 SELECT: Final = "select"
 QUANTIZE: Final = "quantize"
 
-# What is given, not computed; functions of an angle.
+# Nodes that are not computed; functions of an angle.
 LEAVES: Final = (INPUT, CONST)
 TRIG: Final = (SIN, COS)

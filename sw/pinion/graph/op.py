@@ -1,6 +1,6 @@
-"""What a row of the operation table holds, and how a row of a function reads its parameters.
+"""Columns of the operation table, and how a function's row reads its parameters.
 
-The rows themselves stand in :mod:`.ops` and the modules that it gathers.
+The rows are in :mod:`.ops` and the modules that it imports.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ SignRule = Callable[[Node, Sequence[int]], tuple[int, Node] | None]
 class Family(Enum):
     """Kinds of operations that passes and backends treat alike.
 
-    A function is computed by a hardware unit of its own, whose result has a format of its own: its
-    last parameters in the fixed dialect. All else about it stands in its row.
+    A function is computed by a separate hardware unit, whose result has its own format: the last
+    parameters in the fixed dialect. Its row has everything else about it.
     """
 
     INPUT = "input"
@@ -64,44 +64,44 @@ class Op:
 
     Members
     -------
-    name, doc : what it is called, and what it means with its parameters.
+    name, doc : name, and meaning with its parameters.
     family : of operations that passes and backends treat alike.
     arity : number of operands; None for any number.
     params : allowed numbers of parameters; empty for any number.
     floats : value from operand values (floats or arrays).
     fmt : result format from operand formats (fixed dialect).
-    integers : exact result, and which elements saturated (None where none can).
+    integers : exact result, and which elements saturated (None if none can).
     derivative : partial derivative by each operand.
-    secant : of a function that is not smooth everywhere, what stands for the derivative in error
-        budgets: from operands and bounds of their errors, such that a bound follows of how far the
-        result strays. None where the derivative does.
-    unit : kind of hardware unit, or "" where the node needs none of its own.
-    unit_price : of a function, what a unit costs, in multipliers.
-    unit_latency : of a function, cycles from operands to result for words of so many bits; None
-        where that depends on more, and the schedule's ``Timing`` has a member of the unit's name.
+    secant : of a function that is not smooth everywhere, the replacement of the derivative in error
+        budgets: from operands and bounds of their errors, such that it bounds the deviation of the
+        result. None if the derivative suffices.
+    unit : kind of hardware unit, or "" if the node needs none.
+    unit_price : of a function, the price of a unit, in multipliers.
+    unit_latency : of a function, cycles from operands to result, by the words' width; None if it
+        depends on more, and the schedule's ``Timing`` has a member of the unit's name.
     unit_flags : of a function, whether a unit has an overflow flag.
     check : a complaint about a node's operands and parameters, or "".
-    commutative : its two operands may change places.
-    parity : 1 where f(-x) = f(x), -1 where f(-x) = -f(x), 0 where neither, of each operand.
-    real : number of parameters in the real dialect, behind which those of the fixed one begin; a
-        function of the node where that varies.
-    error : largest error of a fixed-dialect result, beside those of its operands.
-    points : of a function, at which binary point its unit reads each operand.
-    least : of a function, its result's format holds this magnitude, whatever was seen; a function
-        of the node where that varies.
-    unit_parameters : of a function, what the hardware unit is made with besides its words' widths,
-        from the formats of the operands as read and that of the result.
-    control : of a function, the bits that tell a unit of several operations which one this is.
-    fold : of a function, what a node is that needs no operation: a float for a constant, an int for
-        the operand of that number, else None.
-    turn : of a function, sign and node that it is of operands without their signs; None where the
-        signs have to stay. The default follows the parity.
-    decides : of a function that jumps, the quantity whose sign decides which side is taken, and
-        its partial derivative by each operand; None of any other.
-    stand_in : of a function, another one for passes that look for equal values in samples; None
-        where samples of itself tell (:class:`pinion.graph.passes.samples.Samples`).
+    commutative : whether its two operands may be exchanged.
+    parity : 1 if f(-x) = f(x), -1 if f(-x) = -f(x), otherwise 0, for each operand.
+    real : number of parameters in the real dialect, which those of the fixed one follow; a function
+        of the node if it varies.
+    error : largest error of a fixed-dialect result, not counting the errors of its operands.
+    points : of a function, the binary point at which its unit reads each operand.
+    least : of a function, a magnitude that its result's format holds, whatever the samples reach; a
+        function of the node if it varies.
+    unit_parameters : of a function, parameters of the hardware unit besides its words' widths, from
+        the formats of the operands as read and of the result.
+    control : of a function, the bits that select this operation in a unit of several.
+    fold : of a function, the value of a node that needs no operation: a float for a constant, an
+        int for the number of the operand, otherwise None.
+    turn : of a function, sign and node of the same value with unsigned operands; None if the signs
+        have to stay. The default follows the parity.
+    decides : of a function that jumps, the quantity whose sign decides the side, and its partial
+        derivative by each operand; None for any other.
+    stand_in : of a function, a replacement for passes that look for equal values in samples; None
+        if its own samples suffice (:class:`pinion.graph.passes.samples.Samples`).
     text : of a function, the expression in the compiled language, operands before parameters; a
-        function of the node where a parameter is a text.
+        function of the node if a parameter is a text.
     price : of a function, in instructions of a vector unit.
     counted : of a function, its column among the counted operations.
     """
@@ -138,7 +138,7 @@ class Op:
     counted: str = ""
 
     def complaint(self, node: Node) -> str:
-        """What is wrong with a node of this row, as a sentence, or ""."""
+        """Return what is wrong with a node of this row, as a sentence, or ""."""
         if self.arity is not None and len(node.args) != self.arity:
             return f"{self.name} takes {self.arity} operands, not {len(node.args)}."
         if self.params and len(node.params) not in self.params:
@@ -147,39 +147,39 @@ class Op:
         return self.check(node)
 
     def without_signs(self, node: Node, signs: Sequence[int]) -> tuple[int, Node] | None:
-        """Sign and node that equal this one of operands with these signs, of plain operands.
+        """Return the sign and node with plain operands that equal this node with signed ones.
 
-        None where there is none: then negative operands have to be negated.
+        None if there is no such node: then negative operands have to be negated.
         """
         if self.turn is None or min(signs, default=1) > 0:
             return _by_parity(node, signs, self.parity)
         return self.turn(node, signs)
 
     def real_count(self, node: Node) -> int:
-        """Number of a node's parameters of the real dialect."""
+        """Return the number of a node's parameters of the real dialect."""
         return self.real if isinstance(self.real, int) else self.real(node)
 
     def real_params(self, node: Node) -> tuple[Param, ...]:
-        """The parameters that a node has in the real dialect, of a node of either."""
+        """Return the real-dialect parameters of a node of either dialect."""
         return node.params[: self.real_count(node)]
 
     def least_of(self, node: Node) -> float:
-        """The magnitude that a node's format holds whatever was seen."""
+        """Return the magnitude that a node's format holds, whatever the samples reach."""
         return self.least if isinstance(self.least, float) else self.least(node)
 
     def bound(self, node: Node) -> Op:
-        """This row for one node, whose parameters that are texts need not be given any more."""
+        """Return this row for one node, whose text parameters are then fixed."""
         if isinstance(self.text, str):
             return self
         return replace(self, text=self.text(node), floats=lambda _, x: self.floats(node, x))
 
     def own_format(self, node: Node) -> Format:
-        """The format that a fixed-dialect node carries among its parameters."""
+        """Return the format among the parameters of a fixed-dialect node."""
         width, frac = node.params[self.real_count(node) :][:2]
         return Format(int(width), int(frac))
 
 
 def constant_format(node: Node) -> Format:
-    """Format of a fixed-dialect input, constant, sine or cosine: its last two parameters."""
+    """Return the format of a fixed-dialect input, constant, sine or cosine: its last parameters."""
     width, frac = node.params[-2:]
     return Format(int(width), int(frac))

@@ -1,8 +1,8 @@
-"""The operation table: one row an operation, and every backend reads its column.
+"""The operation table: one row per operation, one column per property that backends read.
 
 A row holds the float rule, the exact-integer rule, the format rule (widths are derived, never
 chosen), the derivative rule (sensitivities, error budgets) and the kind of hardware unit. A
-processor's instructions are chosen from the row's family
+processor's instructions are chosen by the row's family
 (:mod:`pinion.compute.program.instructions`). CONTRIBUTING.md lists the steps for a new row; a test
 asserts that every backend covers every row.
 """
@@ -50,20 +50,20 @@ __all__ = ["OPS", "UNITS", "Family", "Op", "constant_format", "constant_integer"
 
 
 def quantizer(node: Node) -> tuple[Format, Rounding, Overflow]:
-    """Parameters of a quantize node: target format, rounding, overflow."""
+    """Return the parameters of a quantize node: target format, rounding, overflow."""
     width, frac, rounding, overflow = node.params
     return Format(int(width), int(frac)), Rounding(rounding), Overflow(overflow)
 
 
 def constant_integer(node: Node) -> int:
-    """Integer that stands for a fixed-dialect constant: its value rounded to nearest."""
+    """Return the integer of a fixed-dialect constant: its value rounded to nearest."""
     fmt = constant_format(node)
     value, changed = from_float(
         float(node.params[0]), fmt, rounding=Rounding.NEAREST, overflow=Overflow.SATURATE
     )
     if changed.any():
         raise FormatError(
-            f"The constant {node.params[0]!r} ({node.line or 'no line'}) does not fit {fmt.name}, "
+            f"The constant {node.params[0]!r} ({node.line or 'no line'}) exceeds {fmt.name}, "
             f"which ends at {fmt.max:g}: choose a format with more integer bits."
         )
     return int(value)
@@ -94,10 +94,10 @@ def _quantize_error(node: Node, sources: Sequence[Format], target: Format) -> fl
 def _input_check(node: Node) -> str:
     word, *fmt = node.params
     if not isinstance(word, str):
-        return f"An input has the name of a word, not {shown(word)}."
+        return f"An input needs the name of a word, not {shown(word)}."
     read = Word.of(word)
     if read != word:
-        return f"The word {shown(str(word))} is written '{read:.80}'."
+        return f"The word {shown(str(word))} must be written '{read:.80}'."
     return read.complaint or (format_complaint(*fmt) if fmt else "")
 
 
@@ -109,8 +109,8 @@ def _constant_check(node: Node) -> str:
 def _quantize_check(node: Node) -> str:
     width, frac, rounding, overflow = node.params
     wrong = format_complaint(width, frac)
-    for mode, known in ((rounding, Rounding), (overflow, Overflow)):
-        modes = [row.value for row in known]
+    for mode, mode_type in ((rounding, Rounding), (overflow, Overflow)):
+        modes = [row.value for row in mode_type]
         if not wrong and mode not in modes:
             wrong = f"quantize takes one of {', '.join(modes)}, not {shown(mode)}."
     return wrong
@@ -256,4 +256,4 @@ OPS: Mapping[str, Op] = MappingProxyType(
 UNITS: Mapping[str, Op] = MappingProxyType(
     {row.unit: row for row in OPS.values() if row.family is Family.FUNCTION}
 )
-"""A row by each kind of unit that computes a function: what the unit costs, takes and flags."""
+"""A row for each kind of unit that computes a function: its price, operands and flags."""

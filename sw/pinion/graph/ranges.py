@@ -1,9 +1,9 @@
-"""Ranges of values: what every node of a graph reaches over a set of states.
+"""Ranges of values: the magnitudes that every node of a graph reaches over a set of states.
 
 Plain interval arithmetic is useless here: pivots' intervals contain zero and the intervals of
-results are too wide by 8 to 60 bits, because it forgets that all values of a state belong together.
+results are too wide by 8 to 60 bits, because it ignores that all values of a state belong together.
 So ranges are measured, at random states and at the corners of the limits, and used with a margin;
-a value that leaves its range in operation raises its request's flag.
+a value that leaves its range in operation sets its request's flag.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .evaluate import Floats, node_floats
 from .graph import Graph
 from .ops import OPS, Family, constant_format, constant_integer, quantizer
 
-# States at a time: all nodes of a large graph over all states would not fit into memory.
+# States at a time: all nodes of a large graph over all states would not fit in memory.
 CHUNK = 2000
 
 
@@ -44,13 +44,13 @@ def _count(states: Mapping[str, Floats]) -> int:
 
 
 def chunks(states: Mapping[str, Floats]) -> Iterator[dict[str, Floats]]:
-    """The states a few at a time."""
+    """Yield the states in chunks."""
     for start in range(0, _count(states), CHUNK):
         yield {name: column[start : start + CHUNK] for name, column in states.items()}
 
 
 def measure_ranges(graph: Graph, states: Mapping[str, Floats]) -> Ranges:
-    """Ranges of every node.
+    """Measure the ranges of every node.
 
     Parameters
     ----------
@@ -71,10 +71,9 @@ def measure_ranges(graph: Graph, states: Mapping[str, Floats]) -> Ranges:
 
 
 def rounded_floats(graph: Graph, states: Mapping[str, Floats]) -> list[Floats]:
-    """Value of every node of a fixed graph with its roundings, but without ends of ranges.
+    """Return every node of a fixed graph with its roundings but without saturation.
 
-    What integers would be if no value ever left its range: where a result is mostly rounding error
-    (a sum that cancels), its range follows from these.
+    Where a result is mostly rounding error (a sum that cancels), its range follows from these.
     """
     values: list[Floats] = []
     for node in graph.nodes:

@@ -11,21 +11,21 @@ from pinion.fixedpoint import Flags, Format, Ints, Overflow, Rounding, Wide, lim
 from . import names
 from .graph import Node
 
-# Integers wider than this are carried in two limbs.
+# Wider integers are carried in two limbs.
 NARROW = 62
 
-# Most bits by which integers in two limbs shift at once.
+# Largest shift of integers in two limbs.
 _MOST_SHIFT = 31
 
 Exact = Ints | Wide
 
 
-# Widths and fraction bits past this are no number format: floats end at 2**1023.
+# Widths and fraction bits beyond this are no number format: floats end at 2**1023.
 MOST_BITS = 1000
 
 
 def shown(value: object) -> str:
-    """A value for a message, cut off where it is long."""
+    """Return a value as text for a message, truncated if long."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):  # thousands of digits, or of brackets
@@ -34,54 +34,54 @@ def shown(value: object) -> str:
 
 
 def format_complaint(width: object, frac: object) -> str:
-    """What is wrong with two parameters that are to be a format, or an empty string."""
+    """Return what is wrong with two parameters of a format, or an empty string."""
     if type(width) is int and type(frac) is int and 1 <= width <= MOST_BITS >= abs(frac):
         return ""
     return (
-        f"A format is a width of 1 to {MOST_BITS} bits and -{MOST_BITS} to {MOST_BITS} of them "
-        f"behind the point, as whole numbers: not {shown(width)} and {shown(frac)}."
+        f"A format needs a width of 1 to {MOST_BITS} bits and -{MOST_BITS} to {MOST_BITS} fraction "
+        f"bits, as whole numbers: not {shown(width)} and {shown(frac)}."
     )
 
 
 def number_complaint(value: object) -> str:
-    """What is wrong with a parameter that is to be a number, or an empty string."""
+    """Return what is wrong with a number, or an empty string."""
     try:
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return ""
-    except OverflowError:  # a whole number past the floats
+    except OverflowError:  # a whole number beyond the floats
         pass
     return f"A finite number is needed, not {shown(value)}."
 
 
 def widen(x: Exact) -> Wide:
-    """Integers in two limbs."""
+    """Return integers in two limbs."""
     return x if isinstance(x, Wide) else Wide.of(x)
 
 
 def sum_format(fmts: Sequence[Format]) -> Format:
-    """Exact sum: a bit more for every doubling of the terms, one binary point."""
+    """Return the format of an exact sum: a bit more for every doubling of the terms."""
     if len({f.frac for f in fmts}) > 1:
-        raise ValueError("The terms of an exact sum must share the weight of their last bit.")
+        raise ValueError("The terms of an exact sum must have the same last-bit weight.")
     return Format(max(f.width for f in fmts) + (len(fmts) - 1).bit_length(), fmts[0].frac)
 
 
 def product_format(a: Format, b: Format) -> Format:
-    """Exact product."""
+    """Return the format of an exact product."""
     return Format(a.width + b.width, a.frac + b.frac)
 
 
 def pairs(items: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """Factors of each product of a dot; an addend behind them is left out."""
+    """Return the factors of each product of a dot, without an addend."""
     return list(zip(items[: len(items) - 1 : 2], items[1::2], strict=True))
 
 
 def addend(items: Sequence[Any]) -> Any:
-    """What a dot adds to its products: the last of an odd number of operands, None without one."""
+    """Return the addend of a dot: the last of an odd number of operands, otherwise None."""
     return items[-1] if len(items) % 2 else None
 
 
 def term_signs(node: Node) -> tuple[int, ...]:
-    """Sign of each summand."""
+    """Return the sign of each summand."""
     if node.op in (names.ADD, names.SUB):
         return 1, 1 if node.op == names.ADD else -1
     return tuple(int(sign) for sign in node.params)
@@ -98,7 +98,7 @@ def sum_floats(node: Node, x: Sequence[Any]) -> Any:
 def sum_integers(
     node: Node, x: Sequence[Exact], fmts: Sequence[Format]
 ) -> tuple[Exact, Flags | None]:
-    """Exact sum, in two limbs where it is wider than 62 bits."""
+    """Sum exactly, in two limbs if the sum is wider than 62 bits."""
     wide = sum_format(fmts).width > NARROW or any(isinstance(term, Wide) for term in x)
     terms: list[Any] = [widen(term) if wide else term for term in x]
     total = terms[0]
@@ -110,7 +110,7 @@ def sum_integers(
 def quantized(
     value: Exact, source: Format, target: Format, rounding: Rounding, overflow: Overflow
 ) -> tuple[Exact, Flags | None]:
-    """Exact integers rounded and limited to another format, and which of them that changed."""
+    """Round and limit exact integers to another format; the flags mark those out of range."""
     shift = source.frac - target.frac
     if shift < 0:
         if isinstance(value, Wide):
@@ -124,30 +124,30 @@ def quantized(
 
 
 def signs_complaint(node: Node, terms: int) -> str:
-    """What is wrong with the signs of a sum or a dot, or an empty string."""
+    """Return what is wrong with the signs of a sum or a dot, or an empty string."""
     if len(node.params) != terms or not node.params:
-        return f"{node.op} has {terms} terms and {len(node.params)} signs, not one a term."
+        return f"{node.op} has {terms} terms but {len(node.params)} signs; it needs one per term."
     if any(type(sign) is not int or sign not in (1, -1) for sign in node.params) or (
         node.params[0] != 1
     ):
-        return f"{node.op}'s signs are 1 or -1 and the first one is 1, not {shown(node.params)}."
+        return f"{node.op}'s signs must be 1 or -1, the first one 1, not {shown(node.params)}."
     return ""
 
 
 def neg_integers(
     node: Node, x: Sequence[Exact], fmts: Sequence[Format]
 ) -> tuple[Exact, Flags | None]:
-    """Exact negation."""
+    """Negate exactly."""
     return -x[0], None
 
 
 def dot_format(node: Node, fmts: Sequence[Format]) -> Format:
-    """Exact sum of products, and of an addend whose last bit weighs no less than theirs."""
+    """Return the format of an exact sum of products and an addend that is no finer than them."""
     terms = [product_format(a, b) for a, b in pairs(fmts)]
     if (other := addend(fmts)) is not None:
         if other.frac > terms[0].frac:
             raise ValueError(
-                f"A dot's addend has {other.frac} fraction bits and its products have "
+                f"A dot's addend has {other.frac} fraction bits but its products have "
                 f"{terms[0].frac}: quantize the addend to as many or fewer."
             )
         terms.append(Format(other.width + terms[0].frac - other.frac, terms[0].frac))
@@ -155,12 +155,12 @@ def dot_format(node: Node, fmts: Sequence[Format]) -> Format:
 
 
 def product_signs(node: Node) -> tuple[int, ...]:
-    """Sign of each product; a mul is a dot of one product."""
+    """Return the sign of each product; a mul is a dot of one product."""
     return tuple(int(sign) for sign in node.params[: len(node.args) // 2]) or (1,)
 
 
 def dot_floats(node: Node, x: Sequence[Any]) -> Any:
-    """Sum of products with signs."""
+    """Sum products with signs."""
     total: Any = None
     for sign, (a, b) in zip(product_signs(node), pairs(x), strict=True):
         term = a * b if sign > 0 else -(a * b)
@@ -171,7 +171,7 @@ def dot_floats(node: Node, x: Sequence[Any]) -> Any:
 def dot_integers(
     node: Node, x: Sequence[Exact], fmts: Sequence[Format]
 ) -> tuple[Exact, Flags | None]:
-    """Exact sum of products, in two limbs where it is wider than 62 bits."""
+    """Sum products exactly, in two limbs if the sum is wider than 62 bits."""
     narrow = dot_format(node, fmts).width <= NARROW
     total: Any = None
     for sign, (a, b) in zip(product_signs(node), pairs(x), strict=True):
@@ -181,7 +181,7 @@ def dot_integers(
     if (other := addend(x)) is not None:
         left = fmts[0].frac + fmts[1].frac - addend(fmts).frac
         term = other if narrow else widen(other)
-        while left:  # two limbs shift by less than one of them at a time
+        while left:  # two limbs shift by less than one limb at a time
             step = min(left, _MOST_SHIFT)
             term, left = term << step, left - step
         total = total + term
@@ -189,7 +189,7 @@ def dot_integers(
 
 
 def dot_derivative(node: Node, x: Sequence[Any]) -> list[Any]:
-    """Partial derivatives by each factor."""
+    """Return the partial derivatives by each factor."""
     partials: list[Any] = []
     for sign, (a, b) in zip(product_signs(node), pairs(x), strict=True):
         partials += [b * sign, a * sign]
@@ -197,17 +197,17 @@ def dot_derivative(node: Node, x: Sequence[Any]) -> list[Any]:
 
 
 def dot_check(node: Node) -> str:
-    """What is wrong with a dot, or an empty string."""
+    """Return what is wrong with a dot, or an empty string."""
     products = len(node.args) // 2
     if len(node.args) % 2 == 0 or len(node.params) != products + 1 or not products:
         if len(node.args) != 2 * len(node.params) or not node.params:
             return (
-                f"dot has {len(node.args)} operands and {len(node.params)} signs, not two a sign "
-                "and one of an addend."
+                f"dot has {len(node.args)} operands and {len(node.params)} signs; it needs two per "
+                "sign and one for an addend."
             )
         return signs_complaint(node, products)
     if any(type(sign) is not int or sign not in (1, -1) for sign in node.params) or (
         node.params[-1] != 1
     ):
-        return f"dot's signs are 1 or -1 and an addend's is 1, not {shown(node.params)}."
+        return f"dot's signs must be 1 or -1, an addend's 1, not {shown(node.params)}."
     return ""

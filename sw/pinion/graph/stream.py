@@ -1,9 +1,9 @@
 """Functions with state, request after request: floats and exact integers.
 
-What one request leaves behind is what the next one finds, so a batch is one stream. Few nodes lie
-on a way from a word of state to its next value: these alone are computed one request after the
-other, on scalars. Everything else is computed for all requests at once, before where it does not
-depend on the state and afterwards where it does, because then each request's state is known.
+Each request leaves its state to the next one, so a batch is one stream. Few nodes lie on a path
+from a word of state to its next value: only these are computed one request after the other, on
+scalars. Everything else is computed for all requests at once: before the loop if it does not depend
+on the state, afterwards if it does, because then each request's state is known.
 """
 
 from __future__ import annotations
@@ -35,29 +35,29 @@ class Stream:
 
     Members
     -------
-    found : the value (n,) of each word of state that each request finds, by word.
-    left : what the last request leaves, by word.
+    states : value (n,) of each word of state for each request, by word.
+    left : values after the last request, by word.
     """
 
-    found: dict[str, Any]
+    states: dict[str, Any]
     left: dict[str, Any]
 
 
 def initial_integer(state: Feedback, fmt: Format) -> int:
-    """Integer that stands for a state's initial value: rounded to nearest.
+    """Return the integer of a state's initial value, rounded to nearest.
 
     Raises
     ------
     FormatError
-        When the format does not hold it.
+        If the format does not hold it.
     """
     value, changed = from_float(
         state.initial, fmt, rounding=Rounding.NEAREST, overflow=Overflow.SATURATE
     )
     if changed.any():
         raise FormatError(
-            f"The initial value {state.initial!r} of the state '{state.word}' does not fit "
-            f"{fmt.name}, which ends at {fmt.max:g}: choose a format with more integer bits."
+            f"The initial value {state.initial!r} of the state '{state.word}' exceeds {fmt.name}, "
+            f"which ends at {fmt.max:g}: choose a format with more integer bits."
         )
     return int(value)
 
@@ -69,13 +69,13 @@ def stream_floats(
     fresh: Bools | None = None,
     start: Mapping[str, float] | None = None,
 ) -> Stream:
-    """The states of a stream in float64.
+    """Return the states of a stream in float64.
 
     Parameters
     ----------
     inputs : a column (n,) for each word of a request.
     fresh : requests (n,) before which the state is set to its initial values.
-    start : what the first request finds, by word; None for the initial values.
+    start : state of the first request, by word; None for the initial values.
     """
     first = {str(s.word): float(s.initial) for s in graph.states}
 
@@ -93,20 +93,20 @@ def stream_integers(
     fresh: Bools | None = None,
     start: Mapping[str, int] | None = None,
 ) -> tuple[FixedValues, Stream]:
-    """Exact integers of every node for a stream of requests: the golden model.
+    """Return the exact integers of every node for a stream of requests: the golden model.
 
-    The loop on scalars only proposes the states: with them every node follows by the table's rules,
-    and the next state of each request must be what the one behind it found.
+    The loop on scalars only proposes the states: every node then follows by the table's rules, and
+    the next state of each request must be the one that the following request used.
 
     Parameters
     ----------
     inputs : integers (n,) in each input's format.
-    fresh, start : as of :func:`stream_floats`.
+    fresh, start : as in :func:`stream_floats`.
 
     Raises
     ------
     GraphError
-        When the two disagree: a defect of Pinion.
+        If the two disagree: a defect of Pinion.
     """
     fmts = formats(graph)
     first = {str(s.word): initial_integer(s, fmts[i]) for i, s in graph.state_nodes().items()}
@@ -118,13 +118,13 @@ def stream_integers(
         return _integer_rule(node, [fmts[a] for a in node.args])
 
     stream = _run(graph, inputs, fresh, first, start, values, rule, int, np.int64, numbered=True)
-    run = node_integers(graph, {**inputs, **stream.found})
+    run = node_integers(graph, {**inputs, **stream.states})
     count = _count(inputs)
-    again = np.zeros(count, dtype=np.bool_) if fresh is None else fresh
+    restarts = np.zeros(count, dtype=np.bool_) if fresh is None else fresh
     for state in graph.states:
         left = np.broadcast_to(np.asarray(run.nodes[state.node]), (count,))
-        found = stream.found[state.word]
-        if (left[:-1] != found[1:])[~again[1:]].any():
+        states = stream.states[state.word]
+        if (left[:-1] != states[1:])[~restarts[1:]].any():
             raise GraphError(
                 f"The states of '{state.word}' do not follow from each other by the table's rules: "
                 "this is a defect of Pinion."
@@ -133,17 +133,17 @@ def stream_integers(
 
 
 def sticky(flags: Bools, fresh: Bools | None = None) -> Bools:
-    """Flags (n,) that stay set from request to request, until the state is fresh again."""
+    """Return flags (n,) that stay set from request to request until the state is fresh again."""
     if fresh is None:
         return np.logical_or.accumulate(flags) if len(flags) else flags
     stream = np.cumsum(fresh)
     last = np.maximum.accumulate(np.where(flags, stream, -1)) if len(flags) else stream
-    held: Bools = last == stream
-    return held
+    set_flags: Bools = last == stream
+    return set_flags
 
 
 def looped(graph: Graph) -> tuple[list[int], list[int]]:
-    """Nodes on a way from a word of state to a next state, and those that they read beside them."""
+    """Return the nodes on a path between states, and the other nodes that they read."""
     depends = [False] * len(graph.nodes)
     words = graph.state_nodes()
     for i, node in enumerate(graph.nodes):
@@ -178,19 +178,19 @@ def _run(
     *,
     numbered: bool = False,
 ) -> Stream:
-    """The loop that floats and integers share.
+    """Run the loop that floats and integers share.
 
     Parameters
     ----------
     first : initial values by word.
-    values : of all nodes of a graph at once.
-    rule : the value of a node from its operands' scalars.
+    values : evaluates all nodes of a graph at once.
+    rule : returns a function from the scalar operands of a node to its value.
     """
     count = _count(inputs)
     inside, beside = looped(graph)
     place = {i: k for k, i in enumerate(beside)}
-    known = _beside(graph, inputs, beside, values, count, scalar)
-    columns = [known[i] for i in beside]
+    values_beside = _beside(graph, inputs, beside, values, count, scalar)
+    columns = [values_beside[i] for i in beside]
     words = graph.state_nodes()
     place |= {i: len(place) + k for k, i in enumerate(words)}
     place |= {i: len(place) + k for k, i in enumerate(inside)}
@@ -199,27 +199,27 @@ def _run(
         for i in inside
         for node in [graph.nodes[i]]
     ]
-    own = [place[i] for i in words]
+    state_cells = [place[i] for i in words]
     order = [str(state.word) for state in words.values()]
     following = [place[state.node] for state in words.values()]
-    found: list[list[Any]] = [[] for _ in own]
+    histories: list[list[Any]] = [[] for _ in state_cells]
     beginning = [scalar(first[word]) for word in order]
     state = [scalar((start or first)[word]) for word in order]
-    again = [False] * count if fresh is None else fresh.tolist()
+    restarts = [False] * count if fresh is None else fresh.tolist()
     cells: list[Any] = [None] * len(place)
     for t in range(count):
-        if again[t]:
+        if restarts[t]:
             state = beginning
         for k, column in enumerate(columns):
             cells[k] = column[t]
-        for k, (at, value) in enumerate(zip(own, state, strict=True)):
+        for k, (at, value) in enumerate(zip(state_cells, state, strict=True)):
             cells[at] = value
-            found[k].append(value)
+            histories[k].append(value)
         for at, compute, args in steps:
             cells[at] = compute([cells[a] for a in args])
         state = [scalar(cells[at]) for at in following]
     return Stream(
-        {word: np.array(column, dtype) for word, column in zip(order, found, strict=True)},
+        {word: np.array(column, dtype) for word, column in zip(order, histories, strict=True)},
         dict(zip(order, state, strict=True)),
     )
 
@@ -232,10 +232,10 @@ def _beside(
     count: int,
     scalar: type,
 ) -> dict[int, list[Any]]:
-    """What the loop reads of nodes that do not depend on the state, as lists of scalars."""
-    wanted = list(beside)
+    """Return the values that the loop reads from nodes outside it, as lists of scalars."""
+    read = list(beside)
     live = [False] * len(graph.nodes)
-    for i in wanted:
+    for i in read:
         live[i] = True
     for i in range(len(graph.nodes) - 1, -1, -1):
         if live[i]:
@@ -250,13 +250,15 @@ def _beside(
         ),
         (),
     )
-    made = values(part, inputs) if wanted else []
-    return {i: np.broadcast_to(np.asarray(made[numbers[i]]), (count,)).tolist() for i in wanted}
+    evaluated = values(part, inputs) if read else []
+    return {i: np.broadcast_to(np.asarray(evaluated[numbers[i]]), (count,)).tolist() for i in read}
 
 
 def _integer_rule(node: Node, fmts: Sequence[Format]) -> Scalar:
-    """A node's exact value from Python's integers; by its row of the table where it is none of the
-    few that loops mostly consist of."""
+    """Return a function from Python integers to a node's exact value.
+
+    The frequent operations of loops have fast functions; the others use their row of the table.
+    """
     row = OPS[node.op]
     if row.family is Family.SUM:
         signs = term_signs(node)
@@ -268,7 +270,7 @@ def _integer_rule(node: Node, fmts: Sequence[Format]) -> Scalar:
     if node.op == names.QUANTIZE:
         return _quantize(node, fmts[0])
 
-    # Units with a table of their own are made once, not for every request.
+    # Units with a table are created once, not for every request.
     if node.op in names.TRIG:
         turn, cosine = SinCos(source=fmts[0], target=constant_format(node)), node.op == names.COS
         return lambda x: int(turn.compute(_alone(x[0]), cosine)[0])
@@ -279,7 +281,7 @@ def _integer_rule(node: Node, fmts: Sequence[Format]) -> Scalar:
 
 
 def _narrow(value: Exact) -> Ints:
-    """What stays within one limb, as all that is read behind a rounding does."""
+    """Return a value of one limb; all values after a rounding have one."""
     if isinstance(value, Wide):
         raise GraphError("A value of more than 62 bits lies on a loop through states: quantize it.")
     return value

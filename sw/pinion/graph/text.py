@@ -1,7 +1,7 @@
-"""The text form of a graph: one node a line, read back without loss.
+"""The text form of a graph: one node per line, read back without loss.
 
-``%12 = dot %3 %4 %5 %6 [1, -1] @forward[3] #rnea.py:57`` and, at the end,
-``out tau[0] = %12``; behind them the words of state, ``state filter[0] = %9 from 0.0``.
+``%12 = dot %3 %4 %5 %6 [1, -1] @forward[3] #rnea.py:57``, then the results,
+``out tau[0] = %12``, and the words of state, ``state filter[0] = %9 from 0.0``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STATE = re.compile(rf"state (?P<name>\S+) = %(?P<id>{_ID}) from (?P<initial>[-+
 
 
 def format_graph(graph: Graph) -> str:
-    """Write a graph as text; floats are written so that they read back exactly."""
+    """Return a graph as text; floats read back exactly."""
     lines = []
     for i, node in enumerate(graph.nodes):
         text = f"%{i} = {node.op}" + "".join(f" %{arg}" for arg in node.args)
@@ -42,12 +42,12 @@ def format_graph(graph: Graph) -> str:
 
 
 def parse_graph(text: str) -> Graph:
-    """Read the text form back and verify it.
+    """Parse the text form and verify the graph.
 
     Raises
     ------
     GraphError
-        With the line's number when a line is neither a node, nor an output, nor a word of state.
+        With the line's number if a line is neither a node, nor an output, nor a word of state.
     """
     nodes: list[Node] = []
     outputs: list[Output] = []
@@ -64,7 +64,7 @@ def parse_graph(text: str) -> Graph:
                 initial = float(match["initial"])
             except ValueError:
                 raise GraphError(
-                    f"Line {number} has an initial value that is no number: {line!r}."
+                    f"Line {number} has an initial value that is not a number: {line!r}."
                 ) from None
             states.append(Feedback(Word.of(match["name"]), int(match["id"]), initial))
             continue

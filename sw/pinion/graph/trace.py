@@ -1,4 +1,4 @@
-"""Tracing: run a function on symbols and keep every operation that it does."""
+"""Tracing: run a function on symbols and record each of its operations."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ class TraceError(TypeError):
 
     Parameters
     ----------
-    wrong : what was asked for, and why that is not to be had.
+    wrong : what the function asked for, and why a symbol does not have it.
     instead : what to write instead.
 
     Members
     -------
-    asked : the value that was asked for, as in "float value"; `HOLDS` where it was whether a
-        condition holds; "" where it was another thing.
+    query : the value that the function asked for, as in "float value"; `HOLDS` if it asked whether
+        a condition holds; "" for anything else.
     """
 
     HOLDS: ClassVar[str] = "whether it holds"
 
-    def __init__(self, wrong: str, instead: str, *, asked: str = "") -> None:
+    def __init__(self, wrong: str, instead: str, *, query: str = "") -> None:
         super().__init__(wrong, instead)
         self.wrong = wrong
         self.instead = instead
-        self.asked = asked
+        self.query = query
 
     def __str__(self) -> str:
         return f"{self.wrong}: {self.instead}."
@@ -53,33 +53,33 @@ _INSTEAD: Mapping[str, str] = MappingProxyType(
         "equality": "compare with a margin, as in abs(a - b) < 0.001",
         "float value": "keep traced values in lists, or in arrays such as np.zeros(3, "
         "dtype=object)",
-        "integer value": "index and count with numbers of Python's own, or take select() among few "
+        "integer value": "index and count with Python's own numbers, or take select() among few "
         "values, or look_up() in a table",
         "remainder": "send angles and counters in range, or subtract select(x > limit, period, "
         "0.0)",
-        "whole part": "a core rounds to its formats alone, and steps are sums of select()",
-        "elements": "loop over an array, or over a range of Python's own",
+        "whole part": "a core rounds only to its formats, and steps are sums of select()",
+        "elements": "loop over an array, or over one of Python's own ranges",
     }
 )
-"""What to write instead, by what a symbol was asked for."""
+"""What to write instead, by the value that the function asked for."""
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is one of Python's own numbers or of NumPy's, and no truth value."""
+    """Whether a value is a number of Python or NumPy, and not a truth value."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 class Symbol:
-    """A scalar that stands for a node of the graph under construction.
+    """A scalar that represents a node of the graph under construction.
 
     It adds, subtracts, multiplies, divides, has powers with whole exponents, and has the functions
-    of the operation table as methods (``x.sin()``, ``x.clamp(-1.0, 1.0)``). Compared with ``<``,
-    ``<=``, ``>`` and ``>=`` it gives a condition; asking for its value raises.
+    of the operation table as methods (``x.sin()``, ``x.clamp(-1.0, 1.0)``). Comparing with ``<``,
+    ``<=``, ``>`` and ``>=`` gives a condition; asking for its value raises.
     """
 
     __slots__ = ("_tracer", "node")
 
-    # NumPy's scalars leave operations with a symbol to it; arrays go through their elements.
+    # NumPy's scalars defer to a symbol; arrays operate on their elements.
     __array_priority__ = -1.0
 
     def __init__(self, tracer: Tracer, node: int) -> None:
@@ -127,8 +127,8 @@ class Symbol:
         if not isinstance(other, Symbol) and not _is_number(other):
             return NotImplemented  # type: ignore[no-any-return]
         pair = (other, self) if swap else (self, other)
-        made: Condition = self.apply(names.LESS, *pair)
-        return made
+        condition: Condition = self.apply(names.LESS, *pair)
+        return condition
 
     def __lt__(self, other: object) -> Condition:
         return self._compared(other)
@@ -145,16 +145,16 @@ class Symbol:
         return less if less is NotImplemented else ~less
 
     def apply(self, op: str, *operands: object, params: Sequence[Param] = ()) -> Any:
-        """A function of the operation table, of symbols and numbers; this is one of the operands.
+        """Apply a function of the operation table to symbols and numbers, one of which is this.
 
         Returns
         -------
-        A symbol; of a comparison its condition.
+        A symbol, or a condition for a comparison.
 
         Raises
         ------
         TraceError
-            When an operand is neither a symbol nor a number.
+            If an operand is neither a symbol nor a number.
         """
         nodes = []
         for operand in operands:
@@ -164,13 +164,12 @@ class Symbol:
                 return operand.apply(op, *operands, params=params)
             if not isinstance(operand, Symbol):
                 raise TraceError(
-                    f"The operation {op} takes scalars, traced ones and numbers, not "
-                    f"{shown(operand)}",
+                    f"The operation {op} takes traced scalars and numbers, not {shown(operand)}",
                     "apply it to the elements",
                 )
             nodes.append(operand.node)
-        made = self._tracer.emit(op, tuple(nodes), tuple(params))
-        return Condition(made) if op == names.LESS else made
+        result = self._tracer.emit(op, tuple(nodes), tuple(params))
+        return Condition(result) if op == names.LESS else result
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """A function of the table as a method, which NumPy calls for arrays of symbols."""
@@ -202,17 +201,17 @@ class Symbol:
         if isinstance(exponent, Symbol):
             raise TraceError(
                 "A traced scalar cannot be an exponent",
-                "write a whole number there, as in x ** 3, or look_up() in a table",
+                "write a whole number, as in x ** 3, or look_up() in a table",
             )
         if not _is_number(exponent):
             return NotImplemented
         if exponent == 0.5 and (root := getattr(self, "sqrt", None)) is not None:
-            made: Symbol = root()
-            return made
+            power: Symbol = root()
+            return power
         if exponent != int(exponent):
             raise TraceError(
                 f"A traced scalar has no power of {exponent!r}",
-                "the exponent must be a whole number, or 0.5, for which sqrt(x) stands",
+                "the exponent must be a whole number, or 0.5, which is sqrt(x)",
             )
         return self._power(int(exponent))
 
@@ -228,17 +227,17 @@ class Symbol:
 
     def __rpow__(self, base: object) -> Symbol:
         del base
-        return self.__pow__(self)  # which says what an exponent may be
+        return self.__pow__(self)  # whose error says what an exponent may be
 
     def __repr__(self) -> str:
         return self._tracer.shown(self.node)
 
     def __format__(self, spec: str) -> str:
-        del spec  # a format of numbers, in a line that prints one
+        del spec  # a number format in a line that prints the symbol
         return repr(self)
 
-    def _no_value(self, wanted: str) -> NoReturn:
-        raise TraceError(f"A traced scalar has no {wanted}", _INSTEAD[wanted], asked=wanted)
+    def _no_value(self, query: str) -> NoReturn:
+        raise TraceError(f"A traced scalar has no {query}", _INSTEAD[query], query=query)
 
     def __bool__(self) -> bool:
         self._no_value("truth value")
@@ -277,10 +276,10 @@ class Symbol:
 
 
 class Condition:
-    """What a traced comparison says: 1 where it holds, else 0, for ``select`` to choose by.
+    """The result of a traced comparison: 1 if it holds, otherwise 0, for ``select`` to choose by.
 
-    Conditions join by ``&``, ``|`` and ``~``, as arrays of truth values do; none of it takes more
-    than a choice. Anything else that is asked of one raises.
+    Conditions combine by ``&``, ``|`` and ``~``, like arrays of truth values, with at most one
+    choice. Any other use raises.
     """
 
     __slots__ = ("_symbol", "_turned")
@@ -292,12 +291,12 @@ class Condition:
         self._turned = turned
 
     def apply(self, op: str, *operands: object, params: Sequence[Param] = ()) -> Any:
-        """``select`` with this condition as its first operand.
+        """Choose by this condition: ``select`` with it as the first operand.
 
         Raises
         ------
         TraceError
-            For any other operation, or where an operand is a condition as well.
+            For any other operation, or if another operand is a condition.
         """
         if op != names.SELECT or operands[0] is not self:
             self._no_number()
@@ -340,15 +339,15 @@ class Condition:
 
     def _no_number(self, *_: object) -> NoReturn:
         raise TraceError(
-            "A traced condition is no number",
-            "write select(condition, 1.0, 0.0) where a number is meant",
+            "A traced condition is not a number",
+            "write select(condition, 1.0, 0.0) to get a number",
         )
 
     def __bool__(self) -> NoReturn:
         raise TraceError(
             "A traced condition is neither true nor false yet",
             "write select(condition, a, b), for each element of an array",
-            asked=TraceError.HOLDS,
+            query=TraceError.HOLDS,
         )
 
     __float__ = __int__ = __index__ = __neg__ = __pos__ = __abs__ = _no_number
@@ -359,13 +358,13 @@ class Condition:
 
 
 class Tracer:
-    """Collects nodes; one tracer makes one graph.
+    """Collects nodes; one tracer builds one graph.
 
     Parameters
     ----------
-    skip : file names that are looked through when a node's source line is taken, so that the line
-        of the algorithm is kept and not that of a vector helper; NumPy's files always are.
-    most : nodes that a graph may have.
+    skip : file names to skip in the search for a node's source line, so that it is the line of the
+        algorithm and not of a vector helper; NumPy's files are always skipped.
+    most : largest number of nodes of the graph.
     """
 
     def __init__(self, *, skip: tuple[str, ...] = (), most: int = sys.maxsize) -> None:
@@ -383,7 +382,7 @@ class Tracer:
         Raises
         ------
         TraceError
-            When the graph has as many nodes as it may have.
+            If the graph has reached its largest number of nodes.
         """
         if len(self._nodes) >= self.most:
             self._refuse()
@@ -411,33 +410,32 @@ class Tracer:
         line, count = Counter(node.line for node in self._nodes).most_common(1)[0]
         raise TraceError(
             f"Tracing ends at {self.most:,} operations, {count:,} of them made by {line}",
-            "every pass of a loop becomes operations of its own, so let it run fewer times, or end",
+            "every pass of a loop becomes separate operations, so let it run fewer times, or end",
         )
 
     def shown(self, node: int) -> str:
-        """A value as text, for a line of the function that prints it."""
-        made = self._nodes[node]
-        if made.op == names.INPUT:
-            return f"<{made.params[0]}>"
-        return f"<{made.op} of {made.line}>"
+        """Return a value as text, for a line of the function that prints it."""
+        traced = self._nodes[node]
+        if traced.op == names.INPUT:
+            return f"<{traced.params[0]}>"
+        return f"<{traced.op} of {traced.line}>"
 
     def input(self, word: str) -> Symbol:
-        """A word of the request record; the order of calls is the order of the record."""
+        """Add a word of the request record; the order of calls is the order of the record."""
         return self.emit(names.INPUT, params=(Word.of(word),))
 
     def constant(self, value: float) -> Symbol:
-        """A constant.
+        """Add a constant.
 
         Raises
         ------
         TraceError
-            When it is infinite or no number.
+            If it is infinite or not a number.
         """
         if not math.isfinite(value):
             raise TraceError(
                 f"A traced scalar meets the constant {value!r}",
-                "a core computes with finite numbers alone, so give one, or leave the operation "
-                "out",
+                "a core computes only with finite numbers, so use one, or leave the operation out",
             )
         return self.emit(names.CONST, params=(value,))
 
@@ -448,14 +446,14 @@ class Tracer:
         self._outputs.append(Output(Word.of(word), value.node))
 
     def feed_back(self, word: str, value: Symbol | float, initial: float = 0.0) -> None:
-        """Say what an input word is in the next request, and in the first one: it is state then."""
+        """Make an input word a state: give its value for the next request and for the first one."""
         if not isinstance(value, Symbol):
             value = self.constant(float(value))
         self._states.append(Feedback(Word.of(word), value.node, float(initial)))
 
     @contextmanager
     def region(self, name: str, body: int | None = None) -> Iterator[None]:
-        """Label the nodes made inside with a pass and the body that it is at, counted from 1."""
+        """Label the nodes emitted inside with a pass and its current body, counted from 1."""
         before, self._region = self._region, Region(name, body)
         try:
             yield
@@ -463,5 +461,5 @@ class Tracer:
             self._region = before
 
     def finish(self) -> Graph:
-        """The graph so far, verified."""
+        """Return the graph so far, verified."""
         return verify(Graph(tuple(self._nodes), tuple(self._outputs), tuple(self._states)))

@@ -12,14 +12,14 @@ _BLOCK = re.compile(r"[^\s\[\]]+")
 
 
 class Word(str):
-    """An element of an array, ``minv[1,0]``: a string that knows its array and its place.
+    """An element of an array, ``minv[1,0]``: a string that knows its array and its position.
 
-    As a string it is the word's name, so that values are looked up by it and files hold it.
+    The string is the word's name, for look-ups and files.
 
     Members
     -------
     block : name of the array.
-    indices : place of the element, one number an axis; empty for a scalar.
+    indices : position of the element, one number per axis; empty for a scalar.
     """
 
     __slots__ = ("block", "indices")
@@ -28,7 +28,7 @@ class Word(str):
     indices: tuple[int, ...]
 
     def __new__(cls, block: str, indices: Sequence[int] = ()) -> Self:
-        """Make the word of a block's element."""
+        """Build the word of a block's element."""
         where = f"[{','.join(map(str, indices))}]" if indices else ""
         self = super().__new__(cls, f"{block}{where}")
         self.block, self.indices = block, tuple(indices)
@@ -36,7 +36,7 @@ class Word(str):
 
     @classmethod
     def of(cls, name: str) -> Word:
-        """The word of a name; a name without an index is a scalar."""
+        """Return the word of a name; a name without an index is a scalar."""
         if isinstance(name, Word):
             return name
         match = _WORD.fullmatch(name)
@@ -46,14 +46,14 @@ class Word(str):
 
     @property
     def complaint(self) -> str:
-        """What keeps this from being read back from its name, as a sentence, or ""."""
+        """Why this cannot be read back from its name, as a sentence, or ""."""
         again = Word.of(str(self))
         same = (again, again.block, again.indices) == (self, self.block, self.indices)
         if same and _BLOCK.fullmatch(self.block) and self.block.isprintable():
             return ""
         return (
-            f"{str(self)[:80]!r} is no word: write the name of an array, without spaces and "
-            "brackets, and a place of whole numbers, 'tau[0]'."
+            f"{str(self)[:80]!r} is not a word: write the name of an array, without spaces and "
+            "brackets, and a position of whole numbers, 'tau[0]'."
         )
 
     def __reduce__(self) -> tuple[type[Word], tuple[str, tuple[int, ...]]]:

@@ -1,7 +1,6 @@
 """The tables of ``docs/link.md``, rendered from the tables that RTL and driver read.
 
-``python -m pinion.link.describe docs/link.md`` rewrites what stands between a line
-``<!-- table: NAME -->`` and the next ``<!-- end -->`` and leaves the rest alone.
+``python -m pinion.link.describe docs/link.md`` writes them between their markers.
 """
 
 from __future__ import annotations
@@ -9,27 +8,21 @@ from __future__ import annotations
 import ast
 import inspect
 import itertools
-import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from pinion.base.pages import Tables, markdown_table, write_tables
 
 from . import protocol
 from .protocol import HEADER, TRAILER, Cause, Magic, Status, field_of
 from .registers import REGISTERS
 
-_MARKED = re.compile(r"<!-- table: (\w+) -->\n(.*?)<!-- end -->", flags=re.DOTALL)
-
-
-class PageError(ValueError):
-    """A page asks for a table that does not exist, or for none; the message names it."""
-
 
 def field_texts(name: str) -> dict[str, str]:
-    """What the docstring below a record type of :mod:`.protocol` says of its fields.
+    """Return the description of each field in the docstring of a record type of :mod:`.protocol`.
 
     Parameters
     ----------
@@ -44,7 +37,7 @@ def field_texts(name: str) -> dict[str, str]:
 
 
 def record_table(name: str) -> str:
-    """Word, byte, field, type and meaning of each field of ``HEADER`` or ``TRAILER``."""
+    """Render word, byte, field, type and meaning of each field of ``HEADER`` or ``TRAILER``."""
     record: np.dtype[np.void] = {"HEADER": HEADER, "TRAILER": TRAILER}[name]
     texts = field_texts(name)
     rows = []
@@ -53,44 +46,44 @@ def record_table(name: str) -> str:
         last = (offset + dtype.itemsize) // 4 - 1
         words = f"{offset // 4}" if offset // 4 == last else f"{offset // 4}-{last}"
         rows.append((words, offset, f"`{field}`", _type(dtype), texts[field]))
-    return _table(("word", "byte", "field", "type", "meaning"), rows)
+    return markdown_table(("word", "byte", "field", "type", "meaning"), rows)
 
 
 def magic_table() -> str:
-    """The words that bound something."""
+    """Render the magic words."""
     rows = [
         (f"`{row.name}`", f"`{int(row):#010x}`", f"`{int(row).to_bytes(4, 'little').decode()}`")
         for row in Magic
     ]
-    return _table(("magic", "word", "bytes in memory"), rows)
+    return markdown_table(("magic", "word", "bytes in memory"), rows)
 
 
 def status_table() -> str:
-    """Bits of a trailer's status."""
+    """Render the bits of a trailer's status."""
     texts = _member_texts("Status")
     rows = [(int(row).bit_length() - 1, f"`{row.name}`", texts[str(row.name)]) for row in Status]
-    return _table(("bit", "name", "meaning"), rows)
+    return markdown_table(("bit", "name", "meaning"), rows)
 
 
 def cause_table() -> str:
-    """Values of the register ERROR, and whether the card stops."""
+    """Render the values of the register ERROR, and whether the card stops."""
     stay = (Cause.NONE, Cause.PAYLOAD_CRC, Cause.CORE_ERROR)
     rows = [
         (int(row), f"`{row.name}`", row.sentence, "no" if row in stay else "yes") for row in Cause
     ]
-    return _table(("ERROR", "cause", "what was found", "card stops"), rows)
+    return markdown_table(("ERROR", "cause", "what was found", "card stops"), rows)
 
 
 def register_table() -> str:
-    """All registers, in the order of their offsets."""
+    """Render all registers, in the order of their offsets."""
     rows = [
         (f"`{row.offset:#04x}`", f"`{row.name}`", row.access, row.kind, row.text)
         for row in REGISTERS
     ]
-    return _table(("offset", "name", "access", "kind", "holds"), rows)
+    return markdown_table(("offset", "name", "access", "kind", "holds"), rows)
 
 
-TABLES: Mapping[str, Callable[[], str]] = {
+TABLES: Tables = {
     "header": lambda: record_table("HEADER"),
     "trailer": lambda: record_table("TRAILER"),
     "magic": magic_table,
@@ -98,27 +91,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "cause": cause_table,
     "registers": register_table,
 }
-"""What may stand between markers."""
-
-
-def rewrite(page: str) -> str:
-    """The same page with the tables of this code between its markers.
-
-    Raises
-    ------
-    PageError : a marker names no table, or a table of `TABLES` is missing.
-    """
-    names = [found[1] for found in _MARKED.finditer(page)]
-    if sorted(names) != sorted(TABLES):
-        raise PageError(
-            f"The page has the tables {', '.join(sorted(names)) or 'none'}: it needs each of "
-            f"{', '.join(sorted(TABLES))} once, between '<!-- table: NAME -->' and '<!-- end -->'."
-        )
-
-    def one(found: re.Match[str]) -> str:
-        return f"<!-- table: {found[1]} -->\n{TABLES[found[1]]()}<!-- end -->"
-
-    return _MARKED.sub(one, page)
+"""Tables of the page."""
 
 
 def _type(dtype: np.dtype[Any]) -> str:
@@ -128,19 +101,14 @@ def _type(dtype: np.dtype[Any]) -> str:
     return f"u{8 * dtype.itemsize}"
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
-
-
 def _member_texts(name: str) -> dict[str, str]:
     tree = ast.parse(inspect.getsource(protocol))
-    (found,) = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
-    return {key: " ".join(text.split()) for key, text in _docstrings(found.body).items()}
+    (definition,) = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
+    return {key: " ".join(text.split()) for key, text in _docstrings(definition.body).items()}
 
 
 def _docstrings(body: Sequence[ast.stmt]) -> dict[str, str]:
-    """The text that stands below each assignment, as documentation tools read it."""
+    """Return the docstring below each assignment, as documentation tools read it."""
     texts = {}
     for before, after in itertools.pairwise(body):
         match before, after:
@@ -152,17 +120,5 @@ def _docstrings(body: Sequence[ast.stmt]) -> dict[str, str]:
     return texts
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Rewrite the tables of each page that is named; says which changed."""
-    for name in arguments:
-        path = Path(name)
-        before = path.read_text()
-        after = rewrite(before)
-        if after != before:
-            path.write_text(after)
-        print(f"{path}: {'rewritten' if after != before else 'as it should be'}")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_tables(sys.argv[1:], TABLES))

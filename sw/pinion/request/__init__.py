@@ -1,6 +1,6 @@
-"""What a build is asked for, as one value: options of the robot, of the row and of the core.
+"""The request of a build as one value: options of the robot, of the row and of the core.
 
-Keywords of :func:`pinion.api.build` and the command line make a :class:`BuildRequest`, the flow
+Keywords of :func:`pinion.api.build` and the command line become a :class:`BuildRequest`, the flow
 reads it, sweeps vary it by :meth:`BuildRequest.replaced`, and the manifest stores it as plain data.
 """
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 class CoreOptions(TypedDict, total=False):
-    """Options of a core, as of :class:`BuildRequest`."""
+    """Options of a core, as in :class:`BuildRequest`."""
 
     ii: int | None
     formats: str | None
@@ -40,7 +40,7 @@ class CoreOptions(TypedDict, total=False):
 
 
 class BuildOptions(RowOptions, RobotOptions, CoreOptions, total=False):
-    """Everything that may be asked of a build by name, as of :class:`BuildRequest`."""
+    """All options of a build by name, as in :class:`BuildRequest`."""
 
     target: str
 
@@ -57,9 +57,9 @@ class RobotChoice:
     gravity: Vec3 | None = None
 
     def read(self, robot: str | os.PathLike[str] | Model | None) -> tuple[Model, Model | None]:
-        """The robot as cores have it, and as its file has it.
+        """Return the robot as cores use it, and as its file describes it.
 
-        The second is None where the robot came as a model.
+        The second is None if the robot is given as a model.
 
         Raises
         ------
@@ -91,18 +91,18 @@ class RowChoice:
     friction_width: float = FRICTION_WIDTH
 
     def row(self, function: str | Function) -> Function:
-        """The row of a function by its name, or of a row that is given.
+        """Return the row of a function by its name, or a row itself with these options.
 
         Raises
         ------
         pinion.functions.FunctionError
-            As :func:`pinion.functions.row_of`, and where another formulation is asked of a row that
-            has its own.
+            As :func:`pinion.functions.row_of`, and if another formulation is requested of a row
+            object.
         """
         if isinstance(function, Function) and self.derivatives != DERIVATIVES[0]:
             raise FunctionError(
                 f"The function '{function.name}' is given as an object, so derivatives "
-                f"({self.derivatives}) cannot be chosen beside it: choose them on the object, with "
+                f"({self.derivatives}) cannot be chosen as well: choose them on the object, with "
                 "its method formulated."
             )
         return row_of(
@@ -116,20 +116,20 @@ class RowChoice:
 
 @dataclass(frozen=True, kw_only=True)
 class BuildRequest:
-    """What a build is asked for.
+    """Options of a build.
 
     Members
     -------
     robot, row : options of the robot and of the row.
     ii : cycles between results; None to choose.
     formats : ``q16.16`` or another uniform format, ``auto`` for formats by signal, ``auto18`` for
-        such in words of 18 bits, or the path of a ``plan.toml``; None for the target's.
-    max_error : largest relative error of a result block; None for the formats' own.
+        formats in words of 18 bits, or the path of a ``plan.toml``; None for the target's default.
+    max_error : largest relative error of a result block; None for the formats' default.
     ranges : with ``auto``, the states that the formats are made for; None for reference states.
     objective : ``area``, ``latency`` or ``throughput``.
-    clusters : ``none``, or ``link`` for units of each link's own.
+    clusters : ``none``, or ``link`` for separate units of each link.
     target : ``sim``, or a board.
-    clock_mhz : the core's clock; None for the target's.
+    clock_mhz : the core's clock; None for the target's default.
     """
 
     robot: RobotChoice = field(default_factory=RobotChoice)
@@ -145,22 +145,22 @@ class BuildRequest:
 
     @classmethod
     def of(cls, **options: Unpack[BuildOptions]) -> Self:
-        """The request of options by their names, whichever part they belong to.
+        """Return the request with options by name, whichever part they belong to.
 
         Raises
         ------
         TypeError
-            A build has no such option.
+            If a build has no such option.
         """
         return cls().replaced(**options)
 
     def replaced(self, **options: Any) -> Self:
-        """The same with other options, by their names.
+        """Return the request with other options, by name.
 
         Raises
         ------
         TypeError
-            A build has no such option.
+            If a build has no such option.
         """
         parts: dict[str, dict[str, Any]] = {"robot": {}, "row": {}, "": {}}
         places = _places()
@@ -176,25 +176,25 @@ class BuildRequest:
         )
 
     def plain(self) -> dict[str, Any]:
-        """The options as JSON has them: ``robot``, ``row`` and those of the core."""
+        """Return the options as in JSON: ``robot``, ``row`` and those of the core."""
         return {name: _plain(value) for name, value in asdict(self).items()}
 
 
 def core_names() -> tuple[str, ...]:
-    """Names of the options of the core alone."""
+    """Return the names of the core's own options."""
     return tuple(name for name, part in _places().items() if not part)
 
 
 def row_names() -> tuple[str, ...]:
-    """Names of the options of the row."""
+    """Return the names of the row's options."""
     return tuple(name for name, part in _places().items() if part == "row")
 
 
 def _places() -> dict[str, str]:
-    """Names of options, and the member of a request that holds each; "" for itself."""
-    own = {one.name: "" for one in fields(BuildRequest) if one.name not in ("robot", "row")}
-    of_robot = {one.name: "robot" for one in fields(RobotChoice)}
-    return own | {one.name: "row" for one in fields(RowChoice)} | of_robot
+    """Return for each option the member of a request that holds it; "" for the request itself."""
+    core = {f.name: "" for f in fields(BuildRequest) if f.name not in ("robot", "row")}
+    of_robot = {f.name: "robot" for f in fields(RobotChoice)}
+    return core | {f.name: "row" for f in fields(RowChoice)} | of_robot
 
 
 def _plain(value: Any) -> Any:

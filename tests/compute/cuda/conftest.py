@@ -13,13 +13,13 @@ from pinion.compute.cuda import small_batches
 from pinion.compute.cuda.kernel import CudaKernel, DeviceArray
 from pinion.compute.cuda.parts import Room
 from pinion.compute.cuda.threads import thread_source
-from pinion.functions import Function, function, sample
+from pinion.functions import Function, named_function, sample
 from pinion.robot import Model, load
 from tests.support.cuda_device import HostDevice, HostMemory
 from tests.support.cuda_host import HostKernels
 
-MODEL, ROW = load("iiwa14"), function("rnea")
-SEVERAL = load("chain_3"), function("rnea_derivatives")
+MODEL, ROW = load("iiwa14"), named_function("rnea")
+SEVERAL = load("chain_3"), named_function("rnea_derivatives")
 Opened = Callable[..., tuple[CudaKernel, HostDevice]]
 
 

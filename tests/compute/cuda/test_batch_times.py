@@ -15,14 +15,14 @@ from pinion.compute import cpu
 from pinion.compute.cuda.kernel import CudaKernel
 from pinion.compute.cuda.threads import thread_source
 from pinion.compute.rates import states_of
-from pinion.functions import function
+from pinion.functions import named_function
 from pinion.robot import load
 from tests.native.conftest import needs_compiler
 from tests.support.cuda_device import HostDevice
 
 pytestmark = needs_compiler
 
-MODEL, ROW = load("pendulum"), function("rnea")
+MODEL, ROW = load("pendulum"), named_function("rnea")
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 from pinion import dynamics
 from pinion.compute.cuda import cooperative
 from pinion.compute.cuda.cooperative import CooperativeSource
-from pinion.functions import Function, function, sample
+from pinion.functions import Function, named_function, sample
 from pinion.functions.partitions import RNEA_DERIVATIVES_FROM_LINKS
 from pinion.native.errors import ComputeError
 from pinion.native.toolchain import Compiler
@@ -72,7 +72,7 @@ class Compiled:
             # Formulations differ as much as v, a and f are inconsistent, so no float32 here.
             state = sample(
                 self.model,
-                function("rnea"),
+                named_function("rnea"),
                 count,
                 distribution="reference",
                 seed=7,
@@ -156,7 +156,7 @@ class Kernels:
 
 def named(name: str) -> Function:
     """Return the row of a name, from the table or the partitions."""
-    return LINKS if name == LINKS.name else function(name)
+    return LINKS if name == LINKS.name else named_function(name)
 
 
 def with_switches(text: str) -> str:
@@ -240,7 +240,7 @@ def test_what_is_not_finite_stays_in_its_sample(kernels: Kernels) -> None:
 
 
 def test_the_inverse_inertia_matrix_is_given_when_asked_for(kernels: Kernels) -> None:
-    kernel = kernels("tree", function("fd_derivatives", outputs=["minv"]), "float64")
+    kernel = kernels("tree", named_function("fd_derivatives", outputs=["minv"]), "float64")
     inputs = kernel.states(20)
     results = kernel.run(inputs, grid=3, seed=0)
     assert list(results) == ["qdd", "dqdd_dq", "dqdd_dqd", "minv"]
@@ -315,7 +315,9 @@ def test_shared_memory_is_what_every_gpu_has(dtype: str) -> None:
 
 def test_both_formulations_of_a_gradient_have_the_same_kernel() -> None:
     plain = cooperative.source("two_link", "rnea_derivatives")
-    column = cooperative.source("two_link", function("rnea_derivatives", derivatives="column"))
+    column = cooperative.source(
+        "two_link", named_function("rnea_derivatives", derivatives="column")
+    )
     assert plain.text == column.text
     plain, column = (
         cooperative.source("two_link", row) for row in (LINKS, LINKS.formulated("column"))
@@ -346,7 +348,7 @@ def test_what_has_no_kernel_is_said_in_a_sentence() -> None:
         cooperative.source(load("hyq", floating_base=True), "rnea")
     with pytest.raises(ComputeError, match="bytes of shared memory"):
         cooperative.source("chain_80", "fd_derivatives", dtype="float64")
-    for row in (function("rnea"), LINKS):
+    for row in (named_function("rnea"), LINKS):
         changed_row = replace(row, doc="my own")
         with pytest.raises(ComputeError, match="differs from the table's function of that name"):
             cooperative.source("iiwa14", changed_row)

@@ -12,7 +12,7 @@ from pinion.compute import cpu
 from pinion.compute.cuda import Kept, cooperative
 from pinion.compute.cuda.cubin import ARCHITECTURES, Cubin, compile_cubin
 from pinion.compute.cuda.threads import ThreadSource, thread_source
-from pinion.functions import SUBJECTS, function
+from pinion.functions import SUBJECTS, named_function
 from pinion.functions.partitions import RNEA_DERIVATIVES_FROM_LINKS
 from pinion.native.cache import Cache
 from pinion.native.errors import ComputeError
@@ -47,8 +47,8 @@ def cases() -> list[Any]:
 def compiled(
     robot: str, name: str, dtype: str, architecture: str, layout: str = "soa"
 ) -> tuple[ThreadSource, list[Cubin]]:
-    """Return the kernels of a function, each compiled separately as for a device."""
-    model, row = load(robot), LINKS if name == LINKS.name else function(name)
+    """Return the kernels of a named_function, each compiled separately as for a device."""
+    model, row = load(robot), LINKS if name == LINKS.name else named_function(name)
     source = thread_source(
         cpu.graph_of(model, row),
         inputs=[b.resolved(model) for b in row.inputs],

@@ -21,7 +21,7 @@ from pinion.compute.cuda.cubin import compile_cubin
 from pinion.compute.cuda.export import _named, export_header
 from pinion.compute.cuda.parts import Room
 from pinion.compute.layouts import to_blocks
-from pinion.functions import Block, function, sample
+from pinion.functions import Block, named_function, sample
 from pinion.native import isa
 from pinion.robot import load
 from tests.support.breadth import some, some_rows
@@ -37,7 +37,7 @@ LIMIT = 600.0  # seconds; ends a hang
 
 def exported(folder: Path, name: str, dtype: str = "float32", **options: Any) -> str:
     """Return header and hooks of iiwa14 as one text, and kernels that use them by plain names."""
-    model, row = load("iiwa14"), function(name)
+    model, row = load("iiwa14"), named_function(name)
     export_header(model, row, folder=folder, dtype=dtype, name="arm", **options)
     hooks = (folder / "example/hooks.cuh").read_text()
     assert '#include "../arm.cuh"' in hooks
@@ -125,7 +125,7 @@ def _struct(kind: Any, values: list[Any]) -> Any:
 
 
 def states(name: str, dtype: str) -> dict[str, np.ndarray]:
-    samples = sample(load("iiwa14"), function(name), COUNT, distribution="reference", seed=5)
+    samples = sample(load("iiwa14"), named_function(name), COUNT, distribution="reference", seed=5)
     return {key: np.ascontiguousarray(values.astype(dtype)) for key, values in samples.items()}
 
 
@@ -147,7 +147,7 @@ def launched(kernels: HostKernels, name: str, shared: int, threads: int, args: l
     ),
 )
 def test_every_layout_and_a_cost(tmp_path: Path, name: str, dtype: str) -> None:
-    model, row = load("iiwa14"), function(name)
+    model, row = load("iiwa14"), named_function(name)
     out = tmp_path / "out"
     kernels = on_host(out, exported(out, name, dtype))
     record = export_header(model, row, folder=out, dtype=dtype, name="arm")
@@ -198,7 +198,7 @@ def test_every_layout_and_a_cost(tmp_path: Path, name: str, dtype: str) -> None:
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-10), ("float32", 1e-5)])
 def test_five_steps_of_semi_implicit_euler(tmp_path: Path, dtype: str, tolerance: float) -> None:
-    model, row = load("iiwa14"), function("aba")
+    model, row = load("iiwa14"), named_function("aba")
     kernels = on_host(tmp_path, exported(tmp_path, "aba", dtype))
     inputs = states("aba", dtype)
     real = ctypes.c_double if dtype == "float64" else ctypes.c_float
@@ -236,7 +236,7 @@ def test_the_example_compiles_with_nvcc(tmp_path: Path) -> None:
     nvcc = shutil.which("nvcc")
     if nvcc is None:
         pytest.skip("there is no nvcc on this machine")
-    export_header(load("two_link"), function("aba"), folder=tmp_path)
+    export_header(load("two_link"), named_function("aba"), folder=tmp_path)
     completed = subprocess.run(
         [nvcc, "-std=c++17", "-fmad=false", "-Xcompiler", "-Wall,-Wextra", "-c", "example.cu"],
         cwd=tmp_path / "example",
@@ -251,7 +251,7 @@ def test_the_example_compiles_with_nvcc(tmp_path: Path) -> None:
 def test_two_headers_go_into_one_file(tmp_path: Path) -> None:
     model = load("two_link")
     for name in ("rnea", "aba"):
-        export_header(model, function(name), folder=tmp_path / name)
+        export_header(model, named_function(name), folder=tmp_path / name)
     text = (
         '#include "rnea/two_link_rnea.cuh"\n#include "aba/two_link_aba.cuh"\n'
         '#include "rnea/two_link_rnea.cuh"\n'
@@ -270,7 +270,7 @@ def test_two_headers_go_into_one_file(tmp_path: Path) -> None:
 
 
 def test_arrays_are_where_their_layout_says(tmp_path: Path) -> None:
-    model, row = load("two_link"), function("rnea")
+    model, row = load("two_link"), named_function("rnea")
     export_header(model, row, folder=tmp_path, dtype="float64", name="arm")
     text = """
 #include "arm.cuh"
@@ -319,7 +319,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_regenerating_changes_nothing_and_edits_are_refused(tmp_path: Path) -> None:
-    model, row, out = load("two_link"), function("rnea"), tmp_path / "new/out"
+    model, row, out = load("two_link"), named_function("rnea"), tmp_path / "new/out"
 
     def export(**options: Any) -> dict[str, Any]:
         return export_header(model, row, folder=out, name="arm", **options)
@@ -367,7 +367,7 @@ def test_regenerating_changes_nothing_and_edits_are_refused(tmp_path: Path) -> N
 
 
 def test_the_header_says_what_it_is(tmp_path: Path) -> None:
-    export_header(load("two_link"), function("rnea"), folder=tmp_path, name="arm")
+    export_header(load("two_link"), named_function("rnea"), folder=tmp_path, name="arm")
     text = (tmp_path / "arm.cuh").read_text()
     assert "pinion export --cuda two_link rnea --dtype float32 --name arm -o FOLDER" in text
     assert "Do not edit it" in text and '#include "' not in text and "PINION_ISA_AVX" not in text
@@ -384,7 +384,7 @@ def test_the_header_says_what_it_is(tmp_path: Path) -> None:
 )
 def test_hostile_names_are_harmless(tmp_path: Path, hostile: str) -> None:
     model = replace(load("two_link"), name=hostile)
-    row = function("rnea")
+    row = named_function("rnea")
     row = replace(row, doc=hostile)
     export_header(model, row, folder=tmp_path, name="arm", robot=f"{hostile}.urdf")
     text = '#include "example/hooks.cuh"\nextern "C" __global__ void none() {}\n'
@@ -396,7 +396,7 @@ def test_hostile_names_are_harmless(tmp_path: Path, hostile: str) -> None:
 def test_a_failure_half_way_leaves_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, row, out = load("two_link"), function("rnea"), tmp_path / "new/out"
+    model, row, out = load("two_link"), named_function("rnea"), tmp_path / "new/out"
     moves = []
 
     def move(a: Path, b: Path) -> None:
@@ -419,7 +419,7 @@ def test_a_failure_half_way_leaves_everything(
 
 
 def test_wrong_arguments_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, row = load("two_link"), function("rnea")
+    model, row = load("two_link"), named_function("rnea")
     for options, message in (
         ({"dtype": "float16"}, "Unknown dtype 'float16'"),
         ({"name": "7up"}, "'7up' is not a valid name"),
@@ -434,12 +434,12 @@ def test_wrong_arguments_are_one_sentence(tmp_path: Path, monkeypatch: pytest.Mo
             export_header(model, row, folder=tmp_path / folder)
     monkeypatch.setattr(threads, "_ROOMS", {"float32": Room(plain=40, registers=30, slots=15)})
     with pytest.raises(ComputeError, match=r"needs several kernels, .*: export it for processors"):
-        export_header(load("iiwa14"), function("rnea_derivatives"), folder=tmp_path / "out")
+        export_header(load("iiwa14"), named_function("rnea_derivatives"), folder=tmp_path / "out")
     assert contents(tmp_path) == {"file": b"file"} and not (tmp_path / "out").exists()
 
 
 def test_arrays_whose_names_are_taken(tmp_path: Path) -> None:
-    model, row = load("two_link"), function("rnea")
+    model, row = load("two_link"), named_function("rnea")
     blocks = [
         replace(b, name=name) for b, name in zip(row.inputs, ("q", "double", "n"), strict=True)
     ]

@@ -15,7 +15,7 @@ from pinion.compute.cuda import kernel as kernels
 from pinion.compute.cuda import threads
 from pinion.compute.cuda.kernel import DeviceArray
 from pinion.compute.cuda.parts import Room
-from pinion.functions import function
+from pinion.functions import named_function
 from pinion.native.errors import ComputeError
 from pinion.robot import load, load_text
 from tests.compute.cuda.conftest import (
@@ -105,14 +105,14 @@ def test_rotations_of_the_host_are_refused_as_by_the_float_model(opened: Opened)
         '<joint name="floor" type="planar"><parent link="world"/><child link="base"/>'
         '<axis xyz="0 0 1"/></joint></robot>'
     )
-    compiled, _ = opened(target=(cart, function("rnea")))
-    inputs = sampled(cart, function("rnea"), 20, 4)
+    compiled, _ = opened(target=(cart, named_function("rnea")))
+    inputs = sampled(cart, named_function("rnea"), 20, 4)
     inputs["q"][:, 2:] = np.array([0.6, 0.8])
-    assert close(compiled(**inputs).tau, function("rnea").evaluate(cart, inputs)["tau"])
+    assert close(compiled(**inputs).tau, named_function("rnea").evaluate(cart, inputs)["tau"])
     inputs["q"][7, 3] = 0.9
     with pytest.raises(InputError, match=r"q\[7, 2:4\] is a cosine and sine of length 1\.08"):
         compiled(**inputs)
-    unchecked, _ = opened(target=(cart, function("rnea")), check_rotations=False)
+    unchecked, _ = opened(target=(cart, named_function("rnea")), check_rotations=False)
     assert unchecked(**inputs).tau.shape == (20, 3)
 
 
@@ -246,7 +246,7 @@ def test_a_workspace_of_the_caller_needs_no_waiting(
     assert len(device.launches) == before + 3 and device.used == 0
     assert all(np.isnan(array.array).all() for array in out.values())
     stream.wait()
-    right = function("rnea_derivatives").evaluate(load("two_link"), inputs)
+    right = named_function("rnea_derivatives").evaluate(load("two_link"), inputs)
     assert all(close(array.array, right[name]) for name, array in out.items())
     # Without a workspace it is allocated in that stream.
     written = {name: There(np.full_like(array.array, np.nan)) for name, array in out.items()}

@@ -13,7 +13,7 @@ from pinion.bench.cuda import measure as bench_cuda
 from pinion.bench.cuda.rates import Limits, OnDevice, measured_limits
 from pinion.compute import cuda
 from pinion.compute.rates import Case, states_of
-from pinion.functions import function
+from pinion.functions import named_function
 from pinion.native.errors import ComputeError
 from pinion.robot import load
 from tests.native.conftest import needs_compiler
@@ -87,7 +87,7 @@ def test_what_a_device_cannot_hold_is_left_out(
 
 @pytest.mark.parametrize("layout", some(["aos", "soa"], ("aos",)))
 def test_what_is_measured_is_right(tmp_path: Path, layout: str) -> None:
-    model, row = load("two_link"), function("rnea")
+    model, row = load("two_link"), named_function("rnea")
     device = HostDevice(tmp_path)
     kernel = cuda.compile(
         model, row, dtype="float64", layout=layout, device=device, cache=tmp_path / "cache"

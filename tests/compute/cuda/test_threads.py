@@ -16,7 +16,7 @@ from pinion.compute.cuda.parts import WORKSPACE, Room, plan, split
 from pinion.compute.cuda.threads import LAYOUTS, SHARED_BYTES, ThreadSource, thread_source
 from pinion.compute.layouts import to_blocks
 from pinion.compute.program.instructions import Kind, select
-from pinion.functions import SUBJECTS, Block, Function, function, sample
+from pinion.functions import SUBJECTS, Block, Function, named_function, sample
 from pinion.functions.partitions import PARTITIONS
 from pinion.native import isa
 from pinion.native.errors import ComputeError
@@ -115,7 +115,7 @@ def each_once() -> list[Any]:
 
 @pytest.mark.parametrize(("dtype", "layout"), each_once())
 def test_threads_compute_what_processors_do(tmp_path: Path, dtype: str, layout: str) -> None:
-    row = function("rnea")
+    row = named_function("rnea")
     same_as_processor("iiwa14", row, printed("iiwa14", row, dtype, layout), tmp_path)
 
 
@@ -132,7 +132,7 @@ def test_threads_compute_each_partition(tmp_path: Path, partition: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", ["aos", "soa"])
 def test_values_that_do_not_fit_into_registers(tmp_path: Path, layout: str) -> None:
-    row = function("fd_derivatives")
+    row = named_function("fd_derivatives")
     source = printed("iiwa14", row, "float64", layout)
     assert source.kernels[0].moves > 0 and source.kernels[0].far == 0
     same_as_processor("iiwa14", row, source, tmp_path)
@@ -143,7 +143,7 @@ def test_values_that_do_not_fit_into_registers(tmp_path: Path, layout: str) -> N
 def test_several_kernels_share_the_work(tmp_path: Path, layout: str) -> None:
     # So little room that the columns of the gradient go to separate kernels, and so little
     # shared memory that a few values go to local memory.
-    row = function("rnea_derivatives")
+    row = named_function("rnea_derivatives")
     source = printed("iiwa14", row, "float32", layout, Room(plain=40, registers=30, slots=15))
     assert len(source.kernels) > 2 and source.workspace > 0
     assert any(kernel.reads for kernel in source.kernels)
@@ -152,7 +152,7 @@ def test_several_kernels_share_the_work(tmp_path: Path, layout: str) -> None:
 
 @pytest.mark.slow
 def test_what_shared_memory_cannot_hold_is_in_local_memory(tmp_path: Path) -> None:
-    row = function("fd_derivatives")
+    row = named_function("fd_derivatives")
     source = printed("iiwa14", row, "float64", "soa", Room(plain=0, registers=20, slots=10_000))
     assert len(source.kernels) == 1
     assert source.kernels[0].far > 0 and source.kernels[0].shared_bytes <= SHARED_BYTES
@@ -160,7 +160,7 @@ def test_what_shared_memory_cannot_hold_is_in_local_memory(tmp_path: Path) -> No
 
 
 def test_one_sample_serves_all(tmp_path: Path) -> None:
-    model, row = load("iiwa14"), function("rnea")
+    model, row = load("iiwa14"), named_function("rnea")
     inputs = sample(model, row, 40, distribution="reference", seed=3)
     inputs["qd"] = inputs["qd"][:1].repeat(40, axis=0)
     blocks = {
@@ -181,7 +181,7 @@ def test_one_sample_serves_all(tmp_path: Path) -> None:
 
 def test_a_missing_barrier_shows(tmp_path: Path) -> None:
     # Arrays of structures pass through shared memory between two barriers.
-    row = function("rnea")
+    row = named_function("rnea")
     source = printed("iiwa14", row, "float32", "aos")
     (kernel,) = source.kernels
     barrier = "__syncthreads();"
@@ -195,7 +195,7 @@ def test_a_missing_barrier_shows(tmp_path: Path) -> None:
 
 
 def test_a_split_program_computes_everything_once() -> None:
-    program = select(cpu.graph_of(load("iiwa14"), function("fd_derivatives")))
+    program = select(cpu.graph_of(load("iiwa14"), named_function("fd_derivatives")))
     for groups in (2, 3, 7):
         pieces = split(program, groups)
         # The last columns may need nothing that only they use.
@@ -211,7 +211,7 @@ def test_a_split_program_computes_everything_once() -> None:
 
 
 def test_a_program_that_fits_nowhere_is_split_as_well_as_can_be() -> None:
-    program = select(cpu.graph_of(load("iiwa14"), function("fd_derivatives")))
+    program = select(cpu.graph_of(load("iiwa14"), named_function("fd_derivatives")))
     best = plan(program, Room(plain=1, registers=8, slots=1))
     assert len(best) > 1
     whole_plan = plan(program, Room(plain=1, registers=8, slots=10_000))
@@ -228,7 +228,7 @@ def test_a_program_that_fits_nowhere_is_split_as_well_as_can_be() -> None:
     ],
 )
 def test_wrong_arguments_are_refused(change: dict[str, Any], message: str) -> None:
-    model, row = load("iiwa14"), function("rnea")
+    model, row = load("iiwa14"), named_function("rnea")
     options: dict[str, Any] = {
         "inputs": [b.resolved(model) for b in row.inputs],
         "results": [b.resolved(model) for b in row.results],
@@ -246,7 +246,7 @@ def test_wrong_arguments_are_refused(change: dict[str, Any], message: str) -> No
 @pytest.mark.parametrize("name", [row.name for row in SUBJECTS["dynamics"]])
 @pytest.mark.parametrize("robot", ["iiwa14", "hyq", "atlas"])
 def test_every_function(tmp_path: Path, robot: str, name: str, dtype: str) -> None:
-    row = function(name)
+    row = named_function(name)
     same_as_processor(robot, row, printed(robot, row, dtype, "aos"), tmp_path)
 
 
@@ -254,7 +254,7 @@ def test_every_function(tmp_path: Path, robot: str, name: str, dtype: str) -> No
     "name", [SECOND_ORDER[0], *(pytest.param(n, marks=pytest.mark.slow) for n in SECOND_ORDER[1:])]
 )
 def test_second_derivatives(tmp_path: Path, name: str) -> None:
-    row = function(name)
+    row = named_function(name)
     same_as_processor("two_link", row, printed("two_link", row, "float64", "aos"), tmp_path)
 
 

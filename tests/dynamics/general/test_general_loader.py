@@ -9,7 +9,7 @@ import pinocchio as pin
 import pytest
 
 from pinion import dynamics
-from pinion.functions import function, sample
+from pinion.functions import named_function, sample
 from pinion.robot import (
     RobotError,
     builtin_names,
@@ -150,9 +150,9 @@ def test_a_base_that_cannot_float_gives_one_sentence() -> None:
 @pytest.mark.parametrize("name", ["rnea", "fd_derivatives"])
 def test_a_function_of_such_a_robot_has_samples_and_values(name: str) -> None:
     model = load("iiwa14", floating_base=True)
-    samples = sample(model, function(name), 3, distribution="reference", seed=0)
+    samples = sample(model, named_function(name), 3, distribution="reference", seed=0)
     assert samples["q"].shape == (3, 14) and samples["qd"].shape == (3, 13)
     q = dynamics.neutral_configuration(model)
     zeros = np.zeros(model.nv)
-    arrays = {block.name: zeros for block in function(name).inputs} | {"q": q}
-    assert function(name).evaluate(model, arrays)
+    arrays = {block.name: zeros for block in named_function(name).inputs} | {"q": q}
+    assert named_function(name).evaluate(model, arrays)

@@ -24,7 +24,7 @@ from pinion.compute import cuda
 from pinion.console.errors import UsageError
 from pinion.console.terminal import counted, put_json, say, show
 from pinion.driver.card import layout_of
-from pinion.functions import function
+from pinion.functions import named_function
 from pinion.link import Manifest
 from pinion.link.protocol import MAX_COUNT
 from pinion.link.transfer import FIXED_US, LINK_MHZ, LINKS, estimate
@@ -102,7 +102,7 @@ def run(
     robots = tuple(target[:1]) or ROBOTS
     names = tuple(dict.fromkeys(target[1:])) or (*GRADIENTS, *SINGLE)
     for name in names:
-        function(name)  # raises for an unknown name before the work
+        named_function(name)  # raises for an unknown name before the work
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"'{folder}' is a file: give a folder for the page with -o.")
     models = {robot: load(robot) for robot in robots}
@@ -172,7 +172,7 @@ class Collected:
         sizes = self._sizes(name, largest)
         try:
             rows, missing = cpu_times(
-                model, function(name), sizes=sizes, rounds=rounds, seconds=seconds
+                model, named_function(name), sizes=sizes, rounds=rounds, seconds=seconds
             )
         except ComputeError as error:
             self._leave_out("Pinion CPU", str(error), target)

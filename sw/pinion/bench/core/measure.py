@@ -95,12 +95,12 @@ def row(robot: str, ii: int) -> dict[str, Any]:
     """Return operations, units, latency and registers of one robot's core at one interval."""
     from pinion.flow.design import make_design
     from pinion.flow.measure import hardware
-    from pinion.functions import function
+    from pinion.functions import named_function
     from pinion.request import BuildRequest
     from pinion.robot import coupled, load
 
     model = coupled(load(robot, snap=True))
-    design = make_design(model, function(FUNCTION), BuildRequest(ii=ii, formats=FORMATS))
+    design = make_design(model, named_function(FUNCTION), BuildRequest(ii=ii, formats=FORMATS))
     return {"robot": robot, "dof": model.nv, "ii": ii, **hardware(design)}
 
 

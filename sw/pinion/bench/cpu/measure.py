@@ -35,7 +35,7 @@ from pinion.compute.rates import (
 )
 from pinion.console.errors import UsageError
 from pinion.console.terminal import counted, out, put_json, say, table
-from pinion.functions import FUNCTIONS, SUBJECTS, function
+from pinion.functions import FUNCTIONS, SUBJECTS, named_function
 from pinion.native.cache import Cache, default_folder
 from pinion.native.isa import available, best
 from pinion.native.toolchain import find_compiler
@@ -79,7 +79,7 @@ def run(
     robots = tuple(target[:1]) or ROBOTS
     names = tuple(target[1:]) or tuple(row.name for row in SUBJECTS["dynamics"])
     for name in names:
-        function(name)  # raises for an unknown name before the work
+        named_function(name)  # raises for an unknown name before the work
     models = {robot: load(robot) for robot in robots}
     if folder is not None:
         try:
@@ -154,7 +154,7 @@ def measured(
     Rows with ``ns`` (median), ``spread`` (of the middle half) and reference times; and what was
     left out, with the reason.
     """
-    row = function(name)
+    row = named_function(name)
     states = states_of(model, row, seed=SEED)
     compiler, store = find_compiler(), Cache(default_folder(os.environ))
     probes = {isa.name: Probe.compiled(isa, compiler, store) for isa in available()}

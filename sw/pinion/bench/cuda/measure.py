@@ -15,7 +15,7 @@ from pinion.compute.cuda.device import Device
 from pinion.compute.cuda.kernel import GRAPH_SAMPLES, CudaKernel
 from pinion.compute.rates import Case, rounds_of, states_of
 from pinion.console.terminal import counted, out, put_json, say, table
-from pinion.functions import SUBJECTS, function
+from pinion.functions import SUBJECTS, named_function
 from pinion.native.errors import ComputeError
 from pinion.robot import Model, load
 
@@ -58,7 +58,7 @@ def run(
     robots = tuple(target[:1]) or ROBOTS
     names = tuple(target[1:]) or tuple(row.name for row in SUBJECTS["dynamics"])
     for name in names:
-        function(name)  # raises for an unknown name before the work
+        named_function(name)  # raises for an unknown name before the work
     models = {robot: load(robot) for robot in robots}
     gpu = cuda.open_gpu(0, cache) if device is None else device
     limits = measured_limits(gpu)
@@ -117,7 +117,7 @@ def measured(
     -------
     Rows, also those measured before a failure; and what was left out, with the reason.
     """
-    row = function(name)
+    row = named_function(name)
     states = states_of(model, row, seed=SEED)
     rows: list[dict[str, Any]] = []
     left_out: dict[str, str] = {}

@@ -85,11 +85,11 @@ def function_row(name: str, derivatives: str) -> dict[str, Any]:
     """Return hardware and errors of one function of the iiwa14."""
     from pinion.flow.design import make_design
     from pinion.flow.measure import hardware, measure
-    from pinion.functions import function
+    from pinion.functions import named_function
     from pinion.request import BuildRequest
     from pinion.robot import load
 
-    model, row = load(ROBOT), function(name, derivatives=derivatives)
+    model, row = load(ROBOT), named_function(name, derivatives=derivatives)
     design = make_design(model, row, BuildRequest(ii=II, formats=FORMATS))
     figures = hardware(design)
     return {

@@ -21,7 +21,7 @@ from pinion.compute.cuda.device import Device
 from pinion.compute.cuda.kernel import CudaKernel
 from pinion.compute.rates import Case, kernel_case, median, rounds_of, states_of
 from pinion.dynamics import minimal_model
-from pinion.functions import function
+from pinion.functions import named_function
 from pinion.functions.partitions import PARTITIONS, Partition
 from pinion.native.errors import ComputeError
 from pinion.robot import Model
@@ -137,7 +137,7 @@ class _Run:
         kernel = None
         if device is not None:
             kernel = cuda.compile(model, partition.device, dtype=dtype, device=device, cache=cache)
-        whole = function("fd_derivatives_from_minv")
+        whole = named_function("fd_derivatives_from_minv")
         states = states_of(model, whole, seed=SEED)
         return cls(before=before, kernel=kernel, after=after, states=states)
 

@@ -22,7 +22,7 @@ from pinion.formats.auto import AutoFormats
 from pinion.formats.multiplier import Multiplier
 from pinion.formats.scales import block_scales
 from pinion.formats.signals import TableFormats
-from pinion.functions import Function, function, reduced_graph
+from pinion.functions import Function, named_function, reduced_graph
 from pinion.graph import Graph
 from pinion.graph.evaluate import Integers
 from pinion.graph.passes import fold
@@ -51,7 +51,7 @@ class Arithmetic:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.row: Function = function("fd_derivatives_from_minv")
+        self.row: Function = named_function("fd_derivatives_from_minv")
         traced = reduced_graph(model, self.row, costs=DatapathCosts())
         matrices = [block for block in self.row.inputs if len(block.shape) > 1]
         droppable = {word for block in matrices for word in block.words(model)}

@@ -1,1 +1,1 @@
-"""Your own functions: the decorator, the blocks it describes, and what a function returns."""
+"""Your own functions: the decorator, the blocks it describes, and the values a function returns."""

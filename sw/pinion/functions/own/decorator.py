@@ -1,10 +1,9 @@
-"""A function of the user's own, made of a Python function by one decorator.
+"""User-defined functions, made from a Python function by a decorator.
 
 ``@function(inputs={"q": array("nq", unit="rad", sampling=POSITION)}, outputs={"y": array()})``
-above a Python function makes a :class:`pinion.functions.Function` of it, a citizen like those of
-the table: arguments are matched to inputs by name, and what it returns to outputs by name or in
-order. The Python function is traced on symbols for the core, and called with plain numbers to see
-whether the trace does the same.
+above a Python function turns it into a :class:`pinion.functions.Function` like those of the table:
+arguments are matched to inputs by name, and return values to outputs by name or in order. The
+Python function is traced on symbols for the core, and called with plain numbers to check the trace.
 """
 
 from __future__ import annotations
@@ -45,22 +44,22 @@ from pinion.robot import Model, coupled
 
 Floats = NDArray[np.float64]
 MOST_NODES = 2_000_000
-"""Operations of a trace at most; millions more are no core, but a loop that was meant otherwise."""
+"""Most operations of a trace; a function with millions more contains an unintended loop."""
 
 CHECKED, SEED = 16, 20_261_124
-"""States in which trace and Python function are compared, and the seed that they are drawn with."""
+"""States in which trace and Python function are compared, and the seed that draws them."""
 
 SAME, SAME_AS_REFERENCE = 1e-9, 1e-6
-"""Largest difference of the two, and from a reference, relative to a block's largest word."""
+"""Largest difference between the two, and from a reference, relative to a block's largest word."""
 
 
-_SAME_MOTION = "that for a robot that moves in the same way by other frames and masses"
+_SAME_MOTION = "its trace for a robot that moves in the same way with other frames and masses"
 _GROWING = ", and a state that grows without end below a limit"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class OwnFunction(Function):
-    """A function of the user's own; called, it is the Python function that it was made of.
+    """A user-defined function; calling it calls the Python function.
 
     Members
     -------
@@ -89,60 +88,60 @@ class OwnFunction(Function):
         Raises
         ------
         pinion.functions.FunctionError
-            When the function cannot be traced, an input or a state changes nothing, an output is
-            the same for every input, trace, Python function and reference differ, or the results
-            depend on frames that ``joint_space`` says they do not; with file and line.
+            If the function cannot be traced, an input or a state affects nothing, an output is the
+            same for every input, trace, Python function and reference differ, or the results depend
+            on frames although ``joint_space`` denies it; with file and line.
         """
         super().check(model)
         model = coupled(model)
         built = BuiltFunction.of(self, model)
         place = return_of(self.python)
-        # Drawing may raise, of what the description asks for.
+        # Drawing calls the user's description, which may raise.
         with said(f"The function '{self.name}'", place_of(self.python)):
             _check_reach(self, built.graph, model)
-            drawn = sample(model, self, CHECKED, distribution="reference", seed=SEED)
-        states = {name: values.astype(np.float64) for name, values in drawn.items()}
+            requests = sample(model, self, CHECKED, distribution="reference", seed=SEED)
+        states = {name: values.astype(np.float64) for name, values in requests.items()}
         with np.errstate(all="ignore"):
             traced, stream = built.follow(model, states)
-            states |= self._arrays_of_states(model, stream.found)
+            states |= self._arrays_of_states(model, stream.states)
             self._check_finite(traced, place)
             plain = self._on_numbers(model, states)
-            if found := self._apart(traced, plain, SAME, "a call with numbers"):
+            if difference := self._apart(traced, plain, SAME, "a call with numbers"):
                 raise UserError(
-                    f"{place}: {found}: let the function do the same in both, and nothing that "
-                    "depends on earlier calls or on chance."
+                    f"{place}: {difference}: let the function do the same in both, without "
+                    "anything that depends on earlier calls or on chance."
                 )
             if self.reference is not None:
                 other = self.evaluate(model, states)
-                if found := self._apart(traced, other, SAME_AS_REFERENCE, "its reference"):
+                if difference := self._apart(traced, other, SAME_AS_REFERENCE, "its reference"):
                     at = return_of(self.reference)
-                    raise UserError(f"{at}: {found}: one of the two is wrong.")
+                    raise UserError(f"{at}: {difference}: one of the two is wrong.")
             if self.joint_space:
                 moved = replace(built, graph=self.trace(model))
                 other = moved.follow(model, states)[0]
-                if found := self._apart(traced, other, SAME_AS_REFERENCE, _SAME_MOTION):
-                    raise UserError(f"{place}: {found}: leave joint_space=True out.")
+                if difference := self._apart(traced, other, SAME_AS_REFERENCE, _SAME_MOTION):
+                    raise UserError(f"{place}: {difference}: leave joint_space=True out.")
 
-    def _on_arrays(self, model: Model, given: Sequence[Floats]) -> list[Floats]:
-        """The float model: every operation of the trace, on arrays."""
+    def _on_arrays(self, model: Model, arrays: Sequence[Floats]) -> list[Floats]:
+        """Evaluate every operation of the trace on arrays: the float model."""
         blocks = (*self.inputs, *self.states)
-        states = {block.name: values for block, values in zip(blocks, given, strict=True)}
-        found = columns_of(self.states, model, states)
+        states = {block.name: values for block, values in zip(blocks, arrays, strict=True)}
+        columns = columns_of(self.states, model, states)
         with np.errstate(all="ignore"):
-            results = BuiltFunction.of(self, model).step(model, states, found)
-        # What the next request finds, nobody asks of a single step.
-        return [*(results[block.name] for block in self.outputs), *given[len(self.inputs) :]]
+            results = BuiltFunction.of(self, model).step(model, states, columns)
+        # Nobody uses the next states of a single step.
+        return [*(results[block.name] for block in self.outputs), *arrays[len(self.inputs) :]]
 
-    def _arrays_of_states(self, model: Model, found: Mapping[str, Floats]) -> dict[str, Floats]:
-        """States by block name, (n, ...), from their columns by word."""
+    def _arrays_of_states(self, model: Model, columns: Mapping[str, Floats]) -> dict[str, Floats]:
+        """Return states by block name, (n, ...), from their columns by word."""
         arrays = {}
         for block in self.states:
-            flat = np.stack([found[word] for word in block.positions(model)], axis=1)
+            flat = np.stack([columns[word] for word in block.positions(model)], axis=1)
             arrays[block.name] = flat.reshape(len(flat), *block.dims(model))
         return arrays
 
     def _on_numbers(self, model: Model, states: Mapping[str, Floats]) -> dict[str, Floats]:
-        """The Python function on plain numbers, state by state."""
+        """Call the Python function on plain numbers, state by state."""
         results: dict[str, list[Floats]] = {block.name: [] for block in self.outputs}
         for state in range(CHECKED):
             values = [
@@ -152,24 +151,24 @@ class OwnFunction(Function):
             ]
             returned = self.scalars(model, *values, region=_unmarked)
             for block, flat in zip(self.outputs, returned, strict=False):
-                found = np.array(flat, np.float64).reshape(block.dims(model))
-                if block.symmetric and not _is_symmetric(found):
+                array = np.array(flat, np.float64).reshape(block.dims(model))
+                if block.symmetric and not _is_symmetric(array):
                     raise UserError(
                         f"{return_of(self.python)}: the output '{block.name}' of '{self.name}' is "
-                        "described as symmetric, and what is returned for it is not: return a "
-                        "symmetric matrix, or leave symmetric=True out."
+                        "described as symmetric, but its value is not: return a symmetric matrix, "
+                        "or leave symmetric=True out."
                     )
-                results[block.name].append(found)
-        return {name: np.stack(found) for name, found in results.items()}
+                results[block.name].append(array)
+        return {name: np.stack(arrays) for name, arrays in results.items()}
 
-    def _check_finite(self, found: Mapping[str, Floats], place: Place) -> None:
-        for name, values in found.items():
+    def _check_finite(self, results: Mapping[str, Floats], place: Place) -> None:
+        for name, values in results.items():
             bad = values[~np.isfinite(values)]
             if bad.size:
                 raise UserError(
                     f"{place}: the output '{name}' of '{self.name}' is {bad[0]} "
-                    "in some of the states that its inputs are drawn in: draw them where it is "
-                    "defined, or keep what it divides by away from zero with clamp() or maximum()"
+                    "in some of the states drawn for its inputs: draw them where it is defined, or "
+                    "keep divisors away from zero with clamp() or maximum()"
                     f"{_GROWING if self.states else ''}."
                 )
 
@@ -178,9 +177,9 @@ class OwnFunction(Function):
         traced: Mapping[str, Floats],
         other: Mapping[str, Floats],
         tolerance: float,
-        what: str,
+        opponent: str,
     ) -> str:
-        """Which output differs, by how much, as a sentence's beginning; "" where none does."""
+        """Return the beginning of a sentence about an output that differs; "" if none does."""
         for block in self.outputs:
             values = traced[block.name]
             size = float(np.max(np.abs(values), initial=0.0))
@@ -188,12 +187,12 @@ class OwnFunction(Function):
             if not (apart <= tolerance * max(size, tolerance)).all():
                 return (
                     f"the output '{block.name}' of '{self.name}' differs between its trace and "
-                    f"{what}, by up to {np.max(apart):.3g} where values are up to {size:.3g}"
+                    f"{opponent}, by up to {np.max(apart):.3g} where values are up to {size:.3g}"
                 )
         return ""
 
     def idle_inputs(self, model: Model) -> tuple[str, ...]:
-        """Inputs that change no result for a robot, though they may for another."""
+        """Return the inputs that affect no result for a robot, though they may for another."""
         model = coupled(model)
         mask, _ = _reach(self, self.trace(model, minimal=False), model)
         return tuple(
@@ -202,7 +201,7 @@ class OwnFunction(Function):
 
 
 def idle_sentence(function: Function, model: Model) -> str:
-    """Which optional inputs of a user's function change no result for a robot; "" for none."""
+    """Say which optional inputs of a user-defined function affect no result; "" for none."""
     if not isinstance(function, OwnFunction) or function.robotless:
         return ""
     idle = function.idle_inputs(model)
@@ -214,14 +213,14 @@ def idle_sentence(function: Function, model: Model) -> str:
 
 _NEEDED = (
     ": let the function use a part of the robot that moves, or write array(..., optional=True) for "
-    "what a robot may do without."
+    "an input that a robot may not need."
 )
 
 
 def _idle(inputs: Sequence[str], function: Function, model: Model) -> str:
-    """That inputs change nothing, from their names on."""
-    shown = ", ".join(f"'{name}'" for name in inputs)
-    verb = f"input {shown} changes" if len(inputs) == 1 else f"inputs {shown} change"
+    """Return the clause that these inputs change nothing, without its article."""
+    listed = ", ".join(f"'{name}'" for name in inputs)
+    verb = f"input {listed} changes" if len(inputs) == 1 else f"inputs {listed} change"
     return f"{verb} no result of {function.name} for {model.name}"
 
 
@@ -236,90 +235,94 @@ def function(
     reference: Callable[..., Any] | None = None,
     joint_space: bool = False,
 ) -> Callable[[Callable[..., Any]], OwnFunction]:
-    """Make a function for hardware of a Python function: a decorator.
+    """Make a function for hardware from a Python function: a decorator.
 
     Parameters
     ----------
     inputs, outputs : :func:`array` by name, in the order of the records. The Python function has a
-        parameter for each input: a number for a scalar, else an array of numbers (NumPy, of objects
-        while it is traced). It may have two more, ``model`` for the robot and ``region`` for
-        marking parts, ``with region("forward", 1):``. It returns a mapping from outputs to values,
-        or values in order, or the one value; arrays as nested sequences or NumPy arrays.
-    states : :func:`state` by name: what goes on from request to request. The Python function has a
-        parameter for each, and returns what the next request finds beside the outputs, by name or
-        behind them.
+        parameter for each input: a number for a scalar, otherwise an array of numbers (NumPy, of
+        objects while it is traced). It may have two more, ``model`` for the robot and ``region``
+        for marking parts, ``with region("forward", 1):``. It returns a mapping from outputs to
+        values, values in order, or the only value; arrays as nested sequences or NumPy arrays.
+    states : :func:`state` by name: arrays passed from request to request. The Python function has a
+        parameter for each, and returns the values for the next request along with the outputs, by
+        name or after them.
     name : by default that of the Python function.
-    doc : one line; by default the first of its docstring.
+    doc : one line; by default the first line of its docstring.
     dims : lengths of axes by names of your own.
-    reference : another float model to be compared with, and to verify against: the same parameters,
-        each array (n, ...) of float64, the robot in ``model`` if it has such a parameter, and the
-        same results, (n, ...).
-    joint_space : the results depend on the robot through its equations of motion in the joints'
-        coordinates alone (torques, accelerations, M), not on any link, frame or energy. It may then
-        be traced for a robot that moves in the same way, with fewer operations.
+    reference : another float model to compare with and to verify against: the same parameters, each
+        array (n, ...) of float64, the robot in ``model`` if it has such a parameter, and the same
+        results, (n, ...).
+    joint_space : whether the results depend on the robot only through its equations of motion in
+        the joints' coordinates (torques, accelerations, M), not on any link, frame or energy. The
+        function may then be traced for a robot that moves in the same way, with fewer operations.
 
     Raises
     ------
     pinion.functions.FunctionError
-        When the description is not whole or does not fit the Python function, with file and line.
+        If the description is incomplete or does not fit the Python function, with file and line.
 
     Without a parameter ``model``, an axis of the robot or a quantity of its state, the function
     takes no robot: it is built for ``none``.
     """
-    here = caller()
+    place_of_call = caller()
 
-    def made(python: Any) -> OwnFunction:
+    def decorate(python: Any) -> OwnFunction:
         if not callable(python) or isinstance(python, type | Function):
             raise UserError(
-                f"{here}: @function stands above {python!r:.80}, and makes functions for hardware "
-                "of plain Python functions alone."
+                f"{place_of_call}: @function is above {python!r:.80}, but makes functions for "
+                "hardware only from plain Python functions."
             )
         place = place_of(python)
-        known = name if name is not None else getattr(python, "__name__", "")
-        check_name(known, f"the function {known!r}", here)
-        if known in FUNCTIONS:
+        function_name = name if name is not None else getattr(python, "__name__", "")
+        check_name(function_name, f"the function {function_name!r}", place_of_call)
+        if function_name in FUNCTIONS:
             raise UserError(
-                f"{here}: Pinion has a function '{known}' of its own: give yours another name, "
-                "with name='...'."
+                f"{place_of_call}: Pinion already has a function '{function_name}': give yours "
+                "another name, with name='...'."
             )
-        sizes = dimensions(dims or {}, here)
-        taken = blocks_of(inputs, "input", known, sizes, here)
-        given = blocks_of(outputs, "output", known, sizes, here)
-        kept = blocks_of(states, "state", known, sizes, here) if states else ()
-        names_taken = {block.name for block in taken}
-        for block in given:
+        sizes = dimensions(dims or {}, place_of_call)
+        input_blocks = blocks_of(inputs, "input", function_name, sizes, place_of_call)
+        output_blocks = blocks_of(outputs, "output", function_name, sizes, place_of_call)
+        state_blocks = (
+            blocks_of(states, "state", function_name, sizes, place_of_call) if states else ()
+        )
+        names_taken = {block.name for block in input_blocks}
+        for block in output_blocks:
             if block.name in names_taken:
                 raise UserError(
-                    f"{here}: the output '{block.name}' of '{known}' has the name of an input: "
-                    f"give it another, such as {block.name}_next, or describe a state."
+                    f"{place_of_call}: the output '{block.name}' of '{function_name}' has the name "
+                    f"of an input: give it another, such as {block.name}_next, or describe a state."
                 )
-        for block in kept:
-            if block.name in {other.name for other in (*taken, *given)}:
+        for block in state_blocks:
+            if block.name in {other.name for other in (*input_blocks, *output_blocks)}:
                 raise UserError(
-                    f"{here}: the state '{block.name}' of '{known}' has the name of an input or an "
-                    "output: give it another."
+                    f"{place_of_call}: the state '{block.name}' of '{function_name}' has the name "
+                    "of an input or an output: give it another."
                 )
-        taken_all, given_all = (*taken, *kept), (*given, *kept)
-        extra = parameters_of(python, taken_all, known, place)
-        lines = (inspect.getdoc(python) or known).splitlines()
-        robot = MODEL in extra or any(of_robot(block) for block in (*taken_all, *given))
+        taken_all, given_all = (*input_blocks, *state_blocks), (*output_blocks, *state_blocks)
+        extra = parameters_of(python, taken_all, function_name, place)
+        lines = (inspect.getdoc(python) or function_name).splitlines()
+        robot = MODEL in extra or any(of_robot(block) for block in (*taken_all, *output_blocks))
         return OwnFunction(
-            name=known,
+            name=function_name,
             doc=one_line(doc if doc is not None else lines[0]),
-            inputs=taken,
-            outputs=given,
-            scalars=_algorithm(python, known, taken_all, given_all, extra, place),
+            inputs=input_blocks,
+            outputs=output_blocks,
+            scalars=_algorithm(python, function_name, taken_all, given_all, extra, place),
             floats=(
-                None if reference is None else _batches(reference, known, taken_all, given_all)
+                None
+                if reference is None
+                else _batches(reference, function_name, taken_all, given_all)
             ),
-            states=tuple(block for block in kept if isinstance(block, State)),
+            states=tuple(block for block in state_blocks if isinstance(block, State)),
             joint_space=joint_space and robot,
             robotless=not robot,
             python=python,
             reference=reference,
         )
 
-    return made
+    return decorate
 
 
 def _algorithm(
@@ -330,7 +333,7 @@ def _algorithm(
     extra: Sequence[str],
     place: Place,
 ) -> Callable[..., list[list[Any]]]:
-    """The Python function as a row's algorithm: elements of each output, row by row."""
+    """Return the Python function as a row's algorithm: elements of each output, row by row."""
 
     ends = return_of(python)
 
@@ -339,10 +342,10 @@ def _algorithm(
         arguments |= {k: v for k, v in ((MODEL, model), (REGION, region)) if k in extra}
         with said(f"The function '{name}'", place):
             returned = python(**arguments)
-        found = ordered(returned, outputs, name, ends)
+        in_order = ordered(returned, outputs, name, ends)
         return [
             elements(value, block.dims(model), block, name, ends)
-            for block, value in zip(outputs, found, strict=True)
+            for block, value in zip(outputs, in_order, strict=True)
         ]
 
     return scalars
@@ -351,7 +354,7 @@ def _algorithm(
 def _batches(
     reference: Callable[..., Any], name: str, inputs: Sequence[Block], outputs: Sequence[Block]
 ) -> Callable[..., list[Floats]]:
-    """A reference as a row's float model, its results of the right shapes."""
+    """Return a reference as a row's float model, with results of the right shapes."""
     place, ends = place_of(reference), return_of(reference)
     extra = parameters_of(reference, inputs, name, place)
 
@@ -364,42 +367,42 @@ def _batches(
         results = []
         in_order = ordered(returned, outputs, name, ends)
         for block, value in zip(outputs, in_order, strict=True):
-            found, wanted = np.asarray(value), (count, *block.dims(model))
-            if found.shape != wanted or found.dtype.kind not in "fiu":
+            array, expected_shape = np.asarray(value), (count, *block.dims(model))
+            if array.shape != expected_shape or array.dtype.kind not in "fiu":
                 raise UserError(
                     f"{ends}: the reference of '{name}' returns for '{block.name}' an array "
-                    f"{found.shape} of {found.dtype}: it must be {wanted} numbers."
+                    f"{array.shape} of {array.dtype}: it must be {expected_shape} numbers."
                 )
-            results.append(found.astype(np.float64))
+            results.append(array.astype(np.float64))
         return results
 
     return floats
 
 
 def _is_symmetric(matrix: Floats) -> bool:
-    """Whether a matrix is symmetric, to rounding; one with what is no number counts as such."""
+    """Whether a matrix is symmetric, to rounding; NaN and infinity count as symmetric."""
     size = float(np.max(np.abs(matrix), initial=0.0))
     return not (np.abs(matrix - matrix.T) > SAME * max(size, SAME)).any()
 
 
 def _unmarked(name: str, body: int | None = None) -> AbstractContextManager[object]:
-    """In place of a marker of regions, where there is nothing to mark."""
+    """Replace a marker of regions where nothing is marked."""
     return nullcontext((name, body))
 
 
 def _check_reach(function: OwnFunction, graph: Graph, model: Model) -> None:
-    """Refuse inputs that change nothing, states that stay, and outputs that nothing changes.
+    """Raise `UserError` for inputs that affect nothing, states that stay, and constant outputs.
 
-    For a robot both may follow from the robot, and another one may need them: outputs are refused
-    only if none depends on an input, and inputs unless they are optional.
+    A robot may make some outputs constant or inputs useless that another one needs: outputs are
+    refused only if none depends on an input, and inputs unless they are optional.
     """
-    kept = {feedback.word: graph.nodes[feedback.node] for feedback in graph.states}
+    next_nodes = {feedback.word: graph.nodes[feedback.node] for feedback in graph.states}
     for state in function.states:
         words = [Word.of(word) for word in state.positions(model)]
-        if all(kept[w].op == names.INPUT and kept[w].params[0] == w for w in words):
+        if all(next_nodes[w].op == names.INPUT and next_nodes[w].params[0] == w for w in words):
             raise UserError(
                 f"{return_of(function.python)}: the state '{state.name}' of '{function.name}' "
-                "stays as it begins: return what the next request finds, or leave the state out."
+                "stays as it begins: return its next value, or leave the state out."
             )
     used, by_output = _reach(function, graph, model)
     blocks = (*function.inputs, *function.states)
@@ -428,9 +431,9 @@ def _check_reach(function: OwnFunction, graph: Graph, model: Model) -> None:
 
 
 def _reach(function: OwnFunction, graph: Graph, model: Model) -> tuple[int, dict[str, int]]:
-    """Which inputs and states (a bit each, in order) change any output, and each of them."""
-    # Without what cancels, however it is grouped, and what is multiplied by zero. Where constants
-    # divide by zero the comparison with numbers says it, and where.
+    """Return which inputs and states (a bit each, in order) affect any output, and each output."""
+    # Without terms that cancel, however they are grouped, or are multiplied by zero. If constants
+    # divide by zero, the comparison with numbers reports it, and where.
     with suppress(ZeroDivisionError), np.errstate(all="ignore"):
         graph = numbered_graph(fold(graph), model, function, costs=UnitCosts())
     blocks = (*function.inputs, *function.states)
@@ -446,7 +449,7 @@ def _reach(function: OwnFunction, graph: Graph, model: Model) -> tuple[int, dict
             for arg in node.args:
                 mask |= reached[arg]
             reached.append(mask)
-        # What a state is made from reaches the results of later requests.
+        # The operands of a state reach the results of later requests.
         following = {
             state.word: through[state.word] | reached[state.node] for state in graph.states
         }
@@ -463,11 +466,11 @@ def _reach(function: OwnFunction, graph: Graph, model: Model) -> tuple[int, dict
 
 
 def _reads(code: Any, name: str) -> bool:
-    """Whether code reads a parameter, itself or in a function inside it."""
+    """Whether code reads a parameter, directly or in a nested function."""
     if name in code.co_cellvars:
         return True
     for step in dis.get_instructions(code):
-        found = step.argval if isinstance(step.argval, tuple) else (step.argval,)
-        if step.opname.startswith("LOAD_FAST") and name in found:
+        arguments = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+        if step.opname.startswith("LOAD_FAST") and name in arguments:
             return True
     return False

@@ -1,4 +1,4 @@
-"""What goes into a user's Python function and what comes out of it, element by element."""
+"""Arguments and return values of a user's Python function, element by element."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pinion.graph import Symbol
 
 
 def boxed(value: Any) -> Any:
-    """An input as the Python function takes it: nested lists as an array of objects."""
+    """Return an input as the Python function takes it: nested lists as an array of objects."""
     if not isinstance(value, list):
         return value
     shape: list[int] = []
@@ -31,61 +31,61 @@ def boxed(value: Any) -> Any:
 
 
 def ordered(returned: Any, outputs: Sequence[Block], name: str, place: Place) -> list[Any]:
-    """What was returned for each output, in their order."""
-    wanted = [block.name for block in outputs]
-    listed = ", ".join(wanted)
+    """Return the returned values of the outputs, in their order."""
+    names = [block.name for block in outputs]
+    listed = ", ".join(names)
     if returned is None:
         raise UserError(
             f"{place}: '{name}' returns nothing: end it with a return of its outputs, {listed}."
         )
     if isinstance(returned, Mapping):
         for key in returned:
-            if key not in wanted:
+            if key not in names:
                 raise UserError(
-                    f"{place}: '{name}' returns {key!r:.40}, which is none of its outputs, "
+                    f"{place}: '{name}' returns {key!r:.40}, which is not among its outputs, "
                     f"{listed}: describe it there, or leave it out."
                 )
-        for key in wanted:
+        for key in names:
             if key not in returned:
                 states = [block.name for block in outputs if isinstance(block, State)]
-                what = ", the next value of that state" if key in states else ""
-                raise UserError(f"{place}: '{name}' returns no '{key}'{what}: return {listed}.")
-        return [returned[key] for key in wanted]
-    if len(wanted) == 1:
+                addition = ", the next value of that state" if key in states else ""
+                raise UserError(f"{place}: '{name}' returns no '{key}'{addition}: return {listed}.")
+        return [returned[key] for key in names]
+    if len(names) == 1:
         return [returned]
     if not isinstance(returned, tuple | list):
         raise UserError(
-            f"{place}: '{name}' returns one {type(returned).__name__} and has the outputs "
+            f"{place}: '{name}' returns one {type(returned).__name__} but has the outputs "
             f"{listed}: return a dictionary by their names, or a tuple in their order."
         )
-    if len(returned) != len(wanted):
+    if len(returned) != len(names):
         raise UserError(
-            f"{place}: '{name}' returns {len(returned)} values and has the {len(wanted)} outputs "
+            f"{place}: '{name}' returns {len(returned)} values but has the {len(names)} outputs "
             f"{listed}: return one for each."
         )
     return list(returned)
 
 
 def elements(value: Any, dims: tuple[int, ...], block: Block, name: str, place: Place) -> list[Any]:
-    """The elements of an output, row by row, of the right number and of numbers alone."""
+    """Return the elements of an output, row by row; check their number and types."""
     kind = "next value of the state" if isinstance(block, State) else "output"
-    what = f"the {kind} '{block.name}' of '{name}'"
+    subject = f"the {kind} '{block.name}' of '{name}'"
     if isinstance(value, tuple | list) and len(value) == 1 and not dims:
-        value = value[0]  # what a comma behind the one value makes of it
+        value = value[0]  # the result of a trailing comma
     flat: list[Any] = []
     shape = _shape(value)
     if shape != dims:
         raise UserError(
-            f"{place}: {what} has the shape {dims}, and what is returned for it has "
+            f"{place}: {subject} has the shape {dims}, but its value has "
             f"{'rows of unequal lengths' if shape is None else shape}: return that shape, or "
-            "describe the one that is meant."
+            "describe the intended one."
         )
     _flatten(value, flat)
     for element in flat:
         number = isinstance(element, Symbol | int | float | np.integer | np.floating)
         if not number or isinstance(element, bool):
             raise UserError(
-                f"{place}: {what} holds {element!r:.40}, a {type(element).__name__}: return "
+                f"{place}: {subject} holds {element!r:.40}, a {type(element).__name__}: return "
                 "numbers, and select(condition, 1.0, 0.0) for a condition."
             )
     return [x if isinstance(x, Symbol) else float(x) for x in flat]

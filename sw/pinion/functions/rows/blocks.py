@@ -1,6 +1,8 @@
-"""Arrays that several rows take or give."""
+"""Arrays and members that several rows share."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from pinion.functions.blocks import Block, Quantity
 
@@ -11,3 +13,11 @@ TAU = Block(name="tau", shape=("nv",), unit="N m | N", sampling=Quantity.EFFORT)
 FEXT = Block(name="fext", shape=("bodies", 6), unit="N m, N", sampling=Quantity.EXTERNAL_FORCE)
 
 MATRIX = ("nv", "nv")
+
+
+def single(scalars: Any, floats: Any) -> dict[str, Any]:
+    """Return the algorithms of a row with one output from functions that return its value."""
+    return {
+        "scalars": lambda model, *x, region, **terms: (scalars(model, *x, region=region, **terms),),
+        "floats": lambda model, *x, **terms: (floats(model, *x, **terms),),
+    }

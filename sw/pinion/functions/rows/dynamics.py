@@ -10,7 +10,7 @@ from pinion.functions.blocks import Block, Quantity
 from pinion.functions.row import Function, Variant
 from pinion.robot import Model
 
-from .blocks import MATRIX, QD, QDD, TAU, Q
+from .blocks import MATRIX, QD, QDD, TAU, Q, single
 
 _M = Block(name="M", shape=MATRIX, unit="kg m^2 | kg", symmetric=True)
 _MINV = Block(
@@ -69,10 +69,7 @@ ROWS = (
         doc="inverse dynamics: tau from q, qd, qdd (recursive Newton-Euler algorithm)",
         inputs=(Q, QD, QDD),
         outputs=(TAU,),
-        scalars=lambda model, q, qd, qdd, *, region, **terms: (
-            dynamics.rnea_scalars(model, q, qd, qdd, region=region, **terms),
-        ),
-        floats=lambda model, *x, **terms: (dynamics.rnea(model, *x, **terms),),
+        **single(dynamics.rnea_scalars, dynamics.rnea),
         passive=True,
     ),
     Function(
@@ -91,8 +88,7 @@ ROWS = (
         doc="joint-space inertia matrix M(q) (composite rigid bodies)",
         inputs=(Q,),
         outputs=(_M,),
-        scalars=lambda model, q, *, region: (dynamics.crba_scalars(model, q, region=region),),
-        floats=lambda model, q: (dynamics.crba(model, q),),
+        **single(dynamics.crba_scalars, dynamics.crba),
         passive=False,
     ),
     Function(
@@ -100,8 +96,7 @@ ROWS = (
         doc="inverse of the joint-space inertia matrix (L^T D L of the composite rigid bodies)",
         inputs=(Q,),
         outputs=(_MINV,),
-        scalars=lambda model, q, *, region: (dynamics.minv_scalars(model, q, region=region),),
-        floats=lambda model, q: (dynamics.minv(model, q),),
+        **single(dynamics.minv_scalars, dynamics.minv),
         passive=False,
     ),
     Function(
@@ -109,10 +104,7 @@ ROWS = (
         doc="forward dynamics: qdd from q, qd, tau (articulated-body algorithm)",
         inputs=(Q, QD, TAU),
         outputs=(QDD,),
-        scalars=lambda model, q, qd, tau, *, region, **terms: (
-            dynamics.aba_scalars(model, q, qd, tau, region=region, **terms),
-        ),
-        floats=lambda model, *x, **terms: (dynamics.aba(model, *x, **terms),),
+        **single(dynamics.aba_scalars, dynamics.aba),
         passive=True,
     ),
     Function(

@@ -1,4 +1,4 @@
-"""Energies, and the terms of the equations of motion one by one."""
+"""Energies, and the separate terms of the equations of motion."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pinion import dynamics
 from pinion.functions.blocks import Block
 from pinion.functions.row import Function
 
-from .blocks import QD, Q
+from .blocks import QD, Q, single
 
 _EFFORT = "N m | N"
 
@@ -16,10 +16,7 @@ ROWS = (
         doc="kinetic energy of the bodies and of the joints' armature",
         inputs=(Q, QD),
         outputs=(Block(name="kinetic", shape=(), unit="J"),),
-        scalars=lambda model, q, qd, *, region: (
-            dynamics.kinetic_energy_scalars(model, q, qd, region),
-        ),
-        floats=lambda model, q, qd: (dynamics.kinetic_energy(model, q, qd),),
+        **single(dynamics.kinetic_energy_scalars, dynamics.kinetic_energy),
         passive=False,
     ),
     Function(
@@ -27,8 +24,7 @@ ROWS = (
         doc="potential energy in gravity, zero at the base's origin",
         inputs=(Q,),
         outputs=(Block(name="potential", shape=(), unit="J"),),
-        scalars=lambda model, q, *, region: (dynamics.potential_energy_scalars(model, q, region),),
-        floats=lambda model, q: (dynamics.potential_energy(model, q),),
+        **single(dynamics.potential_energy_scalars, dynamics.potential_energy),
         joint_space=False,
         passive=False,
     ),
@@ -37,8 +33,7 @@ ROWS = (
         doc="generalised gravity g(q): the efforts that hold the robot still",
         inputs=(Q,),
         outputs=(Block(name="g", shape=("nv",), unit=_EFFORT),),
-        scalars=lambda model, q, *, region: (dynamics.gravity_scalars(model, q, region),),
-        floats=lambda model, q: (dynamics.gravity(model, q),),
+        **single(dynamics.gravity_scalars, dynamics.gravity),
         passive=False,
     ),
     Function(
@@ -46,8 +41,7 @@ ROWS = (
         doc="Coriolis and centrifugal efforts C(q, qd) qd",
         inputs=(Q, QD),
         outputs=(Block(name="c", shape=("nv",), unit=_EFFORT),),
-        scalars=lambda model, q, qd, *, region: (dynamics.coriolis_scalars(model, q, qd, region),),
-        floats=lambda model, q, qd: (dynamics.coriolis(model, q, qd),),
+        **single(dynamics.coriolis_scalars, dynamics.coriolis),
         passive=False,
     ),
     Function(
@@ -55,8 +49,7 @@ ROWS = (
         doc="efforts without accelerations, C(q, qd) qd + g(q)",
         inputs=(Q, QD),
         outputs=(Block(name="h", shape=("nv",), unit=_EFFORT),),
-        scalars=lambda model, q, qd, *, region: (dynamics.bias_scalars(model, q, qd, region),),
-        floats=lambda model, q, qd: (dynamics.bias(model, q, qd),),
+        **single(dynamics.bias_scalars, dynamics.bias),
         passive=False,
     ),
 )

@@ -11,20 +11,20 @@ from pinion.robot import Model
 from .blocks import FEXT, QD, QDD, TAU, Q
 
 
-def _rnea(
-    model: Model, q: Any, qd: Any, qdd: Any, fext: Any, *, region: Any, **terms: Any
-) -> tuple[Any, ...]:
-    forces = dynamics.forces_on_bodies_scalars(model, fext, region, minimal=True)
-    plain = dynamics.minimal_model(model)
-    return (dynamics.rnea_scalars(plain, q, qd, qdd, forces, region, **terms),)
+def _algorithms(scalars: Any, floats: Any) -> dict[str, Any]:
+    """Return the algorithms of a row that adds external forces to another one."""
 
+    def traced(model: Model, *x: Any, region: Any, **terms: Any) -> tuple[Any, ...]:
+        *state, fext = x
+        forces = dynamics.forces_on_bodies_scalars(model, fext, region, minimal=True)
+        plain = dynamics.minimal_model(model)
+        return (scalars(plain, *state, forces, region, **terms),)
 
-def _aba(
-    model: Model, q: Any, qd: Any, tau: Any, fext: Any, *, region: Any, **terms: Any
-) -> tuple[Any, ...]:
-    forces = dynamics.forces_on_bodies_scalars(model, fext, region, minimal=True)
-    plain = dynamics.minimal_model(model)
-    return (dynamics.aba_scalars(plain, q, qd, tau, forces, region, **terms),)
+    def evaluated(model: Model, *x: Any, **terms: Any) -> tuple[Any, ...]:
+        *state, fext = x
+        return (floats(model, *state, dynamics.forces_on_bodies(model, fext), **terms),)
+
+    return {"scalars": traced, "floats": evaluated}
 
 
 ROWS = (
@@ -33,10 +33,7 @@ ROWS = (
         doc="inverse dynamics with external forces: tau from q, qd, qdd, fext",
         inputs=(Q, QD, QDD, FEXT),
         outputs=(TAU,),
-        scalars=_rnea,
-        floats=lambda model, q, qd, qdd, fext, **terms: (
-            dynamics.rnea(model, q, qd, qdd, dynamics.forces_on_bodies(model, fext), **terms),
-        ),
+        **_algorithms(dynamics.rnea_scalars, dynamics.rnea),
         joint_space=False,
         passive=True,
     ),
@@ -45,10 +42,7 @@ ROWS = (
         doc="forward dynamics with external forces: qdd from q, qd, tau, fext",
         inputs=(Q, QD, TAU, FEXT),
         outputs=(QDD,),
-        scalars=_aba,
-        floats=lambda model, q, qd, tau, fext, **terms: (
-            dynamics.aba(model, q, qd, tau, dynamics.forces_on_bodies(model, fext), **terms),
-        ),
+        **_algorithms(dynamics.aba_scalars, dynamics.aba),
         joint_space=False,
         passive=True,
     ),

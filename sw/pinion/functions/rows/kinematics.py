@@ -1,4 +1,4 @@
-"""Where the robot's tip and its centre of mass stand, and how joints move them."""
+"""Poses of the robot's tip and centre of mass, and their Jacobians."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pinion.functions.blocks import Block
 from pinion.functions.row import Function
 from pinion.robot import Model, tip_of
 
-from .blocks import Q
+from .blocks import Q, single
 
 _R = Block(name="R", shape=(3, 3), unit="1")
 _P = Block(name="p", shape=(3,), unit="m")
@@ -80,8 +80,7 @@ ROWS = (
         doc="centre of mass of the moving bodies in the base",
         inputs=(Q,),
         outputs=(_COM,),
-        scalars=lambda model, q, *, region: (dynamics.centre_of_mass_scalars(model, q, region),),
-        floats=lambda model, q: (dynamics.centre_of_mass(model, q),),
+        **single(dynamics.centre_of_mass_scalars, dynamics.centre_of_mass),
         joint_space=False,
         passive=False,
     ),

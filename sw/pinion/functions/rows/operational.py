@@ -1,4 +1,4 @@
-"""The robot's inertia as a force at its tip feels it."""
+"""The robot's inertia as seen by a force at its tip."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pinion.robot import tip_of
 
 from .blocks import Q
 
-# States that reach twice as far have none below zero.
+# Twice the range still has no value below zero.
 _DAMPING = Block(
     name="damping",
     shape=(),

@@ -19,15 +19,19 @@ _EFFORT, _RATE = "N m/rad^2 | N/m^2", "N m s/rad^2 | N s/m^2"
 def _rnea(
     model: Model, q: Any, qd: Any, qdd: Any, weights: Any, *, region: Any, **terms: Any
 ) -> tuple[Any, ...]:
-    found = dynamics.rnea_second_derivatives_scalars(model, q, qd, qdd, weights, region, **terms)
-    return found.q_q, found.q_qd, found.qd_qd, found.q_qdd
+    derivatives = dynamics.rnea_second_derivatives_scalars(
+        model, q, qd, qdd, weights, region, **terms
+    )
+    return derivatives.q_q, derivatives.q_qd, derivatives.qd_qd, derivatives.q_qdd
 
 
 def _fd(
     model: Model, q: Any, qd: Any, tau: Any, weights: Any, *, region: Any, **terms: Any
 ) -> tuple[Any, ...]:
-    found = dynamics.fd_second_derivatives_scalars(model, q, qd, tau, weights, region, **terms)
-    return found.q_q, found.q_qd, found.qd_qd, found.q_tau
+    derivatives = dynamics.fd_second_derivatives_scalars(
+        model, q, qd, tau, weights, region, **terms
+    )
+    return derivatives.q_q, derivatives.q_qd, derivatives.qd_qd, derivatives.q_tau
 
 
 ROWS = (

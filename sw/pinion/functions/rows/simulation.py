@@ -1,4 +1,4 @@
-"""One step of a simulation, and what it passes on of changes."""
+"""One step of a simulation, and its derivatives."""
 
 from __future__ import annotations
 

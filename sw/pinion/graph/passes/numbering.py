@@ -1,12 +1,12 @@
 """Numeric value numbering: nodes that are equal on random states become one.
 
 Equal values need not be equal expressions: composite quantities that two passes of an algorithm
-make in different ways, entries that are symmetric for a reason no rewriting rule knows, terms that
-cancel for one robot's geometry. Evaluated on random states they show themselves, up to sign (a sign
-costs nothing: the sum or the dot that reads the value takes it). That is a proof with a small
+compute in different ways, entries that are symmetric for a reason no rewriting rule knows, terms
+that cancel for one robot's geometry. Evaluating them on random states shows the equality, up to
+sign (a sign is free: the sum or dot that reads the value applies it). This is a proof with a small
 probability of error, as in the testing of polynomial identities (Schwartz 1980): an identity of
 functions holds in every state, a coincidence not to twelve digits in each of dozens. A second batch
-of states, of which the search knows nothing, has to confirm every replacement.
+of states, which the search does not see, has to confirm every replacement.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .simplify import Folder, Signed
 
 
 def number_values(graph: Graph, search: States, check: States, *, costs: Costs) -> Graph:
-    """Merge nodes of equal value, and make constants of nodes that do not vary.
+    """Merge nodes of equal value, and replace nodes that do not vary by constants.
 
     Of equal nodes the one that is ready first stays.
 
@@ -29,9 +29,9 @@ def number_values(graph: Graph, search: States, check: States, *, costs: Costs) 
     ----------
     graph : of the real dialect, before dots are gathered.
     search : states (n,) by input word to look for equal nodes. Draw words independently of each
-        other, also where a caller would not (the entries of M^-1 and q): a relation between inputs
-        that a caller keeps only to rounding must not be built upon.
-    check : states (m,), other ones, in which equal nodes must be equal too.
+        other, even if a caller would not (the entries of M^-1 and q): passes must not rely on a
+        relation between inputs that a caller keeps only to rounding.
+    check : other states (m,), in which equal nodes must be equal too.
     """
     samples = Samples.of(graph, search, check)
     ready = arrivals(graph, costs)
@@ -49,15 +49,15 @@ def number_values(graph: Graph, search: States, check: States, *, costs: Costs) 
         elif node.op != names.CONST and steady[i]:
             new[i] = folder.constant(float(np.median(samples.search[i])), node)
         elif same[i] != (1, i):
-            sign, kept = same[i]
-            new[i] = sign * new[kept][0], new[kept][1]
+            sign, equal = same[i]
+            new[i] = sign * new[equal][0], new[equal][1]
         else:
             new[i] = folder.visit(node, [new[a] for a in node.args])
     return folder.finish(graph, new)
 
 
 def _classes(graph: Graph, samples: Samples, order: list[int]) -> list[Signed]:
-    """For each node the sign and number of the equal node that comes first in ``order``."""
+    """Return for each node the sign and number of the equal node that comes first in ``order``."""
     first = np.abs(samples.search[:, 0])
     by_size = np.argsort(first, kind="stable")
     sizes, slack = first[by_size], TOLERANCE * samples.largest[0]

@@ -1,20 +1,19 @@
-"""Numeric resubstitution: a value that two other values already make costs one operation.
+"""Numeric resubstitution: a value that two existing values give costs one operation.
 
-Logic synthesis replaces the function of a node by a smaller one of nodes that exist anyhow and
-keeps the change if more logic dies than is added (Mishchenko, Chatterjee and Brayton 2006, "DAG-
-aware AIG rewriting"). Here the functions are real numbers, and relations between them are found as
-in :mod:`.numbering`: by values in random states, confirmed by other states. Three forms are tried
-for each node t and all earlier nodes x, y:
+Logic synthesis replaces the function of a node by a smaller one of existing nodes and keeps the
+change if more logic dies than is added (Mishchenko, Chatterjee and Brayton 2006, "DAG-aware AIG
+rewriting"). Here the functions are real numbers, and relations between them are found as in
+:mod:`.numbering`: by values in random states, confirmed by other states. Three forms are tried for
+each node t and all earlier nodes x, y:
 
     t = +-x +- y        t = +-x y        t = c x, c a constant
 
-An identity such as the invariance of a trace, or two ways to the same moment, becomes a sum instead
-of the products of the second way. What a replacement saves is counted exactly: the operations that
-nothing else uses.
+An identity such as the invariance of a trace, or a second way to the same moment, becomes a sum
+instead of the second way's products. The saving of a replacement is counted exactly: the operations
+that nothing else uses.
 
 Three things are refused: a later result (only slack is used up), a cycle, and a loss of precision:
-``t = x - y`` of large x and y equals t in real arithmetic alone. Rounding errors are estimated for
-values of one step and for values of one relative precision, and must not grow in either.
+``t = x - y`` of large x and y equals t in real arithmetic only. Rounding errors are estimated for
 """
 
 from __future__ import annotations
@@ -45,34 +44,34 @@ from .samples import (
 )
 from .simplify import Folder, Signed
 
-# Savings of a smaller part of a product's price are not worth a change: a product by a constant in
-# place of another product is none.
+# Savings of a smaller part of a product's price are not worth a change, such as replacing a product
+# by a product with a constant.
 LEAST = 0.05
 
-# What is worth another definition.
+# Families of nodes that are worth redefining.
 _REPLACED = (Family.PRODUCT, Family.SUM)
 
-# By how much the variance of a node's rounding error may grow.
+# Limit for the growth of the variance of a node's rounding error.
 GROWTH = 1.2
 
-# Nodes for which definitions are looked for at a time, and pairs of a node and an operand that go
-# through the sieve at a time: enough to make NumPy's calls cheap, and little enough memory.
+# Nodes whose definitions are searched for at a time, and pairs of a node and an operand that pass
+# the sieve at a time: enough to amortise NumPy's calls without using much memory.
 _NODES, _SIFTED = 512, 1 << 15
 
-# Bits of a float64's mantissa behind the point.
+# Bits of a float64's mantissa after the point.
 _MANTISSA = 52
 
 
 @dataclass(frozen=True)
 class Definition:
-    """Another way to make a node.
+    """Another way to compute a node.
 
     Members
     -------
-    node : which node.
+    node : number of the node.
     form : ``sum``, ``product`` or ``multiple``.
     args : the operands, two or (``multiple``) one.
-    factors : of a sum the signs of its operands, else what the product is multiplied by.
+    factors : signs of a sum's operands, otherwise the factor of the product.
     """
 
     node: int
@@ -81,7 +80,7 @@ class Definition:
     factors: tuple[float, ...]
 
     def price(self, costs: Costs) -> float:
-        """Of the one operation."""
+        """Return the price of the operation."""
         if self.form == "sum":
             return costs.price(names.ADD)
         return costs.price(names.MUL, constant=self.form == "multiple")
@@ -93,8 +92,8 @@ class _Candidates:
 
     Members
     -------
-    form : of all.
-    nodes : (k,) which nodes.
+    form : form of all of them.
+    nodes : (k,) nodes to redefine.
     args, factors : (k,) each, by operand.
     """
 
@@ -104,7 +103,7 @@ class _Candidates:
     factors: tuple[Floats, ...]
 
     def values(self, of: Floats) -> Floats:
-        """The nodes' values (k, n) from those of all nodes."""
+        """Return the nodes' values (k, n) from those of all nodes."""
         result: Floats = of[self.args[0]] * self.factors[0][:, None]
         if self.form == "sum":
             result = result + of[self.args[1]] * self.factors[1][:, None]
@@ -113,7 +112,7 @@ class _Candidates:
         return result
 
     def definitions(self, holds: Bools) -> Iterator[Definition]:
-        """Those that hold."""
+        """Yield the definitions that hold."""
         nodes = self.nodes[holds].tolist()
         args, factors = (
             zip(*(column[holds].tolist() for column in columns), strict=True)
@@ -132,24 +131,24 @@ def resubstitute(
     rounds: int = 4,
     progress: Progress = SILENT,
 ) -> Graph:
-    """Make nodes from others where that saves products or sums, until nothing is left to save.
+    """Redefine nodes by others where that saves products or sums, until nothing is left to save.
 
     Parameters
     ----------
     graph : folded, of the real dialect; best after :func:`.numbering.number_values`.
-    search, check : as there. Magnitudes decide what a loss of precision is: draw words that are as
-        large as the requests'.
-    costs : prices decide what saves something; the last result will not be later than it is with
-        these latencies.
-    rounds : passes over the graph, at most.
-    progress : told the share of these that is done.
+    search, check : as in :func:`.numbering.number_values`. Magnitudes decide what counts as a loss
+        of precision: draw words as large as those of requests.
+    costs : prices decide what counts as a saving; the last result is not delayed, by these
+        latencies.
+    rounds : maximal number of passes over the graph.
+    progress : receives the share of the rounds completed.
     """
     for count in range(rounds):
         part = progress.part(count / rounds, (count + 1) / rounds)
-        made = _round(graph, search, check, costs, part)
-        if made is None:
+        cheaper = _round(graph, search, check, costs, part)
+        if cheaper is None:
             break
-        graph = number_values(made, search, check, costs=costs)
+        graph = number_values(cheaper, search, check, costs=costs)
     progress.advance(1.0)
     return graph
 
@@ -157,22 +156,22 @@ def resubstitute(
 def _round(
     graph: Graph, search: States, check: States, costs: Costs, progress: Progress
 ) -> Graph | None:
-    """One pass over the graph, or None when there is nothing to save."""
+    """Run one pass over the graph; return None if there is nothing to save."""
     network = _Network(graph, costs)
     finder = _Finder(graph, Samples.of(graph, search, check), costs, network)
-    scored = [(network.gain(found), found) for found in finder.definitions(progress)]
+    scored = [(network.gain(definition), definition) for definition in finder.definitions(progress)]
     least = LEAST * costs.price(names.MUL)
-    scored = [(gain, found) for gain, found in scored if gain > least]
+    scored = [(gain, definition) for gain, definition in scored if gain > least]
     scored.sort(key=lambda pair: (-pair[0], pair[1].node, pair[1].args))
-    for _, found in scored:
+    for _, definition in scored:
         # Earlier changes may have used up the gain, or turned the operands into users.
-        if found.node not in network.chosen and network.gain(found) > least:
-            network.choose(found)
+        if definition.node not in network.chosen and network.gain(definition) > least:
+            network.choose(definition)
     return network.rebuilt() if network.chosen else None
 
 
 class _Network:
-    """A graph whose nodes get other definitions, with the uses of each node counted."""
+    """A graph whose nodes get other definitions, and the number of uses of each node."""
 
     def __init__(self, graph: Graph, costs: Costs) -> None:
         self.graph = graph
@@ -180,7 +179,7 @@ class _Network:
         self.args = [node.args for node in graph.nodes]
         self.uses = graph.uses()
         self.chosen: dict[int, Definition] = {}
-        # The nodes in an order of evaluation, and where each stands in it.
+        # The nodes in an order of evaluation, and the position of each in it.
         self.order = list(range(len(self.args)))
         self.place = list(range(len(self.args)))
         self.prices: list[float] = []
@@ -189,7 +188,7 @@ class _Network:
             self.prices.append(costs.price(node.op, constant=constant))
 
     def release(self, i: int) -> float:
-        """Take away the operands of a node; the price of what dies, the node's own included."""
+        """Remove the operands of a node; return the price of what dies, including the node."""
         total, todo = 0.0, [i]
         while todo:
             dead = todo.pop()
@@ -211,27 +210,27 @@ class _Network:
                 self.uses[a] += 1
 
     def worth(self, i: int) -> float:
-        """The price of what only this node needs, the node included."""
+        """Return the price of the nodes that only this node needs, including itself."""
         total = self.release(i)
         self.restore(i)
         return total
 
     def revived(self, i: int) -> float:
-        """The price of what a use of a node brings back to life."""
+        """Return the price of the nodes that a use of this node revives."""
         if self.uses[i]:
             return 0.0
-        seen, todo, total = {i}, [i], 0.0
+        revived, todo, total = {i}, [i], 0.0
         while todo:
-            found = todo.pop()
-            total += self.prices[found]
-            for a in self.args[found]:
-                if not self.uses[a] and a not in seen:
-                    seen.add(a)
+            node = todo.pop()
+            total += self.prices[node]
+            for a in self.args[node]:
+                if not self.uses[a] and a not in revived:
+                    revived.add(a)
                     todo.append(a)
         return total
 
     def gain(self, new: Definition) -> float:
-        """What a definition saves; operands that the old one alone kept alive stay."""
+        """Return the saving of a definition; operands that only the old one kept alive stay."""
         if not self.uses[new.node]:
             return 0.0
         before = self.release(new.node)
@@ -240,7 +239,7 @@ class _Network:
         return before - after
 
     def choose(self, new: Definition) -> None:
-        """Define a node anew, unless that closes a cycle."""
+        """Redefine a node, unless that closes a cycle."""
         if not all(self.precede(a, new.node) for a in new.args):
             return
         self.release(new.node)
@@ -250,21 +249,21 @@ class _Network:
         self.chosen[new.node] = new
 
     def precede(self, i: int, node: int) -> bool:
-        """Put a node and all that it is made from before another one; False if it needs that one.
+        """Move a node and all that it depends on before another one; return False if it needs that.
 
         The order of evaluation is kept from change to change, as by Pearce and Kelly (2006, "A
-        dynamic topological sort algorithm for directed acyclic graphs"): what stands before
-        ``node`` cannot need it, so that most questions are answered without a walk.
+        dynamic topological sort algorithm for directed acyclic graphs"): nodes before ``node``
+        cannot need it, so most questions are answered without a walk.
         """
         low, high = self.place[node], self.place[i]
         if high < low:
             return True
         needed, todo = {i}, [i]
         while todo:
-            found = todo.pop()
-            if found == node:
+            needed_node = todo.pop()
+            if needed_node == node:
                 return False
-            fresh = [a for a in self.args[found] if self.place[a] >= low and a not in needed]
+            fresh = [a for a in self.args[needed_node] if self.place[a] >= low and a not in needed]
             needed.update(fresh)
             todo += fresh
         between = self.order[low : high + 1]
@@ -275,7 +274,7 @@ class _Network:
         return True
 
     def rebuilt(self) -> Graph:
-        """The graph with the chosen definitions, folded."""
+        """Return the graph with the chosen definitions, folded."""
         folder = Folder()
         new: list[Signed | None] = [None] * len(self.args)
         for i, node in enumerate(self.graph.nodes):
@@ -295,16 +294,16 @@ class _Network:
         return folder.finish(self.graph, [signed for signed in new if signed is not None])
 
     def _made(self, folder: Folder, i: int, x: list[Signed | None]) -> Signed:
-        node, known = self.graph.nodes[i], [signed for signed in x if signed is not None]
+        node, operands = self.graph.nodes[i], [signed for signed in x if signed is not None]
         definition = self.chosen.get(i)
         if definition is None:
-            return folder.visit(node, known)
+            return folder.visit(node, operands)
         if definition.form == "sum":
-            a, b = ((int(f) * s, n) for f, (s, n) in zip(definition.factors, known, strict=True))
+            a, b = ((int(f) * s, n) for f, (s, n) in zip(definition.factors, operands, strict=True))
             return folder.sum(a, b, node)
         if definition.form == "multiple":
-            return folder.product(known[0], folder.constant(definition.factors[0], node), node)
-        sign, number = folder.product(known[0], known[1], node)
+            return folder.product(operands[0], folder.constant(definition.factors[0], node), node)
+        sign, number = folder.product(operands[0], operands[1], node)
         return int(definition.factors[0]) * sign, number
 
 
@@ -312,18 +311,18 @@ class _Sieve:
     """Tells which of many magnitudes may be near a known one.
 
     It is a table with a place for each value of a mantissa's first bits. Magnitudes that share a
-    place need not be near, so a search has the last word, but it is spared nearly all of them.
+    place need not be near, so a search decides, but it is spared nearly all of them.
 
     Members
     -------
-    part : a magnitude is near another one when it is off by no more than this part of it.
+    part : relative distance up to which a magnitude is near another one.
     """
 
     def __init__(self, sizes: Floats) -> None:
-        # One place of a hundred or so is taken, and the table still fits a core's own cache.
+        # About one place in a hundred is occupied, and the table still fits a core's own cache.
         self.bits = (64 * len(sizes)).bit_length()
-        # A place is at least twice as wide as the neighbourhood of a magnitude, so that no more
-        # than the places of its two ends are in it.
+        # A place is at least twice as wide as the neighbourhood of a magnitude, so the places of
+        # its two ends cover it.
         self.part = 2.0 ** -(self.bits + 3)
         self.table = np.zeros(1 << self.bits, dtype=np.bool_)
         for end in (1.0 - self.part, 1.0 + self.part):
@@ -335,17 +334,17 @@ class _Sieve:
         return places
 
     def near(self, values: Floats) -> Bools:
-        """Whether a known magnitude may be near a value's, of whichever sign."""
-        found: Bools = self.table.take(self._places(values))
-        return found
+        """Return whether a known magnitude may be near a value's, whatever its sign."""
+        near: Bools = self.table.take(self._places(values))
+        return near
 
 
 class _Finder:
     """Looks for other definitions of nodes among the values of all nodes.
 
-    A node with each possible operand asks for one other magnitude. A table refuses nearly all of
-    these (:class:`_Sieve`), a search in the first state's values most of the rest; what is left is
-    tested as it would be without them: in the first state, then in all.
+    A node with each possible operand requires one other magnitude. A table refuses nearly all of
+    these (:class:`_Sieve`), a search in the first state's values most of the rest; the remaining
+    ones are tested as they would be without them: in the first state, then in all.
     """
 
     def __init__(self, graph: Graph, samples: Samples, costs: Costs, network: _Network) -> None:
@@ -372,22 +371,22 @@ class _Finder:
         ]
         self.sizes = np.abs(self.first[self.by_size])
         self.sieve = _Sieve(self.sizes)
-        # Multiples share the value in the second state, divided by the one in the first.
+        # Multiples share the ratio of the values in the second and first state.
         slopes = samples.search[usable, :2][:, -1] / self.first[usable]
         self.by_slope: Ints = usable[np.argsort(slopes, kind="stable")]
         self.slopes = np.sort(slopes)
-        # Where a node stands in the first two of these orders.
+        # Ranks of nodes in the first two of these orders.
         self.value_rank, self.size_rank = np.zeros((2, len(graph.nodes)), dtype=np.int64)
         self.value_rank[self.by_value] = self.size_rank[self.by_size] = np.arange(len(usable))
 
     def definitions(self, progress: Progress = SILENT) -> list[Definition]:
-        """All definitions that are true, in time and precise, and cheaper than what may die.
+        """Return all definitions that are true, in time, precise, and cheaper than what may die.
 
         They are in the order of the nodes.
 
         Parameters
         ----------
-        progress : told the share of the nodes that is done.
+        progress : receives the share of the nodes completed.
         """
         product = self.costs.price(names.MUL)
         forms = (
@@ -399,28 +398,28 @@ class _Finder:
         nodes = np.flatnonzero(self.worth > min(price for price, _ in forms) + least)
         # By size, as nodes of one size have operands among the same sizes.
         nodes = nodes[np.argsort(np.abs(self.first[nodes]), kind="stable")]
-        found: list[Definition] = []
+        definitions: list[Definition] = []
         for at in range(0, len(nodes), _NODES):
             some = nodes[at : at + _NODES]
             for price, candidates in forms:
                 for new in candidates(some[self.worth[some] > price + least]):
-                    found += new.definitions(self._true(new) & self._precise(new))
+                    definitions += new.definitions(self._true(new) & self._precise(new))
             progress.advance(min(1.0, (at + _NODES) / len(nodes)))
-        return sorted(found, key=lambda new: new.node)
+        return sorted(definitions, key=lambda new: new.node)
 
     def _early(self, nodes: Ints, args: Ints, op: str) -> Bools:
-        """Which nodes have other ones that are ready early enough for the operation."""
+        """Return which nodes have others that are ready early enough for the operation."""
         starts = self.latest[nodes] - self.costs.latency(op)
         early: Bools = (self.ready[args] <= starts) & (args != nodes)
         return early
 
     def _sums(self, nodes: Ints) -> Iterator[_Candidates]:
-        # With magnitudes x >= y of the terms, that of the sum, t, is x + y or x - y: in any case x
-        # is at least t / 2 (but for rounding), and y = |x - t|.
+        # With magnitudes x >= y of the terms, the sum t has magnitude x + y or x - y: in any case x
+        # is at least t / 2 (except for rounding), and y = |x - t|.
         t = np.abs(self.first[nodes])
         rows, at = self._sifted(t, 0.499 * t, np.subtract)
-        # The slack is a part of the larger one of x and t. It is a larger part of y than the sieve
-        # allows for only where x all but cancels t: those x are tried, too.
+        # The slack is relative to the larger one of x and t. Relative to y it exceeds the sieve's
+        # limit only where x nearly cancels t: those x are tried, too.
         edge = 16.0 * TOLERANCE / self.sieve.part
         ends = (np.searchsorted(self.sizes, t * factor) for factor in (1.0 - edge, 1.0 + edge))
         rows, at = (np.concatenate(both) for both in zip((rows, at), _ranges(*ends), strict=True))
@@ -436,73 +435,73 @@ class _Finder:
             yield _Candidates("sum", node[same], (i[same], j[same]), factors)
 
     def _products(self, nodes: Ints) -> Iterator[_Candidates]:
-        # The larger factor is at least the root of the product (but for rounding).
+        # The larger factor is at least the root of the product (except for rounding).
         t = np.abs(self.first[nodes])
         rows, at = self._sifted(t, 0.999 * np.sqrt(t), np.divide)
         y = t[rows] / self.sizes[at]
         node, i, j = self._pairs(nodes[rows], names.MUL, at, y, y)
-        wanted = np.abs(self.first[node] / self.first[i])
-        same = self._near(j, wanted, TOLERANCE * wanted)
+        size = np.abs(self.first[node] / self.first[i])
+        same = self._near(j, size, TOLERANCE * size)
         node, i, j = node[same], i[same], j[same]
         sign = np.sign(self.first[node] * self.first[i] * self.first[j])
         yield _Candidates("product", node, (i, j), (sign,))
 
     def _sifted(self, t: Floats, least: Floats, rest: np.ufunc) -> tuple[Ints, Ints]:
-        """First operands for which there may be second ones.
+        """Return first operands for which there may be second ones.
 
         Parameters
         ----------
-        t, least : (k,) magnitudes wanted of nodes, in order, and the least of the first operands.
-        rest : the second operand's magnitude, of t and the first one's; its sign does not matter.
+        t, least : (k,) magnitudes of nodes, in order, and the smallest first operand of each.
+        rest : gives the second operand's magnitude from t and the first one's, with any sign.
 
         Returns
         -------
-        Indices below k, and places among the sizes.
+        Indices below k, and positions among the sizes.
         """
         begin = np.searchsorted(self.sizes, least)
         rows, places, k = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
         while k < len(t):
             x = self.sizes[begin[k] :]
             step = max(1, _SIFTED // max(1, len(x)))
-            found = np.flatnonzero(self.sieve.near(rest(t[k : k + step, None], x)))
-            row, place = np.divmod(found, len(x))
+            places_flat = np.flatnonzero(self.sieve.near(rest(t[k : k + step, None], x)))
+            row, place = np.divmod(places_flat, len(x))
             rows.append(k + row)
             places.append(begin[k] + place)
             k += step
         return np.concatenate(rows), np.concatenate(places)
 
-    def _near(self, j: Ints, wanted: Floats, slack: Floats) -> Bools:
-        """Which nodes have a wanted magnitude."""
+    def _near(self, j: Ints, sizes: Floats, slack: Floats) -> Bools:
+        """Return which nodes have these magnitudes."""
         size = np.abs(self.first[j])
-        near: Bools = (size >= wanted - slack) & (size <= wanted + slack)
+        near: Bools = (size >= sizes - slack) & (size <= sizes + slack)
         return near
 
     def _pairs(
-        self, nodes: Ints, op: str, at: Ints, wanted: Floats, largest: Floats
+        self, nodes: Ints, op: str, at: Ints, second: Floats, largest: Floats
     ) -> tuple[Ints, Ints, Ints]:
-        """Pairs of nodes that may make others, and are ready early enough.
+        """Return pairs of nodes that may define others and are ready early enough.
 
         Parameters
         ----------
-        nodes, op : (k,) what to make, and by what operation.
-        at : (k,) places of first operands among the sizes.
-        wanted, largest : (k,) magnitudes of second operands, and of what the tolerance is a part.
+        nodes, op : (k,) nodes to define, and the operation.
+        at : (k,) positions of first operands among the sizes.
+        second, largest : (k,) magnitudes of second operands, and the tolerance's reference.
 
         Returns
         -------
-        The node to make and the two others, of which the lower one comes first. The pairs of a node
-        are in the order of the first one's value and the second one's magnitude.
+        The node to define and the two others, the lower one first. The pairs of a node are in the
+        order of the first one's value and the second one's magnitude.
         """
-        # Wider than the exact tolerance, which is a part of what the lower operand gives: here the
-        # larger one is given.
+        # Wider than the exact tolerance, which is relative to the result of the lower operand: here
+        # the larger one is known.
         slack = 4.0 * TOLERANCE * largest
-        low = np.searchsorted(self.sizes, wanted - slack)
-        k, others = _ranges(low, np.searchsorted(self.sizes, wanted + slack, side="right"))
+        low = np.searchsorted(self.sizes, second - slack)
+        k, others = _ranges(low, np.searchsorted(self.sizes, second + slack, side="right"))
         node, a, b = nodes[k], self.by_size[at[k]], self.by_size[others]
         i, j = np.minimum(a, b), np.maximum(a, b)
         fit = self._early(node, i, op) & self._early(node, j, op)
         fit &= (self.args[node, 0] != i) | (self.args[node, 1] != j)
-        # A pair that was found from both sides counts once.
+        # A pair found from both sides counts once.
         shape = len(self.first), len(self.sizes), len(self.sizes)
         columns = node[fit], self.value_rank[i[fit]], self.size_rank[j[fit]]
         unique = np.unique(np.ravel_multi_index(columns, shape))
@@ -513,7 +512,7 @@ class _Finder:
         values = self.samples.search
         first, second = values[nodes, 0], values[nodes, 1]
         slopes = np.divide(second, first, out=np.zeros(len(nodes)), where=first != 0.0)
-        # A little wider than the test below, which rounds in another way.
+        # A little wider than the test below, which rounds differently.
         slack = 2.0 * TOLERANCE * np.abs(slopes)
         low = np.searchsorted(self.slopes, slopes - slack)
         high = np.searchsorted(self.slopes, slopes + slack, side="right")
@@ -531,34 +530,34 @@ class _Finder:
         yield _Candidates("multiple", node[fit], (i[fit],), (np.where(near, short, factor),))
 
     def _true(self, new: _Candidates) -> Bools:
-        """Which definitions are true in both batches."""
+        """Return which definitions are true in both batches."""
         samples = self.samples
         return samples.agree(new.nodes, new.values(samples.search), new.values(samples.check))
 
     def _precise(self, new: _Candidates) -> Bools:
-        """Which definitions are as precise as what they replace."""
+        """Return which definitions are as precise as those that they replace."""
         errors, result = self.errors, np.ones(len(new.nodes), dtype=np.bool_)
         x = [self.samples.search[a] for a in new.args]
-        for known, own in (
+        for variances, rounding in (
             (errors.uniform, np.ones(len(new.nodes))),
             (errors.scaled, errors.steps[new.nodes]),
         ):
-            total, of = own[:, None], [known[a] for a in new.args]
+            total, of = rounding[:, None], [variances[a] for a in new.args]
             if new.form == "sum":
                 total = total + of[0] + of[1]
             elif new.form == "product":
                 total = total + np.square(x[0]) * of[1] + np.square(x[1]) * of[0]
             else:
                 c = new.factors[0][:, None]
-                step = np.ones_like(c) if known is errors.uniform else c * c
+                step = np.ones_like(c) if variances is errors.uniform else c * c
                 step[[is_short(factor) for factor in new.factors[0].tolist()]] = 0.0
                 total = total + c * c * of[0] + np.square(x[0]) * step
-            result &= total.mean(axis=1) <= GROWTH * known[new.nodes].mean(axis=1)
+            result &= total.mean(axis=1) <= GROWTH * variances[new.nodes].mean(axis=1)
         return result
 
 
 def _ranges(low: Ints, high: Ints) -> tuple[Ints, Ints]:
-    """All k, and all numbers from low[k] up to high[k] for each."""
+    """Return all k, and all numbers from low[k] up to high[k] for each."""
     counts = high - low
     rows = np.repeat(np.arange(len(low)), counts)
     before = np.cumsum(counts) - counts

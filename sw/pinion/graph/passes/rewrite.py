@@ -1,4 +1,4 @@
-"""Rebuilding a graph node by node: what every pass stands on."""
+"""Rebuilding a graph node by node, which every pass does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Rewriter:
 
     Parameters
     ----------
-    intern : give equal nodes one number (commutative operands in either order are equal).
+    intern : whether equal nodes share a number (commutative operands in either order are equal).
     """
 
     def __init__(self, *, intern: bool) -> None:
@@ -25,7 +25,7 @@ class Rewriter:
     def emit(
         self, op: str, args: tuple[int, ...], params: tuple[Param, ...] = (), *, like: Node
     ) -> int:
-        """Append a node with the region and line of ``like``, or find its equal."""
+        """Append a node with the region and line of ``like``, or return its equal."""
         if self.intern and OPS[op].commutative:
             args = tuple(sorted(args))
         key = (op, args, params)
@@ -36,7 +36,7 @@ class Rewriter:
         return len(self.nodes) - 1
 
     def finish(self, outputs: Iterable[Output], states: Iterable[Feedback] = ()) -> Graph:
-        """The new graph, verified."""
+        """Return the new graph, verified."""
         return verify(Graph(tuple(self.nodes), tuple(outputs), tuple(states)))
 
 

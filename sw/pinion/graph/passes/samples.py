@@ -1,4 +1,4 @@
-"""What passes know of a graph from samples: values, errors, arrival times."""
+"""Properties of a graph from samples: values, errors, arrival times."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 States = Mapping[str, Floats]
 
-# Values that are equal in real arithmetic differ by what float64 rounds, some 1e-15 of them; where
-# cancellation makes it more, they are left alone. It must not be larger: robots have products of
-# inertia that change a sum by a part in 1e10, and they count.
+# Values that are equal in real arithmetic differ by rounding in float64, about 1e-15; where
+# cancellation increases that, they are left alone. It must not be larger: robots have products of
+# inertia that change a sum by 1e-10 of it, and they matter.
 TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Values of every node in two batches of states, and how finely a batch resolves them.
+    """Values of every node in two batches of states, and the resolution of a batch.
 
-    A clamp is constant over most states, or changes nothing in most, where relations would show
-    that hold there alone; and so it is with other functions that are not smooth. So its value here
-    is that of its row's stand-in: a number that depends on the operands as if it were drawn. What
-    holds for any value of a clamp holds for the clamp. Of operands that are the same in all states
-    the value is that of the function itself, as it is a constant.
+    A clamp is constant over most states, or changes nothing in most, and would show relations that
+    hold only there; so would other functions that are not smooth. They therefore take the value of
+    their row's stand-in, a number that depends on the operands pseudorandomly: a relation that
+    holds for any value of a clamp holds for the clamp. If the operands are the same in all states,
+    the function itself is evaluated, because it is a constant.
 
     Members
     -------
     search : (nodes, n) values among which a pass looks for relations.
-    check : (nodes, m) values of other states, which have to confirm what it found.
+    check : (nodes, m) values of other states, which have to confirm a relation.
     terms : (nodes,) the largest term of a sum over the first batch, to which its rounding error
         refers; 0 for other nodes.
     """
@@ -62,36 +62,36 @@ class Samples:
 
     @cached_property
     def largest(self) -> tuple[Floats, Floats]:
-        """(nodes,) each, the largest magnitudes in either batch."""
+        """(nodes,) each, the largest magnitudes in both batches."""
         return np.max(np.abs(self.search), axis=1), np.max(np.abs(self.check), axis=1)
 
-    def agree(self, nodes: int | Ints, found: Floats, confirmed: Floats) -> Bools:
-        """Whether nodes have these values in both batches.
+    def agree(self, nodes: int | Ints, searched: Floats, confirmed: Floats) -> Bools:
+        """Return whether nodes have these values in both batches.
 
         Parameters
         ----------
         nodes : one node, or (k,) of them.
-        found, confirmed : values in ``search`` and in ``check``, (n,) and (m,), or (k, n) and
+        searched, confirmed : values in ``search`` and in ``check``, (n,) and (m,), or (k, n) and
             (k, m).
         """
         result = np.ones_like(nodes, dtype=np.bool_)
-        batches = zip((self.search, self.check), (found, confirmed), self.largest, strict=True)
-        for known, new, largest in batches:
-            error = np.abs(known[nodes] - new).max(axis=-1)
-            # What overflows agrees with nothing: any error is small beside infinity.
+        batches = zip((self.search, self.check), (searched, confirmed), self.largest, strict=True)
+        for values, new, largest in batches:
+            error = np.abs(values[nodes] - new).max(axis=-1)
+            # An overflow agrees with nothing: any error is small compared with infinity.
             result = result & (error <= TOLERANCE * largest[nodes]) & np.isfinite(largest[nodes])
         return result
 
     def vanishing(self) -> Bools:
-        """(nodes,) which nodes are sums of which rounding alone is left, in both batches.
+        """Return (nodes,) which nodes are sums that cancel to rounding errors in both batches.
 
-        A product of such a node needs no test of its own: it folds.
+        A product of such a node needs no test: it folds.
         """
         worst: Bools = np.maximum(*self.largest) <= TOLERANCE * self.terms
         return worst & np.isfinite(self.terms)
 
     def steady(self) -> Bools:
-        """(nodes,) which nodes have one value in all states of both batches."""
+        """Return (nodes,) which nodes have one value in all states of both batches."""
         first = self.search[:, :1]
         return self.agree(np.arange(len(first)), first, first)
 
@@ -101,7 +101,7 @@ def _count(states: States) -> int:
 
 
 def _is_steady(values: Any) -> bool:
-    """Whether values are one, to rounding."""
+    """Return whether values are equal to rounding."""
     spread = np.max(values) - np.min(values)
     return bool(spread <= TOLERANCE * np.max(np.abs(values)))
 
@@ -109,7 +109,7 @@ def _is_steady(values: Any) -> bool:
 def _columns(graph: Graph, states: States) -> Floats:
     result = np.empty((len(graph.nodes), _count(states)))
     values: list[Any] = []
-    zeros: set[int] = set()  # nodes of which rounding alone is left
+    zeros: set[int] = set()  # nodes that cancel to rounding errors
     for i, node in enumerate(graph.nodes):
         if node.op == names.INPUT:
             value = np.asarray(states[str(node.params[0])], dtype=np.float64)
@@ -131,7 +131,7 @@ def _columns(graph: Graph, states: States) -> Floats:
 
 
 def arrivals(graph: Graph, costs: Costs) -> list[int]:
-    """Cycle in which each node is ready, with units without end and sums as they stand."""
+    """Return the cycle in which each node is ready, with unlimited units and unchanged sums."""
     ready: list[int] = []
     for node in graph.nodes:
         start = max((ready[a] for a in node.args), default=0)
@@ -140,7 +140,7 @@ def arrivals(graph: Graph, costs: Costs) -> list[int]:
 
 
 def slacks(graph: Graph, costs: Costs) -> list[int]:
-    """Cycles by which each node may be later without the last result being later."""
+    """Return the cycles by which each node may be delayed without delaying the last result."""
     ready = arrivals(graph, costs)
     last = max((ready[node] for node in graph.roots), default=0)
     latest = [last] * len(graph.nodes)
@@ -153,7 +153,7 @@ def slacks(graph: Graph, costs: Costs) -> list[int]:
 
 
 def is_short(constant: float) -> bool:
-    """Whether a constant has so few bits that every format holds it as it is."""
+    """Return whether a constant has so few bits that every format holds it exactly."""
     return (constant * 256.0).is_integer()
 
 
@@ -161,7 +161,7 @@ def is_short(constant: float) -> bool:
 class Errors:
     """Estimated variance of each node's rounding error, for two kinds of number format.
 
-    Errors of operands count as independent. A substitution has to be no worse in either.
+    Errors of operands count as independent. A substitution must not be worse in either.
 
     Members
     -------

@@ -15,21 +15,21 @@ Signed = tuple[int, int]  # sign, node
 
 
 class Folder:
-    """Rebuilds with signs kept beside nodes, so that negations meet the sums that absorb them.
+    """Rebuilds with signs kept beside nodes, so that negations reach the sums that absorb them.
 
-    Passes that replace nodes rebuild through it too: what they make folds at once.
+    Passes that replace nodes rebuild through it too: their new nodes fold at once.
     """
 
     def __init__(self) -> None:
         self.to = Rewriter(intern=True)
 
     def constant(self, value: float, like: Node) -> Signed:
-        """A constant, its sign apart."""
+        """Return a constant, its sign separate."""
         sign = -1 if value < 0 else 1
         return sign, self.to.emit(names.CONST, (), (abs(value),), like=like)
 
     def value(self, node: int) -> float | None:
-        """What a rebuilt node always is, if it is a constant."""
+        """Return the value of a rebuilt node if it is a constant."""
         new = self.to.nodes[node]
         return float(new.params[0]) if new.op == names.CONST else None
 
@@ -50,10 +50,10 @@ class Folder:
                 return 1, self.to.emit(names.INPUT, (), node.params, like=node)
         if OPS[node.op].family is Family.FUNCTION:
             return self.function(node, x)
-        raise ValueError(f"Folding knows traced operations; '{node.op}' comes from a later pass.")
+        raise ValueError(f"Folding needs traced operations; '{node.op}' comes from a later pass.")
 
     def sum(self, a: Signed, b: Signed, like: Node) -> Signed:
-        """The sum of two rebuilt nodes."""
+        """Return the sum of two rebuilt nodes."""
         va, vb = self.value(a[1]), self.value(b[1])
         if va is not None and vb is not None:
             return self.constant(a[0] * va + b[0] * vb, like)
@@ -72,7 +72,7 @@ class Folder:
         return first[0], self.to.emit(names.SUB, (first[1], second[1]), like=like)
 
     def product(self, a: Signed, b: Signed, like: Node) -> Signed:
-        """The product of two rebuilt nodes."""
+        """Return the product of two rebuilt nodes."""
         sign = a[0] * b[0]
         va, vb = self.value(a[1]), self.value(b[1])
         if va is not None and vb is not None:
@@ -88,19 +88,19 @@ class Folder:
         inner = self.to.nodes[a[1]]
         if inner.op == names.MUL:
             for factor, other in (inner.args, inner.args[::-1]):
-                known = self.value(factor)
-                if known is not None:  # c * (d * x) = (c d) * x
-                    s, c = self.constant(known * vb, like)
+                coefficient = self.value(factor)
+                if coefficient is not None:  # c * (d * x) = (c d) * x
+                    s, c = self.constant(coefficient * vb, like)
                     return sign * s, self.to.emit(names.MUL, (other, c), like=like)
         return sign, self.to.emit(names.MUL, (a[1], b[1]), like=like)
 
     def function(self, node: Node, x: Sequence[Signed]) -> Signed:
-        """A function of rebuilt nodes; signs that its row cannot take become negations."""
+        """Return a function of rebuilt nodes; signs that its row cannot absorb become negations."""
         row = OPS[node.op]
         values = [self.value(number) for _, number in x]
-        known = [sign * v for (sign, _), v in zip(x, values, strict=True) if v is not None]
-        if len(known) == len(x):
-            return self.constant(float(row.floats(node, known)), node)
+        constants = [sign * v for (sign, _), v in zip(x, values, strict=True) if v is not None]
+        if len(constants) == len(x):
+            return self.constant(float(row.floats(node, constants)), node)
         plain = replace(node, args=tuple(number for _, number in x))
         turned = row.without_signs(plain, [sign for sign, _ in x])
         if turned is None:
@@ -115,7 +115,7 @@ class Folder:
         return sign, self.to.emit(plain.op, plain.args, plain.params, like=node)
 
     def negated(self, place: Signed, like: Node) -> int:
-        """A rebuilt node with its sign made an operation where it is negative."""
+        """Return a rebuilt node, negated if its sign is negative."""
         sign, number = place
         value = self.value(number)
         if sign < 0 and value is not None:
@@ -123,12 +123,12 @@ class Folder:
         return self.to.emit(names.NEG, (number,), like=like) if sign < 0 else number
 
     def finish(self, graph: Graph, new: Sequence[Signed]) -> Graph:
-        """The new graph, without dead code.
+        """Return the new graph without dead code.
 
         Parameters
         ----------
-        graph : what was rebuilt.
-        new : what each of its nodes became.
+        graph : the graph that was rebuilt.
+        new : sign and number of each of its nodes in the new one.
         """
 
         def final(old: int) -> int:
@@ -142,8 +142,8 @@ class Folder:
 def fold(graph: Graph) -> Graph:
     """Fold constants, zeros, ones and signs; equal nodes become one.
 
-    Exact in real arithmetic (sums and products of constants are done in float64). Signs move into
-    the sums that use them; a negation stays only where a result itself is a negated node.
+    Exact in real arithmetic (sums and products of constants are computed in float64). Signs move
+    into the sums that use them; a negation remains only where a result itself is a negated node.
     """
     folder = Folder()
     new: list[Signed] = []
@@ -153,20 +153,20 @@ def fold(graph: Graph) -> Graph:
 
 
 def common_subexpressions(graph: Graph) -> Graph:
-    """Give equal nodes one number; any dialect."""
+    """Merge equal nodes, in any dialect."""
     to = Rewriter(intern=True)
     return rebuild(graph, lambda node, args: to.emit(node.op, args, node.params, like=node), to)
 
 
 def dead_code(graph: Graph) -> Graph:
-    """Drop nodes that no result needs; inputs stay, because the record has them."""
+    """Drop nodes that no result needs; inputs stay, because the record contains them."""
     return without_inputs(graph, ())
 
 
 def without_inputs(graph: Graph, unread: Collection[str]) -> Graph:
-    """Drop nodes that no result needs, and of the inputs those that are named and not read.
+    """Drop nodes that no result needs, and the named inputs that are not read.
 
-    Nor does a word of state stay that no result ever depends on.
+    Words of state that no result depends on are dropped too.
     """
     words = graph.state_nodes()
     live = [
@@ -181,12 +181,12 @@ def without_inputs(graph: Graph, unread: Collection[str]) -> Graph:
             if live[i]:
                 for arg in graph.nodes[i].args:
                     live[arg] = True
-        # What a state that is read finds in the next request has to be made as well.
+        # The next value of a state that is read has to be computed as well.
         following = {state.node for i, state in words.items() if live[i]}
         growing = not all(live[i] for i in following)
         for i in following:
             live[i] = True
-    kept = {state.word for i, state in words.items() if live[i]}
+    live_states = {state.word for i, state in words.items() if live[i]}
     numbers: dict[int, int] = {}
     nodes: list[Node] = []
     for i, node in enumerate(graph.nodes):
@@ -196,6 +196,8 @@ def without_inputs(graph: Graph, unread: Collection[str]) -> Graph:
             nodes.append(Node(node.op, args, node.params, node.region, node.line))
     outputs = tuple(Output(word, numbers[result]) for word, result in graph.outputs)
     states = tuple(
-        state._replace(node=numbers[state.node]) for state in graph.states if state.word in kept
+        state._replace(node=numbers[state.node])
+        for state in graph.states
+        if state.word in live_states
     )
     return verify(Graph(tuple(nodes), outputs, states))

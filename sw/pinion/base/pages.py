@@ -1,0 +1,60 @@
+"""Tables of documentation pages, written between markers.
+
+A page has a line ``<!-- table: NAME -->`` before each table and a line ``<!-- end -->`` after it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+Tables = Mapping[str, Callable[[], str]]
+"""Functions that render a page's tables, by name."""
+
+_MARKED = re.compile(r"<!-- table: (\w+) -->\n(.*?)<!-- end -->", flags=re.DOTALL)
+
+
+class PageError(ValueError):
+    """A page cannot be written; the message says what is missing."""
+
+
+def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Render a table."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
+
+
+def rewritten(page: str, tables: Tables) -> str:
+    """Return a page with each table between its markers.
+
+    Raises
+    ------
+    PageError
+        If the page does not have markers for each of the tables, once.
+    """
+    names = sorted(match[1] for match in _MARKED.finditer(page))
+    if names != sorted(tables):
+        raise PageError(
+            f"The page has the tables {', '.join(names) or 'none'}: it needs each of "
+            f"{', '.join(sorted(tables))} once, between '<!-- table: NAME -->' and '<!-- end -->'."
+        )
+    return _MARKED.sub(
+        lambda match: f"<!-- table: {match[1]} -->\n{tables[match[1]]()}<!-- end -->", page
+    )
+
+
+def write_tables(paths: Sequence[str], tables: Tables) -> int:
+    """Rewrite the tables of pages, print which pages changed, and return the exit status."""
+    for path in map(Path, paths):
+        old = path.read_text()
+        try:
+            new = rewritten(old, tables)
+        except PageError as error:
+            print(error, file=sys.stderr)
+            return 1
+        if new != old:
+            path.write_text(new)
+        print(f"{path}: {'rewritten' if new != old else 'unchanged'}")
+    return 0
