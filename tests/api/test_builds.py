@@ -183,7 +183,6 @@ def test_a_card_backend_builds_anew_when_an_option_changed(
     assert built() and not built()
     assert built(max_error=5e-3) and not built(max_error=5e-3)
     assert built(objective="latency")
-    assert built(clusters="link") and not built(clusters="link")
     assert built(formats="auto") and not built(formats="auto")
 
 

@@ -24,7 +24,7 @@ building = importlib.import_module("pinion.flow.build")
 
 OPTIONS = (
     *("--formats", "auto", "--max-error", "1e-3", "--objective", "latency"),
-    *("--ranges", "stress", "--clusters", "link", "--json"),
+    *("--ranges", "stress", "--json"),
 )
 
 
@@ -40,7 +40,7 @@ def test_build_takes_all_options_of_formats_by_signal(auto: Built) -> None:
     assert auto.done.code == 0 and auto.done.err == "" and auto.done.out.count("\n") == 1
     assert figures["formats"] == "auto" and figures["objective"] == "latency"
     assert figures["max_error"] == 1e-3 and figures["budget_distribution"] == "stress"
-    assert figures["options"] == {"clusters": "link"} and figures["folder"] == str(auto.folder)
+    assert figures["options"] == {} and figures["folder"] == str(auto.folder)
     assert set(figures["budget"]) == {"tau[0]", "tau[1]"}
     assert all(0 < bound < 1e-2 for bound in figures["budget"].values())
     # Products of one multiplier block each, wide ones by their port's name.
@@ -63,7 +63,7 @@ def test_build_says_what_the_formats_are_for(pinion: Pinion, tmp_path: Path) -> 
 
 
 def test_build_takes_a_plan(pinion: Pinion, auto: Built, tmp_path: Path) -> None:
-    same = ("--objective", "latency", "--clusters", "link", "--json")
+    same = ("--objective", "latency", "--json")
     plan = auto.folder / PLAN
     done = pinion("build", "two_link", "rnea", "--formats", plan, *same, "-o", tmp_path / "b")
     ours, theirs = done.json, auto.done.json
@@ -88,7 +88,6 @@ def test_build_takes_a_plan(pinion: Pinion, auto: Built, tmp_path: Path) -> None
         (["--ranges", "stress"], ["q16.16", "ranges (stress)", "auto"]),
         (["--objective", "speed"], ["'speed'"]),
         (["--formats", "nothing.toml"], ["'nothing.toml' cannot be read"]),
-        (["--clusters", "joint"], ["'joint'", "none, link"]),
     ],
     ids=" ".join,
 )

@@ -61,7 +61,7 @@ def count(folder: Path, **changes: Any) -> None:
     timing = {"table": "", "note": "", "ns": {}, "mhz": {"typical": 247.5}, "paths": []}
     totals = {"dsp": 31, "lut": 7412, "ff": 5023, "bram": 1.5, "levels": 18, "dies": 3}
     others: dict[str, Any] = dict.fromkeys(("srl", "lutram"), 0)
-    others |= {name: {} for name in ("dsp_use", "capacity", "share", "by_cluster")}
+    others |= {name: {} for name in ("dsp_use", "capacity", "share")}
     others |= dict.fromkeys(("tool", "part", "note", "dsp_note"), "")
     found = {**totals, **others, "timing": timing, "multipliers": [], "by_kind": kinds}
     RESOURCES.write(folder, found | changes)

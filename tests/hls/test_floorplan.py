@@ -131,17 +131,6 @@ def test_chains_that_share_nothing_come_apart() -> None:
     assert places(best) == 2 * (2 + 8) < places(mixed)
 
 
-def test_operations_stay_with_their_link() -> None:
-    plan = make_design(
-        model("iiwa14"), function("rnea"), ii=8, formats="q16.16", clusters="link", target="ulx3s"
-    )
-    made, plain = plan.binding, bind(plan.fixed, plan.binding.schedule)
-    assert made.unit != plain.unit and replace(made, unit=plain.unit) == plain
-    assert len({op.kind.cluster for op in made.schedule.operations}) > 1
-    for operation, unit in zip(made.schedule.operations, made.unit, strict=True):
-        assert unit < made.schedule.units[operation.kind]  # of its link: the kind names it
-
-
 @settings(max_examples=40)
 @given(graph=graphs(), ii=st.sampled_from([1, 2, 3, 7]))
 def test_random_graphs_stay_legal(graph: Graph, ii: int) -> None:

@@ -18,7 +18,6 @@ from pinion.gateware.library import multiplier_count
 from pinion.graph import Graph, format_graph
 from pinion.hls import Design
 from pinion.hls.operations import kind_names
-from pinion.hls.schedule.clusters import NONE
 from pinion.link import Array, Manifest
 from pinion.request import BuildRequest
 from pinion.robot import Model
@@ -56,8 +55,7 @@ def build_manifest(
         robot=model.name,
         robot_source=one_line(Path(model.source).name),
         function=row.name,
-        options=dict(row.options)
-        | ({} if request.clusters == NONE else {"clusters": request.clusters}),
+        options=dict(row.options),
         formats=formats,
         objective=request.objective,
         max_error=max_error,

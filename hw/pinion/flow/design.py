@@ -15,7 +15,6 @@ from pinion.graph.passes import fold
 from pinion.hls import Design, DesignSettings, design
 from pinion.hls.costs import DatapathCosts
 from pinion.hls.design import known_words
-from pinion.hls.schedule.clusters import link_parents
 from pinion.hls.schedule.modulo import LoopError
 from pinion.request import BuildRequest
 from pinion.robot import Model
@@ -37,7 +36,7 @@ class DesignDraft:
     search : what chooses the formats in place of those of the request.
     progress : as in :func:`pinion.flow.build.build`.
     headroom : share of the largest error that formats by signal are chosen for.
-    link_parents, traced, droppable, scales, settings : as :mod:`pinion.hls` takes them.
+    traced, droppable, scales, settings : as :mod:`pinion.hls` takes them.
     folded, constants : the graph of what travels, and results that are known.
     interval : that of the request, which needs no reason, or the one that was chosen.
     design : in the end.
@@ -50,7 +49,6 @@ class DesignDraft:
     search: TaskSearch | None = None
     progress: Progress = SILENT
     headroom: float = HEADROOM
-    link_parents: tuple[int, ...] = ()
     traced: Graph = field(init=False)
     droppable: set[str] = field(init=False)
     folded: Graph = field(init=False)
@@ -65,7 +63,6 @@ class DesignDraft:
 def trace(draft: DesignDraft) -> None:
     """Trace the function, and leave out what another way to compute it does without."""
     model, row = draft.model, draft.row
-    draft.link_parents = link_parents(draft.request.clusters, model.parents)
     draft.progress.step(f"Tracing {row.name} for {model.name}")
     row.check(model)
     if row.published:
@@ -114,7 +111,6 @@ def choose_formats(draft: DesignDraft) -> None:
         scales=scales,
         droppable=draft.droppable,
         patience=PATIENCE[request.objective],
-        link_parents=draft.link_parents,
         floorplan=find_target(request.target).floorplan,
     )
 

@@ -7,8 +7,6 @@ Structure (docs/adr/0003 has the measurements behind it):
 - A result stands in its unit's output register for one cycle; values that live longer have
   registers of their own, loaded in the value's slot.
 - Constants are words of small ROMs beside the ports that use them.
-- Units of one cluster are one module, so that their place in the hierarchy says that they belong
-  close together. The modules of the units themselves are shared by all clusters.
 - Each request's flag travels in a shift register beside the data, one stage every ``ii`` cycles.
 - A word of state has a register that moves on with requests alone: periods without one pass it by.
 """
@@ -126,7 +124,7 @@ class Datapath(wiring.Component):
     # -- modules that are instantiated by name ---------------------------------------------------
 
     def _unit_module(self, kind: UnitKind) -> str:
-        name = f"pinion_{self._names[kind.plain]}"
+        name = f"pinion_{self._names[kind]}"
         if name not in self.modules:
             unit = make_unit(kind, self.binding.schedule.timing)
             self.modules[name] = unit.to_rtlil(name)
@@ -218,8 +216,7 @@ class Datapath(wiring.Component):
         m = Module()
         plan = self.binding.schedule
         kinds = set(plan.units)
-        self._names = kind_names(kinds) | kind_names({kind.plain for kind in kinds})
-        clusters: dict[str, Module] = defaultdict(Module)
+        self._names = kind_names(kinds)
         self._outputs: dict[int, Signal] = {}  # a node's unit output
         self._slots: dict[Module, Signal] = {}
         self._next_slots: dict[Module, tuple[int, Signal | None]] = {}
@@ -239,8 +236,7 @@ class Datapath(wiring.Component):
             # A cell holds a unit, the selection of its operands and the storage of its results: a
             # module small enough for synthesis and compilers, and a place to put close together.
             self._cells[kind, unit] = cell = Module()
-            group = clusters[kind.cluster] if kind.cluster else m
-            group.submodules[f"{self._names[kind.plain]}_{unit}"] = cell
+            m.submodules[label] = cell
             for i in members:
                 self._outputs[plan.operations[i].node] = result
                 self._home[plan.operations[i].node] = cell
@@ -248,8 +244,6 @@ class Datapath(wiring.Component):
                 o.narrows for i in members for o in plan.operations[i].operands
             ):
                 self._overflow[kind, unit] = Signal(name=f"{label}_ovf")
-        for name, cluster in sorted(clusters.items()):
-            m.submodules[name] = cluster
         self._registers()
         for done, ((kind, unit), members) in enumerate(uses.items(), 1):
             self._unit(self._cells[kind, unit], kind, unit, members)

@@ -20,10 +20,9 @@ from pinion.graph.passes import fold
 from pinion.graph.passes.simplify import without_inputs
 from pinion.graph.ranges import measure_ranges
 
-from .operations import Operation, operations
+from .operations import operations
 from .schedule.binding import Binding, bind
 from .schedule.check import check_binding, check_schedule
-from .schedule.clusters import clustered
 from .schedule.floorplan import arrange
 from .schedule.modulo import LoopError, check_loops, loops_of, schedule, shorter
 from .schedule.sharing import share
@@ -55,8 +54,6 @@ class DesignSettings:
         selectors.
     patience : shares of sums' slack to spend on saving adders (:func:`.sums.gather_dots`), to be
         tried.
-    link_parents : parent of each link, to give every link units of its own
-        (:func:`pinion.hls.schedule.clusters.clustered`); empty to share all units.
     floorplan : choose units for short wires (:mod:`.schedule.floorplan`) instead of for few
         inputs of selectors (:mod:`.schedule.sharing`).
     """
@@ -69,7 +66,6 @@ class DesignSettings:
     droppable: Collection[str] = ()
     effort: int = 3
     patience: Sequence[float] = (1.0,)
-    link_parents: Sequence[int] = ()
     floorplan: bool = False
 
 
@@ -228,7 +224,7 @@ def _schedule_and_bind(draft: _Draft) -> None:
     """Schedule the fixed graph with all tries, and bind it."""
     settings, fixed = draft.settings, draft.fixed
     modulo = schedule(
-        _unit_operations(settings, fixed),
+        operations(fixed, settings.timing),
         ii=settings.ii, timing=settings.timing, effort=settings.effort, loops=loops_of(fixed),
         progress=draft.progress.part(draft.sums_share % 1.0, 1.0),
     )  # fmt: skip
@@ -287,7 +283,7 @@ def _gather_shortest(draft: _Draft, *, addends: bool) -> None:
     for number, (real, widths) in enumerate(_sums(draft, addends=addends)):
         part = draft.progress.part(share_of_try * number, share_of_try * (number + 1))
         fixed = lower(real, plan) if isinstance(plan, FormatPlan) else plan.lower(real)
-        ops, loops = _unit_operations(settings, fixed), loops_of(fixed)
+        ops, loops = operations(fixed, timing), loops_of(fixed)
         if loops and ii > 0:
             try:
                 check_loops(ops, ii, loops)
@@ -337,12 +333,6 @@ def _choose_formats(draft: _Draft) -> None:
         max_error=plan.max_error,
     )
     draft.reach = dict(enumerate(measure_ranges(draft.real, plan.states).largest))
-
-
-def _unit_operations(settings: DesignSettings, fixed: Graph) -> tuple[Operation, ...]:
-    """What units do, in their clusters if there are such."""
-    ops, parents, ii = operations(fixed, settings.timing), settings.link_parents, settings.ii
-    return clustered(ops, parents=parents, ii=ii) if parents and ii > 0 else ops
 
 
 def _smallest_pivot(graph: Graph, states: Mapping[str, Floats]) -> float:

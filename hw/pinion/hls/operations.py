@@ -32,8 +32,6 @@ class UnitKind:
     width : bits of the result.
     rounding, overflow : of the quantization, "" where the unit rounds by its own rule.
     parameters : of a function's unit, what its operation's row says (``unit_parameters``).
-    cluster : only operations of this cluster share the unit (:mod:`.schedule.clusters`), "" for
-        all. It changes nothing in the unit.
     """
 
     name: str
@@ -44,12 +42,6 @@ class UnitKind:
     rounding: str = ""
     overflow: str = ""
     parameters: tuple[float, ...] = ()
-    cluster: str = ""
-
-    @property
-    def plain(self) -> UnitKind:
-        """The kind without its cluster: the hardware of the unit itself."""
-        return replace(self, cluster="") if self.cluster else self
 
     @property
     def saturates(self) -> bool:
@@ -280,20 +272,13 @@ def port_source(graph: Graph, node_id: int) -> int | None:
 
 
 def kind_names(kinds: Iterable[UnitKind]) -> dict[UnitKind, str]:
-    """A distinct name for each kind: its label, numbered where several kinds share one.
-
-    A kind of a cluster has the plain kind's name and the cluster's behind it: ``dot2_link3``.
-    """
-    kinds = list(kinds)
+    """Return a distinct name for each kind: its label, numbered if several kinds share it."""
     by_label: dict[str, list[UnitKind]] = {}
-    for kind in sorted({kind.plain for kind in kinds}):
+    for kind in sorted(set(kinds)):
         by_label.setdefault(kind.label, []).append(kind)
-    plain = {
+    names = {
         kind: label if len(same) == 1 else f"{label}_k{n}"
         for label, same in by_label.items()
         for n, kind in enumerate(same)
     }
-    return {
-        kind: f"{plain[kind.plain]}_{kind.cluster}" if kind.cluster else plain[kind]
-        for kind in sorted(kinds)
-    }
+    return dict(sorted(names.items()))

@@ -1,8 +1,8 @@
-"""What a synthesised hierarchy holds: by module, by kind of unit, by cluster, against a part.
+"""Resources of a synthesised hierarchy by module and by kind of unit, and the part's capacity.
 
 The gateware's names carry the structure (:mod:`pinion.gateware.datapath`): a cell ``dot2_0`` holds
-a unit ``pinion_dot2``, multiplexers ``pinion_mux4x32`` and, as cells of its own, the registers of
-its results and its control; cells of one cluster are children of a module ``link3``.
+a unit ``pinion_dot2``, multiplexers ``pinion_mux4x32`` and, as its own cells, the registers of its
+results and its control.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ _LUTRAM = {
 }  # fmt: skip
 
 _UNIT, _MUX, _SHIFT = "pinion_", "pinion_mux", "pinion_shift"
-_DATAPATH = "datapath"
 
 # What a cell of a unit consists of.
 PARTS = ("units", "muxes", "registers")
@@ -142,24 +141,9 @@ class Resources:
         for row in sorted(rows):
             parts = {part: _sum(counts) for part, counts in rows[row].items()}
             sums = _sum([(count, 1) for count in parts.values()])
-            if any(sums.values()):  # a cluster's module is only a frame around its cells
+            if any(sums.values()):
                 result[row] = {"instances": instances[row], **sums, **parts}
         return result
-
-    def by_cluster(self) -> dict[str, Count]:
-        """Sums over the units of each cluster, and ``outside`` of all; empty without clusters."""
-        datapath = f"{self.top}.{_DATAPATH}"
-        if datapath not in self.cells:
-            return {}
-        inside = {
-            child.rpartition(".")[2]: self.total(child)
-            for child, _ in self._children(datapath)
-            if any(name.startswith(f"{child}.") for name, _ in self._children(child))
-        }
-        if not inside:
-            return {}
-        rest = [(self.total(), 1), *((count, -1) for count in inside.values())]
-        return {**dict(sorted(inside.items(), key=_number)), "outside": _sum(rest)}
 
     def dsp_use(self) -> dict[str, int]:
         """DSP blocks by use: of ``products``, and in ``tables``, the sine and reciprocal units."""
@@ -182,11 +166,6 @@ class Resources:
 def _label(module: str) -> str:
     """Label of a unit's kind: kinds that differ in numbers only share it."""
     return re.sub(r"_k\d+$", "", module.removeprefix(_UNIT))
-
-
-def _number(item: tuple[str, Count]) -> tuple[int, str]:
-    digits = re.sub(r"\D", "", item[0])
-    return int(digits or 0), item[0]
 
 
 def _sum(counts: list[tuple[Count, int]]) -> Count:

@@ -106,8 +106,8 @@ def synth(folder: Path, *, progress: Progress = SILENT) -> dict[str, Any]:
     cells on the critical path, which is the first of its ``paths``;
     ``part``, its ``capacity``, its number of ``dies`` (super logic regions, all alike) and the
     ``share`` of the part, all of its dies together, that is taken, in percent (LUTs used as memory
-    count as LUTs there); ``by_kind`` and ``by_cluster``: sums over the units of a kind and
-    of a cluster (:class:`pinion.synthesis.resources.Resources`); ``by_module``: for each module its
+    count as LUTs there); ``by_kind``: sums over the units of a kind
+    (:class:`pinion.synthesis.resources.Resources`); ``by_module``: for each module its
     ``instances`` in the whole design and the counts of one, submodules not included; ``note``.
 
     Raises
@@ -178,7 +178,6 @@ def synth(folder: Path, *, progress: Progress = SILENT) -> dict[str, Any]:
         "dies": DIES,
         "share": share(totals),
         "by_kind": resources.by_kind(),
-        "by_cluster": resources.by_cluster(),
         "by_module": resources.by_module(),
         "note": NOTE,
     }

@@ -42,7 +42,7 @@ class CardOptions(CoreOptions, total=False):
 
     Members
     -------
-    ii, formats, max_error, ranges, objective, clusters, clock_mhz : as of
+    ii, formats, max_error, ranges, objective, clock_mhz : as of
         :class:`pinion.request.BuildRequest`; its target is the simulation.
     folder : used again when it holds just this build, else built anew; by default a temporary one
         that goes when the backend is closed.

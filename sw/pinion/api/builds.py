@@ -361,7 +361,7 @@ def build(
     progress : told each step, and the share of it that is done where it is known;
         ``Progress(print)`` prints the steps.
     options : of the core, ``ii``, ``formats``, ``max_error``, ``ranges``, ``objective``,
-        ``clusters``, ``target`` and ``clock_mhz`` (:class:`pinion.request.BuildRequest`); of the
+        ``target`` and ``clock_mhz`` (:class:`pinion.request.BuildRequest`); of the
         row, ``derivatives``, ``outputs``, ``joint_terms`` and ``friction_width``
         (:class:`pinion.functions.RowOptions`); of the robot, ``lock``, ``tip``, ``floating_base``,
         ``accept_inertia``, ``snap`` and ``gravity`` (:class:`pinion.robot.RobotOptions`).

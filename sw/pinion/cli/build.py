@@ -100,12 +100,6 @@ def command(
             help="What unit latencies are chosen for: area, latency, throughput.",
         ),
     ] = "area",
-    clusters: Annotated[
-        str,
-        typer.Option(
-            metavar="none|link", help="Which operations share units: all, or those of one link."
-        ),
-    ] = "none",
     derivatives: Annotated[
         str,
         typer.Option(
@@ -175,7 +169,6 @@ def command(
         max_error=max_error,
         ranges=ranges,
         objective=objective,
-        clusters=clusters,
         target=target,
         clock_mhz=clock,
     )

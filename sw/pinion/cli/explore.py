@@ -72,9 +72,6 @@ def command(
     objective: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="throughput, latency or area.")
     ] = None,
-    clusters: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="How units are kept together.")
-    ] = None,
     sweep: Annotated[
         list[str] | None,
         typer.Option(
@@ -132,7 +129,7 @@ def command(
     from pinion.functions import function as row
     from pinion.functions import snapping, snapping_sentence
 
-    axes = axes_of(ii, formats, objective, clusters, sweep)
+    axes = axes_of(ii, formats, objective, sweep)
     fixed: dict[str, Any] = {}
     if clock is not None:
         fixed["clock_mhz"] = clock
@@ -224,7 +221,6 @@ def axes_of(
     ii: str,
     formats: str,
     objective: str | None,
-    clusters: str | None,
     sweep: Sequence[str] | None,
 ) -> dict[str, list[Any]]:
     """Values to try by option of a build; what was not given is no axis.
@@ -234,9 +230,8 @@ def axes_of(
     UsageError : an option without values, or given twice.
     """
     axes: dict[str, list[Any]] = {"ii": values("--ii", ii), "formats": values("--formats", formats)}
-    for name, text in (("objective", objective), ("clusters", clusters)):
-        if text is not None:
-            axes[name] = values(f"--{name}", text)
+    if objective is not None:
+        axes["objective"] = values("--objective", objective)
     for text in sweep or ():
         name, equals, rest = text.partition("=")
         name = name.strip().replace("-", "_")

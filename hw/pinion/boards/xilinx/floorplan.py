@@ -2,8 +2,7 @@
 
 A design that one die holds goes beside the PCIe block, and nothing of it crosses a border. One that
 would fill the die to more than `SHARE_PERCENT` goes over several: the link stays where the PCIe
-block is, and the core is spread, by clusters of links where the build has them
-(``--clusters link``).
+block is, and placing spreads the core.
 
 Registers at a border: a unit's result is a register and so is every stored value, but between a
 stored value and the next unit there is a selector, and a stored value is read in several places.
@@ -14,7 +13,6 @@ not know of dies.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from pinion.synthesis.estimate import estimate_dsp
@@ -29,7 +27,6 @@ SHARE_PERCENT = 60
 """How full of LUTs or DSP blocks one die may get before the design goes over several."""
 
 CORE_CELL = f"{LINK_CELL}/core"
-DATAPATH = "datapath"
 
 
 def dies(board: Board, dsp: int) -> tuple[str, ...]:
@@ -42,31 +39,6 @@ def dies(board: Board, dsp: int) -> tuple[str, ...]:
     wanted = min(most, max(2, -(-100 * dsp // room)))
     near = sorted(range(most), key=lambda die: (abs(die - home), -die))
     return tuple(f"SLR{die}" for die in sorted(near[:wanted]))
-
-
-def clusters(rtlil: str) -> dict[str, int]:
-    """Modules of a core's clusters, in the order of the links, and their DSP blocks."""
-    found = re.findall(rf"^module \\{CORE}\.{DATAPATH}\.(base|link\d+)$", rtlil, re.MULTILINE)
-    names = sorted(found, key=lambda name: int(name.removeprefix("link")) if name != "base" else 0)
-    return {name: estimate_dsp(rtlil, top=f"{CORE}.{DATAPATH}.{name}") for name in names}
-
-
-def split(weights: Sequence[int], parts: int) -> list[range]:
-    """Neighbours together, in at most so many parts, the heaviest part as light as can be."""
-
-    def cut(limit: int) -> list[range]:
-        found, first, total = [], 0, 0
-        for k, weight in enumerate(weights):
-            if k > first and total + weight > limit:
-                found.append(range(first, k))
-                first, total = k, 0
-            total += weight
-        return [*found, range(first, len(weights))]
-
-    limit = max(weights)
-    while len(cut(limit)) > parts:
-        limit += 1
-    return cut(limit)
 
 
 def die_xdc(board: Board) -> str:
@@ -83,27 +55,16 @@ def die_xdc(board: Board) -> str:
 
 def dies_xdc(board: Board, rtlil: str) -> str:
     """Constraints of a design over several dies; ``rtlil`` is the core's."""
+    places = dies(board, estimate_dsp(rtlil, top=CORE))
     lines = [
         f"# {board.title}: the link beside the PCIe block, the core over several dies.",
         "# Written by Pinion. Read after synthesis, instead of the other floorplan.",
         "",
         *_pblock(PBLOCK, [LINK_CELL], [board.floorplan.slr], soft=False),
         "",
+        "# Placing finds the core's border by itself.",
+        *_pblock(f"{PBLOCK}_core", [CORE_CELL], places, soft=True),
     ]
-    places, groups = dies(board, estimate_dsp(rtlil, top=CORE)), clusters(rtlil)
-    if len(groups) < 2:
-        lines += [
-            "# The core has no clusters of links: placing finds the border by itself.",
-            *_pblock(f"{PBLOCK}_core", [CORE_CELL], places, soft=True),
-        ]
-    else:
-        lines += [
-            "# Links that are neighbours share a die. Soft: units at the border may move over.",
-        ]
-        names, parts = list(groups), split([max(1, n) for n in groups.values()], len(places))
-        for die, part in zip(places, parts, strict=False):
-            cells = [f"{CORE_CELL}/{DATAPATH}/{names[k]}" for k in part]
-            lines += _pblock(f"{PBLOCK}_{die}", cells, [die], soft=True)
     return "\n".join(lines) + "\n"
 
 
