@@ -110,12 +110,9 @@ def test_a_core_that_misses_its_gate_is_told_at_build_and_fails_at_verify(
     limits, gate = told.err.splitlines()[:-1], told.err.splitlines()[-1]
     assert len(limits) == 2 and all("1000 rad/s, which is a placeholder" in one for one in limits)
     assert gate.startswith("The largest relative error of q12.6 is ") and "--max-error" in gate
-    assert "With formats by signal (--formats auto) it would take about " in " ".join(
-        told.out.split()
-    )
+    assert "pinion explore" in told.out and "--formats q12.6,auto" in " ".join(told.out.split())
     figures = pinion(*given, "--json").json
     assert figures["gate_missed"] == gate
-    assert figures["alternative"]["blocks_estimated"] > 0
     assert figures["promises"].keys() == {"reference", "slow", "rest", "stress", "beyond"}
     failed = pinion("verify", core, "--promises", "--samples", 500, "--json")
     assert failed.code == 1 and not failed.json["distributions"]["reference"]["held"]

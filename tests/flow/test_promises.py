@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +17,6 @@ from pinion.base.progress import SILENT, Progress
 from pinion.cosim.promises import check_promises
 from pinion.cosim.reference import Reference
 from pinion.cosim.verify import verify
-from pinion.flow.alternative import alternative
 from pinion.flow.build import TRIES, Build, BuildError, choose_finer_formats
 from pinion.flow.promises import (
     GATE,
@@ -336,35 +335,3 @@ def test_what_needs_fine_sines_gets_them_at_coarse_goals_too(tmp_path: Path) -> 
     assert made.saved is not None and made.saved.max_error == goal
     long = made.saved.tables.turn == made.saved.tables.multiplier.fine_turn
     assert long == ("Scheduling with longer sines and cosines" in lines)
-
-
-# -- what formats by signal would give
-
-
-def test_the_alternative_is_about_what_a_design_with_it_has() -> None:
-    model, row = load("iiwa14", snap=True), function("rnea")
-    found = alternative(model, row, make_design(model, row, ii=8, formats="q16.16"))
-    made = make_design(model, row, ii=8, formats="auto")
-    assert found.blocks is not None and found.max_error is not None and not found.refused
-    assert made.multipliers < found.blocks < 1.6 * made.multipliers  # sines have some
-    assert found.blocks_now > 3 * found.blocks
-    assert found.max_error < 1e-3
-    said = found.sentence("q16.16")
-    assert f"about {found.blocks} DSP48E2 instead of {found.blocks_now} in q16.16" in said
-    assert "estimates" in said and found.figures()["blocks_estimated"] == found.blocks
-
-
-def test_an_alternative_that_cannot_be_had_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = make_design(load("two_link"), function("rnea"), ii=4, formats="q16.16")
-
-    def refuse(*_: Any) -> Mapping[str, Any]:
-        raise PrecisionError("No error of this kind can be had.")
-
-    monkeypatch.setattr("pinion.flow.alternative.AutoFormats.refine", refuse)
-    found = alternative(load("two_link"), function("rnea"), made)
-    assert found.blocks is found.max_error is None and found.blocks_now > 0
-    said = found.sentence("q16.16")
-    assert said.startswith("Formats by signal (--formats auto) cannot be had instead: ")
-    assert said.endswith(": No error of this kind can be had.")
-    # Where nothing multiplies nothing can be saved.
-    assert replace(found, blocks_now=0).sentence("q16.16") == ""

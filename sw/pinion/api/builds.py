@@ -63,7 +63,6 @@ class BuildNotes:
     gate : that errors are larger than asked for.
     snapping : what exact right angles changed.
     opportunities : what could be saved by a change of the robot's file.
-    alternative : what formats by signal would give; its figures are ``alternative_figures``.
     ranges : what formats by signal for the URDF's speed limits would cost and give in place of
         those for rated speeds, or the other way round; its figures are ``ranges_figures``.
     replaced : what became of an earlier build in the same folder.
@@ -76,8 +75,6 @@ class BuildNotes:
     gate: str = ""
     snapping: str = ""
     opportunities: tuple[str, ...] = ()
-    alternative: str = ""
-    alternative_figures: Mapping[str, Any] | None = field(default=None, repr=False)
     ranges: str = ""
     ranges_figures: Mapping[str, Any] | None = field(default=None, repr=False)
     replaced: str = ""
@@ -87,8 +84,7 @@ class BuildNotes:
         """All of them, the most important first."""
         alone = (self.gate, self.interval, self.clock)
         found = (*alone, *self.inertias, *self.speeds, self.snapping, *self.opportunities)
-        last = (self.alternative, self.ranges, self.replaced)
-        return tuple(text for text in (*found, *last) if text)
+        return tuple(text for text in (*found, self.ranges, self.replaced) if text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -397,7 +393,6 @@ def build_requested(
 ) -> BuiltCore:
     """The same, of a row and with options as one object; those of the row are stored alone."""
     with installation.needs(DriverError):
-        from pinion.flow.alternative import alternative
         from pinion.flow.build import build as build_core
         from pinion.flow.objective import PLAN_SUFFIX
         from pinion.flow.other_ranges import other_ranges
@@ -416,11 +411,8 @@ def build_requested(
         goal=None if goal is None else goal(model, row),
         progress=progress,
     )
-    manifest, other, speeds = built.manifest, None, None
-    if built.design.saved is None:
-        progress.step("Estimating what formats by signal would give")
-        other = alternative(model, row, built.design)
-    elif goal is None and not str(request.formats).endswith(PLAN_SUFFIX):
+    manifest, speeds = built.manifest, None
+    if built.design.saved and goal is None and not str(request.formats).endswith(PLAN_SUFFIX):
         progress.step("Estimating what formats for other speeds would give")
         speeds = other_ranges(model, row, built.design)
     clock = ""
@@ -437,8 +429,6 @@ def build_requested(
         gate=gate_sentence(manifest) or "",
         snapping=snapping_sentence(row.name, manifest.snapping) if manifest.snapping else "",
         opportunities=tuple(opportunity_sentences(model, row)),
-        alternative="" if other is None else other.sentence(manifest.formats),
-        alternative_figures=None if other is None else frozen(other.figures()),
         ranges="" if speeds is None else speeds.sentence(),
         ranges_figures=None if speeds is None else frozen(speeds.figures()),
         replaced=_replaced(folder, built.kept) if there else "",

@@ -144,6 +144,7 @@ def command(
     """
     require("hw")
     from pinion.api.builds import build_requested
+    from pinion.formats.planfile import PLAN
     from pinion.functions import idle_sentence, savings
     from pinion.hls.costs import DatapathCosts
     from pinion.link.manifest import MANIFEST
@@ -196,8 +197,6 @@ def command(
         extra: dict[str, object] = {"ii_reason": notes.interval} if notes.interval else {}
         if notes.opportunities:
             extra["opportunity"] = " ".join(notes.opportunities)
-        if notes.alternative_figures is not None:
-            extra["alternative"] = dict(notes.alternative_figures)
         if notes.ranges_figures is not None:
             extra["other_ranges"] = dict(notes.ranges_figures)
         if notes.gate:
@@ -212,11 +211,14 @@ def command(
     title = f"{variant(manifest)} for {manifest.robot}"
     console.print(pairs(summary(manifest), title=title))
     idle = idle_sentence(row, core.model)
-    for text in (notes.snapping, *notes.opportunities, notes.alternative, notes.ranges, idle):
+    for text in (notes.snapping, *notes.opportunities, notes.ranges, idle):
         if text:
             say(text)
     if manifest.task:
         say(task_sentence(manifest))
+    if manifest.multipliers and not (folder / PLAN).is_file():
+        compare = ["pinion", "explore", robot, function, "--formats", f"{manifest.formats},auto"]
+        say(f"What formats by signal would save: {shlex.join(compare)}")
     shown = folder if folder.name else Path.cwd()
     console.print(f"Written to {shown}. Next: {shlex.join(['pinion', 'verify', str(folder)])}")
     _leave(manifest)
