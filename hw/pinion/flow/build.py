@@ -115,8 +115,8 @@ class Built:
     -------
     manifest, design : of the core.
     interval : why the interval was chosen; empty where it was given.
-    kept : the folder that has what others wrote into an earlier build at the same place: this
-        build's, or where the earlier one was moved to. None where there was nothing of that kind.
+    kept : this build's folder if it held the same build already, the path that another build
+        with files of the user was moved to, otherwise None.
     """
 
     manifest: Manifest
@@ -338,7 +338,7 @@ def _write(draft: BuildDraft) -> None:
         emit_verilog(parts / RTLIL, parts / VERILOG, explicit=blocks)
         draft.board.write(parts, manifest, draft.progress)
         write_digests(parts)
-        draft.kept = exchange(draft.folder, parts, manifest)
+        draft.kept = exchange(draft.folder, parts)
 
 
 BUILD: tuple[Callable[[BuildDraft], None], ...] = (

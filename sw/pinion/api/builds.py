@@ -442,10 +442,7 @@ def _replaced(folder: Path, kept: Path | None) -> str:
         return "The build that was there is replaced, with what verify and synth had found of it."
     # By what they are: a link to a build is followed.
     if kept.samefile(folder):
-        return (
-            "The same build was there: what verify and synth had found of it is gone, and the "
-            "files that others wrote into it are still in it."
-        )
+        return "The same build was there, and is unchanged."
     return (
         f"The build that was there is kept as '{kept}', since files were added to it, changed or "
         "removed after it was built: remove that folder when nobody needs it."
