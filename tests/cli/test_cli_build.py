@@ -328,5 +328,5 @@ def test_a_build_that_is_replaced_is_said(pinion: Pinion, tmp_path: Path) -> Non
     again = pinion("build", "pendulum", "gravity", "-o", tmp_path / "b")
     before, after = again.err.splitlines()
     assert again.code == 0
-    assert before.endswith("b' holds a build, which this one replaces when it is complete.")
-    assert after.startswith("The build that was there is replaced")
+    assert before.endswith("b' holds a build, which is replaced when this one is complete.")
+    assert after == "The same build was there, and is unchanged."

@@ -28,7 +28,7 @@ def test_a_campaign_says_what_it_found_and_goes_on(
     again = pinion("campaign", built.folder, *options)
     assert again.code == 0, again.err
     assert f"Digest of these figures: {first.json['digest'][:16]}" in again.out
-    assert "Every result is a number; what its error may be was not said" in again.out
+    assert "Every result is a number; no limit of the error was given" in again.out
     held = pinion("campaign", built.folder, *options[:-1], tmp_path / "d", "--max-error", 0.1)
     assert held.code == 0 and "Everything holds." in held.out
     assert max(map(len, again.out.splitlines())) <= 160

@@ -173,7 +173,7 @@ def test_explore_refuses_with_one_sentence(
 
 
 def test_values_are_numbers_where_they_look_like_numbers() -> None:
-    axes = explore.axes_of("1,auto, 8", "q16.16,auto", "latency", None, ["clock-mhz=200,2.5e2"])
+    axes = explore.axes_of("1,auto, 8", "q16.16,auto", "latency", ["clock-mhz=200,2.5e2"])
     assert axes == {
         "ii": [1, None, 8],
         "formats": ["q16.16", "auto"],
@@ -181,9 +181,9 @@ def test_values_are_numbers_where_they_look_like_numbers() -> None:
         "clock_mhz": [200, 250.0],
     }
     with pytest.raises(UsageError, match="'objective' is swept twice"):
-        explore.axes_of("1", "q16.16", "latency", None, ["objective=area"])
+        explore.axes_of("1", "q16.16", "latency", ["objective=area"])
     with pytest.raises(UsageError, match="The interval is 0 cycles: give 1 or more"):
-        explore.axes_of("8,0", "q16.16", None, None, None)
+        explore.axes_of("8,0", "q16.16", None, None)
 
 
 def test_a_failed_check_has_exit_code_1(

@@ -140,7 +140,7 @@ def test_accepted_inertias_are_warnings(pinion: Pinion, tmp_path: Path) -> None:
     pinion("export", path, "rnea", "--cuda", "-o", folder).refused("'b'", "triangle inequality")
     done = pinion("export", path, "rnea", "--cuda", "-o", folder, "--accept-inertia")
     assert done.code == 0 and "'b' is not physical" in done.err
-    pinion("export", folder, "-o", tmp_path / "x", "--accept-inertia").refused("--cpu and --cuda")
+    pinion("export", folder, "-o", tmp_path / "x", "--accept-inertia").refused("--cpu or --cuda")
 
 
 @pytest.mark.slow
@@ -169,7 +169,7 @@ def test_a_floating_base_is_an_option_of_every_verb_that_computes(
     out = ("--floating-base", "-o", tmp_path / "out")
     for verb in (("build",), ("explore",), ("export", "--cpu"), ("export", "--cuda")):
         pinion(*verb, "pendulum", "rnea", *out).refused("'root_joint' moves no inertia")
-    pinion("export", tmp_path, *out).refused("has its base already")
+    pinion("export", tmp_path, *out).refused("already has its robot", "--floating-base")
 
 
 def test_joint_terms_need_a_function(pinion: Pinion) -> None:
@@ -285,7 +285,7 @@ def test_gravity_is_an_option_of_every_verb_that_opens_a_robot(
     assert results["tau"][0, 0] == pytest.approx(1.62 * 0.25 * np.sin(0.5), rel=1e-12)
     header = ("export", "pendulum", "rnea", "--cuda", "-o", tmp_path / "header")
     assert pinion(*header, *moon).code == 0
-    pinion("export", tmp_path / "moon", "-o", tmp_path / "x", *moon).refused("gravity already")
+    pinion("export", tmp_path / "moon", "-o", tmp_path / "x", *moon).refused("already has its robot")
 
 
 @pytest.mark.parametrize("text", ["1,2", "0,0,down", "0,0,inf", "0;0;1", "\u0661,0,0", "1_0,0,0"])

@@ -40,7 +40,7 @@ from . import (
     synth,
     verify,
 )
-from .options import WithFunctions
+from .options import WithFunctions, grouped
 
 app = typer.Typer(
     name="pinion",
@@ -87,7 +87,7 @@ for _name in (
     *("robots", "info", "build", "verify", "synth", "run", "bench", "explore", "campaign"),
     *("batch", "devices", "card", "bitstream", "report", "export", "demo"),
 ):
-    _verb = SHORT[_name][0] if _name in SHORT else speaking(SPEAKING[_name])
+    _verb = grouped(SHORT[_name][0]) if _name in SHORT else speaking(grouped(SPEAKING[_name]))
     app.command(_name, cls=LISTED.get(_name, TyperCommand))(interruptible(_verb))
 
 INTERRUPTED = 130
