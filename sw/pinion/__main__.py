@@ -110,7 +110,7 @@ def _without_extra(arguments: list[str]) -> str | None:
             "Robot dynamics in hardware: a URDF in, a verified fixed-point accelerator out.",
             "",
             "Commands:",
-            *(f"  {verb:<10} {what}" for verb, what in verbs.items()),
+            *(f"  {verb:<10} {purpose}" for verb, purpose in verbs.items()),
             "",
             f"They need more packages: {install_hint('cli')}.",
         ]

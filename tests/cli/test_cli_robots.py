@@ -285,7 +285,8 @@ def test_gravity_is_an_option_of_every_verb_that_opens_a_robot(
     assert results["tau"][0, 0] == pytest.approx(1.62 * 0.25 * np.sin(0.5), rel=1e-12)
     header = ("export", "pendulum", "rnea", "--cuda", "-o", tmp_path / "header")
     assert pinion(*header, *moon).code == 0
-    pinion("export", tmp_path / "moon", "-o", tmp_path / "x", *moon).refused("already has its robot")
+    moved = pinion("export", tmp_path / "moon", "-o", tmp_path / "x", *moon)
+    moved.refused("already has its robot")
 
 
 @pytest.mark.parametrize("text", ["1,2", "0,0,down", "0,0,inf", "0;0;1", "\u0661,0,0", "1_0,0,0"])

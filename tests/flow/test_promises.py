@@ -99,10 +99,10 @@ def test_every_promise_holds_on_other_states(auto: Path) -> None:
 def test_promises_are_what_was_asked_for_or_measured() -> None:
     # Every request that is beyond was flagged.
     measured = {"reference": 5e-3, "slow": 1e-3 / MARGIN, "rest": 0.0123, "beyond": None}
-    found = promises(measured, home="reference", wanted=1e-3)
+    found = promises(measured, home="reference", limit=1e-3)
     # Where floats have no number, as there under stress, what was asked for is to be broken.
     assert found == {"reference": 1e-3, "slow": 1e-3, "rest": 0.037, "stress": 1e-3}
-    assert promises(measured, home="beyond", wanted=1e-3)["beyond"] == 1e-3
+    assert promises(measured, home="beyond", limit=1e-3)["beyond"] == 1e-3
 
 
 def test_nothing_is_promised_where_nothing_is_valid(still: Path) -> None:

@@ -115,14 +115,14 @@ class Built:
     -------
     manifest, design : of the core.
     interval : why the interval was chosen; empty where it was given.
-    kept : this build's folder if it held the same build already, the path that another build
+    earlier : this build's folder if it held the same build already, the path that another build
         with files of the user was moved to, otherwise None.
     """
 
     manifest: Manifest
     design: Design
     interval: str = ""
-    kept: Path | None = None
+    earlier: Path | None = None
 
 
 @dataclass(kw_only=True)
@@ -136,7 +136,7 @@ class BuildDraft(DesignDraft):
     measured : largest errors of the design by distribution (:func:`.promises.measured_errors`).
     record : of the task's search, if there was one.
     rows : the schedule as data.
-    manifest, core, kept : in the end.
+    manifest, core, earlier : in the end.
     """
 
     folder: Path
@@ -147,7 +147,7 @@ class BuildDraft(DesignDraft):
     rows: dict[str, Any] = field(init=False)
     manifest: Manifest = field(init=False)
     core: Core = field(init=False)
-    kept: Path | None = None
+    earlier: Path | None = None
 
     @cached_property
     def computed(self) -> BuiltFunction:
@@ -228,7 +228,7 @@ def build(
     for stage in BUILD:
         stage(draft)
     return Built(
-        manifest=draft.manifest, design=draft.design, interval=draft.reason, kept=draft.kept
+        manifest=draft.manifest, design=draft.design, interval=draft.reason, earlier=draft.earlier
     )
 
 
@@ -244,7 +244,7 @@ def _measure(draft: BuildDraft) -> None:
     draft.measured = measured_errors(
         draft.model, draft.computed, draft.design, home=draft.home,
         # A task asks for no error: what is measured is what is promised.
-        wanted=draft.max_error if draft.search is None else 0.0,
+        limit=draft.max_error if draft.search is None else 0.0,
         progress=draft.progress,
     )  # fmt: skip
 
@@ -338,7 +338,7 @@ def _write(draft: BuildDraft) -> None:
         emit_verilog(parts / RTLIL, parts / VERILOG, explicit=blocks)
         draft.board.write(parts, manifest, draft.progress)
         write_digests(parts)
-        draft.kept = exchange(draft.folder, parts)
+        draft.earlier = exchange(draft.folder, parts)
 
 
 BUILD: tuple[Callable[[BuildDraft], None], ...] = (

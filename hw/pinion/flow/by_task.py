@@ -241,19 +241,19 @@ class TaskSearch:
         self._seen = finite_ranges(folded, self._states)
         self.chosen = self._search()
         self.ordinary = self._ordinary()
-        made = self._lowered[self.chosen.words]
+        lowered = self._lowered[self.chosen.words]
         # As a plan, so that sums are gathered as they were: other integers are other losses.
         saved = SavedPlan(
-            signals=made.signals,
-            tables=made.plan.tables,
+            signals=lowered.signals,
+            tables=lowered.plan.tables,
             widths=_WIDTHS,
-            digest=graph_digest(made.real),
+            digest=graph_digest(lowered.real),
             distribution=self.distribution,
             max_error=math.inf,
         )
-        return replace(made.plan, saved=saved)
+        return replace(lowered.plan, saved=saved)
 
-    def judge(self, made: Design) -> None:
+    def judge(self, core_design: Design) -> None:
         """Measure a design, the very integers of the core, in the task and on what was held out.
 
         Raises
@@ -261,7 +261,7 @@ class TaskSearch:
         TaskError
             When it loses more than is allowed.
         """
-        core = self._candidate(made.fixed, made.constants)
+        core = self._candidate(core_design.fixed, core_design.constants)
         self.progress.step(f"Measuring the scheduled core in the task '{self.goal.name}'")
         self.found = self.goal.measure(core)
         if not _holds(self.found.loss, self.goal.loss):
@@ -291,11 +291,11 @@ class TaskSearch:
     def _ladder(self) -> list[Words]:
         """Lengths of words as a whole, the shortest first."""
         last = DSP48E2.wide if self.adds else MULT18X18D.wide
-        found = [Words(wide, min(wide, DSP48E2.narrow)) for wide in range(FEWEST, last + 1)]
-        finest = found[-1]
+        lengths = [Words(wide, min(wide, DSP48E2.narrow)) for wide in range(FEWEST, last + 1)]
+        finest = lengths[-1]
         if finest.narrow < finest.wide:
-            found += [replace(finest, share=share) for share in WIDE_SHARES]
-        return found
+            lengths += [replace(finest, share=share) for share in WIDE_SHARES]
+        return lengths
 
     def _search(self) -> Tried:
         ladder = self._ladder()
@@ -313,7 +313,7 @@ class TaskSearch:
         # What costs least; of equals the one that loses least.
         holding = sorted(
             (first, *(t for t in self.tried if t.held and _like(t.words, words))),
-            key=lambda tried: (tried.blocks, tried.bits, tried.outcome.loss),
+            key=lambda candidate: (candidate.blocks, candidate.bits, candidate.outcome.loss),
         )
         return holding[0]
 
@@ -327,9 +327,9 @@ class TaskSearch:
             else:
                 low = middle + 1
         while low < len(ladder):
-            here = self._measured(ladder[low])
-            if here.held and (low + 1 == len(ladder) or self._measured(ladder[low + 1]).held):
-                return here
+            middle_try = self._measured(ladder[low])
+            if middle_try.held and (low + 1 == len(ladder) or self._measured(ladder[low + 1]).held):
+                return middle_try
             low += 1
         return None
 
@@ -359,9 +359,9 @@ class TaskSearch:
         return len(self.tried) < self.goal.evaluations
 
     def _measured(self, words: Words) -> Tried:
-        known = next((tried for tried in self.tried if tried.words == words), None)
-        if known is not None:
-            return known
+        earlier = next((t for t in self.tried if t.words == words), None)
+        if earlier is not None:
+            return earlier
         if not self._left:
             raise TaskError(
                 f"The task '{self.goal.name}' was measured with {len(self.tried)} formats, as many "
@@ -379,20 +379,20 @@ class TaskSearch:
             self.progress.step(f"{words}: {error}")
             return refused
         outcome = self.goal.measure(self._candidate(self._lowered[words].fixed, self._constants))
-        found = Tried(
+        result = Tried(
             words=words,
             blocks=blocks,
             bits=bits,
             outcome=outcome,
             held=_holds(outcome.loss, self.goal.loss),
         )
-        self.tried.append(found)
-        verdict = "holds" if found.held else "does not hold"
+        self.tried.append(result)
+        verdict = "holds" if result.held else "does not hold"
         self.progress.step(
             f"{words}: about {blocks} blocks, {bits} bits of operands; loss {outcome.loss:.3g} "
             f"{verdict}"
         )
-        return found
+        return result
 
     def _cheaper(self, words: Words, bits: int) -> bool:
         try:
@@ -442,14 +442,14 @@ class TaskSearch:
         plan = format_plan(self.model, self.row, self._folded, request, scales=self._scales)
         assert isinstance(plan, AutoFormats)
         real = self._gathered(plan)
-        for tried in (plan, plan.finer()):
-            if tried is None:
+        for candidate in (plan, plan.finer()):
+            if candidate is None:
                 continue
             try:
-                fixed, _ = tried.refine(real, self._ii)
+                fixed, _ = candidate.refine(real, self._ii)
             except PrecisionError:
                 continue
-            timing = objective_timing(self.objective, tried)
+            timing = objective_timing(self.objective, candidate)
             return unit_cost(unit_counts(operations(fixed, timing), self._ii))
         return None
 
@@ -464,5 +464,5 @@ def _holds(loss: float, most: float) -> bool:
     return bool(float(f"{loss:.6g}") <= most)
 
 
-def _finite(tried: Tried) -> bool:
-    return math.isfinite(tried.outcome.loss)
+def _finite(candidate: Tried) -> bool:
+    return math.isfinite(candidate.outcome.loss)

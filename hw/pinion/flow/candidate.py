@@ -62,11 +62,11 @@ class Candidate:
         words |= {word: x for (word, _), x in zip(self.fixed.outputs, results, strict=True)}
         return {block.name: self._block(block, words, count) for block in self.row.results}, flags
 
-    def _block(self, block: Any, found: Mapping[str, Any], count: int) -> Floats:
+    def _block(self, block: Any, values: Mapping[str, Any], count: int) -> Floats:
         dims = block.dims(self.model)
         flat = np.zeros((count, int(np.prod(dims))))
         for word, at in block.positions(self.model).items():
-            flat[:, at] = found[word]
+            flat[:, at] = values[word]
         whole = flat.reshape(count, *dims)
         if block.symmetric:
             whole = whole + np.swapaxes(np.tril(whole, -1), -1, -2)

@@ -88,7 +88,7 @@ def build_manifest(
         states={str(state.word): state.initial for state in plan.fixed.states},
         scales=dict(plan.scales),
         measured={name: error for name, error in measured.items() if error is not None},
-        promises=promises(measured, home=home, wanted=max_error),
+        promises=promises(measured, home=home, limit=max_error),
         task={} if record is None else task_names(record),
         tracking={} if record is None else task_figures(record),
     )

@@ -140,7 +140,7 @@ def schedule(draft: DesignDraft) -> None:
         except LoopError:
             break
     if loop_errors and not why:
-        raise LoopError(loop_errors[0].words, asked=shortest, ii=ii)
+        raise LoopError(loop_errors[0].words, requested=shortest, ii=ii)
     draft.design = core
     if loop_errors:
         why = (

@@ -96,12 +96,12 @@ class Measurements:
             **{"samples": self.samples, "seed": self.seed},
             "distribution": self.distribution,
         }
-        wanted: dict[str, dict[str, Any]] = {"build": {}, "errors": states}
+        settings: dict[str, dict[str, Any]] = {"build": {}, "errors": states}
         if self.synth:
-            wanted["synth"] = {}
+            settings["synth"] = {}
         if self.verify:
-            wanted["verify"] = states
-        return wanted
+            settings["verify"] = states
+        return settings
 
 
 def grid(
@@ -127,10 +127,12 @@ def grid(
         A subclass with a sentence: there is no such function.
     """
     fixed = dict(fixed or {})
-    known = (*core_names(), *row_names())
+    option_names = (*core_names(), *row_names())
     for name in (*axes, *fixed):
-        if name not in known:
-            raise ExploreError(f"A build has no option '{name}'; there are {', '.join(known)}.")
+        if name not in option_names:
+            raise ExploreError(
+                f"A build has no option '{name}'; there are {', '.join(option_names)}."
+            )
     for name, values in axes.items():
         if name in fixed:
             raise ExploreError(f"The option '{name}' is swept and fixed; give it once.")
@@ -174,7 +176,8 @@ def _goals(row: Mapping[str, Any]) -> tuple[float, ...] | None:
     return tuple(signed)
 
 
-def _beaten(own: tuple[float, ...], others: Iterable[tuple[float, ...]]) -> bool:
+def _beaten(costs: tuple[float, ...], others: Iterable[tuple[float, ...]]) -> bool:
     return any(
-        other != own and all(a <= b for a, b in zip(other, own, strict=True)) for other in others
+        other != costs and all(a <= b for a, b in zip(other, costs, strict=True))
+        for other in others
     )

@@ -85,15 +85,15 @@ def passes(build: Build) -> dict[str, Any]:
     """
     last = {"step": "built", "doc": "constant results and unread inputs left out, sums gathered"}
     traced = build.function.graph
-    found = _reduction(build)
-    steps = found or [
+    reduction = _reduction(build)
+    steps = reduction or [
         {"step": "traced", "doc": "the algorithm on the robot as loaded", **op_counts(traced)},
         {"step": "folded", "doc": "constants, signs and equal expressions folded",
          **op_counts(fold(traced))},
     ]  # fmt: skip
     return {
         "steps": [*steps, last | op_counts(build.graph)],
-        "whole": found is not None,
+        "whole": reduction is not None,
     }
 
 
@@ -112,16 +112,16 @@ def _reduction(build: Build) -> list[dict[str, Any]] | None:
 
 def _row(build: Build) -> Function | None:
     """The row of the table that a build is of, None where there is none."""
-    own = build.function
-    if own.name not in FUNCTIONS:
+    function = build.function
+    if function.name not in FUNCTIONS:
         return None
     try:
         row = row_of_table(
-            own.name,
-            derivatives=own.options.get("derivatives", "composite"),
-            outputs=[name for name in own.options.get("outputs", "").split(",") if name],
-            joint_terms=own.joint_terms,
-            friction_width=own.friction_width,
+            function.name,
+            derivatives=function.options.get("derivatives", "composite"),
+            outputs=[name for name in function.options.get("outputs", "").split(",") if name],
+            joint_terms=function.joint_terms,
+            friction_width=function.friction_width,
         )
         row.check(build.model)
     except (FunctionError, ValueError):
@@ -147,7 +147,7 @@ def sources(build: Build) -> dict[str, str]:
         path = getattr(module, "__file__", None)
         if path and name.startswith(("pinion.dynamics.", "pinion.functions.")):
             files.setdefault(Path(path).name, set()).add(path)
-    found = {}
+    passes = {}
     for line in dict.fromkeys(operation["line"] for operation in build.schedule["operations"]):
         name, _, number = line.rpartition(":")
         paths = files.get(name, set())
@@ -155,8 +155,8 @@ def sources(build: Build) -> dict[str, str]:
         if len(paths) == 1 and number.isdecimal():
             text = linecache.getline(next(iter(paths)), int(number)).strip()
             if text:
-                found[line] = text[:LINE]
-    return found
+                passes[line] = text[:LINE]
+    return passes
 
 
 def selectors(folder: Path) -> list[dict[str, Any]]:
@@ -176,7 +176,7 @@ def selectors(folder: Path) -> list[dict[str, Any]]:
 def parts() -> dict[str, dict[str, Any]]:
     """Parts of the boards by target: ``part``, its ``capacity`` by resource, and its ``dies``."""
     boards = {name: load_board(name) for name in board_names()}
-    found: dict[str, dict[str, Any]] = {
+    parts: dict[str, dict[str, Any]] = {
         name: {
             **{"part": board.part, "capacity": dict(board.device)},
             "dies": board.floorplan.slrs,
@@ -184,7 +184,7 @@ def parts() -> dict[str, dict[str, Any]]:
         for name, board in boards.items()
     }
     ulx3s = {"part": "LFE5U-85F", "capacity": dict(ECP5), "dies": 1}
-    return found | {"ulx3s": ulx3s, "ulx3s-spi": ulx3s}
+    return parts | {"ulx3s": ulx3s, "ulx3s-spi": ulx3s}
 
 
 def errors(
@@ -203,7 +203,7 @@ def errors(
     edges = np.linspace(first, last, (last - first) * STEPS + 1)
     bounds = {int(node[1:]): bound for node, bound in build.manifest.decisions.items()}
     home = build.manifest.budget_distribution
-    found = {}
+    errors = {}
     for number, name in enumerate(DISTRIBUTIONS):
         arrays = sample(build.model, build.function, states, distribution=name, seed=seed)
         # A stream goes on from request to request.
@@ -223,13 +223,13 @@ def errors(
             undecided += int((comparison.undecided & ~comparison.flagged).sum())
             for block, error in comparison.relative.items():
                 judged.setdefault(block, []).append(error[comparison.valid])
-        found[name] = {
+        errors[name] = {
             "flagged": flagged,
             "undecided": undecided,
             "blocks": {b: histogram(np.concatenate(e), edges) for b, e in judged.items()},
         }
         progress.advance((number + 1) / len(DISTRIBUTIONS))
-    return {"states": states, "seed": seed, "edges": edges.tolist(), "distributions": found}
+    return {"states": states, "seed": seed, "edges": edges.tolist(), "distributions": errors}
 
 
 def histogram(error: NDArray[np.float64], edges: NDArray[np.float64]) -> dict[str, Any]:

@@ -21,20 +21,20 @@ from pinion.robot import Model
 Floats = NDArray[np.float64]
 
 
-def hardware(made: Design) -> dict[str, Any]:
+def hardware(design: Design) -> dict[str, Any]:
     """Operations, units, the schedule's length, words of storage; what an interval needs at least.
 
     ``multipliers_least`` is what the products would take if every multiplier were always busy.
     """
-    ops, modulo = made.ops, made.binding.schedule
+    ops, modulo = design.ops, design.binding.schedule
     return {
         "ops": ops,
-        "units": made.units(),
-        "multipliers": made.multipliers,
+        "units": design.units(),
+        "multipliers": design.multipliers,
         "multipliers_least": -(-(ops["mul"] + ops["mul_const"]) // modulo.ii),
-        "adders": made.adders,
+        "adders": design.adders,
         "schedule_cycles": modulo.schedule_cycles,
-        "registers": made.binding.registers,
+        "registers": design.binding.registers,
     }
 
 
@@ -62,24 +62,24 @@ def compare(
     integers = Integers(graph)
     inputs, flags = integers.received(sent, states)
     doubles = {name: array.astype(np.float64) for name, array in arrays.items()}
-    found: dict[str, Floats] = {}
+    next_states: dict[str, Floats] = {}
     if graph.states:
         # Each request alone, from the states that the integers had.
         values, stream = stream_integers(graph, inputs)
         flags = sticky(flags | values.any_saturated(states))
-        found = {
+        next_states = {
             str(state.word): stream.found[state.word] * integers.formats[i].lsb
             for i, state in graph.state_nodes().items()
         }
         # A state that no result depends on is in the float graph alone.
         unread = {str(state.word): np.zeros(states) for state in function.graph.states}
-        results = function.step(model, doubles, unread | found)
+        results = function.step(model, doubles, unread | next_states)
     else:
         values = integers(inputs)
         flags |= values.any_saturated(states)
         results = function.evaluate(model, doubles)
     floats = _words(function.results, model, results)
-    columns = {name: np.asarray(sent[name], np.float64) for name in graph.inputs} | found
+    columns = {name: np.asarray(sent[name], np.float64) for name in graph.inputs} | next_states
     bounds = {node: bound * times for node, bound in decisions.items()}
     return Comparison.of(
         integers.sent(values, states).astype(np.float64),
@@ -91,7 +91,9 @@ def compare(
     )
 
 
-def measure(model: Model, row: Function, made: Design, *, states: int, seed: int) -> dict[str, Any]:
+def measure(
+    model: Model, row: Function, design: Design, *, states: int, seed: int
+) -> dict[str, Any]:
     """Errors of a design, by its integer model.
 
     Parameters
@@ -107,9 +109,9 @@ def measure(model: Model, row: Function, made: Design, *, states: int, seed: int
     arrays = sample(model, row, states, distribution="reference", seed=seed)
     function = BuiltFunction.of(row, model)
     comparison = compare(
-        model, function, made.fixed, arrays, scales=made.scales, decisions=made.decisions
+        model, function, design.fixed, arrays, scales=design.scales, decisions=design.decisions
     )
-    budget = np.array([made.budget[word] for word, _ in made.fixed.outputs])
+    budget = np.array([design.budget[word] for word, _ in design.fixed.outputs])
     return {
         "flagged": int(comparison.flagged.sum()),
         "valid": int(comparison.valid.sum()),

@@ -70,10 +70,10 @@ def signal_multiplier(formats: str) -> Multiplier | None:
     """
     if formats == AUTO:
         return DSP48E2
-    if not (found := re.fullmatch(rf"{AUTO}(\d+)", formats)):
+    if not (match := re.fullmatch(rf"{AUTO}(\d+)", formats)):
         return None
     try:
-        return multiplier_of(int(found[1]))
+        return multiplier_of(int(match[1]))
     except ValueError as error:
         raise ObjectiveError(f"The formats '{formats}' cannot be made: {error}") from None
 
@@ -174,20 +174,20 @@ def _auto_formats(
 ) -> AutoFormats:
     """Formats by signal, chosen or saved."""
     formats, ranges, max_error = str(request.formats), request.ranges, request.max_error
-    chosen = signal_multiplier(formats)
-    saved = None if chosen is not None else read_plan(Path(formats))
+    multiplier_kind = signal_multiplier(formats)
+    saved = None if multiplier_kind is not None else read_plan(Path(formats))
     if saved is not None and (ranges is not None or max_error is not None):
         raise ObjectiveError(
             f"The plan '{formats}' already says for which states and which error it was made; "
             "leave ranges and largest error out, or build with 'auto'."
         )
-    multiplier = chosen or DSP48E2
-    wanted = _error_by_signal(multiplier) if max_error is None else max_error
+    multiplier = multiplier_kind or DSP48E2
+    error_limit = _error_by_signal(multiplier) if max_error is None else max_error
     distribution = REFERENCE if ranges is None else ranges
     if saved is not None:
-        distribution, wanted = saved.distribution, saved.max_error
+        distribution, error_limit = saved.distribution, saved.max_error
     states = range_states(model, row, distribution)
-    coarse = multiplier.square or wanted >= _FINE
+    coarse = multiplier.square or error_limit >= _FINE
     return AutoFormats(
         states=states,
         judged=judged_states(model, row, distribution),
@@ -200,7 +200,7 @@ def _auto_formats(
             multiplier=multiplier,
             turn=multiplier.turn if coarse else multiplier.fine_turn,
         ),
-        max_error=wanted,
+        max_error=error_limit,
         headroom=headroom,
         distribution=distribution,
         saved=saved,
@@ -210,14 +210,14 @@ def _auto_formats(
 def finite_ranges(graph: Graph, states: Mapping[str, Floats]) -> Ranges:
     """Ranges of every node, refused where no word holds them."""
     with np.errstate(all="ignore"):
-        found = measure_ranges(graph, states)
-    for node, largest in zip(graph.nodes, found.largest, strict=True):
+        ranges = measure_ranges(graph, states)
+    for node, largest in zip(graph.nodes, ranges.largest, strict=True):
         if not math.isfinite(largest):
             read = node.op == names.INPUT
-            what = f"'{node.params[0]}'" if read else f"The result of {node.op} in {node.line}"
+            subject = f"'{node.params[0]}'" if read else f"The result of {node.op} in {node.line}"
             raise ObjectiveError(
-                f"{what} is infinite or no number in some of the states that formats are chosen "
+                f"{subject} is infinite or no number in some of the states that formats are chosen "
                 "on: draw inputs where it is defined and limit states that grow without end, or "
                 "give formats such as q16.16."
             )
-    return found
+    return ranges

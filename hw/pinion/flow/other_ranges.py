@@ -102,7 +102,7 @@ class OtherRanges:
         )
 
 
-def other_ranges(model: Model, row: Function, made: Design) -> OtherRanges | None:
+def other_ranges(model: Model, row: Function, design: Design) -> OtherRanges | None:
     """Choose formats for the URDF's speed limits in place of rated speeds, or the other way round.
 
     They are chosen on as many states as a build's, since fewer show smaller errors and ask for
@@ -110,15 +110,15 @@ def other_ranges(model: Model, row: Function, made: Design) -> OtherRanges | Non
 
     Parameters
     ----------
-    made : of the function for the robot, with formats by signal.
+    design : of the function for the robot, with formats by signal.
 
     Returns
     -------
     None for formats that were made for other states than these, and where both are the same states:
     the function takes no rates, or the URDF has no limits beside the rated speeds.
     """
-    assert made.saved is not None
-    saved, graph, ii = made.saved, made.real, made.binding.schedule.ii
+    assert design.saved is not None
+    saved, graph, ii = design.saved, design.real, design.binding.schedule.ii
     if saved.distribution not in (REFERENCE, STRESS):
         return None
     ranges = REFERENCE if saved.distribution == STRESS else STRESS
@@ -126,14 +126,14 @@ def other_ranges(model: Model, row: Function, made: Design) -> OtherRanges | Non
         return None
     multiplier = saved.tables.multiplier
     kind = "multipliers of 18 x 18 bits" if multiplier.square else "DSP48E2"
-    blocks_now = unit_cost(made.binding.schedule.units)[0]
-    present = _judged(model, row, made)
+    blocks_now = unit_cost(design.binding.schedule.units)[0]
+    present = _judged(model, row, design)
     states = range_states(model, row, ranges)
     try:
         auto = AutoFormats(
             states=states,
             judged=judged_states(model, row, ranges),
-            scales=made.scales,
+            scales=design.scales,
             tables=TableFormats.of(
                 graph, finite_ranges(graph, states), multiplier=multiplier, turn=saved.tables.turn
             ),
@@ -154,7 +154,7 @@ def other_ranges(model: Model, row: Function, made: Design) -> OtherRanges | Non
         )
     units = unit_counts(operations(fixed, objective_timing("area", auto)), ii)
     alternative = replace(
-        made, fixed=fixed, decisions=decision_budget(fixed, budget_states(model, row, ranges))
+        design, fixed=fixed, decisions=decision_budget(fixed, budget_states(model, row, ranges))
     )
     return OtherRanges(
         ranges=ranges,
@@ -192,20 +192,20 @@ def _reachable(auto: AutoFormats, graph: Graph) -> AutoFormats:
     )
 
 
-def _alike(model: Model, row: Function, one: str, other: str) -> bool:
+def _alike(model: Model, row: Function, first: str, second: str) -> bool:
     """Whether two distributions draw the same requests for a function."""
-    drawn = [sample(model, row, 16, distribution=d, seed=SEED) for d in (one, other)]
-    return all(np.array_equal(drawn[0][name], drawn[1][name]) for name in drawn[0])
+    requests = [sample(model, row, 16, distribution=d, seed=SEED) for d in (first, second)]
+    return all(np.array_equal(requests[0][name], requests[1][name]) for name in requests[0])
 
 
-def _judged(model: Model, row: Function, made: Design) -> Judged:
+def _judged(model: Model, row: Function, design: Design) -> Judged:
     """Flags at the URDF's limits, and errors at rated speeds and at rest."""
     function = BuiltFunction.of(row, model)
     flagged, errors = 0, {}
     for name in (STRESS, REFERENCE, REST):
         arrays = sample(model, function, STATES, distribution=name, seed=SEED)
         comparison = compare(
-            model, function, made.fixed, arrays, scales=made.scales, decisions=made.decisions
+            model, function, design.fixed, arrays, scales=design.scales, decisions=design.decisions
         )
         if name == STRESS:
             flagged = int(comparison.flagged.sum())

@@ -48,10 +48,10 @@ _UNIFORM = r"q\d+\.\d+"
 def measured_errors(
     model: Model,
     function: BuiltFunction,
-    made: Design,
+    design: Design,
     *,
     home: str,
-    wanted: float,
+    limit: float,
     progress: Progress = SILENT,
 ) -> dict[str, float | None]:
     """Largest relative error of the integers by distribution, of valid requests, which are neither
@@ -60,35 +60,35 @@ def measured_errors(
     Parameters
     ----------
     home : the distribution that the design is made for.
-    wanted : the largest relative error that was asked for; 0 where what is measured is to be
+    limit : the largest relative error that was asked for; 0 where what is measured is to be
         promised.
     """
-    found: dict[str, float | None] = {}
+    measured: dict[str, float | None] = {}
     for number, distribution in enumerate(DISTRIBUTIONS):
-        worst, drawn, valid = list[float](), 0, 0
+        worst, count, valid = list[float](), 0, 0
         # What was asked for is what is promised there, and formats were chosen on as many states.
-        settled = distribution == home and made.saved is not None and wanted > 0.0
-        for arrays in _requests(model, function, made, distribution):
+        settled = distribution == home and design.saved is not None and limit > 0.0
+        for arrays in _requests(model, function, design, distribution):
             comparison = compare(
-                *(model, function, made.fixed, arrays),
-                scales=made.scales,
-                decisions=made.decisions,
+                *(model, function, design.fixed, arrays),
+                scales=design.scales,
+                decisions=design.decisions,
                 times=stray(distribution, home),
             )
             worst += comparison.largest.values()
-            drawn += len(comparison.valid)
+            count += len(comparison.valid)
             valid += int(comparison.valid.sum())
             # The largest error of few says little.
             margin = MARGIN if valid >= STATES else MARGIN**2
-            if drawn >= STATES and (settled or not margin * max(worst, default=0.0) > wanted):
+            if count >= STATES and (settled or not margin * max(worst, default=0.0) > limit):
                 break
         if not valid:
-            found[distribution] = None
+            measured[distribution] = None
         # Where floats have no number, no promise is of any use: verification finds it.
         elif worst and np.isfinite(worst).all():
-            found[distribution] = rounded_up(max(worst), _DIGITS)
+            measured[distribution] = rounded_up(max(worst), _DIGITS)
         progress.advance((number + 1) / len(DISTRIBUTIONS))
-    return found
+    return measured
 
 
 def stated(measured: Mapping[str, float | None], *, home: str, name: str) -> float:
@@ -113,7 +113,7 @@ class PromiseError(ValueError):
     """Nothing can be said of a build's errors; the message says why."""
 
 
-def promises(measured: Mapping[str, float | None], *, home: str, wanted: float) -> dict[str, float]:
+def promises(measured: Mapping[str, float | None], *, home: str, limit: float) -> dict[str, float]:
     """Largest relative error of a result that is neither flagged nor undecided, by distribution.
 
     At home it is what was asked for; elsewhere too, unless what was measured times :data:`MARGIN`
@@ -123,16 +123,16 @@ def promises(measured: Mapping[str, float | None], *, home: str, wanted: float) 
     ----------
     measured : of `measured_errors`.
     home : the distribution that the design is made for.
-    wanted : the largest relative error that was asked for.
+    limit : the largest relative error that was asked for.
     """
-    found = {}
+    limits = {}
     for distribution in DISTRIBUTIONS:
         largest = measured.get(distribution, 0.0)
         if distribution == home:
-            found[distribution] = wanted
+            limits[distribution] = limit
         elif largest is not None:
-            found[distribution] = max(wanted, rounded_up(MARGIN * largest))
-    return found
+            limits[distribution] = max(limit, rounded_up(MARGIN * largest))
+    return limits
 
 
 def misses_target(manifest: Manifest) -> bool:
@@ -140,8 +140,8 @@ def misses_target(manifest: Manifest) -> bool:
 
     A uniform format is for none: it is what it is.
     """
-    found = manifest.measured.get(manifest.budget_distribution)
-    return _by_signal(manifest) and not (found is not None and found <= manifest.max_error)
+    error = manifest.measured.get(manifest.budget_distribution)
+    return _by_signal(manifest) and not (error is not None and error <= manifest.max_error)
 
 
 def _by_signal(manifest: Manifest) -> bool:
@@ -161,15 +161,15 @@ def gate_sentence(manifest: Manifest) -> str:
             "judged, most likely since values leave its range: give formats auto, or a format of "
             "more integer bits."
         )
-    found = manifest.measured[home]
-    if not found > (1.0 if by_signal else _NEAR) * gate:
+    error = manifest.measured[home]
+    if not error > (1.0 if by_signal else _NEAR) * gate:
         return ""
-    what = (
-        f"The largest relative error of {manifest.formats} is {found:.2g} on {home} states, "
-        + ("above" if found > gate else "near")
+    finding = (
+        f"The largest relative error of {manifest.formats} is {error:.2g} on {home} states, "
+        + ("above" if error > gate else "near")
         + f" the largest allowed, {gate:g}: "
     )
-    higher = rounded_up(MARGIN * found)
+    higher = rounded_up(MARGIN * error)
     accept = f"accept it with max_error={higher:g} (--max-error)"
     if manifest.formats.startswith("auto"):
         advice = "finer formats were looked for, and none is exact enough"
@@ -180,11 +180,11 @@ def gate_sentence(manifest: Manifest) -> str:
         advice = "give formats auto, or a format of more fraction bits"
         advice += f", or {accept}" if higher < 1.0 else ""
     fails = " It is built all the same; pinion verify fails where it draws such a state."
-    return f"{what}{advice}.{fails if found > gate else ''}"
+    return f"{finding}{advice}.{fails if error > gate else ''}"
 
 
 def _requests(
-    model: Model, function: BuiltFunction, made: Design, distribution: str
+    model: Model, function: BuiltFunction, design: Design, distribution: str
 ) -> Iterator[dict[str, NDArray[np.float32]]]:
     """Requests of a distribution, as many at a time as fit into memory with all nodes' values.
 
@@ -193,7 +193,7 @@ def _requests(
     if function.states:
         yield sample(model, function, _STREAM_STATES, distribution=distribution, seed=SEED)
         return
-    step = max(1, min(STATES, _HELD // len(made.fixed.nodes)))
+    step = max(1, min(STATES, _HELD // len(design.fixed.nodes)))
     for seed in range(SEED, SEED + MOST_STATES // STATES):
         arrays = sample(model, function, STATES, distribution=distribution, seed=seed)
         for start in range(0, STATES, step):

@@ -86,12 +86,12 @@ def resolved(request: BuildRequest) -> BuildRequest:
         raise TargetError(
             f"An interval of {request.ii} cycles cannot be built: give ii (--ii) from 1 to 4096."
         )
-    chosen = replace(request, formats=formats, clock_mhz=board.reachable_mhz(clock_mhz))
+    complete = replace(request, formats=formats, clock_mhz=board.reachable_mhz(clock_mhz))
     if formats.endswith(PLAN_SUFFIX):  # which says both
-        return chosen
+        return complete
     by_signal = signal_multiplier(formats) is not None
     return replace(
-        chosen,
+        complete,
         max_error=wanted_error(formats, request.max_error),
         ranges=REFERENCE if by_signal and request.ranges is None else request.ranges,
     )

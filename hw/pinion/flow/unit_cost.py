@@ -13,10 +13,12 @@ def unit_cost(units: Mapping[UnitKind, int]) -> tuple[int, int]:
     """DSP48E2 blocks of units, by the widths of their products, and bits of all their operands."""
     blocks = bits = 0
     for kind, count in units.items():
-        own = multiplier_count(kind)
+        unit_blocks = multiplier_count(kind)
         if kind.products:
             ports = kind.widths[: 2 * kind.products]
-            own = sum(dsp_of_product(a, b) for a, b in zip(ports[::2], ports[1::2], strict=True))
-        blocks += count * own
+            unit_blocks = sum(
+                dsp_of_product(a, b) for a, b in zip(ports[::2], ports[1::2], strict=True)
+            )
+        blocks += count * unit_blocks
         bits += count * sum(kind.widths)
     return blocks, bits

@@ -147,9 +147,9 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
 
     def operand(node_id: int, offset: int) -> Operand:
         if (source := port_source(graph, node_id)) is not None:
-            there, here = fmts[source], fmts[node_id]
-            high = there.width - there.frac > here.width - here.frac
-            return Operand(source, shift=there.frac - here.frac, narrows=high, offset=offset)
+            stored, read = fmts[source], fmts[node_id]
+            high = stored.width - stored.frac > read.width - read.frac
+            return Operand(source, shift=stored.frac - read.frac, narrows=high, offset=offset)
         node = graph.nodes[node_id]
         constant = constant_integer(node) if node.op == names.CONST else None
         return Operand(node_id, constant, offset=offset)

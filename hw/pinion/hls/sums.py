@@ -67,11 +67,11 @@ def gather_dots(
     late: dict[str, int] = {}
 
     def gathered() -> Graph:
-        wanted = _Builder(graph, timing, widths, {}, addends=addends, late=late)
-        wanted.build()
-        chosen = _even_out(wanted.chosen, wanted.spread, widths, ii)
-        deadlines = wanted.latest(patience) if widths else None
-        final = _Builder(graph, timing, widths, chosen, deadlines, addends=addends, late=late)
+        builder = _Builder(graph, timing, widths, {}, addends=addends, late=late)
+        builder.build()
+        groups = _even_out(builder.chosen, builder.spread, widths, ii)
+        deadlines = builder.latest(patience) if widths else None
+        final = _Builder(graph, timing, widths, groups, deadlines, addends=addends, late=late)
         return dead_code(common_subexpressions(final.build()))
 
     # A loop through states that is too long for the interval: what closes it joins its sums later.
@@ -81,10 +81,10 @@ def gather_dots(
         if interval <= ii:
             break
         late.update({word: late.get(word, 0) + timing.dot(1) for word in words})
-        found = gathered()
-        again, words = loop_interval(found, timing)
+        graph_of_sums = gathered()
+        again, words = loop_interval(graph_of_sums, timing)
         if again < interval:
-            best, interval = found, again
+            best, interval = graph_of_sums, again
     return best
 
 
@@ -124,10 +124,10 @@ def loop_interval(graph: Graph, timing: Timing) -> tuple[int, list[str]]:
             return []
         for _ in order:
             moved = via[moved]
-        found = [moved]
-        while (before := via[found[-1]]) != moved:
-            found.append(before)
-        return found
+        cycle = [moved]
+        while (previous := via[cycle[-1]]) != moved:
+            cycle.append(previous)
+        return cycle
 
     low, high = 1, 1 + max((int(way) for way in ways.values() if way > 0), default=0)
     critical: list[int] = []
@@ -141,13 +141,13 @@ def loop_interval(graph: Graph, timing: Timing) -> tuple[int, list[str]]:
 
 
 def _even_out(
-    chosen: dict[int, list[int]],
+    groups: dict[int, list[int]],
     spread: dict[int, int],
     widths: tuple[int, ...],
     ii: int,
 ) -> dict[int, list[int]]:
     """Split surplus dots, those whose operands arrive most unevenly first."""
-    result = {root: sorted(parts, reverse=True) for root, parts in chosen.items()}
+    result = {root: sorted(parts, reverse=True) for root, parts in groups.items()}
     for width in sorted(widths, reverse=True):
         roots = [root for root, parts in result.items() for part in parts if part == width]
         roots.sort(key=lambda root: (-spread[root], root))
@@ -359,16 +359,16 @@ class _Builder:
             fused = pool if self.addends else ()
             free = [i for i in fused if tree.ready(i) <= reads]
             late = [i for i in fused if reads < tree.ready(i) <= reads + patience]
-            taken = None
+            item = None
             if free:
-                taken = max(free, key=lambda i: (tree.ready(i), -i))
+                item = max(free, key=lambda i: (tree.ready(i), -i))
             elif late:
-                taken = min(late, key=lambda i: (tree.ready(i), i))
-                start += tree.ready(taken) - reads
-            sign = self._front(group, None if taken is None else tree.items[taken][1])
-            pool.discard(-1 if taken is None else taken)
+                item = min(late, key=lambda i: (tree.ready(i), i))
+                start += tree.ready(item) - reads
+            sign = self._front(group, None if item is None else tree.items[item][1])
+            pool.discard(-1 if item is None else item)
             ready = start + self.timing.dot(len(group))
-            pool.add(tree.put(_Step(group, () if taken is None else (taken,)), ready, sign))
+            pool.add(tree.put(_Step(group, () if item is None else (item,)), ready, sign))
         heap = [(tree.ready(i), i) for i in sorted(pool)]
         heapq.heapify(heap)
         while len(heap) > 1:
@@ -378,8 +378,8 @@ class _Builder:
             if self._chains(heap[0][0] if heap else None, ready):
                 terms = (a, b, heapq.heappop(heap)[1])
             sign = max(tree.items[i][1] for i in terms)
-            done = tree.put(_Step((), terms), ready + self.timing.add, sign)
-            heapq.heappush(heap, (tree.ready(done), done))
+            sum_item = tree.put(_Step((), terms), ready + self.timing.add, sign)
+            heapq.heappush(heap, (tree.ready(sum_item), sum_item))
         return tree
 
     def _start(self, group: Sequence[_Term]) -> int:
@@ -428,13 +428,13 @@ class _Builder:
         parts = self.parts.get(root) if self.parts else None
         options = self._options(len(products)) if parts is None else [parts]
         deadline = self.deadlines.get(root, 0)
-        found: list[tuple[tuple[int, ...], int, _Tree, list[int]]] = []
+        options_tried: list[tuple[tuple[int, ...], int, _Tree, list[int]]] = []
         for option in options:
             for patience in _PATIENCE if products else (0,):
                 tree = self.arrange(products, others, option, patience)
                 key = (max(tree.finish, deadline), tree.adders, len(option), tree.finish)
-                found.append((key, len(found), tree, option))
-        _, _, tree, option = min(found)
+                options_tried.append((key, len(options_tried), tree, option))
+        _, _, tree, option = min(options_tried)
         return tree, option
 
     def _options(self, count: int) -> list[list[int]]:

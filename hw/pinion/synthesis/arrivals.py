@@ -37,7 +37,7 @@ def latest_arrivals(
     waiting = np.bincount(target, minlength=netlist.nodes)
     arrival = start.copy()
     ready = np.flatnonzero(waiting == 0)
-    done = len(ready)
+    finished = len(ready)
     while len(ready):
         arcs = order[_ranges(first[ready], first[ready + 1])]
         ends = target[arcs]
@@ -45,17 +45,17 @@ def latest_arrivals(
         np.subtract.at(waiting, ends, 1)
         ends = np.unique(ends)
         ready = ends[waiting[ends] == 0]
-        done += len(ready)
-    if done < netlist.nodes:
+        finished += len(ready)
+    if finished < netlist.nodes:
         stuck = int(np.flatnonzero(waiting)[0])
         path, label, _ = netlist.place(int(cell[np.flatnonzero(target == stuck)[0]]))
         raise LoopError(
             f"The netlist has a combinational loop through or before {path}{label}: "
             f"a register is missing in the gateware."
         )
-    came = (arrival[source] + delay == arrival[target]) & (arrival[target] > start[target])
+    decides = (arrival[source] + delay == arrival[target]) & (arrival[target] > start[target])
     by = np.full(netlist.nodes, -1, np.int64)
-    by[target[came]] = np.flatnonzero(came)
+    by[target[decides]] = np.flatnonzero(decides)
     return arrival, by
 
 

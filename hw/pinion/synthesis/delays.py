@@ -146,8 +146,8 @@ class DelayTable:
 
     def net(self, loads: NDArray[np.int64]) -> NDArray[np.float64]:
         """Typical delay of nets by their number of loads."""
-        found: NDArray[np.float64] = self.nets[np.searchsorted(self.loads, loads)]
-        return found
+        typical: NDArray[np.float64] = self.nets[np.searchsorted(self.loads, loads)]
+        return typical
 
 
 def matches(port: str, bit: int, patterns: str) -> bool:
@@ -165,12 +165,12 @@ def _matches(port: str, bit: int, pattern: str) -> bool:
     return re.fullmatch(re.escape(name).replace(r"\#", r"\d+"), port) is not None
 
 
-def _has(found: Any, wanted: int | str) -> bool:
-    if found is None:
+def _has(value: Any, expected: int | str) -> bool:
+    if value is None:
         return False
-    if isinstance(wanted, str):
-        return str(found).strip() == wanted
-    return int(str(found), 2) >= wanted
+    if isinstance(expected, str):
+        return str(value).strip() == expected
+    return int(str(value), 2) >= expected
 
 
 @cache

@@ -79,7 +79,7 @@ def multipliers_of(rtlil: str, *, top: str = "pinion_core") -> list[Multipliers]
     EstimateError
         When the RTLIL has no such module.
     """
-    own: dict[str, Counter[tuple[str, tuple[int, int]]]] = {}
+    products: dict[str, Counter[tuple[str, tuple[int, int]]]] = {}
     inside: dict[str, list[str]] = {}
     for text in re.split(r"^(?=module )", rtlil, flags=re.MULTILINE)[1:]:
         name = text.split(None, 2)[1]
@@ -87,17 +87,19 @@ def multipliers_of(rtlil: str, *, top: str = "pinion_core") -> list[Multipliers]
             r"^  cell \$mul .*?A_WIDTH (\d+)\n.*?B_WIDTH (\d+)\n", text, re.MULTILINE | re.DOTALL
         )
         use = use_of_kind(name.removeprefix(_UNIT))
-        own[name] = Counter((use, (max(int(a), int(b)), min(int(a), int(b)))) for a, b in widths)
+        products[name] = Counter(
+            (use, (max(int(a), int(b)), min(int(a), int(b)))) for a, b in widths
+        )
         inside[name] = re.findall(r"^  cell (\\\S+) ", text, flags=re.MULTILINE)
-    found: dict[str, Counter[tuple[str, tuple[int, int]]]] = {}
+    totals: dict[str, Counter[tuple[str, tuple[int, int]]]] = {}
 
     def total(name: str) -> Counter[tuple[str, tuple[int, int]]]:
-        if name not in found:
-            children = (child for child in inside[name] if child in own)
-            found[name] = sum((total(child) for child in children), own[name])
-        return found[name]
+        if name not in totals:
+            children = (child for child in inside[name] if child in products)
+            totals[name] = sum((total(child) for child in children), products[name])
+        return totals[name]
 
-    if f"\\{top}" not in own:
+    if f"\\{top}" not in products:
         raise EstimateError(f"The RTLIL has no module '{top}'; build the folder again.")
     rows = [
         Multipliers(use=use, bits=bits, number=number, blocks=dsp_of_product(*bits))
@@ -128,23 +130,25 @@ def in_words(rows: Sequence[Multipliers], counted: int | None = None) -> str:
     """
     uses, groups = Counter[str](), dict[int, Counter[str]]()
     for row in rows:
-        what = _IN_TABLES if row.use == "tables" else f"of {row.bits[0]} x {row.bits[1]} bits"
+        group = _IN_TABLES if row.use == "tables" else f"of {row.bits[0]} x {row.bits[1]} bits"
         uses[row.use] += row.number
-        groups.setdefault(row.blocks, Counter())[what] += row.number
+        groups.setdefault(row.blocks, Counter())[group] += row.number
     if not groups:
         return ""
     by_widths = sum(row.number * row.blocks for row in rows)
-    one, taken = uses.total() == 1, by_widths if counted is None else counted
-    said = f"{uses.total():,} multiplier{'' if one else 's'}"
+    single, blocks_used = uses.total() == 1, by_widths if counted is None else counted
+    sentence = f"{uses.total():,} multiplier{'' if single else 's'}"
     if uses["tables"]:
-        said += f", {uses['products']:,} of products and {uses['tables']:,} {_IN_TABLES},"
-    said += f" take{'s' if one else ''} {taken:,} DSP block{'' if taken == 1 else 's'}"
+        sentence += f", {uses['products']:,} of products and {uses['tables']:,} {_IN_TABLES},"
+    sentence += (
+        f" take{'s' if single else ''} {blocks_used:,} DSP block{'' if blocks_used == 1 else 's'}"
+    )
     if counted is not None and counted != by_widths:
-        said += f" as Yosys counts, {by_widths:,} by their widths"
+        sentence += f" as Yosys counts, {by_widths:,} by their widths"
     each = [
-        f"{' and '.join(f'{number:,} {what}' for what, number in groups[blocks].items())} "
+        f"{' and '.join(f'{number:,} {group}' for group, number in groups[blocks].items())} "
         f"{_NUMBERS[blocks] if blocks < len(_NUMBERS) else blocks} each"
         for blocks in sorted(groups)
     ]
-    said += ", one each" if list(groups) == [1] else f": {', '.join(each)}"
-    return f"{said} (a DSP48E2 multiplies {_WIDE} x {_NARROW} bits)."
+    sentence += ", one each" if list(groups) == [1] else f": {', '.join(each)}"
+    return f"{sentence} (a DSP48E2 multiplies {_WIDE} x {_NARROW} bits)."

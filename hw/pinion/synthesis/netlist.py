@@ -176,14 +176,14 @@ class _Module:
 
     def ports_of(self, direction: str) -> Ints:
         ports = self.data["ports"]
-        found = {
+        driven = {
             node
             for name, nodes in self.ports.items()
             if ports[name].get("direction") == direction
             for node in nodes
             if node >= 0
         }
-        return np.array(sorted(found), np.int64)
+        return np.array(sorted(driven), np.int64)
 
     def output_name(self, local: int) -> str:
         """The net behind a cell, by a name of the design."""
@@ -220,7 +220,7 @@ class _Reader:
 
     def _read(self, name: str) -> _Module:
         data = self._data[name]
-        made = _Module(name, data)
+        module = _Module(name, data)
         nets = _Nets()
         inside: list[tuple[str, Mapping[str, Any], _Module]] = []
         for label, cell in data["cells"].items():
@@ -242,7 +242,7 @@ class _Reader:
                     for other in others:
                         nets.unite(first, other)
         for port, value in data["ports"].items():
-            made.ports[port] = [nets.number(bit) for bit in value["bits"]]
+            module.ports[port] = [nets.number(bit) for bit in value["bits"]]
         for label, wires, child in inside:
             pairs = [
                 (node, outside)
@@ -251,21 +251,21 @@ class _Reader:
                 if node >= 0 and (outside := nets.number(bit)) >= 0
             ]
             both = np.array(pairs, np.int64).reshape(-1, 2)
-            made.children.append((label, child, both[:, 0], both[:, 1]))
+            module.children.append((label, child, both[:, 0], both[:, 1]))
         for label, cell in data["cells"].items():
             kind = cell["type"]
-            known = kind in self._data and not _is_primitive(self._data[kind])
-            if not known and kind not in FREE and not kind.startswith("$"):  # notes, not cells
-                self._cell(made, nets, label, cell)
-        made.nodes = nets.count
-        made.freeze()
-        return made
+            is_module = kind in self._data and not _is_primitive(self._data[kind])
+            if not is_module and kind not in FREE and not kind.startswith("$"):  # notes, not cells
+                self._cell(module, nets, label, cell)
+        module.nodes = nets.count
+        module.freeze()
+        return module
 
-    def _cell(self, made: _Module, nets: _Nets, label: str, cell: Mapping[str, Any]) -> None:
+    def _cell(self, module: _Module, nets: _Nets, label: str, cell: Mapping[str, Any]) -> None:
         form = self._form(cell)
-        number = len(made.labels)
-        made.labels.append(label)
-        made.kinds.append(cell["type"])
+        number = len(module.labels)
+        module.labels.append(label)
+        module.kinds.append(cell["type"])
         wires = cell["connections"]
         points = [nets.fresh() for _ in range(form.points)]
 
@@ -274,20 +274,20 @@ class _Reader:
 
         for port, bit, pin in form.loads:
             if (net := node(port, bit)) >= 0:
-                made.add("loads", 0.0, net, number, pin)
+                module.add("loads", 0.0, net, number, pin)
         for port, bit, pin in form.outputs:
             if (net := node(port, bit)) >= 0:
-                made.add("outputs", 0.0, net, number, pin)
+                module.add("outputs", 0.0, net, number, pin)
         for table in ("launches", "captures"):
             for port, bit, pin, ns in form.clocked[table]:
                 if (net := node(port, bit)) >= 0:
-                    made.add(table, ns, net, number, pin)
+                    module.add(table, ns, net, number, pin)
         for sources, targets, ns in form.arcs:
             ends = [net for port, bit in targets if (net := node(port, bit)) >= 0]
             for port, bit, pin in sources:
                 if (net := node(port, bit)) >= 0:
                     for end in ends:
-                        made.add("arcs", ns, net, end, number, pin)
+                        module.add("arcs", ns, net, end, number, pin)
 
     def _form(self, cell: Mapping[str, Any]) -> _Form:
         """What the table says of a cell, pin by pin; the same for all cells of its kind."""
@@ -377,12 +377,12 @@ class _Nets:
         self._same: dict[Any, Any] = {}
         self._numbers: dict[Any, int] = {}
 
-    def unite(self, one: Any, other: Any) -> None:
+    def unite(self, first: Any, second: Any) -> None:
         """Make two bits one; constants stay apart from everything."""
-        if not isinstance(one, str) and not isinstance(other, str):
-            one, other = self._root(one), self._root(other)
-            if one != other:
-                self._same[other] = one
+        if not isinstance(first, str) and not isinstance(second, str):
+            first, second = self._root(first), self._root(second)
+            if first != second:
+                self._same[second] = first
 
     def number(self, bit: Any) -> int:
         """Number of a bit's net, -1 for a constant."""
@@ -420,9 +420,9 @@ class _Flat:
         """Numbers for the nodes of an instance, given those of its ports."""
         numbers = np.full(module.nodes, -1, np.int64)
         numbers[inner] = outer
-        own = numbers < 0
-        count = int(own.sum())
-        numbers[own] = np.arange(self.nodes, self.nodes + count)
+        inner_nodes = numbers < 0
+        count = int(inner_nodes.sum())
+        numbers[inner_nodes] = np.arange(self.nodes, self.nodes + count)
         self.nodes += count
         return numbers
 

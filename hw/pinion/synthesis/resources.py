@@ -60,8 +60,8 @@ def whole(number: float) -> int | float:
 
 def share(totals: Mapping[str, Any]) -> dict[str, float]:
     """Percent of the part, all its dies, that a design takes; LUTs used as memory count as LUTs."""
-    taken = {**totals, "lut": totals["lut"] + totals["srl"] + totals["lutram"]}
-    return {name: round(100 * taken[name] / size, 3) for name, size in CAPACITY.items()}
+    used = {**totals, "lut": totals["lut"] + totals["srl"] + totals["lutram"]}
+    return {name: round(100 * used[name] / size, 3) for name, size in CAPACITY.items()}
 
 
 class Resources:
@@ -118,8 +118,8 @@ class Resources:
 
         def visit(module: str) -> None:
             label = module.rpartition(".")[2]
-            held = self._unit_of(module)
-            row = _label(held) if held else label.removeprefix(_UNIT)
+            unit = self._unit_of(module)
+            row = _label(unit) if unit else label.removeprefix(_UNIT)
             instances[row] = instances.get(row, 0) + 1
             add(row, "registers", self._own[module], 1)
             for child, number in self._children(module):
@@ -129,7 +129,7 @@ class Resources:
                     add(row, "muxes", self.total(child), number)
                 elif child.startswith(_SHIFT):
                     add(row, "registers", self.total(child), number)
-                elif child == held:
+                elif child == unit:
                     add(row, "units", self.total(child), number)
                 else:  # a conversion or the like, beside the units
                     other = _label(child)

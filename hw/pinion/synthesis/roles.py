@@ -63,11 +63,11 @@ class Place:
 
 def regions_of(schedule: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """Regions by label of a unit, from a build's ``schedule.json``."""
-    found: dict[str, dict[str, None]] = {}
+    regions: dict[str, dict[str, None]] = {}
     for operation in schedule["operations"]:
         unit = f"{operation['kind']}_{operation['unit']}"
-        found.setdefault(unit, {})[operation["region"]] = None
-    return {unit: tuple(regions) for unit, regions in found.items()}
+        regions.setdefault(unit, {})[operation["region"]] = None
+    return {unit: tuple(regions) for unit, regions in regions.items()}
 
 
 def place_of(
@@ -90,8 +90,8 @@ def place_of(
     parts = inside.split(".") if inside else []
     # A unit's own logic, and blocks in it, are below the cell that has its label.
     within = _UNIT in parts
-    held = parts[: parts.index(_UNIT)] if within else parts
-    unit = held[-1] if len(held) > 1 and re.fullmatch(r"\w+_\d+", held[-1]) else ""
+    cells = parts[: parts.index(_UNIT)] if within else parts
+    unit = cells[-1] if len(cells) > 1 and re.fullmatch(r"\w+_\d+", cells[-1]) else ""
     name = register.partition("[")[0]
     if unit and not within:
         role = _role_beside(unit, name)

@@ -74,13 +74,13 @@ _MODULE = re.compile(r"^module ", re.MULTILINE)
 def _whole(path: Path) -> dict[str, Any]:
     """What Yosys wrote; it says nothing where the disk was full."""
     try:
-        found: dict[str, Any] = json.loads(path.read_text())
+        data: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise YosysError(
             f"Yosys left '{path}' unfinished ({error}): make room if the disk is full, and "
             "synthesise again."
         ) from None
-    return found
+    return data
 
 
 def synth(folder: Path, *, progress: Progress = SILENT) -> dict[str, Any]:

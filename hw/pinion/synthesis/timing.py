@@ -79,10 +79,10 @@ class Path:
     @property
     def between(self) -> tuple[Step, ...]:
         """Its logic: steps that are neither start nor end, a cell once."""
-        found: dict[int, Step] = {}
+        steps: dict[int, Step] = {}
         for step in self.steps[1:-1]:
-            found.setdefault(step.cell, step)
-        return tuple(found.values())
+            steps.setdefault(step.cell, step)
+        return tuple(steps.values())
 
 
 class Graph:
@@ -132,9 +132,9 @@ class Graph:
         """Make registers around the blocks of an entry of the table part of them."""
         netlist, captures, launches = self.netlist, self.captures, self.launches
         loads, outputs = netlist.loads, netlist.outputs
-        own = np.array([e is entry for _, _, e in netlist.pins] + [False])
-        operand = own & self._takes("", rule.inputs)
-        product = own & self._takes("", rule.outputs)
+        matches = np.array([e is entry for _, _, e in netlist.pins] + [False])
+        operand = matches & self._takes("", rule.inputs)
+        product = matches & self._takes("", rule.outputs)
         data = self._takes(rule.registers, "D")
         state = self._takes(rule.registers, "Q")
         # Registers that take nothing but a product, for all its bits or none.
@@ -147,11 +147,11 @@ class Graph:
         # Registers that feed nothing but operands; one behind a product is taken.
         enters = operand[loads.pin]
         inner = np.bincount(loads.node[enters], minlength=netlist.nodes)
-        held = np.zeros(netlist.nodes, np.bool_)
+        absorbed = np.zeros(netlist.nodes, np.bool_)
         free = state[outputs.pin] & ~np.isin(outputs.cell, captures.cell[last])
-        held[outputs.node[free]] = True
-        held &= (inner == self.loads) & (inner > 0)
-        front = _all_or_none(loads, enters, held[loads.node], netlist.nodes)
+        absorbed[outputs.node[free]] = True
+        absorbed &= (inner == self.loads) & (inner > 0)
+        front = _all_or_none(loads, enters, absorbed[loads.node], netlist.nodes)
         starts = front[launches.node] & state[launches.pin]
         first = np.isin(captures.cell, launches.cell[starts]) & data[captures.pin]
         # Paths end at the block's edge and start inside it; the product's start where it ends.
@@ -191,11 +191,11 @@ class Graph:
         for way in self.table.near:
             drives = np.array([kind.startswith(way.drivers) for kind, _, _ in self.pins] + [False])
             takes = self._takes(way.cells, way.ports)
-            here = drives[self._driver[node]] & takes[pin] & free & ~near
+            applies = drives[self._driver[node]] & takes[pin] & free & ~near
             if way.loads:
-                here &= self.loads[node] <= way.loads
-            wire[here] = way.ns
-            near |= here
+                applies &= self.loads[node] <= way.loads
+            wire[applies] = way.ns
+            near |= applies
         for more in self.table.far:
             wire[self._takes(more.cells, more.ports)[pin] & free & ~near] += more.ns
         net[near | (pin < 0)] = 0.0
@@ -280,7 +280,7 @@ class Timing:
         starter = np.full(netlist.nodes, -1, np.int64)
         latest = np.argsort(launches.ns, kind="stable")
         starter[launches.node[latest]] = latest
-        found: dict[tuple[str, str], list[int]] = {}
+        groups: dict[tuple[str, str], list[int]] = {}
 
         @cache
         def place(cell: int, pin: int) -> Place:
@@ -296,11 +296,11 @@ class Timing:
 
         for row in order.tolist():
             start, end = ends(row)
-            found.setdefault((start.role, end.role), []).append(row)
-            if len(found) > classes:
+            groups.setdefault((start.role, end.role), []).append(row)
+            if len(groups) > classes:
                 break
-        chosen = list(found.values())[:classes]
-        return [self._path(rows[0], *ends(rows[0]), endpoints=len(rows)) for rows in chosen]
+        largest = list(groups.values())[:classes]
+        return [self._path(rows[0], *ends(rows[0]), endpoints=len(rows)) for rows in largest]
 
     def _path(self, row: int, start: Place, end: Place, *, endpoints: int) -> Path:
         """A path, from its end back to its start."""
@@ -396,13 +396,13 @@ def _as_data(path: Path, table: DelayTable) -> dict[str, Any]:
 # -- small tools ---------------------------------------------------------------------------------
 
 
-def _all_or_none(rows: Rows, asked: Bools, good: Bools, nodes: int) -> Bools:
+def _all_or_none(rows: Rows, checked: Bools, good: Bools, nodes: int) -> Bools:
     """Nodes of the asked rows whose ports have good rows alone; a port is a cell's kind of pin."""
-    kept = np.zeros(nodes, np.bool_)
-    if not asked.any():
-        return kept
-    node, good = rows.node[asked], good[asked]
-    keys = np.stack([rows.cell[asked], rows.pin[asked]])
+    nodes_kept = np.zeros(nodes, np.bool_)
+    if not checked.any():
+        return nodes_kept
+    node, good = rows.node[checked], good[checked]
+    keys = np.stack([rows.cell[checked], rows.pin[checked]])
     _, port = np.unique(keys, axis=1, return_inverse=True)
     port = port.reshape(-1)
     ports = int(port.max()) + 1
@@ -414,8 +414,8 @@ def _all_or_none(rows: Rows, asked: Bools, good: Bools, nodes: int) -> Bools:
         if not (bad[node] & good).any():
             break
         good = good & ~bad[node]
-    kept[node[good]] = True
-    return kept
+    nodes_kept[node[good]] = True
+    return nodes_kept
 
 
 def _take(rows: Rows, mask: Bools) -> Rows:

@@ -132,9 +132,9 @@ class FloatBackend(Backend):
 def _float(
     model: Model, function: PortableFunction, state: dict[str, float] | None
 ) -> FloatBackend:
-    made = FloatBackend(model=model, function=function.function())
-    made._state = state
-    return made
+    backend = FloatBackend(model=model, function=function.function())
+    backend._state = state
+    return backend
 
 
 class CardBackend(Backend):
@@ -157,12 +157,12 @@ class CardBackend(Backend):
         folder: Path,
         temporary: bool,
         address: str = "",
-        asked: tuple[Any, ...] = (),
+        request: tuple[Any, ...] = (),
     ) -> None:
         self.device = device
         self.folder = folder
         self._address = address
-        self._asked = asked
+        self._asked = request
         # Also where nobody closes it, at the latest when Python ends.
         self._remove = (
             weakref.finalize(self, shutil.rmtree, folder.parent, ignore_errors=True)
@@ -237,30 +237,30 @@ def backend(
     ValueError
         Subclasses with a sentence: an unknown robot, function, format, device or option.
     """
-    wanted: Any = device
-    if not isinstance(wanted, str):
-        raise DriverError(f"The device is {wanted!r}: give the name of one, such as 'cpu'.")
+    checked: Any = device
+    if not isinstance(checked, str):
+        raise DriverError(f"The device is {checked!r}: give the name of one, such as 'cpu'.")
     name, address = split_device(device)
-    given: dict[str, Any] = dict(options)
-    chosen = cast(RowOptions, _taken(given, RowOptions))
-    asked = cast(RobotOptions, _taken(given, RobotOptions))
-    row = row_of(function, **chosen)
+    remaining: dict[str, Any] = dict(options)
+    row_options = cast(RowOptions, _taken(remaining, RowOptions))
+    robot_options = cast(RobotOptions, _taken(remaining, RobotOptions))
+    row = row_of(function, **row_options)
     point = _entry_point(name)
     if point is not None:
         opener = _loaded(point)
-        _check_options(name, _keywords(opener), given)
-        model = asked_robot(robot, **asked)
+        _check_options(name, _keywords(opener), remaining)
+        model = asked_robot(robot, **robot_options)
         row.check(model)
-        made: Backend = opener(model, row, address, **given)
-        return made
+        opened: Backend = opener(model, row, address, **remaining)
+        return opened
     if name not in transports():
-        known = sorted({*entry_points(group=GROUP).names, *transports()})
+        names = sorted({*entry_points(group=GROUP).names, *transports()})
         raise DriverError(
-            f"There is no device '{device}'; give one of {', '.join(known)}, with an address "
+            f"There is no device '{device}'; give one of {', '.join(names)}, with an address "
             "behind a colon if it needs one."
         )
-    _check_options(name, [*CardOptions.__annotations__, "progress"], given)
-    return _card(robot, row, device, asked, **given)
+    _check_options(name, [*CardOptions.__annotations__, "progress"], remaining)
+    return _card(robot, row, device, robot_options, **remaining)
 
 
 def _taken(options: dict[str, Any], kind: type) -> dict[str, Any]:
@@ -271,11 +271,13 @@ def _taken(options: dict[str, Any], kind: type) -> dict[str, Any]:
 def _entry_point(name: str) -> EntryPoint | None:
     """The backend of a device, not loaded yet; Pinion's own are found without a look at others."""
     try:
-        own = distribution(installation.DISTRIBUTION).entry_points.select(group=GROUP, name=name)
+        pinion_points = distribution(installation.DISTRIBUTION).entry_points.select(
+            group=GROUP, name=name
+        )
     except PackageNotFoundError:
-        own = entry_points(group=GROUP, name=name)
-    found = tuple(own) or tuple(entry_points(group=GROUP, name=name))
-    return found[0] if found else None
+        pinion_points = entry_points(group=GROUP, name=name)
+    points = tuple(pinion_points) or tuple(entry_points(group=GROUP, name=name))
+    return points[0] if points else None
 
 
 def _loaded(point: EntryPoint) -> Callable[..., Backend]:
@@ -283,8 +285,8 @@ def _loaded(point: EntryPoint) -> Callable[..., Backend]:
         opener = point.load()
     if not callable(opener):
         raise DriverError(f"The entry point '{point.name}' of {GROUP} is no function: {opener!r}.")
-    made: Callable[..., Backend] = opener
-    return made
+    checked: Callable[..., Backend] = opener
+    return checked
 
 
 def _keywords(opener: Callable[..., Any]) -> list[str]:
@@ -296,15 +298,15 @@ def _keywords(opener: Callable[..., Any]) -> list[str]:
     ]
 
 
-def _check_options(device: str, known: Sequence[str], options: Mapping[str, Any]) -> None:
+def _check_options(device: str, allowed: Sequence[str], options: Mapping[str, Any]) -> None:
     every = (*RowOptions.__annotations__, *RobotOptions.__annotations__)
     for name in options:
-        if name not in known:
-            near = get_close_matches(name, (*every, *known), n=1)
+        if name not in allowed:
+            near = get_close_matches(name, (*every, *allowed), n=1)
             raise InputError(
                 f"The device '{device}' has no option '{name}'"
                 + (f", perhaps {near[0]}; it has " if near else "; it has ")
-                + (", ".join(known) or "none")
+                + (", ".join(allowed) or "none")
                 + f", and every device has {', '.join(every)}."
             )
 
@@ -331,7 +333,7 @@ def _card(
     robot: str | os.PathLike[str] | Model | None,
     row: Function,
     device: str,
-    chosen: RobotOptions,
+    robot_options: RobotOptions,
     *,
     folder: str | Path | None = None,
     progress: Progress = SILENT,
@@ -341,7 +343,7 @@ def _card(
     with installation.needs(DriverError):  # the float model needs NumPy alone
         from pinion.flow.build import build
     path = Path(tempfile.mkdtemp(prefix="pinion-")) / "build" if folder is None else Path(folder)
-    request = BuildRequest.of(**chosen, **options)
+    request = BuildRequest.of(**robot_options, **options)
     try:
         model, as_read = request.robot.read(robot)
         if not _holds(path, model=model, row=row, request=request):
@@ -356,7 +358,7 @@ def _card(
         folder=path,
         temporary=folder is None,
         address=device,
-        asked=(robot, row, {**chosen, **options, "folder": folder}),
+        request=(robot, row, {**robot_options, **options, "folder": folder}),
     )
 
 
@@ -373,11 +375,11 @@ def _holds(folder: Path, *, model: Model, row: Function, request: BuildRequest) 
         build = Build.read(folder)
     except ManifestError:
         return False
-    wanted = resolved(request)
-    if str(wanted.formats).endswith(PLAN_SUFFIX) or build.manifest.task:
+    complete = resolved(request)
+    if str(complete.formats).endswith(PLAN_SUFFIX) or build.manifest.task:
         return False
     core = core_names()
-    stored, plain = build.manifest.request, wanted.plain()
+    stored, plain = build.manifest.request, complete.plain()
     if any(stored.get(name, "") != plain[name] for name in core):
         return False
     if model_to_dict(coupled(build.model)) != model_to_dict(coupled(model)):

@@ -83,8 +83,8 @@ class BuildNotes:
     def sentences(self) -> tuple[str, ...]:
         """All of them, the most important first."""
         alone = (self.gate, self.interval, self.clock)
-        found = (*alone, *self.inertias, *self.speeds, self.snapping, *self.opportunities)
-        return tuple(text for text in (*found, self.ranges, self.replaced) if text)
+        sentences = (*alone, *self.inertias, *self.speeds, self.snapping, *self.opportunities)
+        return tuple(text for text in (*sentences, self.ranges, self.replaced) if text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -397,7 +397,7 @@ def build_requested(
         from pinion.flow.objective import PLAN_SUFFIX
         from pinion.flow.other_ranges import other_ranges
         from pinion.flow.promises import gate_sentence
-    there = (folder / MANIFEST).is_file()
+    replaces = (folder / MANIFEST).is_file()
     if not isinstance(robot, Model):
         progress.step(f"Loading {'none' if robot is None else robot}")
     model, as_read = request.robot.read(robot)
@@ -431,20 +431,20 @@ def build_requested(
         opportunities=tuple(opportunity_sentences(model, row)),
         ranges="" if speeds is None else speeds.sentence(),
         ranges_figures=None if speeds is None else frozen(speeds.figures()),
-        replaced=_replaced(folder, built.kept) if there else "",
+        replaced=_replaced(folder, built.earlier) if replaces else "",
     )
     return BuiltCore(folder=folder, manifest=manifest, notes=notes)
 
 
-def _replaced(folder: Path, kept: Path | None) -> str:
+def _replaced(folder: Path, place: Path | None) -> str:
     """What became of the build that was there."""
-    if kept is None:
+    if place is None:
         return "The build that was there is replaced, with what verify and synth had found of it."
     # By what they are: a link to a build is followed.
-    if kept.samefile(folder):
+    if place.samefile(folder):
         return "The same build was there, and is unchanged."
     return (
-        f"The build that was there is kept as '{kept}', since files were added to it, changed or "
+        f"The build that was there is kept as '{place}', since files were added to it, changed or "
         "removed after it was built: remove that folder when nobody needs it."
     )
 

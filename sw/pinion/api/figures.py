@@ -78,9 +78,9 @@ class Verification:
     @classmethod
     def of(cls, figures: Mapping[str, Any]) -> Self:
         """From what `verify` returns."""
-        kept = frozen({"undecided": 0, "bound": {}, **figures})
+        members = frozen({"undecided": 0, "bound": {}, **figures})
         names = [name for name in cls.__dataclass_fields__ if name != "figures"]
-        return cls(**{name: kept[name] for name in names}, figures=frozen(figures))
+        return cls(**{name: members[name] for name in names}, figures=frozen(figures))
 
     def _repr_html_(self) -> str:
         verdict = "every check holds" if self.ok else "a check FAILED"
@@ -152,13 +152,13 @@ class PromiseCheck:
     @classmethod
     def of(cls, figures: Mapping[str, Any]) -> Self:
         """From what `check_promises` returns."""
-        found = figures["distributions"]
+        distributions = figures["distributions"]
         return cls(
             ok=figures["ok"],
             samples=figures["samples"],
-            promises=frozen({name: one["promise"] for name, one in found.items()}),
-            largest=frozen({name: one["largest"] for name, one in found.items()}),
-            valid=frozen({name: one["valid"] for name, one in found.items()}),
+            promises=frozen({name: row["promise"] for name, row in distributions.items()}),
+            largest=frozen({name: row["largest"] for name, row in distributions.items()}),
+            valid=frozen({name: row["valid"] for name, row in distributions.items()}),
             figures=frozen(figures),
         )
 
@@ -203,9 +203,9 @@ class Synthesis:
     @classmethod
     def of(cls, figures: Mapping[str, Any]) -> Self:
         """From what `synth` returns."""
-        kept = frozen(figures)
+        members = frozen(figures)
         names = [name for name in cls.__dataclass_fields__ if name != "figures"]
-        return cls(**{name: kept[name] for name in names}, figures=kept)
+        return cls(**{name: members[name] for name in names}, figures=members)
 
     def _repr_html_(self) -> str:
         names = ("dsp", "lut", "lutram", "srl", "ff", "bram", "levels")

@@ -66,18 +66,18 @@ def write_report(
         from pinion.synthesis.synth import synth as count
     target = Path(output)
     page.check_page_path(target, force=force)  # before minutes of work
-    found: list[Any] = []
+    page_builds: list[Any] = []
     for folder in map(Path, folders):
         if synth and builds.resources_of(folder, Manifest.read(folder)) is None:
             count(folder, progress=progress)
         progress.step(f"Running {folder.name} on states")
         number = facts.STATES if states is None else states
         build = Build.read(folder)
-        found.append(
+        page_builds.append(
             data.build_data(folder, facts.build_facts(build, states=number, progress=progress))
         )
     progress.step("Writing the page")
-    text = page.build_page(found)
+    text = page.build_page(page_builds)
     page.write_page(target, text, force=force)
     size = len(text.encode())
     slow = ""

@@ -30,10 +30,10 @@ def again(context: typer.Context) -> str:
     return shlex.join(words)
 
 
-def interrupted(finished: int, what: str, file: Path, context: typer.Context) -> str:
+def interrupted(finished: int, noun: str, file: Path, context: typer.Context) -> str:
     """What Ctrl-C left of a job whose chunks are kept in a file, and how to go on."""
     left = (
-        f"with {amount(finished, what)} finished, which {'is' if finished == 1 else 'are'} kept in "
+        f"with {amount(finished, noun)} finished, which {'is' if finished == 1 else 'are'} kept in "
         f"{file}"
         if finished
         # By this command: the file may hold those of others.

@@ -98,8 +98,8 @@ INTERRUPTED = 130
 _COMPLAINT: type[Exception] = typer.BadParameter.__mro__[2]
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         print(f"pinion {installation.version()}")
         raise typer.Exit
 
@@ -177,20 +177,20 @@ def _number(error: Exception) -> str | None:
     details, parameter = getattr(error.__cause__, "errors", None), getattr(error, "param", None)
     if not callable(details) or parameter is None:
         return None
-    detail = next((one for one in details() if "input" in one), None)
+    detail = next((entry for entry in details() if "input" in entry), None)
     if detail is None:
         return None
     value, kind, limits = str(detail["input"]), str(detail["type"]), detail.get("ctx", {})
-    wanted = [f"a number {words.format(limits[key])}" for key, words in _LIMITS if key in limits]
+    accepted = [f"a number {words.format(limits[key])}" for key, words in _LIMITS if key in limits]
     if kind.startswith("int_"):
-        wanted = [f"a whole number in digits{_such_as(value, whole=True)}"]
+        accepted = [f"a whole number in digits{_such_as(value, whole=True)}"]
     elif kind.startswith("float_"):
-        wanted = [f"a number{_such_as(value, whole=False)}"]
-    if not wanted:
+        accepted = [f"a number{_such_as(value, whole=False)}"]
+    if not accepted:
         return None
     option = parameter.param_type_name == "option"
     hint = max(parameter.opts, key=len) if option else parameter.name.upper()
-    return f"'{hint}' takes {wanted[0]}, not '{value}'"
+    return f"'{hint}' takes {accepted[0]}, not '{value}'"
 
 
 _THOUSANDS = r"-?\d{1,3}(,\d{3})+"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,14 +15,11 @@ from pinion.console.errors import UsageError
 
 from .options import Json
 
-if TYPE_CHECKING:
-    pass
-
 HERE = ("core", "functions", "link", "cpu", "cuda", "compare", "scaling", "mpc")
 
 
 def command(
-    what: Annotated[
+    benchmark: Annotated[
         str, typer.Argument(metavar="WHAT", help=f"Which measurements: {' or '.join(HERE)}.")
     ],
     target: Annotated[
@@ -119,20 +116,21 @@ def command(
     plots; scaling: the papers' experiments with long chains and many robots, likewise; or mpc:
     a motion tracked in closed loop with gradients from every backend, likewise.
     """
-    there = ", ".join(HERE)
-    if what not in HERE:
-        raise UsageError(f"There is no benchmark '{what}'; there are {there}.")
-    if measure and what != "core":
-        raise UsageError(f"The option --measure is for core; {what} is always measured.")
-    if target and what not in ("link", "cpu", "cuda", "compare", "mpc"):
+    benchmarks = ", ".join(HERE)
+    if benchmark not in HERE:
+        raise UsageError(f"There is no benchmark '{benchmark}'; there are {benchmarks}.")
+    if measure and benchmark != "core":
+        raise UsageError(f"The option --measure is for core; {benchmark} is always measured.")
+    if target and benchmark not in ("link", "cpu", "cuda", "compare", "mpc"):
         raise UsageError(
-            f"Only link, cpu, cuda, compare and mpc take a target; {what} takes no '{target[0]}'."
+            "Only link, cpu, cuda, compare and mpc take a target; "
+            f"{benchmark} takes no '{target[0]}'."
         )
-    if builds and what != "compare":
-        raise UsageError(f"The option --build is for compare; {what} takes none.")
-    if partitions and what != "cuda":
-        raise UsageError(f"The option --partitions is for cuda; {what} has none.")
-    if what == "link":
+    if builds and benchmark != "compare":
+        raise UsageError(f"The option --build is for compare; {benchmark} takes none.")
+    if partitions and benchmark != "cuda":
+        raise UsageError(f"The option --partitions is for cuda; {benchmark} has none.")
+    if benchmark == "link":
         bench_link.run(
             target or (),
             device=device,
@@ -141,7 +139,7 @@ def command(
             seconds=bench_link.BUDGET_S if seconds is None else seconds,
             json=json,
         )
-    elif what == "cpu":
+    elif benchmark == "cpu":
         from pinion.bench.cpu import (
             measure as bench_cpu,  # it needs a compiler's modules, the others do not
         )
@@ -155,7 +153,7 @@ def command(
             json=json,
             folder=folder,
         )
-    elif what == "cuda" and partitions:
+    elif benchmark == "cuda" and partitions:
         from pinion.bench.partitions import measure as bench_partitions
 
         bench_partitions.run(
@@ -165,7 +163,7 @@ def command(
             seconds=0.05 if seconds is None else seconds,
             json=json,
         )
-    elif what == "cuda":
+    elif benchmark == "cuda":
         from pinion.bench.cuda import measure as bench_cuda
 
         bench_cuda.run(
@@ -174,7 +172,7 @@ def command(
             rounds=rounds,
             json=json,
         )
-    elif what == "compare":
+    elif benchmark == "compare":
         from pinion.bench.batches import measure as bench_compare
 
         bench_compare.run(
@@ -187,7 +185,7 @@ def command(
             native=native,
             json=json,
         )
-    elif what == "scaling":
+    elif benchmark == "scaling":
         from pinion.bench.scaling import measure as bench_scaling
 
         bench_scaling.run(
@@ -196,7 +194,7 @@ def command(
             seconds=bench_scaling.SECONDS if seconds is None else seconds,
             json=json,
         )
-    elif what == "mpc":
+    elif benchmark == "mpc":
         from pinion.bench.mpc import measure as bench_mpc
 
         bench_mpc.run(
@@ -206,7 +204,7 @@ def command(
             seconds=seconds,
             json=json,
         )
-    elif what == "core":
+    elif benchmark == "core":
         require("hw")
         from pinion.bench.core import measure as bench_cores
 

@@ -55,7 +55,7 @@ def command(
         progress.step("Making the card")
         card = StandIn(folder=folder, faults=plan, timeout=timeout, model=model, at=at)
     # From here on: who reads that the card is ready may ask for its end at once.
-    with _asked() as wanted, card:
+    with _asked() as end, card:
         if json:
             put_json({"device": card.device, "prefix": card.prefix, "build": str(folder)})
         else:
@@ -63,7 +63,7 @@ def command(
         # A pipe would keep it until the end otherwise, and its reader wait for it.
         sys.stdout.flush()
         # With an end to each wait: a signal that comes just before it would be slept over.
-        while not wanted.wait(_LOOK):
+        while not end.wait(_LOOK):
             pass
     if not json:
         out().print("The device files are gone.")
@@ -75,13 +75,13 @@ _LOOK = 0.1
 @contextmanager
 def _asked() -> Iterator[Event]:
     """Set when somebody wants an end; both ways of asking leave no mount behind."""
-    wanted = Event()
-    before = {
-        number: signal.signal(number, lambda *_: wanted.set())
+    end = Event()
+    handlers = {
+        number: signal.signal(number, lambda *_: end.set())
         for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
-        yield wanted
+        yield end
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)

@@ -32,7 +32,7 @@ REQUESTS = 10_000
 
 
 def command(
-    what: Annotated[
+    demonstration: Annotated[
         str | None,
         typer.Argument(
             metavar="[mpc]",
@@ -69,22 +69,24 @@ def command(
     With mpc: the same robot tracks a figure-eight in MuJoCo, with a load, friction and a delay that
     its controller does not know, gradients from compiled functions.
     """
-    if what is not None:
-        _other(what, folder, functions, requests, json)
+    if demonstration is not None:
+        _other(demonstration, folder, functions, requests, json)
         return
     require("hw")
     from pinion.functions import function
 
-    chosen = names(functions) or FUNCTIONS
+    function_names = names(functions) or FUNCTIONS
     requests = REQUESTS if requests is None else requests
-    for name in chosen:
+    for name in function_names:
         function(name)  # refuses a wrong name before the work
     if not json:
-        _introduce(chosen, requests)
+        _introduce(function_names, requests)
     figures: dict[str, Any] = {}
     with steps() as progress:
-        for number, name in enumerate(chosen, 1):
-            figures[name] = one(name, folder, requests, _numbered(progress, name, number, chosen))
+        for number, name in enumerate(function_names, 1):
+            figures[name] = one(
+                name, folder, requests, _numbered(progress, name, number, function_names)
+            )
     ok = all(f["ok"] for f in figures.values())
     if json:
         put_json({"functions": figures, "ok": ok})
@@ -95,13 +97,15 @@ def command(
 
 
 def _other(
-    what: str, folder: Path, functions: list[str] | None, requests: int | None, json: bool
+    demonstration: str, folder: Path, functions: list[str] | None, requests: int | None, json: bool
 ) -> None:
     """A demonstration with a name."""
-    if what != "mpc":
-        raise UsageError(f"There is no demonstration '{what}'; there is mpc, and the one without.")
-    for option, given in (("--functions", functions), ("--requests", requests)):
-        if given is not None:
+    if demonstration != "mpc":
+        raise UsageError(
+            f"There is no demonstration '{demonstration}'; there is mpc, and the one without."
+        )
+    for option, value in (("--functions", functions), ("--requests", requests)):
+        if value is not None:
             raise UsageError(f"The option {option} is for cores; the demonstration mpc has none.")
     from . import demo_mpc
 
@@ -155,18 +159,20 @@ def on_processor(name: str, requests: int, scales: Mapping[str, float]) -> dict[
     except ComputeError:
         return None
     states = sample(model, row, requests, distribution="reference", seed=SEED)
-    given = {key: values.astype(np.float32) for key, values in states.items()}
-    result = alone(**given)
-    wanted = row.evaluate(model, {key: values.astype(np.float64) for key, values in given.items()})
-    floats = {key: x.reshape(requests, -1) for key, x in wanted.items() if key in scales}
+    arrays = {key: values.astype(np.float32) for key, values in states.items()}
+    result = alone(**arrays)
+    expected = row.evaluate(
+        model, {key: values.astype(np.float64) for key, values in arrays.items()}
+    )
+    floats = {key: x.reshape(requests, -1) for key, x in expected.items() if key in scales}
     errors = relative_errors(
         {key: np.abs(result[key].reshape(requests, -1) - x) for key, x in floats.items()},
         floats,
         scales,
     )
     cases = {
-        "ns": kernel_case(alone, given, requests),
-        "ns_all": kernel_case(all_of_them, given, requests),
+        "ns": kernel_case(alone, arrays, requests),
+        "ns_all": kernel_case(all_of_them, arrays, requests),
     }
     times = rounds_of(cases, rounds=5, seconds=0.02)
     return {
@@ -177,14 +183,14 @@ def on_processor(name: str, requests: int, scales: Mapping[str, float]) -> dict[
     }
 
 
-def _numbered(progress: Progress, name: str, number: int, chosen: Sequence[str]) -> Progress:
+def _numbered(progress: Progress, name: str, number: int, names: Sequence[str]) -> Progress:
     def inner(text: str) -> None:
-        progress.step(f"{name} ({number} of {len(chosen)}): {text[:1].lower()}{text[1:]}")
+        progress.step(f"{name} ({number} of {len(names)}): {text[:1].lower()}{text[1:]}")
 
     return Progress(inner)
 
 
-def _introduce(chosen: Sequence[str], requests: int) -> None:
+def _introduce(names: Sequence[str], requests: int) -> None:
     from pinion.functions import function
 
     say("Pinion: from a robot to verified cores", style="bold")
@@ -195,7 +201,7 @@ def _introduce(chosen: Sequence[str], requests: int) -> None:
         "compared with exact integers, bit for bit, and with the float64 model. Compiling the "
         "simulations takes a minute or two the first time; they are kept."
     )
-    for name in chosen:
+    for name in names:
         say(f"  {name}: {function(name).doc}")
 
 

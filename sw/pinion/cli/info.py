@@ -67,7 +67,9 @@ def command(
         raise UsageError(f"Two functions are named, '{named}' and '{function}': leave one out.")
     function = named if function is None else function
     if joint_terms and function is None:
-        raise UsageError("The option --joint-terms changes a function's operations: add --function.")
+        raise UsageError(
+            "Joint terms (--joint-terms) change a function's operations: add --function."
+        )
     as_read, model = load_both(robot, robot_options.options(snap=snap))
     summary = summarise(model)
     steps: list[Saving] = []

@@ -215,7 +215,7 @@ class RequestArguments:
 def grouped(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Replace each parameter whose type is a dataclass by that class's members, as options."""
     hints = get_type_hints(verb, include_extras=True)
-    groups = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    groups: dict[str, Any] = {n: hint for n, hint in hints.items() if is_dataclass(hint)}
     parameters = []
     for name, parameter in inspect.signature(verb).parameters.items():
         if name not in groups:

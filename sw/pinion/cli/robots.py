@@ -26,12 +26,12 @@ def command(*, json: Json = False) -> None:
     if json:
         put_json({"robots": rows})
         return
-    shown = [(r["name"], r["dof"] or "N", r["what"], r["source"]) for r in rows]
-    made = Table(columns=("robot", "joints", "what", "source of the figures"), rows=shown, left=4)
-    if fits(made):
-        show(made)
+    cells = [(r["name"], r["dof"] or "N", r["what"], r["source"]) for r in rows]
+    table = Table(columns=("robot", "joints", "what", "source of the figures"), rows=cells, left=4)
+    if fits(table):
+        show(table)
     else:
-        show(replace(made, columns=made.columns[:-1], rows=[row[:-1] for row in shown], left=3))
+        show(replace(table, columns=table.columns[:-1], rows=[row[:-1] for row in cells], left=3))
         out().print("Sources of the figures:")
         for row in rows:
             if row["kind"] == "built-in":

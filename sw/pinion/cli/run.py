@@ -69,8 +69,8 @@ def command(
     check_arrays(manifest.inputs, arrays)
     with steps() as progress:
 
-        def advance(done: int, total: int) -> None:
-            progress.advance(done / total if total else 1.0)
+        def advance(finished: int, total: int) -> None:
+            progress.advance(finished / total if total else 1.0)
 
         progress.step(f"Opening {device}")
         tell_of_compiling(folder, device)
@@ -115,13 +115,13 @@ def _missing(manifest: Manifest, source: Path | None, target: Path | None) -> st
     arrays = ", ".join(
         f"{a.name} ({', '.join(map(str, ('n', *a.shape)))})" for a in manifest.inputs
     )
-    wanted = []
+    missing = []
     if source is None:
-        wanted.append(f"--input IN.npz, written with numpy.savez, of {arrays}")
+        missing.append(f"--input IN.npz, written with numpy.savez, of {arrays}")
     if target is None:
-        wanted.append("--output OUT.npz, where the results go")
+        missing.append("--output OUT.npz, where the results go")
     lacks = "requests" if source is None else "a file for its results"
-    return f"A run of {manifest.function} needs {lacks}: give {'; and '.join(wanted)}."
+    return f"A run of {manifest.function} needs {lacks}: give {'; and '.join(missing)}."
 
 
 def tell_of_compiling(folder: Path, device: str) -> None:

@@ -33,8 +33,8 @@ def command(folder: Folder, *, json: Json = False) -> None:
     timing = [*timing_totals(result["timing"]), ("counted by", result["tool"])]
     out().print(pairs(timing))
     *counts, paths = resource_tables(result)
-    for made in counts:
-        show(made)
+    for table in counts:
+        show(table)
     if out().width < WIDE:
         say(timing_blocks(result["timing"]))
     else:

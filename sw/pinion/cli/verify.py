@@ -90,8 +90,8 @@ def command(
     """
     require("hw", *(("sim",) if simulator in ("icarus", "verilator") else ()))
     if netlist:
-        given = (distribution, simulator, dsp48e2, bound, promises, function)
-        if given != ("reference", "compiled", False, False, False, None):
+        options = (distribution, simulator, dsp48e2, bound, promises, function)
+        if options != ("reference", "compiled", False, False, False, None):
             raise UsageError(
                 "A netlist runs on reference states, compiled, with blocks of its own: leave "
                 "--distribution, --simulator, --dsp48e2, --bound, --promises and --function out."
@@ -148,10 +148,10 @@ def command(
 def _measured(folder: Path) -> int | None:
     """How many requests the errors in a build folder are of; None where there are none."""
     try:
-        found = ErrorDistribution.find(folder)
+        errors = ErrorDistribution.find(folder)
     except ManifestError:  # it is measured anew in any case
         return None
-    return None if found is None else found.requests
+    return None if errors is None else errors.requests
 
 
 def _netlist(folder: Path, samples: int, *, seed: int, recorded: Path | None, json: bool) -> None:
@@ -163,8 +163,8 @@ def _netlist(folder: Path, samples: int, *, seed: int, recorded: Path | None, js
     if json:
         put_json(result)
     else:
-        shown = ("netlist", "cells", "requests", "mismatches")
-        out().print(pairs([(name, result[name]) for name in shown]))
+        keys = ("netlist", "cells", "requests", "mismatches")
+        out().print(pairs([(name, result[name]) for name in keys]))
         say(
             "Every bit agrees." if result["ok"] else "The check failed: see the mismatches.",
             style="green" if result["ok"] else "bold red",

@@ -80,15 +80,15 @@ def sentence(error: BaseException) -> str | None:
 
 def _no_room(error: BaseException) -> str | None:
     """A sentence where a full disk began it, whatever came of that."""
-    found: BaseException | None = error
-    while found is not None:
-        if isinstance(found, OSError) and found.errno in _FULL:
-            named = f"'{found.filename}'" if found.filename is not None else "what is made"
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in _FULL:
+            named = f"'{cause.filename}'" if cause.filename is not None else "what is made"
             return (
-                f"There is no room for {named} ({found.strerror}): make room where it goes, and in "
+                f"There is no room for {named} ({cause.strerror}): make room where it goes, and in "
                 f"'{tempfile.gettempdir()}' for temporary files, or name another place."
             )
-        found = found.__cause__ or found.__context__
+        cause = cause.__cause__ or cause.__context__
     return None
 
 

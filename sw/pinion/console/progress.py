@@ -97,10 +97,10 @@ class Work:
         None where too little is known for one, and where the time is over that it gave.
         """
         now = self._now
-        taken = now.told - now.began
-        if now.share is None or not LEAST_SHARE <= now.share < 1.0 or taken < LEAST_SECONDS:
+        seconds = now.updated - now.began
+        if now.share is None or not LEAST_SHARE <= now.share < 1.0 or seconds < LEAST_SECONDS:
             return None
-        left = taken / now.share - (self._clock() - now.began)
+        left = seconds / now.share - (self._clock() - now.began)
         return left if left > 0.0 else None
 
     def words(self, room: int | None = None) -> str:
@@ -110,12 +110,12 @@ class Work:
         """
         now = self._now
         figures = "" if now.share is None else f": {now.share:.0%}"
-        left, taken = self.left(), self._clock() - now.began
+        left, seconds = self.left(), self._clock() - now.began
         if left is not None:
             figures += f", {about(left)} left{'' if self._whole else ' in this step'}"
         # Of the first step the time of the work says as much.
-        elif taken >= EVERY and now.began - self._started >= 1.0:
-            figures += f", for {taken:.0f} s"
+        elif seconds >= EVERY and now.began - self._started >= 1.0:
+            figures += f", for {seconds:.0f} s"
         if room is None or len(now.text) + len(figures) <= room:
             return now.text + figures
         return f"{now.text[: max(room - len(figures) - 3, 0)]}...{figures}"
@@ -123,12 +123,12 @@ class Work:
 
 @dataclass(frozen=True)
 class _Now:
-    """A step under way: since when, the share that is done, and when that was told."""
+    """A step under way: when it began, its share done, and when that was reported."""
 
     text: str
     began: float
     share: float | None = None
-    told: float = 0.0
+    updated: float = 0.0
 
 
 def about(seconds: float) -> str:

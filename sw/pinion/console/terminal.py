@@ -87,7 +87,7 @@ def table(
 
     Where the terminal is narrow, words are broken over several lines; figures never are.
     """
-    made = Table(
+    rich_table = Table(
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
         title=title,
@@ -96,42 +96,42 @@ def table(
     )
     for number, column in enumerate(columns):
         if number < left:
-            made.add_column(column, overflow="fold", min_width=8 if number == 0 else None)
+            rich_table.add_column(column, overflow="fold", min_width=8 if number == 0 else None)
         else:
-            made.add_column(column, justify="right", no_wrap=True)
+            rich_table.add_column(column, justify="right", no_wrap=True)
     for row in rows:
-        made.add_row(*(cell(value) for value in row))
-    return made
+        rich_table.add_row(*(cell(value) for value in row))
+    return rich_table
 
 
 def pairs(rows: Sequence[tuple[str, object]], *, title: str | None = None) -> Table:
     """Names and values, one pair a line."""
-    made = Table(
+    rich_table = Table(
         box=box.SIMPLE, show_header=False, title=title, title_justify="left", title_style="bold"
     )
-    made.add_column(style="cyan", no_wrap=True)
-    made.add_column()
+    rich_table.add_column(style="cyan", no_wrap=True)
+    rich_table.add_column()
     for name, value in rows:
-        made.add_row(name, cell(value))
-    return made
+        rich_table.add_row(name, cell(value))
+    return rich_table
 
 
-def fits(made: report.Table) -> bool:
+def fits(figures: report.Table) -> bool:
     """Whether there is room for a table without breaking a cell."""
     console = out()
     anywhere = console.options.update(width=_ANY_WIDTH)
-    return console.measure(_drawn(made), options=anywhere).maximum <= console.width
+    return console.measure(_drawn(figures), options=anywhere).maximum <= console.width
 
 
-def _drawn(made: report.Table) -> Table:
-    return table(*made.columns, rows=made.rows, title=made.title, left=made.left)
+def _drawn(figures: report.Table) -> Table:
+    return table(*figures.columns, rows=figures.rows, title=figures.title, left=figures.left)
 
 
-def show(made: report.Table) -> None:
+def show(figures: report.Table) -> None:
     """A table on standard output, its note below it."""
-    out().print(_drawn(made))
-    if made.note:
-        say(made.note)
+    out().print(_drawn(figures))
+    if figures.note:
+        say(figures.note)
 
 
 def margin_words(ratios: Mapping[str, float | None]) -> str | None:

@@ -66,11 +66,11 @@ def export(
     """
     if not 1 <= requests <= MOST_REQUESTS:
         raise ExportError(f"The bench takes 1 to {MOST_REQUESTS} requests, not {requests}.")
-    chosen = None if name is None else check_name(name)
+    checked = None if name is None else check_name(name)
     folder, out = Path(folder), Path(out)
     _refuse(out)
     build = Build.read(folder)
-    name = chosen or module_name(build.manifest)
+    name = checked or module_name(build.manifest)
     try:
         rtlil = (folder / RTLIL).read_text()
     except OSError:

@@ -105,7 +105,8 @@ def _record(
     checks.append((f"sizeof({name}_{kind}) == {big}_BYTES", "the record"))
     checks.append((f"sizeof({name}_{kind}_beats) == {big}_STRIDE", "the padded record"))
     yield "".join(
-        f'{name.upper()}_ASSERT({condition}, "Layout of {what}.");\n' for condition, what in checks
+        f'{name.upper()}_ASSERT({condition}, "Layout of {subject}.");\n'
+        for condition, subject in checks
     )
 
 

@@ -66,13 +66,13 @@ def core_verilog(rtlil: str, prefix: str, explicit: str = "") -> tuple[str, str]
         source.write_text(text)
         emit_verilog(source, target, explicit=blocks)
         text = target.read_text()
-    found = _COMMENT.match(text)
+    comment = _COMMENT.match(text)
     # A net of width 0 comes out as [-1:0], which would be two bits that nothing uses.
-    body = _EMPTY.sub("", text[found.end() :] if found else text).lstrip()
+    body = _EMPTY.sub("", text[comment.end() :] if comment else text).lstrip()
     # Verilators warn of a register that a declaration and a process set (PROCASSINIT), but the old
     # ones do not know the name of that warning.
     body = _STARTS.sub(r"\1reg \2\3;\n\1initial \3 = \4;", body)
-    return body, found[1] if found else "Yosys"
+    return body, comment[1] if comment else "Yosys"
 
 
 def wrapper_verilog(name: str, ports: Sequence[CorePort]) -> str:

@@ -202,9 +202,9 @@ def _assign(plan: Schedule) -> tuple[int, ...]:
     for i, operation in enumerate(plan.operations):
         by_slot[kinds[operation.kind], plan.start[i] % plan.ii].append(i)
     # Units of a kind that read a value at a port.
-    seen: dict[tuple[int, int, int], set[int]] = defaultdict(set)
+    readers: dict[tuple[int, int, int], set[int]] = defaultdict(set)
     for (kind, _), members in sorted(by_slot.items(), key=lambda item: (-len(item[1]), item[1])):
-        taken: set[int] = set()
+        occupied: set[int] = set()
         lowest = 0  # unit that is open
         for i in members:
             ports = {
@@ -212,12 +212,12 @@ def _assign(plan: Schedule) -> tuple[int, ...]:
                 for port, operand in enumerate(plan.operations[i].operands)
                 if not operand.unused
             }
-            common = Counter(u for port in ports for u in seen[port] if u not in taken)
-            while lowest in taken:
+            common = Counter(u for port in ports for u in readers[port] if u not in occupied)
+            while lowest in occupied:
                 lowest += 1
             best = max(common, key=lambda u: (common[u], -u), default=lowest)
-            taken.add(best)
+            occupied.add(best)
             for port in ports:
-                seen[port].add(best)
+                readers[port].add(best)
             unit[i] = best
     return tuple(unit)

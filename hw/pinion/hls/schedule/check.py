@@ -48,10 +48,10 @@ def check_operation(
         if operand.unused and operation.kind.adds:
             continue
         node = graph.nodes[operand.node] if operand.node >= 0 else None
-        known = 0 if node is None else constant_integer(node) if node.op == names.CONST else None
-        if operand.constant != known:
+        expected = 0 if node is None else constant_integer(node) if node.op == names.CONST else None
+        if operand.constant != expected:
             raise CheckError(
-                f"%{operation.node} takes {operand.constant} for the constant {known} "
+                f"%{operation.node} takes {operand.constant} for the constant {expected} "
                 f"(%{operand.node})."
             )
     signs = graph.nodes[operation.node].params
@@ -116,8 +116,8 @@ def _check_ports(
     graph: Graph, fmts: Sequence[Format], operation: Operation, args: tuple[int, ...]
 ) -> None:
     """Each port shifts by the difference of the binary points, and sees its width."""
-    seen = [operand for operand in operation.operands if operand.node >= 0]
-    for operand, arg in zip(seen, args, strict=False):
+    operands = [operand for operand in operation.operands if operand.node >= 0]
+    for operand, arg in zip(operands, args, strict=False):
         value = _value_behind(graph, arg)
         shift = fmts[value].frac - fmts[arg].frac
         narrows = fmts[value].width - fmts[value].frac > fmts[arg].width - fmts[arg].frac
@@ -128,9 +128,9 @@ def _check_ports(
                 f"{' and checked' if narrows else ''}."
             )
     kind = operation.kind
-    if kind.name in ("dot", "add") and len(kind.widths) - kind.adds <= len(seen):
+    if kind.name in ("dot", "add") and len(kind.widths) - kind.adds <= len(operands):
         widths = tuple(fmts[arg].width for arg in args)
-        if widths != kind.widths[: len(seen)]:
+        if widths != kind.widths[: len(operands)]:
             raise CheckError(
                 f"%{operation.node} reads words of {widths} bits; its unit's ports have "
                 f"{kind.widths}."
@@ -265,22 +265,22 @@ def _check_states(graph: Graph, binding: Binding) -> None:
     plan = binding.schedule
     if len(binding.states) != len(graph.states):
         raise CheckError(f"{len(binding.states)} of {len(graph.states)} states are bound.")
-    bound = {held.node: held for held in binding.states}
+    bound = {state_register.node: state_register for state_register in binding.states}
     for state in graph.states:
         word = _word_of(graph, state.word)
-        held = bound.get(word)
+        register = bound.get(word)
         fmt = formats(graph)[word]
         first = math.floor(state.initial * 2.0**fmt.frac + 0.5)
         want = (str(state.word), word, state.node, plan.arrivals.get(word), first)
-        if held is None or want != (
-            held.name, held.node, held.following, held.arrival, held.initial,
+        if register is None or want != (
+            register.name, register.node, register.following, register.arrival, register.initial,
         ):  # fmt: skip
-            raise CheckError(f"The state '{state.word}' is bound as {held}, not as {want}.")
+            raise CheckError(f"The state '{state.word}' is bound as {register}, not as {want}.")
         if word in binding.inputs or binding.stages.get(word, 0) < 1:
             raise CheckError(f"The state '{state.word}' has no register of its own.")
         if graph.nodes[state.node].op == names.CONST:
             continue
-        cycle = held.arrival - 1 + plan.ii
+        cycle = register.arrival - 1 + plan.ii
         if not any(r.node == state.node and r.cycle == cycle for r in binding.reads()):
             raise CheckError(f"Nothing reads the next '{state.word}' in cycle {cycle}.")
 
@@ -293,17 +293,17 @@ def check_binding(graph: Graph, binding: Binding) -> None:
     binding lists must fall into the time in which its place holds the read's node.
     """
     plan = binding.schedule
-    taken: dict[tuple[object, int, int], int] = {}
+    users: dict[tuple[object, int, int], int] = {}
     for i, unit in enumerate(binding.unit):
         key = (plan.operations[i].kind, unit, plan.start[i] % plan.ii)
-        if key in taken:
+        if key in users:
             raise CheckError(
-                f"%{plan.operations[i].node} and %{taken[key]} share unit "
+                f"%{plan.operations[i].node} and %{users[key]} share unit "
                 f"{plan.operations[i].kind.label}[{unit}] in slot {key[2]}."
             )
         if not 0 <= unit < plan.units[plan.operations[i].kind]:
             raise CheckError(f"%{plan.operations[i].node} is bound to a unit that does not exist.")
-        taken[key] = plan.operations[i].node
+        users[key] = plan.operations[i].node
     first = binding.outputs[0].cycle if binding.outputs else 0
     for w, (out, result) in enumerate(zip(binding.outputs, graph.outputs, strict=True)):
         beat, lane = divmod(w, binding.lanes_out)

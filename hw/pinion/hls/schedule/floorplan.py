@@ -127,11 +127,11 @@ class Floorplan:
             defaultdict(dict) for _ in range(self.cells)
         ]
         for i, unit in enumerate(self.unit):
-            for port, source, what in self.reads[i]:
-                _put(self.ports[unit][port], self._place(source, what))
+            for port, source, place_key in self.reads[i]:
+                _put(self.ports[unit][port], self._place(source, place_key))
 
-    def _place(self, source: int, what: object) -> object:
-        return what if source < 0 else (self.unit[source], what)
+    def _place(self, source: int, place_key: object) -> object:
+        return place_key if source < 0 else (self.unit[source], place_key)
 
     def _half_perimeter(self, word: int) -> int:
         units = [self.unit[end] for end in self.words[word]]
@@ -149,12 +149,12 @@ class Floorplan:
     def _move(self, i: int, unit: int) -> int:
         """Put an operation on another unit; by how many the inputs of ports grow."""
         old, grown = self.unit[i], 0
-        for port, source, what in self.reads[i]:
-            place = self._place(source, what)
+        for port, source, place_key in self.reads[i]:
+            place = self._place(source, place_key)
             grown += _put(self.ports[unit][port], place) - _take(self.ports[old][port], place)
-        for by, port, what in self.readers[i]:
+        for by, port, place_key in self.readers[i]:
             table = self.ports[self.unit[by]][port]
-            grown += _put(table, (unit, what)) - _take(table, (old, what))
+            grown += _put(table, (unit, place_key)) - _take(table, (old, place_key))
         self.unit[i] = unit
         self.members[old].discard(i)
         self.members[unit].add(i)
@@ -187,15 +187,15 @@ class Floorplan:
         else:
             self.busy[mine, self.slot[i]] = j
 
-    def _trade_places(self, one: int, other: int, limit: float) -> None:
+    def _trade_places(self, first: int, second: int, limit: float) -> None:
         """Swap two units on the grid."""
 
         def swap() -> None:
             for axis in (self.x, self.y):
-                axis[one], axis[other] = axis[other], axis[one]
+                axis[first], axis[second] = axis[second], axis[first]
 
         swap()
-        words = {w for cell in (one, other) for i in self.members[cell] for w in self.touches[i]}
+        words = {w for cell in (first, second) for i in self.members[cell] for w in self.touches[i]}
         lengths = {word: self._half_perimeter(word) for word in words}
         if sum(length - self.length[word] for word, length in lengths.items()) > limit:
             swap()
@@ -219,9 +219,9 @@ class Floorplan:
             # Taken with the probability exp(-grown / temperature): the limit is drawn beforehand.
             limit = -temperature * math.log(1.0 - random())
             if random() < MOVES_OF_UNITS:
-                one, other = int(random() * self.cells), int(random() * self.cells)
-                if one != other:
-                    self._trade_places(one, other, limit)
+                first, second = int(random() * self.cells), int(random() * self.cells)
+                if first != second:
+                    self._trade_places(first, second, limit)
                 continue
             i = movable[int(random() * len(movable))]
             unit = self.first[kinds[i]] + int(random() * self.plan.units[kinds[i]])

@@ -80,11 +80,11 @@ class LoopError(ScheduleError):
     ii : the shortest interval for these operations.
     """
 
-    def __init__(self, words: Sequence[str], *, asked: int, ii: int) -> None:
-        self.words, self.asked, self.ii = tuple(words), asked, ii
+    def __init__(self, words: Sequence[str], *, requested: int, ii: int) -> None:
+        self.words, self.ii = tuple(words), ii
         super().__init__(
-            f"A result every {asked} cycle{'s' if asked > 1 else ''} is out of reach: the loop "
-            f"through {self.through} takes {ii} cycles. Ask for ii={ii} (--ii) or more, or for "
+            f"A result every {requested} cycle{'s' if requested > 1 else ''} is out of reach: the "
+            f"loop through {self.through} takes {ii} cycles. Ask for ii={ii} (--ii) or more, or for "
             "ii=None (--ii auto)."
         )
 
@@ -143,9 +143,9 @@ class _Problem:
         for k, (following, _) in enumerate(loops.values(), self.count):
             # The request before made it, `ii` cycles ago, and the register takes a cycle.
             p = at.get(following, -1)
-            made = [(p, self.latency[p] + 1 - ii)] if p >= 0 else []
-            self.preds.append(made)
-            for _, delay in made:
+            preds = [(p, self.latency[p] + 1 - ii)] if p >= 0 else []
+            self.preds.append(preds)
+            for _, delay in preds:
                 self.succs[p].append((k, delay))
         # Kinds by number: to look one up by itself is to hash all that it says.
         number = {kind: k for k, kind in enumerate(units)}
@@ -177,7 +177,7 @@ class _Problem:
                 last[i] = min([last[i], *(last[s] - delay for s, delay in self.succs[i])])
             if (first, last) == before or not self.loops:
                 return first, last
-        raise LoopError(self.words_of_loop(), asked=self.ii, ii=self.ii)
+        raise LoopError(self.words_of_loop(), requested=self.ii, ii=self.ii)
 
     def words_of_loop(self) -> list[str]:
         """The words of state of a loop that cannot be kept, in order; empty where all can."""
@@ -196,11 +196,11 @@ class _Problem:
         for _ in far:  # into the loop, from whatever hangs behind it
             moved = via[moved]
         names = [word for _, word in self.loops.values()]
-        seen, i = [moved], via[moved]
+        cycle, i = [moved], via[moved]
         while i != moved:
-            seen.append(i)
+            cycle.append(i)
             i = via[i]
-        return [names[i - self.count] for i in reversed(seen) if i >= self.count]
+        return [names[i - self.count] for i in reversed(cycle) if i >= self.count]
 
     def shortest(self) -> int:
         """A length that no schedule is below: the longest path, or where units are the limit, the
@@ -272,7 +272,7 @@ def check_loops(operations: tuple[Operation, ...], ii: int, loops: Loops) -> Non
         _Problem(operations, unit_counts(operations, ii), ii, loops)
     except LoopError as error:
         shortest = shortest_interval(operations, loops)
-        raise LoopError(error.words, asked=ii, ii=shortest) from None
+        raise LoopError(error.words, requested=ii, ii=shortest) from None
 
 
 def shorter(
@@ -382,13 +382,13 @@ def _search(
         nonlocal left
         if length < least:
             return None
-        found = None
+        placed = None
         for attempt in range(max(1, effort)):
-            if found := _placed(problem, length, Random(attempt)):
+            if placed := _placed(problem, length, Random(attempt)):
                 break
         left *= _LEFT
         progress.advance(1.0 - left)
-        return found
+        return placed
 
     low = step = 0
     most = math.inf if limit is None else limit - shortest
@@ -401,8 +401,8 @@ def _search(
     high = step  # lengths below `low` were tried
     while low < high:
         middle = (low + high) // 2
-        if (found := place(shortest + middle)) is not None:
-            best, high = found, middle
+        if (placed := place(shortest + middle)) is not None:
+            best, high = placed, middle
         else:
             low = middle + 1
     progress.advance(1.0)
@@ -427,7 +427,7 @@ def _placed(problem: _Problem, length: int, random: Random) -> list[int] | None:
     first, last = problem.windows(length)
     count, ii = len(first), problem.ii
     start = [_NOWHERE] * count
-    held = [[array("q") for _ in range(ii)] for _ in problem.units]
+    occupants = [[array("q") for _ in range(ii)] for _ in problem.units]
     moved = [0] * count
     room = _Room(first, last)
     noise = [random.random() for _ in range(count)]
@@ -435,7 +435,7 @@ def _placed(problem: _Problem, length: int, random: Random) -> list[int] | None:
     heapq.heapify(heap)
 
     def take_out(i: int) -> None:
-        held[problem.kinds[i]][start[i] % ii].remove(i)
+        occupants[problem.kinds[i]][start[i] % ii].remove(i)
         start[i] = _NOWHERE
         moved[i] += 1  # the more urgent the next time
         room.shrink(i)
@@ -449,9 +449,9 @@ def _placed(problem: _Problem, length: int, random: Random) -> list[int] | None:
         if not heap:
             break
         _, i = heapq.heappop(heap)
-        slots, units = held[problem.kinds[i]], problem.units[problem.kinds[i]]
-        made = (start[p] + delay for p, delay in problem.preds[i] if start[p] != _NOWHERE)
-        early = max([first[i], *made])
+        slots, units = occupants[problem.kinds[i]], problem.units[problem.kinds[i]]
+        earliest = (start[p] + delay for p, delay in problem.preds[i] if start[p] != _NOWHERE)
+        early = max([first[i], *earliest])
         window = range(early, min(last[i], early + ii - 1) + 1)
         free = (c for c in window if len(slots[c % ii]) < units and not waiting(i, c))
         cycle = next(free, _NOWHERE)
@@ -483,19 +483,19 @@ class _Room:
         self.price[i] += 1
         self._prices[i] += 1
 
-    def victim(self, here: array[int], random: Random) -> int:
+    def victim(self, occupants: array[int], random: Random) -> int:
         """The operation of the lowest price; of equals any one.
 
         Each operation draws a number, in both ways the same: in a large core hundreds hold a slot,
         and are looked at together.
         """
-        if len(here) < _FEW:
-            return min(here, key=lambda v: (self.price[v], random.random()))
-        members = np.array(here)
+        if len(occupants) < _FEW:
+            return min(occupants, key=lambda v: (self.price[v], random.random()))
+        members = np.array(occupants)
         prices = self._prices[members]
         lowest = np.flatnonzero(prices == prices.min())
-        drawn = _draws(random, len(here))
-        return int(members[lowest[np.argmin(drawn[lowest])]])
+        draws = _draws(random, len(occupants))
+        return int(members[lowest[np.argmin(draws[lowest])]])
 
 
 # From so many on operations are looked at together: NumPy's calls have a price, too.
@@ -520,17 +520,17 @@ def _cheapest(
     waiting: Callable[[int, int], list[int]],
 ) -> tuple[int, list[int]]:
     """A cycle for an operation, and who has to go for it."""
-    found: list[tuple[float, int, list[int]]] = []
+    choices: list[tuple[float, int, list[int]]] = []
     for cycle in window:
         out = waiting(i, cycle)
         price = float(sum(1 + moved[s] for s in out)) + random.random()
-        here = slots[cycle % len(slots)]
-        if len(here) >= units:
-            victim = room.victim(here, random)
+        occupants = slots[cycle % len(slots)]
+        if len(occupants) >= units:
+            victim = room.victim(occupants, random)
             price += 1 + room.price[victim]
             out = [*out, *({victim} - set(out))]
-        found.append((price, cycle, out))
-    _, cycle, out = min(found)
+        choices.append((price, cycle, out))
+    _, cycle, out = min(choices)
     return cycle, out
 
 

@@ -151,26 +151,26 @@ class _Search(Sources):
             del self.busy[mine, was % ii]
         self.busy[unit, start % ii] = i
 
-    def _exchange(self, one: int, other: int) -> None:
+    def _exchange(self, first: int, second: int) -> None:
         """Let two reads of an operation read each other's value."""
-        a, b = self.value[one], self.value[other]
+        a, b = self.value[first], self.value[second]
         if a != b:
-            for value, old, new in ((a, one, other), (b, other, one)):
+            for value, old, new in ((a, first, second), (b, second, first)):
                 if value >= 0:
                     readers = self.readers[value]
                     readers[readers.index(old)] = new
-        self.value[one], self.value[other] = b, a
-        self.shift[one], self.shift[other] = self.shift[other], self.shift[one]
+        self.value[first], self.value[second] = b, a
+        self.shift[first], self.shift[second] = self.shift[second], self.shift[first]
 
     def _trade(self, i: int, pairs: Sequence[tuple[int, int]], limit: float) -> None:
         """Let operands of an operation trade places."""
         reads = [(self.reads[i][a], self.reads[i][b]) for a, b in pairs]
-        for one, other in reads:
-            for value, to in ((self.value[one], other), (self.value[other], one)):
+        for first, second in reads:
+            for value, to in ((self.value[first], second), (self.value[second], first)):
                 if value >= 0 and self.ready[value] > self.start[i] + self.offset[to]:
                     return
-        for one, other in reads:
-            self._exchange(one, other)
+        for first, second in reads:
+            self._exchange(first, second)
         log: list[Moved] = []
         costs: list[tuple[int, float]] = []
         grown = self.follow([read for pair in reads for read in pair], log)
@@ -181,8 +181,8 @@ class _Search(Sources):
             self.undo(log)
             for value, cost in costs:
                 self.store[value] = cost
-            for one, other in reads:
-                self._exchange(one, other)
+            for first, second in reads:
+                self._exchange(first, second)
             return
         order = self.order[i]
         for a, b in pairs:
@@ -283,14 +283,14 @@ def _trades(graph: Graph, operation: Operation, uses: Sequence[int]) -> list[lis
     # An addend stays where it is.
     terms = [range(k, k + size) for k in range(0, len(node.args) - size + 1, size)]
     signs = node.params or (1,) * len(terms)
-    found = [[(a, b)] for a, *others in terms for b in others if widths[a] == widths[b]]
-    for k, other in enumerate(terms):
-        for j, one in enumerate(terms[:k]):
+    trades = [[(a, b)] for a, *others in terms for b in others if widths[a] == widths[b]]
+    for k, second in enumerate(terms):
+        for j, first in enumerate(terms[:k]):
             if signs[j] == signs[k] and all(
-                widths[a] == widths[b] for a, b in zip(one, other, strict=True)
+                widths[a] == widths[b] for a, b in zip(first, second, strict=True)
             ):
-                found.append(list(zip(one, other, strict=True)))
-    return found
+                trades.append(list(zip(first, second, strict=True)))
+    return trades
 
 
 def _reordered(

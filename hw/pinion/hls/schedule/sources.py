@@ -165,8 +165,8 @@ class Sources:
         self.source = [source for _, source, _ in places]
         self.stage = [stage for _, _, stage in places]
         for port, source, _ in places:
-            known = self.sources[port]
-            known[source] = known.get(source, 0) + 1
+            uses = self.sources[port]
+            uses[source] = uses.get(source, 0) + 1
         self._chains: dict[frozenset[int], float] = {}
         self.store = [self._storage(value) for value in range(len(self.width))]
 
@@ -211,8 +211,8 @@ class Sources:
         return Estimate(
             inputs=sum(map(len, self.sources)),
             selectors=sum(
-                width * tables(len(known))
-                for width, known in zip(self.widths, self.sources, strict=True)
+                width * tables(len(uses))
+                for width, uses in zip(self.widths, self.sources, strict=True)
             ),
             flip_flops=sum(width * flip_flops for width, flip_flops, _ in chains),
             shift_registers=sum(width * chain for width, _, chain in chains),
@@ -227,33 +227,33 @@ class Sources:
             if port == old_port and source == old:
                 continue
             log.append((read, old_port, old, self.stage[read]))
-            known = self.sources[old_port]
-            times = known[old]
+            uses = self.sources[old_port]
+            times = uses[old]
             if times == 1:
-                del known[old]
-                grown -= self.rise[old_port][len(known)]
+                del uses[old]
+                grown -= self.rise[old_port][len(uses)]
             else:
-                known[old] = times - 1
-            known = self.sources[port]
-            if source in known:
-                known[source] += 1
+                uses[old] = times - 1
+            uses = self.sources[port]
+            if source in uses:
+                uses[source] += 1
             else:
-                grown += self.rise[port][len(known)]
-                known[source] = 1
+                grown += self.rise[port][len(uses)]
+                uses[source] = 1
             self.port[read], self.source[read], self.stage[read] = port, source, stage
         return grown
 
     def undo(self, log: Sequence[Moved]) -> None:
         """Bring reads back to where they were."""
         for read, port, source, stage in reversed(log):
-            known = self.sources[self.port[read]]
-            times = known[self.source[read]]
+            uses = self.sources[self.port[read]]
+            times = uses[self.source[read]]
             if times == 1:
-                del known[self.source[read]]
+                del uses[self.source[read]]
             else:
-                known[self.source[read]] = times - 1
-            known = self.sources[port]
-            known[source] = known.get(source, 0) + 1
+                uses[self.source[read]] = times - 1
+            uses = self.sources[port]
+            uses[source] = uses.get(source, 0) + 1
             self.port[read], self.source[read], self.stage[read] = port, source, stage
 
     def update(self, values: Iterable[int], log: list[tuple[int, float]]) -> float:
