@@ -152,7 +152,7 @@ def test_build_refuses_a_plan_with_one_sentence(
         if not old:
             options = ("--formats", plan, option, value)
             pinion("build", "two_link", "rnea", *options, "-o", tmp_path / "b").refused(
-                "'" + str(plan), "already says for which states and which error"
+                "'" + str(plan), "already states its ranges"
             )
     assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
 

@@ -64,7 +64,7 @@ def late(x, last):
             ["the loop through 'total' takes", "without it the interval would be 1:"],
         ),
         # A state without a loop overrules nothing.
-        ("late", ["1 word", "no core is faster"]),
+        ("late", ["1 word", "a core is never faster"]),
     ],
 )
 def test_the_interval_that_is_explained_is_the_one_of_the_build(

@@ -1,4 +1,4 @@
-"""What a task's search has tried and found, beside the core that it chose."""
+"""Record of a task's search, stored beside the core that it chose."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from pinion.link import Manifest
 from .by_task import ORDINARY, TaskError, TaskSearch
 
 TASK, RECORD = "task.toml", "task.json"
-"""The task's file as it was given, and the record of the search."""
+"""Names of the task's file and of the search record."""
 
 LARGEST = 4 << 20
-"""Bytes of the largest record, or task, that is read."""
+"""Largest size in bytes of a record or task that is read."""
 
 
 def task_record(search: TaskSearch) -> dict[str, Any]:
-    """A search and what came of it, JSON-able.
+    """Return a search and its result, JSON-able.
 
     ``tried``: every candidate with estimated ``blocks`` and ``bits`` of operands, its ``loss`` and
-    whether it ``held``; ``chosen``: which of them, by place; ``found``, ``held_out``: of the
-    scheduled core; ``ordinary``: blocks and bits of the formats of `--max-error`.
+    whether it ``held``; ``chosen``: the index of the chosen one; ``found``, ``held_out``: losses of
+    the scheduled core; ``ordinary``: blocks and bits of the formats of `--max-error`.
     """
     goal, choice = search.goal, search.chosen
     assert choice is not None and search.found is not None and search.held_out is not None
@@ -54,18 +54,18 @@ def task_record(search: TaskSearch) -> dict[str, Any]:
 
 
 def record_text(record: Mapping[str, Any]) -> str:
-    """The record as its file has it."""
+    """Return the record as text."""
     return json.dumps(record, indent=1, allow_nan=False) + "\n"
 
 
 def task_names(record: Mapping[str, Any]) -> dict[str, str]:
-    """What a manifest says of the task: its name, and digests of the two files."""
+    """Return the task's name and digests of the two files, for the manifest."""
     digest = hashlib.sha256(record_text(record).encode()).hexdigest()
     return {"name": record["name"], "file": record["digest"], "record": digest}
 
 
 def task_figures(record: Mapping[str, Any]) -> dict[str, float]:
-    """What a manifest says of how well it is done."""
+    """Return the figures of how well the task is done, for the manifest."""
     choice = record["tried"][record["chosen"]]
     figures = {name: record[name] for name in ("loss", "found", "held_out_loss", "held_out")}
     figures |= {f"float64_{name}": value for name, value in record["exact"].items()}
@@ -76,12 +76,12 @@ def task_figures(record: Mapping[str, Any]) -> dict[str, float]:
 
 
 def read_record(folder: Path, manifest: Manifest) -> dict[str, Any]:
-    """The record of a build whose formats a task chose.
+    """Read the record of a build whose formats a task chose.
 
     Raises
     ------
     TaskError
-        When it or the task's file is missing, or not the one of the manifest.
+        If it or the task's file is missing, or is not the one of the manifest.
     """
     contents = {}
     for name, key in ((TASK, "file"), (RECORD, "record")):
@@ -101,12 +101,11 @@ def read_record(folder: Path, manifest: Manifest) -> dict[str, Any]:
 
 
 def broken_task(folder: Path, manifest: Manifest, graph: Graph) -> str:
-    """What is wrong with what a build says of its task, as a sentence; empty where nothing is.
+    """Return a sentence on what is wrong with a build's statements about its task, or "".
 
-    Nothing is simulated again: that the losses are what was measured is the build's word. What can
-    be told without the robot in motion is: that they are within what was stated, that the record
-    holds together, that no cheaper candidate of the same lengths held, and that the core's words
-    are those that were chosen.
+    Nothing is simulated again, so the measured losses are taken from the build. The checks are that
+    they are within the stated limits, that the record is consistent, that no cheaper candidate of
+    the same lengths held, and that the core's words are the chosen ones.
 
     Parameters
     ----------
@@ -120,7 +119,7 @@ def broken_task(folder: Path, manifest: Manifest, graph: Graph) -> str:
     except TaskError as error:
         return str(error)
     except (KeyError, TypeError, IndexError, ValueError, AttributeError, RecursionError) as error:
-        return f"The record of the task is not whole ({type(error).__name__}): build again."
+        return f"The record of the task is incomplete ({type(error).__name__}): build again."
 
 
 def _broken_losses(figures: Mapping[str, float]) -> str:

@@ -32,11 +32,11 @@ def component_xml(
     ports: Sequence[CorePort],
     files: Mapping[str, Sequence[tuple[str, str]]],
 ) -> str:
-    """The file ``component.xml``.
+    """Return the text of ``component.xml``.
 
     Parameters
     ----------
-    files : by file set, the (path, IP-XACT file type) of each file; the Verilog's is ``rtl``.
+    files : (path, IP-XACT file type) of each file, by file set; the Verilog's is ``rtl``.
     """
     root = Xml.Element(f"{{{NAMESPACE}}}component")
     _texts(root, vendor="pinion", library="cores", name=name, version=vlnv_version(manifest))
@@ -62,12 +62,12 @@ def component_xml(
 
 
 def vlnv_version(manifest: Manifest) -> str:
-    """Pinion's version without what FuseSoC and IP-XACT do not read in one."""
+    """Return Pinion's version without the parts that FuseSoC and IP-XACT do not read."""
     return comment(manifest.version.partition("+")[0])
 
 
 def _facts(manifest: Manifest) -> dict[str, tuple[str, str]]:
-    """Parameters of the component: type and value. None can be set, the core is what it is."""
+    """Return type and value of the component's parameters, all of them read-only."""
     numbers = {
         "CYCLES_PER_RESULT": manifest.ii,
         "LATENCY_CYCLES": manifest.latency_cycles,
