@@ -1,4 +1,4 @@
-"""Multipliers of a design and the DSP blocks that they take, from its RTLIL without a synthesis."""
+"""Multipliers of a design and their DSP blocks, from its RTLIL without synthesis."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from pinion.graph.ops import UNITS
 
-# Operand bits of a DSP48E2, and what one adds when Yosys splits a wider signed product.
+# Operand bits of a DSP48E2, and those that each adds if Yosys splits a wider signed product.
 _WIDE, _WIDE_MORE, _NARROW, _NARROW_MORE = 27, 26, 18, 17
 
 _UNIT = "\\pinion_"
@@ -20,19 +20,19 @@ _IN_TABLES = "in sine and reciprocal units"
 
 
 class EstimateError(ValueError):
-    """A design cannot be estimated; the message says why."""
+    """Error for a design that cannot be estimated."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Multipliers:
-    """Multipliers that are alike.
+    """A group of equal multipliers.
 
     Members
     -------
     use : ``products``, or ``tables`` for those in sine and reciprocal units.
     bits : of the two operands, the wider one first.
-    number : how many there are.
-    blocks : DSP48E2 blocks that one of them takes.
+    number : of multipliers.
+    blocks : DSP48E2 blocks per multiplier.
     """
 
     use: str
@@ -41,13 +41,13 @@ class Multipliers:
     blocks: int
 
     def as_data(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the members, JSON-able."""
         bits = list(self.bits)
         return {"use": self.use, "bits": bits, "number": self.number, "dsp_each": self.blocks}
 
 
 def dsp_of_product(width_a: int, width_b: int) -> int:
-    """DSP48E2 blocks of one signed product, as Yosys splits it.
+    """Return the DSP48E2 blocks of one signed product, as Yosys splits it.
 
     One for 27 by 18 bits, two for 27 by 27, four for 32 by 32.
     """
@@ -62,12 +62,12 @@ def dsp_of_product(width_a: int, width_b: int) -> int:
 
 
 def use_of_kind(label: str) -> str:
-    """What multipliers of a unit are for, by the label of its kind (`Multipliers.use`)."""
+    """Return the use of a unit's multipliers, by the label of its kind (`Multipliers.use`)."""
     return "tables" if label.startswith(tuple(UNITS)) else "products"
 
 
 def multipliers_of(rtlil: str, *, top: str = "pinion_core") -> list[Multipliers]:
-    """Multipliers of a design, those of products first, the most frequent first.
+    """Return the multipliers of a design, those of products first, the most frequent first.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def multipliers_of(rtlil: str, *, top: str = "pinion_core") -> list[Multipliers]
     Raises
     ------
     EstimateError
-        When the RTLIL has no such module.
+        If the RTLIL has no such module.
     """
     products: dict[str, Counter[tuple[str, tuple[int, int]]]] = {}
     inside: dict[str, list[str]] = {}
@@ -109,24 +109,24 @@ def multipliers_of(rtlil: str, *, top: str = "pinion_core") -> list[Multipliers]
 
 
 def estimate_dsp(rtlil: str, *, top: str = "pinion_core") -> int:
-    """DSP48E2 blocks of a design, from the widths of the products in its RTLIL.
+    """Estimate the DSP48E2 blocks of a design from the product widths in its RTLIL.
 
-    Synthesis may find a few less: products whose operands have constant bits.
+    Synthesis may need fewer: operands of products may have constant bits.
 
     Parameters
     ----------
-    rtlil, top : as of `multipliers_of`.
+    rtlil, top : as for `multipliers_of`.
     """
     return sum(row.number * row.blocks for row in multipliers_of(rtlil, top=top))
 
 
 def in_words(rows: Sequence[Multipliers], counted: int | None = None) -> str:
-    """Why so many multipliers are so many DSP blocks, as a sentence; "" without multipliers.
+    """Explain the number of DSP blocks by the multipliers, in a sentence; "" without any.
 
     Parameters
     ----------
-    rows : of `multipliers_of`.
-    counted : DSP blocks that a synthesis found, which may be others than the widths give.
+    rows : from `multipliers_of`.
+    counted : DSP blocks that synthesis counted, which may differ from those by widths.
     """
     uses, groups = Counter[str](), dict[int, Counter[str]]()
     for row in rows:
