@@ -31,7 +31,10 @@ def test_the_text_says_what_is_bounded(pinion: Callable[..., Any], built: Any) -
     assert done.code == 0
     text = " ".join(done.out.split())
     assert "bound / error" in text and "bound held yes" in text
-    assert "which raises no flag, is off by more than the bound" in text
+    assert (
+        "No unflagged request with inputs in the ranges of this distribution exceeds the bound"
+        in text
+    )
     assert "bound" not in pinion("verify", built.folder, "--samples", 100).out
 
 

@@ -163,12 +163,12 @@ HOLDS = "Every bit is as the integers have it; every error is inside its budget.
         ),
         (
             {"valid": 0, "budget_held": None, "accuracy_held": None},
-            "Every bit is as the integers have it; a function has NO valid result, so that no "
+            "Every bit is as the integers have it; a function has NO valid result, so no "
             "error of it was checked.",
         ),
         (
             {"flags_held": False},
-            f"{HOLDS.removesuffix('.')}; MORE requests are flagged than the formats are for.",
+            f"{HOLDS.removesuffix('.')}; MORE requests are flagged than the formats allow.",
         ),
         (
             {"cycles_per_result": 9},

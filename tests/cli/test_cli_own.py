@@ -222,6 +222,6 @@ def test_formats_for_what_grows_without_end_are_refused(folder: Path, pinion: Pi
         "    return x + s, 2.0 * s + x\n"
     )
     pinion("build", "none", "grown.py:grown", "-o", "core", "--formats", "auto").refused(
-        "'s' is infinite or no number", "limit states"
+        "'s' is not finite", "limit states"
     )
     assert not Path("core").exists()

@@ -65,8 +65,8 @@ def test_run_says_what_it_wrote_and_flags_what_saturated(
     out.write_text("old")
     done = pinion("run", built.folder, "--input", tmp_path / "in.npz", "--output", out)
     assert done.code == 0 and done.err == ""
-    assert "Saturated, their values not to be used: 1 of" in done.out
-    assert f"Written to {out}, in place of what was there: tau (12, 2)" in done.out
+    assert "Saturated, do not use their values: 1 of" in done.out
+    assert f"Written to {out}, replacing the earlier file: tau (12, 2)" in done.out
     with np.load(out) as results:
         assert results["saturated"].nonzero()[0].tolist() == [3]
 

@@ -140,7 +140,7 @@ def test_no_memory_is_a_sentence(
 @pytest.mark.parametrize(
     ("stop", "said"),
     [
-        (KeyboardInterrupt(), "Interrupted: what was not finished is not kept, and the same"),
+        (KeyboardInterrupt(), "Interrupted: unfinished work is not kept, and the same"),
         (KeyboardInterrupt("law.py:3: interrupted."), "law.py:3: interrupted.\n"),
         (errors.InterruptionError("Interrupted with 3 of 4."), "Interrupted with 3 of 4.\n"),
     ],
@@ -181,7 +181,7 @@ def test_an_ending_signal_is_no_mistake_of_a_users_code() -> None:
 
 def test_a_full_disk_is_a_sentence_whatever_came_of_it() -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
-    assert "There is no room for what is made (No space" in str(errors.sentence(full))
+    assert "There is no room for the output (No space" in str(errors.sentence(full))
     try:
         try:
             raise full

@@ -210,7 +210,7 @@ def test_formats_that_go_with_no_task(tmp_path: Path) -> None:
     for options, message in (
         ({"formats": "q16.16"}, "the formats are q16.16: give formats auto"),
         ({"formats": "auto14"}, "the formats are auto14: give formats auto"),
-        ({"formats": "auto", "max_error": 1e-3}, "error of 0.001 cannot be asked for beside it"),
+        ({"formats": "auto", "max_error": 1e-3}, "error of 0.001 cannot be asked for as well"),
     ):
         with pytest.raises(BuildError, match=message):
             build(ROBOT, FUNCTION, tmp_path / "core", goal=goal_of(), **options)  # type: ignore[arg-type]

@@ -97,8 +97,8 @@ def test_formats_that_cannot_be_had_are_told_with_the_reason(
     flagged = found.present.flagged
     assert found.sentence() == (
         f"This core flags {flagged:,} of 2,000 stress states. Formats for stress states (--ranges "
-        "stress) cannot be had with its sums: A largest relative error of 0.001 is out of reach: "
-        "with 27 x 27 bits in every product it is 0.2. A build with them says what can be had."
+        "stress) are out of reach with its sums: A largest relative error of 0.001 is out of reach: "
+        "with 27 x 27 bits in every product it is 0.2. A build with them says what is in reach."
     )
     assert found.figures()["flagged"] is None and found.figures()["refused"] == found.refused
 

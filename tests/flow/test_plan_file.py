@@ -270,8 +270,8 @@ def test_a_plan_checks_its_graph_by_digest(made: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "match"),
     [
-        ({"formats": "auto", "max_error": 0.0}, ObjectiveError, "error of 0 makes no sense"),
-        ({"formats": "auto", "max_error": 1.0}, ObjectiveError, "error of 1 makes no sense"),
+        ({"formats": "auto", "max_error": 0.0}, ObjectiveError, "error of 0 is impossible"),
+        ({"formats": "auto", "max_error": 1.0}, ObjectiveError, "error of 1 is impossible"),
         ({"formats": "auto", "max_error": 2}, ObjectiveError, "between 0 and 1, such as 0.001"),
         ({"formats": "auto", "max_error": -1e-3}, ObjectiveError, "error of -0.001 makes"),
         ({"formats": "auto", "max_error": math.nan}, ObjectiveError, "error of nan makes"),
@@ -279,7 +279,7 @@ def test_a_plan_checks_its_graph_by_digest(made: Path) -> None:
         ({"formats": "auto", "ranges": "moon"}, FunctionError, "'moon'; choose .* stress"),
         ({"formats": "auto", "objective": "speed"}, ObjectiveError, "'speed'; choose one of"),
         ({"objective": "Area"}, ObjectiveError, "'Area'; choose one of " + ", ".join(OBJECTIVES)),
-        ({"max_error": 1.5}, ObjectiveError, "error of 1.5 makes no sense"),
+        ({"max_error": 1.5}, ObjectiveError, "error of 1.5 is impossible"),
         ({"ranges": "stress"}, ObjectiveError, r"q16\.16 is .*ranges \(stress\).*'auto'"),
     ],
     ids=str,
@@ -295,6 +295,6 @@ def test_what_cannot_be_had_is_refused(
 def test_a_plan_has_its_error_and_its_states(
     made: Path, tmp_path: Path, options: dict[str, Any]
 ) -> None:
-    match = r"plan\.toml' already says for which states and which error"
+    match = r"plan\.toml' already states its ranges and its largest error"
     folder = tmp_path / "b"
     refused(ObjectiveError, match, folder, lambda: again(made / PLAN, folder, **options))

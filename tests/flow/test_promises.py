@@ -220,9 +220,9 @@ def test_the_sentence_knows_near_and_hopeless() -> None:
         (
             0.02,
             "auto",
-            "finer formats were looked for, and none is exact enough; ask for max_error",
+            "finer formats were tried, and none is exact enough; ask for max_error",
         ),
-        (0.5, "auto18", "finer formats were looked for, and none is exact enough. It is built"),
+        (0.5, "auto18", "finer formats were tried, and none is exact enough. It is built"),
     ):
         manifest = Manifest(**base | {"formats": formats, "measured": {"reference": measured}})
         said = gate_sentence(manifest)

@@ -20,15 +20,15 @@ HERE = ("core", "functions", "link", "cpu", "cuda", "compare", "scaling", "mpc")
 
 def command(
     benchmark: Annotated[
-        str, typer.Argument(metavar="WHAT", help=f"Which measurements: {' or '.join(HERE)}.")
+        str, typer.Argument(metavar="WHAT", help=f"The measurements: {' or '.join(HERE)}.")
     ],
     target: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[BUILD | ROBOT FUNCTION...]",
             help="link: the build to measure with; by default fd_derivatives of the iiwa14. cpu, "
-            "cuda, compare: a robot and functions; by default those of three robots. mpc: where "
-            "gradients come from; by default all.",
+            "cuda, compare: a robot and functions; by default those of three robots. mpc: sources "
+            "of gradients; by default all.",
             show_default=False,
         ),
     ] = None,
@@ -37,7 +37,7 @@ def command(
         bool,
         typer.Option(
             "--measure",
-            help="core: build, verify and synthesise what is not measured yet (many minutes).",
+            help="core: build, verify and synthesise missing rows (many minutes).",
         ),
     ] = False,
     folder: Annotated[
@@ -81,12 +81,14 @@ def command(
     rounds: Annotated[
         int,
         typer.Option(
-            min=1, metavar="N", help="cpu, cuda, compare: rounds in which all take their turn."
+            min=1, metavar="N", help="cpu, cuda, compare: rounds in which all run in turn."
         ),
     ] = 7,
     native: Annotated[
         bool,
-        typer.Option(help="cpu, compare: Pinocchio's C++ too, minutes of compiling a function."),
+        typer.Option(
+            help="cpu, compare: also Pinocchio's C++, which compiles for minutes per function."
+        ),
     ] = True,
     partitions: Annotated[
         bool,
@@ -111,10 +113,10 @@ def command(
     WHAT is core: operations, units, schedule and storage of rnea at many intervals, for many
     robots, then cores beside published designs; functions: the same for every function of the
     iiwa14, with errors; link: batches through a card, the driver alone, and a model of the
-    real link; cpu: compiled functions, what bounds them, and others' code, on one core;
-    cuda: the same on a GPU; compare: batches on all of these and in publications, as a page with
-    plots; scaling: the papers' experiments with long chains and many robots, likewise; or mpc:
-    a motion tracked in closed loop with gradients from every backend, likewise.
+    real link; cpu: compiled functions, their bounds, and others' code, on one core; cuda: the same
+    on a GPU; compare: batches on all of these and in publications, as a page with plots; scaling:
+    the papers' experiments with long chains and many robots, likewise; or mpc: a motion tracked in
+    closed loop with gradients from every backend, likewise.
     """
     benchmarks = ", ".join(HERE)
     if benchmark not in HERE:
@@ -141,7 +143,7 @@ def command(
         )
     elif benchmark == "cpu":
         from pinion.bench.cpu import (
-            measure as bench_cpu,  # it needs a compiler's modules, the others do not
+            measure as bench_cpu,  # only this one needs a compiler's modules
         )
 
         bench_cpu.run(

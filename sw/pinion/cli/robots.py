@@ -35,14 +35,14 @@ def command(*, json: Json = False) -> None:
         out().print("Sources of the figures:")
         for row in rows:
             if row["kind"] == "built-in":
-                # On a line of its own: an address that is broken cannot be opened.
+                # One line each: an address with line breaks cannot be opened.
                 out().print(f"- {row['name']}: {row['source']}", soft_wrap=True)
         out().print()
-    out().print("Wherever ROBOT is asked for, the path of a URDF file does as well.")
+    out().print("ROBOT may also be the path of a URDF file.")
 
 
 def _builtin(name: str) -> dict[str, Any]:
-    """Name, degrees of freedom, and what the comment at the head of the URDF says of the source."""
+    """Return name, degrees of freedom, and the source named at the head of the URDF."""
     from pinion.robot import coupled, load, urdf_text
 
     comment = re.search(r"<!--(.*?)-->", urdf_text(name), flags=re.DOTALL)
@@ -58,7 +58,7 @@ def _builtin(name: str) -> dict[str, Any]:
 
 
 def _generated(name: str) -> dict[str, Any]:
-    """The same of a robot made from a formula; chain_N has as many joints as one likes."""
+    """Return the same for a generated robot; chain_N has any number of joints."""
     from pinion.robot import load
 
     return {

@@ -1,4 +1,4 @@
-"""``pinion synth``: what a build costs, as Yosys counts it, and how fast it may be."""
+"""``pinion synth``: resources of a build, counted by Yosys, and an estimate of its clock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pinion.report.timing import timing_blocks, timing_totals
 from .options import Folder, Json
 
 WIDE = 110
-"""Columns that the table of paths takes before it cuts its figures."""
+"""Columns that the table of paths needs."""
 
 
 def command(folder: Folder, *, json: Json = False) -> None:
