@@ -24,13 +24,13 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return place / "ii8", place / "ii4"
 
 
-def _put(made: Path, folder: Path, *, scratch: Path) -> list[Path]:
+def _put(source: Path, folder: Path, *, scratch: Path) -> list[Path]:
     """A build comes to a place, as `build` does it; where the one before is kept, if it is."""
-    parts = scratch / made.parent.name / "build"
-    shutil.copytree(made, parts)
-    kept = exchange(folder, parts)
+    parts = scratch / source.parent.name / "build"
+    shutil.copytree(source, parts)
+    earlier = exchange(folder, parts)
     shutil.rmtree(parts.parent)
-    return [] if kept is None else [kept]
+    return [] if earlier is None else [earlier]
 
 
 def _write(folder: Path, *names: str) -> None:
@@ -43,8 +43,8 @@ def _write(folder: Path, *names: str) -> None:
 def test_a_bitstream_outlives_another_build_in_its_place(
     two: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    (one, other), folder = two, tmp_path / "b"
-    assert _put(one, folder, scratch=tmp_path) == []
+    (first, other), folder = two, tmp_path / "b"
+    assert _put(first, folder, scratch=tmp_path) == []
     _write(folder, "vcu118/out/pinion.bit")
     assert _put(other, folder, scratch=tmp_path) == [tmp_path / "b-before"]
     assert (tmp_path / "b-before/vcu118/out/pinion.bit").is_file()
@@ -52,7 +52,7 @@ def test_a_bitstream_outlives_another_build_in_its_place(
     assert (before.manifest.ii, now.manifest.ii) == (8, 4)
     assert not (folder / "vcu118" / "out").exists()
     _write(folder, "measured.csv")
-    assert _put(one, folder, scratch=tmp_path) == [tmp_path / "b-before-2"]
+    assert _put(first, folder, scratch=tmp_path) == [tmp_path / "b-before-2"]
     assert (tmp_path / "b-before-2" / "measured.csv").is_file()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b", "b-before", "b-before-2"]
 
@@ -63,8 +63,8 @@ def test_the_same_build_leaves_its_folder_as_it_is(two: tuple[Path, Path], tmp_p
     user_files = ("notes.txt", "vcu118/pinion.bit", "vcu118/project/run/log", "mine/deep/file")
     _write(folder, *user_files, "core_verilog.log")
     # The log holds times, so that it differs from one run to the next; here it was edited.
-    (kept,) = _put(two[0], folder, scratch=tmp_path)
-    assert kept == tmp_path / "b-before"
+    (earlier,) = _put(two[0], folder, scratch=tmp_path)
+    assert earlier == tmp_path / "b-before"
     _write(folder, *user_files)
     assert _put(two[0], folder, scratch=tmp_path) == [folder]
     assert [(folder / name).read_text() for name in user_files] == list(user_files)
@@ -75,11 +75,11 @@ def test_the_same_build_leaves_its_folder_as_it_is(two: tuple[Path, Path], tmp_p
 def test_what_is_found_again_in_minutes_goes(two: tuple[Path, Path], tmp_path: Path) -> None:
     folder = tmp_path / "b"
     _put(two[0], folder, scratch=tmp_path)
-    found = ("errors.json", "synth.json", "synth.log", "sim/netlist/core.v")
-    _write(folder, *found)
+    results = ("errors.json", "synth.json", "synth.log", "sim/netlist/core.v")
+    _write(folder, *results)
     assert _put(two[1], folder, scratch=tmp_path) == []
     assert [path.name for path in tmp_path.iterdir()] == ["b"]
-    assert not any((folder / name).exists() for name in found)
+    assert not any((folder / name).exists() for name in results)
 
 
 @pytest.mark.slow
@@ -90,8 +90,8 @@ def test_a_build_that_was_changed_is_kept_whole(
     folder = tmp_path / "b"
     _put(two[0], folder, scratch=tmp_path)
     (folder / name).write_text("{}")
-    (kept,) = _put(two[0], folder, scratch=tmp_path)
-    assert (kept / name).read_text() == "{}" and (kept / "core.v").is_file()
+    (earlier,) = _put(two[0], folder, scratch=tmp_path)
+    assert (earlier / name).read_text() == "{}" and (earlier / "core.v").is_file()
     Build.read(folder)
 
 
@@ -100,11 +100,11 @@ def test_the_working_directory_takes_a_build_but_replaces_none(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     build("pendulum", "gravity", Path())
-    made = Build.read(tmp_path).manifest.hash
+    build_hash = Build.read(tmp_path).manifest.hash
     for place in (Path(), tmp_path):
         with pytest.raises(BuildError, match="cannot be replaced from inside"):
             build("pendulum", "gravity", place, ii=4)
-    assert Build.read(tmp_path).manifest.hash == made
+    assert Build.read(tmp_path).manifest.hash == build_hash
     assert all(not path.name.startswith(".") for path in tmp_path.iterdir())
 
 

@@ -28,21 +28,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def told() -> tuple[list[str], list[float]]:
+def steps_and_shares() -> tuple[list[str], list[float]]:
     """Steps, and shares of them, that `result` was told of."""
     return [], []
 
 
 @pytest.fixture(scope="module")
-def result(folder: Path, told: tuple[list[str], list[float]]) -> dict[str, Any]:
-    steps, shares = told
+def result(folder: Path, steps_and_shares: tuple[list[str], list[float]]) -> dict[str, Any]:
+    steps, shares = steps_and_shares
     return synth(folder, progress=Progress(steps.append, shares.append))
 
 
 def test_yosys_is_heard_to_its_end(
-    folder: Path, result: dict[str, Any], told: tuple[list[str], list[float]]
+    folder: Path, result: dict[str, Any], steps_and_shares: tuple[list[str], list[float]]
 ) -> None:
-    steps, shares = told
+    steps, shares = steps_and_shares
     first, *inside, last = steps
     assert first == "Synthesising for UltraScale+" and last == "Estimating delays"
     assert all(step.startswith(f"{first}: ") for step in inside)
@@ -73,9 +73,9 @@ def test_counts_are_those_of_the_log(folder: Path, result: dict[str, Any]) -> No
     log = (folder / "synth.log").read_text()
     totals = log[log.rindex("=== design hierarchy ===") :]
     for pattern, key in ((r"LUT[1-6]|LUT6_2|INV", "lut"), (r"FD[RSCP]E", "ff"), (r"SRL\w+", "srl")):
-        found = re.findall(rf"^\s+(\d+)\s+\S+\s+(?:{pattern})$", totals, re.MULTILINE)
-        found = found or re.findall(rf"^\s+(\d+)\s+(?:{pattern})$", totals, re.MULTILINE)
-        assert sum(map(int, found)) == result[key], key
+        counts = re.findall(rf"^\s+(\d+)\s+\S+\s+(?:{pattern})$", totals, re.MULTILINE)
+        counts = counts or re.findall(rf"^\s+(\d+)\s+(?:{pattern})$", totals, re.MULTILINE)
+        assert sum(map(int, counts)) == result[key], key
 
 
 def test_kinds_add_up_to_the_whole(folder: Path, result: dict[str, Any]) -> None:
