@@ -129,7 +129,12 @@ def counted(folder: Path, record: dict[str, Any], loss: TrackingLoss) -> dict[st
     path = folder / f"{record['function']}-{record['max_error'] or record['task']:g}"
     request = request_of(record["max_error"])
     build(
-        loss.model, named_function(record["function"]), path, request, goal=goal, progress=Progress(said)
+        loss.model,
+        named_function(record["function"]),
+        path,
+        request,
+        goal=goal,
+        progress=Progress(said),
     )
     said("Counting by Yosys")
     counts = synth(path)

@@ -17,13 +17,13 @@ def main() -> float:
         return jnp.sum((q + step * qd) ** 2)
 
     q, qd, tau = jax.random.uniform(jax.random.key(0), (3, 64, 7), minval=-0.5, maxval=0.5)
-    found = jax.jit(jax.grad(cost))(tau, q, qd)
+    gradient = jax.jit(jax.grad(cost))(tau, q, qd)
 
     # Beside differences of the cost.
     direction = jax.random.normal(jax.random.key(1), tau.shape)
     h = 0.05
     slope = (cost(tau + h * direction, q, qd) - cost(tau - h * direction, q, qd)) / (2 * h)
-    error = float(jnp.abs(jnp.sum(found * direction) - slope) / jnp.abs(slope))
+    error = float(jnp.abs(jnp.sum(gradient * direction) - slope) / jnp.abs(slope))
     print(f"gradient beside differences: {error:.1e} of the slope")
     return error
 

@@ -105,10 +105,10 @@ class OnChip:
         AssertionError : a bit is not that of the integer model.
         """
         words = request_words(self.manifest, {n: values[None] for n, values in request.items()})
-        found, flagged, cycles = self._ask(words)
+        result, flagged, cycles = self._ask(words)
         expected, flags = self.reference.expected(words)
-        assert (found == expected[0]).all() and flagged == flags[0], "the answer is another"
-        return found.view(np.float32).astype(np.float64), flagged, cycles
+        assert (result == expected[0]).all() and flagged == flags[0], "the answer is another"
+        return result.view(np.float32).astype(np.float64), flagged, cycles
 
 
 def core_asked(
@@ -127,8 +127,8 @@ def core_asked(
         run = core.run(beats, last, expected_beats=manifest.beats_out).check()
         rest = (period - run.cycles) % manifest.ii
         core.run(nothing, np.zeros(0, dtype=np.bool_), expected_beats=0, drain=rest)
-        found = unpack_records(run.beats, words=manifest.words_out, beats=manifest.beats_out)
-        return found[0], bool(run.user[-1]), int(run.emitted[-1] - run.accepted[0])
+        records = unpack_records(run.beats, words=manifest.words_out, beats=manifest.beats_out)
+        return records[0], bool(run.user[-1]), int(run.emitted[-1] - run.accepted[0])
 
     return ask
 
@@ -235,7 +235,7 @@ def law_of(build: Build, through: str, rate_hz: float = RATE_HZ) -> Law:
 def figures(build: Build, loop: Loop, exact: Loop) -> dict[str, float]:
     """What a run amounts to, beside the same one in float64."""
     error = np.array(loop.error)
-    tau, wanted = np.array(loop.tau), np.array(exact.tau)
+    tau, exact_tau = np.array(loop.tau), np.array(exact.tau)
     manifest, transfer = build.manifest, Transfer.of(build.manifest)
     sent = transfer.size * 8 * CYCLES
     return {
@@ -247,7 +247,7 @@ def figures(build: Build, loop: Loop, exact: Loop) -> dict[str, float]:
         "tip_error_rms_mm": 1e3 * float(np.sqrt((np.array(loop.tip) ** 2).mean())),
         "tip_error_rms_mm_float64": 1e3 * float(np.sqrt((np.array(exact.tip) ** 2).mean())),
         "tau_rms_Nm": float(np.sqrt((tau**2).mean())),
-        "tau_difference_from_float64_loop_rms_Nm": float(np.sqrt(((tau - wanted) ** 2).mean())),
+        "tau_difference_from_float64_loop_rms_Nm": float(np.sqrt(((tau - exact_tau) ** 2).mean())),
         "cycles_least": min(loop.cycles),
         "cycles_most": max(loop.cycles),
         "cycles_of_a_transfer": sent,

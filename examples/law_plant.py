@@ -125,9 +125,9 @@ class JointMotion:
 
     def off(self, t: float, q: Floats) -> tuple[Floats, float]:
         """Errors of the joints and of the tip."""
-        wanted = self.positions(t)
-        _, x = dynamics.frame_placement(self.model, np.stack([q, wanted]), tip_of(self.model))
-        return q - wanted, float(np.linalg.norm(x[0] - x[1]))
+        target = self.positions(t)
+        _, x = dynamics.frame_placement(self.model, np.stack([q, target]), tip_of(self.model))
+        return q - target, float(np.linalg.norm(x[0] - x[1]))
 
 
 class TipMotion:

@@ -26,28 +26,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--count", type=int, default=1000)
-    chosen = parser.parse_args()
+    arguments = parser.parse_args()
 
     arm = load("iiwa14")
     cost = Cost(running=Weights(q=0.1, qd=0.001, tau=1e-4), final=Weights(q=1000.0, qd=1000.0))
-    one = Problem.of(arm, knots=KNOTS, dt=DT, cost=cost, start=START, goal=GOAL)
-    with Plant.open(arm, dt=DT, device=chosen.device) as plant:
-        found = solve(one, plant)
-    print(f"one motion, gradients from {chosen.device}: cost after each iteration")
-    print("  " + " ".join(f"{c:.4g}" for c in found.costs[:, 0]))
-    print(f"  {np.abs(found.x[0, -1, :7] - GOAL).max():.1e} rad from the goal at the end")
+    problem = Problem.of(arm, knots=KNOTS, dt=DT, cost=cost, start=START, goal=GOAL)
+    with Plant.open(arm, dt=DT, device=arguments.device) as plant:
+        solution = solve(problem, plant)
+    print(f"one motion, gradients from {arguments.device}: cost after each iteration")
+    print("  " + " ".join(f"{c:.4g}" for c in solution.costs[:, 0]))
+    print(f"  {np.abs(solution.x[0, -1, :7] - GOAL).max():.1e} rad from the goal at the end")
 
     rng = np.random.default_rng(0)
-    starts = START + rng.uniform(-0.5, 0.5, (chosen.count, 7))
-    goals = GOAL + rng.uniform(-0.5, 0.5, (chosen.count, 7))
+    starts = START + rng.uniform(-0.5, 0.5, (arguments.count, 7))
+    goals = GOAL + rng.uniform(-0.5, 0.5, (arguments.count, 7))
     many = Problem.of(arm, knots=KNOTS, dt=DT, cost=cost, start=starts, goal=goals)
     kernels = Kernels.compile(arm, cost, DT, dtype="float32")
     began = time.perf_counter()
-    found = solve_compiled(many, kernels)
+    solution = solve_compiled(many, kernels)
     seconds = time.perf_counter() - began
     print(
-        f"{chosen.count} motions, compiled: {int(found.converged.sum())} converged in "
-        f"{found.iterations.mean():.1f} iterations, {1e3 * seconds / chosen.count:.2f} ms each"
+        f"{arguments.count} motions, compiled: {int(solution.converged.sum())} converged in "
+        f"{solution.iterations.mean():.1f} iterations, {1e3 * seconds / arguments.count:.2f} ms "
+        "each"
     )
 
 

@@ -16,14 +16,14 @@ def main(steps: int = 60) -> float:
     forward = dynamics("iiwa14", "aba", dtype="float64")
     q, qd, tau = (torch.rand(256, 7, dtype=torch.float64) - 0.5 for _ in range(3))
     hidden = torch.linspace(-1.0, 1.0, 7, dtype=torch.float64)
-    seen = forward(q, qd, tau + hidden)
+    measured = forward(q, qd, tau + hidden)
 
     bias = torch.zeros(7, dtype=torch.float64, requires_grad=True)
     learner = torch.optim.LBFGS([bias], max_iter=steps, line_search_fn="strong_wolfe")
 
     def loss() -> torch.Tensor:
         learner.zero_grad()
-        value = (forward(q, qd, tau + bias) - seen).square().mean()
+        value = (forward(q, qd, tau + bias) - measured).square().mean()
         value.backward()
         return value
 

@@ -50,7 +50,7 @@ def pid(target: Any, measured: Any, integral: Any, slope: Any, last: Any) -> dic
     """PID controller with anti-windup and a filtered derivative of the measurement."""
     error = target - measured
     slope = A * slope + (KD * CUTOFF * A) * (measured - last)
-    wanted = KP * error + integral - slope
-    torque = clamp(wanted, -LIMIT, LIMIT)
-    grown = integral + (KI * STEP) * error + (BACK * STEP) * (torque - wanted)
+    demand = KP * error + integral - slope
+    torque = clamp(demand, -LIMIT, LIMIT)
+    grown = integral + (KI * STEP) * error + (BACK * STEP) * (torque - demand)
     return {"torque": torque, "integral": grown, "slope": slope, "last": measured}

@@ -94,6 +94,6 @@ def tip_law(
             for k in range(3)
         ]
         effort = J.T @ np.array([*moment, *force])
-    own = dynamics.bias_scalars(dynamics.minimal_model(model), q, qd, region)
+    bias = dynamics.bias_scalars(dynamics.minimal_model(model), q, qd, region)
     with region("joints", len(model.bodies)):
-        return [effort[k] + own[k] - REST * qd[k] for k in range(model.nv)]
+        return [effort[k] + bias[k] - REST * qd[k] for k in range(model.nv)]

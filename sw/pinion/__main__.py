@@ -1,6 +1,6 @@
-"""``python -m pinion``, and the command ``pinion``: the command line, if its extra is installed.
+"""``python -m pinion`` and the command ``pinion``: the command line, if its extra is installed.
 
-Without it the version and a page of help are still there.
+Without the extra only the version and a help page are available.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BAD_ENVIRONMENT, _INTERRUPTED = 2, 130
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and leave with its exit code, which is 2 where the extra is missing."""
+    """Run the command line and exit with its code, which is 2 if the extra is missing."""
     _open_streams()
     if text := namesake():
         print(text, file=sys.stderr)
@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> None:
         page = _without_extra(sys.argv[1:] if arguments is None else arguments)
         print(page or text, file=sys.stdout if page else sys.stderr)
         sys.exit(0 if page else _BAD_ENVIRONMENT)
-    except KeyboardInterrupt:  # while it is read, for a second; later the command has its own way
+    except KeyboardInterrupt:  # while it is imported, for a second; later the command handles it
         sys.exit(_INTERRUPTED)
     command(arguments)
 
@@ -39,16 +39,16 @@ def main(arguments: list[str] | None = None) -> None:
 def _open_streams() -> None:
     """Open the null device in place of standard streams that the caller closed (``>&-``).
 
-    Else Python has None for them, and the next file or pipe that is opened gets their number: what
-    a tool prints would end in it. What is written into a pipe whose reader has left (``| head``)
-    goes to the null device too.
+    Otherwise Python sets them to None, and the next file or pipe that is opened gets their number
+    and a tool's output. Output to a pipe whose reader has left (``| head``) goes to the null device
+    as well.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         stream = getattr(sys, name)
         if stream is None:
-            null = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: that stream's
+            null = os.open(os.devnull, os.O_RDWR)  # the lowest free number: that stream's
             os.set_inheritable(null, null == number)
-            # It stays open as long as the process.
+            # It stays open until the process ends.
             stream = open(null, "w" if number else "r", encoding="utf-8")  # noqa: SIM115
             setattr(sys, name, stream)
         elif number and stream is getattr(sys, f"__{name}__"):  # not what a caller captures
@@ -59,20 +59,20 @@ class _Unheard(io.FileIO):
     """A standard stream that ends in the null device once nobody reads it."""
 
     def write(self, data: Any, /) -> int:
-        """Write, as a file does."""
+        """Write to the file, or to the null device after a broken pipe."""
         try:
             return super().write(data)
         except BrokenPipeError:
             null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, self.fileno())  # what a tool prints goes there as well
+            os.dup2(null, self.fileno())  # a tool's output goes there as well
             os.close(null)
             return super().write(data)
 
 
 def _unheard(stream: TextIO) -> TextIO:
-    """The stream on a file that outlives its reader; as it is where it is no plain file.
+    """Wrap a stream so that it outlives its reader; other than plain files are unchanged.
 
-    Else the verb would end where it prints, with the exit code of a check that failed.
+    Otherwise the verb would end when it prints, with the exit code of a failed check.
     """
     if not isinstance(stream, io.TextIOWrapper):
         return stream
@@ -92,7 +92,7 @@ def _unheard(stream: TextIO) -> TextIO:
 
 
 def _without_extra(arguments: list[str]) -> str | None:
-    """What the command answers where the packages of its extra are missing; None for a verb."""
+    """Return the command's answer without the packages of its extra; None for a verb."""
     if arguments == ["--version"]:
         return f"pinion {version()}"
     if arguments not in ([], ["-h"], ["--help"]):
@@ -110,7 +110,7 @@ def _without_extra(arguments: list[str]) -> str | None:
             "Robot dynamics in hardware: a URDF in, a verified fixed-point accelerator out.",
             "",
             "Commands:",
-            *(f"  {verb:<10} {what}" for verb, what in verbs.items()),
+            *(f"  {verb:<10} {purpose}" for verb, purpose in verbs.items()),
             "",
             f"They need more packages: {install_hint('cli')}.",
         ]

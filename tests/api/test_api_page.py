@@ -37,9 +37,9 @@ def test_the_page_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     code = blocks()
     assert len(code) > 7
     printed, names = run(code)
-    wanted = stated(code)
-    assert len(wanted) > 2
-    for line in wanted:
+    expected = stated(code)
+    assert len(expected) > 2
+    for line in expected:
         assert line in printed.splitlines(), line
     assert (tmp_path / "two_link_rnea" / "manifest.json").is_file()
     assert names["checked"].ok  # type: ignore[attr-defined]  # the page made it

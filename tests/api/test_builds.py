@@ -46,14 +46,14 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> pinion.BuiltCore:
 def test_a_report_is_a_page_where_one_is_asked_for(core: pinion.BuiltCore, tmp_path: Path) -> None:
     steps: list[str] = []
     assert core.report().page is None
-    made = core.report(tmp_path / "core.html", states=20, progress=Progress(steps.append))
-    assert made.page is not None and made.page.bytes == made.page.path.stat().st_size
-    text = made.page.path.read_text()
+    report = core.report(tmp_path / "core.html", states=20, progress=Progress(steps.append))
+    assert report.page is not None and report.page.bytes == report.page.path.stat().st_size
+    text = report.page.path.read_text()
     assert text.startswith("<!doctype html>") and f"{core.manifest.hash:016x}" in text
-    assert steps[-1] == "Writing the page" and made.figures["function"] == "rnea"
+    assert steps[-1] == "Writing the page" and report.figures["function"] == "rnea"
     with pytest.raises(ValueError, match=r"'.*core.html' exists: give another file"):
         core.report(tmp_path / "core.html", states=0)
-    assert made.page.path.read_text() == text
+    assert report.page.path.read_text() == text
     with pytest.raises(ManifestError):
         pinion.write_report([tmp_path], tmp_path / "none.html", states=0)
     assert not (tmp_path / "none.html").exists()
@@ -99,9 +99,9 @@ def test_a_backend_takes_what_its_parts_take() -> None:
 
 def test_a_request_has_the_options_of_its_parts() -> None:
     parts = {"robot": RobotChoice, "row": RowChoice}
-    names = {one.name for one in fields(BuildRequest)} - parts.keys()
+    names = {member.name for member in fields(BuildRequest)} - parts.keys()
     for part in parts.values():
-        names |= {one.name for one in fields(part)}
+        names |= {member.name for member in fields(part)}
     assert names == BuildOptions.__annotations__.keys()
     request = BuildRequest.of(ii=4, tip="link_1", derivatives="column")
     assert (request.ii, request.robot.tip, request.row.derivatives) == (4, "link_1", "column")
@@ -128,11 +128,11 @@ def test_a_device_is_named() -> None:
 
 
 def test_a_robot_is_locked_and_cut_wherever_it_is_named() -> None:
-    held = {"lock": ["iiwa_joint_7=0.5"], "tip": "iiwa_link_6"}
+    robot_options = {"lock": ["iiwa_joint_7=0.5"], "tip": "iiwa_link_6"}
     arm = pinion.load("iiwa14", lock={"iiwa_joint_7": 0.5}, tip="iiwa_link_6")
     for robot in ("iiwa14", pinion.load("iiwa14")):
-        made: Any = pinion.backend(robot, "rnea", device="float", **held)  # type: ignore[arg-type]  # a dict
-        assert made.model.nv == 6 and made.model.joint_names == arm.joint_names
+        backend: Any = pinion.backend(robot, "rnea", device="float", **robot_options)  # type: ignore[arg-type]  # a dict
+        assert backend.model.nv == 6 and backend.model.joint_names == arm.joint_names
     with pytest.raises(pinion.RobotError, match="locked twice"):
         pinion.backend("iiwa14", "rnea", device="float", lock=["iiwa_joint_7", "iiwa_joint_7=1"])
     with pytest.raises(pinion.RobotError, match="give floating_base to"):
@@ -145,19 +145,19 @@ class NoCard(Closing):
 
 
 def test_a_folder_that_nobody_named_goes_with_its_backend(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[object] = []
+    messages: list[object] = []
 
     def opened(folder: Path, device: str, progress: Progress) -> Closing:
-        told.append(progress)
+        messages.append(progress)
         return NoCard()
 
     monkeypatch.setattr("pinion.driver.open", opened)
-    progress = Progress(told.append)
+    progress = Progress(messages.append)
     card: Any = pinion.backend("pendulum", "rnea", device="sim", ii=2, progress=progress)
     folder = card.folder
     assert (folder / "manifest.json").is_file()
     # What takes its time in the driver speaks to the same ear.
-    assert told[-1] is progress
+    assert messages[-1] is progress
     del card
     gc.collect()
     assert not folder.exists() and not folder.parent.exists()
@@ -183,7 +183,6 @@ def test_a_card_backend_builds_anew_when_an_option_changed(
     assert built() and not built()
     assert built(max_error=5e-3) and not built(max_error=5e-3)
     assert built(objective="latency")
-    assert built(clusters="link") and not built(clusters="link")
     assert built(formats="auto") and not built(formats="auto")
 
 
@@ -194,8 +193,8 @@ def test_a_build_verifies_reports_and_exports(core: pinion.BuiltCore, tmp_path: 
     checked = core.verify(samples=40, seed=3)
     assert checked.ok and checked.mismatches == 0 and checked.samples == 40
     assert dict(checked.figures)["seed"] == 3
-    wanted = verify(core.folder, samples=40, seed=3)
-    assert checked.rel_err_max == wanted["rel_err_max"] and not checked.bound
+    expected = verify(core.folder, samples=40, seed=3)
+    assert checked.rel_err_max == expected["rel_err_max"] and not checked.bound
     assert checked.latency_cycles <= core.manifest.latency_cycles
     bounded = core.verify(samples=40, bound=True)
     assert bounded.bound.keys() == {"tau[0]", "tau[1]"}
@@ -214,7 +213,6 @@ def test_a_build_is_opened_again(core: pinion.BuiltCore, tmp_path: Path) -> None
     again = pinion.open_build(str(core.folder))
     assert again.manifest.hash == core.manifest.hash and not again.notes.sentences
     assert again.model.joint_names == pinion.load("two_link").joint_names
-    assert core.notes.alternative in core.notes.sentences
     with pytest.raises(ManifestError, match="not a build folder"):
         pinion.open_build(tmp_path)
     with again.open() as card:
@@ -235,11 +233,11 @@ def test_an_altered_folder_is_refused(core: pinion.BuiltCore, tmp_path: Path) ->
 
 
 def test_figures_cannot_be_changed() -> None:
-    made = PromiseCheck.of({"ok": True, "samples": 1, "distributions": {}})
+    check = PromiseCheck.of({"ok": True, "samples": 1, "distributions": {}})
     with pytest.raises(FrozenInstanceError):
-        made.ok = False  # type: ignore[misc]  # that is the test
+        check.ok = False  # type: ignore[misc]  # that is the test
     with pytest.raises(TypeError):
-        made.figures["ok"] = False  # type: ignore[index]  # that is the test
+        check.figures["ok"] = False  # type: ignore[index]  # that is the test
 
 
 # -- arrays by position
@@ -252,14 +250,14 @@ def computed(request: pytest.FixtureRequest, core: pinion.BuiltCore) -> Iterator
         with core.open() as card:
             yield card
     else:
-        with pinion.backend("two_link", "rnea", device=request.param) as made:
-            yield made
+        with pinion.backend("two_link", "rnea", device=request.param) as opened:
+            yield opened
 
 
 def test_arrays_go_in_by_position_and_by_name(computed: Any) -> None:
     q, qd, qdd = np.random.default_rng(5).uniform(-1, 1, (3, 7, 2))
-    wanted = computed.run(q=q, qd=qd, qdd=qdd).tau
-    assert np.abs(wanted).max() > 0.1
+    expected = computed.run(q=q, qd=qd, qdd=qdd).tau
+    assert np.abs(expected).max() > 0.1
     calls = [
         computed(q, qd, qdd),
         computed.run(q, qd, qdd),
@@ -268,10 +266,10 @@ def test_arrays_go_in_by_position_and_by_name(computed: Any) -> None:
         computed(q.tolist(), qd.tolist(), qdd.tolist()),
     ]
     for result in calls:
-        assert np.array_equal(result.tau, wanted)
-    assert np.array_equal(computed(q[0], qd[0], qdd[0]).tau, wanted[0])
+        assert np.array_equal(result.tau, expected)
+    assert np.array_equal(computed(q[0], qd[0], qdd[0]).tau, expected[0])
     # In their order: exchanged arrays are other requests.
-    assert not np.array_equal(computed(q, qdd, qd).tau, wanted)
+    assert not np.array_equal(computed(q, qdd, qd).tau, expected)
 
 
 @pytest.mark.parametrize(
@@ -361,14 +359,14 @@ def hostile_objects(core: pinion.BuiltCore) -> list[Any]:
 
 
 def test_names_are_text_in_notebooks(core: pinion.BuiltCore) -> None:
-    for shown in hostile_objects(core):
-        html = shown._repr_html_()
+    for report in hostile_objects(core):
+        html = report._repr_html_()
         page = Page(html)
-        assert page.tags <= {"p", "b", "table", "tr", "th", "td"}, type(shown)
+        assert page.tags <= {"p", "b", "table", "tr", "th", "td"}, type(report)
         assert page.attributes == 0 and "\x1b" not in html
-        assert "<script>alert(1)</script>" in page.text, type(shown)
-        if type(shown).__name__ in ("Model", "Function", "BuiltCore"):
-            assert "\x1b" not in repr(shown) and "\n" not in repr(shown)
+        assert "<script>alert(1)</script>" in page.text, type(report)
+        if type(report).__name__ in ("Model", "Function", "BuiltCore"):
+            assert "\x1b" not in repr(report) and "\n" not in repr(report)
     assert Page(f"<p>{HOSTILE}</p>").tags >= {"script", "img"}  # what the check would find
 
 
@@ -381,7 +379,7 @@ def test_representations_say_what_it_is(core: pinion.BuiltCore) -> None:
     assert repr(floats).startswith("<FloatBackend <Function rnea")
     for backend in (floats, pinion.backend("two_link", "rnea", device="cpu"), core.open()):
         with backend:
-            shown = Page(backend._repr_html_()).text
-            assert "rnea of two_link" in shown and "n x 2" in shown and "N m" in shown
+            page = Page(backend._repr_html_()).text
+            assert "rnea of two_link" in page and "n x 2" in page and "N m" in page
     assert f"{core.manifest.latency_cycles} cycles" in core._repr_html_()
     assert json.loads(json.dumps(dict(core.report().figures)))["robot"] == "two_link"

@@ -46,8 +46,8 @@ def states(model: Model, row: Function, count: int = 40) -> dict[str, np.ndarray
     return dict(sample(model, row, count, distribution="reference", seed=9))
 
 
-def same(one: Result, other: Result) -> bool:
-    return one.names == other.names and all(np.array_equal(one[n], other[n]) for n in one)
+def same(first: Result, other: Result) -> bool:
+    return first.names == other.names and all(np.array_equal(first[n], other[n]) for n in first)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -57,9 +57,9 @@ def test_every_row_of_the_table_travels_by_name(name: str) -> None:
     rows += [row.asked(row.optional)] if row.optional else []
     rows += [row.with_terms(True, 0.25), row.with_terms("damping")] if row.passive else []
     for each in rows:
-        there = portable(each)
-        assert there.source == name
-        assert pickle.loads(pickle.dumps(there)).function() == each
+        copy_of_row = portable(each)
+        assert copy_of_row.source == name
+        assert pickle.loads(pickle.dumps(copy_of_row)).function() == each
 
 
 @pytest.mark.parametrize(
@@ -103,9 +103,9 @@ def test_a_stream_of_the_float_model_goes_on_in_a_copy() -> None:
 
 
 def test_functions_of_ones_own(tmp_path: Path) -> None:
-    there = portable(cube_of_cube)
-    assert there.source == ("tests.compute.portable_functions", "cube_of_cube")
-    assert pickle.loads(pickle.dumps(there)).function() is cube_of_cube
+    sent = portable(cube_of_cube)
+    assert sent.source == ("tests.compute.portable_functions", "cube_of_cube")
+    assert pickle.loads(pickle.dumps(sent)).function() is cube_of_cube
     file = tmp_path / "square.py"
     file.write_text(
         "from pinion import api as pinion\n"
@@ -114,14 +114,14 @@ def test_functions_of_ones_own(tmp_path: Path) -> None:
         "def square(x):\n    return x * x\n"
     )
     row = named_function(f"{file}:square")
-    there = portable(row)
-    assert there.source == f"{file}:square"
-    assert pickle.loads(pickle.dumps(there)).function().name == "square"
+    sent = portable(row)
+    assert sent.source == f"{file}:square"
+    assert pickle.loads(pickle.dumps(sent)).function().name == "square"
     opened = pinion.backend(None, row, device="float")
     assert WAYS["deep-copied"](opened)(x=3.0).y == 9.0
     file.unlink()
     with pytest.raises(FunctionError, match=r"no file '.*square\.py'"):
-        there.function()
+        sent.function()
 
     @pinion.function(
         inputs={"x": pinion.array(sampling=pinion.uniform(-1, 1))}, outputs={"y": pinion.array()}
@@ -170,20 +170,20 @@ def test_functions_of_a_script_travel_by_its_file_and_others_of_main_as_they_are
     if importlib.util.find_spec("cloudpickle"):
         senders.append(["-c", CUBE + BY_VALUE])  # no file, as in a notebook
     for sender in senders:
-        said = [
+        messages = [
             subprocess.run(
                 [sys.executable, *arguments, str(sent)], capture_output=True, text=True, check=False
             )
             for arguments in (sender, [str(load_it)])
         ]
-        assert [each.stderr for each in said] == ["", ""]
-        assert float(said[1].stdout) == 27.0
+        assert [each.stderr for each in messages] == ["", ""]
+        assert float(messages[1].stdout) == 27.0
         sent.unlink()
 
 
 def computed(task: tuple[Backend, dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    opened, given = task
-    return {name: np.array(values) for name, values in opened(**given).items()}
+    opened, requests = task
+    return {name: np.array(values) for name, values in opened(**requests).items()}
 
 
 def test_a_spawned_pool_computes(tmp_path: Path) -> None:
@@ -193,27 +193,29 @@ def test_a_spawned_pool_computes(tmp_path: Path) -> None:
         pinion.backend(model, row, device="float"),
         pinion.backend(None, cube_of_cube, device="cpu", cache=tmp_path),
     ]
-    given = [states(each.model, each.function, 30) for each in opened]  # type: ignore[attr-defined]  # those of cpu and float have both
+    requests = [states(each.model, each.function, 30) for each in opened]  # type: ignore[attr-defined]  # those of cpu and float have both
     context = multiprocessing.get_context("spawn")
     with context.Pool(2) as pool:
-        found = pool.map_async(computed, list(zip(opened, given, strict=True))).get(timeout=120)
-    for each, request, there in zip(opened, given, found, strict=True):
-        here = each(**request)
-        assert set(there) == set(here) and len(there) > 1
-        assert all(np.array_equal(there[name], here[name]) for name in here)
+        results = pool.map_async(computed, list(zip(opened, requests, strict=True))).get(
+            timeout=120
+        )
+    for each, request, remote in zip(opened, requests, results, strict=True):
+        local = each(**request)
+        assert set(remote) == set(local) and len(remote) > 1
+        assert all(np.array_equal(remote[name], local[name]) for name in local)
 
 
 @pytest.mark.parametrize("own", [False, True])
-def test_a_simulated_card_is_opened_again(own: bool, tmp_path: Path) -> None:
-    folder = {"folder": tmp_path / "build"} if own else {}
-    given = states(load("pendulum"), named_function("rnea"), 6)
+def test_a_simulated_card_is_opened_again(with_folder: bool, tmp_path: Path) -> None:
+    folder = {"folder": tmp_path / "build"} if with_folder else {}
+    states_sent = states(load("pendulum"), named_function("rnea"), 6)
     with pinion.backend("pendulum", "rnea", device="sim", ii=4, **folder) as opened:
         assert isinstance(opened, CardBackend)
         with WAYS["pickled"](opened) as other:
             assert other.device is not opened.device
-            assert (other.folder == opened.folder) == own
+            assert (other.folder == opened.folder) == with_folder
             assert other.device.manifest.ii == 4
-            assert same(other(**given), opened(**given))
+            assert same(other(**states_sent), opened(**states_sent))
 
 
 def test_a_card_says_why_not() -> None:
@@ -224,5 +226,5 @@ def test_a_card_says_why_not() -> None:
         address="xdma:0",
     )
     for way in (pickle.dumps, copy.deepcopy):
-        with pytest.raises(DriverError, match="'xdma:0' is one: one process holds it"):
+        with pytest.raises(DriverError, match="The card 'xdma:0' cannot be copied"):
             way(card)

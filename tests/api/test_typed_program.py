@@ -60,15 +60,15 @@ pinion.open_build("core").verify().mismatch
 def checked(program: str, folder: Path) -> list[str]:
     """What mypy says of a program in a folder where no configuration of ours is found."""
     (folder / "program.py").write_text(program)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--no-color-output", "program.py"],
         cwd=folder,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode in (0, 1), done.stdout + done.stderr
-    return done.stdout.splitlines()
+    assert process.returncode in (0, 1), process.stdout + process.stderr
+    return process.stdout.splitlines()
 
 
 @pytest.fixture(scope="module")
@@ -78,13 +78,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_users_program_is_typed(folder: Path) -> None:
-    said = checked(PROGRAM, folder)
-    assert said[-1].startswith("Success"), said
-    revealed = [re.search(r'Revealed type is "(.*)"', line) for line in said]
-    types = [found[1].replace("builtins.", "") for found in revealed if found]
-    assert len(types) == len(REVEALED), said
-    for found, wanted in zip(types, REVEALED, strict=True):
-        assert wanted in found.replace("typing.", "").replace("Union[", ""), (wanted, found)
+    output = checked(PROGRAM, folder)
+    assert output[-1].startswith("Success"), output
+    revealed = [re.search(r'Revealed type is "(.*)"', line) for line in output]
+    types = [match[1].replace("builtins.", "") for match in revealed if match]
+    assert len(types) == len(REVEALED), output
+    for revealed_type, expected in zip(types, REVEALED, strict=True):
+        assert expected in revealed_type.replace("typing.", "").replace("Union[", ""), (
+            expected,
+            revealed_type,
+        )
 
 
 def test_mistakes_are_found(folder: Path) -> None:

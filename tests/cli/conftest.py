@@ -31,9 +31,9 @@ class Done:
     def json(self) -> dict[str, Any]:
         """The one object on standard output."""
         assert self.code in (0, 1), self.err
-        found = json.loads(self.out, parse_constant=_refuse)
-        assert isinstance(found, dict)
-        return found
+        data = json.loads(self.out, parse_constant=_refuse)
+        assert isinstance(data, dict)
+        return data
 
     def refused(self, *needles: str) -> None:
         """Exit code 2, one sentence on standard error that names each needle, no other output."""
@@ -82,7 +82,7 @@ def process() -> Pinion:
 
     def run(*arguments: object, cwd: Path | None = None, before: str = "") -> Done:
         code = f"{before}\nfrom pinion.cli import main; main()"
-        done = subprocess.run(
+        process_result = subprocess.run(
             [sys.executable, "-c", code, *map(str, arguments)],
             cwd=cwd,
             stdin=subprocess.DEVNULL,
@@ -91,7 +91,11 @@ def process() -> Pinion:
             check=False,
             timeout=1800,
         )
-        return Done(done.returncode, done.stdout, PROGRESS.sub("", done.stderr))
+        return Done(
+            process_result.returncode,
+            process_result.stdout,
+            PROGRESS.sub("", process_result.stderr),
+        )
 
     return run
 
@@ -101,13 +105,13 @@ class Built:
     """A build folder and what the command said about it."""
 
     folder: Path
-    done: Done
+    completed: Done
 
 
 @pytest.fixture(scope="session")
 def built(process: Pinion, tmp_path_factory: pytest.TempPathFactory) -> Built:
     """rnea for the two-link arm at ii 4."""
     folder = tmp_path_factory.mktemp("cli") / "two_link"
-    done = process("build", "two_link", "rnea", "--ii", 4, "-o", folder, "--json")
-    assert done.code == 0, done.err
-    return Built(folder, done)
+    completed = process("build", "two_link", "rnea", "--ii", 4, "-o", folder, "--json")
+    assert completed.code == 0, completed.err
+    return Built(folder, completed)

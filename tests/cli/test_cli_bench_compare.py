@@ -47,14 +47,14 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def build(folder: Path, **changes: Any) -> Manifest:
     folder.mkdir()
-    made = replace(sample(), function="rnea", **changes)
-    made.write(folder)
-    return made
+    manifest_row = replace(sample(), function="rnea", **changes)
+    manifest_row.write(folder)
+    return manifest_row
 
 
 @compiled
 def test_rows_are_whole_and_labelled(pinion: Pinion, tmp_path: Path) -> None:
-    made = build(tmp_path / "build")
+    folder_built = build(tmp_path / "build")
     folder = tmp_path / "page"
     options = (*SHORT, "--build", tmp_path / "build", "-o", folder)
     data = pinion("bench", "compare", "two_link", "rnea", *options, "--json").json
@@ -68,21 +68,25 @@ def test_rows_are_whole_and_labelled(pinion: Pinion, tmp_path: Path) -> None:
     measured = {(r["by"], r["samples"]) for r in data["rows"] if r["label"] == "measured"}
     assert all(r["spread"] >= 0.0 for r in data["rows"] if r["label"] == "measured")
     for dtype in ("float32", "float64"):
-        one, every = (f"Pinion CPU, {dtype}, {n}" for n in ("one processor", "all processors"))
-        assert measured >= {(one, 1), (one, 16), (every, 16)}
+        single, every = (f"Pinion CPU, {dtype}, {n}" for n in ("one processor", "all processors"))
+        assert measured >= {(single, 1), (single, 16), (every, 16)}
     assert ("Pinocchio Python, float64, one processor", 16) in measured
     models = [r for r in data["rows"] if r["label"] == "model"]
     assert {(r["by"].split(", ")[-1], r["samples"]) for r in models} == {
         (f"{link} link", n) for link in ("stock", "best") for n in (1, 16)
     }
     for row in models:
-        assert "no board" in row["machine"] and f"{made.clock_mhz:g} MHz" in row["machine"]
+        assert "no board" in row["machine"] and f"{folder_built.clock_mhz:g} MHz" in row["machine"]
         assert FIXED_US[0] < row["us_least"] < row["us_per_batch"]
 
-    said = data["left_out"]
-    assert "--no-native" in said["Pinocchio C++"]
-    assert said["Published figures"] and said["GRiD"] and said["Pinocchio as C by CasADi"]
-    assert all(why.endswith(".") for why in said.values())
+    sentences = data["left_out"]
+    assert "--no-native" in sentences["Pinocchio C++"]
+    assert (
+        sentences["Published figures"]
+        and sentences["GRiD"]
+        and sentences["Pinocchio as C by CasADi"]
+    )
+    assert all(why.endswith(".") for why in sentences.values())
     assert data["command"].startswith("pinion bench compare two_link rnea -o ")
     assert [Path(path).name for path in data["files"]] == [
         *("compare.md", "compare.json", "compare_two_link_rnea.svg")
@@ -95,13 +99,13 @@ def test_rows_are_whole_and_labelled(pinion: Pinion, tmp_path: Path) -> None:
 
 @compiled
 def test_on_a_terminal_the_tables_and_the_page_are_named(pinion: Pinion, tmp_path: Path) -> None:
-    done = pinion("bench", "compare", "pendulum", "aba", *SHORT, "-o", tmp_path)
-    assert done.code == 0 and done.err == ""
-    said = " ".join(done.out.split())
+    completed = pinion("bench", "compare", "pendulum", "aba", *SHORT, "-o", tmp_path)
+    assert completed.code == 0 and completed.err == ""
+    output = " ".join(completed.out.split())
     for needle in ("pendulum, aba: microseconds for a batch of N", "measured", "who is fastest"):
-        assert needle in said
-    assert "Left out: GRiD" in said and "No build was given" in said
-    assert f"The page is {tmp_path / 'compare.md'}." in done.out.replace("\n", "")
+        assert needle in output
+    assert "Left out: GRiD" in output and "No build was given" in output
+    assert f"The page is {tmp_path / 'compare.md'}." in completed.out.replace("\n", "")
 
 
 def test_published_rows_are_never_called_measured_and_what_is_missing_is_listed(
@@ -135,13 +139,13 @@ def test_published_rows_are_never_called_measured_and_what_is_missing_is_listed(
 
 
 def test_of_a_build_one_packet_is_modelled(tmp_path: Path) -> None:
-    made = build(tmp_path / "build")
+    folder_built = build(tmp_path / "build")
     model = load("two_link")
     collected = bench_compare.Collected(
         models={"two_link": model}, targets=[("two_link", "rnea"), ("two_link", "aba")], single=()
     )
-    other = replace(made, robot="elsewhere")
-    collected.fpga({Path("a"): made, Path("b"): other}, largest=1_000_000)
+    other = replace(folder_built, robot="elsewhere")
+    collected.fpga({Path("a"): folder_built, Path("b"): other}, largest=1_000_000)
     assert max(row["samples"] for row in collected.rows) <= MAX_COUNT
     assert set(collected.left_out()) == {
         f"FPGA, modelled, N > {MAX_COUNT:,} (two_link rnea)",
@@ -149,7 +153,7 @@ def test_of_a_build_one_packet_is_modelled(tmp_path: Path) -> None:
         "The build b",
     }
     assert [row for row in collected.rows if row["samples"] == 16] == bench_compare.fpga_rows(
-        made, 16
+        folder_built, 16
     )
 
 

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(
 SHORT = ("--largest", 16, "--rounds", 1, "--seconds", 0, "--no-native")
 # Layout, samples, and what it was compiled for: vectors of the best instruction set, of the others,
 # and one sample at a time.
-BEST, *OTHERS = (found.name for found in isa.available())
+BEST, *OTHERS = (machine.name for machine in isa.available())
 KINDS = [("blocks", 16, BEST), ("aos", 1, BEST), ("aos", 16, BEST), ("soa", 16, BEST)]
 KINDS += [("blocks", 16, label) for label in (*OTHERS, "one at a time")]
 ARRAYS = 4 * 7  # numbers of a request and a result of rnea
@@ -60,9 +60,9 @@ def test_every_row_is_whole(pinion: Pinion) -> None:
     assert all(data["machine"][key] for key in ("processor", "compiler", "python", "numpy"))
 
     assert {(row["robot"], row["function"]) for row in data["rows"]} == {("iiwa14", "rnea")}
-    own = [row for row in data["rows"] if row["by"] == "pinion"]
+    pinion_rows = [row for row in data["rows"] if row["by"] == "pinion"]
     rivals = [row for row in data["rows"] if row["by"] != "pinion"]
-    assert [(row["dtype"], row["layout"], row["samples"], row["isa"]) for row in own] == [
+    assert [(row["dtype"], row["layout"], row["samples"], row["isa"]) for row in pinion_rows] == [
         (dtype, *kind) for dtype in cpu.DTYPES for kind in KINDS
     ]
     c_compilers = compilers(opponents.C_COMPILERS)
@@ -74,18 +74,18 @@ def test_every_row_is_whole(pinion: Pinion) -> None:
         assert_times(row)
         assert row["built"]
     baseline = min((row["ns"] for row in rivals if row["by"] == "casadi-c"), default=None)
-    sets = {found.name: found for found in isa.available()}
-    for row in own:
+    sets = {machine.name: machine for machine in isa.available()}
+    for row in pinion_rows:
         assert_times(row)
         alone = row["isa"] == "one at a time"
         machine, width = sets[BEST if alone else row["isa"]], 4 if row["dtype"] == "float32" else 8
-        made = cpu.source("iiwa14", "rnea", dtype=row["dtype"], isa=machine.name)
-        assert (row["arithmetic"], row["angles"]) == (made.arithmetic, made.angles)
+        source_text = cpu.source("iiwa14", "rnea", dtype=row["dtype"], isa=machine.name)
+        assert (row["arithmetic"], row["angles"]) == (source_text.arithmetic, source_text.angles)
         assert row["bytes"] == ARRAYS * width
         assert row["lanes"] == (1 if alone else machine.vector_bytes // width)
         assert row["best"] == (row["isa"] == BEST)
         assert row["over_copy"] is None, "a batch this short stays in the cache"
-        floor = made.arithmetic + made.angles * SINCOS_INSTRUCTIONS[row["dtype"]]
+        floor = source_text.arithmetic + source_text.angles * SINCOS_INSTRUCTIONS[row["dtype"]]
         floor *= row["fma_ns"] / row["lanes"]
         assert row["fma_ns"] > 0
         if row["samples"] == 1 or alone:
@@ -98,9 +98,9 @@ def test_every_row_is_whole(pinion: Pinion) -> None:
 
 def test_a_folder_gets_the_figures_a_page_and_a_picture(pinion: Pinion, tmp_path: Path) -> None:
     folder = tmp_path / "a" / "b"
-    shown = pinion("bench", "cpu", "two_link", "rnea", *SHORT, "--json", "-o", folder).json
+    figures = pinion("bench", "cpu", "two_link", "rnea", *SHORT, "--json", "-o", folder).json
     assert sorted(path.name for path in folder.iterdir()) == ["cpu.json", "cpu.md", "cpu.svg"]
-    assert json.loads((folder / "cpu.json").read_text()) == shown
+    assert json.loads((folder / "cpu.json").read_text()) == figures
     page = (folder / "cpu.md").read_text()
     assert "pinion bench cpu two_link rnea --largest 16 --seconds 0 --rounds 1" in page
     (tmp_path / "file").write_text("")
@@ -108,9 +108,9 @@ def test_a_folder_gets_the_figures_a_page_and_a_picture(pinion: Pinion, tmp_path
 
 
 def test_the_table_has_a_line_for_each(pinion: Pinion) -> None:
-    done = pinion("bench", "cpu", "two_link", "rnea", *SHORT)
-    assert done.code == 0 and done.err == ""
-    title, heading, _, *lines = [line for line in done.out.splitlines() if line.strip()]
+    completed = pinion("bench", "cpu", "two_link", "rnea", *SHORT)
+    assert completed.code == 0 and completed.err == ""
+    title, heading, _, *lines = [line for line in completed.out.splitlines() if line.strip()]
     assert "two_link" in title and heading.split()[:2] == ["function", "by"]
     rows = [line.split() for line in lines if line.split()[0] == "rnea"]
     assert [row[1:4] for row in rows if row[1] in cpu.DTYPES] == [
@@ -123,8 +123,8 @@ def test_the_table_has_a_line_for_each(pinion: Pinion) -> None:
         (spread,) = (k for k, word in enumerate(row) if word.endswith("%"))
         figures = [row[spread - 1], *row[spread + 1 :]]
         assert all(float(figure) > 0 for figure in figures)
-    said = " ".join(done.out.split())
-    assert isa.best().name in said and "x floor: over the kernel's vector instructions" in said
+    output = " ".join(completed.out.split())
+    assert isa.best().name in output and "x floor: over the kernel's vector instructions" in output
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def opened(path: Path, device: str, standin: bool) -> Iterator[Device]:
         assert (path, device, standin) == (tmp_path, "sim", False)
         card = InProcessCard(card=PacketCard(layout=layout_of(manifest), compute=compute))
-        with Device(manifest=manifest, transport=card) as found:
-            yield found
+        with Device(manifest=manifest, transport=card) as opened_device:
+            yield opened_device
 
     monkeypatch.setattr(bench_link, "_device", opened)
     return tmp_path
@@ -64,10 +64,10 @@ def test_every_row_says_what_was_measured(folder: Path, pinion: Pinion) -> None:
 
 
 def test_the_tables_say_what_they_are_worth(folder: Path, pinion: Pinion) -> None:
-    done = pinion("bench", "link", folder, "--largest", 1, "--seconds", 0)
-    assert done.code == 0 and done.err == ""
-    said = " ".join(done.out.split())
-    card, _, rest = said.partition("The driver alone")
+    completed = pinion("bench", "link", folder, "--largest", 1, "--seconds", 0)
+    assert completed.code == 0 and completed.err == ""
+    output = " ".join(completed.out.split())
+    card, _, rest = output.partition("The driver alone")
     driver, _, model = rest.partition("MODEL, not measured")
     assert "wall time of a simulation" in card and "GB/s" in driver
     assert "Model, not measured; clocks assumed" in model
@@ -84,14 +84,14 @@ def test_what_does_not_go_together_is_refused(folder: Path, pinion: Pinion) -> N
 def test_a_build_is_named_by_its_folder_or_made_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[tuple[str, str, Path]] = []
+    calls: list[tuple[str, str, Path]] = []
     arm = small_arm.urdf(tmp_path / "two.urdf")
 
     def build(
         model: Model, row: Function, path: Path, request: BuildRequest, **options: Any
     ) -> None:
         assert (request.ii, request.formats) == (8, "auto")
-        made.append((model.source, row.name, path))
+        calls.append((model.source, row.name, path))
         path.mkdir()
         plain().write(path)
 
@@ -99,9 +99,9 @@ def test_a_build_is_named_by_its_folder_or_made_once(
     monkeypatch.setattr(importlib.import_module("pinion.flow.build"), "build", build)
     assert bench_link.find_build(["some/folder"], tmp_path) == Path("some/folder")
     for _ in range(2):
-        found = bench_link.find_build([str(arm), "rnea"], tmp_path)
-        assert found == tmp_path / "two_rnea"
-    assert made == [(str(arm), "rnea", tmp_path / "two_rnea")]
+        build_folder = bench_link.find_build([str(arm), "rnea"], tmp_path)
+        assert build_folder == tmp_path / "two_rnea"
+    assert calls == [(str(arm), "rnea", tmp_path / "two_rnea")]
     assert bench_link.find_build([], tmp_path) == tmp_path / "iiwa14_fd_derivatives"
     with pytest.raises(UsageError, match="'a b c'"):
         bench_link.find_build(["a", "b", "c"], tmp_path)

@@ -13,25 +13,28 @@ from pinion.formats.bound import Bounds
 
 
 def test_bounds_stand_beside_errors_and_budgets(pinion: Callable[..., Any], built: Any) -> None:
-    found = pinion("verify", built.folder, "--bound", "--samples", 500, "--json").json
-    assert found["ok"] and found["bound_held"]
-    assert list(found["bound"]) == list(found["error_max"]) == ["tau[0]", "tau[1]"]
-    for word, limit in found["bound"].items():
+    figures = pinion("verify", built.folder, "--bound", "--samples", 500, "--json").json
+    assert figures["ok"] and figures["bound_held"]
+    assert list(figures["bound"]) == list(figures["error_max"]) == ["tau[0]", "tau[1]"]
+    for word, limit in figures["bound"].items():
         # To first order the budget's own states are inside the box; 1.25 is its margin.
-        assert found["error_max"][word] < found["budget"][word] / 1.25 < limit
-        assert found["bound_looseness"][word] == pytest.approx(limit / found["error_max"][word])
-        assert found["bound_looseness"][word] < 8
-    (block,) = found["bound_blocks"].values()
-    assert block["bound"] == max(found["bound"].values())
+        assert figures["error_max"][word] < figures["budget"][word] / 1.25 < limit
+        assert figures["bound_looseness"][word] == pytest.approx(limit / figures["error_max"][word])
+        assert figures["bound_looseness"][word] < 8
+    (block,) = figures["bound_blocks"].values()
+    assert block["bound"] == max(figures["bound"].values())
     assert block["looseness"] == pytest.approx(block["bound"] / block["sampled"])
 
 
 def test_the_text_says_what_is_bounded(pinion: Callable[..., Any], built: Any) -> None:
-    done = pinion("verify", built.folder, "--bound", "--samples", 100)
-    assert done.code == 0
-    text = " ".join(done.out.split())
+    completed = pinion("verify", built.folder, "--bound", "--samples", 100)
+    assert completed.code == 0
+    text = " ".join(completed.out.split())
     assert "bound / error" in text and "bound held yes" in text
-    assert "which raises no flag, is off by more than the bound" in text
+    assert (
+        "No unflagged request with inputs in the ranges of this distribution exceeds the bound"
+        in text
+    )
     assert "bound" not in pinion("verify", built.folder, "--samples", 100).out
 
 
@@ -47,15 +50,15 @@ def test_other_distributions_have_boxes_of_their_own(
 def test_an_error_above_its_bound_fails(
     pinion: Callable[..., Any], built: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def low(*given: object) -> Bounds:
-        limits = whole(*given)
+    def low(*values: object) -> Bounds:
+        limits = whole(*values)
         return Bounds(error={w: e / 100 for w, e in limits.error.items()}, largest=limits.largest)
 
     whole = cosim_bound.build_bounds
     monkeypatch.setattr(cosim_bound, "build_bounds", low)
-    done = pinion("verify", built.folder, "--bound", "--samples", 200)
-    assert done.code == 1
-    assert "an error is above its bound" in " ".join(done.out.split())
+    completed = pinion("verify", built.folder, "--bound", "--samples", 200)
+    assert completed.code == 1
+    assert "an error is above its bound" in " ".join(completed.out.split())
 
 
 def test_what_has_no_bound_is_said_before_anything_is_simulated(
@@ -70,9 +73,9 @@ def test_errors_that_are_not_there_have_no_looseness() -> None:
     """All flagged, or exact but for what float64 itself is off by."""
     bounds = Bounds(error={"a": 0.0, "b": 1e-3}, largest={"a": 1.0, "b": 0.0})
     verified = {"error_max": {"a": 1e-15, "b": None}, "budget": None, "ok": True, "valid": 1}
-    found = bound_figures(bounds, verified)
-    assert found["ok"] and found["bound_looseness"] == {"a": 0.0, "b": None}
-    assert found["bound_blocks"]["b"] == {
+    figures = bound_figures(bounds, verified)
+    assert figures["ok"] and figures["bound_looseness"] == {"a": 0.0, "b": None}
+    assert figures["bound_blocks"]["b"] == {
         "sampled": None, "budget": None, "bound": 1e-3, "looseness": None
     }  # fmt: skip
     off = bound_figures(bounds, verified | {"error_max": {"a": 1e-9, "b": None}})

@@ -46,9 +46,9 @@ SYNTH_KEYS = {"dsp", "lut", "ff", "bram", "levels", "tool"}
 
 
 def test_build_says_what_it_built_and_nothing_else(built: Built) -> None:
-    assert built.done.err == ""
-    assert built.done.out.count("\n") == 1
-    figures = built.done.json
+    assert built.completed.err == ""
+    assert built.completed.out.count("\n") == 1
+    figures = built.completed.json
     assert figures.keys() >= BUILD_KEYS
     assert set(figures["ops"]) == {"mul", "mul_const", "add", "reciprocal", "trig"}
     assert (figures["robot"], figures["function"], figures["ii"]) == ("two_link", "rnea", 4)
@@ -60,19 +60,21 @@ def test_build_says_what_it_built_and_nothing_else(built: Built) -> None:
 
 
 def test_build_prints_a_table(pinion: Pinion, tmp_path: Path) -> None:
-    done = pinion("build", "pendulum", "rnea", "--ii", 2, "-o", tmp_path / "b")
-    assert done.code == 0 and done.err == ""
+    completed = pinion("build", "pendulum", "rnea", "--ii", 2, "-o", tmp_path / "b")
+    assert completed.code == 0 and completed.err == ""
     for words in ("rnea for pendulum", "multipliers", "one result every 2 cycles", "pinion verify"):
-        assert words in done.out
-    assert "250 MHz, assumed" in done.out
+        assert words in completed.out
+    assert "250 MHz, assumed" in completed.out
 
 
 def test_a_clock_that_a_board_cannot_make_is_told(pinion: Pinion, tmp_path: Path) -> None:
-    there = "--target", "ulx3s", "--ii", 4, "-o"
-    done = pinion("build", "pendulum", "rnea", *there, tmp_path / "b", "--clock", 51.3)
-    assert done.code == 0 and "51.25 MHz, assumed" in done.out
-    assert "makes no clock of 51.3 MHz" in done.err and "for 51.25 MHz, the nearest" in done.err
-    assert pinion("build", "pendulum", "rnea", *there, tmp_path / "c", "--clock", 75).err == ""
+    target = "--target", "ulx3s", "--ii", 4, "-o"
+    completed = pinion("build", "pendulum", "rnea", *target, tmp_path / "b", "--clock", 51.3)
+    assert completed.code == 0 and "51.25 MHz, assumed" in completed.out
+    assert (
+        "cannot make a clock of 51.3 MHz" in completed.err and "nearest, 51.25 MHz" in completed.err
+    )
+    assert pinion("build", "pendulum", "rnea", *target, tmp_path / "c", "--clock", 75).err == ""
 
 
 @pytest.mark.parametrize(
@@ -105,37 +107,43 @@ def test_build_explains_the_interval_that_it_chooses(
 ) -> None:
     options = ["--json"] if json else []
     options += ["--max-error", "0.1"]  # rarely, its two words are both near zero
-    done = process("build", "two_link", "aba", "--ii", "auto", "-o", tmp_path / "b", *options)
-    assert done.code == 0, done.err
+    completed = process("build", "two_link", "aba", "--ii", "auto", "-o", tmp_path / "b", *options)
+    assert completed.code == 0, completed.err
     ii = Manifest.read(tmp_path / "b").ii
-    said = done.json["ii_reason"] if json else done.err
-    assert said.startswith(f"Interval {ii}: ") and "cycles" in said and said.rstrip().endswith(".")
+    reason = completed.json["ii_reason"] if json else completed.err
+    assert (
+        reason.startswith(f"Interval {ii}: ")
+        and "cycles" in reason
+        and reason.rstrip().endswith(".")
+    )
     if json:
-        assert done.json["ii"] == ii and done.err == ""
+        assert completed.json["ii"] == ii and completed.err == ""
     else:
-        assert done.err.count("\n") == 1 and "aba for two_link" in done.out
+        assert completed.err.count("\n") == 1 and "aba for two_link" in completed.out
 
 
 def test_build_without_a_choice_explains_nothing(built: Built) -> None:
-    assert "ii_reason" not in built.done.json
+    assert "ii_reason" not in built.completed.json
 
 
 def test_build_takes_variants(pinion: Pinion, tmp_path: Path) -> None:
     options = ("--derivatives", "column", "--outputs", "minv,qdd", "--outputs", "minv")
-    done = pinion("build", "two_link", "fd_derivatives", *options, "-o", tmp_path / "b", "--json")
-    assert done.json["options"] == {"derivatives": "column", "outputs": "minv"}
-    assert [a["name"] for a in done.json["outputs"]] == ["qdd", "dqdd_dq", "dqdd_dqd", "minv"]
+    completed = pinion(
+        "build", "two_link", "fd_derivatives", *options, "-o", tmp_path / "b", "--json"
+    )
+    assert completed.json["options"] == {"derivatives": "column", "outputs": "minv"}
+    assert [a["name"] for a in completed.json["outputs"]] == ["qdd", "dqdd_dq", "dqdd_dqd", "minv"]
 
 
 def test_build_takes_joint_terms(pinion: Pinion, tmp_path: Path) -> None:
     assert options.FRICTION_WIDTH == FRICTION_WIDTH  # written twice: help pages load no mechanics
     path = tmp_path / "hinge.urdf"
     path.write_text(HINGE)
-    given = ("--joint-terms", "damping,friction", "--friction-width", 0.125, "--ii", 4)
-    done = pinion("build", path, "rnea", *given, "-o", tmp_path / "b", "--json")
-    wanted = {"joint_terms": "damping,friction", "friction_width": "0.125"}
-    assert done.json["options"] == wanted and done.json["units"]["clamp"] == 1
-    assert done.json["savings"][0]["mul"] > 0
+    extra = ("--joint-terms", "damping,friction", "--friction-width", 0.125, "--ii", 4)
+    completed = pinion("build", path, "rnea", *extra, "-o", tmp_path / "b", "--json")
+    expected = {"joint_terms": "damping,friction", "friction_width": "0.125"}
+    assert completed.json["options"] == expected and completed.json["units"]["clamp"] == 1
+    assert completed.json["savings"][0]["mul"] > 0
     for wrong, needle in (("lift", "'lift' is no"), ("armature", "in every function")):
         refused = pinion("build", path, "rnea", "--joint-terms", wrong, "-o", tmp_path / "c")
         refused.refused(needle, "damping, friction, stiffness")
@@ -150,10 +158,10 @@ def test_help_names_all_states_that_formats_can_be_made_for(pinion: Pinion) -> N
 
 def test_build_for_a_part_of_a_robot(pinion: Pinion, tmp_path: Path) -> None:
     options = ("--tip", "left_upper_elbow", "--lock", "left_s1=0.2", "--ii", 16)
-    done = pinion("build", "baxter", "aba", *options, "-o", tmp_path / "b", "--json")
+    completed = pinion("build", "baxter", "aba", *options, "-o", tmp_path / "b", "--json")
     nv = load("baxter", lock={"left_s1": 0.2}, tip="left_upper_elbow").nv
     assert nv == 2
-    assert (done.json["words_in"], done.json["words_out"]) == (3 * nv, nv)
+    assert (completed.json["words_in"], completed.json["words_out"]) == (3 * nv, nv)
 
 
 def test_build_leaves_a_foreign_folder_alone(pinion: Pinion, tmp_path: Path) -> None:
@@ -164,14 +172,14 @@ def test_build_leaves_a_foreign_folder_alone(pinion: Pinion, tmp_path: Path) -> 
 
 
 def test_verify_agrees(process: Pinion, built: Built) -> None:
-    done = process("verify", built.folder, "--samples", 50, "--seed", 7, "--json")
-    assert done.code == 0 and done.err == ""
-    figures = done.json
+    completed = process("verify", built.folder, "--samples", 50, "--seed", 7, "--json")
+    assert completed.code == 0 and completed.err == ""
+    figures = completed.json
     assert figures.keys() >= VERIFY_KEYS
     assert (figures["samples"], figures["seed"]) == (50, 7)
     assert figures["mismatches"] == figures["wrong_unflagged"] == 0
     assert figures["cycles_per_result"] == 4
-    assert figures["schedule_cycles"] == built.done.json["schedule_cycles"]
+    assert figures["schedule_cycles"] == built.completed.json["schedule_cycles"]
     for key in ("rel_err_median", "rel_err_p99", "rel_err_max"):
         assert set(figures[key]) == {"tau"}
         assert 0 < figures[key]["tau"] < 1
@@ -179,17 +187,17 @@ def test_verify_agrees(process: Pinion, built: Built) -> None:
 
 
 def test_verify_prints_a_verdict(pinion: Pinion, built: Built) -> None:
-    done = pinion("verify", built.folder, "--samples", 20)
-    assert done.code == 0 and done.err == ""
-    assert "requests with a wrong bit" in done.out and "Every bit agrees" in done.out
+    completed = pinion("verify", built.folder, "--samples", 20)
+    assert completed.code == 0 and completed.err == ""
+    assert "requests with a wrong bit" in completed.out and "Every bit agrees" in completed.out
 
 
 def test_verify_says_when_fewer_requests_take_the_place_of_more(
     pinion: Pinion, built: Built
 ) -> None:
-    said = {n: pinion("verify", built.folder, "--samples", n).out for n in (200, 20, 30)}
-    assert "of these 20 requests from now on; the last check had 200" in " ".join(said[20].split())
-    assert "from now on" not in said[30]
+    outputs = {n: pinion("verify", built.folder, "--samples", n).out for n in (200, 20, 30)}
+    assert "now show these 20 requests; the last check had 200" in " ".join(outputs[20].split())
+    assert "now show" not in outputs[30]
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
@@ -203,12 +211,12 @@ def test_verify_that_fails_has_exit_code_1(
         return real(*args, **named) | {"mismatches": 3, "ok": False}
 
     monkeypatch.setattr(module, "verify", broken)
-    done = pinion("verify", built.folder, "--samples", 20, *options)
-    assert done.code == 1
+    completed = pinion("verify", built.folder, "--samples", 20, *options)
+    assert completed.code == 1
     if options:
-        assert done.json["mismatches"] == 3
+        assert completed.json["mismatches"] == 3
     else:
-        assert "The check failed: the RTL and the integers differ." in done.out
+        assert "The check failed: the RTL and the integers differ." in completed.out
 
 
 def test_verify_refuses(pinion: Pinion, built: Built, tmp_path: Path) -> None:
@@ -239,14 +247,14 @@ def test_a_damaged_build_is_refused(
 
 
 def test_synth_counts(process: Pinion, built: Built) -> None:
-    done = process("synth", built.folder, "--json")
-    assert done.code == 0, done.err
-    assert done.err == ""
-    figures = done.json
+    completed = process("synth", built.folder, "--json")
+    assert completed.code == 0, completed.err
+    assert completed.err == ""
+    figures = completed.json
     assert figures.keys() >= SYNTH_KEYS
     # A 32 by 32 product takes four DSP blocks; the sine unit has some of its own.
-    assert figures["dsp"] >= 4 * built.done.json["multipliers"]
-    assert figures["ff"] > 32 * built.done.json["registers"] / 2
+    assert figures["dsp"] >= 4 * built.completed.json["multipliers"]
+    assert figures["ff"] > 32 * built.completed.json["registers"] / 2
     assert figures["lut"] > 100
     assert figures["levels"] == figures["timing"]["paths"][0]["levels"] > 0
     assert "osys" in figures["tool"]
@@ -256,10 +264,10 @@ def test_synth_refuses(pinion: Pinion, tmp_path: Path) -> None:
     pinion("synth", tmp_path).refused(str(tmp_path))
 
 
-def check_core(done: Done, robot: str) -> dict[str, Any]:
+def check_core(completed: Done, robot: str) -> dict[str, Any]:
     """Rows of `pinion bench core` for a robot at all intervals and for others."""
-    assert done.code == 0 and done.err == ""
-    figures: dict[str, Any] = done.json
+    assert completed.code == 0 and completed.err == ""
+    figures: dict[str, Any] = completed.json
     assert [row["ii"] for row in figures["intervals"]] == [1, 2, 4, 8, 16, 32]
     assert {row["robot"] for row in figures["intervals"]} == {robot}
     for row in figures["intervals"] + figures["robots"]:
@@ -303,23 +311,23 @@ def test_bench_functions_has_hardware_and_errors(
         for block, largest in row["rel_err_max"].items():
             assert 0 < row["rel_err_median"][block] <= largest < 1
     assert rows["aba", None]["table_units"] > rows["rnea", None]["table_units"]
-    done = pinion("bench", "functions")
-    assert done.code == 0 and done.err == ""
+    completed = pinion("bench", "functions")
+    assert completed.code == 0 and completed.err == ""
     for words in (*FUNCTIONS, "rnea_derivatives, column", "recip", "dqdd_dqd", "flagged"):
-        assert words in done.out
+        assert words in completed.out
 
 
 def test_errors_without_a_build_are_those_of_a_build(pinion: Pinion, built: Built) -> None:
     """The integer model of a design and the RTL of its build stray from floats alike."""
     figures = pinion("verify", built.folder, "--samples", 300, "--seed", 4, "--json").json
     model, row = load("two_link"), named_function("rnea")
-    made = make_design(model, row, ii=4, formats="q16.16")
-    found = measure(model, row, made, states=300, seed=4)
+    design = make_design(model, row, ii=4, formats="q16.16")
+    measured = measure(model, row, design, states=300, seed=4)
     for key in ("rel_err_median", "rel_err_p99", "rel_err_max", "flagged", "budget_held"):
-        assert found[key] == figures[key], key
-    ratios = [figures["budget"][word] / figures["error_max"][word] for word in made.budget]
-    assert found["budget_over_largest"]["min"] == pytest.approx(min(ratios), rel=1e-5)
-    assert found["budget_over_largest"]["max"] == pytest.approx(max(ratios), rel=1e-5)
+        assert measured[key] == figures[key], key
+    ratios = [figures["budget"][word] / figures["error_max"][word] for word in design.budget]
+    assert measured["budget_over_largest"]["min"] == pytest.approx(min(ratios), rel=1e-5)
+    assert measured["budget_over_largest"]["max"] == pytest.approx(max(ratios), rel=1e-5)
 
 
 def test_a_build_that_is_replaced_is_said(pinion: Pinion, tmp_path: Path) -> None:
@@ -328,5 +336,5 @@ def test_a_build_that_is_replaced_is_said(pinion: Pinion, tmp_path: Path) -> Non
     again = pinion("build", "pendulum", "gravity", "-o", tmp_path / "b")
     before, after = again.err.splitlines()
     assert again.code == 0
-    assert before.endswith("b' holds a build, which this one replaces when it is complete.")
-    assert after.startswith("The build that was there is replaced")
+    assert before.endswith("b' holds a build, which is replaced when this one is complete.")
+    assert after == "The same build was there, and is unchanged."

@@ -28,9 +28,9 @@ def test_a_campaign_says_what_it_found_and_goes_on(
     again = pinion("campaign", built.folder, *options)
     assert again.code == 0, again.err
     assert f"Digest of these figures: {first.json['digest'][:16]}" in again.out
-    assert "Every result is a number; what its error may be was not said" in again.out
-    held = pinion("campaign", built.folder, *options[:-1], tmp_path / "d", "--max-error", 0.1)
-    assert held.code == 0 and "Everything holds." in held.out
+    assert "Every result is a number; no limit of the error was given" in again.out
+    strict = pinion("campaign", built.folder, *options[:-1], tmp_path / "d", "--max-error", 0.1)
+    assert strict.code == 0 and "Everything holds." in strict.out
     assert max(map(len, again.out.splitlines())) <= 160
     pinion("campaign", built.folder, *options, "--chunk", 2).refused("chunk 10000 instead of 2")
 
@@ -103,9 +103,9 @@ def test_failed_chunks_are_a_failed_check(
         raise ChunksError("1 chunk failed, so no more were tried.")
 
     monkeypatch.setattr(f"pinion.campaign.{verb}", failing)
-    what = ("two_link", "rnea") if verb == "batch" else (built.folder,)
-    done = pinion(verb, *what, "--states", 5, "-o", tmp_path / "b")
-    assert (done.code, done.err) == (1, "1 chunk failed, so no more were tried.\n")
+    subject = ("two_link", "rnea") if verb == "batch" else (built.folder,)
+    completed = pinion(verb, *subject, "--states", 5, "-o", tmp_path / "b")
+    assert (completed.code, completed.err) == (1, "1 chunk failed, so no more were tried.\n")
 
 
 def test_a_sweep_has_jobs_or_a_scheduler(pinion: Pinion) -> None:
@@ -125,11 +125,11 @@ def test_progress_is_in_words() -> None:
 
 def test_an_interruption_says_what_is_kept(tmp_path: Path) -> None:
     context = click.Context(click.Command("batch"), info_name="batch")
-    kept = [
+    arguments = [
         interrupted(count, "request", Path("b.sqlite"), cast(typer.Context, context))
         for count in (0, 1, 2_000)
     ]
-    assert kept == [
+    assert arguments == [
         "Interrupted before a chunk was finished. To go on: pinion batch",
         "Interrupted with 1 request finished, which is kept in b.sqlite. To go on: pinion batch",
         "Interrupted with 2,000 requests finished, which are kept in b.sqlite. To go on: pinion "
@@ -137,5 +137,7 @@ def test_an_interruption_says_what_is_kept(tmp_path: Path) -> None:
     ]
     file = tmp_path / "b.sqlite"
     file.touch()
-    said = interrupted(0, "request", file, cast(typer.Context, context))
-    assert said.startswith(f"Interrupted before another chunk was finished; what {file} had is kep")
+    message = interrupted(0, "request", file, cast(typer.Context, context))
+    assert message.startswith(
+        f"Interrupted before another chunk was finished; what {file} had is kep"
+    )

@@ -29,12 +29,12 @@ def test_demo_in_small(
     before, joints = f"from pinion.cli import demo; demo.ROBOT = {robot!r}", load(robot).nv
     folder = tmp_path / "deep" / "demo"
     arguments = ("demo", "--folder", folder, "--functions", "rnea,crba", "--requests", 200)
-    done = process(*arguments, "--json", before=before)
-    assert done.code == 0, done.err
-    assert done.err == ""
-    assert set(done.json) == {"functions", "ok"} and done.json["ok"] is True
-    assert list(done.json["functions"]) == ["rnea", "crba"]
-    for name, figures in done.json["functions"].items():
+    completed = process(*arguments, "--json", before=before)
+    assert completed.code == 0, completed.err
+    assert completed.err == ""
+    assert set(completed.json) == {"functions", "ok"} and completed.json["ok"] is True
+    assert list(completed.json["functions"]) == ["rnea", "crba"]
+    for name, figures in completed.json["functions"].items():
         assert (figures["robot"], figures["function"], figures["ii"]) == (robot, name, 8)
         assert figures["mismatches"] == figures["flagged"] == 0 and figures["ok"] is True
         assert figures["requests"] == 200
@@ -56,7 +56,7 @@ def test_demo_in_small(
             for word, error in zip(block.words, block.largest, strict=True)
         }
         assert largest == {word: row["max"] for word, row in figures["error"].items()}
-    rnea, crba = done.json["functions"].values()
+    rnea, crba = completed.json["functions"].values()
     assert rnea["multipliers"] <= 60
     assert 0 < rnea["schedule_cycles"] <= 110
     assert list(rnea["error"]) == [f"tau[{k}]" for k in range(joints)]
@@ -72,16 +72,19 @@ def test_demo_in_small(
         patch.setattr(engines, "compile_library", refuse)
         assert pinion("demo", "--folder", folder, "--functions", "crba", "--requests", 60).code == 0
     # One table with a column a function.
-    monkeypatch.setattr(demo, "one", lambda name, *_: done.json["functions"][name])
-    shown = pinion("demo", "--functions", "rnea,crba")
-    assert shown.code == 0 and shown.err == ""
-    header = next(line for line in shown.out.splitlines() if f"{robot}, q16.16, ii 8" in line)
+    monkeypatch.setattr(demo, "one", lambda name, *_: completed.json["functions"][name])
+    completed = pinion("demo", "--functions", "rnea,crba")
+    assert completed.code == 0 and completed.err == ""
+    header = next(line for line in completed.out.splitlines() if f"{robot}, q16.16, ii 8" in line)
     assert header.split()[-2:] == ["rnea", "crba"]
-    least = [min(f["multipliers"] for f in done.json["functions"].values()), rnea["multipliers"]]
-    row = next(line for line in shown.out.splitlines() if line.split()[:1] == ["multipliers"])
+    least = [
+        min(f["multipliers"] for f in completed.json["functions"].values()),
+        rnea["multipliers"],
+    ]
+    row = next(line for line in completed.out.splitlines() if line.split()[:1] == ["multipliers"])
     assert sorted(map(int, row.split()[1:])) == least
-    assert "Every bit is as the integers have it" in shown.out
-    assert str(folder / "schedule_crba.png") in shown.out
+    assert "Every bit is as the integers have it" in completed.out
+    assert str(folder / "schedule_crba.png") in completed.out
 
 
 def test_demo_shows_gradient_and_forward_dynamics_unless_told_otherwise(
@@ -91,13 +94,13 @@ def test_demo_shows_gradient_and_forward_dynamics_unless_told_otherwise(
         return {"name": name, "folder": str(folder), "ok": name != "aba"}
 
     monkeypatch.setattr(demo, "one", one)
-    done = pinion("demo", "--json")
-    assert done.code == 1, "a function that fails is a demo that fails"
-    assert list(done.json["functions"]) == ["rnea", "rnea_derivatives", "aba"]
-    assert done.json["ok"] is False
-    done = pinion("demo", "--functions", "minv, crba", "--functions", "minv", "--json")
-    assert done.code == 0
-    assert list(done.json["functions"]) == ["minv", "crba"]
+    completed = pinion("demo", "--json")
+    assert completed.code == 1, "a function that fails is a demo that fails"
+    assert list(completed.json["functions"]) == ["rnea", "rnea_derivatives", "aba"]
+    assert completed.json["ok"] is False
+    completed = pinion("demo", "--functions", "minv, crba", "--functions", "minv", "--json")
+    assert completed.code == 0
+    assert list(completed.json["functions"]) == ["minv", "crba"]
     pinion("demo", "--functions", "rnea,fly", "--json").refused("'fly'", "rnea_derivatives")
 
 
@@ -133,10 +136,10 @@ def test_progress_is_for_terminals(tmp_path: Path, process: Pinion) -> None:
     code, printed = on_a_terminal(*arguments, tmp_path / "b")
     assert code == 0
     assert "Elaborating" in printed or "Writing Verilog" in printed
-    done = process(*arguments, tmp_path / "c")
-    assert done.code == 0
-    assert done.err == "" and "\x1b" not in done.out
-    assert "Elaborating" not in done.out and "Writing Verilog" not in done.out
+    completed = process(*arguments, tmp_path / "c")
+    assert completed.code == 0
+    assert completed.err == "" and "\x1b" not in completed.out
+    assert "Elaborating" not in completed.out and "Writing Verilog" not in completed.out
 
 
 RIGHT: dict[str, Any] = {
@@ -163,12 +166,12 @@ HOLDS = "Every bit is as the integers have it; every error is inside its budget.
         ),
         (
             {"valid": 0, "budget_held": None, "accuracy_held": None},
-            "Every bit is as the integers have it; a function has NO valid result, so that no "
+            "Every bit is as the integers have it; a function has NO valid result, so no "
             "error of it was checked.",
         ),
         (
             {"flags_held": False},
-            f"{HOLDS.removesuffix('.')}; MORE requests are flagged than the formats are for.",
+            f"{HOLDS.removesuffix('.')}; MORE requests are flagged than the formats allow.",
         ),
         (
             {"cycles_per_result": 9},

@@ -60,8 +60,8 @@ def listed(capfd: pytest.CaptureFixture[str]) -> Any:
 
 def test_a_good_card_is_told_in_numbers_and_names(listed: Any, tmp_path: Path) -> None:
     make(tmp_path / "xdma0_user", FIELDS)
-    found = listed("--at", tmp_path, "--json").json
-    (card,) = found["cards"]
+    figures = listed("--at", tmp_path, "--json").json
+    (card,) = figures["cards"]
     assert card == {
         "device": f"xdma:{tmp_path}/xdma0",
         "prefix": f"{tmp_path}/xdma0",
@@ -70,11 +70,11 @@ def test_a_good_card_is_told_in_numbers_and_names(listed: Any, tmp_path: Path) -
         **{"words_in": 21, "words_out": 7, "interval": 8, "core_mhz": 187.5, "link_mhz": 250.0},
         **{"status": ["quiet"], "error": 0, "fault": None},
     }
-    assert found["at"] == str(tmp_path) and [s["name"] for s in found["simulated"]] == ["sim"]
-    shown = listed("--at", tmp_path).out
+    assert figures["at"] == str(tmp_path) and [s["name"] for s in figures["simulated"]] == ["sim"]
+    output = listed("--at", tmp_path).out
     for text in ("rnea", "0123456789abcdef", "quiet", "187.5", "Always there: sim"):
-        assert text in shown
-    assert "No card" not in shown
+        assert text in output
+    assert "No card" not in output
 
 
 def test_a_card_that_stopped_says_why(listed: Any, tmp_path: Path) -> None:
@@ -95,14 +95,14 @@ def test_files_that_are_no_card_are_told_with_the_reason(listed: Any, tmp_path: 
     make(tmp_path / "xdma10_user", FIELDS)
     (tmp_path / "xdma0_h2c_0").write_bytes(b"")
     (tmp_path / "notes.txt").write_text("nothing")
-    found = listed("--at", tmp_path, "--json").json["cards"]
-    assert [Path(card["prefix"]).name for card in found] == ["xdma0", "xdma1", "xdma2", "xdma10"]
-    assert [card["accessible"] for card in found] == [False, False, True, True]
-    assert "0xffffffff" in found[0]["problem"] and found[0]["build"] is None
-    assert found[1]["problem"] and found[1]["status"] is None
-    shown = " ".join(listed("--at", tmp_path).out.split())
-    for card in found[:2]:
-        assert f"{card['device']}: " in shown
+    cards = listed("--at", tmp_path, "--json").json["cards"]
+    assert [Path(card["prefix"]).name for card in cards] == ["xdma0", "xdma1", "xdma2", "xdma10"]
+    assert [card["accessible"] for card in cards] == [False, False, True, True]
+    assert "0xffffffff" in cards[0]["problem"] and cards[0]["build"] is None
+    assert cards[1]["problem"] and cards[1]["status"] is None
+    output = " ".join(listed("--at", tmp_path).out.split())
+    for card in cards[:2]:
+        assert f"{card['device']}: " in output
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
@@ -114,10 +114,10 @@ def test_a_card_of_another_user(listed: Any, tmp_path: Path) -> None:
 
 
 def test_no_card_is_a_sentence_that_says_what_to_do(listed: Any, tmp_path: Path) -> None:
-    done = listed("--at", tmp_path)
-    said = " ".join(done.out.split())
-    assert f"No card: there are no files xdma*_user in {tmp_path}." in said
-    assert "load the kernel module xdma" in said and "Always there: sim" in said
+    completed = listed("--at", tmp_path)
+    output = " ".join(completed.out.split())
+    assert f"No card: there are no files xdma*_user in {tmp_path}." in output
+    assert "load the kernel module xdma" in output and "Always there: sim" in output
     assert listed("--at", tmp_path, "--json").json["cards"] == []
 
 

@@ -49,18 +49,18 @@ def sweep(process: Pinion, folder: Path) -> Done:
 def test_explore_puts_one_object_on_standard_output(sweep: Done, folder: Path) -> None:
     assert sweep.code == 0 and sweep.err == ""
     assert sweep.out.count("\n") == 1
-    found = sweep.json
-    assert (found["robot"], found["function"], found["samples"]) == ("two_link", "rnea", 300)
-    assert found["axes"] == {"ii": [2, 4], "formats": ["q16.16", "q6.20", "q40.40"]}
-    assert found["assumed"] == ["clock_mhz"]
-    assert [Path(name) for name in found["files"]] == [
+    figures = sweep.json
+    assert (figures["robot"], figures["function"], figures["samples"]) == ("two_link", "rnea", 300)
+    assert figures["axes"] == {"ii": [2, 4], "formats": ["q16.16", "q6.20", "q40.40"]}
+    assert figures["assumed"] == ["clock_mhz"]
+    assert [Path(name) for name in figures["files"]] == [
         folder / name for name in ("explore.csv", "explore.json", "pareto.png", "pareto.svg")
     ]
     assert json.loads((folder / "explore.json").read_text())["version"] == 1
-    kept = SWEEP.read(folder)
-    assert found["kept"] == []
-    assert kept == {key: value for key, value in found.items() if key not in ("files", "kept")}
-    wide, narrow, impossible = found["points"][:3]
+    stored = SWEEP.read(folder)
+    assert figures["kept"] == []
+    assert stored == {key: value for key, value in figures.items() if key not in ("files", "kept")}
+    wide, narrow, impossible = figures["points"][:3]
     assert wide["pareto"] and wide["failure"] is None and wide["flagged"] == 0
     assert narrow["flagged"] > 0 and not narrow["usable"] and not narrow["pareto"]
     assert "q40.40" in impossible["failure"] and impossible["dsp"] is None
@@ -96,48 +96,51 @@ def test_a_narrow_terminal_gets_every_figure_in_short_lines(
     pinion: Pinion, monkeypatch: pytest.MonkeyPatch, sweep: Done, folder: Path
 ) -> None:
     result = json.loads((folder / "explore.json").read_text())
-    made = sweep_table(result)
-    assert made is not None
+    table = sweep_table(result)
+    assert table is not None
     monkeypatch.setenv("COLUMNS", "60")
-    assert not fits(made)
-    said = sweep_blocks(made)
-    assert said.splitlines()[0] == f"{made.title}:"
-    for row in made.rows:
+    assert not fits(table)
+    blocks = sweep_blocks(table)
+    assert blocks.splitlines()[0] == f"{table.title}:"
+    for row in table.rows:
         for value in row[1:]:
-            assert value is None or str(cell(value)) in said
-    assert len(said.splitlines()) == 1 + 2 * len(made.rows)
+            assert value is None or str(cell(value)) in blocks
+    assert len(blocks.splitlines()) == 1 + 2 * len(table.rows)
     monkeypatch.setenv("COLUMNS", "300")
-    assert fits(made)
+    assert fits(table)
 
 
 def test_the_table_reads_what_is_there(sweep: Done, pinion: Pinion, folder: Path) -> None:
     places = [Path(point["folder"]).parent for point in sweep.json["points"] if point["usable"]]
     before = {place: (place / "point.json").stat().st_mtime_ns for place in places}
     options = ("--ii", "2,4", "--formats", "q16.16,q40.40", "--samples", 300)
-    done = pinion("explore", "two_link", "rnea", *options, "-o", folder)
-    assert done.code == 0
-    assert done.err.count("\n") == 1, "one failure, one line"
-    assert "ii 2 formats q40.40, ii 4 formats q40.40: 'q40.40'" in done.err
-    rows = [line.split() for line in done.out.splitlines() if " q16.16 " in line]
+    completed = pinion("explore", "two_link", "rnea", *options, "-o", folder)
+    assert completed.code == 0
+    assert completed.err.count("\n") == 1, "one failure, one line"
+    assert "ii 2 formats q40.40, ii 4 formats q40.40: 'q40.40'" in completed.err
+    rows = [line.split() for line in completed.out.splitlines() if " q16.16 " in line]
     assert [(cells[0], cells[2]) for cells in rows] == [("*", "2"), ("*", "4")]
     assert all(cells[4].startswith("~") for cells in rows), "an estimate says that it is one"
-    assert "an assumed clock of 250 MHz" in " ".join(done.out.split())
-    assert "estimated (~)" in done.out
+    assert "an assumed clock of 250 MHz" in " ".join(completed.out.split())
+    assert "estimated (~)" in completed.out
     assert {place: (place / "point.json").stat().st_mtime_ns for place in places} == before
 
 
 @pytest.mark.slow
 def test_any_option_of_a_build_can_be_swept(process: Pinion, tmp_path: Path) -> None:
-    done = process(
+    completed = process(
         *("explore", "pendulum", "rnea_derivatives", "--ii", "auto", "--samples", 50),
         *("--sweep", "derivatives=composite,column", "--clock", 100, "-j", 2, "--verify"),
         *("-o", tmp_path / "x", "--json"),
     )
-    found = done.json
-    assert done.code == 0 and done.err == ""
-    assert found["axes"]["ii"] == ["auto"]
-    assert [point["options"]["derivatives"] for point in found["points"]] == ["composite", "column"]
-    for point in found["points"]:
+    figures = completed.json
+    assert completed.code == 0 and completed.err == ""
+    assert figures["axes"]["ii"] == ["auto"]
+    assert [point["options"]["derivatives"] for point in figures["points"]] == [
+        "composite",
+        "column",
+    ]
+    for point in figures["points"]:
         assert point["options"]["ii"] is None and point["ii"] >= 1
         assert point["clock_mhz"] == 100 and point["results_per_second"] == 1e8 / point["ii"]
         assert point["mismatches"] == 0 and point["verified"] is True
@@ -173,7 +176,7 @@ def test_explore_refuses_with_one_sentence(
 
 
 def test_values_are_numbers_where_they_look_like_numbers() -> None:
-    axes = explore.axes_of("1,auto, 8", "q16.16,auto", "latency", None, ["clock-mhz=200,2.5e2"])
+    axes = explore.axes_of("1,auto, 8", "q16.16,auto", "latency", ["clock-mhz=200,2.5e2"])
     assert axes == {
         "ii": [1, None, 8],
         "formats": ["q16.16", "auto"],
@@ -181,9 +184,9 @@ def test_values_are_numbers_where_they_look_like_numbers() -> None:
         "clock_mhz": [200, 250.0],
     }
     with pytest.raises(UsageError, match="'objective' is swept twice"):
-        explore.axes_of("1", "q16.16", "latency", None, ["objective=area"])
+        explore.axes_of("1", "q16.16", "latency", ["objective=area"])
     with pytest.raises(UsageError, match="The interval is 0 cycles: give 1 or more"):
-        explore.axes_of("8,0", "q16.16", None, None, None)
+        explore.axes_of("8,0", "q16.16", None, None)
 
 
 def test_a_failed_check_has_exit_code_1(
@@ -191,9 +194,9 @@ def test_a_failed_check_has_exit_code_1(
 ) -> None:
     rows = [{**sweep.json["points"][0], "verified": False, "mismatches": 3, "usable": False}]
     monkeypatch.setattr("pinion.cosim.explore.explore", lambda *_, **__: rows)
-    done = pinion("explore", "two_link", "rnea", "-o", tmp_path)
-    assert done.code == 1
-    assert f"`pinion verify {rows[0]['folder']}`" in done.err
+    completed = pinion("explore", "two_link", "rnea", "-o", tmp_path)
+    assert completed.code == 1
+    assert f"`pinion verify {rows[0]['folder']}`" in completed.err
 
 
 def test_points_of_different_sources_are_told(
@@ -202,9 +205,9 @@ def test_points_of_different_sources_are_told(
     first = sweep.json["points"][0]
     rows = [first, {**first, "version": "0.0.9+old"}]
     monkeypatch.setattr("pinion.cosim.explore.explore", lambda *_, **__: rows)
-    done = pinion("explore", "two_link", "rnea", "-o", tmp_path, "--json")
-    assert done.code == 0 and "sources changed during the sweep" in done.err
-    assert done.json["points"] == rows
+    completed = pinion("explore", "two_link", "rnea", "-o", tmp_path, "--json")
+    assert completed.code == 0 and "sources changed during the sweep" in completed.err
+    assert completed.json["points"] == rows
 
 
 def test_an_interrupted_sweep_says_how_to_go_on(tmp_path: Path) -> None:
@@ -223,11 +226,11 @@ def test_an_interrupted_sweep_says_how_to_go_on(tmp_path: Path) -> None:
             assert child.poll() is None, child.stderr.read()
             time.sleep(0.02)
         os.killpg(child.pid, signal.SIGINT)
-        printed, said = child.stdout.read(), child.stderr.read()
+        printed, progress = child.stdout.read(), child.stderr.read()
     assert child.returncode == 130
-    assert printed == "" and "Traceback" not in said
-    assert "of 32 points finished" in said and str(place) in said
-    again = shlex.split(said.strip().rpartition("To go on: ")[2])
+    assert printed == "" and "Traceback" not in progress
+    assert "of 32 points finished" in progress and str(place) in progress
+    again = shlex.split(progress.strip().rpartition("To go on: ")[2])
     assert again[:4] == ["pinion", "explore", "two_link", "rnea"]
     assert sorted(again[1:]) == sorted(command)
     assert again[again.index("--output") + 1] == str(place)
@@ -238,16 +241,18 @@ def test_progress_is_for_terminals(tmp_path: Path, process: Pinion) -> None:
     arguments = ("explore", "pendulum", "rnea", "--ii", "1", "--samples", 50, "-o", tmp_path)
     code, printed = on_a_terminal(*arguments)
     assert code == 0 and "Exploring" in printed
-    done = process(*arguments)
-    assert done.code == 0 and done.err == "" and "Exploring" not in done.out
+    completed = process(*arguments)
+    assert completed.code == 0 and completed.err == "" and "Exploring" not in completed.out
 
 
 @pytest.mark.slow
 def test_no_sweep_takes_figures_of_another_away(pinion: Pinion, tmp_path: Path) -> None:
     def kept(*options: object) -> list[str]:
-        done = pinion("explore", "pendulum", "rnea", *options, "-j", 1, "-o", tmp_path, "--json")
-        assert done.code == 0 and done.err == ""
-        return [str(Path(name).relative_to(tmp_path)) for name in done.json["kept"]]
+        completed = pinion(
+            "explore", "pendulum", "rnea", *options, "-j", 1, "-o", tmp_path, "--json"
+        )
+        assert completed.code == 0 and completed.err == ""
+        return [str(Path(name).relative_to(tmp_path)) for name in completed.json["kept"]]
 
     def intervals(name: str) -> list[str]:
         with (tmp_path / name).open(newline="") as text:
@@ -283,9 +288,9 @@ def test_the_place_is_named_by_robot_and_function(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     options = ("--ii", 1, "--samples", 20, "-j", 1, "--json")
-    found = pinion("explore", "pendulum", "rnea", *options).json
-    assert found["files"][0] == "build/explore/pendulum_rnea/explore.csv"
-    assert load(found["robot"]).nv == 1
+    figures = pinion("explore", "pendulum", "rnea", *options).json
+    assert figures["files"][0] == "build/explore/pendulum_rnea/explore.csv"
+    assert load(figures["robot"]).nv == 1
 
 
 # -- `pinion bench core`, which measures its cores as points
@@ -349,24 +354,24 @@ def test_bench_core_keeps_measured_published_and_assumed_apart(
     assert pair["latency_us_published"] == 0.6 and pair["results_per_second_published"] == 2e6
     assert not list(tmp_path.iterdir()), "without --measure nothing is built"
 
-    done = pinion("bench", "core", "-o", tmp_path, "--measure", "-j", 1, "--json")
-    assert done.code == 0 and done.err == ""
-    (row,), (pair,) = done.json["measured"], done.json["compared"]
+    completed = pinion("bench", "core", "-o", tmp_path, "--measure", "-j", 1, "--json")
+    assert completed.code == 0 and completed.err == ""
+    (row,), (pair,) = completed.json["measured"], completed.json["compared"]
     assert row["verified"] is True and row["mismatches"] == 0 and row["samples"] == 100
     assert row["dsp_source"] == "synth" and row["dsp"] > 0 and row["lut"] > 0
     assert pair["dsp_ratio"] == 1000 / row["dsp"]
     assert pair["latency_us"] == row["latency_cycles"] / 250
     assert pair["results_per_second"] == 250e6 / 4
 
-    shown = pinion("bench", "core", "-o", tmp_path)
-    assert shown.code == 0 and shown.err == ""
-    published, _, rest = shown.out.partition("Pinion, measured here")
+    table_run = pinion("bench", "core", "-o", tmp_path)
+    assert table_run.code == 0 and table_run.err == ""
+    published, _, rest = table_run.out.partition("Pinion, measured here")
     measured, _, assumed = rest.partition("Side by side")
     assert "1,000 f" in published and "30 d" in published and "assumed" not in measured
     assert row["mhz_estimated"] > 0 and f"{row['mhz_estimated']:.0f}" in measured
     assert "critical path, estimated" in measured and "from " in measured
     assert f" {row['dsp']} " in measured and "0.60" in assumed and "no vendor tool" in assumed
-    assert "not measured" not in shown.out
+    assert "not measured" not in table_run.out
 
 
 def test_what_is_not_verified_is_not_compared() -> None:

@@ -19,9 +19,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_it_writes_the_folder_and_says_so(pinion: Any, folder: Path, tmp_path: Path) -> None:
-    done = pinion("export", folder, "-o", tmp_path / "out", "--requests", "8")
-    assert done.code == 0 and done.err == ""
-    printed = " ".join(done.out.split())  # lines break where the terminal ends
+    completed = pinion("export", folder, "-o", tmp_path / "out", "--requests", "8")
+    assert completed.code == 0 and completed.err == ""
+    printed = " ".join(completed.out.split())  # lines break where the terminal ends
     for text in ("pendulum_rnea", "records.h", "Next: python"):
         assert text in printed
     vectors = json.loads((tmp_path / "out/tb/vectors.json").read_text())

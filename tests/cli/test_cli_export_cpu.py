@@ -31,14 +31,14 @@ needs_cc = pytest.mark.skipif(
 
 
 def tool(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         pytest.skip(f"there is no {name} on this machine")
-    return found
+    return path
 
 
 def ran(command: Sequence[object], folder: Path, **variables: str) -> str:
-    done = subprocess.run(
+    process = subprocess.run(
         list(map(str, command)),
         cwd=folder,
         env={**os.environ, **variables},
@@ -48,8 +48,8 @@ def ran(command: Sequence[object], folder: Path, **variables: str) -> str:
         timeout=LIMIT,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    assert process.returncode == 0, process.stdout + process.stderr
+    return process.stdout
 
 
 @pytest.fixture(scope="module")
@@ -71,9 +71,9 @@ def place(
     """A folder with the examples and the library that theirs is for."""
     folder = tmp_path_factory.mktemp("c")
     (folder / "examples").symlink_to(ROOT / "examples")
-    done = process(*commands[0][1:], cwd=folder)
-    assert done.code == 0 and done.err == "", done.err
-    printed = " ".join(done.out.split())  # lines break where the terminal ends
+    completed = process(*commands[0][1:], cwd=folder)
+    assert completed.code == 0 and completed.err == "", completed.err
+    printed = " ".join(completed.out.split())  # lines break where the terminal ends
     assert "libiiwa14_fd.so" in printed and available()[0].name in printed
     assert "Next: the command in build/iiwa14_fd/README.md" in printed
     return folder
@@ -83,11 +83,13 @@ def check(printed: str) -> None:
     """What the example prints, beside the float model."""
     name, _, numbers = printed.partition(": qdd of the last sample:")
     assert name == available()[0].name
-    found = np.array([float(word) for word in numbers.split()])
+    printed_values = np.array([float(word) for word in numbers.split()])
     robot, row = load("iiwa14"), named_function("fd_derivatives")
     q = 1e-3 * (np.arange(999 * 7, 1000 * 7) % 997)
-    wanted = row.evaluate(robot, {"q": q, "qd": np.zeros(7), "tau": np.zeros(7)})["qdd"]
-    assert found.shape == (7,) and np.abs(found - wanted).max() <= 6e-7, "printed with six digits"
+    expected = row.evaluate(robot, {"q": q, "qd": np.zeros(7), "tau": np.zeros(7)})["qdd"]
+    assert printed_values.shape == (7,) and np.abs(printed_values - expected).max() <= 6e-7, (
+        "printed with six digits"
+    )
 
 
 @pytest.mark.slow
@@ -102,8 +104,8 @@ def test_the_example_is_built_as_it_says_itself(place: Path, commands: list[list
 @needs_cc
 def test_pkg_config_gives_the_flags(place: Path) -> None:
     library = place / "build/iiwa14_fd/lib"
-    asked = [tool("pkg-config"), "--cflags", "--libs", "iiwa14_fd"]
-    flags = ran(asked, place, PKG_CONFIG_PATH=str(library / "pkgconfig")).split()
+    command = [tool("pkg-config"), "--cflags", "--libs", "iiwa14_fd"]
+    flags = ran(command, place, PKG_CONFIG_PATH=str(library / "pkgconfig")).split()
     ran(["cc", "examples/c/main.c", *flags, "-o", "by_pkg_config"], place)
     check(ran(["./by_pkg_config"], place, LD_LIBRARY_PATH=str(library)))
 
@@ -133,7 +135,9 @@ def test_cmake_compiles_the_library_anew(place: Path) -> None:
     ran([cmake, "--build", "made", "--parallel", "2"], project)
     assert ran(["nm", "-D", "--defined-only", "made/library/libiiwa14_fd.so"], project).split()[
         2::3
-    ] == sorted(f"iiwa14_fd_{what}" for what in ("f32", "f64", "blocks_f32", "blocks_f64", "isa"))
+    ] == sorted(
+        f"iiwa14_fd_{suffix}" for suffix in ("f32", "f64", "blocks_f32", "blocks_f64", "isa")
+    )
     check(ran(["made/main"], project))
 
 
@@ -193,8 +197,8 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(pinion: Pinion) -> None
         Path(name).chmod(0o500)
         for out in ("out", "new/out"):
             with nobody(name):
-                done = pinion(*command, f"{name}/{out}")
-            done.refused(f"'{name}/{out}' (Permission denied)", "give another one")
+                completed = pinion(*command, f"{name}/{out}")
+            completed.refused(f"'{name}/{out}' (Permission denied)", "give another one")
             assert not os.listdir(name)
         Path(name).chmod(0o700)
 
@@ -237,7 +241,7 @@ def test_an_empty_folder_is_filled(
     (command,) = re.findall(r"^ +(cc .*)$", (tmp_path / "README.md").read_text(), re.MULTILINE)
     name, *numbers = ran(["sh", "-c", command], tmp_path).split()
     assert name == available()[0].name
-    wanted = named_function("rnea").evaluate(
+    expected = named_function("rnea").evaluate(
         load("two_link"), {key: np.array([0.0, 0.1]) for key in ("q", "qd", "qdd")}
     )["tau"]
-    assert np.allclose([float(word) for word in numbers], wanted, rtol=1e-8)
+    assert np.allclose([float(word) for word in numbers], expected, rtol=1e-8)

@@ -24,7 +24,7 @@ building = importlib.import_module("pinion.flow.build")
 
 OPTIONS = (
     *("--formats", "auto", "--max-error", "1e-3", "--objective", "latency"),
-    *("--ranges", "stress", "--clusters", "link", "--json"),
+    *("--ranges", "stress", "--json"),
 )
 
 
@@ -36,11 +36,15 @@ def auto(process: Pinion, tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 
 def test_build_takes_all_options_of_formats_by_signal(auto: Built) -> None:
-    figures = auto.done.json
-    assert auto.done.code == 0 and auto.done.err == "" and auto.done.out.count("\n") == 1
+    figures = auto.completed.json
+    assert (
+        auto.completed.code == 0
+        and auto.completed.err == ""
+        and auto.completed.out.count("\n") == 1
+    )
     assert figures["formats"] == "auto" and figures["objective"] == "latency"
     assert figures["max_error"] == 1e-3 and figures["budget_distribution"] == "stress"
-    assert figures["options"] == {"clusters": "link"} and figures["folder"] == str(auto.folder)
+    assert figures["options"] == {} and figures["folder"] == str(auto.folder)
     assert set(figures["budget"]) == {"tau[0]", "tau[1]"}
     assert all(0 < bound < 1e-2 for bound in figures["budget"].values())
     # Products of one multiplier block each, wide ones by their port's name.
@@ -54,23 +58,23 @@ def test_build_takes_all_options_of_formats_by_signal(auto: Built) -> None:
 
 def test_build_says_what_the_formats_are_for(pinion: Pinion, tmp_path: Path) -> None:
     options = ("--formats", "auto", "--max-error", "2e-3", "--objective", "throughput")
-    done = pinion("build", "pendulum", "rnea", *options, "--ii", 2, "-o", tmp_path / "b")
-    assert done.code == 0 and done.err == ""
-    said = " ".join(done.out.split())
+    completed = pinion("build", "pendulum", "rnea", *options, "--ii", 2, "-o", tmp_path / "b")
+    assert completed.code == 0 and completed.err == ""
+    output = " ".join(completed.out.split())
     promise = "at most 0.002 on reference states; on others, of results without a flag: slow 0.002"
     for words in (promise, "rest ", "throughput"):
-        assert words in said, words
+        assert words in output, words
 
 
 def test_build_takes_a_plan(pinion: Pinion, auto: Built, tmp_path: Path) -> None:
-    same = ("--objective", "latency", "--clusters", "link", "--json")
+    same = ("--objective", "latency", "--json")
     plan = auto.folder / PLAN
-    done = pinion("build", "two_link", "rnea", "--formats", plan, *same, "-o", tmp_path / "b")
-    ours, theirs = done.json, auto.done.json
+    completed = pinion("build", "two_link", "rnea", "--formats", plan, *same, "-o", tmp_path / "b")
+    ours, theirs = completed.json, auto.completed.json
     assert ours.pop("formats") == PLAN and ours.pop("hash") != theirs["hash"]
     assert ours.pop("folder") == str(tmp_path / "b")
-    asked = {"formats": PLAN, "max_error": None, "ranges": None}
-    assert ours.pop("request") == {**theirs["request"], **asked}
+    differences = {"formats": PLAN, "max_error": None, "ranges": None}
+    assert ours.pop("request") == {**theirs["request"], **differences}
     assert ours == {key: value for key, value in theirs.items() if key in ours}
     assert ours["max_error"] == 1e-3 and ours["budget_distribution"] == "stress"
 
@@ -88,7 +92,6 @@ def test_build_takes_a_plan(pinion: Pinion, auto: Built, tmp_path: Path) -> None
         (["--ranges", "stress"], ["q16.16", "ranges (stress)", "auto"]),
         (["--objective", "speed"], ["'speed'"]),
         (["--formats", "nothing.toml"], ["'nothing.toml' cannot be read"]),
-        (["--clusters", "joint"], ["'joint'", "none, link"]),
     ],
     ids=" ".join,
 )
@@ -105,32 +108,31 @@ def test_a_core_that_misses_its_gate_is_told_at_build_and_fails_at_verify(
     path = tmp_path / "arm.urdf"
     path.write_text(urdf_text("two_link").replace('velocity="6"', 'velocity="1000"'))
     core = tmp_path / "core"
-    given = ("build", path, "minv", "--formats", "q12.6", "-o", core)
-    told = pinion(*given)
-    assert told.code == 0
-    limits, gate = told.err.splitlines()[:-1], told.err.splitlines()[-1]
-    assert len(limits) == 2 and all("1000 rad/s, which is a placeholder" in one for one in limits)
+    arguments = ("build", path, "minv", "--formats", "q12.6", "-o", core)
+    built_core = pinion(*arguments)
+    assert built_core.code == 0
+    limits, gate = built_core.err.splitlines()[:-1], built_core.err.splitlines()[-1]
+    assert len(limits) == 2 and all("1000 rad/s, which is a placeholder" in line for line in limits)
     assert gate.startswith("The largest relative error of q12.6 is ") and "--max-error" in gate
-    assert "With formats by signal (--formats auto) it would take about " in " ".join(
-        told.out.split()
+    assert "pinion explore" in built_core.out and "--formats q12.6,auto" in " ".join(
+        built_core.out.split()
     )
-    figures = pinion(*given, "--json").json
+    figures = pinion(*arguments, "--json").json
     assert figures["gate_missed"] == gate
-    assert figures["alternative"]["blocks_estimated"] > 0
     assert figures["promises"].keys() == {"reference", "slow", "rest", "stress", "beyond"}
     failed = pinion("verify", core, "--promises", "--samples", 500, "--json")
     assert failed.code == 1 and not failed.json["distributions"]["reference"]["held"]
-    shown = pinion("verify", core, "--promises", "--samples", 500)
-    assert shown.code == 1 and "The check failed: results are wrong and not flagged." in shown.out
+    table = pinion("verify", core, "--promises", "--samples", 500)
+    assert table.code == 1 and "The check failed: results are wrong and not flagged." in table.out
     # As the sentence says.
     (error,) = re.findall(r"max_error=([\d.e-]*\d) \(--max-error\)", gate)
-    accepted = pinion(*given, "--max-error", error)
+    accepted = pinion(*arguments, "--max-error", error)
     # Between what is said of the build that was there.
     assert accepted.code == 0 and accepted.err.splitlines()[1:-1] == limits
-    assert " on reference states, measured; 0.01 was asked for" in " ".join(told.out.split())
+    assert " on reference states, measured; 0.01 was asked for" in " ".join(built_core.out.split())
     assert "was asked for" not in accepted.out and f"at most {error} on" in accepted.out
-    held = pinion("verify", core, "--promises", "--samples", 500)
-    assert held.code == 0 and "is as exact as promised" in held.out
+    verified = pinion("verify", core, "--promises", "--samples", 500)
+    assert verified.code == 0 and "is as exact as promised" in verified.out
     pinion("verify", core, "--promises", "--distribution", "rest").refused("leave --distribution")
 
 
@@ -150,13 +152,13 @@ def test_build_refuses_a_plan_with_one_sentence(
     assert old in text
     plan = tmp_path / "mine.toml"
     plan.write_text(text.replace(old, new, 1))
-    done = pinion("build", "pendulum", "rnea", "--formats", plan, "-o", tmp_path / "b")
-    done.refused(*needles)
+    completed = pinion("build", "pendulum", "rnea", "--formats", plan, "-o", tmp_path / "b")
+    completed.refused(*needles)
     for option, value in (("--max-error", "1e-3"), ("--ranges", "stress")):
         if not old:
             options = ("--formats", plan, option, value)
             pinion("build", "two_link", "rnea", *options, "-o", tmp_path / "b").refused(
-                "'" + str(plan), "already says for which states and which error"
+                "'" + str(plan), "already states its ranges"
             )
     assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
 
@@ -184,28 +186,30 @@ def test_info_has_what_each_step_saves(pinion: Pinion) -> None:
 
 
 def test_info_shows_what_each_step_saves(pinion: Pinion) -> None:
-    done = pinion("info", "two_link", "--function", "rnea")
-    assert done.code == 0 and done.err == ""
+    completed = pinion("info", "two_link", "--function", "rnea")
+    assert completed.code == 0 and completed.err == ""
     for words in ("rnea for two_link", "Operations of rnea after each step", *STEPS):
-        assert words in done.out
+        assert words in completed.out
     # As `pinion build` takes it.
-    assert pinion("info", "two_link", "rnea").out == done.out
+    assert pinion("info", "two_link", "rnea").out == completed.out
     pinion("info", "two_link", "rnea", "--function", "aba").refused("'rnea'", "'aba'", "leave one")
     # The robot has its own call.
-    assert "Inertias" not in done.out and "Inertias" in pinion("info", "two_link").out
-    assert "reciprocals" not in done.out and "sin/cos" in done.out
+    assert "Inertias" not in completed.out and "Inertias" in pinion("info", "two_link").out
+    assert "reciprocals" not in completed.out and "sin/cos" in completed.out
 
 
 def test_info_has_room_for_every_figure_on_a_narrow_terminal(
     pinion: Pinion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    done = pinion("info", "two_link", "--function", "aba")
-    assert done.code == 0 and max(map(len, done.out.splitlines())) <= 80
+    completed = pinion("info", "two_link", "--function", "aba")
+    assert completed.code == 0 and max(map(len, completed.out.splitlines())) <= 80
     rows = json.loads(pinion("info", "two_link", "--function", "aba", "--json").out)["savings"]
     for row in rows:
-        assert re.search(rf"^ {row['step']} +{row['mul']} +{row['mul_const']} ", done.out, re.M)
-        assert f"{row['step']}: {row['doc']}" in done.out
+        assert re.search(
+            rf"^ {row['step']} +{row['mul']} +{row['mul_const']} ", completed.out, re.M
+        )
+        assert f"{row['step']}: {row['doc']}" in completed.out
 
 
 @pytest.mark.parametrize("width", [20, 60, 80])
@@ -214,16 +218,16 @@ def test_no_figure_loses_digits_however_narrow_a_terminal_is(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     summary = pinion("info", "iiwa14", "--json").json
-    shown = pinion("info", "iiwa14").out
-    for one in summary["joints"]:
-        found = re.search(rf"^ {one['name']} +revolute .* (\S+)$", shown, re.M)
-        assert found is not None and found[1] == cell(one["effort"])
-    assert "Links (kg; centre of mass in m, in frames whose z is the joint's axis)" in shown
-    for one in summary["links"]:
-        figures = [f"{cell(value if abs(value) > 1e-9 else 0.0)} " for value in one["inertia"]]
+    output = pinion("info", "iiwa14").out
+    for joint in summary["joints"]:
+        match = re.search(rf"^ {joint['name']} +revolute .* (\S+)$", output, re.M)
+        assert match is not None and match[1] == cell(joint["effort"])
+    assert "Links (kg; centre of mass in m, in frames whose z is the joint's axis)" in output
+    for joint in summary["links"]:
+        figures = [f"{cell(value if abs(value) > 1e-9 else 0.0)} " for value in joint["inertia"]]
         at = -1
         for figure in figures:
-            at = f"{shown}\n".replace("\n", " \n").index(figure, at + 1)
+            at = f"{output}\n".replace("\n", " \n").index(figure, at + 1)
 
 
 def test_tables_in_a_file_have_a_width_and_no_blanks_at_ends(
@@ -243,11 +247,11 @@ def test_formats_that_miss_their_error_end_with_a_code_that_scripts_see(
     """In the states that the build measures; the folder is there all the same."""
     shares: list[float] = []
     designing = importlib.import_module("pinion.flow.design")
-    chosen, measured = designing.format_plan, building.measured_errors
+    original_plan, measured = designing.format_plan, building.measured_errors
 
     def watched(*arguments: Any, headroom: float, **options: Any) -> Any:
         shares.append(headroom)
-        return chosen(*arguments, headroom=headroom, **options)
+        return original_plan(*arguments, headroom=headroom, **options)
 
     def worse(*arguments: Any, **options: Any) -> dict[str, float | None]:
         return {**measured(*arguments, **options), "reference": 2e-3}
@@ -255,9 +259,12 @@ def test_formats_that_miss_their_error_end_with_a_code_that_scripts_see(
     monkeypatch.setattr(designing, "format_plan", watched)
     monkeypatch.setattr(building, "measured_errors", worse)
     folder = tmp_path / "core"
-    done = pinion("build", "pendulum", "rnea", "--ii", 4, "--formats", "auto", "-o", folder)
-    assert done.code == 1 and (folder / "manifest.json").is_file()
-    assert "auto is 0.002 on reference states, above the largest allowed, 0.001: finer" in done.err
+    completed = pinion("build", "pendulum", "rnea", "--ii", 4, "--formats", "auto", "-o", folder)
+    assert completed.code == 1 and (folder / "manifest.json").is_file()
+    assert (
+        "auto is 0.002 on reference states, above the largest allowed, 0.001: finer"
+        in completed.err
+    )
     assert shares[0] == HEADROOM and shares == sorted(shares, reverse=True) and len(shares) > 1
     # A uniform format is for no error of its own: it is said, and that is all.
     same = pinion("build", "pendulum", "rnea", "--ii", 4, "--max-error", 1e-3, "-o", folder)

@@ -24,7 +24,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert scenario.Scenario().robot == "iiwa14"
     path = tmp_path / "arm.urdf"
     monkeypatch.setattr(scenario, "Scenario", partial(small_arm.scenario, path))
-    monkeypatch.setattr(bench_mpc, "replace", lambda made, duration: small_arm.scenario(
+    monkeypatch.setattr(bench_mpc, "replace", lambda scenario, duration: small_arm.scenario(
         path, duration=duration))  # fmt: skip
     monkeypatch.setattr(bench_mpc, "FOLDER", tmp_path / "builds")
 
@@ -33,9 +33,9 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small")
 def test_a_bench_of_the_processor(pinion: Pinion, tmp_path: Path) -> None:
     folder = tmp_path / "page"
-    done = pinion("bench", "mpc", "cpu64", "cpu32", "-o", folder, "--seconds", "0.1", "--json")
-    assert done.code == 0, done.err
-    data = done.json
+    completed = pinion("bench", "mpc", "cpu64", "cpu32", "-o", folder, "--seconds", "0.1", "--json")
+    assert completed.code == 0, completed.err
+    data = completed.json
     assert [row["name"] for row in data["rows"]] == ["cpu64", "cpu32"]
     assert data["ok"] and data["within"] and data["card_model"] is None
     assert data["command"] == f"pinion bench mpc cpu64 cpu32 -o {folder} --seconds 0.1"
@@ -51,16 +51,16 @@ def test_the_demonstration(pinion: Pinion, tmp_path: Path, monkeypatch: pytest.M
         raise ControlError("No off-screen renderer of MuJoCo works here (none).")
 
     monkeypatch.setattr(film, "film", refuse)
-    done = pinion("demo", "mpc", "--folder", tmp_path / "demo")
-    assert done.code == 0, done.err
+    completed = pinion("demo", "mpc", "--folder", tmp_path / "demo")
+    assert completed.code == 0, completed.err
     for text in ("Model predictive".lower(), "this processor, float64", "The tip stays within",
                  "The motion itself is not drawn. No off-screen renderer"):  # fmt: skip
-        assert text in done.out, text
+        assert text in completed.out, text
     assert is_a_picture(tmp_path / "demo" / "tracking.png")
 
 
 def test_what_is_refused(pinion: Pinion, tmp_path: Path) -> None:
-    pinion("demo", "chess").refused("'chess'", "there is mpc")
+    pinion("demo", "chess").refused("'chess'", "give mpc")
     pinion("demo", "mpc", "--requests", 5).refused("--requests", "is for cores")
     pinion("demo", "mpc", "--functions", "rnea").refused("--functions", "is for cores")
     pinion("bench", "mpc", "abacus").refused("'abacus'", "float64, cpu64, cpu32, cuda")

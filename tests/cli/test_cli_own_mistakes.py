@@ -331,10 +331,10 @@ def test_a_mistake_is_a_sentence_with_file_and_line(
     lines = [k for k, line in enumerate(text.splitlines(), start=1) if "#!" in line]
     assert len(lines) == 1, lines
     Path("own.py").write_text(text)
-    done = pinion("info", "none", "--function", "own.py:f")
-    done.refused(*needles)
+    completed = pinion("info", "none", "--function", "own.py:f")
+    completed.refused(*needles)
     # Without quotes, so that it can be opened where it is read.
-    assert re.match(rf"own\.py:{lines[0]}: ", done.err), done.err
+    assert re.match(rf"own\.py:{lines[0]}: ", completed.err), completed.err
 
 
 ROBOTS = {
@@ -367,9 +367,9 @@ def test_a_mistake_with_a_robot_is_a_sentence_too(
     text = HEAD + head + body
     line = next(k for k, line in enumerate(text.splitlines(), start=1) if "#!" in line)
     Path("own.py").write_text(text)
-    done = pinion("info", "iiwa14", "--function", "own.py:f")
-    done.refused(*needles)
-    assert done.err.startswith(f"own.py:{line}: "), done.err
+    completed = pinion("info", "iiwa14", "--function", "own.py:f")
+    completed.refused(*needles)
+    assert completed.err.startswith(f"own.py:{line}: "), completed.err
 
 
 def test_a_state_may_grow_without_end(
@@ -378,9 +378,9 @@ def test_a_state_may_grow_without_end(
     monkeypatch.chdir(tmp_path)
     head = '@function(inputs={"x": X}, outputs={"y": array()}, states={"s": state()})\n'
     Path("own.py").write_text(HEAD + head + "def f(x, s):\n    s = 1.5 * s + x\n    return s, s\n")
-    done = pinion("info", "none", "--function", "own.py:f", "--json")
-    assert done.code == 0 and done.json["savings"][-1]["mul_const"] == 1
-    assert done.json["savings"][-1]["add"] == 1
+    completed = pinion("info", "none", "--function", "own.py:f", "--json")
+    assert completed.code == 0 and completed.json["savings"][-1]["mul_const"] == 1
+    assert completed.json["savings"][-1]["add"] == 1
 
 
 def test_an_endless_loop_is_named_where_it_is_interrupted(
@@ -392,10 +392,10 @@ def test_an_endless_loop_is_named_where_it_is_interrupted(
     text = of("k = 0\nwhile k < 9:\n    raise_signal(SIGINT)\nreturn x")
     Path("own.py").write_text(ring + text)
     line = (ring + text).splitlines().index("        raise_signal(SIGINT)") + 1
-    done = pinion("build", "none", "own.py:f", "-o", "made")
-    assert done.code == 130 and not Path("made").exists()
-    wanted = f"own.py:{line}: `raise_signal(SIGINT)`: interrupted in the function 'f'.\n"
-    assert done.err == wanted
+    completed = pinion("build", "none", "own.py:f", "-o", "made")
+    assert completed.code == 130 and not Path("made").exists()
+    expected = f"own.py:{line}: `raise_signal(SIGINT)`: interrupted in the function 'f'.\n"
+    assert completed.err == expected
 
 
 def test_a_file_elsewhere_is_named_so_that_it_can_be_opened(
@@ -404,6 +404,6 @@ def test_a_file_elsewhere_is_named_so_that_it_can_be_opened(
     (tmp_path / "own.py").write_text(described('{"x": array()}'))
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    done = pinion("info", "none", "--function", "../own.py:f")
-    done.refused("does not say how it is drawn")
-    assert Path(done.err.partition(":")[0]).is_file()
+    completed = pinion("info", "none", "--function", "../own.py:f")
+    completed.refused("does not say how it is drawn")
+    assert Path(completed.err.partition(":")[0]).is_file()

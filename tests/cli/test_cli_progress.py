@@ -41,11 +41,11 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=made.monotonic))
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=clock.monotonic))
     # Lines come when work changes; what the thread does is a test of its own.
     monkeypatch.setattr(progress.Lines, "_watch", lambda lines: None)
-    return made
+    return clock
 
 
 # -- the time left
@@ -147,13 +147,13 @@ def test_a_pipe_gets_a_line_every_ten_seconds(
 ) -> None:
     with progress.steps() as report:
         report.step("Tracing")
-        for seconds, done in ((4.0, 0.5), (9.9, 0.7), (12.0, 0.8), (13.0, 0.9), (21.9, 1.0)):
+        for seconds, share in ((4.0, 0.5), (9.9, 0.7), (12.0, 0.8), (13.0, 0.9), (21.9, 1.0)):
             clock.at(seconds)
-            report.advance(done)
+            report.advance(share)
         report.step("Scheduling")
-        for seconds, done in ((31.0, 0.1), (32.0, 0.234), (41.0, 0.5), (42.0, 0.6)):
+        for seconds, share in ((31.0, 0.1), (32.0, 0.234), (41.0, 0.5), (42.0, 0.6)):
             clock.at(seconds)
-            report.advance(done)
+            report.advance(share)
         report.step("Writing")
     printed = capfd.readouterr()
     assert printed.out == "" and PROGRESS.sub("", printed.err) == ""
@@ -214,10 +214,10 @@ def drawn(work: progress.Work, width: int) -> str:
     """What a terminal shows of work, styles aside."""
     console = Console(file=StringIO(), width=width, color_system=None, force_terminal=True)
     columns = (progress._Words(work), BarColumn(bar_width=progress._BAR), TimeElapsedColumn())
-    shown = Display(*columns, console=console)
-    shown.add_task("", total=1.0)
+    display = Display(*columns, console=console)
+    display.add_task("", total=1.0)
     with console.capture() as captured:
-        console.print(shown.get_renderable())
+        console.print(display.get_renderable())
     return captured.get()
 
 
@@ -277,10 +277,10 @@ def without_quiet(verbs: typer.Typer) -> set[str]:
 def test_every_verb_can_be_quiet_or_says_why_not() -> None:
     assert without_quiet(app) == SHORT.keys()
     assert all(reason for _, reason in SHORT.values())
-    one = typer.Typer()
-    one.command("mute")(lambda: None)
-    one.command("loud")(progress.speaking(lambda: None))
-    assert without_quiet(one) == {"mute"}
+    verb_app = typer.Typer()
+    verb_app.command("mute")(lambda: None)
+    verb_app.command("loud")(progress.speaking(lambda: None))
+    assert without_quiet(verb_app) == {"mute"}
 
 
 # What each verb does when it works: its arguments, and where its work begins.
@@ -335,9 +335,9 @@ WORK: dict[str, tuple[tuple[str, ...], str]] = {
 }
 
 
-def halfway(*given: Any, **named: Any) -> Any:
+def halfway(*arguments: Any, **named: Any) -> Any:
     """Stands for the work of a verb: says a step to whoever listens, and refuses the rest."""
-    for listener in (named.get("progress"), *given):
+    for listener in (named.get("progress"), *arguments):
         if isinstance(listener, Progress):
             listener.step("Halfway")
     raise BuildError("Enough.")
@@ -367,15 +367,15 @@ def test_a_verb_speaks_unless_it_is_asked_to_be_quiet(
     holder: Any = import_module(module)
     monkeypatch.setattr(getattr(holder, owner) if owner else holder, attribute, halfway)
     if name == "bench cuda":  # a machine without a GPU ends before
-        monkeypatch.setattr("pinion.bench.cuda.measure.cuda.open_gpu", lambda *given: None)
+        monkeypatch.setattr("pinion.bench.cuda.measure.cuda.open_gpu", lambda *arguments: None)
         monkeypatch.setattr("pinion.bench.cuda.measure.measured_limits", lambda device: None)
     words = [str(built.folder) if word == "BUILT" else word for word in arguments]
-    said = {}
+    outputs = {}
     for quiet in ([], ["--quiet"]):
         with pytest.raises(SystemExit) as left:
             main([name.partition(" ")[0], *words, *quiet])
         assert left.value.code == 2
-        said[bool(quiet)] = capfd.readouterr().err
-    assert PROGRESS.search(said[False]), said[False]
-    assert said[True] == "Enough.\n"
-    assert PROGRESS.sub("", said[False]) == "Enough.\n"
+        outputs[bool(quiet)] = capfd.readouterr().err
+    assert PROGRESS.search(outputs[False]), outputs[False]
+    assert outputs[True] == "Enough.\n"
+    assert PROGRESS.sub("", outputs[False]) == "Enough.\n"

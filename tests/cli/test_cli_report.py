@@ -35,14 +35,14 @@ def leave(folder: Path, **changes: Any) -> None:
     manifest = Manifest.read(folder)
     board = folder / manifest.target
     board.mkdir(exist_ok=True)
-    found = {
+    expected_rows = {
         "build": f"{manifest.hash:016x}",
         "netlist_sha256": "ab" * 32,
         "fmax_mhz": 76.01,
         "clock_mhz": 50.0,
         "use": FIGURES,
     }
-    BOARD_REPORT.write(board, found | changes)
+    BOARD_REPORT.write(board, expected_rows | changes)
     NETLIST_CHECK.write(board, {"requests": 200, "mismatches": 0, "sha256": "ab" * 32})
 
 
@@ -61,10 +61,10 @@ def count(folder: Path, **changes: Any) -> None:
     timing = {"table": "", "note": "", "ns": {}, "mhz": {"typical": 247.5}, "paths": []}
     totals = {"dsp": 31, "lut": 7412, "ff": 5023, "bram": 1.5, "levels": 18, "dies": 3}
     others: dict[str, Any] = dict.fromkeys(("srl", "lutram"), 0)
-    others |= {name: {} for name in ("dsp_use", "capacity", "share", "by_cluster")}
+    others |= {name: {} for name in ("dsp_use", "capacity", "share")}
     others |= dict.fromkeys(("tool", "part", "note", "dsp_note"), "")
-    found = {**totals, **others, "timing": timing, "multipliers": [], "by_kind": kinds}
-    RESOURCES.write(folder, found | changes)
+    data = {**totals, **others, "timing": timing, "multipliers": [], "by_kind": kinds}
+    RESOURCES.write(folder, data | changes)
 
 
 def test_only_rows_of_the_target_and_counts_where_they_are_kept(
@@ -107,18 +107,18 @@ def test_units_shares_and_the_last_verification(
     def rows() -> dict[object, object]:
         return {line[0]: line[1] for line in columns_of_builds([build_figures(copy)])[1]}
 
-    found = rows()
-    assert found["interval, cycles"] == manifest.ii
-    assert found["latency, cycles"] == manifest.latency_cycles
-    assert found["multipliers in the core"] == manifest.multipliers
-    assert found["multipliers, sine and reciprocal"] == manifest.table_multipliers
-    assert found["% of part (die): DSP"] == "0.45 (1.35)"
-    assert found["% of part (die): LUT, memory too"] == "1.50 (4.50)"
+    figures = rows()
+    assert figures["interval, cycles"] == manifest.ii
+    assert figures["latency, cycles"] == manifest.latency_cycles
+    assert figures["multipliers in the core"] == manifest.multipliers
+    assert figures["multipliers, sine and reciprocal"] == manifest.table_multipliers
+    assert figures["% of part (die): DSP"] == "0.45 (1.35)"
+    assert figures["% of part (die): LUT, memory too"] == "1.50 (4.50)"
     wrong = "requests wrong, of verified ones"
-    assert wrong not in found
-    own = f"{manifest.hash:016x}"
-    for build_hash, failed, said in (
-        *((own, (), "0 of 1,234"), (own, ("flags",), "FAILED, 0 of 1,234")),
+    assert wrong not in figures
+    build_hash_text = f"{manifest.hash:016x}"
+    for build_hash, failed, advice in (
+        *((build_hash_text, (), "0 of 1,234"), (build_hash_text, ("flags",), "FAILED, 0 of 1,234")),
         ("0" * 16, (), None),
     ):
         ErrorDistribution(
@@ -126,7 +126,7 @@ def test_units_shares_and_the_last_verification(
             **{"flagged": 0, "simulator": "compiled", "blocks": ()},
             verdict=Verdict(mismatches=0, failed=failed),
         ).write(copy)
-        assert rows().get(wrong) == said
+        assert rows().get(wrong) == advice
     monkeypatch.undo()  # the part is another board's
     assert "% of part (die): DSP" not in rows()
 
@@ -135,9 +135,9 @@ def test_what_is_not_counted_or_routed_is_said_once(folder: Path) -> None:
     row = build_figures(folder) | {"folder": "a b", "counted": None, "fmax_mhz": None}
     row["verified"] = "0 of 100"
     assert uncounted([row | {"counted": {}}]) == []
-    (said,) = uncounted([row, row | {"folder": "c"}, row])
-    assert said.startswith("Not counted yet: `pinion synth 'a b'` counts DSP")
-    assert said.endswith("; so for 2 more of these builds.")
+    (sentence,) = uncounted([row, row | {"folder": "c"}, row])
+    assert sentence.startswith("Not counted yet: `pinion synth 'a b'` counts DSP")
+    assert sentence.endswith("; so for 2 more of these builds.")
     (unseen,) = uncounted([row | {"counted": {}, "verified": None}])
     assert unseen.startswith("Not verified yet: `pinion verify 'a b'` compares RTL")
     _, routed = uncounted([row | {"target": "ulx3s"}])
@@ -148,20 +148,20 @@ def test_what_is_not_counted_or_routed_is_said_once(folder: Path) -> None:
 def test_counts_are_made_for_the_terminal_too(
     pinion: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alone, asked = tmp_path / "alone", list[Path]()
+    alone, requested = tmp_path / "alone", list[Path]()
     shutil.copytree(folder, alone)
 
     def counts(path: Path, progress: Progress) -> None:
         progress.step("Synthesising")
         progress.advance(0.5)
-        asked.append(path)
+        requested.append(path)
         count(path)
 
     # The package has a function of the module's name.
     monkeypatch.setattr(import_module("pinion.synthesis.synth"), "synth", counts)
     for _ in range(2):  # what is there is not counted again
         assert "247.5" in pinion("report", alone, "--synth").out
-    assert asked == [alone]
+    assert requested == [alone]
 
 
 def test_figures_are_those_of_the_boards_tools(pinion: Any, folder: Path) -> None:
@@ -169,8 +169,8 @@ def test_figures_are_those_of_the_boards_tools(pinion: Any, folder: Path) -> Non
     (row,) = pinion("report", folder, "--json").json["builds"]
     assert {name: row[name] for name in FIGURES} == FIGURES
     assert (row["fmax_mhz"], row["clock_mhz"], row["netlist"]) == (76.01, 50.0, "0 of 200")
-    done = pinion("report", folder, folder)
-    assert done.code == 0 and done.out.count("76.01") == 2 and "20,861" in done.out
+    completed = pinion("report", folder, folder)
+    assert completed.code == 0 and completed.out.count("76.01") == 2 and "20,861" in completed.out
     lines = pinion("report", folder, "--markdown").out.splitlines()
     assert len(lines) == 3 and {line.count("|") for line in lines} == {16}
     assert "| 76.01 | 50 | 0 of 200 |" in lines[2]
@@ -221,11 +221,11 @@ def test_recorded_requests_are_for_a_netlist_alone(
 def test_a_page_beside_the_table(pinion: Any, folder: Path, tmp_path: Path) -> None:
     leave(folder)
     path = tmp_path / "page.html"
-    done = pinion("report", folder, "-o", path, "--states", 20)
-    assert done.code == 0, done.err
+    completed = pinion("report", folder, "-o", path, "--states", 20)
+    assert completed.code == 0, completed.err
     # A long path breaks the line.
-    said = " ".join(done.out.split())
-    assert "pendulum" in said and f"{path.stat().st_size:,} bytes" in said
+    output = " ".join(completed.out.split())
+    assert "pendulum" in output and f"{path.stat().st_size:,} bytes" in output
     assert path.read_text().startswith("<!doctype html>")
     pinion("report", folder, "-o", path).refused("page.html' exists", "--force")
     page = pinion("report", folder, "-o", path, "--force", "--states", 0, "--json").json["page"]

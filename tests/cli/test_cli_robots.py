@@ -37,10 +37,10 @@ def test_robots_lists_all_with_their_joints_and_source(pinion: Pinion) -> None:
 
 
 def test_robots_prints_a_table(pinion: Pinion) -> None:
-    done = pinion("robots")
-    assert done.code == 0 and done.err == ""
+    completed = pinion("robots")
+    assert completed.code == 0 and completed.err == ""
     for name in (*builtin_names(), "pendulum", "two_link", "chain_N"):
-        assert name in done.out
+        assert name in completed.out
 
 
 @pytest.mark.parametrize("width", [50, 80, 160])
@@ -75,7 +75,7 @@ def test_info_has_joints_links_and_notes(pinion: Pinion, name: str) -> None:
 def test_info_names_the_tip(pinion: Pinion) -> None:
     """What tip functions speak of, and where it is one of several, which there are."""
     legs = [f"{side}_lowerleg" for side in ("lf", "rf", "lh", "rh")]
-    for arguments, tip, tips, shown in (
+    for arguments, tip, tips, words in (
         (["two_link"], "tip", ["tip"], "tip, fixed to link_2"),
         (["iiwa14"], "iiwa_link_7", ["iiwa_link_7"], "iiwa_link_7"),
         (["hyq"], None, legs, "choose one with --tip: lf_lowerleg, "),
@@ -84,7 +84,7 @@ def test_info_names_the_tip(pinion: Pinion) -> None:
         summary = pinion("info", *arguments, "--json").json
         assert (summary["tip"], sorted(summary["tips"])) == (tip, sorted(tips))
         (line,) = re.findall(r"^ *tip  +(.*?) *$", pinion("info", *arguments).out, re.MULTILINE)
-        assert line.startswith(shown)
+        assert line.startswith(words)
     assert pinion("info", "none", "--json").json["tips"] == []
 
 
@@ -132,15 +132,15 @@ def test_accepted_inertias_are_warnings(pinion: Pinion, tmp_path: Path) -> None:
     path = tmp_path / "odd.urdf"
     path.write_text(robot(A, link("b", "1", tensor(izz="0.3")), joint()))
     pinion("info", path).refused("'b'", "triangle inequality", "--accept-inertia")
-    done = pinion("info", path, "--accept-inertia", "--json")
-    assert done.code == 0 and done.json["nv"] == 1
-    assert done.err.count("\n") == 1
-    assert "'b' is not physical" in done.err and "kept as accept_inertia asks" in done.err
+    completed = pinion("info", path, "--accept-inertia", "--json")
+    assert completed.code == 0 and completed.json["nv"] == 1
+    assert completed.err.count("\n") == 1
+    assert "'b' is not physical" in completed.err and "kept as accept_inertia asks" in completed.err
     folder = tmp_path / "header"
     pinion("export", path, "rnea", "--cuda", "-o", folder).refused("'b'", "triangle inequality")
-    done = pinion("export", path, "rnea", "--cuda", "-o", folder, "--accept-inertia")
-    assert done.code == 0 and "'b' is not physical" in done.err
-    pinion("export", folder, "-o", tmp_path / "x", "--accept-inertia").refused("--cpu and --cuda")
+    completed = pinion("export", path, "rnea", "--cuda", "-o", folder, "--accept-inertia")
+    assert completed.code == 0 and "'b' is not physical" in completed.err
+    pinion("export", folder, "-o", tmp_path / "x", "--accept-inertia").refused("--cpu or --cuda")
 
 
 @pytest.mark.slow
@@ -151,16 +151,16 @@ def test_a_core_of_a_floating_body_is_built_with_formats_by_signal(
     path.write_text(robot(A, B, joint(kind="floating")))
     assert pinion("info", path, "--json").json["nv"] == 6
     options = ("--ii", "auto", "--formats", "auto", "-o", folder, "--json")
-    made = pinion("build", path, "rnea", *options).json
-    assert {a["name"]: a["shape"] for a in made["inputs"]} == {"q": [7], "qd": [6], "qdd": [6]}
+    figures = pinion("build", path, "rnea", *options).json
+    assert {a["name"]: a["shape"] for a in figures["inputs"]} == {"q": [7], "qd": [6], "qdd": [6]}
     sent = sample(load(path), named_function("rnea"), 20, distribution="reference", seed=1)
     np.savez(tmp_path / "in.npz", **sent)
     arguments = ("--input", tmp_path / "in.npz", "--output", tmp_path / "out.sqlite")
     assert pinion("run", folder, *arguments).code == 0
     wide = (sent[name].astype(float) for name in ("q", "qd", "qdd"))
     want = dynamics.rnea(load(path), *wide)
-    with np.load(tmp_path / "out.sqlite") as found:
-        assert np.abs(found["tau"] - want).max() < 2e-3 * np.abs(want).max()
+    with np.load(tmp_path / "out.sqlite") as results:
+        assert np.abs(results["tau"] - want).max() < 2e-3 * np.abs(want).max()
 
 
 def test_a_floating_base_is_an_option_of_every_verb_that_computes(
@@ -169,7 +169,7 @@ def test_a_floating_base_is_an_option_of_every_verb_that_computes(
     out = ("--floating-base", "-o", tmp_path / "out")
     for verb in (("build",), ("explore",), ("export", "--cpu"), ("export", "--cuda")):
         pinion(*verb, "pendulum", "rnea", *out).refused("'root_joint' moves no inertia")
-    pinion("export", tmp_path, *out).refused("has its base already")
+    pinion("export", tmp_path, *out).refused("already has its robot", "--floating-base")
 
 
 def test_joint_terms_need_a_function(pinion: Pinion) -> None:
@@ -195,8 +195,8 @@ def test_info_reads_a_file(pinion: Pinion, tmp_path: Path) -> None:
 def test_info_shows_what_joints_add(pinion: Pinion, tmp_path: Path) -> None:
     path = tmp_path / "hinge.urdf"
     path.write_text(HINGE)
-    shown = pinion("info", path).out
-    assert "armature" in shown and "0.25" in shown and "--joint-terms" in shown
+    output = pinion("info", path).out
+    assert "armature" in output and "0.25" in output and "--joint-terms" in output
     pin = pinion("info", path, "--json").json["joints"][0]
     assert (pin["armature"], pin["damping"], pin["friction"]) == (0.5, 0.3, 0.2)
     assert (pin["stiffness"], pin["rest"]) == (4.0, 0.25)
@@ -239,16 +239,19 @@ def test_missing_file_folder_and_name(pinion: Pinion, tmp_path: Path) -> None:
 
 
 def test_json_in_a_pipe_is_one_line(process: Pinion) -> None:
-    done = process("info", "pendulum", "--json")
-    assert done.err == ""
-    assert done.out.count("\n") == 1
-    assert json.loads(done.out)["nq"] == 1
+    completed = process("info", "pendulum", "--json")
+    assert completed.err == ""
+    assert completed.out.count("\n") == 1
+    assert json.loads(completed.out)["nq"] == 1
 
 
 def test_a_robot_of_many_joints_is_shown_in_part(pinion: Pinion) -> None:
-    done = pinion("info", "chain_230")
-    assert "the first 200 are listed, 30 more with --json" in " ".join(done.out.split())
-    assert "joint_200 " in done.out and "joint_201 " not in done.out.partition("Canonicali")[0]
+    completed = pinion("info", "chain_230")
+    assert "the first 200 are listed, 30 more with --json" in " ".join(completed.out.split())
+    assert (
+        "joint_200 " in completed.out
+        and "joint_201 " not in completed.out.partition("Canonicali")[0]
+    )
     whole = pinion("info", "chain_230", "--json").json
     assert len(whole["joints"]) == len(whole["links"]) == 230
     assert whole["joints"][229]["rated_velocity"] > 0.0
@@ -262,15 +265,15 @@ def test_gravity_is_an_option_of_every_verb_that_opens_a_robot(
     pinion: Pinion, tmp_path: Path
 ) -> None:
     moon = ("--gravity", "0, 0,-1.62")
-    shown = pinion("info", "two_link", *moon).out
-    assert "(0, 0, -1.62) m/s^2" in shown
-    assert "Gravity is (0, 0, -1.62) m/s^2, as it was asked for." in shown
+    output = pinion("info", "two_link", *moon).out
+    assert "(0, 0, -1.62) m/s^2" in output
+    assert "Gravity is (0, 0, -1.62) m/s^2, as it was asked for." in output
     assert pinion("info", "two_link", "--gravity", "-1,0,2e-3", "--json").json["gravity"] == [
         *(-1.0, 0.0, 2e-3)
     ]
-    made = pinion("build", "pendulum", "rnea", "-o", tmp_path / "moon", *moon, "--json").json
+    figures = pinion("build", "pendulum", "rnea", "-o", tmp_path / "moon", *moon, "--json").json
     plain = pinion("build", "pendulum", "rnea", "-o", tmp_path / "earth", "--json").json
-    assert made["hash"] != plain["hash"]
+    assert figures["hash"] != plain["hash"]
     core = open_build(tmp_path / "moon")
     assert core.model.gravity == (0.0, 0.0, -1.62)
     assert any("as it was asked for" in note for note in core.model.notes)
@@ -285,7 +288,8 @@ def test_gravity_is_an_option_of_every_verb_that_opens_a_robot(
     assert results["tau"][0, 0] == pytest.approx(1.62 * 0.25 * np.sin(0.5), rel=1e-12)
     header = ("export", "pendulum", "rnea", "--cuda", "-o", tmp_path / "header")
     assert pinion(*header, *moon).code == 0
-    pinion("export", tmp_path / "moon", "-o", tmp_path / "x", *moon).refused("gravity already")
+    moved = pinion("export", tmp_path / "moon", "-o", tmp_path / "x", *moon)
+    moved.refused("already has its robot")
 
 
 @pytest.mark.parametrize("text", ["1,2", "0,0,down", "0,0,inf", "0;0;1", "\u0661,0,0", "1_0,0,0"])

@@ -30,19 +30,23 @@ def arrays() -> dict[str, Any]:
 def test_run_answers_what_the_float_model_says(
     process: Pinion, built: Built, tmp_path: Path
 ) -> None:
-    given = arrays()
-    np.savez(tmp_path / "in.npz", **given)
+    requests = arrays()
+    np.savez(tmp_path / "in.npz", **requests)
     out = tmp_path / "out.npz"
-    done = process("run", built.folder, "--input", tmp_path / "in.npz", "--output", out, "--json")
-    assert done.code == 0 and done.err == ""
-    figures = done.json
+    completed = process(
+        "run", built.folder, "--input", tmp_path / "in.npz", "--output", out, "--json"
+    )
+    assert completed.code == 0 and completed.err == ""
+    figures = completed.json
     assert (figures["requests"], figures["saturated"]) == (COUNT, 0)
     with np.load(out) as results:
         assert set(results) == {"tau", "saturated"}
         tau, saturated = results["tau"], results["saturated"]
     assert tau.shape == (COUNT, 2) and tau.dtype == np.float32
     assert saturated.shape == (COUNT,) and saturated.dtype == np.bool_
-    exact = dynamics.rnea(load("two_link"), *(given[n].astype(float) for n in ("q", "qd", "qdd")))
+    exact = dynamics.rnea(
+        load("two_link"), *(requests[n].astype(float) for n in ("q", "qd", "qdd"))
+    )
     budget = list(Manifest.read(built.folder).budget.values())
     assert (np.abs(tau - exact) <= budget).all()
     assert (np.abs(tau) > 0).any()
@@ -59,16 +63,16 @@ def _umask() -> int:
 def test_run_says_what_it_wrote_and_flags_what_saturated(
     pinion: Pinion, built: Built, tmp_path: Path
 ) -> None:
-    given = arrays()
-    given["qdd"][3] = 30_000.0
-    np.savez(tmp_path / "in.npz", **given)
+    requests = arrays()
+    requests["qdd"][3] = 30_000.0
+    np.savez(tmp_path / "in.npz", **requests)
     # A name without a suffix stays as it is, and an older file gives way.
     out = tmp_path / "result"
     out.write_text("old")
-    done = pinion("run", built.folder, "--input", tmp_path / "in.npz", "--output", out)
-    assert done.code == 0 and done.err == ""
-    assert "Saturated, their values not to be used: 1 of" in done.out
-    assert f"Written to {out}, in place of what was there: tau (12, 2)" in done.out
+    completed = pinion("run", built.folder, "--input", tmp_path / "in.npz", "--output", out)
+    assert completed.code == 0 and completed.err == ""
+    assert "Saturated, do not use their values: 1 of" in completed.out
+    assert f"Written to {out}, replacing the earlier file: tau (12, 2)" in completed.out
     with np.load(out) as results:
         assert results["saturated"].nonzero()[0].tolist() == [3]
 
@@ -80,14 +84,14 @@ def test_a_device_that_is_compiled_for_long_is_told_before(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     seconds: float,
-    said: str,
+    sentence: str,
 ) -> None:
     """Nothing is compiled here: what the verb does before and with an opened device."""
-    asked: list[str] = []
+    opened: list[str] = []
 
     def estimated(folder: Path, address: str) -> float:
         assert folder == built.folder
-        asked.append(address)
+        opened.append(address)
         return seconds
 
     def refuses(folder: Path, **named: Any) -> Any:
@@ -98,18 +102,18 @@ def test_a_device_that_is_compiled_for_long_is_told_before(
     monkeypatch.setattr("pinion.driver.open", refuses)
     np.savez(tmp_path / "in.npz", **arrays())
     files = ("--input", tmp_path / "in.npz", "--output", tmp_path / "out.npz")
-    told = pinion("run", built.folder, *files, "--device", "sim:top").err
-    assert told.endswith("No sim:top.\n")
+    message = pinion("run", built.folder, *files, "--device", "sim:top").err
+    assert message.endswith("No sim:top.\n")
     assert (
-        (said in told and "--device sim " in told and "estimate" in told)
-        if said
-        else (told == "No sim:top.\n")
+        (sentence in message and "--device sim " in message and "estimate" in message)
+        if sentence
+        else (message == "No sim:top.\n")
     )
     assert pinion("run", built.folder, *files, "--device", "sim:top", "--quiet").err == (
         "No sim:top.\n"
     )
     assert pinion("run", built.folder, *files).err == "No sim.\n"
-    assert asked == ["top"] * 2
+    assert opened == ["top"] * 2
 
 
 BAD: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
@@ -130,34 +134,36 @@ def test_bad_arrays_are_refused_and_nothing_is_written(
     pinion: Pinion, built: Built, tmp_path: Path, case: str
 ) -> None:
     change, needles = BAD[case]
-    given = {k: v for k, v in (arrays() | change).items() if v is not None}
-    _refused(pinion, built, tmp_path, given, *needles)
+    requests = {k: v for k, v in (arrays() | change).items() if v is not None}
+    _refused(pinion, built, tmp_path, requests, *needles)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_value_that_is_no_number_is_named(
     pinion: Pinion, built: Built, tmp_path: Path, value: float
 ) -> None:
-    given = arrays()
-    given["qd"][7, 1] = value
-    _refused(pinion, built, tmp_path, given, "qd", "7", "1")
+    requests = arrays()
+    requests["qd"][7, 1] = value
+    _refused(pinion, built, tmp_path, requests, "qd", "7", "1")
 
 
 def _refused(
-    pinion: Pinion, built: Built, tmp_path: Path, given: dict[str, Any], *needles: str
+    pinion: Pinion, built: Built, tmp_path: Path, request_arrays: dict[str, Any], *needles: str
 ) -> None:
     with (tmp_path / "in.npz").open("wb") as file:
-        _save(file, given)
+        _save(file, request_arrays)
     out = tmp_path / "out.npz"
-    done = pinion("run", built.folder, "--input", tmp_path / "in.npz", "--output", out, "--json")
-    done.refused(*needles)
+    completed = pinion(
+        "run", built.folder, "--input", tmp_path / "in.npz", "--output", out, "--json"
+    )
+    completed.refused(*needles)
     assert [p.name for p in tmp_path.iterdir()] == ["in.npz"]
 
 
-def _save(file: Any, given: dict[str, Any]) -> None:
+def _save(file: Any, request_arrays: dict[str, Any]) -> None:
     # numpy.savez takes names as arguments, so it cannot write every name.
     with zipfile.ZipFile(file, "w") as archive:
-        for name, value in given.items():
+        for name, value in request_arrays.items():
             with archive.open(f"{name}.npy", "w") as member:
                 np.lib.format.write_array(member, value)
 
@@ -168,18 +174,18 @@ def test_a_file_that_is_no_npz_is_refused(
 ) -> None:
     (tmp_path / "in.npz").write_bytes(content)
     out = tmp_path / "out.npz"
-    done = pinion("run", built.folder, "--input", tmp_path / "in.npz", "-o", out)
-    done.refused("in.npz", "write it with numpy.savez")
+    completed = pinion("run", built.folder, "--input", tmp_path / "in.npz", "-o", out)
+    completed.refused("in.npz", "write it with numpy.savez")
     # What NumPy says of how to run a stranger's objects is no advice.
-    assert "allow_pickle" not in done.err and not out.exists()
+    assert "allow_pickle" not in completed.err and not out.exists()
 
 
 def test_a_single_array_is_no_npz(pinion: Pinion, built: Built, tmp_path: Path) -> None:
     np.save(tmp_path / "in.npy", np.zeros(3))
-    done = pinion(
+    completed = pinion(
         "run", built.folder, "--input", tmp_path / "in.npy", "--output", tmp_path / "out.npz"
     )
-    done.refused("in.npy", "numpy.savez")
+    completed.refused("in.npy", "numpy.savez")
 
 
 def test_everything_that_a_run_lacks_is_named_at_once(
@@ -188,9 +194,9 @@ def test_everything_that_a_run_lacks_is_named_at_once(
     arrays, out = "q (n, 2), qd (n, 2), qdd (n, 2)", tmp_path / "out.npz"
     pinion("run", built.folder).refused("--input IN.npz", arrays, "--output OUT.npz")
     pinion("run", built.folder, "--output", out).refused("--input IN.npz", arrays)
-    done = pinion("run", built.folder, "--input", tmp_path / "in.npz")
-    done.refused("rnea", "--output OUT.npz")
-    assert "--input" not in done.err and not out.exists()
+    completed = pinion("run", built.folder, "--input", tmp_path / "in.npz")
+    completed.refused("rnea", "--output OUT.npz")
+    assert "--input" not in completed.err and not out.exists()
 
 
 def test_wrong_places_are_refused(pinion: Pinion, built: Built, tmp_path: Path) -> None:

@@ -36,45 +36,45 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-def saved(told: str) -> tuple[int, int]:
+def saved(text: str) -> tuple[int, int]:
     """The two counts of products in the sentence on snapping."""
-    found = re.search(r"Snapping leaves rnea (\d+) of (\d+) products", told)
-    assert found is not None, told
-    return int(found[1]), int(found[2])
+    match = re.search(r"Snapping leaves rnea (\d+) of (\d+) products", text)
+    assert match is not None, text
+    return int(match[1]), int(match[2])
 
 
 def test_info_tells_what_is_snapped_and_what_it_saves(pinion: Pinion, path: Path) -> None:
-    told = words(pinion("info", path).out)
-    assert "Took 2 rounded angles (1.5708 rad) for right angles" in told
-    exact, rounded = saved(told)
-    assert exact < 0.8 * rounded and "unless with snap=False (--no-snap)" in told
+    text = words(pinion("info", path).out)
+    assert "Took 2 rounded angles (1.5708 rad) for right angles" in text
+    exact, rounded = saved(text)
+    assert exact < 0.8 * rounded and "unless with snap=False (--no-snap)" in text
     summary = pinion("info", path, "--function", "aba", "--json").json
     assert set(summary["snapping"]) == {*FIGURES - {"result_tau"}, "result_qdd"}
     # The table above the sentence has its count in the row that the sentence names.
-    assert "products, those by constants too, before equal values" in told
+    assert "products, those by constants too, before equal values" in text
     for name in ("aba", "frame_jacobian"):
         counted = pinion("info", path, "--function", name, "--json").json
         steps = [row["step"] for row in counted["savings"]]
         before = counted["savings"][steps.index("numbered") - 1]
         assert before["mul"] + before["mul_const"] == counted["snapping"]["products"]
     assert summary["joints"][1]["tree"]["E"][1] == [0.0, 0.0, 1.0]
-    kept = pinion("info", path, "--no-snap", "--json").json
-    assert "snapping" not in kept and kept["joints"][1]["tree"]["E"][1][1] != 0.0
-    assert "Kept 2 rounded angles (1.5708 rad) as written" in kept["notes"][0]
+    unsnapped = pinion("info", path, "--no-snap", "--json").json
+    assert "snapping" not in unsnapped and unsnapped["joints"][1]["tree"]["E"][1][1] != 0.0
+    assert "Kept 2 rounded angles (1.5708 rad) as written" in unsnapped["notes"][0]
 
 
 def test_info_names_what_is_nearly_right_angled(pinion: Pinion, path: Path) -> None:
     path.write_text(arm("1.570800"))
-    told = words(pinion("info", path).out)
-    assert "Nearly right-angled and kept as read" in told
-    assert "are due to these tilts" in told and "Snapping" not in told
+    text = words(pinion("info", path).out)
+    assert "Nearly right-angled and kept as read" in text
+    assert "are due to these tilts" in text and "Snapping" not in text
 
 
 def test_a_build_tells_and_records_its_snapping(pinion: Pinion, path: Path, tmp_path: Path) -> None:
     folder = tmp_path / "core"
-    done = pinion("build", path, "rnea", "--ii", 4, "-o", folder)
-    assert done.code == 0 and done.err == ""
-    exact, _ = saved(words(done.out))
+    completed = pinion("build", path, "rnea", "--ii", 4, "-o", folder)
+    assert completed.code == 0 and completed.err == ""
+    exact, _ = saved(words(completed.out))
     build = Build.read(folder)
     assert set(build.manifest.snapping) == FIGURES
     assert json.loads((folder / "manifest.json").read_text())["snapping"]["products"] == exact
@@ -83,10 +83,10 @@ def test_a_build_tells_and_records_its_snapping(pinion: Pinion, path: Path, tmp_
 
 def test_an_export_is_as_read_unless_asked(pinion: Pinion, path: Path, tmp_path: Path) -> None:
     sizes = []
-    for asked in ((), ("--snap",)):
-        out = tmp_path / f"cuda{len(asked)}"
-        done = pinion("export", path, "rnea", "--cuda", *asked, "-o", out, "--json").json
-        sizes.append((out / f"{done['name']}.cuh").read_text().count(" * "))
+    for option in ((), ("--snap",)):
+        out = tmp_path / f"cuda{len(option)}"
+        completed = pinion("export", path, "rnea", "--cuda", *option, "-o", out, "--json").json
+        sizes.append((out / f"{completed['name']}.cuh").read_text().count(" * "))
     assert sizes[1] < sizes[0]
     pinion("export", tmp_path, "--snap", "-o", tmp_path / "x").refused("--snap", "--cpu", "--cuda")
 
@@ -98,11 +98,11 @@ def test_verify_says_what_errors_are_relative_to(pinion: Pinion, path: Path) -> 
     verified = pinion("verify", folder, "--samples", 50)
     assert verified.code == 0
     assert "Errors are relative to the robot with exact right angles" in words(verified.out)
-    kept = pinion("build", path, "rnea", "--ii", 4, "--no-snap", "-o", folder, "--json").json
-    assert "snapping" not in kept
-    assert kept["multipliers"] > snapped["multipliers"]
+    unsnapped = pinion("build", path, "rnea", "--ii", 4, "--no-snap", "-o", folder, "--json").json
+    assert "snapping" not in unsnapped
+    assert unsnapped["multipliers"] > snapped["multipliers"]
     assert "exact right angles" not in pinion("verify", folder, "--samples", 50).out
     path.write_text(arm("1.570800"))
-    told = pinion("build", path, "rnea", "--ii", 4, "-o", folder, "--json").json
-    assert "due to these tilts" in told["opportunity"]
+    figures = pinion("build", path, "rnea", "--ii", 4, "-o", folder, "--json").json
+    assert "due to these tilts" in figures["opportunity"]
     assert "due to these tilts" in pinion("build", path, "rnea", "--ii", 4, "-o", folder).out

@@ -27,19 +27,19 @@ VERBS = (
 
 
 def test_help_names_every_verb_and_no_more(pinion: Pinion) -> None:
-    done = pinion("--help")
-    assert done.code == 0
-    listed = done.out.partition("Commands:")[2]
+    completed = pinion("--help")
+    assert completed.code == 0
+    listed = completed.out.partition("Commands:")[2]
     assert {line.split()[0] for line in listed.splitlines() if line[2:3].strip()} == set(VERBS)
-    assert pinion().out == done.out
+    assert pinion().out == completed.out
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_help(pinion: Pinion, verb: str) -> None:
-    done = pinion(verb, "--help")
-    assert done.code == 0 and done.err == ""
-    assert f"pinion {verb}" in done.out
-    assert "--json" in done.out
+    completed = pinion(verb, "--help")
+    assert completed.code == 0 and completed.err == ""
+    assert f"pinion {verb}" in completed.out
+    assert "--json" in completed.out
 
 
 def test_help_on_build_has_the_table_of_functions(pinion: Pinion) -> None:
@@ -140,14 +140,14 @@ def test_no_memory_is_a_sentence(
 @pytest.mark.parametrize(
     ("stop", "said"),
     [
-        (KeyboardInterrupt(), "Interrupted: what was not finished is not kept, and the same"),
+        (KeyboardInterrupt(), "Interrupted: unfinished work is not kept, and the same"),
         (KeyboardInterrupt("law.py:3: interrupted."), "law.py:3: interrupted.\n"),
         (errors.InterruptionError("Interrupted with 3 of 4."), "Interrupted with 3 of 4.\n"),
     ],
 )
 def test_an_interrupt_is_a_sentence(
     stop: BaseException,
-    said: str,
+    message: str,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -159,7 +159,7 @@ def test_an_interrupt_is_a_sentence(
         main(["robots", "--json"])
     assert left.value.code == 130
     out, err = capfd.readouterr()
-    assert out == "" and err.startswith(said) and err.count("\n") == 1
+    assert out == "" and err.startswith(message) and err.count("\n") == 1
 
 
 def test_an_ending_signal_is_no_mistake_of_a_users_code() -> None:
@@ -181,15 +181,19 @@ def test_an_ending_signal_is_no_mistake_of_a_users_code() -> None:
 
 def test_a_full_disk_is_a_sentence_whatever_came_of_it() -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
-    assert "There is no room for what is made (No space" in str(errors.sentence(full))
+    assert "There is no room for the output (No space" in str(errors.sentence(full))
     try:
         try:
             raise full
         finally:
             raise ValueError("Can't close the ZIP file")
     except ValueError as error:
-        said = errors.sentence(error)
-    assert said is not None and said.startswith("There is no room") and said.endswith("place.")
+        message = errors.sentence(error)
+    assert (
+        message is not None
+        and message.startswith("There is no room")
+        and message.endswith("place.")
+    )
     # Any other error of a system call without a file is a defect.
     assert errors.sentence(OSError(errno.EBADF, "Bad file descriptor")) is None
 
@@ -203,8 +207,12 @@ def test_which_errors_are_the_users() -> None:
     assert "the extra 'cli'" in str(errors.sentence(ModuleNotFoundError(name="matplotlib")))
     assert errors.sentence(ModuleNotFoundError(name="pinion.nowhere")) is None
     denied = PermissionError(13, "Permission denied", "some/file")
-    told = str(errors.sentence(denied))
-    assert "'some/file'" in told and "(Permission denied)" in told and "or give another" in told
+    message = str(errors.sentence(denied))
+    assert (
+        "'some/file'" in message
+        and "(Permission denied)" in message
+        and "or give another" in message
+    )
     for defect in (ValueError("x"), TypeError("x"), AssertionError("x"), KeyError("x")):
         assert errors.sentence(defect) is None
 
@@ -219,10 +227,10 @@ def test_what_is_only_read_needs_no_heavy_package(arguments: list[str]) -> None:
         "heavy = {'amaranth', 'cocotb', 'matplotlib'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
 
 
 def _unheard(
@@ -259,15 +267,15 @@ def _unheard(
     ),
 )
 def test_a_reader_that_leaves_is_no_error(arguments: tuple[str, ...], code: int) -> None:
-    done = _unheard(*arguments)
-    assert done.returncode == code
-    assert done.stderr.count("\n") == (code != 0), done.stderr
+    completed = _unheard(*arguments)
+    assert completed.returncode == code
+    assert completed.stderr.count("\n") == (code != 0), completed.stderr
     assert _unheard(*arguments, both=True).returncode == code
 
 
 def test_a_reader_that_leaves_is_no_error_without_buffers_either() -> None:
-    done = _unheard("info", "two_link", buffered=False)
-    assert done.returncode == 0 and done.stderr == ""
+    completed = _unheard("info", "two_link", buffered=False)
+    assert completed.returncode == 0 and completed.stderr == ""
 
 
 @pytest.mark.slow
@@ -304,9 +312,9 @@ def _closed(streams: str, *arguments: object) -> subprocess.CompletedProcess[str
 def test_a_closed_standard_output_is_one_that_nobody_reads(
     arguments: tuple[str, ...], code: int
 ) -> None:
-    done = _closed(">&-", *arguments)
-    assert done.returncode == code
-    assert done.stdout == "" and done.stderr.count("\n") == (code != 0), done.stderr
+    completed = _closed(">&-", *arguments)
+    assert completed.returncode == code
+    assert completed.stdout == "" and completed.stderr.count("\n") == (code != 0), completed.stderr
 
 
 @pytest.mark.slow
@@ -314,7 +322,7 @@ def test_closed_streams_are_taken_by_nothing_else(tmp_path: Path) -> None:
     # A complaint does not end in the results, nor what a tool prints in a file of the build.
     assert _closed("2>&-", "info", "nobody").stdout == ""
     folder = tmp_path / "made"
-    done = _closed("<&- >&- 2>&-", "build", "pendulum", "rnea", "-o", folder, "--quiet")
-    assert done.returncode == 0
-    done = _closed("", "verify", folder, "--samples", "20", "--json", "--quiet")
-    assert done.returncode == 0 and '"ok": true' in done.stdout, done.stderr
+    completed = _closed("<&- >&- 2>&-", "build", "pendulum", "rnea", "-o", folder, "--quiet")
+    assert completed.returncode == 0
+    completed = _closed("", "verify", folder, "--samples", "20", "--json", "--quiet")
+    assert completed.returncode == 0 and '"ok": true' in completed.stdout, completed.stderr

@@ -139,9 +139,9 @@ def test_a_file_that_is_damaged_is_refused(
         whole = (folder / file).read_bytes()
         for damage in (empty, half, changed):
             (folder / file).write_bytes(damage(whole))
-            done = pinion(*verb(folder, tmp_path))
-            assert done.code == 2 and not done.out, (file, damage.__name__, done)
-            assert "Traceback" not in done.err
+            completed = pinion(*verb(folder, tmp_path))
+            assert completed.code == 2 and not completed.out, (file, damage.__name__, completed)
+            assert "Traceback" not in completed.err
         (folder / file).write_bytes(whole)
 
 
@@ -179,14 +179,14 @@ def simulated(core: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ca
         # Of its own: what others expect may be changed.
         right = Reference.expected
         reference.expected = lambda *words: right(reference, *words)  # type: ignore[method-assign]  # in the simulation's place
-        made = Core(reference, answer)
+        simulated = Core(reference, answer)
         mapped = tmp_path / "mapped.v"
         mapped.write_text("LUT4 #(\n")
-        monkeypatch.setattr(CompiledCore, "build", lambda **options: made)
+        monkeypatch.setattr(CompiledCore, "build", lambda **options: simulated)
         monkeypatch.setattr(verification, "explicit_rtlil", lambda folder, sim: folder / "core.il")
         monkeypatch.setattr(verification, "diverging", lambda *_: "there")
         monkeypatch.setattr(netlist, "_mapped", lambda *_: mapped)
-        monkeypatch.setattr(netlist, "netlist_core", lambda *_, **options: made)
+        monkeypatch.setattr(netlist, "netlist_core", lambda *_, **options: simulated)
 
     return change
 
@@ -234,16 +234,16 @@ def test_answers_that_are_wrong_or_missing_fail(
     assert pinion(*COMPARING[name](folder, tmp_path)).code == 0, "what is right passes"
     for answer in ANSWERS:
         simulated(answer)
-        done = pinion(*COMPARING[name](folder, tmp_path))
-        failed(done, said_by=answer)
+        completed = pinion(*COMPARING[name](folder, tmp_path))
+        failed(completed, said_by=answer)
 
 
-def failed(done: Done, *, said_by: object) -> None:
+def failed(completed: Done, *, said_by: object) -> None:
     """Exit code 1 of a check, or 2 with a sentence where there was nothing to check."""
-    assert done.code in (1, 2), (said_by, done)
-    assert "Traceback" not in done.err
-    if done.code == 2:
-        assert done.err.count("\n") == 1 and not done.out
+    assert completed.code in (1, 2), (said_by, completed)
+    assert "Traceback" not in completed.err
+    if completed.code == 2:
+        assert completed.err.count("\n") == 1 and not completed.out
 
 
 Expected = Callable[[Any, Any], tuple[Any, Any]]
@@ -277,8 +277,8 @@ def test_integers_that_are_false_fail(
     shutil.copytree(core, folder)
     simulated()
     expect(monkeypatch, change)
-    done = pinion(*COMPARING[name](folder, tmp_path))
-    assert done.code == 1, done
+    completed = pinion(*COMPARING[name](folder, tmp_path))
+    assert completed.code == 1, completed
 
 
 def flagged(words: Any, flags: Any) -> tuple[Any, Any]:
@@ -298,13 +298,17 @@ def test_where_every_request_is_flagged_nothing_was_checked(
     shutil.copytree(core, folder)
     expect(monkeypatch, flagged)
     simulated()
-    done = pinion(*COMPARING[name](folder, tmp_path))
-    assert done.code == 1, done
+    completed = pinion(*COMPARING[name](folder, tmp_path))
+    assert completed.code == 1, completed
     if name != "verify, promises":
-        assert "Every bit agrees, but no accuracy was checked: all 40 requests left" in done.out
-        done = pinion(*COMPARING[name](folder, tmp_path), "--json")
-        assert done.code == 1 and done.json["ok"] is False and done.json["valid"] == 0
-        assert done.json["mismatches"] == 0
+        assert (
+            "Every bit agrees, but no accuracy was checked: all 40 requests left" in completed.out
+        )
+        completed = pinion(*COMPARING[name](folder, tmp_path), "--json")
+        assert (
+            completed.code == 1 and completed.json["ok"] is False and completed.json["valid"] == 0
+        )
+        assert completed.json["mismatches"] == 0
 
 
 Floats = Callable[[Any], Any]
@@ -329,8 +333,8 @@ def test_floats_that_are_false_fail(
     simulated()
     plain = Reference.float_model
     monkeypatch.setattr(Reference, "float_model", lambda self, *w: change(plain(self, *w)))
-    done = pinion(*COMPARING[name](folder, tmp_path))
-    assert done.code == 1, done
+    completed = pinion(*COMPARING[name](folder, tmp_path))
+    assert completed.code == 1, completed
 
 
 # -- builds that are whole, and false
@@ -338,11 +342,11 @@ def test_floats_that_are_false_fail(
 
 def with_content(folder: Path) -> None:
     """Make a folder whole again, whatever is in it."""
-    made = Manifest.read(folder)
+    manifest = Manifest.read(folder)
     computed = BuiltFunction.from_json(json.loads((folder / "function.json").read_text()))
     graph = parse_graph((folder / "graph.txt").read_text())
     content = content_digest(computed, graph, SCHEDULE.read(folder))
-    replace(made, content=content).write(folder)
+    replace(manifest, content=content).write(folder)
     write_digests(folder)
 
 
@@ -365,8 +369,8 @@ def test_a_build_with_another_robots_model_fails(
     with_content(folder)
     simulated()
     for name in names:
-        done = pinion(*COMPARING[name](folder, tmp_path))
-        assert done.code == 1, (name, done)
+        completed = pinion(*COMPARING[name](folder, tmp_path))
+        assert completed.code == 1, (name, completed)
 
 
 @pytest.mark.slow
@@ -380,8 +384,8 @@ def test_hardware_of_another_robot_fails(
     for file in ("core.il", "core.v"):
         shutil.copyfile(other / file, folder / file)
     write_digests(folder)
-    done = pinion(*(COMPARING | OTHERS)[name](folder, tmp_path))
-    assert done.code == 1, done
+    completed = pinion(*(COMPARING | OTHERS)[name](folder, tmp_path))
+    assert completed.code == 1, completed
 
 
 # -- campaigns
@@ -460,12 +464,12 @@ def test_a_sweep_passes_on_nothing_false(
     simulated()
     expect(monkeypatch, change)
     monkeypatch.setattr("pinion.cli.explore._runner", here)
-    done = pinion(
+    completed = pinion(
         *("explore", "pendulum", "rnea", "--ii", 2, "--formats", "auto", "--samples", SAMPLES),
         *("-o", tmp_path / "sweep", *options),
     )
-    assert done.code == (1 if sentence else 0), done
-    assert sentence in done.err.lower()
+    assert completed.code == (1 if sentence else 0), completed
+    assert sentence in completed.err.lower()
 
 
 class Device:
@@ -484,9 +488,9 @@ class Device:
     def run(self, **arrays: Any) -> Any:
         manifest = self.reference.build.manifest
         words = request_words(manifest, arrays)
-        got, flags = self.change(*self.right(self.reference, words))
+        results, flags = self.change(*self.right(self.reference, words))
         (array,) = manifest.outputs
-        values = got.view(np.float32).reshape(-1, *array.shape)
+        values = results.view(np.float32).reshape(-1, *array.shape)
         return SimpleNamespace(**{array.name: values}, saturated=flags, cycles=1)
 
 
@@ -525,34 +529,34 @@ def test_the_demonstration_passes_on_nothing_false(
         return {**figures, "build_seconds": 1.0, "cpu": None, "pictures": {}}
 
     monkeypatch.setattr(demo, "one", one)
-    done = pinion("demo", "--functions", "rnea", "--json")
-    assert done.code == (1 if wrong else 0), done
-    (figures,) = done.json["functions"].values()
+    completed = pinion("demo", "--functions", "rnea", "--json")
+    assert completed.code == (1 if wrong else 0), completed
+    (figures,) = completed.json["functions"].values()
     assert {name: figures[name] for name in wrong} == wrong
-    assert done.json["ok"] == figures["ok"] == (not wrong)
-    shown = pinion("demo", "--functions", "rnea")
-    assert shown.code == done.code
-    assert ("Every bit is as the integers have it; every error is inside" in shown.out) == (
+    assert completed.json["ok"] == figures["ok"] == (not wrong)
+    printed = pinion("demo", "--functions", "rnea")
+    assert printed.code == completed.code
+    assert ("Every bit is as the integers have it; every error is inside" in printed.out) == (
         not wrong
     )
 
 
 @pytest.mark.parametrize("held", [True, False, None])
 def test_a_table_of_functions_fails_with_a_budget(
-    held: bool | None, pinion: Pinion, monkeypatch: pytest.MonkeyPatch
+    accuracy_held: bool | None, pinion: Pinion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         bench_functions,
         "function_row",
         lambda name, derivatives: {
             **{"function": name, "derivatives": derivatives, "budget_held": True},
-            **({"budget_held": held} if name == "rnea" else {}),
+            **({"budget_held": accuracy_held} if name == "rnea" else {}),
         },
     )
-    done = pinion("bench", "functions", "--json")
-    assert done.code == (0 if held else 1)
-    assert ("budgets do not hold for rnea." in done.err) == (held is False)
-    assert ("no request has a valid result of rnea." in done.err) == (held is None)
+    completed = pinion("bench", "functions", "--json")
+    assert completed.code == (0 if accuracy_held else 1)
+    assert ("budgets do not hold for rnea." in completed.err) == (accuracy_held is False)
+    assert ("no request has a valid result of rnea." in completed.err) == (accuracy_held is None)
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_old_names_are_gone() -> None:
 
 def test_the_key_is_what_the_core_takes(built: Built, pinion: Pinion, tmp_path: Path) -> None:
     manifest = Manifest.read(built.folder)
-    assert built.done.json["latency_cycles"] == manifest.latency_cycles
+    assert built.completed.json["latency_cycles"] == manifest.latency_cycles
     build = Build.read(built.folder)
     edges = build.schedule["last_beat"]  # launch to last beat: inside of the whole
     assert manifest.schedule_cycles < edges < manifest.latency_cycles
@@ -63,8 +63,8 @@ def test_the_key_is_what_the_core_takes(built: Built, pinion: Pinion, tmp_path: 
     assert checked.latency_cycles == figures["latency_cycles"] <= manifest.latency_cycles
     assert checked.latency_cycles > manifest.latency_cycles - manifest.ii
     assert figures["schedule_cycles"] == manifest.schedule_cycles
-    shown = pinion("build", "two_link", "rnea", "--ii", 4, "-o", tmp_path / "b").out
-    assert f"at most {manifest.latency_cycles} cycles from the first beat in" in shown
+    output = pinion("build", "two_link", "rnea", "--ii", 4, "-o", tmp_path / "b").out
+    assert f"at most {manifest.latency_cycles} cycles from the first beat in" in output
     row = pinion("report", built.folder, "--json").json["builds"][0]
     assert row["latency"] == manifest.latency_cycles
     written = export(built.folder, tmp_path / "out", model=_none(build), requests=1)

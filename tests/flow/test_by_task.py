@@ -47,9 +47,9 @@ def widths(candidate: Candidate) -> tuple[int, int]:
 def error_of(candidate: Candidate) -> float:
     """Largest absolute error of a candidate's results on some states: no task, but a measure."""
     arrays = sample(candidate.model, candidate.row, 200, seed=7, distribution="reference")
-    found, _ = candidate.run(arrays)
+    results, _ = candidate.run(arrays)
     exact = candidate.row.evaluate(candidate.model, arrays)
-    return max(float(abs(found[name] - exact[name]).max()) for name in found)
+    return max(float(abs(results[name] - exact[name]).max()) for name in results)
 
 
 def goal_of(
@@ -86,21 +86,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_cheapest_words_that_hold_are_built_and_recorded(folder: Path) -> None:
     manifest = Manifest.read(folder)
     record = json.loads((folder / RECORD).read_text())
-    tried, chosen = record["tried"], record["tried"][record["chosen"]]
+    rows, choice = record["tried"], record["tried"][record["chosen"]]
     assert manifest.task["name"] == "small_errors"
     assert (folder / TASK).read_text() == "loss = 0.1\n"
     # Some held and some did not, or nothing was searched.
-    assert {one["held"] for one in tried} == {True, False}
-    assert all(one["held"] == (one["loss"] <= 0.1) for one in tried)
-    alike = [one for one in tried if one["held"] and one["wide"] == chosen["wide"]]
-    assert chosen["held"] and (chosen["blocks"], chosen["bits"]) == min(
-        (one["blocks"], one["bits"]) for one in alike
+    assert {row["held"] for row in rows} == {True, False}
+    assert all(row["held"] == (row["loss"] <= 0.1) for row in rows)
+    alike = [row for row in rows if row["held"] and row["wide"] == choice["wide"]]
+    assert choice["held"] and (choice["blocks"], choice["bits"]) == min(
+        (row["blocks"], row["bits"]) for row in alike
     )
     # Everything shorter that was measured failed.
-    assert not any(one["held"] for one in tried if one["wide"] < chosen["wide"])
+    assert not any(row["held"] for row in rows if row["wide"] < choice["wide"])
     figures = manifest.tracking
     assert figures["found"] <= figures["loss"] == 0.1 < figures["held_out_loss"]
-    assert (figures["blocks"], figures["bits"]) == (chosen["blocks"], chosen["bits"])
+    assert (figures["blocks"], figures["bits"]) == (choice["blocks"], choice["bits"])
     assert figures["bits"] < figures["ordinary_bits"]
     assert figures["blocks"] <= figures["ordinary_blocks"]
     # Nobody takes it for a core of small errors: its promise is what was measured.
@@ -111,7 +111,7 @@ def test_the_cheapest_words_that_hold_are_built_and_recorded(folder: Path) -> No
     core = Build.read(folder)
     again = Candidate(core.model, named_function(FUNCTION), core.graph, {})
     assert error_of(again) == pytest.approx(figures["found"], rel=1e-5)
-    assert widths(again)[0] == chosen["wide"]
+    assert widths(again)[0] == choice["wide"]
 
 
 @pytest.mark.slow  # tests/cli/test_cli_task.py verifies one as well
@@ -168,13 +168,13 @@ def test_a_lucky_length_is_not_chosen(tmp_path: Path) -> None:
 
 def test_a_scheduled_core_that_does_not_hold_is_not_kept(tmp_path: Path) -> None:
     """The measure has its say once more of the design itself; finer ones are tried, then none."""
-    seen: list[int] = []
+    bits_measured: list[int] = []
 
     def forgetful(candidate: Candidate) -> float:
         bits = widths(candidate)[0]
-        seen.append(bits)
+        bits_measured.append(bits)
         # The second time the same words are measured they are those of the design.
-        return 0.0 if bits >= 14 and seen.count(bits) == 1 else 1.0
+        return 0.0 if bits >= 14 and bits_measured.count(bits) == 1 else 1.0
 
     with pytest.raises(TaskError, match="scheduled core loses 1 in the task"):
         made(tmp_path / "core", goal_of(forgetful))
@@ -197,20 +197,20 @@ def test_words_in_which_a_pivot_becomes_zero_are_refused_and_others_are_tried() 
     model, row = load("chain_4"), named_function(FUNCTION)
     search = TaskSearch(model, row, goal_of(lambda candidate: 0.0))
     make_design(model, row, ii=8, formats="auto", search=search)
-    refused = [tried for tried in search.tried if tried.refused]
+    refused = [candidate for candidate in search.tried if candidate.refused]
     assert refused and search.chosen is not None and search.chosen.held
-    for tried in refused:
-        assert not tried.held and math.isnan(tried.outcome.loss)
-        assert re.search(r"Words of \d+ bits are too short.*reciprocal", tried.refused)
-        assert tried.to_dict()["loss"] is None and tried.to_dict()["refused"]
-        assert tried.words < search.chosen.words
+    for candidate in refused:
+        assert not candidate.held and math.isnan(candidate.outcome.loss)
+        assert re.search(r"Words of \d+ bits are too short.*reciprocal", candidate.refused)
+        assert candidate.to_dict()["loss"] is None and candidate.to_dict()["refused"]
+        assert candidate.words < search.chosen.words
 
 
 def test_formats_that_go_with_no_task(tmp_path: Path) -> None:
     for options, message in (
         ({"formats": "q16.16"}, "the formats are q16.16: give formats auto"),
         ({"formats": "auto14"}, "the formats are auto14: give formats auto"),
-        ({"formats": "auto", "max_error": 1e-3}, "error of 0.001 cannot be asked for beside it"),
+        ({"formats": "auto", "max_error": 1e-3}, "error of 0.001 cannot be asked for as well"),
     ):
         with pytest.raises(BuildError, match=message):
             build(ROBOT, FUNCTION, tmp_path / "core", goal=goal_of(), **options)  # type: ignore[arg-type]
@@ -230,7 +230,7 @@ def worse_elsewhere(record: dict[str, Any]) -> None:
 
 
 def generous(record: dict[str, Any]) -> None:
-    failed = next(one for one in record["tried"] if not one["held"])
+    failed = next(row for row in record["tried"] if not row["held"])
     failed["held"] = True
 
 
@@ -239,7 +239,7 @@ def other_words(record: dict[str, Any]) -> None:
 
 
 def failed_one(record: dict[str, Any]) -> None:
-    record["chosen"] = next(k for k, one in enumerate(record["tried"]) if not one["held"])
+    record["chosen"] = next(k for k, row in enumerate(record["tried"]) if not row["held"])
 
 
 @pytest.mark.parametrize(
@@ -283,17 +283,17 @@ def test_another_record_than_the_manifests_is_found_out(folder: Path, tmp_path: 
 def test_candidates_compute_what_the_float_model_does() -> None:
     """Symmetric blocks come whole, and constants of the robot are in them."""
     model, row = load(ROBOT), named_function(FUNCTION)
-    seen: list[Candidate] = []
+    candidates: list[Candidate] = []
 
     def kept(candidate: Candidate) -> float:
-        seen.append(candidate)
+        candidates.append(candidate)
         return 0.0
 
     search = TaskSearch(model, row, goal_of(kept))
     make_design(model, row, ii=8, formats="auto", search=search)
     arrays = sample(model, row, 50, seed=1, distribution="reference")
-    found, flags = seen[0].run(arrays)
+    results, flags = candidates[0].run(arrays)
     exact = row.evaluate(model, arrays)["minv"]
-    assert not flags.any() and found["minv"].shape == exact.shape
-    assert abs(found["minv"] - exact).max() < 1e-2 * abs(exact).max()
-    assert (found["minv"] == found["minv"].swapaxes(1, 2)).all()
+    assert not flags.any() and results["minv"].shape == exact.shape
+    assert abs(results["minv"] - exact).max() < 1e-2 * abs(exact).max()
+    assert (results["minv"] == results["minv"].swapaxes(1, 2)).all()

@@ -29,33 +29,33 @@ def robot() -> Model:
 
 
 def floats(model: Model, name: str) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    own = named_function(LAWS[name])
-    own.check(model)
-    drawn = sample(model, own, 40, distribution="reference", seed=4)
-    wide = {key: values.astype(np.float64) for key, values in drawn.items()}
-    return wide, np.asarray(own.evaluate(model, wide)["tau"])
+    law = named_function(LAWS[name])
+    law.check(model)
+    states = sample(model, law, 40, distribution="reference", seed=4)
+    wide = {key: values.astype(np.float64) for key, values in states.items()}
+    return wide, np.asarray(law.evaluate(model, wide)["tau"])
 
 
-def same(found: np.ndarray, wanted: np.ndarray) -> None:
-    assert np.abs(found - wanted).max() < 1e-12 * np.abs(wanted).max()
+def same(result: np.ndarray, expected: np.ndarray) -> None:
+    assert np.abs(result - expected).max() < 1e-12 * np.abs(expected).max()
 
 
 def test_the_tracking_law_is_that_of_its_terms(robot: Model) -> None:
     """Half of the references are drawn near the state, where no limit holds."""
-    own = named_function(LAWS["tracking_law"])
+    law = named_function(LAWS["tracking_law"])
     x, _ = floats(robot, "tracking_law")
     rng = np.random.default_rng(1)
     near = {"q_des": ("q", 0.04), "qd_des": ("qd", 0.4)}
     for name, (about, within) in near.items():
         x[name][::2] = x[about][::2] + rng.uniform(-within, within, x[name][::2].shape)
     x["qd_des"][::3] *= 0.01  # where dry friction changes sign
-    wanted = laws.tracking_law(robot, "iiwa_link_7", x)["tau"]
-    same(np.asarray(own.evaluate(robot, x)["tau"]), wanted)
+    expected = laws.tracking_law(robot, "iiwa_link_7", x)["tau"]
+    same(np.asarray(law.evaluate(robot, x)["tau"]), expected)
 
 
 def test_the_tip_law_is_that_of_its_terms(robot: Model) -> None:
-    x, found = floats(robot, "tip_law")
-    same(found, laws.tip_law(robot, "iiwa_link_7", x)["tau"])
+    x, result = floats(robot, "tip_law")
+    same(result, laws.tip_law(robot, "iiwa_link_7", x)["tau"])
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +70,11 @@ def test_the_laws_core_is_bit_exact(small: Build) -> None:
     assert figures["mismatches"] == 0 and figures["ok"], figures
 
 
-def close(made: Build, robot: str, through: str, samples: int) -> Any:
-    arm = law_plant.arm_of(robot, made.model)
-    law = law_on_chip.law_of(made, through)
-    motion = law_plant.MOTIONS[made.manifest.function](made.model)
-    return law_on_chip.close_loop(law, arm, made.model, motion, samples=samples, delay=171e-6)
+def close(law_build: Build, robot: str, through: str, samples: int) -> Any:
+    arm = law_plant.arm_of(robot, law_build.model)
+    law = law_on_chip.law_of(law_build, through)
+    motion = law_plant.MOTIONS[law_build.manifest.function](law_build.model)
+    return law_on_chip.close_loop(law, arm, law_build.model, motion, samples=samples, delay=171e-6)
 
 
 def test_the_tip_law_follows_in_floats(robot: Model) -> None:
@@ -97,9 +97,9 @@ def test_a_tenth_of_a_second_is_tracked_through_the_core(small: Build) -> None:
     loop, exact = close(small, "two_link", "core", 100), close(small, "two_link", "float", 100)
     assert set(loop.cycles) == {min(loop.cycles)} and len(loop.tau) == 100
     assert min(loop.cycles) <= small.manifest.latency_cycles
-    error, wanted = np.array(loop.error), np.array(exact.error)
+    error, exact_error = np.array(loop.error), np.array(exact.error)
     assert np.abs(error).max() < 0.02
-    assert np.abs(error - wanted).max() < 1e-3
+    assert np.abs(error - exact_error).max() < 1e-3
 
 
 def test_an_answer_that_is_another_is_noticed(small: Build) -> None:
@@ -108,9 +108,9 @@ def test_an_answer_that_is_another_is_noticed(small: Build) -> None:
         return expected[0] ^ np.uint32(1), bool(flags[0]), 1
 
     law = law_on_chip.OnChip(small, wrong)
-    drawn = sample(small.model, small.function, 1, distribution="reference", seed=1)
+    requests = sample(small.model, small.function, 1, distribution="reference", seed=1)
     with pytest.raises(AssertionError, match="the answer is another"):
-        law({name: values[0] for name, values in drawn.items()})
+        law({name: values[0] for name, values in requests.items()})
 
 
 # Verilator takes a minute, the netlist another.
@@ -119,12 +119,12 @@ def test_an_answer_that_is_another_is_noticed(small: Build) -> None:
 def test_the_board_closes_the_loop(through: str, tmp_path: Path) -> None:
     pytest.importorskip("mujoco", reason="MuJoCo is not installed")
     build("two_link", LAWS["tracking_law"], tmp_path / "law", ii=8, target="ulx3s-spi")
-    made = Build.read(tmp_path / "law")
-    loop = close(made, "two_link", through, 200)
+    law_build = Build.read(tmp_path / "law")
+    loop = close(law_build, "two_link", through, 200)
     assert set(loop.cycles) == {min(loop.cycles)}
     assert np.abs(np.array(loop.error)).max() < 0.02
     if through == "netlist":
-        checked = check_netlist(made.folder, arrays=loop.arrays())
+        checked = check_netlist(law_build.folder, arrays=loop.arrays())
         assert checked["ok"] and checked["requests"] == 200 and checked["seed"] is None
 
 

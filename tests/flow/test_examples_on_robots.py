@@ -54,31 +54,31 @@ def test_every_example_is_here() -> None:
 @pytest.mark.parametrize("example", OF_ROBOTS)
 @pytest.mark.parametrize("name", some(ROBOTS, ("two_link", "hyq")))
 def test_an_example_is_its_law_on_every_robot(name: str, example: str, tmp_path: Path) -> None:
-    own, model = named_function(named(example)), robot(name, tmp_path)
-    own.check(model)
-    assert own.idle_inputs(model) == ()
-    drawn = sample(model, own, 20, distribution="reference", seed=4)
-    x = {key: values.astype(np.float64) for key, values in drawn.items()}
+    law, model = named_function(named(example)), robot(name, tmp_path)
+    law.check(model)
+    assert law.idle_inputs(model) == ()
+    requests = sample(model, law, 20, distribution="reference", seed=4)
+    x = {key: values.astype(np.float64) for key, values in requests.items()}
     if example == "tracking_law":
         # Half of the references near the state, where no limit holds and friction changes sign.
         rng = np.random.default_rng(1)
         for key, about, within in (("q_des", "q", 0.04), ("qd_des", "qd", 0.4)):
             x[key][::2] = x[about][::2] + rng.uniform(-within, within, x[key][::2].shape)
         x["qd_des"][::3] *= 0.01
-    found, wanted = own.evaluate(model, x), getattr(laws, example)(model, ROBOTS[name], x)
-    assert set(found) == set(wanted)
-    for key, values in wanted.items():
+    result, expected = law.evaluate(model, x), getattr(laws, example)(model, ROBOTS[name], x)
+    assert set(result) == set(expected)
+    for key, values in expected.items():
         assert np.isfinite(values).all() and np.abs(values).max() > 0.0
-        apart = np.abs(found[key] - values).max() / np.abs(values).max()
+        apart = np.abs(result[key] - values).max() / np.abs(values).max()
         assert apart < CLOSE.get(example, 1e-12), (key, apart)
 
 
 @pytest.mark.parametrize("example", ["tip_law", "tip_jacobian", "tracking_law"])
 def test_of_several_tips_none_is_taken(example: str) -> None:
-    own = named_function(named(example))
+    law = named_function(named(example))
     for name in SEVERAL_TIPS:
         with pytest.raises(UserError, match=rf"{example}\.py:\d+: .* several tips, .* \(--tip\)"):
-            own.check(load(name))
+            law.check(load(name))
 
 
 def test_a_fixed_link_is_no_tip(tmp_path: Path) -> None:
@@ -92,27 +92,27 @@ def test_a_law_that_ignores_its_reference_is_refused(tmp_path: Path) -> None:
     text = (EXAMPLES / "tip_law.py").read_text()
     wrong = tmp_path / "wrong_law.py"
     wrong.write_text(text.replace("tip_of(model)", "model.frames[-1].name"))
-    own = named_function(f"{wrong}:tip_law")
-    own.check(load("iiwa14"))
+    law = named_function(f"{wrong}:tip_law")
+    law.check(load("iiwa14"))
     with pytest.raises(
         UserError,
         match=r"wrong_law\.py:\d+: the inputs 'x_des', 'R_des', 'xd_des', 'load' change no result "
         r"of tip_law for like_a_ur5: let the function use a part .* array\(\.\.\., optional=True\)",
     ):
-        build(robot("like_a_ur5", tmp_path), own, tmp_path / "core", ii=8)
+        build(robot("like_a_ur5", tmp_path), law, tmp_path / "core", ii=8)
     assert not (tmp_path / "core").exists()
 
 
 @pytest.mark.slow
 def test_the_ur5_s_jacobian_is_a_core(tmp_path: Path) -> None:
     """What the core computes is the Jacobian of the tool, by an independent law."""
-    model, own = robot("like_a_ur5", tmp_path), named_function(named("tip_jacobian"))
-    build(model, own, tmp_path / "core", ii=8)
+    model, law = robot("like_a_ur5", tmp_path), named_function(named("tip_jacobian"))
+    build(model, law, tmp_path / "core", ii=8)
     figures = verify(tmp_path / "core", samples=300, seed=2)
     assert figures["mismatches"] == 0 and figures["ok"], figures
     with driver.open(tmp_path / "core") as card:
-        drawn = sample(model, own, 20, distribution="reference", seed=5)
-        found = card.run(**drawn)
-    x = {key: values.astype(np.float64) for key, values in drawn.items()}
+        requests = sample(model, law, 20, distribution="reference", seed=5)
+        results = card.run(**requests)
+    x = {key: values.astype(np.float64) for key, values in requests.items()}
     for key, values in laws.tip_jacobian(model, "tool0", x).items():
-        assert np.abs(found[key] - values).max() < 1e-3, key
+        assert np.abs(results[key] - values).max() < 1e-3, key

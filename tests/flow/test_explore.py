@@ -52,11 +52,11 @@ def record(row: dict[str, Any], folder: Path) -> Path:
 
 
 def test_a_grid_has_every_combination_once() -> None:
-    made = points(ii=[1, 2, 1], formats=["q16.16", "q12.20"])
-    assert [point.request for point in made] == [
+    grid_points = points(ii=[1, 2, 1], formats=["q16.16", "q12.20"])
+    assert [point.request for point in grid_points] == [
         BuildRequest(ii=ii, formats=formats) for ii in (1, 2) for formats in ("q16.16", "q12.20")
     ]
-    assert len({point.key for point in made}) == 4
+    assert len({point.key for point in grid_points}) == 4
 
 
 @pytest.mark.parametrize(
@@ -81,18 +81,18 @@ def test_a_grid_refuses_unknown_functions() -> None:
 
 def test_a_key_depends_on_everything_that_matters() -> None:
     model = load("pendulum")
-    one = Point(model=model, function="rnea", request=BuildRequest(ii=1, formats="q16.16"))
+    point = Point(model=model, function="rnea", request=BuildRequest(ii=1, formats="q16.16"))
     same = Point(
         model=load("pendulum"), function="rnea", request=BuildRequest.of(formats="q16.16", ii=1)
     )
-    assert one.key == same.key
+    assert point.key == same.key
     others = [
-        replace(one, function="crba"),
-        replace(one, request=BuildRequest(ii=2, formats="q16.16")),
-        replace(one, model=load("two_link")),
-        replace(one, model=replace(model, gravity=(0.0, 0.0, -1.62))),
+        replace(point, function="crba"),
+        replace(point, request=BuildRequest(ii=2, formats="q16.16")),
+        replace(point, model=load("two_link")),
+        replace(point, model=replace(model, gravity=(0.0, 0.0, -1.62))),
     ]
-    assert len({one.key, *(other.key for other in others)}) == 5
+    assert len({point.key, *(other.key for other in others)}) == 5
 
 
 # -- DSP blocks
@@ -185,14 +185,14 @@ def test_best_against_all_pairs() -> None:
     rng = np.random.default_rng(seed)
     for count in (1, 2, 7, 40):
         figures = rng.integers(1, 6, (count, 4)).astype(float)
-        found = best([row(*map(float, f)) for f in figures])
+        front = best([row(*map(float, f)) for f in figures])
         signed = figures * [1, 1, -1, 1]
         for i in range(count):
             beaten = any(
                 (signed[j] <= signed[i]).all() and (signed[j] < signed[i]).any()
                 for j in range(count)
             )
-            assert found[i] is not beaten
+            assert front[i] is not beaten
 
 
 # -- running
@@ -200,33 +200,33 @@ def test_best_against_all_pairs() -> None:
 
 @pytest.mark.slow  # tests/cli/test_cli_explore.py sweeps as well
 def test_points_are_measured_and_kept(tmp_path: Path) -> None:
-    wanted = points(ii=[1, 2], formats=["q16.16", "q40.40"])
+    sweep = points(ii=[1, 2], formats=["q16.16", "q40.40"])
     reported: list[dict[str, Any]] = []
-    first = explore(wanted, tmp_path, measure=MEASURE, jobs=2, done=reported.append)
-    assert sorted(r["point"] for r in reported) == sorted(point.key for point in wanted)
+    first = explore(sweep, tmp_path, measure=MEASURE, jobs=2, done=reported.append)
+    assert sorted(r["point"] for r in reported) == sorted(point.key for point in sweep)
     good, bad = first[::2], first[1::2]
-    for found, ii in zip(good, (1, 2), strict=True):
-        assert (found["ii"], found["formats"], found["failure"]) == (ii, "q16.16", None)
-        assert found["results_per_second"] == 250e6 / ii
-        assert found["dsp_source"] == "estimate" and found["mismatches"] is None
-        text = Path(found["folder"], RTLIL).read_text()
-        assert found["dsp"] == estimate_dsp(text) >= 4 * found["multipliers"] > 0
-        assert 0 < found["error_median"] < found["error_max"] < 1
-        assert (found["error_block"], found["flagged"], found["samples"]) == ("tau", 0, 200)
-        assert found["usable"] and found["pareto"] and not found["resumed"]
-        assert found["version"].startswith("0.") and "+" in found["version"]
-    for found in bad:
-        assert "q40.40" in found["failure"] and found["dsp"] is None
-        assert not found["usable"] and not found["pareto"]
+    for row, ii in zip(good, (1, 2), strict=True):
+        assert (row["ii"], row["formats"], row["failure"]) == (ii, "q16.16", None)
+        assert row["results_per_second"] == 250e6 / ii
+        assert row["dsp_source"] == "estimate" and row["mismatches"] is None
+        text = Path(row["folder"], RTLIL).read_text()
+        assert row["dsp"] == estimate_dsp(text) >= 4 * row["multipliers"] > 0
+        assert 0 < row["error_median"] < row["error_max"] < 1
+        assert (row["error_block"], row["flagged"], row["samples"]) == ("tau", 0, 200)
+        assert row["usable"] and row["pareto"] and not row["resumed"]
+        assert row["version"].startswith("0.") and "+" in row["version"]
+    for row in bad:
+        assert "q40.40" in row["failure"] and row["dsp"] is None
+        assert not row["usable"] and not row["pareto"]
     stamps = {r["point"]: record(r, tmp_path).stat().st_mtime_ns for r in good}
 
     # Again: what is complete is read, what failed is tried again.
-    second = explore(wanted, tmp_path, measure=MEASURE, jobs=2)
+    second = explore(sweep, tmp_path, measure=MEASURE, jobs=2)
     assert [r["resumed"] for r in second] == [True, False, True, False]
     for r in good:
         assert record(r, tmp_path).stat().st_mtime_ns == stamps[r["point"]]
     assert [{**r, "resumed": None} for r in second] == [{**r, "resumed": None} for r in first]
-    assert [r and r["dsp"] for r in kept(wanted, tmp_path, measure=MEASURE)] == [
+    assert [r and r["dsp"] for r in kept(sweep, tmp_path, measure=MEASURE)] == [
         r["dsp"] for r in first
     ]
 
@@ -234,26 +234,26 @@ def test_points_are_measured_and_kept(tmp_path: Path) -> None:
     hash_before = json.loads(record(good[1], tmp_path).read_text())["hash"]
     other = Measurements(samples=100, seed=6, verify=True)
     built = Path(good[1]["folder"], RTLIL).stat().st_mtime_ns
-    (third,) = explore(wanted[2:3], tmp_path, measure=other)
+    (third,) = explore(sweep[2:3], tmp_path, measure=other)
     assert (third["mismatches"], third["verified"], third["samples"]) == (0, True, 100)
     assert third["error_max"] != good[1]["error_max"] and not third["resumed"]
     assert Path(third["folder"], RTLIL).stat().st_mtime_ns == built
     assert json.loads(record(third, tmp_path).read_text())["hash"] == hash_before
-    assert kept(wanted[2:3], tmp_path, measure=MEASURE) == [None], (
+    assert kept(sweep[2:3], tmp_path, measure=MEASURE) == [None], (
         "its errors are of other states now"
     )
 
 
 def test_errors_and_requests_are_of_the_distribution_that_is_asked_for(tmp_path: Path) -> None:
     """At twice its limits a core with formats by signal flags; at rated speeds it does not."""
-    wanted = points(ii=[2], formats=["auto"])
-    (usual,) = explore(wanted, tmp_path, measure=Measurements(samples=100, seed=5))
+    sweep = points(ii=[2], formats=["auto"])
+    (usual,) = explore(sweep, tmp_path, measure=Measurements(samples=100, seed=5))
     (beyond,) = explore(
-        wanted, tmp_path, measure=Measurements(samples=100, seed=5, distribution="beyond")
+        sweep, tmp_path, measure=Measurements(samples=100, seed=5, distribution="beyond")
     )
     assert (usual["distribution"], beyond["distribution"]) == ("reference", "beyond")
     assert usual["flagged"] == 0 and beyond["flagged"] > 25 and not beyond["resumed"]
-    assert kept(wanted, tmp_path, measure=Measurements(samples=100, seed=5)) == [None]
+    assert kept(sweep, tmp_path, measure=Measurements(samples=100, seed=5)) == [None]
 
 
 def change(path: Path, **values: Any) -> None:
@@ -261,8 +261,8 @@ def change(path: Path, **values: Any) -> None:
 
 
 def test_what_is_stale_or_damaged_is_built_again(tmp_path: Path) -> None:
-    wanted = points(ii=[4])
-    (first,) = explore(wanted, tmp_path, measure=MEASURE)
+    sweep = points(ii=[4])
+    (first,) = explore(sweep, tmp_path, measure=MEASURE)
     path, folder = record(first, tmp_path), Path(first["folder"])
     whole = path.read_text()
     for damage in ("version", "content", "json", "build"):
@@ -275,11 +275,11 @@ def test_what_is_stale_or_damaged_is_built_again(tmp_path: Path) -> None:
         else:
             change(path, **{damage: "0.0.9"})
         before = (folder / RTLIL).stat().st_mtime_ns
-        assert kept(wanted, tmp_path, measure=MEASURE) == [None], damage
-        (found,) = explore(wanted, tmp_path, measure=MEASURE)
-        assert not found["resumed"] and found["failure"] is None
+        assert kept(sweep, tmp_path, measure=MEASURE) == [None], damage
+        (row,) = explore(sweep, tmp_path, measure=MEASURE)
+        assert not row["resumed"] and row["failure"] is None
         assert (folder / RTLIL).stat().st_mtime_ns > before, damage
-        assert {**found, "seconds": 0} == {**first, "seconds": 0}
+        assert {**row, "seconds": 0} == {**first, "seconds": 0}
 
 
 def test_a_point_that_dies_takes_nobody_along(
@@ -308,19 +308,19 @@ def _die_on_command(model: Any, function: Any, *rest: Any) -> str | None:
 
 def test_too_few_integer_bits_are_no_working_core(tmp_path: Path) -> None:
     # 6 integer bits hold torques up to 32 N m; the two-link arm's are larger.
-    found = explore(
+    rows = explore(
         grid(load("two_link"), "rnea", {"formats": ["q6.20", "q16.16"]}), tmp_path, measure=MEASURE
     )
-    assert found[0]["flagged"] > 0 and not found[0]["usable"] and not found[0]["pareto"]
-    assert found[1]["flagged"] == 0 and found[1]["pareto"]
+    assert rows[0]["flagged"] > 0 and not rows[0]["usable"] and not rows[0]["pareto"]
+    assert rows[1]["flagged"] == 0 and rows[1]["pareto"]
 
 
 def test_refusals(tmp_path: Path) -> None:
-    wanted = points(ii=[1])
+    sweep = points(ii=[1])
     for arguments, needle in (
         (([], MEASURE, 1), "no point"),
-        ((wanted, MEASURE, 0), "process"),
-        ((wanted, Measurements(samples=0), 1), "sample"),
+        ((sweep, MEASURE, 0), "process"),
+        ((sweep, Measurements(samples=0), 1), "sample"),
     ):
         with pytest.raises(ExploreError, match=needle):
             explore(arguments[0], tmp_path, measure=arguments[1], jobs=arguments[2])
@@ -376,14 +376,14 @@ def test_stopping_leaves_whole_points_and_no_processes(tmp_path: Path, number: i
     assert 2 <= len(finished) < 39
     for key in finished:
         assert "errors" in json.loads((tmp_path / "out" / POINTS / key / RECORD).read_text())
-    wanted = [p for p in grid(load("two_link"), "rnea", {"ii": list(range(1, 40))})]
-    there = kept(wanted, tmp_path / "out", measure=Measurements(samples=50))
-    assert finished <= {r["point"] for r in there if r}
-    resumed = [p for p, r in zip(wanted, there, strict=True) if r][:1]
-    unfinished = [p for p, r in zip(wanted, there, strict=True) if not r][:1]
-    found = explore(resumed + unfinished, tmp_path / "out", measure=Measurements(samples=50))
-    assert [r["resumed"] for r in found] == [True, False]
-    assert all(r["failure"] is None for r in found)
+    points_swept = [p for p in grid(load("two_link"), "rnea", {"ii": list(range(1, 40))})]
+    stored = kept(points_swept, tmp_path / "out", measure=Measurements(samples=50))
+    assert finished <= {r["point"] for r in stored if r}
+    resumed = [p for p, r in zip(points_swept, stored, strict=True) if r][:1]
+    unfinished = [p for p, r in zip(points_swept, stored, strict=True) if not r][:1]
+    rows = explore(resumed + unfinished, tmp_path / "out", measure=Measurements(samples=50))
+    assert [r["resumed"] for r in rows] == [True, False]
+    assert all(r["failure"] is None for r in rows)
 
 
 STARTING = """
@@ -444,15 +444,15 @@ def test_a_process_that_is_stopped_in_a_destructor_ends_without_a_word() -> None
 
 def _alive(session: int) -> list[str]:
     """Processes of a session that still run."""
-    found = []
+    measured = []
     for place in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = place.read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[3]) == session and fields[0] != "Z":
-            found.append(place.parent.name)
-    return found
+            measured.append(place.parent.name)
+    return measured
 
 
 @pytest.mark.parametrize("name", ["goal", "progress", "snap", "robot", "row"])

@@ -95,8 +95,8 @@ def test_a_platform_gets_the_verilog(exported: Path) -> None:
 
     platform = Platform()
     rtlil.convert(ExportedCore(folder=exported), name="top", platform=platform)
-    wanted = (exported / "rtl/pendulum_rnea.v").read_text()
-    assert platform.files == {"pendulum_rnea.v": wanted}
+    verilog = (exported / "rtl/pendulum_rnea.v").read_text()
+    assert platform.files == {"pendulum_rnea.v": verilog}
 
 
 def test_a_design_around_it_passes_the_bench(exported: Path, tmp_path: Path) -> None:
@@ -126,15 +126,15 @@ def test_a_design_around_it_passes_the_bench(exported: Path, tmp_path: Path) -> 
     text, count = re.subn(r'NAME = "pendulum_rnea"', 'NAME = "around"', run.read_text())
     assert count == 1
     run.write_text(text)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, run, "--build", tmp_path / "scratch"],
         capture_output=True,
         text=True,
         check=False,
         timeout=1800,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "8 of 8 tests passed." in done.stdout
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert "8 of 8 tests passed." in process.stdout
 
 
 def test_folders_that_are_no_exported_core_are_refused(exported: Path, tmp_path: Path) -> None:

@@ -32,20 +32,20 @@ if "BENCH_PROBE" in os.environ:
 """
 
 
-def _needed(name: str, seen: dict[str, Distribution]) -> None:
+def _needed(name: str, collected: dict[str, Distribution]) -> None:
     """A distribution and all that it needs, without what it needs only for extras."""
     key = re.sub(r"[-_.]+", "-", name).lower()
-    if key in seen:
+    if key in collected:
         return
     try:
-        seen[key] = distribution(name)
+        collected[key] = distribution(name)
     except ModuleNotFoundError:  # for other systems or older Pythons
         return
-    for requirement in seen[key].requires or ():
+    for requirement in collected[key].requires or ():
         if "extra ==" not in requirement:
-            found = re.match(r"[\w.-]+", requirement)
-            assert found, requirement
-            _needed(found[0], seen)
+            match = re.match(r"[\w.-]+", requirement)
+            assert match, requirement
+            _needed(match[0], collected)
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +56,9 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (packages,) = folder.glob("lib/python*/site-packages")
     needed: dict[str, Distribution] = {}
     _needed("cocotb", needed)
-    for one in needed.values():
-        for top in {path.parts[0] for path in one.files or () if path.parts[0] != ".."}:
-            source = Path(str(one.locate_file(top)))
+    for package in needed.values():
+        for top in {path.parts[0] for path in package.files or () if path.parts[0] != ".."}:
+            source = Path(str(package.locate_file(top)))
             if top != "__pycache__" and source.exists() and not (packages / top).exists():
                 (packages / top).symlink_to(source)
     # Not as sitecustomize, of which a system's Python may have one of its own.
@@ -114,9 +114,9 @@ def test_the_bench_passes_beside_cocotb_alone(
     robot: str, function: str, ii: int, run: Run, tmp_path: Path
 ) -> None:
     exported = _export(tmp_path, robot, function, ii)
-    done = run(exported)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "8 of 8 tests passed." in done.stdout
+    completed = run(exported)
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    assert "8 of 8 tests passed." in completed.stdout
     # One interpreter ran the script, another one the simulator.
     assert len((tmp_path / "probe").read_text().splitlines()) >= 2
 
@@ -127,7 +127,7 @@ def test_an_interrupt_is_a_sentence(exported: Path, python: Path, tmp_path: Path
     simulator.parent.mkdir()
     simulator.write_text('#!/bin/sh\nsleep 1\nkill -INT "$PPID"\nexec sleep 600\n')
     simulator.chmod(0o755)
-    done = subprocess.run(
+    process = subprocess.run(
         [python, exported / "tb/run.py", "--build", tmp_path / "scratch"],
         env={"PATH": f"{simulator.parent}:{os.environ['PATH']}"},
         cwd=tmp_path,
@@ -136,8 +136,8 @@ def test_an_interrupt_is_a_sentence(exported: Path, python: Path, tmp_path: Path
         check=False,
         timeout=1800,
     )
-    assert done.returncode == 130
-    assert done.stderr == "Interrupted: the next run builds anew.\n"
+    assert process.returncode == 130
+    assert process.stderr == "Interrupted: the next run builds anew.\n"
 
 
 def test_the_make_file_runs_it_too(exported: Path, python: Path, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_the_make_file_runs_it_too(exported: Path, python: Path, tmp_path: Path)
     config.parent.mkdir()
     config.write_text(f'#!/bin/sh\nexec {python} -m cocotb_tools.config "$@"\n')
     config.chmod(0o755)
-    done = subprocess.run(
+    process = subprocess.run(
         ["make", "-C", copy / "tb"],
         env={"PATH": f"{config.parent}:{python.parent}:{os.environ['PATH']}"},
         capture_output=True,
@@ -156,8 +156,8 @@ def test_the_make_file_runs_it_too(exported: Path, python: Path, tmp_path: Path)
         check=False,
         timeout=1800,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "TESTS=8 PASS=8 FAIL=0" in done.stdout
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert "TESTS=8 PASS=8 FAIL=0" in process.stdout
 
 
 READY = "assign s_axis_tready = taking & aresetn;"
@@ -228,11 +228,11 @@ def _slow(text: str) -> str:
             (_stop, "the core stopped"),
             (_slow, "cycles apart"),
         ],
-        lambda break_it, said: break_it in (_lose, _flip),
+        lambda break_it, message: break_it in (_lose, _flip),
     ),
 )
 def test_a_broken_core_fails(
-    exported: Path, run: Run, tmp_path: Path, break_it: Callable[[str], str], said: str
+    exported: Path, run: Run, tmp_path: Path, break_it: Callable[[str], str], message: str
 ) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(exported, copy)
@@ -241,9 +241,9 @@ def test_a_broken_core_fails(
     broken = break_it(text)
     assert broken != text, "the fault has no place in the wrapper"
     path.write_text(broken)
-    done = run(copy)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert said in done.stdout, done.stdout
+    completed = run(copy)
+    assert completed.returncode == 1, completed.stdout + completed.stderr
+    assert message in completed.stdout, completed.stdout
 
 
 def _word(data: dict[str, Any]) -> None:
@@ -277,7 +277,7 @@ def _no_words(data: dict[str, Any]) -> None:
             (_flag, "the flag of result 5"),
             (_hash, "another build's core"),
         ],
-        lambda change, said: change in (_word, _flag),
+        lambda change, message: change in (_word, _flag),
     ),
 )
 def test_other_answers_than_the_vectors_fail(
@@ -285,7 +285,7 @@ def test_other_answers_than_the_vectors_fail(
     run: Run,
     tmp_path: Path,
     change: Callable[[dict[str, Any]], None],
-    said: str,
+    message: str,
 ) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(exported, copy)
@@ -293,9 +293,9 @@ def test_other_answers_than_the_vectors_fail(
     data = json.loads(path.read_text())
     change(data)
     path.write_text(json.dumps(data))
-    done = run(copy)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert said in done.stdout, done.stdout
+    completed = run(copy)
+    assert completed.returncode == 1, completed.stdout + completed.stderr
+    assert message in completed.stdout, completed.stdout
 
 
 def test_a_core_that_does_not_build_is_a_sentence(exported: Path, run: Run, tmp_path: Path) -> None:
@@ -303,13 +303,13 @@ def test_a_core_that_does_not_build_is_a_sentence(exported: Path, run: Run, tmp_
     shutil.copytree(exported, copy)
     (path,) = (copy / "rtl").iterdir()
     path.write_text("module pendulum_rnea (;\nendmodule\n")
-    done = run(copy)
-    assert done.returncode == 2
-    assert "icarus could not build the core: the lines above say why." in done.stderr
-    assert "Traceback" not in done.stderr
+    completed = run(copy)
+    assert completed.returncode == 2
+    assert "icarus could not build the core: the lines above say why." in completed.stderr
+    assert "Traceback" not in completed.stderr
 
 
 def test_the_runner_refuses_an_unknown_simulator(exported: Path, run: Run) -> None:
-    done = run(exported, "--simulator", "spice")
-    assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr == "There is no simulator 'spice'; choose one of icarus, verilator.\n"
+    completed = run(exported, "--simulator", "spice")
+    assert completed.returncode == 2 and completed.stdout == ""
+    assert completed.stderr == "There is no simulator 'spice'; choose one of icarus, verilator.\n"

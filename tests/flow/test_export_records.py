@@ -72,13 +72,13 @@ def compiled(manifest: Manifest, folder: Path, compiler: str) -> Path:
     source.write_text(program(manifest))
     standard = "-std=c++11" if compiler == "g++" else "-std=c11"
     flags = ["-Wall", "-Wextra", "-Werror", "-pedantic", standard]
-    done = subprocess.run(
+    process = subprocess.run(
         [compiler, *flags, "-o", folder / "main", source],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     return folder / "main"
 
 
@@ -129,21 +129,21 @@ def test_the_header_lays_records_out_as_the_driver_does(
     rows = [
         np.concatenate([whole[a.name][n].ravel() for a in manifest.inputs]) for n in range(COUNT)
     ]
-    done = subprocess.run(
+    process = subprocess.run(
         [main],
         input=np.concatenate(rows).tobytes() + results.tobytes(),
         capture_output=True,
         check=False,
     )
-    assert done.returncode == 0, (done.returncode, f"seed {SEED}")
+    assert process.returncode == 0, (process.returncode, f"seed {SEED}")
     size = 4 * manifest.words_in * COUNT
-    assert done.stdout[:size] == requests.tobytes(), f"seed {SEED}"
+    assert process.stdout[:size] == requests.tobytes(), f"seed {SEED}"
     parts = unpack(result_dtype(manifest), results.view(np.uint32))
     full = {a.name: a.scatter(parts[a.name]) for a in manifest.outputs}
-    wanted = b"".join(
+    expected = b"".join(
         full[a.name][n].astype("<f4").tobytes() for n in range(COUNT) for a in manifest.outputs
     )
-    assert done.stdout[size:] == wanted, f"seed {SEED}"
+    assert process.stdout[size:] == expected, f"seed {SEED}"
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "g++"])
@@ -154,13 +154,13 @@ def test_a_wrong_layout_does_not_compile(real: Manifest, tmp_path: Path, compile
     assert wrong != text
     (tmp_path / "records.h").write_text(wrong)
     (source,) = tmp_path.glob("main.c*")
-    done = subprocess.run(
+    process = subprocess.run(
         [compiler, "-c", "-o", tmp_path / "x.o", source],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode != 0 and "Layout of" in done.stderr, done.stderr
+    assert process.returncode != 0 and "Layout of" in process.stderr, process.stderr
 
 
 def test_the_header_says_what_does_not_travel(manifest: Manifest) -> None:

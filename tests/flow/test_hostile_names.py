@@ -82,7 +82,7 @@ def model() -> Model:
 
 
 @pytest.fixture(scope="module")
-def made(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Build:
+def hostile_build(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Build:
     folder = tmp_path_factory.mktemp("hostile") / "build"
     build(model, "rnea", folder, ii=8, formats="auto")
     return Build.read(folder)
@@ -95,12 +95,12 @@ def named(manifest: Manifest, name: str) -> Manifest:
     )
 
 
-def test_a_name_of_one_line_goes_through_whole_builds(made: Build) -> None:
-    assert made.manifest.robot == made.model.name == VISIBLE
-    for path in made.folder.iterdir():
+def test_a_name_of_one_line_goes_through_whole_builds(hostile_build: Build) -> None:
+    assert hostile_build.manifest.robot == hostile_build.model.name == VISIBLE
+    for path in hostile_build.folder.iterdir():
         if path.name not in ("manifest.json", "model.json"):
             assert TRAP not in path.read_text(), path.name
-    tomllib.loads((made.folder / "plan.toml").read_text())
+    tomllib.loads((hostile_build.folder / "plan.toml").read_text())
 
 
 @pytest.mark.parametrize("end", BREAKS, ids=ascii)
@@ -125,13 +125,13 @@ def test_control_characters_are_refused_wherever_robots_come_from(end: str) -> N
 def test_names_are_refused_from_other_libraries(tmp_path: Path) -> None:
     import pinocchio
 
-    found = pinocchio.Model()
-    found.name = "arm\n[exec]"
+    pinocchio_model = pinocchio.Model()
+    pinocchio_model.name = "arm\n[exec]"
     inertia = pinocchio.Inertia.Random()
-    joint = found.addJoint(0, pinocchio.JointModelRX(), pinocchio.SE3.Identity(), "j")
-    found.appendBodyToJoint(joint, inertia, pinocchio.SE3.Identity())
+    joint = pinocchio_model.addJoint(0, pinocchio.JointModelRX(), pinocchio.SE3.Identity(), "j")
+    pinocchio_model.appendBodyToJoint(joint, inertia, pinocchio.SE3.Identity())
     with pytest.raises(RobotError, match=r"robot name 'arm\\n\[exec\]' holds"):
-        from_pinocchio(found)
+        from_pinocchio(pinocchio_model)
     if importlib.util.find_spec("mujoco") is None:
         pytest.skip("mujoco is missing: the reader of MJCF is not tried")
     from pinion.robot import from_mjcf
@@ -147,8 +147,10 @@ def test_names_are_refused_from_other_libraries(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a" * 201, "arm\n", "\u202earm"], ids=ascii)
-def test_a_manifest_with_such_a_name_is_refused(made: Build, name: str, tmp_path: Path) -> None:
-    manifest = replace(made.manifest, robot=name)
+def test_a_manifest_with_such_a_name_is_refused(
+    hostile_build: Build, name: str, tmp_path: Path
+) -> None:
+    manifest = replace(hostile_build.manifest, robot=name)
     if name.isalpha():
         manifest.write(tmp_path)
         assert Manifest.read(tmp_path).robot == name  # long, and harmless
@@ -160,8 +162,8 @@ def test_a_manifest_with_such_a_name_is_refused(made: Build, name: str, tmp_path
         Manifest.read(tmp_path)
 
 
-def test_a_robot_with_such_a_joint_is_no_intact_build(made: Build, tmp_path: Path) -> None:
-    folder = shutil.copytree(made.folder, tmp_path / "build")
+def test_a_robot_with_such_a_joint_is_no_intact_build(hostile_build: Build, tmp_path: Path) -> None:
+    folder = shutil.copytree(hostile_build.folder, tmp_path / "build")
     path = folder / "model.json"
     data = json.loads(path.read_text())
     data["bodies"][0]["joint"]["name"] = "joint\x1b[2J"
@@ -217,15 +219,15 @@ def run_tcl(text: str, folder: Path) -> int:
 
 
 def test_scripts_run_no_command_of_a_name(
-    made: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hostile_build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in HOSTILE:
-        for file, text in scripts(named(made.manifest, name)).items():
+        for file, text in scripts(named(hostile_build.manifest, name)).items():
             # There is no Vivado: the script comes to its first command of one, and says so.
             assert run_tcl(text, tmp_path) == script.FAILED, (file, name)
             assert not (tmp_path / TRAP).exists(), (file, name)
     monkeypatch.setattr(script, "comment", str)
-    run_tcl(scripts(named(made.manifest, HOSTILE[len(PIECES)]))["build.tcl"], tmp_path)
+    run_tcl(scripts(named(hostile_build.manifest, HOSTILE[len(PIECES)]))["build.tcl"], tmp_path)
     assert (tmp_path / TRAP).exists(), "the trap snaps where nothing is escaped"
 
 
@@ -255,9 +257,9 @@ def library(name: str) -> Any:
 
 
 def test_headers_compile_whatever_the_names(
-    made: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hostile_build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    manifest = made.manifest
+    manifest = hostile_build.manifest
     units = "m */ #error /*\n#error"
     inputs = tuple(replace(array, unit=units) for array in manifest.inputs)
     texts = []
@@ -300,9 +302,14 @@ def test_kernels_and_cuda_headers_carry_names_in_comments_alone(
 # ---- The exported folder ----
 
 
-def test_an_exported_folder_is_read_by_its_tools(made: Build, tmp_path: Path) -> None:
+def test_an_exported_folder_is_read_by_its_tools(hostile_build: Build, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    export(made.folder, out, model=lambda found: Reference(found).expected, requests=1)
+    export(
+        hostile_build.folder,
+        out,
+        model=lambda build_read: Reference(build_read).expected,
+        requests=1,
+    )
     (verilog,) = (out / "rtl").glob("*.v")
     head = verilog.read_text().partition("module ")[0]
     ours = ("// ", "`timescale 1ns / 1ps", "/* verilator lint_off ")
@@ -311,8 +318,8 @@ def test_an_exported_folder_is_read_by_its_tools(made: Build, tmp_path: Path) ->
     command = ["iverilog", "-t", "null", "-Wall", str(verilog)]
     if shutil.which("iverilog") is None:
         pytest.skip("iverilog is missing: the exported Verilog is not parsed")
-    done = subprocess.run(command, cwd=out, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(command, cwd=out, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
     for path in (out / "tb").glob("*.py"):
         ast.parse(path.read_text())
     Xml.parse(out / "component.xml")
@@ -323,7 +330,9 @@ def test_an_exported_folder_is_read_by_its_tools(made: Build, tmp_path: Path) ->
     page = (out / "README.md").read_text()
     assert "<script>" not in page and "<img" not in page and "[exec" not in page.replace("\\[", "")
     for name in HOSTILE:
-        text = component_xml("arm", named(made.manifest, name), core_ports(made.manifest), {})
+        text = component_xml(
+            "arm", named(hostile_build.manifest, name), core_ports(hostile_build.manifest), {}
+        )
         Xml.fromstring(text)
         assert TRAP not in text or all(c.isprintable() or c == "\n" for c in text)
 
@@ -331,14 +340,14 @@ def test_an_exported_folder_is_read_by_its_tools(made: Build, tmp_path: Path) ->
 # ---- Pages and plans ----
 
 
-def test_pages_show_names_and_do_nothing_else(made: Build) -> None:
+def test_pages_show_names_and_do_nothing_else(hostile_build: Build) -> None:
     board = load_board("vcu118")
     result = {
         "part": "p", "fmax_mhz": 1.0, "clock_mhz": 1.0, "met": True, "tool": "t",
         "use": {}, "share": {}, "critical_path": None,
     }  # fmt: skip
     for name in HOSTILE:
-        manifest = named(made.manifest, name)
+        manifest = named(hostile_build.manifest, name)
         pages = {
             "board": readme.readme(board, manifest, core_clock(board, 200.0), multipliers=()),
             "ulx3s": bitstream.page(manifest, result),
@@ -359,13 +368,15 @@ def test_pages_show_names_and_do_nothing_else(made: Build) -> None:
         assert code_line(name).startswith("    ") and "\n" not in code_line(name)
 
 
-def test_a_page_of_builds_shows_names_as_text(made: Build, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = build_data(made.folder)
+def test_a_page_of_builds_shows_names_as_text(
+    hostile_build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = build_data(hostile_build.folder)
     for name in HOSTILE:
-        manifest = {**named(made.manifest, name).to_dict(), "target": "sim"}
+        manifest = {**named(hostile_build.manifest, name).to_dict(), "target": "sim"}
         robot = {**data["robot"], "name": name, "tips": [name] * len(data["robot"]["tips"])}
-        one = {**data, "manifest": manifest, "robot": robot, "folder": name}
-        text = build_page([one, one])
+        hostile = {**data, "manifest": manifest, "robot": robot, "folder": name}
+        text = build_page([hostile, hostile])
         bare = re.sub(r"<(style|script)[^>]*>.*?</\1>", "", text, flags=re.DOTALL)
         assert "<script" not in bare and "<img" not in bare and "<!--" not in bare, name
         assert text.count("</script>") == 2, name
@@ -387,8 +398,8 @@ def test_build_files_of_the_library_are_no_commands(tmp_path: Path) -> None:
             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
         )
         # Nor is what a shell would make of a comment's text.
-        done = subprocess.run(
+        process = subprocess.run(
             ["sh", "-c", f": {shlex.quote(escaping.comment(name))}; : {escaping.identifier(name)}"],
             cwd=tmp_path, capture_output=True, check=False,
         )  # fmt: skip
-        assert done.returncode == 0 and not (tmp_path / TRAP).exists()
+        assert process.returncode == 0 and not (tmp_path / TRAP).exists()

@@ -38,12 +38,12 @@ def check(folder: Path, model: Model, name: str, formats: str, **options: object
 def test_the_gradient_of_a_hinge_answers_through_the_driver(tmp_path: Path) -> None:
     model = robot("hinge")
     built = check(tmp_path / "core", model, "fd_derivatives", "auto", ii=2)
-    given = sample(model, built.function, 200, distribution="reference", seed=3)
-    slow = np.abs(given["qd"]) < 0.05
+    requests = sample(model, built.function, 200, distribution="reference", seed=3)
+    slow = np.abs(requests["qd"]) < 0.05
     assert 0.05 < slow.mean() < 0.5  # friction's step is met, and passed
     with driver.open(tmp_path / "core") as card:
-        result = card.run(**given)
-    wide = {key: value.astype(np.float64) for key, value in given.items()}
+        result = card.run(**requests)
+    wide = {key: value.astype(np.float64) for key, value in requests.items()}
     arguments = model, wide["q"], wide["qd"], wide["tau"]
     want = dynamics.fd_derivatives(*arguments, joint_terms=True)
     budget = max(built.manifest.budget.values())
@@ -58,8 +58,8 @@ def test_the_gradient_of_a_hinge_answers_through_the_driver(tmp_path: Path) -> N
 @pytest.mark.parametrize("formats", ["q16.16", "auto"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_iiwa14_and_the_hinge_with_all_terms(tmp_path: Path, name: str, formats: str) -> None:
-    for chosen in ("hinge", "iiwa14"):
-        check(tmp_path / chosen, robot(chosen), name, formats, ii=8)
+    for robot_name in ("hinge", "iiwa14"):
+        check(tmp_path / robot_name, robot(robot_name), name, formats, ii=8)
 
 
 @pytest.mark.slow
@@ -70,17 +70,17 @@ def test_a_quadruped_with_all_terms(tmp_path: Path, name: str) -> None:
 
 def test_armature_is_there_without_the_option() -> None:
     row = named_function("minv")
-    found = evaluate_floats(row.trace(robot("hinge")), {"q[0]": np.zeros(1)})
+    values = evaluate_floats(row.trace(robot("hinge")), {"q[0]": np.zeros(1)})
     assert row.options == {}
-    assert found["minv[0,0]"] == pytest.approx(1.0 / 0.52, rel=1e-14)
+    assert values["minv[0,0]"] == pytest.approx(1.0 / 0.52, rel=1e-14)
 
 
 def test_the_graph_is_the_float_model_with_terms() -> None:
     model = robot("iiwa14")
     for name in FUNCTIONS:
         row = named_function(name, joint_terms=("damping", "friction"), friction_width=0.2)
-        given = sample(model, row, 40, distribution="reference", seed=2)
-        wide = {key: value.astype(np.float64) for key, value in given.items()}
+        requests = sample(model, row, 40, distribution="reference", seed=2)
+        wide = {key: value.astype(np.float64) for key, value in requests.items()}
         floats = row.evaluate(model, wide)
         scalars = replace(row, floats=None).evaluate(model, wide)
         for key, value in floats.items():
@@ -96,7 +96,7 @@ def test_what_cannot_be_asked_for_is_said() -> None:
         named_function("rnea", joint_terms=True, friction_width=0.0)
     with pytest.raises(FunctionError, match=r"No joint of the robot 'iiwa14' has friction: leave"):
         named_function("rnea", joint_terms="friction").trace(load("iiwa14"))
-    own = replace(named_function("rnea"), passive=None)
+    row_without_terms = replace(named_function("rnea"), passive=None)
     with pytest.raises(FunctionError, match=r"'rnea' does not say what damping of joints do to it"):
-        own.with_terms("damping")
+        row_without_terms.with_terms("damping")
     assert named_function("crba", joint_terms=True) == named_function("crba")

@@ -35,15 +35,15 @@ HALF = len(WORDS) // 2
 
 def own() -> OwnFunction:
     """A function whose arrays have all those names, each result a product of its own."""
-    given, made = WORDS[:HALF], WORDS[HALF:]
-    values = ", ".join(f"{given[k % HALF]} * {k + 2}.0" for k in range(len(made)))
+    inputs, results = WORDS[:HALF], WORDS[HALF:]
+    values = ", ".join(f"{inputs[k % HALF]} * {k + 2}.0" for k in range(len(results)))
     space: dict[str, Any] = {}
-    exec(f'def f({", ".join(given)}):\n    """Products."""\n    return {values}\n', space)
-    made_of = decorated(
-        inputs={name: array(sampling=uniform(-1.0, 1.0)) for name in given},
-        outputs={name: array() for name in made},
+    exec(f'def f({", ".join(inputs)}):\n    """Products."""\n    return {values}\n', space)
+    decorate = decorated(
+        inputs={name: array(sampling=uniform(-1.0, 1.0)) for name in inputs},
+        outputs={name: array() for name in results},
     )
-    return made_of(space["f"])
+    return decorate(space["f"])
 
 
 def compiled(text: str, language: str, folder: Path) -> None:
@@ -51,11 +51,11 @@ def compiled(text: str, language: str, folder: Path) -> None:
     path.write_text(text)
     compiler = shutil.which("g++" if language == "cpp" else "gcc")
     standard = "-std=c++17" if language == "cpp" else "-std=gnu11"
-    done = subprocess.run(
+    process = subprocess.run(
         [str(compiler), standard, "-Wall", "-Wextra", "-Werror", "-fsyntax-only", str(path)],
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr[:3000]
+    assert process.returncode == 0, process.stderr[:3000]
 
 
 @pytest.mark.skipif(not (shutil.which("gcc") and shutil.which("g++")), reason="no C compiler")
@@ -66,16 +66,16 @@ def test_any_name_compiles_in_what_is_exported(tmp_path: Path) -> None:
     for language in ("c", "cpp"):
         compiled(f"{header}\nint main(void) {{ return 0; }}\n", language, tmp_path)
     # The library is compiled and its example runs, with all names as parameters of one function.
-    made = c_export.export_library(none, function, tmp_path / "library", name="names")
-    done = subprocess.run(
+    exported = c_export.export_library(none, function, tmp_path / "library", name="names")
+    process = subprocess.run(
         ["gcc", "example.c", "-Iinclude", "-Llib", "-lnames", "-Wl,-rpath,$ORIGIN/lib", "-o", "x"],
         cwd=tmp_path / "library", capture_output=True, text=True, timeout=300,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr[:3000]
+    assert process.returncode == 0, process.stderr[:3000]
     ran = subprocess.run(
         ["./x"], cwd=tmp_path / "library", capture_output=True, text=True, timeout=300
     )
-    assert ran.returncode == 0 and made["name"] == "names"
+    assert ran.returncode == 0 and exported["name"] == "names"
     # Of the second sample's 0.1 the first result is twice as much.
     library = (tmp_path / "library" / "include" / "names.h").read_text()
     compiled(f"{library}\nint main(void) {{ return 0; }}\n", "cpp", tmp_path)
@@ -98,7 +98,7 @@ def test_the_mutant_that_does_not_look_is_found(
         pytest.skip("no C compiler")
     build(None, own(), tmp_path / "core", ii=8)
     manifest = Build.read(tmp_path / "core").manifest
-    monkeypatch.setattr("pinion.flow.export.records.c_names", lambda names, taken: list(names))
+    monkeypatch.setattr("pinion.flow.export.records.c_names", lambda names, reserved: list(names))
     with pytest.raises(AssertionError, match="error"):
         compiled(records_header("core", manifest), "c", tmp_path)
 
@@ -110,13 +110,13 @@ def described(**changes: Any) -> OwnFunction:
         """One number."""
         return x * 2.0
 
-    made_of = decorated(
+    decorate = decorated(
         name=function,
         inputs={"x": array(unit=unit, sampling=uniform(-1.0, 1.0))},
         outputs={name if name != "x" else "y": array()},
         doc=changes.get("doc"),
     )
-    return made_of(f)
+    return decorate(f)
 
 
 @pytest.mark.parametrize("character", ["\n", "\r", "\x00", "\x1b", "\x7f", "\u2028", "\u202e"])

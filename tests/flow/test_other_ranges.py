@@ -22,9 +22,9 @@ from tests.support.builds import make_design
 def model() -> Model:
     """A two_link whose limits are eight times its rated speeds."""
     text = urdf_text("two_link").replace("</joint>", '<pinion rated_velocity="1.5"/></joint>')
-    made = load_text(text.replace('velocity="6"', 'velocity="12"'), snap=True)
-    assert np.ravel(made.rated_velocity).tolist() == [1.5, 1.5]
-    return made
+    faster = load_text(text.replace('velocity="6"', 'velocity="12"'), snap=True)
+    assert np.ravel(faster.rated_velocity).tolist() == [1.5, 1.5]
+    return faster
 
 
 ROW = named_function("rnea")
@@ -39,13 +39,13 @@ def designs(model: Model) -> dict[str, Design]:
     return {name: _designed(model, name) for name in ("reference", "stress")}
 
 
-def _run(model: Model, row: Function, made: Design, distribution: str) -> tuple[int, float]:
+def _run(model: Model, row: Function, design: Design, distribution: str) -> tuple[int, float]:
     """Flags, and the largest error over the largest effort, by another runner and NumPy."""
     arrays = sample(model, row, STATES, distribution=distribution, seed=SEED)
-    got, flags = Candidate(model, row, made.fixed, made.constants).run(arrays)
+    results, flags = Candidate(model, row, design.fixed, design.constants).run(arrays)
     doubles = {name: array.astype(np.float64) for name, array in arrays.items()}
     tau = rnea(model, doubles["q"], doubles["qd"], doubles["qdd"])
-    error, size = np.abs(got["tau"] - tau).max(axis=1), np.abs(tau).max(axis=1)
+    error, size = np.abs(results["tau"] - tau).max(axis=1), np.abs(tau).max(axis=1)
     assert np.isfinite(error).all() and size.all()
     judged = ~flags & (size > 0.1 * np.median(size))  # far from zero no scale matters
     return int(flags.sum()), float((error / size)[judged].max(initial=0.0))
@@ -55,29 +55,31 @@ def _run(model: Model, row: Function, made: Design, distribution: str) -> tuple[
 def test_the_estimate_is_about_what_a_design_for_the_other_states_has(
     home: str, other: str, model: Model, designs: dict[str, Design]
 ) -> None:
-    found = other_ranges(model, ROW, designs[home])
-    assert found is not None and found.ranges == other and found.other is not None
-    wanted = unit_cost(designs[other].binding.schedule.units)[0]
-    assert found.blocks_now == unit_cost(designs[home].binding.schedule.units)[0]
-    assert found.blocks is not None and abs(found.blocks - wanted) <= 1
+    ranges = other_ranges(model, ROW, designs[home])
+    assert ranges is not None and ranges.ranges == other and ranges.other is not None
+    expected_blocks = unit_cost(designs[other].binding.schedule.units)[0]
+    assert ranges.blocks_now == unit_cost(designs[home].binding.schedule.units)[0]
+    assert ranges.blocks is not None and abs(ranges.blocks - expected_blocks) <= 1
     # Of the core that is there everything is exact; of the other one its formats are an estimate.
     flagged, _ = _run(model, ROW, designs[home], "stress")
-    assert found.present.flagged == flagged
-    there, _ = _run(model, ROW, designs[other], "stress")
-    assert abs(found.other.flagged - there) <= 0.02 * STATES
-    made_for_all = {"reference": there, "stress": flagged}[home]
-    assert made_for_all == 0 and flagged + there > STATES // 2
+    assert ranges.present.flagged == flagged
+    other_flagged, _ = _run(model, ROW, designs[other], "stress")
+    assert abs(ranges.other.flagged - other_flagged) <= 0.02 * STATES
+    made_for_all = {"reference": other_flagged, "stress": flagged}[home]
+    assert made_for_all == 0 and flagged + other_flagged > STATES // 2
     for name in ("reference", "rest"):
         _, largest = _run(model, ROW, designs[home], name)
-        assert found.present.errors[name] >= 0.999 * largest > 0.0
+        assert ranges.present.errors[name] >= 0.999 * largest > 0.0
         _, largest = _run(model, ROW, designs[other], name)
-        assert 0.25 * largest < found.other.errors[name] < 20 * largest
-    said = found.sentence()
-    assert f"flags {flagged:,} of 2,000 stress states. Made for {other} states (--ranges" in said
-    assert f"flag {found.other.flagged:,} and take about {found.blocks:,} DSP48E2" in said
-    assert f"({found.present.errors['rest']:.2g} now)" in said
-    figures = found.figures()
-    assert figures["blocks_estimated"] == found.blocks and figures["flagged_now"] == flagged
+        assert 0.25 * largest < ranges.other.errors[name] < 20 * largest
+    sentence = ranges.sentence()
+    assert (
+        f"flags {flagged:,} of 2,000 stress states. Made for {other} states (--ranges" in sentence
+    )
+    assert f"flag {ranges.other.flagged:,} and take about {ranges.blocks:,} DSP48E2" in sentence
+    assert f"({ranges.present.errors['rest']:.2g} now)" in sentence
+    figures = ranges.figures()
+    assert figures["blocks_estimated"] == ranges.blocks and figures["flagged_now"] == flagged
 
 
 def test_nothing_is_said_where_both_are_the_same_states(model: Model) -> None:
@@ -92,15 +94,16 @@ def test_formats_that_cannot_be_had_are_told_with_the_reason(
     model: Model, designs: dict[str, Design], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(AutoFormats, "error", lambda *_: 0.2)
-    found = other_ranges(model, ROW, designs["reference"])
-    assert found is not None and found.blocks is found.other is None
-    flagged = found.present.flagged
-    assert found.sentence() == (
+    ranges = other_ranges(model, ROW, designs["reference"])
+    assert ranges is not None and ranges.blocks is ranges.other is None
+    flagged = ranges.present.flagged
+    assert ranges.sentence() == (
         f"This core flags {flagged:,} of 2,000 stress states. Formats for stress states (--ranges "
-        "stress) cannot be had with its sums: A largest relative error of 0.001 is out of reach: "
-        "with 27 x 27 bits in every product it is 0.2. A build with them says what can be had."
+        "stress) are out of reach with its sums: A largest relative error of 0.001 is out of "
+        "reach: with 27 x 27 bits in every product it is 0.2. A build with them says what is in "
+        "reach."
     )
-    assert found.figures()["flagged"] is None and found.figures()["refused"] == found.refused
+    assert ranges.figures()["flagged"] is None and ranges.figures()["refused"] == ranges.refused
 
     def refuse(*_: Any) -> None:
         raise PrecisionError("An error of 0.001 is out of reach: it is 0.2. Ask for 0.3.")
@@ -108,5 +111,5 @@ def test_formats_that_cannot_be_had_are_told_with_the_reason(
     # What is advised there is of these sums, and is left out.
     monkeypatch.undo()
     monkeypatch.setattr(AutoFormats, "refine", refuse)
-    found = other_ranges(model, ROW, designs["reference"])
-    assert found is not None and found.refused.endswith("reach: it is 0.2.")
+    ranges = other_ranges(model, ROW, designs["reference"])
+    assert ranges is not None and ranges.refused.endswith("reach: it is 0.2.")

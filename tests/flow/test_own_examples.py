@@ -36,17 +36,17 @@ def named(name: str) -> str:
 @pytest.mark.parametrize("name", some(ROBOTS, ("tip_jacobian",)))
 def test_an_example_builds_verifies_and_runs(name: str, tmp_path: Path) -> None:
     """What the card answers is within 1e-3 of NumPy, and every bit is that of the integers."""
-    own, model = named_function(named(name)), load(ROBOTS[name])
+    example, model = named_function(named(name)), load(ROBOTS[name])
     build(ROBOTS[name], named(name), tmp_path / "core", ii=4)
-    for own_or_folder in (None, own):
+    for own_or_folder in (None, example):
         figures = verify(tmp_path / "core", samples=300, seed=2, function=own_or_folder)
         assert figures["mismatches"] == 0 and figures["ok"], figures
-    drawn = sample(model, own, 30, distribution="reference", seed=3)
+    requests = sample(model, example, 30, distribution="reference", seed=3)
     with driver.open(tmp_path / "core") as card:
-        found = card.run(**drawn)
-    wide = {key: values.astype(np.float64) for key, values in drawn.items()}
-    for key, want in own.evaluate(model, wide).items():
-        assert np.abs(found[key] - want).max() < 1e-3 * max(1.0, np.abs(want).max()), key
+        results = card.run(**requests)
+    wide = {key: values.astype(np.float64) for key, values in requests.items()}
+    for key, want in example.evaluate(model, wide).items():
+        assert np.abs(results[key] - want).max() < 1e-3 * max(1.0, np.abs(want).max()), key
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +55,11 @@ def robot() -> Model:
 
 
 def floats(model: Model, name: str, count: int = 20) -> tuple[dict[str, np.ndarray], ...]:
-    own = named_function(named(name))
-    own.check(model)
-    drawn = sample(model, own, count, distribution="reference", seed=4)
-    wide = {key: values.astype(np.float64) for key, values in drawn.items()}
-    return wide, own.evaluate(model, wide)
+    example = named_function(named(name))
+    example.check(model)
+    requests = sample(model, example, count, distribution="reference", seed=4)
+    wide = {key: values.astype(np.float64) for key, values in requests.items()}
+    return wide, example.evaluate(model, wide)
 
 
 def test_the_energys_gradient_is_that_of_its_differences(robot: Model) -> None:
@@ -150,10 +150,13 @@ def test_a_reference_that_differs_is_noticed(tmp_path: Path) -> None:
 
 
 def test_backends_agree_on_a_function_without_a_robot(tmp_path: Path) -> None:
-    own = named_function(named("kalman"))
-    drawn = sample(load("none"), own, 20, distribution="reference", seed=5)
-    with backend(None, own, device="float") as exact, backend(None, own, device="cpu") as fast:
-        want, found = exact.run(**drawn), fast.run(**drawn)
-    assert np.allclose(found.x_next, want.x_next, rtol=1e-6, atol=1e-6)
+    example = named_function(named("kalman"))
+    requests = sample(load("none"), example, 20, distribution="reference", seed=5)
+    with (
+        backend(None, example, device="float") as exact,
+        backend(None, example, device="cpu") as fast,
+    ):
+        want, results = exact.run(**requests), fast.run(**requests)
+    assert np.allclose(results.x_next, want.x_next, rtol=1e-6, atol=1e-6)
     with pytest.raises(FunctionError, match="takes no robot, and 'two_link' is given"):
-        backend("two_link", own, device="float")
+        backend("two_link", example, device="float")

@@ -92,12 +92,12 @@ def test_the_table_does_not_know_it() -> None:
 
 def test_its_float_model_is_its_algorithm_on_arrays(model: Model) -> None:
     arrays = sample(model, REACH, 50, distribution="reference", seed=1)
-    found = REACH.evaluate(model, {k: x.astype(np.float64) for k, x in arrays.items()})
+    results = REACH.evaluate(model, {k: x.astype(np.float64) for k, x in arrays.items()})
     tip, jacobian = expected(**arrays)
-    assert found["tip"].shape == (50, 3) and found["jacobian"].shape == (50, 2, 2)
-    assert np.allclose(found["tip"], tip, rtol=0, atol=1e-6)
-    assert np.allclose(found["jacobian"], jacobian, rtol=0, atol=1e-6)
-    assert np.array_equal(found["square"], arrays["gain"].astype(np.float64) ** 2)
+    assert results["tip"].shape == (50, 3) and results["jacobian"].shape == (50, 2, 2)
+    assert np.allclose(results["tip"], tip, rtol=0, atol=1e-6)
+    assert np.allclose(results["jacobian"], jacobian, rtol=0, atol=1e-6)
+    assert np.array_equal(results["square"], arrays["gain"].astype(np.float64) ** 2)
 
 
 def test_it_verifies_bit_for_bit(folder: Path) -> None:
@@ -126,15 +126,15 @@ def test_a_backend_takes_it(model: Model) -> None:
 
 def test_its_folder_says_all_of_it(folder: Path, model: Model) -> None:
     """What was built is read back from data: no code, no name that is looked up."""
-    found = Build.read(folder).function
-    assert found == BuiltFunction.of(REACH, model)
-    assert found.inputs[1].sampling == Uniform(0.5, 2.0) and found.results[1].shape == (2, 2)
+    stored = Build.read(folder).function
+    assert stored == BuiltFunction.of(REACH, model)
+    assert stored.inputs[1].sampling == Uniform(0.5, 2.0) and stored.results[1].shape == (2, 2)
     text = (folder / "function.json").read_text()
-    assert BuiltFunction.from_json(json.loads(text)) == found
-    arrays = sample(model, found, 9, distribution="reference", seed=5)
+    assert BuiltFunction.from_json(json.loads(text)) == stored
+    arrays = sample(model, stored, 9, distribution="reference", seed=5)
     wide = {name: array.astype(np.float64) for name, array in arrays.items()}
     want = REACH.evaluate(model, wide)
-    for name, values in found.evaluate(model, wide).items():
+    for name, values in stored.evaluate(model, wide).items():
         assert np.allclose(values, want[name], rtol=1e-14, atol=1e-15), name
 
 

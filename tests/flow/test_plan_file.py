@@ -25,7 +25,7 @@ II = 4
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def auto_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """rnea for the two-link arm, formats chosen."""
     folder = tmp_path_factory.mktemp("plan") / "auto"
     build("two_link", "rnea", folder, ii=II, formats="auto")
@@ -50,14 +50,14 @@ def refused(error: type[ValueError], match: str, folder: Path, do: Callable[[], 
 # -- the file
 
 
-def test_an_auto_build_writes_its_plan(made: Path) -> None:
-    plan = read_plan(made / PLAN)
+def test_an_auto_build_writes_its_plan(auto_build: Path) -> None:
+    plan = read_plan(auto_build / PLAN)
     assert plan.distribution == "reference" and plan.max_error == 1e-3
     values, ports = plan.signals.values, plan.signals.ports
     assert {fmt.width for fmt in values.values()} <= {22, 27}
     assert {fmt.width for row in ports.values() for fmt in row} == {18, 27}
     assert set(ports) < set(values)
-    text = (made / PLAN).read_text()
+    text = (auto_build / PLAN).read_text()
     for i, fmt in values.items():
         section = text.partition(f"[signal.{i}]")[2].partition("[signal.")[0]
         # The largest magnitude stands beside each format, which holds it.
@@ -72,33 +72,33 @@ def test_a_uniform_build_writes_none(tmp_path: Path) -> None:
     assert not (tmp_path / "b" / PLAN).exists()
 
 
-def test_a_plan_makes_the_same_core_again(made: Path, tmp_path: Path) -> None:
-    second = again(made / PLAN, tmp_path / "b")
-    first = Manifest.read(made)
+def test_a_plan_makes_the_same_core_again(auto_build: Path, tmp_path: Path) -> None:
+    second = again(auto_build / PLAN, tmp_path / "b")
+    first = Manifest.read(auto_build)
     assert (first.formats, second.formats) == ("auto", PLAN)
     assert first.hash != second.hash  # the name of the formats is part of it
     same = replace(second, formats="auto", request=first.request)
     assert same == first and same.hash == first.hash
     for name in (GRAPH, PLAN, "schedule.json", "model.json"):
-        assert (tmp_path / "b" / name).read_bytes() == (made / name).read_bytes(), name
+        assert (tmp_path / "b" / name).read_bytes() == (auto_build / name).read_bytes(), name
 
     def without_hash(folder: Path) -> list[str]:
         return [x for x in (folder / RTLIL).read_text().splitlines() if "\\build_hash 64'" not in x]
 
-    assert without_hash(tmp_path / "b") == without_hash(made)
+    assert without_hash(tmp_path / "b") == without_hash(auto_build)
 
 
-def test_a_plan_is_known_by_its_content_not_its_name(made: Path, tmp_path: Path) -> None:
+def test_a_plan_is_known_by_its_content_not_its_name(auto_build: Path, tmp_path: Path) -> None:
     copy = tmp_path / "mine.toml"
-    copy.write_text((made / PLAN).read_text())
+    copy.write_text((auto_build / PLAN).read_text())
     manifest = again(copy, tmp_path / "b", objective="throughput")
     assert manifest.formats == "mine.toml"  # without the folder: builds are the same anywhere
     assert manifest.objective == "throughput"
-    assert manifest.schedule_cycles > Manifest.read(made).schedule_cycles
+    assert manifest.schedule_cycles > Manifest.read(auto_build).schedule_cycles
     # The same formats; operands that may trade places stand as each schedule's selectors like it.
     ours, theirs = (
         [sorted(line.split()) for line in (folder / GRAPH).read_text().splitlines()]
-        for folder in (tmp_path / "b", made)
+        for folder in (tmp_path / "b", auto_build)
     )
     assert ours == theirs
 
@@ -109,8 +109,8 @@ def test_a_plan_is_known_by_its_content_not_its_name(made: Path, tmp_path: Path)
 def section(text: str, *ops: str) -> tuple[int, str]:
     """Number and text of the last signal that one of these operations makes."""
     parts = text.split("\n[signal.")
-    chosen = next(part for part in reversed(parts[1:]) if part.split()[3] in ops)
-    return int(chosen.partition("]")[0]), chosen
+    line = next(part for part in reversed(parts[1:]) if part.split()[3] in ops)
+    return int(line.partition("]")[0]), line
 
 
 def coarser(text: str, *ops: str) -> tuple[str, int]:
@@ -134,27 +134,27 @@ def coarser(text: str, *ops: str) -> tuple[str, int]:
     "edits", some([[("add", "sub")], [("dot",)], [("add", "sub"), ("dot",)]], 2)
 )
 def test_an_edited_plan_makes_another_core_that_is_as_good(
-    made: Path, tmp_path: Path, edits: list[tuple[str, ...]]
+    auto_build: Path, tmp_path: Path, edits: list[tuple[str, ...]]
 ) -> None:
-    before = read_plan(made / PLAN)
-    text, numbers = (made / PLAN).read_text(), set()
+    before = read_plan(auto_build / PLAN)
+    text, numbers = (auto_build / PLAN).read_text(), set()
     for ops in edits:
         text, number = coarser(text, *ops)
         numbers.add(number)
     mine = tmp_path / "mine.toml"
     mine.write_text(text)
-    wanted = read_plan(mine).signals
-    changed = {i for i, fmt in wanted.values.items() if before.signals.values[i] != fmt}
+    signals = read_plan(mine).signals
+    changed = {i for i, fmt in signals.values.items() if before.signals.values[i] != fmt}
     assert changed == numbers
-    assert {i for i, row in wanted.ports.items() if before.signals.ports[i] != row} == numbers
+    assert {i for i, row in signals.ports.items() if before.signals.ports[i] != row} == numbers
     folder = tmp_path / "b"
     manifest = again(mine, folder)
     # What was asked for, not what would have been chosen, and it can be read back.
-    assert read_plan(folder / PLAN).signals == wanted
-    assert (folder / GRAPH).read_text() != (made / GRAPH).read_text()
-    assert manifest.content != Manifest.read(made).content
-    assert manifest.schedule_cycles == Manifest.read(made).schedule_cycles
-    fine, coarse = Manifest.read(made).budget, manifest.budget
+    assert read_plan(folder / PLAN).signals == signals
+    assert (folder / GRAPH).read_text() != (auto_build / GRAPH).read_text()
+    assert manifest.content != Manifest.read(auto_build).content
+    assert manifest.schedule_cycles == Manifest.read(auto_build).schedule_cycles
+    fine, coarse = Manifest.read(auto_build).budget, manifest.budget
     assert all(coarse[word] >= fine[word] for word in fine) and coarse != fine
     if len(edits) == 1:
         return  # a simulation compiles for seconds: one has both edits
@@ -171,14 +171,14 @@ def test_an_edited_plan_makes_another_core_that_is_as_good(
     [("two_link", "aba", II), ("pendulum", "rnea", II), ("two_link", "rnea", 3)],
 )
 def test_a_plan_of_another_core_is_refused(
-    made: Path, tmp_path: Path, robot: str, function: str, ii: int
+    auto_build: Path, tmp_path: Path, robot: str, function: str, ii: int
 ) -> None:
     folder = tmp_path / "deep" / "b"
     refused(
         PlanError,
         r"belongs to another core: .*formats auto",
         folder,
-        lambda: build(robot, function, folder, ii=ii, formats=str(made / PLAN)),
+        lambda: build(robot, function, folder, ii=ii, formats=str(auto_build / PLAN)),
     )
     assert not folder.parent.exists()
 
@@ -233,9 +233,9 @@ BROKEN: dict[str, tuple[Callable[[str], str], str]] = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_broken_plan_is_refused(made: Path, tmp_path: Path, case: str) -> None:
+def test_a_broken_plan_is_refused(auto_build: Path, tmp_path: Path, case: str) -> None:
     edit, match = BROKEN[case]
-    text = (made / PLAN).read_text()
+    text = (auto_build / PLAN).read_text()
     broken = tmp_path / "broken.toml"
     broken.write_text(edit(text))
     assert broken.read_text() != text
@@ -251,12 +251,12 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
         refused(PlanError, match, tmp_path / "b", lambda path=path: again(path, tmp_path / "b"))
 
 
-def test_a_plan_checks_its_graph_by_digest(made: Path) -> None:
+def test_a_plan_checks_its_graph_by_digest(auto_build: Path) -> None:
     from pinion.flow.build import Build
     from pinion.formats.planfile import graph_digest
 
-    plan: SavedPlan = read_plan(made / PLAN)
-    graph = Build.read(made).graph
+    plan: SavedPlan = read_plan(auto_build / PLAN)
+    graph = Build.read(auto_build).graph
     with pytest.raises(PlanError, match="another core"):
         plan.check(graph)  # the fixed graph is not the one that the plan was made for
     # With its digest the signals are looked at, and they are others.
@@ -270,8 +270,8 @@ def test_a_plan_checks_its_graph_by_digest(made: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "match"),
     [
-        ({"formats": "auto", "max_error": 0.0}, ObjectiveError, "error of 0 makes no sense"),
-        ({"formats": "auto", "max_error": 1.0}, ObjectiveError, "error of 1 makes no sense"),
+        ({"formats": "auto", "max_error": 0.0}, ObjectiveError, "error of 0 is impossible"),
+        ({"formats": "auto", "max_error": 1.0}, ObjectiveError, "error of 1 is impossible"),
         ({"formats": "auto", "max_error": 2}, ObjectiveError, "between 0 and 1, such as 0.001"),
         ({"formats": "auto", "max_error": -1e-3}, ObjectiveError, "error of -0.001 makes"),
         ({"formats": "auto", "max_error": math.nan}, ObjectiveError, "error of nan makes"),
@@ -279,7 +279,7 @@ def test_a_plan_checks_its_graph_by_digest(made: Path) -> None:
         ({"formats": "auto", "ranges": "moon"}, FunctionError, "'moon'; choose .* stress"),
         ({"formats": "auto", "objective": "speed"}, ObjectiveError, "'speed'; choose one of"),
         ({"objective": "Area"}, ObjectiveError, "'Area'; choose one of " + ", ".join(OBJECTIVES)),
-        ({"max_error": 1.5}, ObjectiveError, "error of 1.5 makes no sense"),
+        ({"max_error": 1.5}, ObjectiveError, "error of 1.5 is impossible"),
         ({"ranges": "stress"}, ObjectiveError, r"q16\.16 is .*ranges \(stress\).*'auto'"),
     ],
     ids=str,
@@ -293,8 +293,8 @@ def test_what_cannot_be_had_is_refused(
 
 @pytest.mark.parametrize("options", [{"max_error": 1e-3}, {"ranges": "reference"}], ids=str)
 def test_a_plan_has_its_error_and_its_states(
-    made: Path, tmp_path: Path, options: dict[str, Any]
+    auto_build: Path, tmp_path: Path, options: dict[str, Any]
 ) -> None:
-    match = r"plan\.toml' already says for which states and which error"
+    match = r"plan\.toml' already states its ranges and its largest error"
     folder = tmp_path / "b"
-    refused(ObjectiveError, match, folder, lambda: again(made / PLAN, folder, **options))
+    refused(ObjectiveError, match, folder, lambda: again(auto_build / PLAN, folder, **options))

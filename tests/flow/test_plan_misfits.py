@@ -12,7 +12,7 @@ from tests.support.builds import build
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def auto_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("plan") / "auto"
     build("two_link", "rnea", folder, ii=4, formats="auto")
     return folder
@@ -30,7 +30,7 @@ def addend(text: str, change) -> str:
     """The plan with the last port rewritten that adds something to products."""
     parts = re.split(r"(?=\n\[signal\.)", text)
     ports = [re.findall(r"\[\d+, -?\d+\]", part.partition("ports")[2]) for part in parts]
-    k = max(k for k, found in enumerate(ports) if len(found) in (3, 5, 7, 9))
+    k = max(k for k, widths in enumerate(ports) if len(widths) in (3, 5, 7, 9))
     head, ports_line = parts[k].split("ports")
     at = ports_line.rindex(ports[k][-1])
     parts[k] = (
@@ -70,9 +70,9 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_plan_that_does_not_fit_together_is_refused(
-    made: Path, tmp_path: Path, case: str
+    auto_build: Path, tmp_path: Path, case: str
 ) -> None:
-    text = (made / PLAN).read_text()
+    text = (auto_build / PLAN).read_text()
     mine = tmp_path / "mine.toml"
     mine.write_text(CASES[case](text))
     assert mine.read_text() != text

@@ -22,18 +22,18 @@ MEASURED = {
 def test_steps_come_in_order_and_each_rises_to_the_whole(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    told: list[tuple[str, list[float]]] = []
+    reports: list[tuple[str, list[float]]] = []
     build(
         "two_link",
         "rnea",
         tmp_path / "core",
         ii=4,
         progress=Progress(
-            lambda text: told.append((text, [])), lambda share: told[-1][1].append(share)
+            lambda text: reports.append((text, [])), lambda share: reports[-1][1].append(share)
         ),
     )
     assert capfd.readouterr() == ("", "")
-    assert [step for step, _ in told] == [
+    assert [step for step, _ in reports] == [
         "Tracing rnea for two_link",
         "Taking out superfluous operations",
         "Scheduling at one result every 4 cycles",
@@ -43,7 +43,7 @@ def test_steps_come_in_order_and_each_rises_to_the_whole(
         "Elaborating the gateware",
         "Writing Verilog",
     ]
-    for step, shares in told:
+    for step, shares in reports:
         assert shares == sorted(shares), step
         assert all(0.0 <= share <= 1.0 for share in shares), step
         if step in MEASURED:

@@ -33,7 +33,7 @@ Verb = Callable[[Path], object]
 
 def exported(folder: Path) -> object:
     out = folder.with_name("exported")
-    return export(folder, out, model=lambda made: Reference(made).expected)
+    return export(folder, out, model=lambda build_read: Reference(build_read).expected)
 
 
 VERBS: dict[str, Verb] = {
@@ -81,14 +81,14 @@ def test_every_file_is_listed(original: Path) -> None:
 
 @pytest.mark.parametrize("verb", VERBS, ids=str)
 def test_one_bit_of_any_file_is_noticed_by_each_verb(verb: str, folder: Path) -> None:
-    found = files(folder)
-    assert len(found) >= 14
-    for number, path in enumerate(found):
-        kept = path.read_bytes()
-        flip(path, (7919 * (number + 1)) % (8 * len(kept)))
+    listed = files(folder)
+    assert len(listed) >= 14
+    for number, path in enumerate(listed):
+        content = path.read_bytes()
+        flip(path, (7919 * (number + 1)) % (8 * len(content)))
         with pytest.raises(ManifestError, match=rf"{path.name}'.*[bB]uild.*again"):
             VERBS[verb](folder)
-        path.write_bytes(kept)
+        path.write_bytes(content)
     check_digests(folder)
 
 
@@ -105,13 +105,13 @@ def test_a_card_is_opened_with_the_manifest_alone_if_it_is_whole(folder: Path) -
 
 def test_no_bit_of_the_digests_flips_unseen(folder: Path) -> None:
     path = folder / DIGESTS
-    kept = path.read_bytes()
-    for byte in range(len(kept)):
-        path.write_bytes(kept)
+    content = path.read_bytes()
+    for byte in range(len(content)):
+        path.write_bytes(content)
         flip(path, 8 * byte + byte % 8)
         with pytest.raises(ManifestError):
             read_digests(folder)
-    path.write_bytes(kept)
+    path.write_bytes(content)
     read_digests(folder)
 
 

@@ -241,9 +241,9 @@ def test_negations_are_lowered_exactly_by_signal() -> None:
 
 def test_negations_take_no_unit(negating: Graph) -> None:
     fixed = lower(negating, Q16)
-    made = operations(fixed, TIMING)
-    assert {op.node for op in made}.isdisjoint(fixed.negated_results())
-    assert "add" not in {op.kind.name for op in made}
+    ops = operations(fixed, TIMING)
+    assert {op.node for op in ops}.isdisjoint(fixed.negated_results())
+    assert "add" not in {op.kind.name for op in ops}
     # One that something else reads is an operation like any other.
     x = Node("input", (), ("x",))
     read = verify(Graph((x, Node("neg", (0,)), Node("sin", (1,))), (("y", 1), ("z", 2))))
@@ -288,11 +288,11 @@ def test_a_chained_design_passes_the_checker(robot: str, name: str) -> None:
         settings = DesignSettings(ii=8, plan=auto, timing=timing, states=few, patience=(0.0,))
         return design(folded(robot, name), settings)
 
-    one, two = made(1), made(2)
+    single, two = made(1), made(2)
     labels = {kind.label for kind in two.binding.schedule.units}
-    assert "add3" in labels and "add3" not in {k.label for k in one.binding.schedule.units}
+    assert "add3" in labels and "add3" not in {k.label for k in single.binding.schedule.units}
     # With units without end; what a search finds for few units may be a cycle off either way.
-    ends = [finish_time(core.real, core.binding.schedule.timing) for core in (two, one)]
+    ends = [finish_time(core.real, core.binding.schedule.timing) for core in (two, single)]
     assert ends[0] <= ends[1]
     threes = [op for op in two.binding.schedule.operations if op.kind.label == "add3"]
     assert {op.latency for op in threes} == {1} and {len(op.control) for op in threes} == {2}
@@ -305,7 +305,7 @@ def test_a_chained_design_passes_the_checker(robot: str, name: str) -> None:
         check_schedule(two.fixed, replace(plan, operations=tuple(wrong)))
     # The graphs compute the same, exactly so in real arithmetic.
     inputs = states(robot, 20, seed=7, name=name)
-    a, b = evaluate_floats(one.real, inputs), evaluate_floats(two.real, inputs)
+    a, b = evaluate_floats(single.real, inputs), evaluate_floats(two.real, inputs)
     assert a.keys() == b.keys()
     for word in a:
         np.testing.assert_allclose(b[word], a[word], rtol=1e-9, atol=1e-9)

@@ -33,7 +33,7 @@ II = 3
 
 
 @pytest.fixture(scope="module")
-def made() -> Design:
+def core_design() -> Design:
     return designed("chain_3", II)
 
 
@@ -48,15 +48,15 @@ def unit_offsets(operation: Operation, plan: Schedule) -> list[int]:
     return offsets(ports, plan.timing) if operation.kind.name == "dot" else [0] * ports
 
 
-def test_what_the_flow_makes_passes(made: Design) -> None:
-    check_schedule(made.fixed, made.binding.schedule)
-    check_binding(made.fixed, made.binding)
+def test_what_the_flow_makes_passes(core_design: Design) -> None:
+    check_schedule(core_design.fixed, core_design.binding.schedule)
+    check_binding(core_design.fixed, core_design.binding)
 
 
-def test_an_operation_before_its_operands_is_found(made: Design) -> None:
-    plan = made.binding.schedule
+def test_an_operation_before_its_operands_is_found(core_design: Design) -> None:
+    plan = core_design.binding.schedule
     ready = {op.node: plan.ready(i) for i, op in enumerate(plan.operations)}
-    tried = 0
+    cases = 0
     for i, operation in enumerate(plan.operations):
         late = unit_offsets(operation, plan)
         needs = max(
@@ -66,13 +66,13 @@ def test_an_operation_before_its_operands_is_found(made: Design) -> None:
         )
         early = moved(plan, i, needs - plan.start[i] - 1)
         with pytest.raises(CheckError, match=rf"%{operation.node} starts in cycle .*, before its"):
-            check_schedule(made.fixed, early)
-        tried += 1
-    assert tried == len(plan.operations)
+            check_schedule(core_design.fixed, early)
+        cases += 1
+    assert cases == len(plan.operations)
 
 
-def test_an_operation_in_a_full_slot_is_found(made: Design) -> None:
-    plan = made.binding.schedule
+def test_an_operation_in_a_full_slot_is_found(core_design: Design) -> None:
+    plan = core_design.binding.schedule
     crowded = {
         kind: next(i for i, op in enumerate(plan.operations) if op.kind == kind)
         for kind in plan.units
@@ -80,19 +80,19 @@ def test_an_operation_in_a_full_slot_is_found(made: Design) -> None:
     for kind in crowded:
         fewer = replace(plan, units={**plan.units, kind: plan.units[kind] - 1})
         with pytest.raises(CheckError, match=rf"operations of kind {kind.label}, which has"):
-            check_schedule(made.fixed, fewer)
+            check_schedule(core_design.fixed, fewer)
 
 
-def test_an_operation_twice_or_never_is_found(made: Design) -> None:
-    plan = made.binding.schedule
+def test_an_operation_twice_or_never_is_found(core_design: Design) -> None:
+    plan = core_design.binding.schedule
     twice = replace(
         plan,
         operations=(*plan.operations, plan.operations[-1]),
         start=(*plan.start, plan.start[-1]),
     )
     with pytest.raises(CheckError, match="is scheduled twice"):
-        check_schedule(made.fixed, twice)
-    result = made.fixed.outputs[-1][1]
+        check_schedule(core_design.fixed, twice)
+    result = core_design.fixed.outputs[-1][1]
     last = next(i for i, op in enumerate(plan.operations) if op.node == result)
     keep = [i for i in range(len(plan.operations)) if i != last]
     never = replace(
@@ -101,19 +101,19 @@ def test_an_operation_twice_or_never_is_found(made: Design) -> None:
         start=tuple(plan.start[i] for i in keep),
     )
     with pytest.raises(CheckError, match=r"is never computed|before its operand"):
-        check_schedule(made.fixed, never)
+        check_schedule(core_design.fixed, never)
 
 
-def test_a_wrong_end_is_found(made: Design) -> None:
-    plan = made.binding.schedule
+def test_a_wrong_end_is_found(core_design: Design) -> None:
+    plan = core_design.binding.schedule
     with pytest.raises(CheckError, match=rf"ends in cycle {plan.length}, not {plan.length + 1}\."):
-        check_schedule(made.fixed, replace(plan, length=plan.length + 1))
+        check_schedule(core_design.fixed, replace(plan, length=plan.length + 1))
 
 
-def test_two_operations_on_one_unit_in_one_slot_are_found(made: Design) -> None:
-    binding = made.binding
+def test_two_operations_on_one_unit_in_one_slot_are_found(core_design: Design) -> None:
+    binding = core_design.binding
     plan = binding.schedule
-    tried = 0
+    cases = 0
     for i, operation in enumerate(plan.operations):
         for j in range(i):
             same_slot = (plan.start[i] - plan.start[j]) % II == 0
@@ -121,30 +121,30 @@ def test_two_operations_on_one_unit_in_one_slot_are_found(made: Design) -> None:
                 unit = list(binding.unit)
                 unit[i] = unit[j]
                 with pytest.raises(CheckError, match=r"share unit .*\[\d+\] in slot"):
-                    check_binding(made.fixed, replace(binding, unit=tuple(unit)))
-                tried += 1
-    assert tried > 10
+                    check_binding(core_design.fixed, replace(binding, unit=tuple(unit)))
+                cases += 1
+    assert cases > 10
 
 
-def test_a_unit_that_does_not_exist_is_found(made: Design) -> None:
+def test_a_unit_that_does_not_exist_is_found(core_design: Design) -> None:
     for number in (-1, 1000):
-        unit = (number, *made.binding.unit[1:])
+        unit = (number, *core_design.binding.unit[1:])
         with pytest.raises(CheckError, match="is bound to a unit that does not exist"):
-            check_binding(made.fixed, replace(made.binding, unit=unit))
+            check_binding(core_design.fixed, replace(core_design.binding, unit=unit))
 
 
-def test_a_missing_register_stage_is_found(made: Design) -> None:
-    binding = made.binding
+def test_a_missing_register_stage_is_found(core_design: Design) -> None:
+    binding = core_design.binding
     for node, stages in binding.stages.items():
         short = replace(binding, stages={**binding.stages, node: stages - 1})
         if any(read.node == node and read.stage == stages - 1 for read in binding.reads()):
             with pytest.raises(CheckError, match=rf"%{node} "):
-                check_binding(made.fixed, short)
-    stored = [n for n in binding.stages if made.fixed.nodes[n].op != "input"]
+                check_binding(core_design.fixed, short)
+    stored = [n for n in binding.stages if core_design.fixed.nodes[n].op != "input"]
     assert stored
     without = {n: s for n, s in binding.stages.items() if n != stored[0]}
     with pytest.raises(CheckError, match=rf"%{stored[0]} has no register stage \d"):
-        check_binding(made.fixed, replace(binding, stages=without))
+        check_binding(core_design.fixed, replace(binding, stages=without))
 
 
 class _Shifted(Binding):
@@ -157,14 +157,17 @@ class _Shifted(Binding):
             yield replace(read, stage=read.stage + 1) if read.node == self.node else read
 
 
-def test_a_read_of_the_wrong_stage_is_found(made: Design) -> None:
-    fields = {name: getattr(made.binding, name) for name in made.binding.__dataclass_fields__}
-    nodes = sorted({read.node for read in made.binding.reads()})
+def test_a_read_of_the_wrong_stage_is_found(core_design: Design) -> None:
+    fields = {
+        name: getattr(core_design.binding, name)
+        for name in core_design.binding.__dataclass_fields__
+    }
+    nodes = sorted({read.node for read in core_design.binding.reads()})
     for node in nodes:
         wrong = _Shifted(**{**fields, "stages": {n: 99 for n in nodes}})
         object.__setattr__(wrong, "node", node)
         with pytest.raises(CheckError, match=rf"%{node} is read from"):
-            check_binding(made.fixed, wrong)
+            check_binding(core_design.fixed, wrong)
 
 
 class _Late(Binding):
@@ -185,12 +188,12 @@ def late(binding: Binding, number: int, cycle: int) -> Binding:
     return wrong
 
 
-def lives(made: Design) -> dict[str, tuple[int, int, int, int]]:
+def lives(core_design: Design) -> dict[str, tuple[int, int, int, int]]:
     """One read of each kind of place: its number, its node, and when the place holds that node."""
-    inputs, ii = set(made.binding.inputs), made.binding.schedule.ii
-    born = made.binding.ready
-    found: dict[str, tuple[int, int, int, int]] = {}
-    for number, read in enumerate(made.binding.reads()):
+    inputs, ii = set(core_design.binding.inputs), core_design.binding.schedule.ii
+    born = core_design.binding.ready
+    spans: dict[str, tuple[int, int, int, int]] = {}
+    for number, read in enumerate(core_design.binding.reads()):
         if read.node in inputs:
             kind, first, last = "input", ii * read.stage, ii * read.stage + ii - 1
         elif read.stage < 0:
@@ -198,19 +201,19 @@ def lives(made: Design) -> dict[str, tuple[int, int, int, int]]:
         else:
             first = born[read.node] + 1 + ii * read.stage
             kind, last = f"register {min(read.stage, 1)}", first + ii - 1
-        found.setdefault(kind, (number, read.node, first, last))
-    return found
+        spans.setdefault(kind, (number, read.node, first, last))
+    return spans
 
 
 @pytest.mark.parametrize("kind", ["input", "unit", "register 0", "register 1"])
-def test_a_read_outside_of_a_values_life_is_found(made: Design, kind: str) -> None:
+def test_a_read_outside_of_a_values_life_is_found(core_design: Design, kind: str) -> None:
     """To the cycle: the first and the last in which a place holds a value, and one beyond each."""
-    number, node, first, last = lives(made)[kind]
+    number, node, first, last = lives(core_design)[kind]
     for cycle in (first, last):
-        check_binding(made.fixed, late(made.binding, number, cycle))
+        check_binding(core_design.fixed, late(core_design.binding, number, cycle))
     for cycle in (first - 1, last + 1):
         with pytest.raises(CheckError, match=rf"%{node} is read from"):
-            check_binding(made.fixed, late(made.binding, number, cycle))
+            check_binding(core_design.fixed, late(core_design.binding, number, cycle))
 
 
 LIVES = {
@@ -225,13 +228,13 @@ LIVES = {
 
 
 @pytest.mark.parametrize("name", LIVES)
-def test_a_checker_that_takes_other_lives_is_found(name: str, made: Design) -> None:
+def test_a_checker_that_takes_other_lives_is_found(name: str, core_design: Design) -> None:
     broken = mutant(check_binding, *LIVES[name])
     wrong = []
-    for number, _, first, last in lives(made).values():
+    for number, _, first, last in lives(core_design).values():
         for cycle in (first - 1, first, last, last + 1):
             try:
-                broken(made.fixed, late(made.binding, number, cycle))
+                broken(core_design.fixed, late(core_design.binding, number, cycle))
                 passed = True
             except AssertionError:
                 passed = False
@@ -239,11 +242,11 @@ def test_a_checker_that_takes_other_lives_is_found(name: str, made: Design) -> N
     assert any(wrong)
 
 
-def test_another_graphs_outputs_are_found(made: Design) -> None:
-    exact = next(i for i, n in enumerate(made.fixed.nodes) if n.op in ("mul", "dot"))
-    graph = Graph(made.fixed.nodes, (*made.fixed.outputs, ("extra", exact)))
+def test_another_graphs_outputs_are_found(core_design: Design) -> None:
+    exact = next(i for i, n in enumerate(core_design.fixed.nodes) if n.op in ("mul", "dot"))
+    graph = Graph(core_design.fixed.nodes, (*core_design.fixed.outputs, ("extra", exact)))
     with pytest.raises(CheckError, match=rf"The output 'extra' \(%{exact}\) is never computed"):
-        check_schedule(graph, made.binding.schedule)
+        check_schedule(graph, core_design.binding.schedule)
 
 
 def damaged(plan: Schedule, i: int, **changes: Any) -> Schedule:
@@ -252,33 +255,33 @@ def damaged(plan: Schedule, i: int, **changes: Any) -> Schedule:
     return replace(plan, operations=tuple(operations))
 
 
-def test_a_wrong_operand_is_found(made: Design) -> None:
-    plan = made.binding.schedule
+def test_a_wrong_operand_is_found(core_design: Design) -> None:
+    plan = core_design.binding.schedule
     for i, operation in enumerate(plan.operations):
         first, *rest = operation.operands
         other = replace(first, node=first.node - 1) if first.node else replace(first, node=1)
         with pytest.raises(CheckError, match=rf"%{operation.node} reads \(.*\) in the schedule"):
-            check_schedule(made.fixed, damaged(plan, i, operands=(other, *rest)))
+            check_schedule(core_design.fixed, damaged(plan, i, operands=(other, *rest)))
 
 
-def test_a_wrong_constant_is_found(made: Design) -> None:
-    plan = made.binding.schedule
-    tried = 0
+def test_a_wrong_constant_is_found(core_design: Design) -> None:
+    plan = core_design.binding.schedule
+    cases = 0
     for i, operation in enumerate(plan.operations):
         for k, operand in enumerate(operation.operands):
             value = 7 if operand.constant is None else operand.constant + 1
             operands = list(operation.operands)
             operands[k] = replace(operand, constant=value)
             with pytest.raises(CheckError, match=rf"%{operation.node} takes {value} for the"):
-                check_schedule(made.fixed, damaged(plan, i, operands=tuple(operands)))
-            tried += operand.constant is not None
-    assert tried > 10
+                check_schedule(core_design.fixed, damaged(plan, i, operands=tuple(operands)))
+            cases += operand.constant is not None
+    assert cases > 10
 
 
 @pytest.mark.parametrize("cycles", [-1, 1])
-def test_a_port_that_is_read_in_another_cycle_is_found(made: Design, cycles: int) -> None:
-    plan = made.binding.schedule
-    tried = 0
+def test_a_port_that_is_read_in_another_cycle_is_found(core_design: Design, cycles: int) -> None:
+    plan = core_design.binding.schedule
+    cases = 0
     for i, operation in enumerate(plan.operations):
         for k, late in enumerate(unit_offsets(operation, plan)):
             wrong = other_port(plan, i, k, offset=late + cycles)
@@ -287,39 +290,39 @@ def test_a_port_that_is_read_in_another_cycle_is_found(made: Design, cycles: int
                 rf"its unit reads it after {late}\."
             )
             with pytest.raises(CheckError, match=message):
-                check_schedule(made.fixed, wrong)
-            tried += late > 0
-    assert tried > 100
+                check_schedule(core_design.fixed, wrong)
+            cases += late > 0
+    assert cases > 100
 
 
-def test_a_wrong_control_bit_is_found(made: Design) -> None:
+def test_a_wrong_control_bit_is_found(core_design: Design) -> None:
     """The sign of each product, also of the first where there is an addend, and the addend's."""
-    plan = made.binding.schedule
-    tried = 0
+    plan = core_design.binding.schedule
+    cases = 0
     for i, operation in enumerate(plan.operations):
         for k, bit in enumerate(operation.control):
             control = list(operation.control)
             control[k] = 1 - bit
             with pytest.raises(CheckError, match=rf"%{operation.node} .* has the control bits"):
-                check_schedule(made.fixed, damaged(plan, i, control=tuple(control)))
-            tried += operation.kind.adds
-    assert tried > 50
+                check_schedule(core_design.fixed, damaged(plan, i, control=tuple(control)))
+            cases += operation.kind.adds
+    assert cases > 50
 
 
-def with_port_for_addends(made: Design) -> tuple[list[int], list[int]]:
+def with_port_for_addends(core_design: Design) -> tuple[list[int], list[int]]:
     """Operations whose units have a port for an addend: those that have one, those that do not."""
-    adding = [i for i, op in enumerate(made.binding.schedule.operations) if op.kind.adds]
+    adding = [i for i, op in enumerate(core_design.binding.schedule.operations) if op.kind.adds]
     used, unused = [], []
     for i in adding:
-        exact = made.fixed.nodes[made.binding.schedule.operations[i].node].args[0]
-        (used if len(made.fixed.nodes[exact].args) % 2 else unused).append(i)
+        exact = core_design.fixed.nodes[core_design.binding.schedule.operations[i].node].args[0]
+        (used if len(core_design.fixed.nodes[exact].args) % 2 else unused).append(i)
     assert len(used) > 5 and len(unused) > 5
     return used, unused
 
 
-def test_an_addend_that_is_dropped_or_invented_is_found(made: Design) -> None:
-    plan = made.binding.schedule
-    used, unused = with_port_for_addends(made)
+def test_an_addend_that_is_dropped_or_invented_is_found(core_design: Design) -> None:
+    plan = core_design.binding.schedule
+    used, unused = with_port_for_addends(core_design)
     for i in used:
         operation = plan.operations[i]
         assert not operation.operands[-1].unused
@@ -328,34 +331,36 @@ def test_an_addend_that_is_dropped_or_invented_is_found(made: Design) -> None:
         silent = damaged(nothing, i, control=(*operation.control[:-1], 0))
         for wrong in (nothing, silent, other_port(plan, i, -1, node=-1, constant=0)):
             with pytest.raises(CheckError, match=message):
-                check_schedule(made.fixed, wrong)
+                check_schedule(core_design.fixed, wrong)
     for i in unused:
         operation = plan.operations[i]
         assert operation.operands[-1] == Operand(-1, None, offset=unit_offsets(operation, plan)[-1])
         message = rf"%{operation.node} reads "
         something = other_port(plan, i, -1, node=operation.operands[0].node)
         with pytest.raises(CheckError, match=message):
-            check_schedule(made.fixed, something)
+            check_schedule(core_design.fixed, something)
         with pytest.raises(CheckError, match=message):
-            check_schedule(made.fixed, damaged(something, i, control=(*operation.control[:-1], 1)))
+            check_schedule(
+                core_design.fixed, damaged(something, i, control=(*operation.control[:-1], 1))
+            )
 
 
-def test_an_operand_that_is_not_read_is_found(made: Design) -> None:
+def test_an_operand_that_is_not_read_is_found(core_design: Design) -> None:
     """Only an addend may be missing, and only where the node has none."""
-    plan = made.binding.schedule
+    plan = core_design.binding.schedule
     for i, operation in enumerate(plan.operations):
         for k in range(len(operation.operands) - operation.kind.adds):
             missing = other_port(plan, i, k, node=-1, constant=None)
             with pytest.raises(CheckError, match=rf"%{operation.node} "):
-                check_schedule(made.fixed, missing)
+                check_schedule(core_design.fixed, missing)
 
 
-def test_an_addend_before_it_is_there_is_found(made: Design) -> None:
+def test_an_addend_before_it_is_there_is_found(core_design: Design) -> None:
     """One that its unit reads too early, though it is there for the products behind it."""
-    plan = made.binding.schedule
+    plan = core_design.binding.schedule
     ready = {op.node: plan.ready(i) for i, op in enumerate(plan.operations)}
-    used, _ = with_port_for_addends(made)
-    tried = 0
+    used, _ = with_port_for_addends(core_design)
+    cases = 0
     for i in used:
         operation = plan.operations[i]
         late = unit_offsets(operation, plan)
@@ -363,24 +368,24 @@ def test_an_addend_before_it_is_there_is_found(made: Design) -> None:
             # Another value, of the same format, that is a cycle late for this one's addend.
             node = plan.operations[j].node
             if ready[node] == plan.start[i] + late[-1] + 1 and other.kind.name in ("dot", "add"):
-                exact = made.fixed.nodes[operation.node].args[0]
-                args = (*made.fixed.nodes[exact].args[:-1], node)
-                nodes = list(made.fixed.nodes)
+                exact = core_design.fixed.nodes[operation.node].args[0]
+                args = (*core_design.fixed.nodes[exact].args[:-1], node)
+                nodes = list(core_design.fixed.nodes)
                 nodes[exact] = replace(nodes[exact], args=args)
-                graph = Graph(tuple(nodes), made.fixed.outputs)
+                graph = Graph(tuple(nodes), core_design.fixed.outputs)
                 wrong = other_port(plan, i, -1, node=node)
                 if node < exact:
                     with pytest.raises(CheckError, match=r"starts in cycle .*, before its operand"):
                         check_schedule(graph, wrong)
-                    tried += 1
+                    cases += 1
                 break
-    assert tried > 3
+    assert cases > 3
 
 
 def test_an_addend_at_another_binary_point_is_found(shifting: tuple[Graph, Schedule]) -> None:
     """The unit adds it at the point of the result, wherever the graph has it."""
     fixed, plan = shifting
-    tried = 0
+    cases = 0
     for i, operation in enumerate(plan.operations):
         exact = fixed.nodes[operation.node]
         exact = fixed.nodes[exact.args[0]] if exact.op == "quantize" else exact
@@ -400,15 +405,15 @@ def test_an_addend_at_another_binary_point_is_found(shifting: tuple[Graph, Sched
                 wrong.operations[i],
                 plan.timing,
             )
-        tried += 1
-    assert tried
+        cases += 1
+    assert cases
 
 
-def test_a_wrong_latency_is_found(made: Design) -> None:
-    plan = made.binding.schedule
+def test_a_wrong_latency_is_found(core_design: Design) -> None:
+    plan = core_design.binding.schedule
     for i, operation in enumerate(plan.operations):
         with pytest.raises(CheckError, match=rf"%{operation.node} is scheduled with a latency"):
-            check_schedule(made.fixed, damaged(plan, i, latency=operation.latency - 1))
+            check_schedule(core_design.fixed, damaged(plan, i, latency=operation.latency - 1))
 
 
 @pytest.mark.parametrize(
@@ -422,12 +427,12 @@ def test_a_wrong_latency_is_found(made: Design) -> None:
     ],
 )
 def test_a_misplaced_result_word_is_found(
-    made: Design, changes: dict[str, Any], message: str
+    core_design: Design, changes: dict[str, Any], message: str
 ) -> None:
-    outputs = list(made.binding.outputs)
+    outputs = list(core_design.binding.outputs)
     outputs[1] = replace(outputs[1], **changes)
     with pytest.raises(CheckError, match=message):
-        check_binding(made.fixed, replace(made.binding, outputs=tuple(outputs)))
+        check_binding(core_design.fixed, replace(core_design.binding, outputs=tuple(outputs)))
 
 
 # -- ports of per-signal formats -------------------------------------------------------------------
@@ -457,7 +462,7 @@ def test_ports_that_shift_pass(shifting: tuple[Graph, Schedule]) -> None:
 @pytest.mark.parametrize("off", [-1, 1])
 def test_a_wrong_shift_is_found(shifting: tuple[Graph, Schedule], off: int) -> None:
     fixed, plan = shifting
-    tried, shifted = 0, 0
+    cases, shifted = 0, 0
     for i, operation in enumerate(plan.operations):
         for k, operand in enumerate(operation.operands):
             if operand.constant is None and not operand.unused:
@@ -465,14 +470,14 @@ def test_a_wrong_shift_is_found(shifting: tuple[Graph, Schedule], off: int) -> N
                 message = rf"%{operation.node} reads %{operand.node} shifted by "
                 with pytest.raises(CheckError, match=message + str(operand.shift + off)):
                     check_schedule(fixed, wrong)
-                tried += 1
+                cases += 1
                 shifted += operand.shift != 0
-    assert tried > 50 and shifted > 20
+    assert cases > 50 and shifted > 20
 
 
 def test_a_port_that_is_not_checked_is_found(shifting: tuple[Graph, Schedule]) -> None:
     fixed, plan = shifting
-    tried = 0
+    cases = 0
     for i, operation in enumerate(plan.operations):
         for k, operand in enumerate(operation.operands):
             if operand.narrows:
@@ -480,13 +485,13 @@ def test_a_port_that_is_not_checked_is_found(shifting: tuple[Graph, Schedule]) -
                 message = rf"%{operation.node} reads %{operand.node} shifted by .* and unchecked"
                 with pytest.raises(CheckError, match=message):
                     check_schedule(fixed, silent)
-                tried += 1
-    assert tried > 0
+                cases += 1
+    assert cases > 0
 
 
 def test_ports_of_another_width_are_found(shifting: tuple[Graph, Schedule]) -> None:
     fixed, plan = shifting
-    tried = 0
+    cases = 0
     for i, operation in enumerate(plan.operations):
         read = [operand.node >= 0 for operand in operation.operands]
         negation = operation.kind.name == "add" and not all(read)
@@ -502,8 +507,8 @@ def test_ports_of_another_width_are_found(shifting: tuple[Graph, Schedule]) -> N
                 message = rf"%{operation.node} reads words of \(.*\) bits; its unit's ports have"
                 with pytest.raises(CheckError, match=message):
                     check_schedule(fixed, wrong)
-                tried += 1
-    assert tried > 50
+                cases += 1
+    assert cases > 50
 
 
 def test_another_reader_of_the_same_value_is_not_enough(
@@ -511,7 +516,7 @@ def test_another_reader_of_the_same_value_is_not_enough(
 ) -> None:
     """The node of a port's format instead of the value behind it: no unit computes it."""
     fixed, plan = shifting
-    tried = 0
+    cases = 0
     for i, operation in enumerate(plan.operations):
         exact = fixed.nodes[operation.node]
         args = fixed.nodes[exact.args[0]].args if exact.op == "quantize" else exact.args
@@ -519,8 +524,8 @@ def test_another_reader_of_the_same_value_is_not_enough(
             if operand.constant is None and len(args) > k and args[k] != operand.node:
                 with pytest.raises(CheckError, match=rf"%{operation.node} "):
                     check_schedule(fixed, other_port(plan, i, k, node=args[k]))
-                tried += 1
-    assert tried > 20
+                cases += 1
+    assert cases > 20
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,8 @@ def test_an_interval_below_a_loop_is_refused_and_the_one_named_works() -> None:
     assert sentence.startswith("A result every 3 cycles is out of reach: the loop through 'turn' ")
     ask = f"Ask for ii={refused.value.ii} (--ii) or more, or for ii=None (--ii auto)."
     assert sentence.endswith(f"cycles. {ask}")
-    chosen = made(INTEGRATOR, refused.value.ii)
-    assert chosen.binding.schedule.ii == refused.value.ii
+    at_bound = made(INTEGRATOR, refused.value.ii)
+    assert at_bound.binding.schedule.ii == refused.value.ii
     with pytest.raises(LoopError):
         made(INTEGRATOR, refused.value.ii - 1)
 
@@ -47,28 +47,28 @@ def test_an_interval_below_a_loop_is_refused_and_the_one_named_works() -> None:
 def test_auto_takes_the_loop() -> None:
     by_hand = made(INTEGRATOR, 64)
     loops = loops_of(by_hand.fixed)
-    found = made(INTEGRATOR, None).binding.schedule
-    assert found.ii <= shortest_interval(by_hand.binding.schedule.operations, loops)
-    assert found.ii > 7  # a sine and more
+    plan = made(INTEGRATOR, None).binding.schedule
+    assert plan.ii <= shortest_interval(by_hand.binding.schedule.operations, loops)
+    assert plan.ii > 7  # a sine and more
 
 
 def test_sums_let_a_loop_in_last() -> None:
     """One product and what adds it to the rest: y2, x, x1 and x2 wait for y1, not it for them."""
-    found = made(BIQUAD, None)
-    interval, words = loop_interval(found.real, found.binding.schedule.timing)
-    assert interval == found.binding.schedule.ii == 5 and "y1" in words
+    core_design = made(BIQUAD, None)
+    interval, words = loop_interval(core_design.real, core_design.binding.schedule.timing)
+    assert interval == core_design.binding.schedule.ii == 5 and "y1" in words
 
 
 def test_a_delay_line_needs_no_interval() -> None:
-    one = made(DELAY, 1)
-    assert one.binding.schedule.ii == 1 and not one.binding.schedule.operations
-    assert [held.arrival for held in one.binding.states] == [1, 1]
+    delayed = made(DELAY, 1)
+    assert delayed.binding.schedule.ii == 1 and not delayed.binding.schedule.operations
+    assert [state.arrival for state in delayed.binding.states] == [1, 1]
 
 
 def test_a_word_of_state_may_arrive_late() -> None:
     """What is before a loop does not count: only the way from the state back to it."""
-    found = made(INTEGRATOR, None)
-    plan = found.binding.schedule
+    core_design = made(INTEGRATOR, None)
+    plan = core_design.binding.schedule
     assert max(plan.arrivals.values()) > plan.ii // 2 or plan.length > plan.ii
     assert min(plan.arrivals.values()) >= 1
 
@@ -76,13 +76,13 @@ def test_a_word_of_state_may_arrive_late() -> None:
 def test_units_are_added_where_a_loop_has_no_room() -> None:
     fixed = made(BIQUAD, 64).fixed
     timing = made(BIQUAD, 64).binding.schedule.timing
-    found, loops = operations(fixed, timing), loops_of(fixed)
-    ii = shortest_interval(found, loops)
-    plan = schedule(found, ii=ii, timing=timing, loops=loops)
+    ops, loops = operations(fixed, timing), loops_of(fixed)
+    ii = shortest_interval(ops, loops)
+    plan = schedule(ops, ii=ii, timing=timing, loops=loops)
     check_schedule(fixed, plan)
-    assert all(plan.units[kind] >= n for kind, n in unit_counts(found, ii).items())
+    assert all(plan.units[kind] >= n for kind, n in unit_counts(ops, ii).items())
     with pytest.raises(LoopError, match=f"takes {ii} cycles"):
-        schedule(found, ii=ii - 1, timing=timing, loops=loops)
+        schedule(ops, ii=ii - 1, timing=timing, loops=loops)
 
 
 def test_what_the_flow_makes_passes(biquad: Design) -> None:
@@ -122,18 +122,18 @@ def test_a_state_that_is_read_too_early_is_found(biquad: Design) -> None:
 
 def test_a_register_of_state_that_is_wrong_is_found(biquad: Design) -> None:
     binding = biquad.binding
-    one, *others = binding.states
+    state, *others = binding.states
     for wrong in (
-        replace(one, initial=one.initial + 1),
-        replace(one, following=one.node),
-        replace(one, arrival=one.arrival + 1),
+        replace(state, initial=state.initial + 1),
+        replace(state, following=state.node),
+        replace(state, arrival=state.arrival + 1),
     ):
-        with pytest.raises(CheckError, match=rf"The state '{one.name}' is bound as"):
+        with pytest.raises(CheckError, match=rf"The state '{state.name}' is bound as"):
             check_binding(biquad.fixed, replace(binding, states=(wrong, *others)))
     with pytest.raises(CheckError, match="3 of 4 states are bound"):
         check_binding(biquad.fixed, replace(binding, states=tuple(others)))
-    stages = {**binding.stages, one.node: 0}
-    with pytest.raises(CheckError, match="has no register of its own"):
+    stages = {**binding.stages, state.node: 0}
+    with pytest.raises(CheckError, match="has no register"):
         check_binding(biquad.fixed, replace(binding, stages=stages))
 
 
@@ -143,16 +143,16 @@ def test_random_loops_are_scheduled_at_their_shortest_interval(
     graph: Graph, data: st.DataObject
 ) -> None:
     """Words become states that any value feeds; every rung's checker looks at what comes out."""
-    kept = data.draw(st.lists(st.sampled_from(graph.inputs), unique=True, min_size=1))
+    states_kept = data.draw(st.lists(st.sampled_from(graph.inputs), unique=True, min_size=1))
     node = st.integers(0, len(graph.nodes) - 1)
-    states = tuple(Feedback(word, data.draw(node), 0.25) for word in kept)
+    states = tuple(Feedback(word, data.draw(node), 0.25) for word in states_kept)
     folded = fold(Graph(graph.nodes, graph.outputs, states))
-    assert {s.word for s in folded.states} <= set(kept)
+    assert {s.word for s in folded.states} <= set(states_kept)
     fixed = lower(gather_dots(folded, TIMING, widths=(3, 2), ii=2), FormatPlan.parse("q16.16"))
     assert {s.word for s in fixed.states} == {s.word for s in folded.states}
-    found, loops = operations(fixed, TIMING), loops_of(fixed)
-    ii = shortest_interval(found, loops)
-    plan = schedule(found, ii=ii, timing=TIMING, effort=1, loops=loops)
+    ops, loops = operations(fixed, TIMING), loops_of(fixed)
+    ii = shortest_interval(ops, loops)
+    plan = schedule(ops, ii=ii, timing=TIMING, effort=1, loops=loops)
     check_schedule(fixed, plan)
     binding = bind(fixed, plan)
     check_binding(fixed, binding)
@@ -161,4 +161,4 @@ def test_random_loops_are_scheduled_at_their_shortest_interval(
     check_binding(shared, better)
     if ii > 1:
         with pytest.raises(LoopError):
-            schedule(found, ii=ii - 1, timing=TIMING, loops=loops)
+            schedule(ops, ii=ii - 1, timing=TIMING, loops=loops)

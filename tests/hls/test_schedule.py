@@ -67,14 +67,14 @@ def unit_offsets(operation: Operation, timing: Timing = TIMING) -> list[int]:
     return offsets(ports, timing) if operation.kind.name == "dot" else [0] * ports
 
 
-def table_row(robot: str, ii: int, made: Design) -> str:
+def table_row(robot: str, ii: int, core_design: Design) -> str:
     """One line of the table that ``pytest -s`` shows."""
-    counts = op_counts(made.real)
+    counts = op_counts(core_design.real)
     return (
         f"{robot:9} ii {ii:2}: {counts['mul'] + counts['mul_const']:4} products on "
-        f"{made.multipliers:3} multipliers, {made.adders:3} adders, "
-        f"{made.units().get('sincos', 0):2} sincos, {made.binding.schedule.schedule_cycles:3} "
-        f"cycles, {made.binding.registers} registers"
+        f"{core_design.multipliers:3} multipliers, {core_design.adders:3} adders, "
+        f"{core_design.units().get('sincos', 0):2} sincos, "
+        f"{core_design.binding.schedule.schedule_cycles:3} cycles, {core_design.binding.registers} registers"
     )
 
 
@@ -87,11 +87,11 @@ CASES = some_rows(
 
 @pytest.mark.parametrize(("robot", "ii"), CASES)
 def test_units_are_as_few_as_the_interval_allows(robot: str, ii: int) -> None:
-    made = designed(robot, ii)
-    plan = made.binding.schedule
-    print(table_row(robot, ii, made))
-    check_schedule(made.fixed, plan)
-    check_binding(made.fixed, made.binding)
+    core_design = designed(robot, ii)
+    plan = core_design.binding.schedule
+    print(table_row(robot, ii, core_design))
+    check_schedule(core_design.fixed, plan)
+    check_binding(core_design.fixed, core_design.binding)
 
     # Kind by kind: exactly the bound.
     used = Counter(operation.kind for operation in plan.operations)
@@ -101,20 +101,20 @@ def test_units_are_as_few_as_the_interval_allows(robot: str, ii: int) -> None:
     assert len(dots) == len(set(dots))
 
     # Together, however the products are spread over kinds: at most 1.15 times the bound.
-    counts = op_counts(made.real)
+    counts = op_counts(core_design.real)
     products = counts["mul"] + counts["mul_const"]
     sums = sum(count for kind, count in used.items() if kind.name == "add")
     assert products == sum(kind.products * count for kind, count in used.items())
-    assert made.multipliers <= 1.15 * _up(products, ii)
-    assert made.adders <= 1.15 * _up(sums, ii)
-    assert made.units().get("sincos", 0) <= 1.15 * _up(counts["trig"], ii)
-    assert set(made.units()) <= {"dot1", "dot2", "dot3", "dot4", "add", "sincos"}
+    assert core_design.multipliers <= 1.15 * _up(products, ii)
+    assert core_design.adders <= 1.15 * _up(sums, ii)
+    assert core_design.units().get("sincos", 0) <= 1.15 * _up(counts["trig"], ii)
+    assert set(core_design.units()) <= {"dot1", "dot2", "dot3", "dot4", "add", "sincos"}
 
 
 @pytest.mark.parametrize(("robot", "ii"), CASES)
 def test_latency_is_at_least_the_longest_path_and_little_more(robot: str, ii: int) -> None:
-    made = designed(robot, ii)
-    plan = made.binding.schedule
+    core_design = designed(robot, ii)
+    plan = core_design.binding.schedule
     assert _Problem(plan.operations, plan.units, ii).shortest() <= plan.length
     ready: dict[int, int] = {}
     for operation in plan.operations:
@@ -135,25 +135,27 @@ def test_latency_is_at_least_the_longest_path_and_little_more(robot: str, ii: in
 
 def test_the_iiwa14_at_8_meets_its_targets() -> None:
     values = states("iiwa14", 20, seed=1)
-    made = design(traced("iiwa14"), DesignSettings(ii=8, plan=Q16, timing=TIMING, states=values))
-    print(table_row("iiwa14", 8, made))
-    assert made.binding.schedule.schedule_cycles <= 110
-    assert made.multipliers <= 60
-    assert made.binding.lanes_in * 8 >= 21 and made.binding.lanes_out * 8 >= 7
+    core_design = design(
+        traced("iiwa14"), DesignSettings(ii=8, plan=Q16, timing=TIMING, states=values)
+    )
+    print(table_row("iiwa14", 8, core_design))
+    assert core_design.binding.schedule.schedule_cycles <= 110
+    assert core_design.multipliers <= 60
+    assert core_design.binding.lanes_in * 8 >= 21 and core_design.binding.lanes_out * 8 >= 7
 
 
 @pytest.mark.parametrize("count", [1, 23, 24, 300])
 def test_many_operations_are_looked_at_together_as_they_are_one_by_one(count: int) -> None:
-    here = array("q", np.random.default_rng(count).permutation(400)[:count].tolist())
+    occupants = array("q", np.random.default_rng(count).permutation(400)[:count].tolist())
     room = _Room([0] * 400, [k % 11 for k in range(400)])
-    for i in here[::2]:
+    for i in occupants[::2]:
         room.shrink(i)
-    one, other = Random(7), Random(7)
+    first, other = Random(7), Random(7)
     for _ in range(20):
-        chosen = min(here, key=lambda v: (room.price[v], one.random()))
-        assert room.victim(here, other) == chosen
-        assert one.getstate() == other.getstate()
-        room.shrink(chosen)
+        expected = min(occupants, key=lambda v: (room.price[v], first.random()))
+        assert room.victim(occupants, other) == expected
+        assert first.getstate() == other.getstate()
+        room.shrink(expected)
 
 
 def _fits(problem: _Problem, length: int) -> bool:
@@ -187,21 +189,21 @@ def test_no_schedule_is_shorter_than_the_bound_says(seeds: range) -> None:
 
 def _no_schedule_is_shorter(draw: Random) -> None:
     kinds = [UnitKind(name, 0, (18, 18), 9, 18) for name in ("dot", "add")]
-    made: list[Operation] = []
+    ops: list[Operation] = []
     for node in range(draw.randint(4, 7)):
         read = draw.sample(range(node), min(node, draw.choice((0, 1, 1, 2))))
         operands = tuple(Operand(node=p, offset=draw.randint(0, 1)) for p in read)
         kind, latency = draw.choice(kinds), draw.randint(1, 3)
-        made.append(Operation(node, kind, operands, (), latency, None, ""))
+        ops.append(Operation(node, kind, operands, (), latency, None, ""))
     ii = draw.randint(1, 4)
     units = {
-        kind: count + draw.randint(0, 1) for kind, count in unit_counts(tuple(made), ii).items()
+        kind: count + draw.randint(0, 1) for kind, count in unit_counts(tuple(ops), ii).items()
     }
-    problem = _Problem(tuple(made), units, ii)
+    problem = _Problem(tuple(ops), units, ii)
     least = problem.shortest()
     assert not _fits(problem, least - 1)
-    found = schedule(tuple(made), ii=ii, timing=TIMING, units=units)
-    assert found.length >= least
+    plan = schedule(tuple(ops), ii=ii, timing=TIMING, units=units)
+    assert plan.length >= least
     # Lengths below the bound are not tried; trying them changes nothing.
     tries = [_placed(problem, least - 1, Random(attempt)) for attempt in range(3)]
     assert tries == [None, None, None]
@@ -224,25 +226,28 @@ UNITS_OF_OPS = {"sincos": "trig", "reciprocal": "reciprocal"}
     ],
 )
 def test_every_function_has_as_few_units_as_the_interval_allows(name: str) -> None:
-    made = promised("iiwa14", name)
-    plan, counts = made.binding.schedule, made.ops
-    check_schedule(made.fixed, plan)
-    check_binding(made.fixed, made.binding)
+    core_design = promised("iiwa14", name)
+    plan, counts = core_design.binding.schedule, core_design.ops
+    check_schedule(core_design.fixed, plan)
+    check_binding(core_design.fixed, core_design.binding)
     products = counts["mul"] + counts["mul_const"]
     used = Counter(operation.kind.name for operation in plan.operations)
-    print(f"{name}: {products} products on {made.multipliers} multipliers, {plan.schedule_cycles}")
-    assert made.multipliers <= 1.15 * _up(products, 8)
-    assert made.adders <= 1.15 * _up(used["add"], 8)
+    print(
+        f"{name}: {products} products on {core_design.multipliers} multipliers, "
+        f"{plan.schedule_cycles}"
+    )
+    assert core_design.multipliers <= 1.15 * _up(products, 8)
+    assert core_design.adders <= 1.15 * _up(used["add"], 8)
     for unit, op in UNITS_OF_OPS.items():
-        assert made.units().get(unit, 0) == _up(counts[op], 8) == _up(used[unit], 8)
+        assert core_design.units().get(unit, 0) == _up(counts[op], 8) == _up(used[unit], 8)
     assert (counts["reciprocal"] > 0) == (name in DIVIDING)
 
 
 @pytest.mark.parametrize("ii", [1, 3, 8])
 @pytest.mark.parametrize("name", ["aba", "minv"])
 def test_schedules_with_reciprocals_are_checked(name: str, ii: int) -> None:
-    made = designed("chain_3", ii, name=name)
-    plan = made.binding.schedule
+    core_design = designed("chain_3", ii, name=name)
+    plan = core_design.binding.schedule
     used = Counter(operation.kind for operation in plan.operations)
     assert plan.units == {kind: _up(count, ii) for kind, count in used.items()}
     divisions = [o for o in plan.operations if o.kind.name == "reciprocal"]
@@ -286,8 +291,8 @@ def test_other_unit_latencies_are_scheduled_as_well(timing: Timing) -> None:
     settings = DesignSettings(
         ii=8, plan=Q16, timing=timing, states=states("iiwa14", 5, seed=1), effort=1
     )
-    made = design(traced("iiwa14"), settings)
-    plan = made.binding.schedule
+    core_design = design(traced("iiwa14"), settings)
+    plan = core_design.binding.schedule
     assert plan.timing == timing
     for operation in plan.operations:
         want = {
@@ -315,17 +320,17 @@ def two_sums() -> Graph:
 def test_sums_with_and_without_an_addend_share_a_unit(stages: int) -> None:
     timing = replace(TIMING, multiplier_stages=stages)
     fixed = lower(two_sums(), Q16)
-    made = operations(fixed, timing)
-    plan = schedule(made, ii=2, timing=timing, effort=1)
+    ops = operations(fixed, timing)
+    plan = schedule(ops, ii=2, timing=timing, effort=1)
     check_schedule(fixed, plan)
     assert {(kind.products, len(kind.widths)): n for kind, n in plan.units.items()} == {
         (2, 5): 1,
         (1, 3): 1,
     }
-    _, plain, _, product = made
+    _, plain, _, product = ops
     # Signs of both products, then whether there is an addend.
-    assert [op.control for op in made] == [(0, 1, 1), (0, 1, 0), (1, 1), (0, 0)]
-    for op in made:
+    assert [op.control for op in ops] == [(0, 1, 1), (0, 1, 0), (1, 1), (0, 0)]
+    for op in ops:
         assert [o.offset for o in op.operands] == unit_offsets(op, timing)
         assert op.operands[-1].unused == (op in (plain, product))
         assert not any(o.unused for o in op.operands[:-1])
@@ -376,12 +381,12 @@ def test_random_graphs_are_scheduled_and_bound_rightly(graph: Graph, ii: int, ga
 
 
 def test_more_units_than_needed_are_allowed() -> None:
-    made = designed("iiwa14", 8)
-    plan = made.binding.schedule
+    core_design = designed("iiwa14", 8)
+    plan = core_design.binding.schedule
     more = {kind: 3 * count for kind, count in plan.units.items()}
     freer = schedule(plan.operations, ii=8, timing=TIMING, units=more, effort=2)
-    check_schedule(made.fixed, freer)
-    check_binding(made.fixed, bind(made.fixed, freer))
+    check_schedule(core_design.fixed, freer)
+    check_binding(core_design.fixed, bind(core_design.fixed, freer))
     assert freer.units == more
     assert freer.length <= plan.length
 

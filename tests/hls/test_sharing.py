@@ -52,10 +52,10 @@ def test_a_robot_takes_fewer_inputs_and_tables_for_the_same_results() -> None:
     assert new.cost < 0.93 * old.cost
     assert new.inputs - old.inputs == places(after) - places(before)  # lanes stay as they are
     values = integers(states("iiwa14", 20, seed=5), Q16.default)
-    (one, flag), (other, same) = (evaluate_integers(g, values) for g in (fixed, graph))
+    (value, flag), (other, same) = (evaluate_integers(g, values) for g in (fixed, graph))
     np.testing.assert_array_equal(flag, same)
-    assert one.keys() == other.keys()
-    for word, result in one.items():
+    assert value.keys() == other.keys()
+    for word, result in value.items():
         np.testing.assert_array_equal(result, other[word])
     assert graph != fixed, "no operands traded places"
 
@@ -120,11 +120,11 @@ def best_of_all(fixed: Graph, binding: Binding) -> float:
         [(s, u) for s in range(last - op.latency + 1) for u in range(plan.units[op.kind])]
         for op in kinds
     ]
-    for chosen in product(*spots):
-        start, unit = zip(*chosen, strict=True)
-        taken = {(op.kind, u, s % plan.ii) for op, (s, u) in zip(kinds, chosen, strict=True)}
+    for choice in product(*spots):
+        start, unit = zip(*choice, strict=True)
+        occupied = {(op.kind, u, s % plan.ii) for op, (s, u) in zip(kinds, choice, strict=True)}
         ready = [s + op.latency for s, op in zip(start, kinds, strict=True)]
-        if len(taken) < len(kinds) or any(
+        if len(occupied) < len(kinds) or any(
             start[i] < ready[at[operand.node]]
             for i, op in enumerate(kinds)
             for operand in op.operands
@@ -148,8 +148,8 @@ def test_a_small_problem_is_solved_as_well_as_can_be() -> None:
     binding = shuffled(binding, seed=3)
     search = _Search(fixed, binding)
     search.anneal(4000, 0)
-    found = search.estimate().cost
-    assert found == best_of_all(fixed, binding) < estimate(fixed, binding).cost
+    cost = search.estimate().cost
+    assert cost == best_of_all(fixed, binding) < estimate(fixed, binding).cost
 
 
 def test_only_terms_of_one_sign_and_width_trade_places() -> None:
@@ -160,11 +160,11 @@ def test_only_terms_of_one_sign_and_width_trade_places() -> None:
     tracer.output("sums", a * c + b * d)
     fixed = lower(gather_dots(tracer.finish(), TIMING, widths=(2,), ii=2), Q16)
     search = _Search(fixed, bound(fixed, 2))
-    found = {
+    costs = {
         (op.kind.label, op.control): trades
         for op, trades in zip(search.plan.operations, search.trades, strict=True)
     }
-    assert found == {
+    assert costs == {
         ("add", (1,)): [],
         ("dot2", (1,)): [[(0, 1)], [(2, 3)]],
         ("dot2", (0,)): [[(0, 1)], [(2, 3)], [(0, 2), (1, 3)]],

@@ -34,7 +34,6 @@ FILES: list[tuple[Any, str, int, dict[str, Any]]] = [
         {
             **{"dsp": int, "lut": int, "ff": int, "srl": int, "lutram": int, "levels": int},
             **{"bram": Number, "dsp_use": dict, "capacity": dict, "share": dict, "by_kind": dict},
-            "by_cluster": dict,
             **{"dies": int, "multipliers": (dict,), "dsp_note": str},
             "timing": {"table": str, "note": str, "ns": dict, "mhz": dict, "paths": (dict,)},
             **{"tool": str, "part": str, "note": str},

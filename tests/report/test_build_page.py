@@ -460,7 +460,7 @@ def test_builds_side_by_side(build: Build, facts: dict[str, Any], tmp_path: Path
     counted = build_data(copy)
     counted["resources"] = {
         **{"dsp": 11, "lut": 22, "ff": 33, "bram": 4.5, "srl": 0, "lutram": 0},
-        **{"by_kind": {}, "by_cluster": {}, "capacity": dict.fromkeys(("dsp", "lut"), 100)},
+        **{"by_kind": {}, "capacity": dict.fromkeys(("dsp", "lut"), 100)},
         "timing": {"mhz": {"typical": 123.4, "short": 1, "long": 1}, "paths": [], "table": "",
                    "note": "", "ns": {"typical": 1.0}},
         **{"part": "a part", "note": "", "tool": "a tool", "dies": 3, "dsp_note": "Why so many."},

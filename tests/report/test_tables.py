@@ -55,7 +55,6 @@ RESOURCES: dict[str, Any] = {
     "timing": TIMING,
     "tool": "Yosys",
     "by_kind": {"core": unit(1, 9000), "add": unit(2, 30), "dot2": unit(1, 472)},
-    "by_cluster": {},
 }
 
 
@@ -129,9 +128,6 @@ def test_units_come_before_what_is_none_the_largest_first() -> None:
     assert [row[0] for row in kinds.rows] == ["dot2", "add", "control"]
     assert all(len(row) == len(kinds.columns) for row in kinds.rows)
     assert all(f"'{head}'" in kinds.note for head in kinds.columns if head[:2] in ("of", "as"))
-    both = resource_tables({**RESOURCES, "by_cluster": {"link1": COUNTS, "none": COUNTS}})
-    assert [row[0] for row in both[1].rows] == ["link1", "none"]
-    assert both[1].rows[0][-1] == 3
 
 
 def test_errors_stand_beside_their_budgets() -> None:

@@ -12,6 +12,7 @@ from pinion.base.progress import Progress
 from pinion.boards.xilinx import load_board
 from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import RESOURCES
+from pinion.synthesis.resources import Resources
 from pinion.synthesis.synth import SHARES, synth
 from tests.support.builds import build
 
@@ -27,21 +28,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def told() -> tuple[list[str], list[float]]:
+def steps_and_shares() -> tuple[list[str], list[float]]:
     """Steps, and shares of them, that `result` was told of."""
     return [], []
 
 
 @pytest.fixture(scope="module")
-def result(folder: Path, told: tuple[list[str], list[float]]) -> dict[str, Any]:
-    steps, shares = told
+def result(folder: Path, steps_and_shares: tuple[list[str], list[float]]) -> dict[str, Any]:
+    steps, shares = steps_and_shares
     return synth(folder, progress=Progress(steps.append, shares.append))
 
 
 def test_yosys_is_heard_to_its_end(
-    folder: Path, result: dict[str, Any], told: tuple[list[str], list[float]]
+    folder: Path, result: dict[str, Any], steps_and_shares: tuple[list[str], list[float]]
 ) -> None:
-    steps, shares = told
+    steps, shares = steps_and_shares
     first, *inside, last = steps
     assert first == "Synthesising for UltraScale+" and last == "Estimating delays"
     assert all(step.startswith(f"{first}: ") for step in inside)
@@ -72,9 +73,9 @@ def test_counts_are_those_of_the_log(folder: Path, result: dict[str, Any]) -> No
     log = (folder / "synth.log").read_text()
     totals = log[log.rindex("=== design hierarchy ===") :]
     for pattern, key in ((r"LUT[1-6]|LUT6_2|INV", "lut"), (r"FD[RSCP]E", "ff"), (r"SRL\w+", "srl")):
-        found = re.findall(rf"^\s+(\d+)\s+\S+\s+(?:{pattern})$", totals, re.MULTILINE)
-        found = found or re.findall(rf"^\s+(\d+)\s+(?:{pattern})$", totals, re.MULTILINE)
-        assert sum(map(int, found)) == result[key], key
+        counts = re.findall(rf"^\s+(\d+)\s+\S+\s+(?:{pattern})$", totals, re.MULTILINE)
+        counts = counts or re.findall(rf"^\s+(\d+)\s+(?:{pattern})$", totals, re.MULTILINE)
+        assert sum(map(int, counts)) == result[key], key
 
 
 def test_kinds_add_up_to_the_whole(folder: Path, result: dict[str, Any]) -> None:
@@ -93,7 +94,37 @@ def test_kinds_add_up_to_the_whole(folder: Path, result: dict[str, Any]) -> None
     in_muxes = sum(row["instances"] * row["lut"] for row in muxes)
     assert sum(row["muxes"]["lut"] for row in rows.values()) == in_muxes > 0
     assert rows["words"]["registers"]["ff"] > 0
-    assert result["by_cluster"] == {}
+
+
+def test_resources_of_a_hierarchy_made_by_hand() -> None:
+    cells = {
+        "top": {"top.datapath": 1, "pinion_float_to_fixed": 3, "FDRE": 2},
+        "top.datapath": {
+            **{f"top.datapath.{unit}": 1 for unit in ("dot2_k0_0", "dot2_k1_0", "sincos_0")},
+            "pinion_mux2x4": 1,
+        },
+        "top.datapath.dot2_k1_0": {"pinion_dot2_k1": 1, "pinion_mux2x4": 4, "FDRE": 7},
+        "top.datapath.dot2_k0_0": {"pinion_dot2_k0": 1, "FDRE": 9},
+        "top.datapath.sincos_0": {"pinion_sincos": 1},
+        "pinion_dot2_k0": {"DSP48E2": 2, "LUT6": 10, "CARRY4": 1},
+        "pinion_dot2_k1": {"DSP48E2": 4, "LUT6": 20, "INV": 1},
+        "pinion_sincos": {"DSP48E2": 5, "RAMB18E2": 1, "SRL16E": 2, "RAM32M16": 1},
+        "pinion_mux2x4": {"LUT3": 4},
+        "pinion_float_to_fixed": {"LUT5": 100},
+    }
+    resources = Resources(cells, "top")
+    total = resources.total()
+    assert (total["dsp"], total["lut"], total["ff"]) == (11, 20 + 31 + 300, 18)
+    assert (total["bram"], total["srl"], total["lutram"]) == (0.5, 2, 8)
+    kinds = resources.by_kind()
+    assert set(kinds) == {"dot2", "sincos", "float_to_fixed", "datapath", "top"}
+    dot = kinds["dot2"]
+    assert (dot["instances"], dot["dsp"], dot["lut"], dot["ff"]) == (2, 6, 47, 16)
+    assert (dot["units"]["lut"], dot["muxes"]["lut"], dot["registers"]["ff"]) == (31, 16, 16)
+    assert kinds["float_to_fixed"]["instances"] == 3 and kinds["float_to_fixed"]["lut"] == 300
+    assert kinds["datapath"]["muxes"]["lut"] == 4
+    assert resources.dsp_use() == {"products": 6, "tables": 5}
+    assert resources.by_module()["pinion_mux2x4"]["instances"] == 5
 
 
 def test_dsp_blocks_by_use(folder: Path, result: dict[str, Any]) -> None:

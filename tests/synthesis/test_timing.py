@@ -92,8 +92,8 @@ def test_loads_count_across_modules_and_inverters() -> None:
         invert=cell("INV", {"I": [2]}, {"O": [3]}),
         **{f"r{k}": ff(3, 100 + k) for k in range(150)},
     )
-    one = cell("inner", {"i": [10], "clk": [1]}, {})
-    path = worst({"top": module(start=ff("0", 10), one=one, two=one), "inner": inner})
+    inner_cell = cell("inner", {"i": [10], "clk": [1]}, {})
+    path = worst({"top": module(start=ff("0", 10), one=inner_cell, two=inner_cell), "inner": inner})
     assert path["loads"] == 300
     assert path["ns"] == pytest.approx(CLOCK + NET1024 + FAR + SETUP, abs=1e-3)
 
@@ -124,14 +124,14 @@ def test_a_carry_chain_runs_along_its_column() -> None:
     assert worst({"top": top})["ns"] == pytest.approx(expected, abs=1e-3)
 
 
-def product(*, feeds: list[Cell], kept: bool = True) -> dict[str, Any]:
+def product(*, feeds: list[Cell], keeps: bool = True) -> dict[str, Any]:
     """A product with a register in front of each operand and one behind each bit."""
     block = cell("DSP48E2", {"A": [10, 11], "B": [12]}, {"P": [20, 21]}, PREG="0", AREG="0")
     registers = {f"in{k}": ff(30 + k, 10 + k) for k in range(3)}
-    results = {f"out{k}": ff(20 + k, 40 + k) for k in range(2 if kept else 1)}
-    more = {} if kept else {"logic": lut(50, 21), "end": ff(50, 51)}
+    results = {f"out{k}": ff(20 + k, 40 + k) for k in range(2 if keeps else 1)}
+    more = {} if keeps else {"logic": lut(50, 21), "end": ff(50, 51)}
     drivers = {f"lut{k}": lut(30 + k, 60) for k in range(3)}
-    others = {f"other{k}": one for k, one in enumerate(feeds)}
+    others = {f"other{k}": feed for k, feed in enumerate(feeds)}
     return module(
         start=ff("0", 60), block=block, **registers, **results, **more, **drivers, **others
     )
@@ -185,8 +185,8 @@ def test_classes_of_paths_name_units_registers_and_regions() -> None:
         high=ff(3, 11),
         stored=ff("0", 12, CE=[2]),
     )
-    held = cell("top.datapath.dot2_0", {"slot": [5], "clk": [1]}, {})
-    path = module({"slot": [5], "clk": [1]}, dot2_0=held)
+    unit_cell = cell("top.datapath.dot2_0", {"slot": [5], "clk": [1]}, {})
+    path = module({"slot": [5], "clk": [1]}, dot2_0=unit_cell)
     top = module(
         names={"slot": [20]},
         slot=ff("0", 20),
@@ -215,8 +215,8 @@ def test_a_block_in_a_unit_is_of_that_unit() -> None:
     names = ("top", "datapath", "link3", "dot2_0", "unit", "mac1")
     paths = [".".join(names[: k + 1]) for k in range(len(names))]
     modules = {
-        own: module(ports, **{label: cell(f"{own}.{label}", ports, {})})
-        for own, label in zip(paths, names[1:], strict=False)
+        path: module(ports, **{label: cell(f"{path}.{label}", ports, {})})
+        for path, label in zip(paths, names[1:], strict=False)
     }
     modules[paths[-1]] = module(ports, names={"p": [9]}, sum=ff(5, 9))
     netlist = flatten(modules, "top", table)

@@ -1,4 +1,4 @@
-"""From a build folder to a file that configures its board's FPGA, whatever tools make it."""
+"""Bitstreams: from a build folder to a file that configures its board's FPGA."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .targets import SIM, TARGETS, find_target
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What a maker of bitstreams gets.
+    """Arguments of a bitstream maker.
 
     Members
     -------
     folder, manifest : of the build.
-    vivado : the program that the user named, if any.
-    seed : of placing and routing, None for the tool's own.
+    vivado : the program, if the user named one.
+    seed : for placing and routing, or None for the tool's default.
     progress : told each step.
     """
 
@@ -36,8 +36,8 @@ class Request:
 
 
 Maker = Callable[[Request], Mapping[str, Any]]
-"""Makes a bitstream. The result has at least ``target``, ``bitstream`` (a path, or None) and
-``met`` (whether timing is met); everything in it must fit into JSON."""
+"""Function that makes a bitstream. The result is JSON-able and has at least ``target``,
+``bitstream`` (a path, or None) and ``met`` (whether timing is met)."""
 
 
 def make_bitstream(
@@ -47,13 +47,13 @@ def make_bitstream(
     seed: int | None = None,
     progress: Progress = SILENT,
 ) -> Mapping[str, Any]:
-    """Make the bitstream of a build for a board; where timing is missed there is none.
+    """Make the bitstream of a build for a board, if timing is met.
 
     Parameters
     ----------
     folder : the build folder.
-    vivado : the program, where it is not on the PATH.
-    seed : another try at placing, of the open tools.
+    vivado : the program, if it is not on the PATH.
+    seed : for another try at placing by the open tools.
     progress : told each step.
 
     Returns
@@ -76,12 +76,12 @@ def make_bitstream(
 
 
 def maker_for(target: str) -> Maker:
-    """What makes bitstreams for a target.
+    """Return the bitstream maker of a target.
 
     Raises
     ------
     BuildError
-        When nothing does: a build for simulation has none.
+        If there is none, as for simulation.
     """
     if target not in TARGETS or target == SIM:
         boards = ", ".join(sorted(TARGETS.keys() - {SIM}))

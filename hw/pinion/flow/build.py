@@ -1,4 +1,4 @@
-"""Build folders: everything about one core, written as a whole or not at all."""
+"""Build folders: everything about one core, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ from .states import REFERENCE
 from .targets import Target, find_target, resolved
 from .task_record import RECORD, TASK, record_text, task_record
 
-# About the share of the time of elaboration after which all units are there, but not their text.
+# Share of the elaboration time, roughly, after which all units exist but not their text.
 _ELABORATED = 0.3
 
 TRIES = 3
-"""Designs with finer formats, where the errors of the first one are larger in other states than in
-those that its formats were chosen on."""
+"""Designs with finer formats that are tried if errors are larger on other states than on those that
+the formats were chosen on."""
 
-# So much finer than what was measured asks for.
+# Margin below the error limit that the measurement asks for.
 _FINER = 0.9
 
 FUNCTION, GRAPH, VERILOG = "function.json", "graph.txt", "core.v"
 
 
 class BuildError(ValueError):
-    """What was asked for cannot be built, or not there; the message says why."""
+    """Error for a request that cannot be built, or not in this folder."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,7 @@ class Build:
     folder : where it is.
     manifest : the build in numbers.
     model : the robot.
-    function : what it computes, with its float model; as it was when it was built, so that nothing
-        is looked up by name.
+    function : the function with its float model, as it was when it was built.
     graph : the fixed graph; its integer evaluation is what the core computes.
     schedule : ``schedule.json``: operations with unit, start, latency, region, line.
     """
@@ -109,34 +108,34 @@ class Build:
 
 @dataclass(frozen=True, kw_only=True)
 class Built:
-    """What :func:`build` has made.
+    """Result of :func:`build`.
 
     Members
     -------
     manifest, design : of the core.
-    interval : why the interval was chosen; empty where it was given.
-    kept : the folder that has what others wrote into an earlier build at the same place: this
-        build's, or where the earlier one was moved to. None where there was nothing of that kind.
+    interval : reason for the interval; empty if it was given.
+    earlier : this build's folder if it held the same build already, the path that another build
+        with files of the user was moved to, otherwise None.
     """
 
     manifest: Manifest
     design: Design
     interval: str = ""
-    kept: Path | None = None
+    earlier: Path | None = None
 
 
 @dataclass(kw_only=True)
 class BuildDraft(DesignDraft):
-    """A build in the making: what its stages have added to its design so far.
+    """Intermediate build: its design and what the stages have added so far.
 
     Members
     -------
     folder, as_read : as in :func:`build`.
     board : the target.
     measured : largest errors of the design by distribution (:func:`.promises.measured_errors`).
-    record : of the task's search, if there was one.
+    record : of the task's search, if any.
     rows : the schedule as data.
-    manifest, core, kept : in the end.
+    manifest, core, earlier : set by the last stages.
     """
 
     folder: Path
@@ -147,21 +146,21 @@ class BuildDraft(DesignDraft):
     rows: dict[str, Any] = field(init=False)
     manifest: Manifest = field(init=False)
     core: Core = field(init=False)
-    kept: Path | None = None
+    earlier: Path | None = None
 
     @cached_property
     def computed(self) -> BuiltFunction:
-        """The function as it is built."""
+        """The function in the form that is built."""
         return BuiltFunction.of(self.row, self.model)
 
     @property
     def home(self) -> str:
-        """The distribution that the design is made for."""
+        """Distribution of states that the design is made for."""
         return self.design.saved.distribution if self.design.saved else REFERENCE
 
     @property
     def max_error(self) -> float:
-        """The largest relative error that the design is made for, and is to promise."""
+        """Largest relative error that the design is made for and is to promise."""
         saved = self.design.saved
         return saved.max_error if saved else self.request.max_error or GATE
 
@@ -178,23 +177,23 @@ def build(
 ) -> Built:
     """Build a core and write its folder.
 
-    The folder appears complete or not at all; an earlier build at the same place is replaced, or
-    kept beside it where it holds what Pinion did not write (:mod:`pinion.flow.replaced`), and any
-    other folder that is not empty is refused.
+    The folder appears complete or not at all. An earlier build there is replaced, or kept beside it
+    if it holds files that Pinion did not write (:mod:`pinion.flow.replaced`); any other folder that
+    is not empty is refused.
 
     Parameters
     ----------
-    model, row : what is built; for a function that takes no robot :data:`pinion.robot.NO_ROBOT`.
+    model, row : the robot and the function; :data:`pinion.robot.NO_ROBOT` if it takes no robot.
     folder : the build folder to make.
-    request : its options of the core; those of robot and row are stored alone. By default all are
-        as :class:`pinion.request.BuildRequest` has them.
-    as_read : the same robot as its file has it, where `model` has snapped angles: the manifest says
-        what the snapping changed. A build's own float model, which ``verify`` and error budgets
-        refer to, is that of `model`.
-    goal : with ``auto``, what formats are chosen for in place of a largest error: a task's measure
-        and the loss at which it is still done (:mod:`pinion.flow.by_task`). The build then promises
-        the errors that it measures.
-    progress : told each step, and the share of it that is done where it is known.
+    request : options of the core; those of robot and row are only stored. The default is
+        :class:`pinion.request.BuildRequest`'s.
+    as_read : the robot as its file describes it, if `model` has snapped angles: the manifest states
+        what the snapping changed. The build's float model, which ``verify`` and error budgets refer
+        to, is that of `model`.
+    goal : with ``auto``, what formats are chosen for instead of a largest error: a task's measure
+        and its largest allowed loss (:mod:`pinion.flow.by_task`). The build then promises the
+        errors that it measures.
+    progress : told each step, and its share done if that is known.
 
     Raises
     ------
@@ -206,7 +205,7 @@ def build(
         _check_goal(request)
     board, request = find_target(request.target), resolved(request)
     folder = Path(folder)
-    if folder.is_symlink():  # what it leads to is replaced, and not the link
+    if folder.is_symlink():  # the target is replaced, not the link
         folder = folder.resolve()
     _refuse_foreign(folder)
     check_names(model)
@@ -228,7 +227,7 @@ def build(
     for stage in BUILD:
         stage(draft)
     return Built(
-        manifest=draft.manifest, design=draft.design, interval=draft.reason, kept=draft.kept
+        manifest=draft.manifest, design=draft.design, interval=draft.reason, earlier=draft.earlier
     )
 
 
@@ -243,18 +242,17 @@ def _measure(draft: BuildDraft) -> None:
     draft.progress.step("Measuring the errors on every distribution of states")
     draft.measured = measured_errors(
         draft.model, draft.computed, draft.design, home=draft.home,
-        # A task asks for no error: what is measured is what is promised.
-        wanted=draft.max_error if draft.search is None else 0.0,
+        # A task sets no error limit: the measured error is promised.
+        limit=draft.max_error if draft.search is None else 0.0,
         progress=draft.progress,
     )  # fmt: skip
 
 
 def choose_finer_formats(draft: BuildDraft) -> None:
-    """Make designs with finer formats by signal until the error that is measured is the one asked
-    for.
+    """Make designs with finer formats by signal until the measured error is within the limit.
 
-    Formats are chosen on states of their own, and in others errors may be larger. Where formats
-    cannot be fine enough, or those of :data:`TRIES` designs were not, it is the most exact design.
+    Errors may be larger on other states than those that formats are chosen on. If :data:`TRIES`
+    designs are not exact enough, or none can be, the most exact one is taken.
     """
     if draft.search is not None or signal_multiplier(draft.request.formats or "") is None:
         return
@@ -281,7 +279,7 @@ def choose_finer_formats(draft: BuildDraft) -> None:
 
 
 def _state_task(draft: BuildDraft) -> None:
-    """State the error of formats that a task chose, and what its search has tried."""
+    """State the error of formats that a task chose, and the candidates of its search."""
     search, saved = draft.search, draft.design.saved
     if search is None or saved is None:
         return
@@ -315,7 +313,7 @@ def _elaborate(draft: BuildDraft) -> None:
 
 
 def _write(draft: BuildDraft) -> None:
-    """Write all files beside the folder, and put them into its place."""
+    """Write all files beside the folder, and move them into place."""
     design, manifest = draft.design, draft.manifest
     with scratch_beside(draft.folder) as scratch:
         parts = scratch / "build"
@@ -338,7 +336,7 @@ def _write(draft: BuildDraft) -> None:
         emit_verilog(parts / RTLIL, parts / VERILOG, explicit=blocks)
         draft.board.write(parts, manifest, draft.progress)
         write_digests(parts)
-        draft.kept = exchange(draft.folder, parts, manifest)
+        draft.earlier = exchange(draft.folder, parts)
 
 
 BUILD: tuple[Callable[[BuildDraft], None], ...] = (
@@ -350,20 +348,20 @@ BUILD: tuple[Callable[[BuildDraft], None], ...] = (
     _elaborate,
     _write,
 )
-"""What makes a build, in order."""
+"""Stages of a build, in order."""
 
 
 def _check_goal(request: BuildRequest) -> None:
     formats = request.formats or find_target(request.target).formats
     if formats != AUTO:
         raise BuildError(
-            f"A task chooses formats by signal, and the formats are {formats}: give formats "
+            f"A task chooses formats by signal, but the formats are {formats}: give formats "
             f"{AUTO}, or leave the task out."
         )
     if request.max_error is not None:
         raise BuildError(
-            "A task chooses the formats by its own loss, so a largest error of "
-            f"{request.max_error:g} cannot be asked for beside it: leave one of the two out."
+            "A task chooses the formats by its loss, so a largest error of "
+            f"{request.max_error:g} cannot be asked for as well: leave one of the two out."
         )
 
 
@@ -380,6 +378,6 @@ def _refuse_foreign(folder: Path) -> None:
         )
     if ours and holds_us(folder):
         raise BuildError(
-            f"'{folder}' holds a build, which cannot be replaced from inside: go to another folder "
-            "and name this one from there, or give a new folder."
+            f"'{folder}' holds a build, which cannot be replaced from inside: run the command from "
+            "another folder, or give a new folder."
         )

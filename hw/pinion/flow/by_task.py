@@ -1,10 +1,9 @@
-"""Formats chosen by what a core is for: the cheapest ones with which a task is still done.
+"""Formats chosen by a task: the cheapest ones with which a core still does it.
 
-What a task is, and how well it is done, is a measure that the caller hands in; here are the formats
-that are tried, in what order, and what they cost. Words get shorter as a whole first, then the
-narrow ports of the products, then those of all but the products that matter most. Losses are taken
-to fall with each bit more, so that lengths are found by halving; what is chosen must hold together
-with the next finer length, which keeps a lucky one out.
+The caller hands in the measure of the task; this module chooses the candidates, their order and
+their cost estimate. Words get shorter first, then the narrow ports of the products, then those of
+all but the products that matter most. Losses are assumed to fall with each additional bit, so
+lengths are found by bisection; the next finer length must hold too, which excludes lucky ones.
 """
 
 from __future__ import annotations
@@ -35,19 +34,19 @@ from .states import REFERENCE, judged_states, range_states
 from .unit_cost import unit_cost
 
 EVALUATIONS = 16
-"""Candidates that are measured at most, besides the design itself."""
+"""Largest number of measured candidates, besides the design itself."""
 
 ORDINARY = 1e-3
-"""Largest relative error of the formats that those of a task are compared with."""
+"""Largest relative error of the formats that a task's formats are compared with."""
 
 WIDE_SHARES = (0.25, 0.5, 1.0)
-"""Shares of the product units with two wide ports that are tried where one port is too narrow."""
+"""Shares of product units with two wide ports to try if one narrow port is not enough."""
 
 _WIDTHS = (4, 3, 2)
 
 
 class TaskError(ValueError):
-    """No formats do the task as well as asked for, or they cannot be chosen; the message says."""
+    """Error if no formats do the task as well as required, or none can be chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +55,8 @@ class Outcome:
 
     Members
     -------
-    loss : against float64; NaN and infinity never hold.
-    figures : whatever else was measured, by name.
+    loss : relative to float64; NaN and infinity never hold.
+    figures : other measurements, by name.
     """
 
     loss: float
@@ -69,17 +68,17 @@ Measure = Callable[[Candidate], Outcome]
 
 @dataclass(frozen=True, kw_only=True)
 class Goal:
-    """A task, and the loss at which it is still done.
+    """A task and its largest allowed loss.
 
     Members
     -------
     name, text : of the task's file; the text goes into the build.
-    loss : largest that holds.
-    measure : what candidates are judged by.
-    held_out, held_out_loss : what the chosen one is judged by in the end, on motions that the
-        search never saw, and the largest loss there.
+    loss : the largest allowed loss.
+    measure : judges candidates.
+    held_out, held_out_loss : judges the chosen one in the end, on motions that the search never
+        saw, and the largest allowed loss there.
     exact : figures of float64, by name.
-    evaluations : candidates that are measured at most.
+    evaluations : largest number of measured candidates.
     """
 
     name: str
@@ -99,7 +98,7 @@ class Goal:
 
 @dataclass(frozen=True, order=True)
 class Words:
-    """Lengths of a core's words, the finer of two the greater.
+    """Word lengths of a core; finer ones compare as greater.
 
     Members
     -------
@@ -112,7 +111,7 @@ class Words:
     share: float = 0.0
 
     def __str__(self) -> str:
-        """In words."""
+        """Return the lengths as text."""
         some = f", {self.share:.0%} of the products {self.wide} x {self.wide}" * bool(self.share)
         return f"{self.wide} x {self.narrow} bits{some}"
 
@@ -124,11 +123,11 @@ class Tried:
     Members
     -------
     words : its lengths.
-    blocks, bits : estimates: multiplier blocks of all units, and bits of all units' operands, which
-        selectors, wires and registers grow with.
+    blocks, bits : estimated multiplier blocks of all units, and operand bits of all units, with
+        which selectors, wires and registers grow.
     outcome : of the measure.
-    held : whether the loss is at most the stated one.
-    refused : why such formats cannot be made, as a sentence; then the loss is NaN.
+    held : whether the loss is at most the allowed one.
+    refused : sentence that says why such formats cannot be made; the loss is NaN then.
     """
 
     words: Words
@@ -139,7 +138,7 @@ class Tried:
     refused: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able."""
+        """Return the members, JSON-able."""
         loss = self.outcome.loss
         return {
             "wide": self.words.wide,
@@ -155,9 +154,7 @@ class Tried:
 
 
 class _Lowered(NamedTuple):
-    """Formats of some lengths, the sums gathered for them, both in fixed point, and what it takes:
-    blocks and bits.
-    """
+    """Formats of some word lengths, the sums gathered for them, and estimated blocks and bits."""
 
     plan: AutoFormats
     real: Graph
@@ -167,13 +164,13 @@ class _Lowered(NamedTuple):
 
 
 class TaskSearch:
-    """The search for a goal, from a folded graph to a design that was measured itself.
+    """Search for the cheapest formats that reach a goal, and the final measurement of the design.
 
     Parameters
     ----------
-    model, row, goal : the robot, the function, and what for.
+    model, row, goal : the robot, the function and the task.
     adds : whether the FPGA's blocks add to their products (DSP48E2; False for the ECP5).
-    ranges : distribution of states that the formats hold.
+    ranges : distribution of states that the formats cover.
     objective : of the build.
     progress : told each candidate.
 
@@ -181,8 +178,8 @@ class TaskSearch:
     -------
     tried : candidates in the order in which they were measured.
     found, held_out : of the design itself, after `judge`.
-    ordinary : blocks and bits of the formats chosen by a largest error of `ORDINARY`; None where
-        they cannot be had.
+    ordinary : blocks and bits of formats chosen for a largest error of `ORDINARY`; None if that
+        is out of reach.
     """
 
     def __init__(
@@ -198,7 +195,7 @@ class TaskSearch:
     ) -> None:
         if row.states:
             raise TaskError(
-                f"The function '{row.name}' has states, and a task judges requests one by one: "
+                f"The function '{row.name}' has states, but a task judges requests one by one: "
                 "choose its formats with max_error (--max-error)."
             )
         self.model = model
@@ -222,7 +219,7 @@ class TaskSearch:
         scales: Mapping[str, float],
         ii: int,
     ) -> AutoFormats:
-        """The formats to make a design of.
+        """Return the formats of the cheapest candidate that does the task.
 
         Parameters
         ----------
@@ -233,7 +230,7 @@ class TaskSearch:
         Raises
         ------
         TaskError
-            When none do the task.
+            If no formats do the task.
         """
         self._folded, self._constants, self._scales, self._ii = folded, constants, scales, ii
         self._states = range_states(self.model, self.row, self.distribution)
@@ -241,34 +238,34 @@ class TaskSearch:
         self._seen = finite_ranges(folded, self._states)
         self.chosen = self._search()
         self.ordinary = self._ordinary()
-        made = self._lowered[self.chosen.words]
-        # As a plan, so that sums are gathered as they were: other integers are other losses.
+        lowered = self._lowered[self.chosen.words]
+        # As a plan, so that the same sums are gathered: other integers have other losses.
         saved = SavedPlan(
-            signals=made.signals,
-            tables=made.plan.tables,
+            signals=lowered.signals,
+            tables=lowered.plan.tables,
             widths=_WIDTHS,
-            digest=graph_digest(made.real),
+            digest=graph_digest(lowered.real),
             distribution=self.distribution,
             max_error=math.inf,
         )
-        return replace(made.plan, saved=saved)
+        return replace(lowered.plan, saved=saved)
 
-    def judge(self, made: Design) -> None:
-        """Measure a design, the very integers of the core, in the task and on what was held out.
+    def judge(self, core_design: Design) -> None:
+        """Measure the integers of a scheduled core in the task and on held-out motions.
 
         Raises
         ------
         TaskError
-            When it loses more than is allowed.
+            If it loses more than allowed.
         """
-        core = self._candidate(made.fixed, made.constants)
+        core = self._candidate(core_design.fixed, core_design.constants)
         self.progress.step(f"Measuring the scheduled core in the task '{self.goal.name}'")
         self.found = self.goal.measure(core)
         if not _holds(self.found.loss, self.goal.loss):
             raise TaskError(
                 f"The scheduled core loses {self.found.loss:.3g} in the task '{self.goal.name}', "
                 f"more than the {self.goal.loss:g} stated, though its formats held before it was "
-                "scheduled: the measure is not the same at every call."
+                "scheduled: the measure differs from call to call."
             )
         self.progress.step("Measuring it on motions that the search has not seen")
         self.held_out = self.goal.held_out(core)
@@ -289,13 +286,13 @@ class TaskSearch:
         return Candidate(self.model, self.row, fixed, constants)
 
     def _ladder(self) -> list[Words]:
-        """Lengths of words as a whole, the shortest first."""
+        """Return the ladder of word lengths, the shortest first."""
         last = DSP48E2.wide if self.adds else MULT18X18D.wide
-        found = [Words(wide, min(wide, DSP48E2.narrow)) for wide in range(FEWEST, last + 1)]
-        finest = found[-1]
+        lengths = [Words(wide, min(wide, DSP48E2.narrow)) for wide in range(FEWEST, last + 1)]
+        finest = lengths[-1]
         if finest.narrow < finest.wide:
-            found += [replace(finest, share=share) for share in WIDE_SHARES]
-        return found
+            lengths += [replace(finest, share=share) for share in WIDE_SHARES]
+        return lengths
 
     def _search(self) -> Tried:
         ladder = self._ladder()
@@ -310,15 +307,15 @@ class TaskSearch:
         words = first.words
         if words.share == 0.0:
             self._narrow(words)
-        # What costs least; of equals the one that loses least.
+        # The cheapest; among equals the one with the smallest loss.
         holding = sorted(
             (first, *(t for t in self.tried if t.held and _like(t.words, words))),
-            key=lambda tried: (tried.blocks, tried.bits, tried.outcome.loss),
+            key=lambda candidate: (candidate.blocks, candidate.bits, candidate.outcome.loss),
         )
         return holding[0]
 
     def _first_that_holds(self, ladder: Sequence[Words]) -> Tried | None:
-        """The shortest that holds together with the next longer one."""
+        """Return the shortest lengths that hold and whose next longer ones hold too."""
         low, high = 0, len(ladder)
         while low < high:
             middle = (low + high) // 2
@@ -327,14 +324,14 @@ class TaskSearch:
             else:
                 low = middle + 1
         while low < len(ladder):
-            here = self._measured(ladder[low])
-            if here.held and (low + 1 == len(ladder) or self._measured(ladder[low + 1]).held):
-                return here
+            middle_try = self._measured(ladder[low])
+            if middle_try.held and (low + 1 == len(ladder) or self._measured(ladder[low + 1]).held):
+                return middle_try
             low += 1
         return None
 
     def _narrow(self, words: Words) -> None:
-        """Give the products of words that hold narrower ports, all of them or most."""
+        """Try narrower product ports for words that hold, for all products or most."""
         ports = [
             replace(words, narrow=narrow) for narrow in range(-(-words.wide // 2), words.narrow)
         ]
@@ -347,7 +344,7 @@ class TaskSearch:
                 low = middle + 1
         if not low > 0:
             return
-        # One bit less did not hold for all products; with wide ports for some it may.
+        # One bit less failed for all products; it may hold with wide ports for some.
         for share in WIDE_SHARES[:-1]:
             mixed = replace(ports[low - 1], share=share)
             best = min(t.bits for t in self.tried if t.held and t.words.wide == words.wide)
@@ -359,18 +356,18 @@ class TaskSearch:
         return len(self.tried) < self.goal.evaluations
 
     def _measured(self, words: Words) -> Tried:
-        known = next((tried for tried in self.tried if tried.words == words), None)
-        if known is not None:
-            return known
+        earlier = next((t for t in self.tried if t.words == words), None)
+        if earlier is not None:
+            return earlier
         if not self._left:
             raise TaskError(
                 f"The task '{self.goal.name}' was measured with {len(self.tried)} formats, as many "
-                "as its 'evaluations' allow, and none of them is known to be the cheapest: allow "
+                "as its 'evaluations' allow, and none is known to be the cheapest: allow "
                 "more."
             )
         try:
             blocks, bits = self._cost(words)
-        except ValueError as error:  # a constant that no such word holds
+        except ValueError as error:  # such words cannot hold a constant
             nothing = Outcome(loss=math.nan)
             refused = Tried(
                 words=words, blocks=0, bits=0, outcome=nothing, held=False, refused=str(error)
@@ -379,20 +376,20 @@ class TaskSearch:
             self.progress.step(f"{words}: {error}")
             return refused
         outcome = self.goal.measure(self._candidate(self._lowered[words].fixed, self._constants))
-        found = Tried(
+        result = Tried(
             words=words,
             blocks=blocks,
             bits=bits,
             outcome=outcome,
             held=_holds(outcome.loss, self.goal.loss),
         )
-        self.tried.append(found)
-        verdict = "holds" if found.held else "does not hold"
+        self.tried.append(result)
+        verdict = "holds" if result.held else "does not hold"
         self.progress.step(
             f"{words}: about {blocks} blocks, {bits} bits of operands; loss {outcome.loss:.3g} "
             f"{verdict}"
         )
-        return found
+        return result
 
     def _cheaper(self, words: Words, bits: int) -> bool:
         try:
@@ -401,7 +398,7 @@ class TaskSearch:
             return False
 
     def _cost(self, words: Words) -> tuple[int, int]:
-        """Estimated blocks and bits; nothing is scheduled."""
+        """Estimate blocks and bits without scheduling."""
         if words not in self._lowered:
             plan = self._formats(words)
             real = self._gathered(plan)
@@ -430,39 +427,39 @@ class TaskSearch:
             tables=TableFormats.of(
                 self._folded, self._seen, multiplier=multiplier, turn=multiplier.turn
             ),
-            # Nobody compares with it: the task does.
+            # Unused: the task judges.
             max_error=math.inf,
             distribution=self.distribution,
             wide_share=words.share,
         )
 
     def _ordinary(self) -> tuple[int, int] | None:
-        """Blocks and bits of the formats that `--max-error` alone chooses."""
+        """Return blocks and bits of the formats that `--max-error` alone would choose."""
         request = BuildRequest(formats=AUTO, ranges=self.distribution, max_error=ORDINARY)
         plan = format_plan(self.model, self.row, self._folded, request, scales=self._scales)
         assert isinstance(plan, AutoFormats)
         real = self._gathered(plan)
-        for tried in (plan, plan.finer()):
-            if tried is None:
+        for candidate in (plan, plan.finer()):
+            if candidate is None:
                 continue
             try:
-                fixed, _ = tried.refine(real, self._ii)
+                fixed, _ = candidate.refine(real, self._ii)
             except PrecisionError:
                 continue
-            timing = objective_timing(self.objective, tried)
+            timing = objective_timing(self.objective, candidate)
             return unit_cost(unit_counts(operations(fixed, timing), self._ii))
         return None
 
 
 def _like(words: Words, first: Words) -> bool:
-    """Whether words are as long as the shortest that hold, with narrower ports."""
+    """Return whether words are as long as the shortest that hold, with narrower ports."""
     return words.wide == first.wide and words.narrow < first.narrow and not first.share
 
 
 def _holds(loss: float, most: float) -> bool:
-    """Whether a loss, to the digits that are recorded, is at most so much; NaN is not."""
+    """Return whether a loss, rounded as recorded, is within a limit; NaN is not."""
     return bool(float(f"{loss:.6g}") <= most)
 
 
-def _finite(tried: Tried) -> bool:
-    return math.isfinite(tried.outcome.loss)
+def _finite(candidate: Tried) -> bool:
+    return math.isfinite(candidate.outcome.loss)

@@ -1,4 +1,4 @@
-"""A function in fixed point before it is scheduled: what its core will compute, as arrays."""
+"""A function in fixed point before scheduling, evaluated on arrays."""
 
 from __future__ import annotations
 
@@ -18,17 +18,13 @@ Floats = NDArray[np.float64]
 
 
 class Candidate:
-    """Formats that may be chosen: a function's integers, on float32 requests as they travel.
+    """A function in candidate formats: its integers, on float32 requests as they travel.
 
     Parameters
     ----------
-    model, row : the robot, and the function of it, without states.
+    model, row : the robot and its function, without states.
     fixed : its graph in fixed point.
     constants : values of result words that are not computed.
-
-    Members
-    -------
-    model, row, fixed, constants : as given.
     """
 
     def __init__(
@@ -44,9 +40,9 @@ class Candidate:
         return Integers(self.fixed)
 
     def run(self, arrays: Mapping[str, Any]) -> tuple[dict[str, Floats], NDArray[np.bool_]]:
-        """Results by block, (n, ...), of requests by block, (n, ...), and the flags (n,).
+        """Return the results (n, ...) by block and the flags (n,) for requests (n, ...) by block.
 
-        The bits are those of the core; as floats, they are exact.
+        The results have the core's bits, exactly represented as floats.
         """
         sent: dict[str, NDArray[np.float32]] = {}
         for block in self.row.inputs:
@@ -62,11 +58,11 @@ class Candidate:
         words |= {word: x for (word, _), x in zip(self.fixed.outputs, results, strict=True)}
         return {block.name: self._block(block, words, count) for block in self.row.results}, flags
 
-    def _block(self, block: Any, found: Mapping[str, Any], count: int) -> Floats:
+    def _block(self, block: Any, values: Mapping[str, Any], count: int) -> Floats:
         dims = block.dims(self.model)
         flat = np.zeros((count, int(np.prod(dims))))
         for word, at in block.positions(self.model).items():
-            flat[:, at] = found[word]
+            flat[:, at] = values[word]
         whole = flat.reshape(count, *dims)
         if block.symmetric:
             whole = whole + np.swapaxes(np.tril(whole, -1), -1, -2)

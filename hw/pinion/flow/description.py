@@ -1,4 +1,4 @@
-"""A build in numbers: its manifest, and its schedule as data."""
+"""The manifest of a build, and its schedule as data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from pinion.gateware.library import multiplier_count
 from pinion.graph import Graph, format_graph
 from pinion.hls import Design
 from pinion.hls.operations import kind_names
-from pinion.hls.schedule.clusters import NONE
 from pinion.link import Array, Manifest
 from pinion.request import BuildRequest
 from pinion.robot import Model
@@ -28,7 +27,7 @@ from .states import REFERENCE
 from .task_record import task_figures, task_names
 
 
-# Many parameters: everything that the manifest of a build states, from one caller.
+# Many parameters: the manifest states all of them, for one caller.
 def build_manifest(
     model: Model,
     row: Function,
@@ -43,7 +42,7 @@ def build_manifest(
     snapping: Snapping | None,
     record: Mapping[str, Any] | None = None,
 ) -> Manifest:
-    """The manifest of a design in its core; of the request only the interval may be None."""
+    """Build the manifest of a design in its core; the request may leave only the interval open."""
     formats = one_line(Path(str(request.formats)).name)
     assert request.clock_mhz is not None
     binding, modulo = plan.binding, plan.binding.schedule
@@ -56,8 +55,7 @@ def build_manifest(
         robot=model.name,
         robot_source=one_line(Path(model.source).name),
         function=row.name,
-        options=dict(row.options)
-        | ({} if request.clusters == NONE else {"clusters": request.clusters}),
+        options=dict(row.options),
         formats=formats,
         objective=request.objective,
         max_error=max_error,
@@ -90,25 +88,25 @@ def build_manifest(
         states={str(state.word): state.initial for state in plan.fixed.states},
         scales=dict(plan.scales),
         measured={name: error for name, error in measured.items() if error is not None},
-        promises=promises(measured, home=home, wanted=max_error),
+        promises=promises(measured, home=home, limit=max_error),
         task={} if record is None else task_names(record),
         tracking={} if record is None else task_figures(record),
     )
 
 
 def function_text(function: BuiltFunction) -> str:
-    """The file of what a build computes."""
+    """Return the text of the file that describes the function of a build."""
     return json.dumps(function.to_json(), allow_nan=False, separators=(",", ":")) + "\n"
 
 
 def content_digest(function: BuiltFunction, graph: Graph, rows: dict[str, Any]) -> str:
-    """Digest of what a build computes and of what its gateware is made of."""
+    """Return the digest of a build's function, graph and schedule."""
     text = function_text(function) + format_graph(graph) + json.dumps(rows, sort_keys=True)
     return sha256(text.encode()).hexdigest()
 
 
 def array_of(block: Block, model: Model, sent: set[str], constants: Mapping[str, float]) -> Array:
-    """A block as the records carry it."""
+    """Return a block as an array of the records."""
     positions = block.positions(model)
     travels = tuple(position for word, position in positions.items() if word in sent)
     dims = block.dims(model)
@@ -124,7 +122,7 @@ def array_of(block: Block, model: Model, sent: set[str], constants: Mapping[str,
 
 
 def schedule_rows(plan: Design, core: Core) -> dict[str, Any]:
-    """The schedule as data, for reports, pictures and the scoreboard."""
+    """Return the schedule as data for reports, pictures and the scoreboard."""
     binding, modulo = plan.binding, plan.binding.schedule
     names = kind_names(modulo.units)
     return {

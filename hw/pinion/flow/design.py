@@ -1,4 +1,4 @@
-"""From a robot's function to a design: traced, in formats, scheduled and bound."""
+"""Design of a robot's function: traced, in formats, scheduled and bound."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from pinion.graph.passes import fold
 from pinion.hls import Design, DesignSettings, design
 from pinion.hls.costs import DatapathCosts
 from pinion.hls.design import known_words
-from pinion.hls.schedule.clusters import link_parents
 from pinion.hls.schedule.modulo import LoopError
 from pinion.request import BuildRequest
 from pinion.robot import Model
@@ -29,19 +28,19 @@ from .targets import find_target, resolved
 
 @dataclass(kw_only=True)
 class DesignDraft:
-    """A design in the making: what it is made of, and what its stages have added so far.
+    """Intermediate design: its inputs, and what the stages have added so far.
 
     Members
     -------
-    model, row, request : the robot, the function, and what is asked for, resolved.
-    search : what chooses the formats in place of those of the request.
+    model, row, request : the robot, the function and the resolved request.
+    search : chooses the formats instead of the request, if any.
     progress : as in :func:`pinion.flow.build.build`.
     headroom : share of the largest error that formats by signal are chosen for.
-    link_parents, traced, droppable, scales, settings : as :mod:`pinion.hls` takes them.
-    folded, constants : the graph of what travels, and results that are known.
-    interval : that of the request, which needs no reason, or the one that was chosen.
-    design : in the end.
-    reason : why the design has its interval; empty where that was given.
+    traced, droppable, scales, settings : as :mod:`pinion.hls` takes them.
+    folded, constants : the folded graph of inputs and outputs that travel, and known results.
+    interval : of the request, or chosen.
+    design : the result.
+    reason : why the interval was chosen; empty if it was given.
     """
 
     model: Model
@@ -50,7 +49,6 @@ class DesignDraft:
     search: TaskSearch | None = None
     progress: Progress = SILENT
     headroom: float = HEADROOM
-    link_parents: tuple[int, ...] = ()
     traced: Graph = field(init=False)
     droppable: set[str] = field(init=False)
     folded: Graph = field(init=False)
@@ -63,9 +61,8 @@ class DesignDraft:
 
 
 def trace(draft: DesignDraft) -> None:
-    """Trace the function, and leave out what another way to compute it does without."""
+    """Trace the function, and reduce its operations."""
     model, row = draft.model, draft.row
-    draft.link_parents = link_parents(draft.request.clusters, model.parents)
     draft.progress.step(f"Tracing {row.name} for {model.name}")
     row.check(model)
     if row.published:
@@ -76,7 +73,7 @@ def trace(draft: DesignDraft) -> None:
 
 
 def leave_out_words(draft: DesignDraft) -> None:
-    """Fold the graph to what travels, and find how large its results usually are."""
+    """Fold the graph, take out words that need not travel, and find the scales of its results."""
     matrices = [block for block in draft.row.inputs if len(block.shape) > 1]
     draft.droppable = {word for block in matrices for word in block.words(draft.model)}
     draft.folded, draft.constants = known_words(fold(draft.traced), draft.droppable)
@@ -90,13 +87,13 @@ def set_interval(draft: DesignDraft) -> None:
         return
     assert draft.request.clock_mhz is not None
     draft.interval = choose_interval(draft.folded, clock_mhz=draft.request.clock_mhz)
-    # With states a schedule decides: their loops may take longer.
+    # With states the schedule decides: loops through them may take longer.
     if not draft.folded.states:
         _explain(draft, draft.interval.ii, draft.interval.why)
 
 
 def choose_formats(draft: DesignDraft) -> None:
-    """Choose the formats, and all else that a design is made with."""
+    """Choose the formats and the other settings of the design."""
     model, row, request, scales = draft.model, draft.row, draft.request, draft.scales
     ii = draft.interval.ii
     plan: FormatPlan | AutoFormats
@@ -114,18 +111,17 @@ def choose_formats(draft: DesignDraft) -> None:
         scales=scales,
         droppable=draft.droppable,
         patience=PATIENCE[request.objective],
-        link_parents=draft.link_parents,
         floorplan=find_target(request.target).floorplan,
     )
 
 
 def schedule(draft: DesignDraft) -> None:
-    """Schedule and bind at the interval, or at that of a loop through states which takes longer.
+    """Schedule and bind at the interval, or at that of a longer loop through states.
 
     Raises
     ------
     pinion.hls.schedule.modulo.LoopError
-        When a loop takes longer than the interval of the request.
+        If a loop takes longer than the requested interval.
     """
     shortest, why = draft.interval.ii, draft.interval.why
     ii, core = shortest, None
@@ -137,14 +133,14 @@ def schedule(draft: DesignDraft) -> None:
             loop_errors.append(error)
             ii = error.ii
             draft.progress.step(f"The loop through {error.through} takes {ii} cycles")
-    # Sums are gathered for an interval: only a design shows whether the next shorter one is kept.
+    # Sums are gathered for an interval: only a design shows whether a shorter one works.
     while ii - 1 > shortest:
         try:
             core, ii = _design_at(draft, ii - 1), ii - 1
         except LoopError:
             break
     if loop_errors and not why:
-        raise LoopError(loop_errors[0].words, asked=shortest, ii=ii)
+        raise LoopError(loop_errors[0].words, requested=shortest, ii=ii)
     draft.design = core
     if loop_errors:
         why = (
@@ -162,7 +158,7 @@ DESIGN: tuple[Callable[[DesignDraft], None], ...] = (
     choose_formats,
     schedule,
 )
-"""What makes a design, in order."""
+"""Stages of a design, in order."""
 
 
 def make_design(
@@ -177,8 +173,8 @@ def make_design(
 
     Parameters
     ----------
-    request : options of robot and row are not looked at.
-    search : what chooses the formats in place of those of the request.
+    request : its options of robot and row are ignored.
+    search : chooses the formats instead of the request, if given.
     progress : as in :func:`pinion.flow.build.build`.
 
     Raises
@@ -197,7 +193,7 @@ def make_design(
 
 
 def _design_at(draft: DesignDraft, ii: int) -> Design:
-    """The design at an interval, with longer sines and cosines where it needs them."""
+    """Return the design at an interval, with longer sines and cosines if it needs them."""
     draft.progress.step(f"Scheduling at one result every {ii} cycles")
     settings = replace(draft.settings, ii=ii)
     try:

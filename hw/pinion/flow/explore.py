@@ -1,7 +1,6 @@
-"""Points of a design space: what is swept, where a point lives, and which points are best.
+"""Points of a design space, their folders, and the selection of the best ones.
 
-Running the points takes the models of :mod:`pinion.cosim`, one floor up; here is what needs none of
-them.
+Running the points needs :mod:`pinion.cosim`, one layer above.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from pinion.robot import Model, model_to_dict
 
 from .description import function_text
 
-# Errors that agree to so many digits count as equal: the rest is which states were drawn.
+# Errors that agree to this many digits count as equal: the rest depends on the states drawn.
 ERROR_DIGITS = 2
 
-# What is better: the sign makes less of it better.
+# Goals; the sign makes a smaller value better.
 GOALS = (("dsp", 1), ("latency_cycles", 1), ("results_per_second", -1), ("error_max", 1))
 
 
 class ExploreError(ValueError):
-    """What was asked for cannot be explored; the message says why."""
+    """Error for a sweep that cannot be made."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +38,7 @@ class Point:
     Members
     -------
     model : the robot.
-    function : by name, as of :func:`pinion.functions.named_function`.
+    function : name, as for :func:`pinion.functions.named_function`.
     request : options of the row and of the core.
     """
 
@@ -49,7 +48,7 @@ class Point:
 
     @cached_property
     def content(self) -> dict[str, Any]:
-        """What the point is made of, JSON-able; equal points have equal contents."""
+        """Content of the point, JSON-able; equal points have equal contents."""
         robot = json.dumps(model_to_dict(self.model), sort_keys=True)
         plain = self.request.plain()
         options = {name: plain[name] for name in core_names()} | plain["row"]
@@ -60,7 +59,7 @@ class Point:
             "options": options,
         }
         if self.function not in FUNCTIONS:
-            # The table is part of the sources' version; code of the user's changes without it.
+            # The version covers the function table, but not the user's code.
             computed = function_text(BuiltFunction.of(named_function(self.function), self.model))
             content["function_content"] = sha256(computed.encode()).hexdigest()
         return content
@@ -73,15 +72,15 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurements:
-    """What is to be measured at every point.
+    """Measurements to take at every point.
 
     Members
     -------
-    samples, seed, distribution : the states for the errors, and the requests of `verify`, as of
+    samples, seed, distribution : states for the errors and requests of `verify`, as for
         :func:`pinion.functions.sample`.
-    synth : whether Yosys counts the resources; without it DSP blocks are estimated.
-    verify : whether requests also go through the RTL; the errors never do, they are those of the
-        integers, which the RTL equals bit for bit.
+    synth : whether Yosys counts the resources; otherwise DSP blocks are estimated.
+    verify : whether requests also go through the RTL; the errors are always those of the integers,
+        which the RTL equals bit for bit.
     """
 
     samples: int = 2000
@@ -91,17 +90,17 @@ class Measurements:
     verify: bool = False
 
     def stages(self) -> dict[str, dict[str, Any]]:
-        """The stages that are wanted, in order, each with what its figures depend on."""
+        """Return the stages to run, in order, each with the settings that its figures depend on."""
         states = {
             **{"samples": self.samples, "seed": self.seed},
             "distribution": self.distribution,
         }
-        wanted: dict[str, dict[str, Any]] = {"build": {}, "errors": states}
+        settings: dict[str, dict[str, Any]] = {"build": {}, "errors": states}
         if self.synth:
-            wanted["synth"] = {}
+            settings["synth"] = {}
         if self.verify:
-            wanted["verify"] = states
-        return wanted
+            settings["verify"] = states
+        return settings
 
 
 def grid(
@@ -111,26 +110,27 @@ def grid(
     *,
     fixed: Mapping[str, Any] | None = None,
 ) -> list[Point]:
-    """All combinations of the values of some options; the last axis varies fastest.
+    """Return all combinations of option values; the last axis varies fastest.
 
     Parameters
     ----------
-    axes : option of a build and the values to try, each option one axis; those of the robot are in
-        the model.
+    axes : values to try by option of a build, except options of the robot.
     fixed : options that all points share.
 
     Raises
     ------
     ExploreError
-        An option that a build does not have, given twice, or without values.
+        If a build has no such option, or it is given twice or without values.
     ValueError
-        A subclass with a sentence: there is no such function.
+        A subclass with a sentence, if there is no such function.
     """
     fixed = dict(fixed or {})
-    known = (*core_names(), *row_names())
+    option_names = (*core_names(), *row_names())
     for name in (*axes, *fixed):
-        if name not in known:
-            raise ExploreError(f"A build has no option '{name}'; there are {', '.join(known)}.")
+        if name not in option_names:
+            raise ExploreError(
+                f"A build has no option '{name}'; there are {', '.join(option_names)}."
+            )
     for name, values in axes.items():
         if name in fixed:
             raise ExploreError(f"The option '{name}' is swept and fixed; give it once.")
@@ -150,15 +150,15 @@ def grid(
 
 
 def code_version() -> str:
-    """Pinion's version with a digest of the sources that decide a point's figures."""
+    """Return Pinion's version with a digest of the sources that a point's figures depend on."""
     return source_digest(up_to("cosim"))
 
 
 def best(rows: Sequence[Mapping[str, Any]]) -> list[bool]:
-    """Which rows no other row beats: at least as good in every goal and better in one.
+    """Return for each row whether no other row is at least as good in every goal and better in one.
 
-    The goals are few DSP blocks, a short latency, many results a second and a small largest error
-    (to two digits). Rows that lack a figure are never among the best.
+    The goals are few DSP blocks, low latency, many results per second and a small largest error (to
+    two digits). Rows that lack a figure are never among the best.
     """
     values = [_goals(row) for row in rows]
     present = [value for value in values if value is not None]
@@ -174,7 +174,8 @@ def _goals(row: Mapping[str, Any]) -> tuple[float, ...] | None:
     return tuple(signed)
 
 
-def _beaten(own: tuple[float, ...], others: Iterable[tuple[float, ...]]) -> bool:
+def _beaten(costs: tuple[float, ...], others: Iterable[tuple[float, ...]]) -> bool:
     return any(
-        other != own and all(a <= b for a, b in zip(other, own, strict=True)) for other in others
+        other != costs and all(a <= b for a, b in zip(other, costs, strict=True))
+        for other in others
     )

@@ -1,7 +1,7 @@
-"""What a build's folder does not hold but its files determine: found anew when a report is made.
+"""Figures of a build that its folder does not hold, computed again for a report.
 
-The errors are of the exact integer model, which is what the RTL does, on states drawn with a stated
-seed; the passes are run once more. Nothing here is measured on hardware.
+Errors are those of the exact integer model, which the RTL equals, on states drawn with a stated
+seed; the passes run once more. Nothing here is measured on hardware.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ from .measure import compare
 from .states import stray
 
 STATES, SEED = 1_000, 20_261_124
-"""Requests of each distribution whose errors a report shows, and which."""
+"""Requests of each distribution whose errors a report shows, and their seed."""
 
 DECADES = (-10, 1)
 """Powers of ten between which relative errors are counted."""
 
 STEPS = 4
-"""Bins a decade."""
+"""Bins per decade."""
 
 LINE = 200
-"""Characters of a source line that a report shows."""
+"""Largest number of characters of a source line in a report."""
 
 _MUX = re.compile(r"^  cell \\pinion_mux(\d+)x(\d+) \\(\S+)_mux$", re.MULTILINE)
 _PORT = re.compile(r"((?:.*\.)?([a-z]\w*?)_(\d+))_(\w+)")
 
-# Nodes with values of all requests that are held at the same time: 64 MB of integers.
+# Values of nodes in memory at the same time: 64 MB of integers.
 _HELD = 1 << 23
 
 
 def build_facts(
     build: Build, *, states: int = STATES, seed: int = SEED, progress: Progress = SILENT
 ) -> dict[str, Any]:
-    """Find what a report shows beside the files of a folder.
+    """Compute what a report shows in addition to the files of a folder.
 
     Parameters
     ----------
     states : requests of each distribution; 0 leaves the errors out.
-    seed : which.
+    seed : of the requests.
 
     Returns
     -------
@@ -75,32 +75,32 @@ def build_facts(
 
 
 def passes(build: Build) -> dict[str, Any]:
-    """Operations after each pass.
+    """Return the operations after each pass.
 
     Returns
     -------
     ``steps``: rows with ``step``, ``doc`` and counts by operation, the last of the graph that was
-    built. ``whole``: whether all steps are there. They are for a function of the table whose trace
-    is still the one in the folder; of others the first and the last are.
+    built. ``whole``: whether all steps are listed, which needs a function of the table whose trace
+    still equals the one in the folder; otherwise only the first and the last are.
     """
     last = {"step": "built", "doc": "constant results and unread inputs left out, sums gathered"}
     traced = build.function.graph
-    found = _reduction(build)
-    steps = found or [
+    reduction = _reduction(build)
+    steps = reduction or [
         {"step": "traced", "doc": "the algorithm on the robot as loaded", **op_counts(traced)},
         {"step": "folded", "doc": "constants, signs and equal expressions folded",
          **op_counts(fold(traced))},
     ]  # fmt: skip
     return {
         "steps": [*steps, last | op_counts(build.graph)],
-        "whole": found is not None,
+        "whole": reduction is not None,
     }
 
 
 def _reduction(build: Build) -> list[dict[str, Any]] | None:
-    """The steps of the reduction, None where this Pinion would not make the same ones.
+    """Return the steps of the reduction, or None if this Pinion would make other ones.
 
-    Only the table of this package is looked at: a folder makes nobody run code of another one.
+    Only this package's table is searched, so that a folder cannot run code of another package.
     """
     row = _row(build)
     if row is None or row.published:
@@ -111,17 +111,17 @@ def _reduction(build: Build) -> list[dict[str, Any]] | None:
 
 
 def _row(build: Build) -> Function | None:
-    """The row of the table that a build is of, None where there is none."""
-    own = build.function
-    if own.name not in FUNCTIONS:
+    """Return the table's row of a build, or None if there is none."""
+    function = build.function
+    if function.name not in FUNCTIONS:
         return None
     try:
         row = row_of_table(
-            own.name,
-            derivatives=own.options.get("derivatives", "composite"),
-            outputs=[name for name in own.options.get("outputs", "").split(",") if name],
-            joint_terms=own.joint_terms,
-            friction_width=own.friction_width,
+            function.name,
+            derivatives=function.options.get("derivatives", "composite"),
+            outputs=[name for name in function.options.get("outputs", "").split(",") if name],
+            joint_terms=function.joint_terms,
+            friction_width=function.friction_width,
         )
         row.check(build.model)
     except (FunctionError, ValueError):
@@ -130,11 +130,10 @@ def _row(build: Build) -> Function | None:
 
 
 def sources(build: Build) -> dict[str, str]:
-    """The text of the lines that made the operations, by ``file.py:line``.
+    """Return the source lines that made the operations, by ``file.py:line``.
 
-    Only lines of Pinion's own code are looked up, and only where this version's trace comes from
-    the very lines that the folder names: after a change another text would stand there. Of any
-    other function it is empty.
+    Only lines of Pinion's code are looked up, and only if this version's trace comes from the same
+    lines as the folder's. The result is empty for any other function.
     """
     row = _row(build)
     if row is None:
@@ -147,22 +146,20 @@ def sources(build: Build) -> dict[str, str]:
         path = getattr(module, "__file__", None)
         if path and name.startswith(("pinion.dynamics.", "pinion.functions.")):
             files.setdefault(Path(path).name, set()).add(path)
-    found = {}
+    passes = {}
     for line in dict.fromkeys(operation["line"] for operation in build.schedule["operations"]):
         name, _, number = line.rpartition(":")
         paths = files.get(name, set())
-        # Of two files with one name nobody knows which it was.
+        # Two files with one name are ambiguous.
         if len(paths) == 1 and number.isdecimal():
             text = linecache.getline(next(iter(paths)), int(number)).strip()
             if text:
-                found[line] = text[:LINE]
-    return found
+                passes[line] = text[:LINE]
+    return passes
 
 
 def selectors(folder: Path) -> list[dict[str, Any]]:
-    """Operand selectors of the core: ``unit``, ``kind``, ``port``, ``inputs`` and ``bits`` of each,
-    as they stand in ``core.il``.
-    """
+    """Return ``unit``, ``kind``, ``port``, ``inputs``, ``bits`` of each selector in ``core.il``."""
     rows = []
     for inputs, bits, name in _MUX.findall((folder / "core.il").read_text()):
         match = _PORT.fullmatch(name)
@@ -174,9 +171,9 @@ def selectors(folder: Path) -> list[dict[str, Any]]:
 
 
 def parts() -> dict[str, dict[str, Any]]:
-    """Parts of the boards by target: ``part``, its ``capacity`` by resource, and its ``dies``."""
+    """Return ``part``, ``capacity`` by resource and ``dies`` of the boards, by target."""
     boards = {name: load_board(name) for name in board_names()}
-    found: dict[str, dict[str, Any]] = {
+    parts: dict[str, dict[str, Any]] = {
         name: {
             **{"part": board.part, "capacity": dict(board.device)},
             "dies": board.floorplan.slrs,
@@ -184,29 +181,29 @@ def parts() -> dict[str, dict[str, Any]]:
         for name, board in boards.items()
     }
     ulx3s = {"part": "LFE5U-85F", "capacity": dict(ECP5), "dies": 1}
-    return found | {"ulx3s": ulx3s, "ulx3s-spi": ulx3s}
+    return parts | {"ulx3s": ulx3s, "ulx3s-spi": ulx3s}
 
 
 def errors(
     build: Build, *, states: int = STATES, seed: int = SEED, progress: Progress = SILENT
 ) -> dict[str, Any]:
-    """Relative errors of the integer model by distribution of states and block of results.
+    """Return relative errors of the integer model by distribution of states and result block.
 
     Returns
     -------
     ``states``, ``seed``; ``edges`` (exponents of ten, bins between them); ``distributions``: for
     each its ``flagged`` and ``undecided`` requests and ``blocks`` with ``counts``, ``below`` (less
-    than the first edge, exact ones too), ``above``, and ``median``, ``p99``, ``max``, None where no
+    than the first edge, exact ones too), ``above``, and ``median``, ``p99``, ``max``, None if no
     request was judged.
     """
     first, last = DECADES
     edges = np.linspace(first, last, (last - first) * STEPS + 1)
     bounds = {int(node[1:]): bound for node, bound in build.manifest.decisions.items()}
     home = build.manifest.budget_distribution
-    found = {}
+    errors = {}
     for number, name in enumerate(DISTRIBUTIONS):
         arrays = sample(build.model, build.function, states, distribution=name, seed=seed)
-        # A stream goes on from request to request.
+        # A stream continues from request to request.
         step = states if build.function.states else max(1, _HELD // len(build.graph.nodes))
         times = stray(name, home)
         flagged = undecided = 0
@@ -223,17 +220,17 @@ def errors(
             undecided += int((comparison.undecided & ~comparison.flagged).sum())
             for block, error in comparison.relative.items():
                 judged.setdefault(block, []).append(error[comparison.valid])
-        found[name] = {
+        errors[name] = {
             "flagged": flagged,
             "undecided": undecided,
             "blocks": {b: histogram(np.concatenate(e), edges) for b, e in judged.items()},
         }
         progress.advance((number + 1) / len(DISTRIBUTIONS))
-    return {"states": states, "seed": seed, "edges": edges.tolist(), "distributions": found}
+    return {"states": states, "seed": seed, "edges": edges.tolist(), "distributions": errors}
 
 
 def histogram(error: NDArray[np.float64], edges: NDArray[np.float64]) -> dict[str, Any]:
-    """Relative errors (n,) counted between powers of ten, and their quantiles."""
+    """Count relative errors (n,) between powers of ten, and return their quantiles."""
     finite = error[np.isfinite(error)]
     with np.errstate(divide="ignore"):
         places = np.log10(finite)

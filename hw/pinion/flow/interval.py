@@ -1,4 +1,4 @@
-"""Choosing the initiation interval: as fast as the link can feed the core, if the part holds it."""
+"""Choice of the initiation interval: as fast as the link feeds the core, if the part holds it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pinion.base.amounts import amount
 from pinion.graph import Graph, op_counts
 
-# Best published rates of PCIe Gen3 x16 with a Xilinx DMA on this die family, bytes a second.
+# Best published rates of PCIe Gen3 x16 with a Xilinx DMA on this die family, bytes per second.
 HOST_TO_CARD = 9.3e9
 CARD_TO_HOST = 11.9e9
 
@@ -23,14 +23,14 @@ SHARE = 1 / 3
 
 @dataclass(frozen=True)
 class Interval:
-    """An interval and the sentence that explains it."""
+    """An interval, and a sentence that explains it."""
 
     ii: int
     why: str
 
 
 def choose_interval(folded: Graph, *, clock_mhz: float) -> Interval:
-    """The smallest interval at which the link feeds the core and a third of a VU9P holds it.
+    """Return the smallest interval at which the link feeds the core and a third of a VU9P holds it.
 
     Parameters
     ----------
@@ -55,5 +55,5 @@ def choose_interval(folded: Graph, *, clock_mhz: float) -> Interval:
             f"{DSP_OF_PRODUCT} each, need {part} cycles ({rate}).",
         )
     if max(feed, drain) < 1:
-        return Interval(1, f"{rate}; no core is faster than a result every cycle.")
-    return Interval(link, f"{rate}, so a core that is faster would wait for the link.")
+        return Interval(1, f"{rate}; a core is never faster than a result every cycle.")
+    return Interval(link, f"{rate}, so a faster core would wait for the link.")

@@ -1,4 +1,4 @@
-"""Figures of a design that is not built: its hardware, and its errors against the float model."""
+"""Figures of a design without a build: its hardware, and its errors against the float model."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from pinion.robot import Model
 Floats = NDArray[np.float64]
 
 
-def hardware(made: Design) -> dict[str, Any]:
-    """Operations, units, the schedule's length, words of storage; what an interval needs at least.
+def hardware(design: Design) -> dict[str, Any]:
+    """Return operations, units, schedule length, storage and the least that the interval needs.
 
-    ``multipliers_least`` is what the products would take if every multiplier were always busy.
+    ``multipliers_least`` is the number of multipliers if each were always busy.
     """
-    ops, modulo = made.ops, made.binding.schedule
+    ops, modulo = design.ops, design.binding.schedule
     return {
         "ops": ops,
-        "units": made.units(),
-        "multipliers": made.multipliers,
+        "units": design.units(),
+        "multipliers": design.multipliers,
         "multipliers_least": -(-(ops["mul"] + ops["mul_const"]) // modulo.ii),
-        "adders": made.adders,
+        "adders": design.adders,
         "schedule_cycles": modulo.schedule_cycles,
-        "registers": made.binding.registers,
+        "registers": design.binding.registers,
     }
 
 
@@ -48,38 +48,38 @@ def compare(
     decisions: Mapping[int, float],
     times: float = 1.0,
 ) -> Comparison:
-    """Run the integer model of a design, which is what its RTL does, beside the float model.
+    """Run the integer model of a design, which its RTL equals, beside the float model.
 
     Parameters
     ----------
-    function, graph : what was designed, traced for the robot and in fixed point.
-    arrays : requests by input block; one stream, where the function has states.
+    function, graph : the function traced for the robot, and its graph in fixed point.
+    arrays : requests by input block; one stream if the function has states.
     scales : of the result blocks.
-    decisions : how far what a comparison decides by may be off, by node, ``times`` as much.
+    decisions : error bounds of compared values, by node, multiplied by ``times``.
     """
     states = len(next(iter(arrays.values())))
     sent = _words(function.inputs, model, arrays)
     integers = Integers(graph)
     inputs, flags = integers.received(sent, states)
     doubles = {name: array.astype(np.float64) for name, array in arrays.items()}
-    found: dict[str, Floats] = {}
+    next_states: dict[str, Floats] = {}
     if graph.states:
-        # Each request alone, from the states that the integers had.
+        # Each request alone, from the integers' states.
         values, stream = stream_integers(graph, inputs)
         flags = sticky(flags | values.any_saturated(states))
-        found = {
-            str(state.word): stream.states[state.word] * integers.formats[i].lsb
+        next_states = {
+            str(state.word): stream.found[state.word] * integers.formats[i].lsb
             for i, state in graph.state_nodes().items()
         }
-        # A state that no result depends on is in the float graph alone.
+        # A state that no result depends on is only in the float graph.
         unread = {str(state.word): np.zeros(states) for state in function.graph.states}
-        results = function.step(model, doubles, unread | found)
+        results = function.step(model, doubles, unread | next_states)
     else:
         values = integers(inputs)
         flags |= values.any_saturated(states)
         results = function.evaluate(model, doubles)
     floats = _words(function.results, model, results)
-    columns = {name: np.asarray(sent[name], np.float64) for name in graph.inputs} | found
+    columns = {name: np.asarray(sent[name], np.float64) for name in graph.inputs} | next_states
     bounds = {node: bound * times for node, bound in decisions.items()}
     return Comparison.of(
         integers.sent(values, states).astype(np.float64),
@@ -91,25 +91,27 @@ def compare(
     )
 
 
-def measure(model: Model, row: Function, made: Design, *, states: int, seed: int) -> dict[str, Any]:
-    """Errors of a design, by its integer model.
+def measure(
+    model: Model, row: Function, design: Design, *, states: int, seed: int
+) -> dict[str, Any]:
+    """Return the errors of a design by its integer model.
 
     Parameters
     ----------
-    states, seed : how many states of the reference distribution, and which.
+    states, seed : number of states of the reference distribution, and their seed.
 
     Returns
     -------
-    How many states are flagged, and how many valid (neither flagged nor undecided); of those
-    quantiles of the relative error by block, how far budgets are from the largest errors, and
-    whether they hold, None without any.
+    Numbers of flagged and of valid states (neither flagged nor undecided); of the valid ones
+    quantiles of the relative error by block, ratios of budgets to the largest errors, and whether
+    the budgets hold, None without valid states.
     """
     arrays = sample(model, row, states, distribution="reference", seed=seed)
     function = BuiltFunction.of(row, model)
     comparison = compare(
-        model, function, made.fixed, arrays, scales=made.scales, decisions=made.decisions
+        model, function, design.fixed, arrays, scales=design.scales, decisions=design.decisions
     )
-    budget = np.array([made.budget[word] for word, _ in made.fixed.outputs])
+    budget = np.array([design.budget[word] for word, _ in design.fixed.outputs])
     return {
         "flagged": int(comparison.flagged.sum()),
         "valid": int(comparison.valid.sum()),
@@ -122,7 +124,7 @@ def measure(model: Model, row: Function, made: Design, *, states: int, seed: int
 def _words(
     blocks: Sequence[Block], model: Model, arrays: Mapping[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:
-    """Columns (n,) by word name."""
+    """Return columns (n,) by word name."""
     return {
         word: arrays[block.name].reshape(len(arrays[block.name]), -1)[:, position]
         for block in blocks

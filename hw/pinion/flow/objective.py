@@ -1,10 +1,9 @@
-"""What a core is made for: the latencies of its units, and formats by signal.
+"""Objectives of a core: latencies of its units, and formats by signal.
 
-``area`` is the default: the fewest registers and lookup tables at the clock that the build counts
-with. ``latency`` leaves out a register of each product and makes two additions in a cycle where
-that finishes earlier. ``throughput`` is for the clock: a register between the selection of an
-operand and the first carry chain behind it, everywhere, so that the longest path is one lookup
-table and a carry chain.
+``area`` is the default: the fewest registers and lookup tables at the assumed clock. ``latency``
+leaves out a register of each product and makes two additions in a cycle if that finishes earlier.
+``throughput`` raises the clock: a register between the selection of an operand and the first carry
+chain behind it, everywhere, so that the longest path is one lookup table and a carry chain.
 """
 
 from __future__ import annotations
@@ -36,61 +35,60 @@ from .promises import GATE
 from .states import REFERENCE, judged_states, range_states
 
 AUTO = "auto"
-# Words of 18 bits: every product is one multiplier of 18 x 18 bits, as FPGAs without wider ones
-# have. Shorter words take less wire and logic.
+# Words of 18 bits: every product is one multiplier of 18 x 18 bits, for FPGAs without wider ones.
+# Shorter words take less wire and logic.
 AUTO18 = "auto18"
 
 PLAN_SUFFIX = ".toml"
-"""How formats end that are the path of a plan."""
+"""Suffix of formats that are the path of a plan."""
 
 OBJECTIVES = ("area", "latency", "throughput")
 
 
-# Shares of sums' slack that are tried: what saves adders costs cycles where units are shared.
+# Shares of sums' slack to try: saving adders costs cycles if units are shared.
 PATIENCE: Mapping[str, tuple[float, ...]] = MappingProxyType(
     {"area": (1.0,), "latency": (0.5, 0.0), "throughput": (1.0,)}
 )
 
-# Below this error the rounding of short sines and cosines counts.
+# Below this error the rounding of short sines and cosines matters.
 _FINE = 2e-4
 
 
 class ObjectiveError(ValueError):
-    """An objective or a precision that cannot be had; the message says what can."""
+    """Error for an objective or a precision that is not available."""
 
 
 def signal_multiplier(formats: str) -> Multiplier | None:
-    """The multiplier that formats by signal are made for, by their name: ``auto``, or ``auto18``
-    and shorter words (``auto14``); None for other formats.
+    """Return the multiplier of formats by signal (``auto``, ``auto18``, ``auto14``), else None.
 
     Raises
     ------
     ObjectiveError
-        For words that no multiplier has.
+        If no multiplier has such words.
     """
     if formats == AUTO:
         return DSP48E2
-    if not (found := re.fullmatch(rf"{AUTO}(\d+)", formats)):
+    if not (match := re.fullmatch(rf"{AUTO}(\d+)", formats)):
         return None
     try:
-        return multiplier_of(int(found[1]))
+        return multiplier_of(int(match[1]))
     except ValueError as error:
         raise ObjectiveError(f"The formats '{formats}' cannot be made: {error}") from None
 
 
 def objective_timing(objective: str, plan: FormatPlan | AutoFormats) -> Timing:
-    """Unit latencies for an objective.
+    """Return the unit latencies for an objective.
 
     Raises
     ------
     ObjectiveError
-        When there is no such objective.
+        If there is no such objective.
     """
     if objective not in OBJECTIVES:
         raise ObjectiveError(
             f"There is no objective '{objective}'; choose one of {', '.join(OBJECTIVES)}."
         )
-    # A product of one block that adds as well needs no register inside; one of four blocks does,
+    # A product of one block that adds as well needs no inner register; one of four blocks does,
     # and so does one whose sum is made of lookup tables.
     signals = isinstance(plan, AutoFormats)
     adds = isinstance(plan, AutoFormats) and plan.tables.multiplier.adds
@@ -104,11 +102,11 @@ def objective_timing(objective: str, plan: FormatPlan | AutoFormats) -> Timing:
 
 
 def wanted_error(formats: str, max_error: float | None) -> float:
-    """The largest relative error that a build is asked for, where none may be said.
+    """Return the largest relative error that a build is asked for, with the formats' default.
 
     Parameters
     ----------
-    formats : by their name, none of a plan's file.
+    formats : by name, not the path of a plan.
     """
     if max_error is not None:
         return max_error
@@ -129,28 +127,27 @@ def format_plan(
     scales: Mapping[str, float],
     headroom: float = HEADROOM,
 ) -> FormatPlan | AutoFormats:
-    """Formats of a folded graph: one for all, chosen by signal, or as a plan file says.
+    """Return the formats of a folded graph: uniform, chosen by signal, or from a plan file.
 
     Parameters
     ----------
-    request : its formats, which are named. The largest error is what formats by signal are chosen
-        for; a uniform format is what it is, and the build's promise is held against it
-        (:mod:`pinion.flow.promises`).
+    request : with its formats named. Formats by signal are chosen for its largest error; a uniform
+        format is fixed, and only the build's promise depends on it (:mod:`pinion.flow.promises`).
     scales : of the graph's result blocks.
     headroom : share of the largest error that formats by signal are chosen for.
 
     Raises
     ------
     ObjectiveError
-        When the largest error is not a number between 0 and 1, or cannot be chosen.
+        If the largest error is not between 0 and 1, or cannot be chosen.
     pinion.formats.planfile.PlanError
-        When there is no such plan, or it is not whole.
+        If there is no such plan, or it is incomplete.
     """
     formats, max_error, ranges = request.formats, request.max_error, request.ranges
     assert formats is not None
     if max_error is not None and not (math.isfinite(max_error) and 0.0 < max_error < 1.0):
         raise ObjectiveError(
-            f"A largest relative error of {max_error:g} makes no sense: give a number between 0 "
+            f"A largest relative error of {max_error:g} is impossible: give a number between 0 "
             f"and 1, such as {MAX_ERROR:g}."
         )
     if signal_multiplier(formats) is None and not formats.endswith(PLAN_SUFFIX):
@@ -172,22 +169,22 @@ def _auto_formats(
     scales: Mapping[str, float],
     headroom: float,
 ) -> AutoFormats:
-    """Formats by signal, chosen or saved."""
+    """Return formats by signal, chosen or from a plan."""
     formats, ranges, max_error = str(request.formats), request.ranges, request.max_error
-    chosen = signal_multiplier(formats)
-    saved = None if chosen is not None else read_plan(Path(formats))
+    multiplier_kind = signal_multiplier(formats)
+    saved = None if multiplier_kind is not None else read_plan(Path(formats))
     if saved is not None and (ranges is not None or max_error is not None):
         raise ObjectiveError(
-            f"The plan '{formats}' already says for which states and which error it was made; "
+            f"The plan '{formats}' already states its ranges and its largest error; "
             "leave ranges and largest error out, or build with 'auto'."
         )
-    multiplier = chosen or DSP48E2
-    wanted = _error_by_signal(multiplier) if max_error is None else max_error
+    multiplier = multiplier_kind or DSP48E2
+    error_limit = _error_by_signal(multiplier) if max_error is None else max_error
     distribution = REFERENCE if ranges is None else ranges
     if saved is not None:
-        distribution, wanted = saved.distribution, saved.max_error
+        distribution, error_limit = saved.distribution, saved.max_error
     states = range_states(model, row, distribution)
-    coarse = multiplier.square or wanted >= _FINE
+    coarse = multiplier.square or error_limit >= _FINE
     return AutoFormats(
         states=states,
         judged=judged_states(model, row, distribution),
@@ -200,7 +197,7 @@ def _auto_formats(
             multiplier=multiplier,
             turn=multiplier.turn if coarse else multiplier.fine_turn,
         ),
-        max_error=wanted,
+        max_error=error_limit,
         headroom=headroom,
         distribution=distribution,
         saved=saved,
@@ -208,16 +205,16 @@ def _auto_formats(
 
 
 def finite_ranges(graph: Graph, states: Mapping[str, Floats]) -> Ranges:
-    """Ranges of every node, refused where no word holds them."""
+    """Measure the range of every node, and refuse ranges that no word can hold."""
     with np.errstate(all="ignore"):
-        found = measure_ranges(graph, states)
-    for node, largest in zip(graph.nodes, found.largest, strict=True):
+        ranges = measure_ranges(graph, states)
+    for node, largest in zip(graph.nodes, ranges.largest, strict=True):
         if not math.isfinite(largest):
             read = node.op == names.INPUT
-            what = f"'{node.params[0]}'" if read else f"The result of {node.op} in {node.line}"
+            subject = f"'{node.params[0]}'" if read else f"The result of {node.op} in {node.line}"
             raise ObjectiveError(
-                f"{what} is infinite or no number in some of the states that formats are chosen "
-                "on: draw inputs where it is defined and limit states that grow without end, or "
-                "give formats such as q16.16."
+                f"{subject} is not finite on some of the states that formats are chosen on: draw "
+                "inputs where it is defined and limit states that grow without end, or give "
+                "formats such as q16.16."
             )
-    return found
+    return ranges

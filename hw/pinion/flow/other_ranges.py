@@ -1,4 +1,4 @@
-"""What formats by signal would give if they were made for other speeds: an estimate, no design."""
+"""Estimate of formats by signal that are made for other speeds, without a design."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from .unit_cost import unit_cost
 STRESS, REST = "stress", "rest"
 
 STATES, SEED = 2_000, 20_210_223
-"""Requests of each distribution on which flags are counted and errors found, and which."""
+"""Requests of each distribution for flags and errors, and their seed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """A core's integers on requests.
+    """Results of a core's integers on requests.
 
     Members
     -------
-    flagged : of `STATES` stress states, how many left the formats.
-    errors : largest relative error of the others by distribution, without those that have none.
+    flagged : number of `STATES` stress states that left the formats.
+    errors : largest relative error of the others, by distribution with valid states.
     """
 
     flagged: int
@@ -50,11 +50,11 @@ class OtherRanges:
     Members
     -------
     ranges : the states that these formats are made for.
-    kind : of the multiplier blocks, as a name.
+    kind : name of the multiplier blocks.
     blocks, blocks_now : multiplier blocks with them and with the design's own, both estimated from
         the products and their widths.
-    other, present : what they and the design's own give.
-    refused : why they cannot be had, as a sentence; then there are no figures but of now.
+    other, present : results of these formats and of the design's own.
+    refused : sentence that says why they are out of reach; then only figures of now are present.
     """
 
     ranges: str
@@ -66,7 +66,7 @@ class OtherRanges:
     refused: str = ""
 
     def figures(self) -> dict[str, object]:
-        """The members, JSON-able and flat; errors in two digits."""
+        """Return the members, JSON-able and flat; errors with two digits."""
         errors = {} if self.other is None else self.other.errors
         return {
             "ranges": self.ranges,
@@ -81,13 +81,13 @@ class OtherRanges:
         }
 
     def sentence(self) -> str:
-        """What the other choice of ``--ranges`` costs and gives."""
+        """Return what the other choice of ``--ranges`` costs and gives, as text."""
         flags = f"flags {self.present.flagged:,} of {STATES:,} {STRESS} states"
         if self.other is None or self.blocks is None:
             return (
                 f"This core {flags}. Formats for {self.ranges} states (--ranges {self.ranges}) "
-                f"cannot be had with its sums: {self.refused} A build with them says what can be "
-                "had."
+                f"are out of reach with its sums: {self.refused} A build with them says what is "
+                "in reach."
             )
         errors = [
             f"{error:.2g} on {name} states ({self.present.errors[name]:.2g} now)"
@@ -102,23 +102,23 @@ class OtherRanges:
         )
 
 
-def other_ranges(model: Model, row: Function, made: Design) -> OtherRanges | None:
-    """Choose formats for the URDF's speed limits in place of rated speeds, or the other way round.
+def other_ranges(model: Model, row: Function, design: Design) -> OtherRanges | None:
+    """Choose formats for the URDF's speed limits instead of rated speeds, or the other way round.
 
-    They are chosen on as many states as a build's, since fewer show smaller errors and ask for
-    fewer wide ports; the sums stay as they are, and nothing is scheduled.
+    They are chosen on as many states as in a build, since fewer show smaller errors and ask for
+    fewer wide ports. The sums stay as they are, and nothing is scheduled.
 
     Parameters
     ----------
-    made : of the function for the robot, with formats by signal.
+    design : of the function for the robot, with formats by signal.
 
     Returns
     -------
-    None for formats that were made for other states than these, and where both are the same states:
-    the function takes no rates, or the URDF has no limits beside the rated speeds.
+    None for formats that were made for other states, and if both states are the same: the function
+    takes no rates, or the URDF has no limits besides the rated speeds.
     """
-    assert made.saved is not None
-    saved, graph, ii = made.saved, made.real, made.binding.schedule.ii
+    assert design.saved is not None
+    saved, graph, ii = design.saved, design.real, design.binding.schedule.ii
     if saved.distribution not in (REFERENCE, STRESS):
         return None
     ranges = REFERENCE if saved.distribution == STRESS else STRESS
@@ -126,14 +126,14 @@ def other_ranges(model: Model, row: Function, made: Design) -> OtherRanges | Non
         return None
     multiplier = saved.tables.multiplier
     kind = "multipliers of 18 x 18 bits" if multiplier.square else "DSP48E2"
-    blocks_now = unit_cost(made.binding.schedule.units)[0]
-    present = _judged(model, row, made)
+    blocks_now = unit_cost(design.binding.schedule.units)[0]
+    present = _judged(model, row, design)
     states = range_states(model, row, ranges)
     try:
         auto = AutoFormats(
             states=states,
             judged=judged_states(model, row, ranges),
-            scales=made.scales,
+            scales=design.scales,
             tables=TableFormats.of(
                 graph, finite_ranges(graph, states), multiplier=multiplier, turn=saved.tables.turn
             ),
@@ -149,12 +149,12 @@ def other_ranges(model: Model, row: Function, made: Design) -> OtherRanges | Non
             blocks_now=blocks_now,
             other=None,
             present=present,
-            # What it advises is of these sums; a build's own refusal is of its own.
+            # Its advice concerns these sums; a build's refusal concerns its own.
             refused=f"{str(error).partition('. ')[0].removesuffix('.')}.",
         )
     units = unit_counts(operations(fixed, objective_timing("area", auto)), ii)
     alternative = replace(
-        made, fixed=fixed, decisions=decision_budget(fixed, budget_states(model, row, ranges))
+        design, fixed=fixed, decisions=decision_budget(fixed, budget_states(model, row, ranges))
     )
     return OtherRanges(
         ranges=ranges,
@@ -167,16 +167,16 @@ def other_ranges(model: Model, row: Function, made: Design) -> OtherRanges | Non
 
 
 def _reachable(auto: AutoFormats, graph: Graph) -> AutoFormats:
-    """The same, or with longer sines and cosines: what reaches the error that is asked for.
+    """Return these formats, or those with longer sines and cosines, that reach the largest error.
 
-    Every product with two wide ports shows it at once, where refining would try many sets of them.
+    Two wide ports for every product show it at once; refining would try many sets of them.
 
     Raises
     ------
     PrecisionError
-        Neither does.
+        If neither does.
     """
-    if auto.tables.multiplier.square:  # there are no wider ones, and refining says so at once
+    if auto.tables.multiplier.square:  # no wider ones exist, and refining says so at once
         return auto
     every = frozenset(
         i for i, node in enumerate(graph.nodes) if OPS[node.op].family is Family.PRODUCT
@@ -192,20 +192,20 @@ def _reachable(auto: AutoFormats, graph: Graph) -> AutoFormats:
     )
 
 
-def _alike(model: Model, row: Function, one: str, other: str) -> bool:
-    """Whether two distributions draw the same requests for a function."""
-    drawn = [sample(model, row, 16, distribution=d, seed=SEED) for d in (one, other)]
-    return all(np.array_equal(drawn[0][name], drawn[1][name]) for name in drawn[0])
+def _alike(model: Model, row: Function, first: str, second: str) -> bool:
+    """Return whether two distributions draw the same requests for a function."""
+    requests = [sample(model, row, 16, distribution=d, seed=SEED) for d in (first, second)]
+    return all(np.array_equal(requests[0][name], requests[1][name]) for name in requests[0])
 
 
-def _judged(model: Model, row: Function, made: Design) -> Judged:
-    """Flags at the URDF's limits, and errors at rated speeds and at rest."""
+def _judged(model: Model, row: Function, design: Design) -> Judged:
+    """Return flags at the URDF's limits, and errors at rated speeds and at rest."""
     function = BuiltFunction.of(row, model)
     flagged, errors = 0, {}
     for name in (STRESS, REFERENCE, REST):
         arrays = sample(model, function, STATES, distribution=name, seed=SEED)
         comparison = compare(
-            model, function, made.fixed, arrays, scales=made.scales, decisions=made.decisions
+            model, function, design.fixed, arrays, scales=design.scales, decisions=design.decisions
         )
         if name == STRESS:
             flagged = int(comparison.flagged.sum())

@@ -1,4 +1,4 @@
-"""What a build promises of its errors, by distribution, and what it was measured on."""
+"""Promised errors of a build by distribution, and the measurements behind them."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from .measure import compare
 from .states import stray
 
 STATES, SEED = 4_000, 20261123
-"""Requests of each distribution that a build measures its integers on."""
+"""Requests of each distribution on which a build measures its integers."""
 
 MOST_STATES = 20_000
-"""So many where what was measured decides what is promised: largest errors have long tails."""
+"""Requests if the measurement decides the promise: largest errors have long tails."""
 
 GATE = 1e-2
-"""Largest relative error that a uniform format has to pass where nothing else was asked for."""
+"""Largest relative error that a uniform format has to pass by default."""
 
 MARGIN = 3.0
-"""So many times what was measured is promised: the largest of as many other requests is above
-twice that of some in a few cases of a hundred, above three times in a few of a thousand."""
+"""Promised over measured error: the largest error of as many other requests is above twice the
+measured one in a few cases of a hundred, above three times in a few of a thousand."""
 
-# Where more than this share of the largest error allowed is measured, other requests may pass it.
+# If the measured error exceeds this share of the limit, other requests may exceed the limit.
 _NEAR = 0.75
 
 _STREAM_STATES = 2_000
 
-# Values of all nodes that are held at the same time: 64 MB of integers.
+# Values of nodes in memory at the same time: 64 MB of integers.
 _HELD = 1 << 23
 
 # Digits of a measured error, rounded up.
@@ -48,100 +48,100 @@ _UNIFORM = r"q\d+\.\d+"
 def measured_errors(
     model: Model,
     function: BuiltFunction,
-    made: Design,
+    design: Design,
     *,
     home: str,
-    wanted: float,
+    limit: float,
     progress: Progress = SILENT,
 ) -> dict[str, float | None]:
-    """Largest relative error of the integers by distribution, of valid requests, which are neither
-    flagged nor undecided; None where none is, left out where floats have no number.
+    """Return the largest relative error of the integers on valid requests, by distribution.
+
+    Valid requests are neither flagged nor undecided. None stands for no valid request; a
+    distribution on which the floats are not finite is left out.
 
     Parameters
     ----------
     home : the distribution that the design is made for.
-    wanted : the largest relative error that was asked for; 0 where what is measured is to be
-        promised.
+    limit : the largest relative error that was asked for; 0 to promise the measured error.
     """
-    found: dict[str, float | None] = {}
+    measured: dict[str, float | None] = {}
     for number, distribution in enumerate(DISTRIBUTIONS):
-        worst, drawn, valid = list[float](), 0, 0
-        # What was asked for is what is promised there, and formats were chosen on as many states.
-        settled = distribution == home and made.saved is not None and wanted > 0.0
-        for arrays in _requests(model, function, made, distribution):
+        worst, count, valid = list[float](), 0, 0
+        # The requested error is promised there, and formats were chosen on as many states.
+        settled = distribution == home and design.saved is not None and limit > 0.0
+        for arrays in _requests(model, function, design, distribution):
             comparison = compare(
-                *(model, function, made.fixed, arrays),
-                scales=made.scales,
-                decisions=made.decisions,
+                *(model, function, design.fixed, arrays),
+                scales=design.scales,
+                decisions=design.decisions,
                 times=stray(distribution, home),
             )
             worst += comparison.largest.values()
-            drawn += len(comparison.valid)
+            count += len(comparison.valid)
             valid += int(comparison.valid.sum())
-            # The largest error of few says little.
+            # The largest error of few requests says little.
             margin = MARGIN if valid >= STATES else MARGIN**2
-            if drawn >= STATES and (settled or not margin * max(worst, default=0.0) > wanted):
+            if count >= STATES and (settled or not margin * max(worst, default=0.0) > limit):
                 break
         if not valid:
-            found[distribution] = None
-        # Where floats have no number, no promise is of any use: verification finds it.
+            measured[distribution] = None
+        # If floats are not finite, a promise is useless: verification finds it.
         elif worst and np.isfinite(worst).all():
-            found[distribution] = rounded_up(max(worst), _DIGITS)
+            measured[distribution] = rounded_up(max(worst), _DIGITS)
         progress.advance((number + 1) / len(DISTRIBUTIONS))
-    return found
+    return measured
 
 
 def stated(measured: Mapping[str, float | None], *, home: str, name: str) -> float:
-    """The largest relative error at home of formats that were chosen by a task, which asks for
-    none: :data:`MARGIN` times what was measured.
+    """Return the error to state for a task's formats: :data:`MARGIN` times the measured one.
 
     Raises
     ------
     PromiseError
-        When every request was flagged or without a number, so that there is nothing to state.
+        If every request was flagged or not finite.
     """
     largest = measured.get(home) or 0.0
     if not largest > 0.0:
         raise PromiseError(
-            f"None of the {home} states that were tried has a result to be judged in the formats "
-            f"that the task '{name}' chose: state a smaller loss, or a task with wider motions."
+            f"None of the {home} states that were tried has a valid result in the formats that the "
+            f"task '{name}' chose: state a smaller loss, or a task with wider motions."
         )
     return rounded_up(MARGIN * largest)
 
 
 class PromiseError(ValueError):
-    """Nothing can be said of a build's errors; the message says why."""
+    """Error if nothing can be stated about a build's errors."""
 
 
-def promises(measured: Mapping[str, float | None], *, home: str, wanted: float) -> dict[str, float]:
-    """Largest relative error of a result that is neither flagged nor undecided, by distribution.
+def promises(measured: Mapping[str, float | None], *, home: str, limit: float) -> dict[str, float]:
+    """Return the promised largest relative error of valid results, by distribution.
 
-    At home it is what was asked for; elsewhere too, unless what was measured times :data:`MARGIN`
-    is more. Elsewhere nothing is promised where no request was valid.
+    It is the requested error at home; elsewhere too, unless :data:`MARGIN` times the measured error
+    is larger. Nothing is promised elsewhere if no request was valid.
 
     Parameters
     ----------
     measured : of `measured_errors`.
     home : the distribution that the design is made for.
-    wanted : the largest relative error that was asked for.
+    limit : the largest relative error that was asked for.
     """
-    found = {}
+    limits = {}
     for distribution in DISTRIBUTIONS:
         largest = measured.get(distribution, 0.0)
         if distribution == home:
-            found[distribution] = wanted
+            limits[distribution] = limit
         elif largest is not None:
-            found[distribution] = max(wanted, rounded_up(MARGIN * largest))
-    return found
+            limits[distribution] = max(limit, rounded_up(MARGIN * largest))
+    return limits
 
 
 def misses_target(manifest: Manifest) -> bool:
-    """Whether a build with formats by signal is not as exact as the error that they are for.
+    """Return whether formats by signal miss the error that they were chosen for.
 
-    A uniform format is for none: it is what it is.
+    A uniform format is chosen for none.
     """
-    found = manifest.measured.get(manifest.budget_distribution)
-    return _by_signal(manifest) and not (found is not None and found <= manifest.max_error)
+    error = manifest.measured.get(manifest.budget_distribution)
+    return _by_signal(manifest) and not (error is not None and error <= manifest.max_error)
 
 
 def _by_signal(manifest: Manifest) -> bool:
@@ -149,51 +149,51 @@ def _by_signal(manifest: Manifest) -> bool:
 
 
 def gate_sentence(manifest: Manifest) -> str:
-    """That a build's results are not as exact as asked for, or hardly, and what to do; else empty.
+    """Return a warning if results miss the requested error or nearly do, with advice; else "".
 
-    Formats by signal are chosen with headroom, so that only a uniform format comes near.
+    Formats by signal are chosen with headroom, so only a uniform format comes near.
     """
     home, gate = manifest.budget_distribution, manifest.max_error
     by_signal = _by_signal(manifest)
     if home not in manifest.measured:
         return (
-            f"None of the {home} states that were tried has a result in {manifest.formats} to be "
-            "judged, most likely since values leave its range: give formats auto, or a format of "
+            f"None of the {home} states that were tried has a valid result in {manifest.formats}, "
+            "most likely since values leave its range: give formats auto, or a format of "
             "more integer bits."
         )
-    found = manifest.measured[home]
-    if not found > (1.0 if by_signal else _NEAR) * gate:
+    error = manifest.measured[home]
+    if not error > (1.0 if by_signal else _NEAR) * gate:
         return ""
-    what = (
-        f"The largest relative error of {manifest.formats} is {found:.2g} on {home} states, "
-        + ("above" if found > gate else "near")
+    finding = (
+        f"The largest relative error of {manifest.formats} is {error:.2g} on {home} states, "
+        + ("above" if error > gate else "near")
         + f" the largest allowed, {gate:g}: "
     )
-    higher = rounded_up(MARGIN * found)
+    higher = rounded_up(MARGIN * error)
     accept = f"accept it with max_error={higher:g} (--max-error)"
     if manifest.formats.startswith("auto"):
-        advice = "finer formats were looked for, and none is exact enough"
+        advice = "finer formats were tried, and none is exact enough"
         advice += f"; ask for max_error={higher:g} (--max-error)" if higher < 1.0 else ""
     elif by_signal:
         advice = "give formats auto, which are chosen for an error"
     else:
         advice = "give formats auto, or a format of more fraction bits"
         advice += f", or {accept}" if higher < 1.0 else ""
-    fails = " It is built all the same; pinion verify fails where it draws such a state."
-    return f"{what}{advice}.{fails if found > gate else ''}"
+    fails = " It is built nevertheless; pinion verify fails if it draws such a state."
+    return f"{finding}{advice}.{fails if error > gate else ''}"
 
 
 def _requests(
-    model: Model, function: BuiltFunction, made: Design, distribution: str
+    model: Model, function: BuiltFunction, design: Design, distribution: str
 ) -> Iterator[dict[str, NDArray[np.float32]]]:
-    """Requests of a distribution, as many at a time as fit into memory with all nodes' values.
+    """Yield requests of a distribution, as many at a time as fit into memory with all values.
 
-    A stream goes request by request, so that there is one, of few.
+    For functions with states there is one short stream.
     """
     if function.states:
         yield sample(model, function, _STREAM_STATES, distribution=distribution, seed=SEED)
         return
-    step = max(1, min(STATES, _HELD // len(made.fixed.nodes)))
+    step = max(1, min(STATES, _HELD // len(design.fixed.nodes)))
     for seed in range(SEED, SEED + MOST_STATES // STATES):
         arrays = sample(model, function, STATES, distribution=distribution, seed=seed)
         for start in range(0, STATES, step):

@@ -1,4 +1,4 @@
-"""States that a build is made for, drawn with seeds of their own: equal builds are equal."""
+"""States that a build is made for, drawn with fixed seeds so that builds are reproducible."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ JUDGED_STATES, JUDGED_SEED = 20000, 20210220
 SCALE_STATES, SCALE_SEED = 4000, 20210221
 
 STRAY = 100.0
-"""On other states than its own, what a build compares may be off by so many times its bound."""
+"""Factor on the error bounds of compared values, on other states than the build's own."""
 
 Columns = dict[str, NDArray[np.float64]]
 
 
 def budget_states(model: Model, row: Function, distribution: str = REFERENCE) -> Columns:
-    """States (n,) by input word for which the error budget holds: inside and at the corners."""
+    """Return states (n,) by input word for which the error budget holds, corners included."""
     return _with_corners(model, row, BUDGET_STATES, BUDGET_SEED, distribution)
 
 
 def range_states(model: Model, row: Function, distribution: str = REFERENCE) -> Columns:
-    """States (n,) by input word that show what the signals reach: inside and at the corners."""
+    """Return states (n,) by input word that show the ranges of signals, corners included."""
     return _with_corners(model, row, RANGE_STATES, RANGE_SEED, distribution)
 
 
 def judged_states(model: Model, row: Function, distribution: str = REFERENCE) -> Columns:
-    """States (n,) by input word whose results shall be exact enough."""
+    """Return states (n,) by input word whose results must be exact enough."""
     return _draw(model, row, JUDGED_STATES, JUDGED_SEED, distribution, corners=False)
 
 
 def scale_states(model: Model, row: Function) -> Columns:
-    """States (n,) by input word that say how large results usually are: of the reference always."""
+    """Return reference states (n,) by input word that show how large results usually are."""
     return _draw(model, row, SCALE_STATES, SCALE_SEED, REFERENCE, corners=False)
 
 
 def stray(distribution: str, home: str) -> float:
-    """By how many times what a build states may what it compares be off on a distribution.
+    """Return the factor on the stated error bounds of compared values, on a distribution.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def stray(distribution: str, home: str) -> float:
 
 
 def _with_corners(model: Model, row: Function, count: int, seed: int, distribution: str) -> Columns:
-    """Half of the states inside, half with every velocity and acceleration at its limit."""
+    """Return states of which half have every velocity and acceleration at its limit."""
     inside = _draw(model, row, count // 2, seed, distribution, corners=False)
     ends = _draw(model, row, count // 2, seed, distribution, corners=True)
     return {word: np.concatenate([inside[word], ends[word]]) for word in inside}
@@ -69,6 +69,6 @@ def _draw(
         columns = arrays[block.name].astype(np.float64).reshape(count, -1)
         states |= {word: columns[:, k] for word, k in block.positions(model).items()}
     if row.states:
-        # What the function's own states reach follows from the requests, as a stream.
-        states |= stream_floats(row.trace(model, minimal=False), states).states
+        # The ranges of the function's states follow from a stream of requests.
+        states |= stream_floats(row.trace(model, minimal=False), states).found
     return states

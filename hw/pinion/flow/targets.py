@@ -1,4 +1,4 @@
-"""What a core can be built for: the simulation alone, or a board as well."""
+"""Targets of a core: simulation only, or a board as well."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .states import REFERENCE
 
 
 class TargetError(ValueError):
-    """There is no such target; the message lists those that there are."""
+    """Error for an unknown target, or an interval or clock that it cannot have."""
 
 
 def _as_wanted(clock_mhz: float) -> float:
@@ -29,17 +29,17 @@ def _nothing(folder: Path, manifest: Manifest, progress: Progress) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """A target, and what a build for it starts from.
+    """A target, and the defaults of a build for it.
 
     Members
     -------
-    name : of the command line.
-    clock_mhz, formats : used where nothing else is asked for.
+    name : as on the command line.
+    clock_mhz, formats : defaults.
     floorplan : whether wires are so scarce that units are chosen for short ones
         (:mod:`pinion.hls.schedule.floorplan`).
-    reachable_mhz : the clock that the core gets where one is asked for.
+    reachable_mhz : returns the clock that the core gets if one is asked for.
     write : adds the board's files to a build folder.
-    tools : what makes its bitstreams (:mod:`pinion.flow.bitstreams`), "" where nothing does.
+    tools : name of what makes its bitstreams (:mod:`pinion.flow.bitstreams`), or "".
     """
 
     name: str
@@ -55,12 +55,12 @@ SIM = "sim"
 
 
 def find_target(name: str) -> Target:
-    """The target of a name.
+    """Return the target with a name.
 
     Raises
     ------
     TargetError
-        When there is none.
+        If there is none.
     """
     if name not in TARGETS:
         raise TargetError(f"There is no target '{name}'; choose one of {', '.join(TARGETS)}.")
@@ -68,37 +68,37 @@ def find_target(name: str) -> Target:
 
 
 def resolved(request: BuildRequest) -> BuildRequest:
-    """The request with its defaults filled in, for its target; what is to be chosen stays None.
+    """Return the request with its target's defaults; what is to be chosen stays None.
 
     Raises
     ------
     TargetError
-        No such target, or an interval or a clock that no core has.
+        If there is no such target, or no core has the interval or the clock.
     pinion.flow.objective.ObjectiveError
-        No such words.
+        If no multiplier has such words.
     """
     board = find_target(request.target)
     formats = board.formats if request.formats is None else request.formats
     clock_mhz = board.clock_mhz if request.clock_mhz is None else request.clock_mhz
     if not 1.0 <= clock_mhz <= 2000.0:
-        raise TargetError(f"A clock of {clock_mhz:g} MHz is no clock; give 1 to 2000.")
+        raise TargetError(f"A clock of {clock_mhz:g} MHz is out of range; give 1 to 2000.")
     if request.ii is not None and not (_is_whole(request.ii) and 1 <= request.ii <= 4096):
         raise TargetError(
             f"An interval of {request.ii} cycles cannot be built: give ii (--ii) from 1 to 4096."
         )
-    chosen = replace(request, formats=formats, clock_mhz=board.reachable_mhz(clock_mhz))
-    if formats.endswith(PLAN_SUFFIX):  # which says both
-        return chosen
+    complete = replace(request, formats=formats, clock_mhz=board.reachable_mhz(clock_mhz))
+    if formats.endswith(PLAN_SUFFIX):  # which states both
+        return complete
     by_signal = signal_multiplier(formats) is not None
     return replace(
-        chosen,
+        complete,
         max_error=wanted_error(formats, request.max_error),
         ranges=REFERENCE if by_signal and request.ranges is None else request.ranges,
     )
 
 
 def _is_whole(value: object) -> bool:
-    """Whether a value of a caller's, of whatever type, is a whole number."""
+    """Return whether a value of any type is a whole number."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
@@ -147,4 +147,4 @@ TARGETS: Mapping[str, Callable[[str], Target]] = {
     "ulx3s": _ulx3s,
     "ulx3s-spi": _ulx3s,
 }
-"""What makes a `Target` of each name; another board is another row."""
+"""Constructors of the targets by name; another board is another row."""

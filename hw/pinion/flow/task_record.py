@@ -1,4 +1,4 @@
-"""What a task's search has tried and found, beside the core that it chose."""
+"""Record of a task's search, stored beside the core that it chose."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from pinion.link import Manifest
 from .by_task import ORDINARY, TaskError, TaskSearch
 
 TASK, RECORD = "task.toml", "task.json"
-"""The task's file as it was given, and the record of the search."""
+"""Names of the task's file and of the search record."""
 
 LARGEST = 4 << 20
-"""Bytes of the largest record, or task, that is read."""
+"""Largest size in bytes of a record or task that is read."""
 
 
 def task_record(search: TaskSearch) -> dict[str, Any]:
-    """A search and what came of it, JSON-able.
+    """Return a search and its result, JSON-able.
 
     ``tried``: every candidate with estimated ``blocks`` and ``bits`` of operands, its ``loss`` and
-    whether it ``held``; ``chosen``: which of them, by place; ``found``, ``held_out``: of the
-    scheduled core; ``ordinary``: blocks and bits of the formats of `--max-error`.
+    whether it ``held``; ``chosen``: the index of the chosen one; ``found``, ``held_out``: losses of
+    the scheduled core; ``ordinary``: blocks and bits of the formats of `--max-error`.
     """
-    goal, chosen = search.goal, search.chosen
-    assert chosen is not None and search.found is not None and search.held_out is not None
+    goal, choice = search.goal, search.chosen
+    assert choice is not None and search.found is not None and search.held_out is not None
     plain = None
     if search.ordinary is not None:
         plain = {
@@ -39,7 +39,7 @@ def task_record(search: TaskSearch) -> dict[str, Any]:
     return {
         "name": goal.name,
         "digest": goal.digest,
-        "formats": f"auto by task {goal.name}: {chosen.words}",
+        "formats": f"auto by task {goal.name}: {choice.words}",
         "loss": goal.loss,
         "found": _rounded(search.found.loss),
         "held_out_loss": goal.held_out_loss,
@@ -47,43 +47,43 @@ def task_record(search: TaskSearch) -> dict[str, Any]:
         "exact": {name: _rounded(value) for name, value in goal.exact.items()},
         "found_figures": {k: _rounded(v) for k, v in search.found.figures.items()},
         "held_out_figures": {k: _rounded(v) for k, v in search.held_out.figures.items()},
-        "tried": [tried.to_dict() for tried in search.tried],
-        "chosen": search.tried.index(chosen),
+        "tried": [candidate.to_dict() for candidate in search.tried],
+        "chosen": search.tried.index(choice),
         "ordinary": plain,
     }
 
 
 def record_text(record: Mapping[str, Any]) -> str:
-    """The record as its file has it."""
+    """Return the record as text."""
     return json.dumps(record, indent=1, allow_nan=False) + "\n"
 
 
 def task_names(record: Mapping[str, Any]) -> dict[str, str]:
-    """What a manifest says of the task: its name, and digests of the two files."""
-    own = hashlib.sha256(record_text(record).encode()).hexdigest()
-    return {"name": record["name"], "file": record["digest"], "record": own}
+    """Return the task's name and digests of the two files, for the manifest."""
+    digest = hashlib.sha256(record_text(record).encode()).hexdigest()
+    return {"name": record["name"], "file": record["digest"], "record": digest}
 
 
 def task_figures(record: Mapping[str, Any]) -> dict[str, float]:
-    """What a manifest says of how well it is done."""
-    chosen = record["tried"][record["chosen"]]
+    """Return the figures of how well the task is done, for the manifest."""
+    choice = record["tried"][record["chosen"]]
     figures = {name: record[name] for name in ("loss", "found", "held_out_loss", "held_out")}
     figures |= {f"float64_{name}": value for name, value in record["exact"].items()}
-    figures |= {name: float(chosen[name]) for name in ("blocks", "bits", "wide", "narrow")}
+    figures |= {name: float(choice[name]) for name in ("blocks", "bits", "wide", "narrow")}
     if record["ordinary"] is not None:
         figures |= {f"ordinary_{k}": float(record["ordinary"][k]) for k in ("blocks", "bits")}
     return figures
 
 
 def read_record(folder: Path, manifest: Manifest) -> dict[str, Any]:
-    """The record of a build whose formats a task chose.
+    """Read the record of a build whose formats a task chose.
 
     Raises
     ------
     TaskError
-        When it or the task's file is missing, or not the one of the manifest.
+        If it or the task's file is missing, or is not the one of the manifest.
     """
-    found = {}
+    contents = {}
     for name, key in ((TASK, "file"), (RECORD, "record")):
         try:
             with (folder / name).open("rb") as file:
@@ -95,18 +95,17 @@ def read_record(folder: Path, manifest: Manifest) -> dict[str, Any]:
                 f"'{folder / name}' is not the one that the formats were chosen by: build the "
                 "folder again."
             )
-        found[name] = data
-    record: dict[str, Any] = json.loads(found[RECORD])
+        contents[name] = data
+    record: dict[str, Any] = json.loads(contents[RECORD])
     return record
 
 
 def broken_task(folder: Path, manifest: Manifest, graph: Graph) -> str:
-    """What is wrong with what a build says of its task, as a sentence; empty where nothing is.
+    """Return a sentence on what is wrong with a build's statements about its task, or "".
 
-    Nothing is simulated again: that the losses are what was measured is the build's word. What can
-    be told without the robot in motion is: that they are within what was stated, that the record
-    holds together, that no cheaper candidate of the same lengths held, and that the core's words
-    are those that were chosen.
+    Nothing is simulated again, so the measured losses are taken from the build. The checks are that
+    they are within the stated limits, that the record is consistent, that no cheaper candidate of
+    the same lengths held, and that the core's words are the chosen ones.
 
     Parameters
     ----------
@@ -120,33 +119,33 @@ def broken_task(folder: Path, manifest: Manifest, graph: Graph) -> str:
     except TaskError as error:
         return str(error)
     except (KeyError, TypeError, IndexError, ValueError, AttributeError, RecursionError) as error:
-        return f"The record of the task is not whole ({type(error).__name__}): build again."
+        return f"The record of the task is incomplete ({type(error).__name__}): build again."
 
 
 def _broken_losses(figures: Mapping[str, float]) -> str:
-    for found, most, where in (
+    for key, limit, where in (
         ("found", "loss", "in the task"),
         ("held_out", "held_out_loss", "on motions that the search has not seen"),
     ):
-        loss = figures[found]
-        if not (math.isfinite(loss) and loss <= figures[most]):
-            return f"The core loses {loss:g} {where}, more than the {figures[most]:g} stated."
+        loss = figures[key]
+        if not (math.isfinite(loss) and loss <= figures[limit]):
+            return f"The core loses {loss:g} {where}, more than the {figures[limit]:g} stated."
     return ""
 
 
 def _broken_choice(record: Mapping[str, Any], graph: Graph) -> str:
-    tried, chosen = record["tried"], record["tried"][record["chosen"]]
-    for one in tried:
-        loss = one["loss"]
-        if one["held"] != (loss is not None and loss <= record["loss"]):
+    candidates, choice = record["tried"], record["tried"][record["chosen"]]
+    for candidate in candidates:
+        loss = candidate["loss"]
+        if candidate["held"] != (loss is not None and loss <= record["loss"]):
             return f"The record says that a loss of {loss} held: build the folder again."
-    if not chosen["held"]:
+    if not choice["held"]:
         return "The formats that were chosen did not do the task: build the folder again."
     pairs = zip(graph.nodes, formats(graph), strict=True)
     longest = max(fmt.width for node, fmt in pairs if node.op == names.INPUT)
-    if longest != chosen["wide"]:
+    if longest != choice["wide"]:
         return (
-            f"The core's words have {longest} bits, and the task chose {chosen['wide']}: build the "
+            f"The core's words have {longest} bits, and the task chose {choice['wide']}: build the "
             "folder again."
         )
     return ""

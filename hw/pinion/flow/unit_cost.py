@@ -1,4 +1,4 @@
-"""What units take, estimated from their kinds: nothing is scheduled, nothing synthesised."""
+"""Estimated cost of units by their kinds, without scheduling or synthesis."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from pinion.synthesis.estimate import dsp_of_product
 
 
 def unit_cost(units: Mapping[UnitKind, int]) -> tuple[int, int]:
-    """DSP48E2 blocks of units, by the widths of their products, and bits of all their operands."""
+    """Return the DSP48E2 blocks of units, by product widths, and the bits of their operands."""
     blocks = bits = 0
     for kind, count in units.items():
-        own = multiplier_count(kind)
+        unit_blocks = multiplier_count(kind)
         if kind.products:
             ports = kind.widths[: 2 * kind.products]
-            own = sum(dsp_of_product(a, b) for a, b in zip(ports[::2], ports[1::2], strict=True))
-        blocks += count * own
+            unit_blocks = sum(
+                dsp_of_product(a, b) for a, b in zip(ports[::2], ports[1::2], strict=True)
+            )
+        blocks += count * unit_blocks
         bits += count * sum(kind.widths)
     return blocks, bits

@@ -7,8 +7,6 @@ Structure (docs/adr/0003 has the measurements behind it):
 - A result is in its unit's output register for one cycle; values that live longer have separate
   registers, loaded in the value's slot.
 - Constants are words of small ROMs beside the ports that use them.
-- The units of a cluster form one module, so that the hierarchy tells tools to place them close
-  together. All clusters share the modules of the units themselves.
 - Each request's flag travels in a shift register beside the data, one stage every ``ii`` cycles.
 - A word of state has a register that advances only with a request.
 """
@@ -123,7 +121,7 @@ class Datapath(Component):
     # -- modules that are instantiated by name ---------------------------------------------------
 
     def _unit_module(self, kind: UnitKind) -> str:
-        name = f"pinion_{self._names[kind.plain]}"
+        name = f"pinion_{self._names[kind]}"
         if name not in self.modules:
             unit = make_unit(kind, self.binding.schedule.timing)
             self.modules[name] = unit.to_rtlil(name)
@@ -215,8 +213,7 @@ class Datapath(Component):
         m = Module()
         plan = self.binding.schedule
         kinds = set(plan.units)
-        self._names = kind_names(kinds) | kind_names({kind.plain for kind in kinds})
-        clusters: dict[str, Module] = defaultdict(Module)
+        self._names = kind_names(kinds)
         self._outputs: dict[int, Signal] = {}  # a node's unit output
         self._slots: dict[Module, Signal] = {}
         self._next_slots: dict[Module, tuple[int, Signal | None]] = {}
@@ -236,8 +233,7 @@ class Datapath(Component):
             # A cell contains a unit, the selection of its operands and the storage of its results:
             # small enough for synthesis and compilers, and placed close together.
             self._cells[kind, unit] = cell = Module()
-            group = clusters[kind.cluster] if kind.cluster else m
-            group.submodules[f"{self._names[kind.plain]}_{unit}"] = cell
+            m.submodules[label] = cell
             for i in members:
                 self._outputs[plan.operations[i].node] = result
                 self._home[plan.operations[i].node] = cell
@@ -245,8 +241,6 @@ class Datapath(Component):
                 o.narrows for i in members for o in plan.operations[i].operands
             ):
                 self._overflow[kind, unit] = Signal(name=f"{label}_ovf")
-        for name, cluster in sorted(clusters.items()):
-            m.submodules[name] = cluster
         self._registers()
         for count, ((kind, unit), members) in enumerate(uses.items(), 1):
             self._unit(self._cells[kind, unit], kind, unit, members)

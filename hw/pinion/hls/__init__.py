@@ -1,6 +1,6 @@
 """From a graph with formats to hardware: schedule, binding, and their checker.
 
-What is only arithmetic is below, in :mod:`pinion.graph` and :mod:`pinion.formats`.
+The arithmetic is in :mod:`pinion.graph` and :mod:`pinion.formats`.
 """
 
 from __future__ import annotations

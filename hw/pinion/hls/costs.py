@@ -1,4 +1,4 @@
-"""What an operation costs in a datapath whose units are shared in time."""
+"""Costs of operations in a datapath whose units are shared in time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pinion.graph.ops import OPS, Family
 
 from .timing import Timing
 
-# A product by a constant saves an operand's selection; adders are far cheaper than multipliers;
-# prices of functions stand with their units. A sign is free: what reads it takes it.
+# A product by a constant saves the selection of an operand; adders are far cheaper than
+# multipliers; costs of functions are listed with their units. Signs are free.
 _PRODUCT, _MULTIPLE, _SUM = 1.0, 0.99, 0.1
 
 
@@ -25,11 +25,11 @@ class DatapathCosts:
     timing: Timing = field(default_factory=Timing)
 
     def latency(self, op: str, operands: int = 2) -> int:
-        """Cycles from operands to result."""
+        """Return the cycles from operands to result."""
         return self.timing.latency(op, operands)
 
     def price(self, op: str, *, constant: bool = False) -> float:
-        """Of a multiplier, which is 1."""
+        """Return the cost in multipliers."""
         row = OPS[op]
         if row.family is Family.PRODUCT:
             return _MULTIPLE if constant else _PRODUCT

@@ -1,4 +1,4 @@
-"""The middle of the flow in one call: from a traced graph to a bound schedule."""
+"""The middle of the flow: from a traced graph to a bound schedule."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ from pinion.graph.passes import fold
 from pinion.graph.passes.simplify import without_inputs
 from pinion.graph.ranges import measure_ranges
 
-from .operations import Operation, operations
+from .operations import operations
 from .schedule.binding import Binding, bind
 from .schedule.check import check_binding, check_schedule
-from .schedule.clusters import clustered
 from .schedule.floorplan import arrange
 from .schedule.modulo import LoopError, check_loops, loops_of, schedule, shorter
 from .schedule.sharing import share
@@ -31,34 +30,31 @@ from .sums import gather_dots
 from .timing import Timing
 
 # Sets of dot widths to try. Wide dots save adders, narrow ones leave the schedule more freedom;
-# which set finishes first depends on function and interval. Beyond four products the operands of
-# most sums arrive too far apart.
+# which set finishes first depends on function and interval. With more than four products the
+# operands of most sums arrive too far apart.
 DOT_WIDTHS = ((4, 3, 2), (3, 2), (2,))
 
-# About the share of scheduling that trying these takes.
+# Share of scheduling, roughly, that trying them takes.
 _TRIED = 0.6
 
 
 @dataclass(frozen=True, kw_only=True)
 class DesignSettings:
-    """What a design is made with.
+    """Settings of a design.
 
     Members
     -------
     ii : initiation interval, cycles between requests.
     plan : one format for all values, or formats by signal.
     timing : latencies of the units.
-    states : input states (n,) by word for which the error budget shall hold.
-    scales : of the result blocks; those over `states` where there are none.
-    droppable : input words that are left out of the record when nothing reads them.
-    effort : tries of each length of the schedule, and moves of the search for few inputs of
-        selectors.
-    patience : shares of sums' slack to spend on saving adders (:func:`.sums.gather_dots`), to be
-        tried.
-    link_parents : parent of each link, to give every link units of its own
-        (:func:`pinion.hls.schedule.clusters.clustered`); empty to share all units.
-    floorplan : choose units for short wires (:mod:`.schedule.floorplan`) instead of for few
-        inputs of selectors (:mod:`.schedule.sharing`).
+    states : input states (n,) by word for which the error budget must hold.
+    scales : of the result blocks; by default those over `states`.
+    droppable : input words that are left out of the record if nothing reads them.
+    effort : tries for each length of the schedule, and factor on the moves of the search for few
+        selector inputs.
+    patience : shares of sums' slack to try spending on saving adders (:func:`.sums.gather_dots`).
+    floorplan : choose units for short wires (:mod:`.schedule.floorplan`) instead of few selector
+        inputs (:mod:`.schedule.sharing`).
     """
 
     ii: int
@@ -69,27 +65,26 @@ class DesignSettings:
     droppable: Collection[str] = ()
     effort: int = 3
     patience: Sequence[float] = (1.0,)
-    link_parents: Sequence[int] = ()
     floorplan: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """Everything that the gateware needs, and what it promises.
+    """Everything that the gateware needs, and its error bounds.
 
     Members
     -------
-    traced : the graph as traced, every operation of the algorithm.
+    traced : the traced graph, with every operation of the algorithm.
     real : folded, products gathered into dots, sums balanced; exact in real arithmetic.
-    fixed : in fixed point; its integer evaluation is what the hardware does, bit for bit.
+    fixed : in fixed point; the hardware equals its integer evaluation bit for bit.
     binding : its schedule, units and registers, checked.
-    constants : value of each result word that does not depend on the inputs; such words are not
-        computed, nor sent.
+    constants : values of result words that do not depend on the inputs; they are neither computed
+        nor sent.
     budget : bound of each result word's error against floats, in the result's unit.
-    decisions : how far what a comparison decides by may be off, by node of the fixed graph: nearer
-        ones may be decided either way, and then no budget holds.
-    saved : the formats as a plan that can be written, where they were chosen per signal.
-    reach : largest magnitude of each real node on the way to them.
+    decisions : error bounds of compared values, by node of the fixed graph: closer comparisons may
+        be decided either way, and then no budget holds.
+    saved : the formats as a plan that can be written, if they were chosen by signal.
+    reach : largest magnitude of each real node on which those formats are based.
     scales : of the result blocks, which errors are relative to near zero
         (:mod:`pinion.link.relative`).
     """
@@ -107,11 +102,11 @@ class Design:
 
     @property
     def ops(self) -> dict[str, int]:
-        """Scalar operations as ``build --json`` reports them."""
+        """Counts of scalar operations, as in ``build --json``."""
         return op_counts(self.real)
 
     def units(self) -> dict[str, int]:
-        """Number of units of each kind, by label."""
+        """Return the number of units of each kind, by label."""
         counts: dict[str, int] = {}
         for kind, count in self.binding.schedule.units.items():
             counts[kind.label] = counts.get(kind.label, 0) + count
@@ -119,20 +114,20 @@ class Design:
 
     @property
     def multipliers(self) -> int:
-        """Multipliers of the dot units; those inside sine units are counted apart."""
+        """Number of multipliers in dot units, without those inside sine units."""
         units = self.binding.schedule.units
         return sum(kind.products * count for kind, count in units.items())
 
     @property
     def adders(self) -> int:
-        """Shared adders (those inside dot units are part of them)."""
+        """Number of shared adders, without those inside dot units."""
         return sum(n for label, n in self.units().items() if label.startswith("add"))
 
 
 @dataclass(kw_only=True)
 class _Draft:
-    """A design in the making: members of :class:`Design` as stages add them, and what else these
-    hand on, the graph of what travels (`folded`) and the widths of its dots.
+    """Intermediate design: members of :class:`Design` as stages add them, the folded graph of the
+    words that travel, and the widths of its dots.
     """
 
     traced: Graph
@@ -149,7 +144,7 @@ class _Draft:
 
     @property
     def sums_share(self) -> float:
-        """Share of the step that gathering takes: all of it where formats are chosen behind it."""
+        """Share of the step that gathering takes: all of it if formats are chosen afterwards."""
         return _TRIED if isinstance(self.settings.plan, FormatPlan) else 1.0
 
 
@@ -163,14 +158,14 @@ def design(
 
     Parameters
     ----------
-    progress : told each step and its share that is done; the first one is scheduling.
+    progress : told each step and its share done; the first one is scheduling.
 
     Raises
     ------
     pinion.hls.schedule.modulo.ScheduleError
-        When the interval is not positive; `LoopError` when a loop through states is longer.
+        If the interval is not positive; `LoopError` if a loop through states is longer.
     pinion.hls.schedule.check.CheckError
-        When scheduler and checker disagree: a defect of Pinion.
+        If scheduler and checker disagree: a defect of Pinion.
     """
     draft = _Draft(traced=traced, settings=settings, progress=progress)
     for stage in STAGES:
@@ -192,7 +187,7 @@ def design(
 
 
 def _leave_out_words(draft: _Draft) -> None:
-    """Fold, and take out the words that need not travel."""
+    """Fold the graph, and take out the words that need not travel."""
     draft.folded, draft.constants = known_words(fold(draft.traced), draft.settings.droppable)
     if not draft.folded.inputs or not draft.folded.outputs:
         raise ValueError("A function without inputs or without results needs no hardware.")
@@ -207,10 +202,10 @@ def _bound_pivots(draft: _Draft) -> None:
 
 
 def _choose_sums_and_formats(draft: _Draft) -> None:
-    """Gather the sums, and choose formats by signal that are as exact as asked for.
+    """Gather the sums, and choose formats by signal that are exact enough.
 
-    Products give up bits where their sum has a coarse addend. Where that is too much, and wider
-    ports are not to be had, adders add it.
+    Products lose bits if their sum has a coarse addend. If that is too much and no wider ports
+    exist, adders add it.
     """
     _gather_sums(draft, addends=True)
     try:
@@ -225,10 +220,10 @@ def _choose_sums_and_formats(draft: _Draft) -> None:
 
 
 def _schedule_and_bind(draft: _Draft) -> None:
-    """Schedule the fixed graph with all tries, and bind it."""
+    """Schedule the fixed graph with full effort, and bind it."""
     settings, fixed = draft.settings, draft.fixed
     modulo = schedule(
-        _unit_operations(settings, fixed),
+        operations(fixed, settings.timing),
         ii=settings.ii, timing=settings.timing, effort=settings.effort, loops=loops_of(fixed),
         progress=draft.progress.part(draft.sums_share % 1.0, 1.0),
     )  # fmt: skip
@@ -237,7 +232,7 @@ def _schedule_and_bind(draft: _Draft) -> None:
 
 
 def _choose_units(draft: _Draft) -> None:
-    """Choose a unit for each operation, and cycles where the schedule leaves a choice."""
+    """Choose a unit for each operation, and its cycle within the schedule's slack."""
     if draft.settings.floorplan:
         draft.progress.step("Choosing units for short wires")
         units = arrange(draft.binding, progress=draft.progress)
@@ -258,26 +253,26 @@ STAGES: tuple[Callable[[_Draft], None], ...] = (
     _schedule_and_bind,
     _choose_units,
 )
-"""What makes a design, in order."""
+"""Stages of a design, in order."""
 
 
 def _gather_sums(draft: _Draft, *, addends: bool) -> None:
-    """Gather the sums of a saved plan; without one those whose schedule is the shortest."""
+    """Gather the sums of a saved plan, or those with the shortest schedule."""
     plan = draft.settings.plan
     if isinstance(plan, FormatPlan) or plan.saved is None:
         _gather_shortest(draft, addends=addends)
         return
     choices = chain(_sums(draft, addends=True), _sums(draft, addends=False))
     first, digest = next(choices), plan.saved.digest
-    # Where none has the digest, the plan refuses the first.
+    # If none has the digest, the plan refuses the first.
     alike = (sums for sums in chain([first], choices) if graph_digest(sums[0]) == digest)
     draft.real, draft.widths = next(alike, first)
 
 
 def _gather_shortest(draft: _Draft, *, addends: bool) -> None:
-    """Gather the sums whose schedule is the shortest, and lower them.
+    """Gather the sums with the shortest schedule, and lower them.
 
-    Where all have loops that are longer than the interval, the error is that of the shortest.
+    If all have loops longer than the interval, the error states the shortest.
     """
     settings, plan = draft.settings, draft.settings.plan
     ii, timing = settings.ii, settings.timing
@@ -287,14 +282,14 @@ def _gather_shortest(draft: _Draft, *, addends: bool) -> None:
     for number, (real, widths) in enumerate(_sums(draft, addends=addends)):
         part = draft.progress.part(share_of_try * number, share_of_try * (number + 1))
         fixed = lower(real, plan) if isinstance(plan, FormatPlan) else plan.lower(real)
-        ops, loops = _unit_operations(settings, fixed), loops_of(fixed)
+        ops, loops = operations(fixed, timing), loops_of(fixed)
         if loops and ii > 0:
             try:
                 check_loops(ops, ii, loops)
             except LoopError as error:
                 loop_errors.append(error)
                 continue
-        # All use the same number of multipliers; the first of equals has the fewest adders.
+        # All use the same number of multipliers; the first among equals has the fewest adders.
         modulo = (
             schedule(ops, ii=ii, timing=timing, effort=1, loops=loops, progress=part)
             if length is None
@@ -307,7 +302,7 @@ def _gather_shortest(draft: _Draft, *, addends: bool) -> None:
 
 
 def _sums(draft: _Draft, *, addends: bool) -> Iterator[tuple[Graph, tuple[int, ...]]]:
-    """Ways to gather the sums, and their dots' widths; of a saved plan those with its widths."""
+    """Yield ways to gather the sums with their dot widths; a saved plan fixes the widths."""
     settings, plan = draft.settings, draft.settings.plan
     saved = None if isinstance(plan, FormatPlan) else plan.saved
     for widths in DOT_WIDTHS if saved is None else (saved.widths,):
@@ -320,7 +315,7 @@ def _sums(draft: _Draft, *, addends: bool) -> Iterator[tuple[Graph, tuple[int, .
 
 
 def _choose_formats(draft: _Draft) -> None:
-    """Lower the sums in formats by signal; those of a uniform format are lowered by now."""
+    """Choose formats by signal and lower the sums; uniform formats are lowered already."""
     plan = draft.settings.plan
     if isinstance(plan, FormatPlan):
         return
@@ -339,17 +334,11 @@ def _choose_formats(draft: _Draft) -> None:
     draft.reach = dict(enumerate(measure_ranges(draft.real, plan.states).largest))
 
 
-def _unit_operations(settings: DesignSettings, fixed: Graph) -> tuple[Operation, ...]:
-    """What units do, in their clusters if there are such."""
-    ops, parents, ii = operations(fixed, settings.timing), settings.link_parents, settings.ii
-    return clustered(ops, parents=parents, ii=ii) if parents and ii > 0 else ops
-
-
 def _smallest_pivot(graph: Graph, states: Mapping[str, Floats]) -> float:
-    """Half the smallest operand of a reciprocal at the given states, 0 without reciprocals.
+    """Return half the smallest operand of a reciprocal at the given states, 0 without reciprocals.
 
-    Pivots of a robot have a lower bound above zero; one that is far below all of these comes from
-    rounding or from a state outside the ranges, and what is divided by it is useless.
+    Pivots of a robot have a positive lower bound; a much smaller one comes from rounding or from a
+    state outside the ranges, and quotients by it are useless.
     """
     pivots = [node.args[0] for node in graph.nodes if node.op == names.RECIPROCAL]
     if not pivots:
@@ -364,7 +353,7 @@ def known_words(graph: Graph, droppable: Collection[str]) -> tuple[Graph, dict[s
 
     Returns
     -------
-    The graph of what travels, and the value of each constant result.
+    The graph of the remaining words, and the value of each constant result.
     """
     constants: dict[str, float] = {
         name: float(graph.nodes[node].params[0])
@@ -372,7 +361,7 @@ def known_words(graph: Graph, droppable: Collection[str]) -> tuple[Graph, dict[s
         if graph.nodes[node].op == names.CONST
     }
     if len(constants) == len(graph.outputs):
-        constants = {}  # nothing to compute at all: keep the words, so that there is a record
+        constants = {}  # nothing to compute: keep the words, so that a record exists
     outputs = tuple(out for out in graph.outputs if out.word not in constants)
     uses, words = graph.uses(), graph.state_nodes()
     unread = {

@@ -1,7 +1,7 @@
-"""What the hardware does: the fixed graph as a list of unit operations.
+"""Unit operations: the fixed graph as a list of what the hardware does.
 
-A ``quantize`` node and the product or sum in front of it are one operation of one unit, because
-the exact value between them exists only inside that unit.
+A ``quantize`` node and the product or sum in front of it are one operation of one unit, because the
+exact value between them exists only inside that unit.
 """
 
 from __future__ import annotations
@@ -16,24 +16,22 @@ from pinion.graph.ops import UNITS, Family, constant_integer, quantizer
 
 from .timing import Timing
 
-_ZERO = -1  # no node: the constant 0, or nothing at all
+_ZERO = -1  # no node: the constant 0, or nothing
 
 
 @dataclass(frozen=True, order=True)
 class UnitKind:
-    """A kind of hardware unit: two operations can share a unit when their kinds are equal.
+    """A kind of hardware unit: two operations can share a unit if their kinds are equal.
 
     Members
     -------
-    name : ``dot``, ``add``, ``align``, or of a unit in :data:`pinion.graph.ops.UNITS`.
-    products : products of a dot, else 0.
-    widths : width of each operand port; a dot with an odd number of them has an addend.
+    name : ``dot``, ``add``, ``align``, or a unit in :data:`pinion.graph.ops.UNITS`.
+    products : number of products of a dot, else 0.
+    widths : width of each operand port; a dot with an odd number of ports has an addend.
     shift : bits dropped by the quantization.
     width : bits of the result.
-    rounding, overflow : of the quantization, "" where the unit rounds by its own rule.
-    parameters : of a function's unit, what its operation's row says (``unit_parameters``).
-    cluster : only operations of this cluster share the unit (:mod:`.schedule.clusters`), "" for
-        all. It changes nothing in the unit.
+    rounding, overflow : of the quantization, "" if the unit rounds by its own rule.
+    parameters : of a function's unit, from its operation's row (``unit_parameters``).
     """
 
     name: str
@@ -44,12 +42,6 @@ class UnitKind:
     rounding: str = ""
     overflow: str = ""
     parameters: tuple[float, ...] = ()
-    cluster: str = ""
-
-    @property
-    def plain(self) -> UnitKind:
-        """The kind without its cluster: the hardware of the unit itself."""
-        return replace(self, cluster="") if self.cluster else self
 
     @property
     def saturates(self) -> bool:
@@ -63,12 +55,12 @@ class UnitKind:
 
     @property
     def wide(self) -> bool:
-        """Whether both operands of each product are words as they are stored."""
+        """Whether both operands of each product are as wide as stored words."""
         return self.name == "dot" and self.widths[1] == self.widths[0]
 
     @property
     def adds(self) -> bool:
-        """Whether a dot has a port for an addend, its last."""
+        """Whether a dot's last port is for an addend."""
         return self.name == "dot" and len(self.widths) % 2 == 1
 
     @property
@@ -83,15 +75,14 @@ class UnitKind:
 
 @dataclass(frozen=True)
 class Operand:
-    """Where an operand comes from, and how the port reads it.
+    """Source of an operand, and how the port reads it.
 
     Members
     -------
-    node : the value (an operation, an input) or the constant that is read.
-    constant : its integer, where it is one.
-    shift : bits of the value that the port drops; negative where it appends zeros.
-    narrows : whether the port sees fewer of the value's high bits than there are, so that a large
-        value does not fit.
+    node : the operation, input or constant that is read.
+    constant : integer of a constant, else None.
+    shift : bits of the value that the port drops; negative if it appends zeros.
+    narrows : whether the port drops high bits of the value, so that a large value does not fit.
     offset : cycles after the operation's start at which its unit reads the port.
     """
 
@@ -103,7 +94,7 @@ class Operand:
 
     @property
     def unused(self) -> bool:
-        """Whether nothing is read: a dot without an addend in a unit that has a port for it."""
+        """Whether nothing is read: a dot without addend in a unit with a port for it."""
         return self.node == _ZERO and self.constant is None
 
 
@@ -113,11 +104,11 @@ class Operation:
 
     Members
     -------
-    node : the node whose value the unit puts out.
+    node : the node whose value the unit outputs.
     kind : the kind of unit.
-    operands : one an operand port.
-    control : per-use control bits: signs of a dot's terms after the first (1 subtracts), of all of
-        them and whether there is an addend where the unit has a port for it; ``sub`` of an
+    operands : one per operand port.
+    control : control bits of this use: signs of a dot's terms after the first (1 subtracts); with a
+        port for an addend the signs of all terms and whether there is an addend; ``sub`` of an
         addition, ``cosine`` of a sincos.
     latency : cycles from operands to result.
     region, line : from the node.
@@ -132,7 +123,7 @@ class Operation:
     line: str
 
     def control_offset(self, k: int) -> int:
-        """Cycles after the start at which the unit reads a control bit: with what it is about."""
+        """Return the cycles after the start at which the unit reads a control bit."""
         if self.kind.name != "dot":
             return 0
         if self.kind.adds and k == len(self.control) - 1:
@@ -141,12 +132,12 @@ class Operation:
 
 
 def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
-    """Unit operations of a fixed-dialect graph, in evaluation order.
+    """Return the unit operations of a fixed-dialect graph, in evaluation order.
 
     Raises
     ------
     GraphError
-        When an exact product or sum is used without a quantize node behind it.
+        If an exact product or sum is used without a quantize node behind it.
     """
     fmts = formats(graph)
     users = graph.users()
@@ -155,9 +146,9 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
 
     def operand(node_id: int, offset: int) -> Operand:
         if (source := port_source(graph, node_id)) is not None:
-            there, here = fmts[source], fmts[node_id]
-            high = there.width - there.frac > here.width - here.frac
-            return Operand(source, shift=there.frac - here.frac, narrows=high, offset=offset)
+            stored, read = fmts[source], fmts[node_id]
+            high = stored.width - stored.frac > read.width - read.frac
+            return Operand(source, shift=stored.frac - read.frac, narrows=high, offset=offset)
         node = graph.nodes[node_id]
         constant = constant_integer(node) if node.op == names.CONST else None
         return Operand(node_id, constant, offset=offset)
@@ -234,15 +225,15 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
 
 
 def _dot_control(exact: Node) -> tuple[int, ...]:
-    """Control bits of a dot: signs; with an addend that of the first as well, and that there is."""
+    """Return a dot's signs; with an addend also that of the first term, and a 1 for the addend."""
     signs = tuple(int(int(sign) < 0) for sign in exact.params[: len(exact.args) // 2])
     return (*signs, 1) if len(exact.args) % 2 else signs[1:]
 
 
 def _with_addends(operations: list[Operation], timing: Timing) -> tuple[Operation, ...]:
-    """The same operations; dots without an addend use the units of those that have one.
+    """Let dots without an addend use the units of otherwise equal dots with one.
 
-    Where the two are alike but for it, a unit for each would be idle more often than one for both.
+    Separate units would be idle more often than a common one.
     """
     adding = {op.kind for op in operations if op.kind.adds}
     wider = {replace(kind, widths=kind.widths[:-1]): kind for kind in sorted(adding)}
@@ -263,10 +254,10 @@ def _with_addends(operations: list[Operation], timing: Timing) -> tuple[Operatio
 
 
 def port_source(graph: Graph, node_id: int) -> int | None:
-    """The value that a node only brings to the format of the ports that read it, or None.
+    """Return the value that a node only converts to the format of its readers' ports, or None.
 
-    Such ``quantize`` nodes wrap around and need no unit: a constant shift is wires, and the ports
-    of units that round have the adder for it.
+    Such ``quantize`` nodes wrap around and need no unit: a constant shift is wiring, and ports that
+    round have the adder for it.
     """
     node = graph.nodes[node_id]
     if node.op != names.QUANTIZE or quantizer(node)[2] is not Overflow.WRAP:
@@ -280,20 +271,13 @@ def port_source(graph: Graph, node_id: int) -> int | None:
 
 
 def kind_names(kinds: Iterable[UnitKind]) -> dict[UnitKind, str]:
-    """A distinct name for each kind: its label, numbered where several kinds share one.
-
-    A kind of a cluster has the plain kind's name and the cluster's behind it: ``dot2_link3``.
-    """
-    kinds = list(kinds)
+    """Return a distinct name for each kind: its label, numbered if several kinds share it."""
     by_label: dict[str, list[UnitKind]] = {}
-    for kind in sorted({kind.plain for kind in kinds}):
+    for kind in sorted(set(kinds)):
         by_label.setdefault(kind.label, []).append(kind)
-    plain = {
+    names = {
         kind: label if len(same) == 1 else f"{label}_k{n}"
         for label, same in by_label.items()
         for n, kind in enumerate(same)
     }
-    return {
-        kind: f"{plain[kind.plain]}_{kind.cluster}" if kind.cluster else plain[kind]
-        for kind in sorted(kinds)
-    }
+    return dict(sorted(names.items()))

@@ -2,10 +2,10 @@
 
 A sum of products on separate units rounds every product and takes a shared adder for every plus
 sign. A dot node accumulates its products exactly inside one unit and rounds once, so it is more
-exact and cheaper; it only loses when its operands arrive at different times. Dot units come in a
-few widths, and a unit of width k is idle in every slot that no dot of width k fills. Therefore the
-number of dots of each width is made a multiple of the initiation interval: the surplus is split
-into narrower ones, and only the single products may leave slots empty.
+exact and cheaper; it loses only if its operands arrive at different times. Dot units have a few
+widths, and a unit of width k is idle in every slot without a dot of width k. So the number of dots
+of each width is made a multiple of the initiation interval: the surplus is split into narrower
+ones, and only single products may leave slots empty.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from .timing import Timing
 Signed = tuple[int, int]  # sign, node
 _SUMS = (names.ADD, names.SUB)
 
-# Cycles that a dot may wait for a summand that it adds, to be tried.
+# Cycles to try that a dot may wait for its addend.
 _PATIENCE = (0, 1, 2, 4, 8, 1 << 20)
 
 
 @dataclass
 class _Term:
-    """A summand: a node that is ready, or a product that may join a dot."""
+    """A summand: a ready node, or a product that may join a dot."""
 
     sign: int
     ready: int
@@ -40,7 +40,7 @@ class _Term:
 
 
 def balance(graph: Graph, timing: Timing) -> Graph:
-    """Rebuild each sum as the tree that finishes first; every product stays on its own."""
+    """Rebuild each sum as the tree that finishes first, without gathering products."""
     return gather_dots(graph, timing, widths=(), ii=1)
 
 
@@ -53,52 +53,52 @@ def gather_dots(
     patience: float = 1.0,
     addends: bool = True,
 ) -> Graph:
-    """Gather sums of products into dots of the given widths and balance what remains.
+    """Gather sums of products into dots of the given widths, and balance the rest.
 
     Parameters
     ----------
     graph : a folded graph of the real dialect.
-    widths : allowed numbers of products of a dot, each above 1.
+    widths : allowed numbers of products per dot, each above 1.
     ii : initiation interval; the number of dots of each width becomes a multiple of it.
-    patience : share of a sum's slack that may be spent on saving adders: with 1 sums take as long
-        as the whole allows with units without end, with 0 each is as fast as it can be.
+    patience : share of a sum's slack that may be spent on saving adders: with 1 sums are as slow as
+        the graph allows with unlimited units, with 0 each is as fast as possible.
     addends : whether dots add another summand to their products.
     """
     late: dict[str, int] = {}
 
     def gathered() -> Graph:
-        wanted = _Builder(graph, timing, widths, {}, addends=addends, late=late)
-        wanted.build()
-        chosen = _even_out(wanted.chosen, wanted.spread, widths, ii)
-        deadlines = wanted.latest(patience) if widths else None
-        final = _Builder(graph, timing, widths, chosen, deadlines, addends=addends, late=late)
+        builder = _Builder(graph, timing, widths, {}, addends=addends, late=late)
+        builder.build()
+        groups = _even_out(builder.chosen, builder.spread, widths, ii)
+        deadlines = builder.latest(patience) if widths else None
+        final = _Builder(graph, timing, widths, groups, deadlines, addends=addends, late=late)
         return dead_code(common_subexpressions(final.build()))
 
-    # A loop through states that is too long for the interval: what closes it joins its sums later.
+    # If a loop through states is too long for the interval, its words join their sums later.
     best = gathered()
     interval, words = loop_interval(best, timing)
     for _ in range(_TURNS):
         if interval <= ii:
             break
         late.update({word: late.get(word, 0) + timing.dot(1) for word in words})
-        found = gathered()
-        again, words = loop_interval(found, timing)
+        graph_of_sums = gathered()
+        again, words = loop_interval(graph_of_sums, timing)
         if again < interval:
-            best, interval = found, again
+            best, interval = graph_of_sums, again
     return best
 
 
-# Times that sums are gathered anew for loops that are too long.
+# Times that sums are gathered again because of long loops.
 _TURNS = 4
 
 
 def loop_interval(graph: Graph, timing: Timing) -> tuple[int, list[str]]:
-    """The shortest interval that the loops through a graph's states allow, 1 without any; and the
-    words of state on a longest loop.
+    """Return the shortest interval that loops through states allow, 1 without any, and the words
+    of state on a longest loop.
     """
     words = graph.state_nodes()
     order = list(words)
-    ways = {}  # cycles from a word of state to the register of another one's next value
+    ways = {}  # cycles from a word of state to the register of another word's next value
     for source in order:
         far: list[float] = []
         for i, node in enumerate(graph.nodes):
@@ -111,7 +111,7 @@ def loop_interval(graph: Graph, timing: Timing) -> tuple[int, list[str]]:
             ways[source, target] = far[words[target].node] + 1
 
     def cycle(ii: int) -> list[int]:
-        """Words on a loop that takes more than so many cycles a request; none where all fit."""
+        """Return the words on a loop that takes more cycles per request, or none if all fit."""
         longest = dict.fromkeys(order, 0.0)
         via = dict.fromkeys(order, -1)
         moved = -1
@@ -124,10 +124,10 @@ def loop_interval(graph: Graph, timing: Timing) -> tuple[int, list[str]]:
             return []
         for _ in order:
             moved = via[moved]
-        found = [moved]
-        while (before := via[found[-1]]) != moved:
-            found.append(before)
-        return found
+        cycle = [moved]
+        while (previous := via[cycle[-1]]) != moved:
+            cycle.append(previous)
+        return cycle
 
     low, high = 1, 1 + max((int(way) for way in ways.values() if way > 0), default=0)
     critical: list[int] = []
@@ -141,13 +141,13 @@ def loop_interval(graph: Graph, timing: Timing) -> tuple[int, list[str]]:
 
 
 def _even_out(
-    chosen: dict[int, list[int]],
+    groups: dict[int, list[int]],
     spread: dict[int, int],
     widths: tuple[int, ...],
     ii: int,
 ) -> dict[int, list[int]]:
-    """Split surplus dots, those whose operands arrive most unevenly first."""
-    result = {root: sorted(parts, reverse=True) for root, parts in chosen.items()}
+    """Split surplus dots, beginning with those whose operands arrive most unevenly."""
+    result = {root: sorted(parts, reverse=True) for root, parts in groups.items()}
     for width in sorted(widths, reverse=True):
         roots = [root for root, parts in result.items() for part in parts if part == width]
         roots.sort(key=lambda root: (-spread[root], root))
@@ -166,21 +166,21 @@ def _even_out(
 
 @dataclass(frozen=True)
 class _Step:
-    """A dot of a group of products, with an addend or without; without a group a sum of terms."""
+    """A dot of a group of products, with or without an addend; without a group a sum of terms."""
 
     group: tuple[_Term, ...] | list[_Term]
     terms: tuple[int, ...]
 
 
 class _Tree:
-    """How a sum is made: its other summands, numbered, then the result of each step."""
+    """Steps of a sum: its other summands, numbered, then the result of each step."""
 
     def __init__(self, items: list[tuple[int, int]]) -> None:
-        self.items = items  # when each is ready, and its sign
+        self.items = items  # cycle in which each is ready, and its sign
         self.steps: list[_Step] = []
 
     def put(self, step: _Step, ready: int, sign: int) -> int:
-        """Number of the step's result."""
+        """Add a step, and return the number of its result."""
         self.steps.append(step)
         self.items.append((ready, sign))
         return len(self.items) - 1
@@ -198,14 +198,14 @@ class _Tree:
 
 
 class _Builder:
-    """One rebuild.
+    """One rebuild of a graph's sums.
 
     Parameters
     ----------
-    parts : fixes the dot widths of each sum, else the fastest are chosen.
-    addends : dots take another summand; not where every product stays on its own.
-    late : cycles by which words of state count as there later than others.
-    deadlines : cycle before which a sum need not be ready; without one it is as fast as it can be.
+    parts : dot widths of each sum; by default the fastest are chosen.
+    addends : dots take another summand, unless products are not gathered.
+    late : cycles by which words of state count as arriving later.
+    deadlines : cycle before which a sum need not be ready; otherwise it is as fast as possible.
     """
 
     def __init__(
@@ -230,14 +230,14 @@ class _Builder:
         self.chosen: dict[int, list[int]] = {}
         self.spread: dict[int, int] = {}
         self.uses = graph.uses()
-        # A word of state counts as there last: what waits for it is what bounds the interval.
+        # A word of state counts as arriving last: what waits for it bounds the interval.
         arrival = _state_arrival(graph, timing)
         self.arrivals = {s.word: arrival + late.get(s.word, 0) for s in graph.states}
         self.inner = self._inner()
         self.new: dict[int, Signed] = {}
 
     def _inner(self) -> list[bool]:
-        """Nodes that dissolve into the sum that is their only user."""
+        """Return the nodes that dissolve into the sum that is their only user."""
         results = set(self.graph.roots)
         inner = [False] * len(self.graph.nodes)
         for i, users in enumerate(self.graph.users()):
@@ -257,7 +257,7 @@ class _Builder:
         return number
 
     def delay(self, op: str, args: tuple[int, ...], k: int) -> int:
-        """Cycles after its start at which an operation reads an operand."""
+        """Return the cycles after its start at which an operation reads an operand."""
         return self.timing.offset(op, len(args), k)
 
     def build(self) -> Graph:
@@ -293,15 +293,15 @@ class _Builder:
         return self.to.finish(outputs, self.states)
 
     def plain(self, place: Signed, like: Node) -> int:
-        """A value with its sign made an operation where it is negative."""
+        """Return a value, with its negative sign made an operation."""
         sign, number = place
         return self.emit(names.NEG, (number,), (), like) if sign < 0 else number
 
     def latest(self, patience: float) -> dict[int, int]:
-        """When each sum has to be ready to leave the whole as fast, for a share of its slack."""
+        """Return the deadline of each sum that keeps the latency, for a share of its slack."""
         end = max(self.ready, default=0)
         latest = [end] * len(self.to.nodes)
-        for state in self.states:  # no loop is slower than it can be
+        for state in self.states:  # every loop stays as fast as possible
             latest[state.node] = self.ready[state.node]
         for i in range(len(latest) - 1, -1, -1):
             node = self.to.nodes[i]
@@ -315,7 +315,7 @@ class _Builder:
         }
 
     def terms(self, root: int) -> tuple[list[_Term], list[_Term]]:
-        """Summands of a root: products that may join a dot, and everything else."""
+        """Return the summands of a root: products that may join a dot, and all others."""
         products: list[_Term] = []
         others: list[_Term] = []
         stack = [(1, root)]
@@ -336,16 +336,16 @@ class _Builder:
         return products, others
 
     def _chains(self, third: int | None, ready: int) -> bool:
-        """Whether a third summand joins an addition of two that are there in cycle ``ready``."""
+        """Return whether a third summand joins an addition of two that are ready in ``ready``."""
         return self.timing.chained > 1 and third is not None and third <= ready
 
     def arrange(
         self, products: list[_Term], others: list[_Term], parts: list[int], patience: int
     ) -> _Tree:
-        """A tree for a sum whose products are gathered like this.
+        """Build the tree of a sum whose products are gathered in these groups.
 
-        A dot adds a summand to its products where that is there when its unit reads it, or where
-        the dot waits for it no longer than the patience; adders do what is left.
+        A dot adds a summand to its products if that is ready when its unit reads it, or after no
+        more than the patience; adders do the rest.
         """
         tree = _Tree([(term.ready, term.sign) for term in others])
         pool = set(range(len(others)))
@@ -359,16 +359,16 @@ class _Builder:
             fused = pool if self.addends else ()
             free = [i for i in fused if tree.ready(i) <= reads]
             late = [i for i in fused if reads < tree.ready(i) <= reads + patience]
-            taken = None
+            item = None
             if free:
-                taken = max(free, key=lambda i: (tree.ready(i), -i))
+                item = max(free, key=lambda i: (tree.ready(i), -i))
             elif late:
-                taken = min(late, key=lambda i: (tree.ready(i), i))
-                start += tree.ready(taken) - reads
-            sign = self._front(group, None if taken is None else tree.items[taken][1])
-            pool.discard(-1 if taken is None else taken)
+                item = min(late, key=lambda i: (tree.ready(i), i))
+                start += tree.ready(item) - reads
+            sign = self._front(group, None if item is None else tree.items[item][1])
+            pool.discard(-1 if item is None else item)
             ready = start + self.timing.dot(len(group))
-            pool.add(tree.put(_Step(group, () if taken is None else (taken,)), ready, sign))
+            pool.add(tree.put(_Step(group, () if item is None else (item,)), ready, sign))
         heap = [(tree.ready(i), i) for i in sorted(pool)]
         heapq.heapify(heap)
         while len(heap) > 1:
@@ -378,21 +378,21 @@ class _Builder:
             if self._chains(heap[0][0] if heap else None, ready):
                 terms = (a, b, heapq.heappop(heap)[1])
             sign = max(tree.items[i][1] for i in terms)
-            done = tree.put(_Step((), terms), ready + self.timing.add, sign)
-            heapq.heappush(heap, (tree.ready(done), done))
+            sum_item = tree.put(_Step((), terms), ready + self.timing.add, sign)
+            heapq.heappush(heap, (tree.ready(sum_item), sum_item))
         return tree
 
     def _start(self, group: Sequence[_Term]) -> int:
-        """First cycle in which a unit can begin with products of these times, read in turn."""
+        """Return the first cycle in which a unit can begin with products of these times."""
         return max(0, *(term.ready - k for k, term in enumerate(self._ordered(group))))
 
     def _constant(self, term: _Term) -> bool:
-        """Whether a factor of a product is a constant, which takes any sign."""
+        """Return whether a factor of a product is a constant, which absorbs a sign."""
         assert term.factors is not None
         return any(self.to.nodes[x].op == names.CONST for _, x in term.factors)
 
     def _front(self, group: Sequence[_Term], addend: int | None) -> int:
-        """Sign in front of a dot: that of its addend; without one a dot begins with a plus."""
+        """Return the sign in front of a dot: that of its addend, otherwise plus."""
         if addend is not None:
             return addend
         if len(group) == 1:
@@ -400,10 +400,9 @@ class _Builder:
         return 1 if any(term.sign > 0 or self._constant(term) for term in group) else -1
 
     def opened(self, root: int, products: list[_Term], others: list[_Term]) -> list[_Term]:
-        """Summands with the last one that is a sum of two itself opened, where that is faster.
+        """Replace the last summand by its own two summands, if that is faster.
 
-        The sum that is opened has other readers and stays; two additions in one cycle here save
-        the cycle that it takes.
+        The opened sum has other readers and stays; two additions in one cycle save its cycle.
         """
 
         def finish(terms: list[_Term]) -> int:
@@ -424,21 +423,21 @@ class _Builder:
     def best(
         self, root: int, products: list[_Term], others: list[_Term]
     ) -> tuple[_Tree, list[int]]:
-        """The tree, and its dot widths, that finishes first or in time, with the fewest adders."""
+        """Return the tree that finishes first or in time with the fewest adders, and its widths."""
         parts = self.parts.get(root) if self.parts else None
         options = self._options(len(products)) if parts is None else [parts]
         deadline = self.deadlines.get(root, 0)
-        found: list[tuple[tuple[int, ...], int, _Tree, list[int]]] = []
+        options_tried: list[tuple[tuple[int, ...], int, _Tree, list[int]]] = []
         for option in options:
             for patience in _PATIENCE if products else (0,):
                 tree = self.arrange(products, others, option, patience)
                 key = (max(tree.finish, deadline), tree.adders, len(option), tree.finish)
-                found.append((key, len(found), tree, option))
-        _, _, tree, option = min(found)
+                options_tried.append((key, len(options_tried), tree, option))
+        _, _, tree, option = min(options_tried)
         return tree, option
 
     def _options(self, count: int) -> list[list[int]]:
-        """Ways to cut a number of products into dots: wide ones behind one narrower dot or two."""
+        """Return ways to cut products into dots: wide ones behind one or two narrower dots."""
         options = [[1] * count]
         for width in self.widths:
             narrower = [w for w in self.widths if w <= width]
@@ -469,7 +468,7 @@ class _Builder:
         return signed[-1]
 
     def plus(self, terms: list[Signed], like: Node) -> Signed:
-        """A sum of two or three."""
+        """Add a sum of two or three."""
         if len(terms) == 3:
             return self.three((terms[0], terms[1], terms[2]), like)
         a, b = terms
@@ -479,14 +478,14 @@ class _Builder:
         return 1, self.emit(names.SUB, (plus[1], minus[1]), (), like)
 
     def three(self, terms: tuple[Signed, Signed, Signed], like: Node) -> Signed:
-        """A sum of three: positive terms first, or a negated sum where all are negative."""
+        """Add a sum of three: positive terms first, or a negated sum if all are negative."""
         front = 1 if any(sign > 0 for sign, _ in terms) else -1
         ordered = sorted(terms, key=lambda term: -front * term[0])
         signs = tuple(front * sign for sign, _ in ordered)
         return front, self.emit(names.SUM, tuple(node for _, node in ordered), signs, like)
 
     def _ordered(self, group: Sequence[_Term], front: int = 0) -> list[_Term]:
-        """Products as a dot reads them: the first there first; with a front, one of its sign."""
+        """Return products in the order of reading: the earliest first, after one of the sign."""
         ordered = sorted(group, key=lambda term: term.ready)
         if front:
             first = next(t for t in ordered if front * t.sign > 0 or self._constant(t))
@@ -495,7 +494,7 @@ class _Builder:
         return ordered
 
     def dot(self, group: Sequence[_Term], addend: Signed | None, like: Node) -> Signed:
-        """One dot of a group; a sign moves into a constant factor, else in front of the dot."""
+        """Add the dot of a group; a sign moves into a constant factor or in front of the dot."""
         front = self._front(group, None if addend is None else addend[0])
         if addend is None and len(group) == 1:
             assert group[0].factors is not None and group[0].like is not None
@@ -524,7 +523,7 @@ class _Builder:
 
 
 def _state_arrival(graph: Graph, timing: Timing) -> int:
-    """When all is there that does not depend on a state, but is read beside what does."""
+    """Return the cycle in which all operands read beside state-dependent ones are ready."""
     if not graph.states:
         return 0
     ready: list[int] = []

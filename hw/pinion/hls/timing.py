@@ -1,4 +1,4 @@
-"""Latencies of the hardware units, as the schedule sees them."""
+"""Latencies of the hardware units for scheduling."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from pinion.graph.ops import OPS, UNITS, Family
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """Cycles from presenting operands to the result standing in the unit's output register.
+    """Cycles from presenting operands to the result in the unit's output register.
 
     Every unit accepts new operands in every cycle. The gateware's units have the same numbers as
-    attributes, and a test holds the two together.
+    attributes, and a test compares them.
 
     Members
     -------
-    multiplier_stages : registers from a product's operands to the sum of it and those before it:
-        1 where multiplication and addition share a cycle, 2 with a register between them.
-    wide : further registers of products both of whose operands are as wide as stored words: more
-        than one block each.
-    rounding : a dot's rounding and limiting behind its sums; 0 where it drops bits and flags.
+    multiplier_stages : registers from a product's operands to its sum with the products before it:
+        1 if multiplication and addition share a cycle, 2 with a register between them.
+    wide : further registers of products whose operands are both as wide as stored words, which take
+        more than one block each.
+    rounding : a dot's rounding and limiting behind its sums; 0 if it drops bits and flags.
     port : registers between the selection of operands and a dot's rounding, or a sine's table.
     table : registers from the address of a reciprocal's table to the shift behind it, 1 or 2.
-    chained : additions that an adder makes one behind the other in that time, 1 or 2.
+    chained : additions that an adder makes in sequence in that time, 1 or 2.
     add : an addition, saturation included.
-    align : a quantization on its own.
+    align : a quantization alone.
     word : bits of a stored word, on which latencies of other functions' units depend
         (:data:`pinion.graph.ops.UNITS`).
-    point : fraction bits of a word, None where signals differ in them.
-    sincos : a sine or cosine; it depends on the formats, the default is that of q16.16.
+    point : fraction bits of a word, None if signals differ in them.
+    sincos : a sine or cosine; depends on the formats, by default for q16.16.
     reciprocal : a reciprocal; likewise.
     """
 
@@ -73,7 +73,7 @@ class Timing:
 
     @property
     def sqrt(self) -> int:
-        """A square root: a cycle a digit, of which words by signal have as many as bits."""
+        """Cycles of a square root: one per digit; words by signal have as many as bits."""
         if self.point is None:
             return self.word
         fmt = Format(self.word, self.point)
@@ -81,37 +81,36 @@ class Timing:
 
     @property
     def arctan2(self) -> int:
-        """An angle: magnitudes, four digits a cycle of the distance that they are shifted, and a
-        cycle a turn."""
+        """Cycles of an angle: magnitudes, four digits of their shift per cycle, one per turn."""
         angle = Format(self.word, self.word - 3 if self.point is None else self.point)
         shifts = -(-(self.word - 1).bit_length() // 4)
         return 1 + shifts + Atan2(source=angle, target=angle).turns
 
     @property
     def look_up(self) -> int:
-        """A table of polynomials: ends, segment, memory, products, sum."""
+        """Cycles of a table of polynomials: ends, segment, memory, products, sum."""
         return 2 + self.table + 1 + 1
 
     def stages(self, wide: bool) -> int:
-        """Registers from a product's operands to the sum."""
+        """Return the registers from a product's operands to the sum."""
         return self.multiplier_stages + (self.wide if wide else 0)
 
     def dot(self, products: int, *, wide: bool = False) -> int:
-        """A dot of several products: operand register, one cycle a product, rounding."""
+        """Return the cycles of a dot: operand register, one per product, rounding."""
         return self.port + self.stages(wide) + products + self.rounding
 
     def offset(self, op: str, operands: int, k: int, *, wide: bool = False) -> int:
-        """Cycles after an operation's start at which its unit reads operand ``k``.
+        """Return the cycles after an operation's start at which its unit reads operand ``k``.
 
-        The products of a dot are added one behind the other, so each is read a cycle after the one
-        before it; an addend meets the first of them.
+        The products of a dot are added in sequence, so each is read a cycle after the previous one;
+        an addend is added to the first.
         """
         if op not in (names.MUL, names.DOT):
             return 0
         return self.stages(wide) - 1 if k == operands - 1 and operands % 2 else k // 2
 
     def latency(self, op: str, operands: int = 2) -> int:
-        """Latency of an operation of the table; 0 for what needs no unit."""
+        """Return the latency of an operation of the table; 0 if it needs no unit."""
         match op:
             case names.MUL | names.DOT:
                 return self.dot(max(1, operands // 2))
@@ -124,7 +123,7 @@ class Timing:
         return 0
 
     def function(self, unit: str) -> int:
-        """Latency of a kind of unit that computes a function."""
+        """Return the latency of a kind of unit that computes a function."""
         rule = UNITS[unit].unit_latency
         cycles: int = getattr(self, unit) if rule is None else rule(self.word)
         return cycles

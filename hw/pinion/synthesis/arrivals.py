@@ -1,4 +1,4 @@
-"""When values arrive: the latest way to every node of a netlist, with any delays."""
+"""Arrival times: the latest path to every node of a netlist, with any delays."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from .netlist import Floats, Ints, Netlist
 
 
 class LoopError(RuntimeError):
-    """The netlist has a combinational loop; the message names a cell on it."""
+    """Error for a combinational loop in a netlist; the message names a cell on it."""
 
 
 def latest_arrivals(
     netlist: Netlist, *, source: Ints, target: Ints, cell: Ints, delay: Floats, start: Floats
 ) -> tuple[Floats, Ints]:
-    """Go through a design once, from its starts on.
+    """Compute the arrival times of a design in one pass.
 
     Parameters
     ----------
     netlist : the design.
-    source, target, cell, delay : of each arc: nodes at its ends, the cell, what it takes.
-    start : by node, when something starts there; minus infinity where nothing does.
+    source, target, cell, delay : of each arc: its end nodes, cell and delay.
+    start : start time by node; minus infinity without a start.
 
     Returns
     -------
-    arrival : by node, when the last value is there; minus infinity where none comes.
-    by : by node, the arc that it comes by; -1 where it starts.
+    arrival : time of the last value by node; minus infinity if none arrives.
+    by : arc of that value by node; -1 at a start.
 
     Raises
     ------
     LoopError
-        When arcs form a loop.
+        If arcs form a loop.
     """
     order = np.argsort(source, kind="stable")
     first = np.searchsorted(source[order], np.arange(netlist.nodes + 1))
     waiting = np.bincount(target, minlength=netlist.nodes)
     arrival = start.copy()
     ready = np.flatnonzero(waiting == 0)
-    done = len(ready)
+    finished = len(ready)
     while len(ready):
         arcs = order[_ranges(first[ready], first[ready + 1])]
         ends = target[arcs]
@@ -45,22 +45,22 @@ def latest_arrivals(
         np.subtract.at(waiting, ends, 1)
         ends = np.unique(ends)
         ready = ends[waiting[ends] == 0]
-        done += len(ready)
-    if done < netlist.nodes:
+        finished += len(ready)
+    if finished < netlist.nodes:
         stuck = int(np.flatnonzero(waiting)[0])
         path, label, _ = netlist.place(int(cell[np.flatnonzero(target == stuck)[0]]))
         raise LoopError(
             f"The netlist has a combinational loop through or before {path}{label}: "
             f"a register is missing in the gateware."
         )
-    came = (arrival[source] + delay == arrival[target]) & (arrival[target] > start[target])
+    decides = (arrival[source] + delay == arrival[target]) & (arrival[target] > start[target])
     by = np.full(netlist.nodes, -1, np.int64)
-    by[target[came]] = np.flatnonzero(came)
+    by[target[decides]] = np.flatnonzero(decides)
     return arrival, by
 
 
 def _ranges(first: Ints, last: Ints) -> Ints:
-    """All numbers from each first up to, without, its last, one range behind the other."""
+    """Return the concatenation of the ranges from each first to its last, exclusive."""
     counts = last - first
     ends = np.cumsum(counts)
     numbers: Ints = np.arange(int(counts.sum())) + np.repeat(first - ends + counts, counts)

@@ -1,7 +1,7 @@
-"""Delay tables: what cells and nets of a family cost, each figure with its source.
+"""Delay tables: delays of cells and nets of a family, each figure with its source.
 
-The tables are data (``delays/*.toml``), one for each family. Nothing in them was measured on a
-placed design of ours, but the nets of the ECP5 (``tests/support/ecp5_timing.py``).
+The tables are data (``delays/*.toml``), one per family. Only the nets of the ECP5 were measured on
+placed designs of Pinion (``tests/support/ecp5_timing.py``).
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 Pin = tuple[str, int]
-"""A bit of a cell's port: the port's name, the bit's number."""
+"""A bit of a cell's port: the port's name and the bit's number."""
 
 SCALES = ("typical", "short", "long")
 
 
 class DelayError(ValueError):
-    """A table lacks a cell, or is written wrongly; the message says which and what to do."""
+    """Error for a delay table that lacks a cell or is malformed."""
 
 
 @dataclass(frozen=True)
 class Inside:
-    """Registers that count as a block's own (a DSP block's).
+    """Registers around a block that count as part of it (a DSP block's).
 
     Members
     -------
-    registers : type of cell that can be one.
+    registers : type of their cells.
     inputs, outputs : ports, written as in the table.
     input_setup, output_setup : ns in front of the block's registers: from pins to the register of
         an input, and from the product to the register of an output.
@@ -51,16 +51,16 @@ class Inside:
 
 @dataclass(frozen=True)
 class CellDelays:
-    """An entry of a table: what a type of cell costs; delays in ns.
+    """An entry of a table: delays of a type of cell, in ns.
 
     Members
     -------
-    type : what the names of its types start with.
-    when : parameters that the cell has: at least a number, or exactly a text.
+    type : prefix of the names of its types.
+    when : required parameters of the cell: at least a number, or exactly a text.
     launch : (ports, ns) from the clock.
     setup : (ports, ns) before the clock.
-    path : (from ports, to ports, ns) without a clock; one of both may be ``@NAME``, a point inside.
-    inside : registers around it that count as its own, if any.
+    path : (from ports, to ports, ns) without a clock; one may be ``@NAME``, a point inside.
+    inside : registers around it that count as part of it, if any.
     """
 
     type: str
@@ -71,7 +71,7 @@ class CellDelays:
     inside: Inside | None = None
 
     def fits(self, kind: str, parameters: Mapping[str, Any]) -> bool:
-        """Whether the entry is about a cell."""
+        """Return whether the entry applies to a cell."""
         return kind.startswith(self.type) and all(
             _has(parameters.get(name), value) for name, value in self.when.items()
         )
@@ -79,9 +79,9 @@ class CellDelays:
 
 @dataclass(frozen=True)
 class Near:
-    """A wire beside the nets: ``ns`` from cells of ``drivers`` to ``ports`` of ``cells``.
+    """A dedicated wire: ``ns`` from cells of ``drivers`` to ``ports`` of ``cells``.
 
-    ``loads`` is the most that the net may have; 0 stands for any number.
+    ``loads`` is the largest number of loads of the net; 0 stands for any number.
     """
 
     drivers: tuple[str, ...]
@@ -93,7 +93,7 @@ class Near:
 
 @dataclass(frozen=True)
 class Far:
-    """What a net to ``ports`` of ``cells`` takes more, where no `Near` wire leads there; ns."""
+    """Additional ns of a net to ``ports`` of ``cells`` without a `Near` wire."""
 
     cells: str
     ports: str
@@ -107,11 +107,11 @@ class DelayTable:
     Members
     -------
     family : its name.
-    title : what the table is about, in words.
-    sources : where figures come from, by the name that the table's lines give.
-    loads, nets : a net with up to ``loads[k]`` loads takes ``nets[k]``, one with more the last.
-    scale : factor of nets by the name of a case (`SCALES`).
-    cells, near, far : see there.
+    title : description of the table.
+    sources : origins of the figures, by the name in the table's lines.
+    loads, nets : a net with up to ``loads[k]`` loads takes ``nets[k]``, with more the last.
+    scale : factor on nets by the name of a case (`SCALES`).
+    cells, near, far : the entries.
     """
 
     family: str
@@ -125,12 +125,12 @@ class DelayTable:
     far: tuple[Far, ...]
 
     def find(self, kind: str, parameters: Mapping[str, Any]) -> CellDelays:
-        """The entry of a cell.
+        """Return the entry of a cell.
 
         Raises
         ------
         DelayError
-            When the table has none.
+            If the table has none.
         """
         for entry in self.cells:
             if entry.fits(kind, parameters):
@@ -141,17 +141,17 @@ class DelayTable:
 
     @property
     def register(self) -> CellDelays:
-        """The family's flip-flop: the first entry with a clock."""
+        """Flip-flop of the family: the first entry with a clock."""
         return next(entry for entry in self.cells if entry.launch and entry.setup)
 
     def net(self, loads: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Typical delay of nets by their number of loads."""
-        found: NDArray[np.float64] = self.nets[np.searchsorted(self.loads, loads)]
-        return found
+        """Return the typical delay of nets by their number of loads."""
+        typical: NDArray[np.float64] = self.nets[np.searchsorted(self.loads, loads)]
+        return typical
 
 
 def matches(port: str, bit: int, patterns: str) -> bool:
-    """Whether a pin is one of those that a table's line names.
+    """Return whether a line of a table names a pin.
 
     ``A`` is every bit of port A, ``A#`` of every port A with a number, ``S.0`` bit 0 of port S.
     """
@@ -165,12 +165,12 @@ def _matches(port: str, bit: int, pattern: str) -> bool:
     return re.fullmatch(re.escape(name).replace(r"\#", r"\d+"), port) is not None
 
 
-def _has(found: Any, wanted: int | str) -> bool:
-    if found is None:
+def _has(value: Any, expected: int | str) -> bool:
+    if value is None:
         return False
-    if isinstance(wanted, str):
-        return str(found).strip() == wanted
-    return int(str(found), 2) >= wanted
+    if isinstance(expected, str):
+        return str(value).strip() == expected
+    return int(str(value), 2) >= expected
 
 
 @cache
@@ -180,7 +180,7 @@ def load_delays(family: str) -> DelayTable:
     Raises
     ------
     DelayError
-        When there is no such table, or a figure in it names no source.
+        If there is no such table, or a figure in it has no source.
     """
     file = resources.files(__package__) / "delays" / f"{family}.toml"
     if not file.is_file():
@@ -207,7 +207,7 @@ def load_delays(family: str) -> DelayTable:
 
 
 def _lines(value: Any) -> Iterator[dict[str, Any]]:
-    """Every part of a table that states delays."""
+    """Yield every part of a table that states delays."""
     if isinstance(value, dict):
         if any(key == "ns" or key.endswith("_ns") for key in value):
             yield value

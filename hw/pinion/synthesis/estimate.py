@@ -1,4 +1,4 @@
-"""Multipliers of a design and the DSP blocks that they take, from its RTLIL without a synthesis."""
+"""Multipliers of a design and their DSP blocks, from its RTLIL without synthesis."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from pinion.graph.ops import UNITS
 
-# Operand bits of a DSP48E2, and what one adds when Yosys splits a wider signed product.
+# Operand bits of a DSP48E2, and those that each adds if Yosys splits a wider signed product.
 _WIDE, _WIDE_MORE, _NARROW, _NARROW_MORE = 27, 26, 18, 17
 
 _UNIT = "\\pinion_"
@@ -20,19 +20,19 @@ _IN_TABLES = "in sine and reciprocal units"
 
 
 class EstimateError(ValueError):
-    """A design cannot be estimated; the message says why."""
+    """Error for a design that cannot be estimated."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Multipliers:
-    """Multipliers that are alike.
+    """A group of equal multipliers.
 
     Members
     -------
     use : ``products``, or ``tables`` for those in sine and reciprocal units.
     bits : of the two operands, the wider one first.
-    number : how many there are.
-    blocks : DSP48E2 blocks that one of them takes.
+    number : of multipliers.
+    blocks : DSP48E2 blocks per multiplier.
     """
 
     use: str
@@ -41,13 +41,13 @@ class Multipliers:
     blocks: int
 
     def as_data(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the members, JSON-able."""
         bits = list(self.bits)
         return {"use": self.use, "bits": bits, "number": self.number, "dsp_each": self.blocks}
 
 
 def dsp_of_product(width_a: int, width_b: int) -> int:
-    """DSP48E2 blocks of one signed product, as Yosys splits it.
+    """Return the DSP48E2 blocks of one signed product, as Yosys splits it.
 
     One for 27 by 18 bits, two for 27 by 27, four for 32 by 32.
     """
@@ -62,12 +62,12 @@ def dsp_of_product(width_a: int, width_b: int) -> int:
 
 
 def use_of_kind(label: str) -> str:
-    """What multipliers of a unit are for, by the label of its kind (`Multipliers.use`)."""
+    """Return the use of a unit's multipliers, by the label of its kind (`Multipliers.use`)."""
     return "tables" if label.startswith(tuple(UNITS)) else "products"
 
 
 def multipliers_of(rtlil: str, *, top: str = "pinion_core") -> list[Multipliers]:
-    """Multipliers of a design, those of products first, the most frequent first.
+    """Return the multipliers of a design, those of products first, the most frequent first.
 
     Parameters
     ----------
@@ -77,9 +77,9 @@ def multipliers_of(rtlil: str, *, top: str = "pinion_core") -> list[Multipliers]
     Raises
     ------
     EstimateError
-        When the RTLIL has no such module.
+        If the RTLIL has no such module.
     """
-    own: dict[str, Counter[tuple[str, tuple[int, int]]]] = {}
+    products: dict[str, Counter[tuple[str, tuple[int, int]]]] = {}
     inside: dict[str, list[str]] = {}
     for text in re.split(r"^(?=module )", rtlil, flags=re.MULTILINE)[1:]:
         name = text.split(None, 2)[1]
@@ -87,17 +87,19 @@ def multipliers_of(rtlil: str, *, top: str = "pinion_core") -> list[Multipliers]
             r"^  cell \$mul .*?A_WIDTH (\d+)\n.*?B_WIDTH (\d+)\n", text, re.MULTILINE | re.DOTALL
         )
         use = use_of_kind(name.removeprefix(_UNIT))
-        own[name] = Counter((use, (max(int(a), int(b)), min(int(a), int(b)))) for a, b in widths)
+        products[name] = Counter(
+            (use, (max(int(a), int(b)), min(int(a), int(b)))) for a, b in widths
+        )
         inside[name] = re.findall(r"^  cell (\\\S+) ", text, flags=re.MULTILINE)
-    found: dict[str, Counter[tuple[str, tuple[int, int]]]] = {}
+    totals: dict[str, Counter[tuple[str, tuple[int, int]]]] = {}
 
     def total(name: str) -> Counter[tuple[str, tuple[int, int]]]:
-        if name not in found:
-            children = (child for child in inside[name] if child in own)
-            found[name] = sum((total(child) for child in children), own[name])
-        return found[name]
+        if name not in totals:
+            children = (child for child in inside[name] if child in products)
+            totals[name] = sum((total(child) for child in children), products[name])
+        return totals[name]
 
-    if f"\\{top}" not in own:
+    if f"\\{top}" not in products:
         raise EstimateError(f"The RTLIL has no module '{top}'; build the folder again.")
     rows = [
         Multipliers(use=use, bits=bits, number=number, blocks=dsp_of_product(*bits))
@@ -107,44 +109,46 @@ def multipliers_of(rtlil: str, *, top: str = "pinion_core") -> list[Multipliers]
 
 
 def estimate_dsp(rtlil: str, *, top: str = "pinion_core") -> int:
-    """DSP48E2 blocks of a design, from the widths of the products in its RTLIL.
+    """Estimate the DSP48E2 blocks of a design from the product widths in its RTLIL.
 
-    Synthesis may find a few less: products whose operands have constant bits.
+    Synthesis may need fewer: operands of products may have constant bits.
 
     Parameters
     ----------
-    rtlil, top : as of `multipliers_of`.
+    rtlil, top : as for `multipliers_of`.
     """
     return sum(row.number * row.blocks for row in multipliers_of(rtlil, top=top))
 
 
 def in_words(rows: Sequence[Multipliers], counted: int | None = None) -> str:
-    """Why so many multipliers are so many DSP blocks, as a sentence; "" without multipliers.
+    """Explain the number of DSP blocks by the multipliers, in a sentence; "" without any.
 
     Parameters
     ----------
-    rows : of `multipliers_of`.
-    counted : DSP blocks that a synthesis found, which may be others than the widths give.
+    rows : from `multipliers_of`.
+    counted : DSP blocks that synthesis counted, which may differ from those by widths.
     """
     uses, groups = Counter[str](), dict[int, Counter[str]]()
     for row in rows:
-        what = _IN_TABLES if row.use == "tables" else f"of {row.bits[0]} x {row.bits[1]} bits"
+        group = _IN_TABLES if row.use == "tables" else f"of {row.bits[0]} x {row.bits[1]} bits"
         uses[row.use] += row.number
-        groups.setdefault(row.blocks, Counter())[what] += row.number
+        groups.setdefault(row.blocks, Counter())[group] += row.number
     if not groups:
         return ""
     by_widths = sum(row.number * row.blocks for row in rows)
-    one, taken = uses.total() == 1, by_widths if counted is None else counted
-    said = f"{uses.total():,} multiplier{'' if one else 's'}"
+    single, blocks_used = uses.total() == 1, by_widths if counted is None else counted
+    sentence = f"{uses.total():,} multiplier{'' if single else 's'}"
     if uses["tables"]:
-        said += f", {uses['products']:,} of products and {uses['tables']:,} {_IN_TABLES},"
-    said += f" take{'s' if one else ''} {taken:,} DSP block{'' if taken == 1 else 's'}"
+        sentence += f", {uses['products']:,} of products and {uses['tables']:,} {_IN_TABLES},"
+    sentence += (
+        f" take{'s' if single else ''} {blocks_used:,} DSP block{'' if blocks_used == 1 else 's'}"
+    )
     if counted is not None and counted != by_widths:
-        said += f" as Yosys counts, {by_widths:,} by their widths"
+        sentence += f" as Yosys counts, {by_widths:,} by their widths"
     each = [
-        f"{' and '.join(f'{number:,} {what}' for what, number in groups[blocks].items())} "
+        f"{' and '.join(f'{number:,} {group}' for group, number in groups[blocks].items())} "
         f"{_NUMBERS[blocks] if blocks < len(_NUMBERS) else blocks} each"
         for blocks in sorted(groups)
     ]
-    said += ", one each" if list(groups) == [1] else f": {', '.join(each)}"
-    return f"{said} (a DSP48E2 multiplies {_WIDE} x {_NARROW} bits)."
+    sentence += ", one each" if list(groups) == [1] else f": {', '.join(each)}"
+    return f"{sentence} (a DSP48E2 multiplies {_WIDE} x {_NARROW} bits)."

@@ -1,7 +1,7 @@
-"""A mapped netlist as arrays: cells and nets with numbers, pins as the delay table sees them.
+"""A mapped netlist as arrays: numbered cells and nets, and pins by kind as in the delay table.
 
-Yosys writes every module once, however often the design has it. Each is read once here, too
-(`_Module`), and placed by adding numbers: a core of a hundred thousand cells takes seconds.
+Yosys writes every module once, however many instances the design has. Each is read once
+(`_Module`), and instances add offsets: a core of a hundred thousand cells takes seconds.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-# Tools absorb these into their neighbours; they count neither as delay nor as load.
+# Tools absorb these into their neighbours; they have neither delay nor load.
 FREE = {"INV": ("I", "O"), "BUF": ("I", "O")}
 
-# A path between two of many pins goes through a point inside the cell where that saves arcs.
+# Paths between many pins go through a point inside the cell if that saves arcs.
 _DIRECT = 64
 
 _COLUMNS = {
@@ -38,7 +38,7 @@ _COLUMNS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Pins of all cells: nodes (nets, or points inside cells), cells, kinds of pins, delays."""
+    """Pins of cells: nodes (nets, or points inside cells), cells, kinds of pins, delays."""
 
     node: Ints
     cell: Ints
@@ -53,11 +53,10 @@ class Netlist:
     Members
     -------
     nodes : number of nets and of points inside cells.
-    source, target, cell, pin, ns : by arc, a way through a cell: from a node to a node; the number
-        of its cell; the kind of pin where it enters, -1 for a point inside; its delay without the
-        net in front of it.
+    source, target, cell, pin, ns : of each arc, a path through a cell: its end nodes, its cell, the
+        kind of the entry pin (-1 for a point inside), and its delay without the net in front.
     launches, captures : where clocked cells start and end paths.
-    loads : input pins; a net has as many loads as it has rows here.
+    loads : input pins; the number of a net's rows is its number of loads.
     outputs : output pins.
     inputs, results : nodes of the top module's ports.
     pins : (type of cell, port, entry of the delay table) by kind of pin.
@@ -80,16 +79,16 @@ class Netlist:
     _places: tuple[tuple[str, _Module], ...]
 
     def place(self, cell: int) -> tuple[str, str, str]:
-        """Path of the instance that holds a cell (each level with a dot), its label, its type."""
+        """Return a cell's instance path (each level with a dot), label and type."""
         path, module, local = self._find(cell)
         return path, module.labels[local], module.kinds[local]
 
     def module(self, cell: int) -> str:
-        """Name of the module that holds a cell."""
+        """Return the name of the module that holds a cell."""
         return self._find(cell)[1].name
 
     def register(self, cell: int) -> str:
-        """Name of the net that a cell drives, "" where only the tool named it."""
+        """Return the name of the net that a cell drives, or "" if only the tool named it."""
         _, module, local = self._find(cell)
         return module.output_name(local)
 
@@ -100,7 +99,7 @@ class Netlist:
 
 
 def flatten(modules: Mapping[str, Any], top: str, table: DelayTable) -> Netlist:
-    """Read a design.
+    """Read a design into flat arrays.
 
     Parameters
     ----------
@@ -111,7 +110,7 @@ def flatten(modules: Mapping[str, Any], top: str, table: DelayTable) -> Netlist:
     Raises
     ------
     pinion.synthesis.delays.DelayError
-        When the table lacks a cell.
+        If the table lacks a cell.
     """
     reader = _Reader(modules, table)
     flat = _Flat()
@@ -145,7 +144,7 @@ def _join(parts: list[NDArray[Any]]) -> Any:
 
 
 class _Module:
-    """A module, read once: its nodes are numbered from 0, its own cells as well."""
+    """A module, read once, with its nodes and its own cells numbered from 0."""
 
     def __init__(self, name: str, data: Mapping[str, Any]) -> None:
         self.name = name
@@ -176,17 +175,17 @@ class _Module:
 
     def ports_of(self, direction: str) -> Ints:
         ports = self.data["ports"]
-        found = {
+        driven = {
             node
             for name, nodes in self.ports.items()
             if ports[name].get("direction") == direction
             for node in nodes
             if node >= 0
         }
-        return np.array(sorted(found), np.int64)
+        return np.array(sorted(driven), np.int64)
 
     def output_name(self, local: int) -> str:
-        """The net behind a cell, by a name of the design."""
+        """Return the design's name of the net behind a cell."""
         if self._names is None:
             self._names = {}
             for name, net in self.data.get("netnames", {}).items():
@@ -204,7 +203,7 @@ class _Module:
 
 
 class _Reader:
-    """Reads modules; kinds of pins get their numbers here."""
+    """Reader of modules, which numbers the kinds of pins."""
 
     def __init__(self, modules: Mapping[str, Any], table: DelayTable) -> None:
         self._data = modules
@@ -220,7 +219,7 @@ class _Reader:
 
     def _read(self, name: str) -> _Module:
         data = self._data[name]
-        made = _Module(name, data)
+        module = _Module(name, data)
         nets = _Nets()
         inside: list[tuple[str, Mapping[str, Any], _Module]] = []
         for label, cell in data["cells"].items():
@@ -242,7 +241,7 @@ class _Reader:
                     for other in others:
                         nets.unite(first, other)
         for port, value in data["ports"].items():
-            made.ports[port] = [nets.number(bit) for bit in value["bits"]]
+            module.ports[port] = [nets.number(bit) for bit in value["bits"]]
         for label, wires, child in inside:
             pairs = [
                 (node, outside)
@@ -251,21 +250,21 @@ class _Reader:
                 if node >= 0 and (outside := nets.number(bit)) >= 0
             ]
             both = np.array(pairs, np.int64).reshape(-1, 2)
-            made.children.append((label, child, both[:, 0], both[:, 1]))
+            module.children.append((label, child, both[:, 0], both[:, 1]))
         for label, cell in data["cells"].items():
             kind = cell["type"]
-            known = kind in self._data and not _is_primitive(self._data[kind])
-            if not known and kind not in FREE and not kind.startswith("$"):  # notes, not cells
-                self._cell(made, nets, label, cell)
-        made.nodes = nets.count
-        made.freeze()
-        return made
+            is_module = kind in self._data and not _is_primitive(self._data[kind])
+            if not is_module and kind not in FREE and not kind.startswith("$"):  # notes, not cells
+                self._cell(module, nets, label, cell)
+        module.nodes = nets.count
+        module.freeze()
+        return module
 
-    def _cell(self, made: _Module, nets: _Nets, label: str, cell: Mapping[str, Any]) -> None:
+    def _cell(self, module: _Module, nets: _Nets, label: str, cell: Mapping[str, Any]) -> None:
         form = self._form(cell)
-        number = len(made.labels)
-        made.labels.append(label)
-        made.kinds.append(cell["type"])
+        number = len(module.labels)
+        module.labels.append(label)
+        module.kinds.append(cell["type"])
         wires = cell["connections"]
         points = [nets.fresh() for _ in range(form.points)]
 
@@ -274,23 +273,23 @@ class _Reader:
 
         for port, bit, pin in form.loads:
             if (net := node(port, bit)) >= 0:
-                made.add("loads", 0.0, net, number, pin)
+                module.add("loads", 0.0, net, number, pin)
         for port, bit, pin in form.outputs:
             if (net := node(port, bit)) >= 0:
-                made.add("outputs", 0.0, net, number, pin)
+                module.add("outputs", 0.0, net, number, pin)
         for table in ("launches", "captures"):
             for port, bit, pin, ns in form.clocked[table]:
                 if (net := node(port, bit)) >= 0:
-                    made.add(table, ns, net, number, pin)
+                    module.add(table, ns, net, number, pin)
         for sources, targets, ns in form.arcs:
             ends = [net for port, bit in targets if (net := node(port, bit)) >= 0]
             for port, bit, pin in sources:
                 if (net := node(port, bit)) >= 0:
                     for end in ends:
-                        made.add("arcs", ns, net, end, number, pin)
+                        module.add("arcs", ns, net, end, number, pin)
 
     def _form(self, cell: Mapping[str, Any]) -> _Form:
-        """What the table says of a cell, pin by pin; the same for all cells of its kind."""
+        """Return the table's delays of a cell, pin by pin; shared by all cells of its kind."""
         kind, parameters = cell["type"], cell.get("parameters", {})
         widths = tuple((port, len(bits)) for port, bits in cell["connections"].items())
         entry = self._table.find(kind, parameters)
@@ -358,7 +357,7 @@ class _Reader:
 
 @dataclass
 class _Form:
-    """A kind of cell, pin by pin; port ``@`` is a point inside it."""
+    """A kind of cell, pin by pin; the port ``@`` is a point inside it."""
 
     clocked: dict[str, list[tuple[str, int, int, float]]]
     points: int = 0
@@ -370,22 +369,22 @@ class _Form:
 
 
 class _Nets:
-    """Nets of one module: bits of the file that are one wire share a number."""
+    """Nets of one module; bits of the file that are one wire share a number."""
 
     def __init__(self) -> None:
         self.count = 0
         self._same: dict[Any, Any] = {}
         self._numbers: dict[Any, int] = {}
 
-    def unite(self, one: Any, other: Any) -> None:
-        """Make two bits one; constants stay apart from everything."""
-        if not isinstance(one, str) and not isinstance(other, str):
-            one, other = self._root(one), self._root(other)
-            if one != other:
-                self._same[other] = one
+    def unite(self, first: Any, second: Any) -> None:
+        """Join two bits; constants stay separate."""
+        if not isinstance(first, str) and not isinstance(second, str):
+            first, second = self._root(first), self._root(second)
+            if first != second:
+                self._same[second] = first
 
     def number(self, bit: Any) -> int:
-        """Number of a bit's net, -1 for a constant."""
+        """Return the number of a bit's net, -1 for a constant."""
         if isinstance(bit, str):
             return -1
         root = self._root(bit) if bit in self._same else bit
@@ -404,7 +403,7 @@ class _Nets:
 
 
 class _Flat:
-    """The instances of a design, one after the other."""
+    """Concatenation of the instances of a design."""
 
     def __init__(self) -> None:
         self.nodes = 0
@@ -417,12 +416,12 @@ class _Flat:
         }
 
     def fresh(self, module: _Module, inner: Ints, outer: Ints) -> Ints:
-        """Numbers for the nodes of an instance, given those of its ports."""
+        """Return numbers for the nodes of an instance, given those of its ports."""
         numbers = np.full(module.nodes, -1, np.int64)
         numbers[inner] = outer
-        own = numbers < 0
-        count = int(own.sum())
-        numbers[own] = np.arange(self.nodes, self.nodes + count)
+        inner_nodes = numbers < 0
+        count = int(inner_nodes.sum())
+        numbers[inner_nodes] = np.arange(self.nodes, self.nodes + count)
         self.nodes += count
         return numbers
 

@@ -1,8 +1,8 @@
-"""What a synthesised hierarchy holds: by module, by kind of unit, by cluster, against a part.
+"""Resources of a synthesised hierarchy by module and by kind of unit, and the part's capacity.
 
 The gateware's names carry the structure (:mod:`pinion.gateware.datapath`): a cell ``dot2_0`` holds
-a unit ``pinion_dot2``, multiplexers ``pinion_mux4x32`` and, as cells of its own, the registers of
-its results and its control; cells of one cluster are children of a module ``link3``.
+a unit ``pinion_dot2``, multiplexers ``pinion_mux4x32`` and, as its own cells, the registers of its
+results and its control.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PART = "xcvu9p-flga2104-2L-e"
 CAPACITY = {"dsp": 6840, "lut": 1_182_240, "ff": 2_364_480, "bram": 2160}
 DIES = 3
 
-# LUTs that a memory made of LUTs takes.
+# LUTs per memory made of LUTs.
 _LUTRAM = {
     "RAM32X1S": 1, "RAM32X1D": 2, "RAM64X1S": 1, "RAM64X1D": 2, "RAM128X1S": 2, "RAM128X1D": 4,
     "RAM256X1S": 4, "RAM256X1D": 8, "RAM512X1S": 8, "RAM32M": 4, "RAM64M": 4, "RAM32M16": 8,
@@ -27,16 +27,15 @@ _LUTRAM = {
 }  # fmt: skip
 
 _UNIT, _MUX, _SHIFT = "pinion_", "pinion_mux", "pinion_shift"
-_DATAPATH = "datapath"
 
-# What a cell of a unit consists of.
+# Parts of a unit's cell.
 PARTS = ("units", "muxes", "registers")
 
 Count = dict[str, Any]
 
 
 def count_cells(cells: Mapping[str, int]) -> Count:
-    """Resources of cells by type: DSP blocks, LUTs, flip-flops, block RAMs (36 Kb) and the rest."""
+    """Count DSP blocks, LUTs, flip-flops, block RAMs (36 Kb) and other resources of cells."""
 
     def of(*prefixes: str) -> int:
         return sum(n for kind, n in cells.items() if kind.startswith(prefixes))
@@ -55,22 +54,22 @@ def count_cells(cells: Mapping[str, int]) -> Count:
 
 
 def whole(number: float) -> int | float:
-    """A number without ``.0`` where it is an integer."""
+    """Return a number without ``.0`` if it is an integer."""
     return int(number) if number == int(number) else number
 
 
 def share(totals: Mapping[str, Any]) -> dict[str, float]:
-    """Percent of the part, all its dies, that a design takes; LUTs used as memory count as LUTs."""
-    taken = {**totals, "lut": totals["lut"] + totals["srl"] + totals["lutram"]}
-    return {name: round(100 * taken[name] / size, 3) for name, size in CAPACITY.items()}
+    """Return the share of the part in percent, all dies; LUTs used as memory count as LUTs."""
+    used = {**totals, "lut": totals["lut"] + totals["srl"] + totals["lutram"]}
+    return {name: round(100 * used[name] / size, 3) for name, size in CAPACITY.items()}
 
 
 class Resources:
-    """Counts over a hierarchy of modules.
+    """Resource counts over a hierarchy of modules.
 
     Parameters
     ----------
-    cells : cells and instances by type, for each module.
+    cells : numbers of cells and instances by type, for each module.
     top : name of the top module.
     """
 
@@ -81,7 +80,7 @@ class Resources:
         self._whole: dict[str, Count] = {}
 
     def total(self, module: str = "") -> Count:
-        """Counts of one instance of a module (the top where left out), submodules included."""
+        """Return the counts of an instance of a module (default: the top), submodules included."""
         module = module or self.top
         if module not in self._whole:
             inside = [(self.total(child), n) for child, n in self._children(module)]
@@ -89,7 +88,7 @@ class Resources:
         return self._whole[module]
 
     def by_module(self) -> dict[str, Count]:
-        """``instances`` in the whole design and the counts of one, submodules not included."""
+        """Return ``instances`` in the design and the counts of one, without submodules."""
         times: dict[str, int] = {}
 
         def visit(name: str, number: int) -> None:
@@ -101,13 +100,13 @@ class Resources:
         return {name: {"instances": times[name], **self._own[name]} for name in sorted(times)}
 
     def by_kind(self) -> dict[str, Count]:
-        """Sums over all units of a kind, and what there is besides units.
+        """Return sums over all units of a kind, and over everything else.
 
         Returns
         -------
         By label of the kind as in the manifest (``dot2``, ``add``): ``instances``, the counts, and
-        the same counts of its ``units``, of the ``muxes`` of their operands and of the
-        ``registers`` (of results, with their control) apart. Rows of other names are the input
+        separately those of its ``units``, of the ``muxes`` of their operands and of the
+        ``registers`` (of results, with their control). Rows of other names are the input
         words, the datapath's own logic (lanes, flags), conversions, buffers and the core's control.
         The rows add up to the whole design.
         """
@@ -119,8 +118,8 @@ class Resources:
 
         def visit(module: str) -> None:
             label = module.rpartition(".")[2]
-            held = self._unit_of(module)
-            row = _label(held) if held else label.removeprefix(_UNIT)
+            unit = self._unit_of(module)
+            row = _label(unit) if unit else label.removeprefix(_UNIT)
             instances[row] = instances.get(row, 0) + 1
             add(row, "registers", self._own[module], 1)
             for child, number in self._children(module):
@@ -130,9 +129,9 @@ class Resources:
                     add(row, "muxes", self.total(child), number)
                 elif child.startswith(_SHIFT):
                     add(row, "registers", self.total(child), number)
-                elif child == held:
+                elif child == unit:
                     add(row, "units", self.total(child), number)
-                else:  # a conversion or the like, beside the units
+                else:  # a conversion or the like
                     other = _label(child)
                     instances[other] = instances.get(other, 0) + number
                     add(other, "units", self.total(child), number)
@@ -142,27 +141,12 @@ class Resources:
         for row in sorted(rows):
             parts = {part: _sum(counts) for part, counts in rows[row].items()}
             sums = _sum([(count, 1) for count in parts.values()])
-            if any(sums.values()):  # a cluster's module is only a frame around its cells
+            if any(sums.values()):
                 result[row] = {"instances": instances[row], **sums, **parts}
         return result
 
-    def by_cluster(self) -> dict[str, Count]:
-        """Sums over the units of each cluster, and ``outside`` of all; empty without clusters."""
-        datapath = f"{self.top}.{_DATAPATH}"
-        if datapath not in self.cells:
-            return {}
-        inside = {
-            child.rpartition(".")[2]: self.total(child)
-            for child, _ in self._children(datapath)
-            if any(name.startswith(f"{child}.") for name, _ in self._children(child))
-        }
-        if not inside:
-            return {}
-        rest = [(self.total(), 1), *((count, -1) for count in inside.values())]
-        return {**dict(sorted(inside.items(), key=_number)), "outside": _sum(rest)}
-
     def dsp_use(self) -> dict[str, int]:
-        """DSP blocks by use: of ``products``, and in ``tables``, the sine and reciprocal units."""
+        """Return DSP blocks of ``products`` and of ``tables``, the sine and reciprocal units."""
         blocks = {"products": 0, "tables": 0}
         for kind, row in self.by_kind().items():
             if row["dsp"]:
@@ -173,20 +157,15 @@ class Resources:
         return [(kind, n) for kind, n in self.cells[module].items() if kind in self.cells]
 
     def _unit_of(self, module: str) -> str:
-        """Module of the unit that a cell holds, "" where it is no cell of a unit."""
+        """Return the module of the unit in a cell, or "" if the cell holds none."""
         match = re.fullmatch(r".*\.(\w+)_\d+", module)
         name = f"{_UNIT}{match[1]}" if match else ""
         return name if name in self.cells[module] else ""
 
 
 def _label(module: str) -> str:
-    """Label of a unit's kind: kinds that differ in numbers only share it."""
+    """Return the label of a unit's kind, without the number of similar kinds."""
     return re.sub(r"_k\d+$", "", module.removeprefix(_UNIT))
-
-
-def _number(item: tuple[str, Count]) -> tuple[int, str]:
-    digits = re.sub(r"\D", "", item[0])
-    return int(digits or 0), item[0]
 
 
 def _sum(counts: list[tuple[Count, int]]) -> Count:

@@ -1,6 +1,6 @@
-"""What a cell of the netlist is in the design: unit, register, what it is for.
+"""Roles of netlist cells in the design: unit, register and purpose.
 
-The gateware's names say it (:mod:`pinion.gateware.datapath`, :mod:`pinion.gateware.core`).
+They follow from the gateware's names (:mod:`pinion.gateware.datapath` and ``core``).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 
 from .netlist import Netlist
 
-# Registers in the cell of a unit, by the end of their names.
+# Registers in the cell of a unit, by the suffix of their names.
 _CONTROL = {
     "sel": "select lines of an operand",
     "rom": "constants of an operand",
     "load": "enables of stored values",
 }
-# Ports of clocked cells that are no data.
+# Ports of clocked cells that carry no data.
 _GATES = {
     **dict.fromkeys(("CE", "WE", "WRE", "ENARDEN", "ENBWREN", "WEA", "WEBWE"), "enable"),
     **dict.fromkeys(("R", "S", "LSR", "CLR", "PRE"), "reset"),
@@ -29,16 +29,16 @@ _UNIT = "unit"
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a path starts or ends.
+    """Start or end of a path.
 
     Members
     -------
-    register : name of the register, "" where only the tool named it.
-    unit : label of the unit that it belongs to, as in the schedule (``dot2_0``); "" for none.
+    register : name of the register, "" if only the tool named it.
+    unit : label of its unit, as in the schedule (``dot2_0``), or "".
     inside : path of the instance that holds it (``datapath.dot2_0``, in a multiplier block of the
         unit ``datapath.dot2_0.unit.mac0``); "" for the top.
     regions : regions of the function whose operations the unit does.
-    role : the same without numbers, for classes of paths.
+    role : description without numbers, for classes of paths.
     cell : type of the cell.
     """
 
@@ -50,7 +50,7 @@ class Place:
     cell: str
 
     def as_data(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the members, JSON-able."""
         return {
             "register": self.register,
             "unit": self.unit,
@@ -62,24 +62,24 @@ class Place:
 
 
 def regions_of(schedule: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Regions by label of a unit, from a build's ``schedule.json``."""
-    found: dict[str, dict[str, None]] = {}
+    """Return the regions by label of a unit, from a build's ``schedule.json``."""
+    regions: dict[str, dict[str, None]] = {}
     for operation in schedule["operations"]:
         unit = f"{operation['kind']}_{operation['unit']}"
-        found.setdefault(unit, {})[operation["region"]] = None
-    return {unit: tuple(regions) for unit, regions in found.items()}
+        regions.setdefault(unit, {})[operation["region"]] = None
+    return {unit: tuple(regions) for unit, regions in regions.items()}
 
 
 def place_of(
     netlist: Netlist, cell: int, *, port: str, regions: Mapping[str, tuple[str, ...]]
 ) -> Place:
-    """The place of a cell.
+    """Return the place of a cell.
 
     Parameters
     ----------
     netlist : of the design.
     cell : its number; -1 for a port of the top module.
-    port : where a path ends in it, "" where one starts.
+    port : at which a path ends, or "" at its start.
     regions : see `regions_of`.
     """
     if cell < 0:
@@ -88,10 +88,10 @@ def place_of(
     inside = path.rstrip(".")
     register = netlist.register(cell)
     parts = inside.split(".") if inside else []
-    # A unit's own logic, and blocks in it, are below the cell that has its label.
+    # A unit's logic and its blocks are below the cell with its label.
     within = _UNIT in parts
-    held = parts[: parts.index(_UNIT)] if within else parts
-    unit = held[-1] if len(held) > 1 and re.fullmatch(r"\w+_\d+", held[-1]) else ""
+    cells = parts[: parts.index(_UNIT)] if within else parts
+    unit = cells[-1] if len(cells) > 1 and re.fullmatch(r"\w+_\d+", cells[-1]) else ""
     name = register.partition("[")[0]
     if unit and not within:
         role = _role_beside(unit, name)
@@ -111,7 +111,7 @@ def place_of(
 
 
 def _role_beside(unit: str, name: str) -> str:
-    """Of a register beside a unit: its control, or a stored value."""
+    """Return the role of a register beside a unit: control, or a stored value."""
     ending = name.rpartition("_")[2].rstrip("0123456789")
     if ending in _CONTROL:
         return _CONTROL[ending]
@@ -123,7 +123,7 @@ def _role_beside(unit: str, name: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """A name without numbers: kinds and lanes share it."""
+    """Return a name without numbers, common to kinds and lanes."""
     return re.sub(r"\d+(x\d+)*", "", name).replace("__", "_").strip("_$")
 
 

@@ -1,14 +1,14 @@
-"""Operand selectors as UltraScale+ slices make them: lookup tables joined by MUXF7 and MUXF8.
+"""Operand selectors for UltraScale+ slices: lookup tables joined by MUXF7 and MUXF8.
 
-Yosys' abc knows no such multiplexers: it takes three lookup tables for a selector of eight inputs
-where a slice takes two and a MUXF7, as Vivado does. Yosys' own passes for wide multiplexers change
-the logic around them as well, for 12 % more tables. So only the selectors' modules
+Yosys' abc does not use these multiplexers: it takes three lookup tables for a selector of eight
+inputs where a slice, and Vivado, takes two and a MUXF7. Yosys' passes for wide multiplexers also
+change the logic around them, for 12 % more tables. So only the selectors' modules
 (:class:`pinion.gateware.library.Selector`) are replaced by netlists written here:
 
-- up to 4 inputs: one table a bit; two bits share one (LUT6_2) where there are 2 inputs, because
-  five signals are all that both read. No other tables are paired, though a placer may do so.
+- up to 4 inputs: one table per bit; with 2 inputs two bits share one (LUT6_2), since both read only
+  five signals. No other tables are paired, though a placer may do so.
 - up to 8: two tables and a MUXF7; up to 16: four, two MUXF7 and a MUXF8 (three tables for 9, 10).
-- more: selectors of 16 and one of their outputs. MUXF9 is left alone.
+- more: selectors of 16 and one of their outputs. MUXF9 is not used.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-# Inputs of what one table, tables with a MUXF7 and those with a MUXF8 select from.
+# Inputs that one table, tables with a MUXF7 and tables with a MUXF8 select from.
 _TABLE, _F7, _F8 = 4, 8, 16
 
 _MODULE = re.compile(r"^module \\(pinion_mux(\d+)x(\d+))$", re.MULTILINE)
 
 
 def selectors_of(rtlil: str) -> list[tuple[str, int, int]]:
-    """Name, inputs and width of every selector's module in a design's RTLIL."""
+    """Return name, inputs and width of every selector module in a design's RTLIL."""
     return [(name, int(inputs), int(width)) for name, inputs, width in _MODULE.findall(rtlil)]
 
 
 def selectors_verilog(selectors: Iterable[tuple[str, int, int]]) -> str:
-    """Verilog of selectors as cells of UltraScale+.
+    """Return Verilog of selectors as UltraScale+ cells.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def selectors_verilog(selectors: Iterable[tuple[str, int, int]]) -> str:
 
 
 class _Selector:
-    """Text of one module, cell by cell; each cell stands for one of every bit."""
+    """Text of one module, cell by cell; each cell stands for one per bit."""
 
     def __init__(self, name: str, inputs: int, width: int) -> None:
         self.name = name
@@ -60,7 +60,7 @@ class _Selector:
         )
 
     def _pairs(self) -> None:
-        """Two bits a table: O5 is the first one's, O6 (with I5 set) the second one's."""
+        """Add tables of two bits each: O5 is the first bit, O6 (with I5 set) the second."""
         first, second = _init([0, 1], 4), _init([2, 3], 4)
         for k in range(0, self.width - 1, 2):
             self.lines.append(
@@ -85,14 +85,14 @@ class _Selector:
         return f"n{n}"
 
     def _lut(self, data: Sequence[str], select: Sequence[int], choice: Sequence[int]) -> str:
-        """A table a bit: ``data`` with the number that ``choice`` has for these bits of ``sel``."""
+        """Add a table per bit that selects ``data[choice[code]]`` by the code in ``sel``."""
         nets = [*data, *(f"sel[{bit}]" for bit in select)]
         size = 1 << len(nets)
         init = f"#(.INIT({size}'h{_init(choice, len(data)):x})) "
         return self._cell(f"LUT{len(nets)}", init, [(f"I{k}", net) for k, net in enumerate(nets)])
 
     def _table(self, data: Sequence[str], bit: int) -> str:
-        """A table a bit, also where it only passes a single input on to a MUXF7."""
+        """Add a table per bit, even if it only passes a single input to a MUXF7."""
         count = len(data)
         return self._lut(data, range(bit, bit + (count - 1).bit_length()), range(count))
 
@@ -100,7 +100,7 @@ class _Selector:
         return self._cell(kind, "", [("I0", low), ("I1", high), ("S", f"sel[{bit}]")])
 
     def _select(self, data: Sequence[str], bit: int) -> str:
-        """Net that shows the input whose number stands in ``sel`` from ``bit`` on."""
+        """Return the net of the input whose number is in ``sel`` from ``bit`` on."""
         count = len(data)
         if count == 1:
             return data[0]
@@ -124,9 +124,9 @@ class _Selector:
 
 
 def _init(choice: Sequence[int], data: int) -> int:
-    """Contents of a table: data inputs first, then select inputs, which pick ``choice[code]``.
+    """Return the contents of a table: data inputs, then select inputs that pick ``choice[code]``.
 
-    Codes past the last choice never occur and pick the last.
+    Codes after the last choice never occur and pick the last.
     """
     select = (len(choice) - 1).bit_length()
     return sum(

@@ -41,10 +41,10 @@ NOTE = (
 
 _FLAGS = f"-family {FAMILY} -top {TOP} -noiopad -noclkbuf"
 
-# synth_xilinx maps LUTs by abc9. On a whole RNEA core (155 DSP, 17k LUT) that takes 40 s of 52,
-# abc 5 of 12, for the same number of LUTs (17.22k against 17.26k). Wide multiplexers are left
-# out: they cost abc 12 % more LUTs; operand selectors get theirs beforehand
-# (:mod:`pinion.synthesis.selectors`). The other commands are those of the script's step map_luts.
+# synth_xilinx maps LUTs by abc9. On an RNEA core (155 DSP, 17k LUT) that takes 40 s of 52, abc 5 of
+# 12, for the same number of LUTs (17.22k against 17.26k). Wide multiplexers are left out: they cost
+# abc 12 % more LUTs; operand selectors are replaced beforehand (:mod:`pinion.synthesis.selectors`).
+# The other commands are those of the script's step map_luts.
 MAP_LUTS = (
     "opt_expr -mux_undef -noclkinv",
     "abc -luts 2:2,3,6:5",
@@ -62,60 +62,58 @@ SHARES: Mapping[str, float] = MappingProxyType(
         **{"DFFLEGALIZE": 0.66, "ABC": 0.71, "XILINX_DFFOPT": 0.92, "JSON": 0.96},
     }
 )
-"""Of the time of the script below, what is behind it where a pass of a name first begins.
+"""Share of the script's time that has passed when a pass of a name first begins.
 
-Measured on five cores of 5,000 to 29,000 LUTs, 15 to 42 s of two shared cores each: the shares of
-one core are within 0.07 of these, so that times left that follow from them are estimates.
+Measured on five cores of 5,000 to 29,000 LUTs, 15 to 42 s of two shared processors each: the shares
+of one core are within 0.07 of these, so remaining times are estimates.
 """
 
 _MODULE = re.compile(r"^module ", re.MULTILINE)
 
 
 def _whole(path: Path) -> dict[str, Any]:
-    """What Yosys wrote; it says nothing where the disk was full."""
+    """Read a JSON file of Yosys, which does not report a full disk."""
     try:
-        found: dict[str, Any] = json.loads(path.read_text())
+        data: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise YosysError(
             f"Yosys left '{path}' unfinished ({error}): make room if the disk is full, and "
             "synthesise again."
         ) from None
-    return found
+    return data
 
 
 def synth(folder: Path, *, progress: Progress = SILENT) -> dict[str, Any]:
-    """Synthesise a build's core out of context and count.
+    """Synthesise a build's core out of context and count its resources.
 
-    Writes ``synth.json`` (what it returns, and a version), ``synth.log`` and ``synth.ys`` into the
-    folder.
+    Writes ``synth.json`` (the result and a version), ``synth.log`` and ``synth.ys``.
 
     Parameters
     ----------
     folder : the build folder.
-    progress : told each step, where in it Yosys is, and the share that is done, an estimate
-        (`SHARES`).
+    progress : told each step, Yosys' pass, and an estimated share done (`SHARES`).
 
     Returns
     -------
     ``dsp, lut, ff, bram`` (block RAMs of 36 Kb, in halves), ``tool``; ``srl`` and
     ``lutram`` (LUTs used as memory, not in ``lut``), ``carry`` (CARRY4), ``muxf``;
     ``dsp_use`` (``products``, and ``tables``: sine and reciprocal units); ``multipliers``, by use
-    and by the blocks that one takes, and ``dsp_note``, in words why they are so many blocks
+    and by blocks per multiplier, and ``dsp_note``, which explains the number of blocks
     (:mod:`pinion.synthesis.estimate`);
     ``timing``, an estimate (:func:`pinion.synthesis.timing.estimate_timing`), and ``levels``, the
     cells on the critical path, which is the first of its ``paths``;
     ``part``, its ``capacity``, its number of ``dies`` (super logic regions, all alike) and the
     ``share`` of the part, all of its dies together, that is taken, in percent (LUTs used as memory
-    count as LUTs there); ``by_kind`` and ``by_cluster``: sums over the units of a kind and
-    of a cluster (:class:`pinion.synthesis.resources.Resources`); ``by_module``: for each module its
+    count as LUTs there); ``by_kind``: sums over the units of a kind
+    (:class:`pinion.synthesis.resources.Resources`); ``by_module``: for each module its
     ``instances`` in the whole design and the counts of one, submodules not included; ``note``.
 
     Raises
     ------
     ManifestError
-        When the folder is no build, or a file of it is not the one that was built.
+        If the folder is no build, or a file in it was changed.
     pinion.gateware.yosys.YosysError
-        When Yosys is missing or fails.
+        If Yosys is missing or fails.
     """
     folder = Path(folder)
     rtlil = folder / "core.il"
@@ -178,7 +176,6 @@ def synth(folder: Path, *, progress: Progress = SILENT) -> dict[str, Any]:
         "dies": DIES,
         "share": share(totals),
         "by_kind": resources.by_kind(),
-        "by_cluster": resources.by_cluster(),
         "by_module": resources.by_module(),
         "note": NOTE,
     }
@@ -187,9 +184,9 @@ def synth(folder: Path, *, progress: Progress = SILENT) -> dict[str, Any]:
 
 
 def _explicit_blocks(folder: Path) -> list[str]:
-    """Commands that take the blocks of a core as the explicit ones; none where it has none.
+    """Return commands that replace a core's multiplier blocks by explicit ones, if it has any.
 
-    Yosys infers neither a subtraction in a block nor a column of them.
+    Yosys infers neither a subtraction in a block nor a column of blocks.
     """
     names = module_names(explicit_text(folder))
     if not names:
@@ -199,7 +196,7 @@ def _explicit_blocks(folder: Path) -> list[str]:
 
 
 def _cells_by_module(stat: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """Cells and instances by type for each module, from ``stat -json``."""
+    """Return cells and instances by type for each module, from ``stat -json``."""
     return {
         name.removeprefix("\\"): dict(module["num_cells_by_type"])
         for name, module in stat["modules"].items()

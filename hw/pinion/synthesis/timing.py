@@ -1,9 +1,9 @@
-"""An estimate of a netlist's slowest paths in nanoseconds. Nothing is placed or routed for it.
+"""Estimate of a netlist's slowest paths in nanoseconds, without placement or routing.
 
 Static timing analysis of a mapped netlist: every register, memory and clocked block starts and ends
-paths, cells and nets in between take what a delay table says (:mod:`pinion.synthesis.delays`), a
-net the more the more loads it has. What a placement would know, how far apart cells are, is not in
-it: the table's nets are typical for their numbers of loads, and short and long ones bracket them.
+paths; cells and nets between them take the delays of a table (:mod:`pinion.synthesis.delays`), nets
+by their number of loads. Distances between cells are unknown without placement: the table's nets
+are typical for their numbers of loads, and short and long ones bracket them.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ NOTE = (
 )
 
 CLASSES = 10
-"""How many classes of paths are told, the slowest first."""
+"""Number of reported classes of paths, the slowest first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """A way through a cell on a path.
+    """A cell on a path.
 
     Members
     -------
     cell : its number.
     kind : its type.
-    net_ns, wire_ns, cell_ns : the net in front of it where its length is open, as the table has
-        it; wires of known length in front of it; the cell.
-    loads : of the net; 0 where there is none.
+    net_ns, wire_ns, cell_ns : delay of the net in front of it if its length is unknown, of wires of
+        known length in front of it, and of the cell.
+    loads : of the net; 0 without one.
     """
 
     cell: int
@@ -57,9 +57,9 @@ class Path:
     Members
     -------
     steps : the cell that starts it, those in between, the cell that ends it (its setup time).
-    start, end : the first and the last as places in the design.
-    endpoints : how many paths of its class are slower than those of the next class that is not
-        told; each ends elsewhere.
+    start, end : places of the first and the last cell in the design.
+    endpoints : number of paths of its class that are slower than those of the next class that is
+        not reported; each has another end.
     """
 
     steps: tuple[Step, ...]
@@ -73,26 +73,26 @@ class Path:
         return sum(step.cell_ns for step in self.steps)
 
     def ns(self, scale: float) -> float:
-        """Delay of the whole path, with a factor for nets whose length is open."""
+        """Return the delay of the path, with a factor on nets of unknown length."""
         return self.logic_ns + sum(scale * step.net_ns + step.wire_ns for step in self.steps)
 
     @property
     def between(self) -> tuple[Step, ...]:
-        """Its logic: steps that are neither start nor end, a cell once."""
-        found: dict[int, Step] = {}
+        """Logic of the path: steps without start and end, each cell once."""
+        steps: dict[int, Step] = {}
         for step in self.steps[1:-1]:
-            found.setdefault(step.cell, step)
-        return tuple(found.values())
+            steps.setdefault(step.cell, step)
+        return tuple(steps.values())
 
 
 class Graph:
-    """A design as arrivals see it: arcs, and where paths start and end.
+    """Timing graph of a design: arcs, and starts and ends of paths.
 
     Parameters
     ----------
     netlist : the design.
     table : delays of its family.
-    ports : whether ports of the top module count as registers; else no path starts or ends there.
+    ports : whether paths start and end at ports of the top module, as at registers.
     """
 
     def __init__(self, netlist: Netlist, table: DelayTable, *, ports: bool = True) -> None:
@@ -115,12 +115,12 @@ class Graph:
     # -- registers inside blocks -----------------------------------------------------------------
 
     def _inside(self) -> None:
-        """Arcs, launches and captures, with registers in blocks where the table has such."""
+        """Return arcs, launches and captures, with registers in blocks as the table has them."""
         netlist = self.netlist
         self.arcs = Rows(node=netlist.source, cell=netlist.cell, pin=netlist.pin, ns=netlist.ns)
         self.target = netlist.target
         self.launches, self.captures = netlist.launches, netlist.captures
-        # Captures at the edge of a block, and those in it, without a net in front of them.
+        # Captures at the edge of a block, and those inside, without a net in front.
         self._edge = np.zeros(len(self.captures.node), np.bool_)
         self._bare = self._edge.copy()
         for entry in {id(e): e for _, _, e in netlist.pins}.values():
@@ -129,32 +129,32 @@ class Graph:
         self.absorbed = int(self._edge.sum() + self._bare.sum())
 
     def _absorb(self, entry: CellDelays, rule: Inside) -> None:
-        """Make registers around the blocks of an entry of the table part of them."""
+        """Make registers around the blocks of an entry part of those blocks."""
         netlist, captures, launches = self.netlist, self.captures, self.launches
         loads, outputs = netlist.loads, netlist.outputs
-        own = np.array([e is entry for _, _, e in netlist.pins] + [False])
-        operand = own & self._takes("", rule.inputs)
-        product = own & self._takes("", rule.outputs)
+        matches = np.array([e is entry for _, _, e in netlist.pins] + [False])
+        operand = matches & self._takes("", rule.inputs)
+        product = matches & self._takes("", rule.outputs)
         data = self._takes(rule.registers, "D")
         state = self._takes(rule.registers, "Q")
-        # Registers that take nothing but a product, for all its bits or none.
+        # Registers that take only a product, for all its bits or none.
         ends = np.zeros(netlist.nodes, np.bool_)
         ends[loads.node[data[loads.pin]]] = True
         ends &= self.loads == 1
         used = product[outputs.pin] & (self.loads[outputs.node] > 0)
         behind = _all_or_none(outputs, used, ends[outputs.node], netlist.nodes)
         last = behind[captures.node] & data[captures.pin]
-        # Registers that feed nothing but operands; one behind a product is taken.
+        # Registers that feed only operands, except those behind a product.
         enters = operand[loads.pin]
         inner = np.bincount(loads.node[enters], minlength=netlist.nodes)
-        held = np.zeros(netlist.nodes, np.bool_)
+        absorbed = np.zeros(netlist.nodes, np.bool_)
         free = state[outputs.pin] & ~np.isin(outputs.cell, captures.cell[last])
-        held[outputs.node[free]] = True
-        held &= (inner == self.loads) & (inner > 0)
-        front = _all_or_none(loads, enters, held[loads.node], netlist.nodes)
+        absorbed[outputs.node[free]] = True
+        absorbed &= (inner == self.loads) & (inner > 0)
+        front = _all_or_none(loads, enters, absorbed[loads.node], netlist.nodes)
         starts = front[launches.node] & state[launches.pin]
         first = np.isin(captures.cell, launches.cell[starts]) & data[captures.pin]
-        # Paths end at the block's edge and start inside it; the product's start where it ends.
+        # Paths end at the block's edge and start inside; those of the product start at its end.
         self._edge |= first
         self._bare |= last
         captures = _with_ns(captures, first, rule.input_setup)
@@ -167,7 +167,7 @@ class Graph:
         self.launches = _more(launches, points[0], points[1], rule.input_launch)
 
     def _ports(self) -> None:
-        """Ports of the top as registers outside."""
+        """Treat ports of the top as registers outside."""
         register, netlist = self.table.register, self.netlist
         self.launches = _more(self.launches, netlist.inputs, -1, register.launch[0][1])
         self.captures = _more(self.captures, netlist.results, -1, register.setup[0][1])
@@ -178,11 +178,11 @@ class Graph:
     # -- delays ----------------------------------------------------------------------------------
 
     def _wires(self, node: Ints, pin: Ints, plain: Bools | None = None) -> tuple[Floats, Floats]:
-        """Delays in front of pins, of nets and of wires of known length; 0 in front of points.
+        """Return the delays of nets and of wires of known length in front of pins; 0 at points.
 
         Parameters
         ----------
-        plain : where a net leads to a block, whatever pin the netlist has there.
+        plain : whether a net leads to a block, whatever pin the netlist has there.
         """
         net = self.table.net(self.loads[node])
         wire = np.zeros(len(node))
@@ -191,18 +191,18 @@ class Graph:
         for way in self.table.near:
             drives = np.array([kind.startswith(way.drivers) for kind, _, _ in self.pins] + [False])
             takes = self._takes(way.cells, way.ports)
-            here = drives[self._driver[node]] & takes[pin] & free & ~near
+            applies = drives[self._driver[node]] & takes[pin] & free & ~near
             if way.loads:
-                here &= self.loads[node] <= way.loads
-            wire[here] = way.ns
-            near |= here
+                applies &= self.loads[node] <= way.loads
+            wire[applies] = way.ns
+            near |= applies
         for more in self.table.far:
             wire[self._takes(more.cells, more.ports)[pin] & free & ~near] += more.ns
         net[near | (pin < 0)] = 0.0
         return net, wire
 
     def _takes(self, cells: str, ports: str) -> Bools:
-        """By kind of pin, whether it is one of these ports of these cells; False for kind -1."""
+        """Return by kind of pin whether it is one of these ports of these cells; False for -1."""
         return np.array(
             [kind.startswith(cells) and matches(port, 0, ports) for kind, port, _ in self.pins]
             + [False]
@@ -210,17 +210,17 @@ class Graph:
 
 
 class Timing:
-    """Slowest paths of a design with nets of one length.
+    """Slowest paths of a design with nets of one scale.
 
     Parameters
     ----------
     graph : of the design.
-    scale : factor of nets whose length is open.
+    scale : factor on nets of unknown length.
 
     Raises
     ------
     pinion.synthesis.arrivals.LoopError
-        When cells form a loop.
+        If cells form a loop.
     """
 
     def __init__(self, graph: Graph, *, scale: float) -> None:
@@ -241,7 +241,7 @@ class Timing:
 
     @cached_property
     def _ends(self) -> tuple[Ints, Floats]:
-        """Ends that some path reaches, the latest first: rows of captures, delays of paths."""
+        """Rows of reached captures and delays of their paths, the latest first."""
         graph, captures = self.graph, self.graph.captures
         last = self.scale * graph.last_net + graph.last_wire + captures.ns
         delay = self.arrival[captures.node] + last
@@ -251,13 +251,13 @@ class Timing:
 
     @property
     def worst_ns(self) -> float:
-        """Delay of the slowest path; 0 where there is none."""
+        """Delay of the slowest path; 0 without paths."""
         _, delay = self._ends
         return float(delay[0]) if len(delay) else 0.0
 
     @cached_property
     def _origin(self) -> Ints:
-        """Where the latest path to each node starts: the node itself, or one before it."""
+        """Start of the latest path to each node: the node itself, or an earlier one."""
         node = np.arange(self.graph.netlist.nodes)
         come = self._by >= 0
         node[come] = self.graph.arcs.node[self._by[come]]
@@ -268,19 +268,19 @@ class Timing:
             node = further
 
     def paths(self, *, regions: Mapping[str, tuple[str, ...]], classes: int) -> list[Path]:
-        """The slowest path of each of the slowest classes.
+        """Return the slowest path of each of the slowest classes.
 
         Parameters
         ----------
         regions : of the function, by label of a unit (:func:`pinion.synthesis.roles.regions_of`).
-        classes : how many.
+        classes : number of classes.
         """
         order, _ = self._ends
         netlist, launches, captures = self.graph.netlist, self.graph.launches, self.graph.captures
         starter = np.full(netlist.nodes, -1, np.int64)
         latest = np.argsort(launches.ns, kind="stable")
         starter[launches.node[latest]] = latest
-        found: dict[tuple[str, str], list[int]] = {}
+        groups: dict[tuple[str, str], list[int]] = {}
 
         @cache
         def place(cell: int, pin: int) -> Place:
@@ -296,14 +296,14 @@ class Timing:
 
         for row in order.tolist():
             start, end = ends(row)
-            found.setdefault((start.role, end.role), []).append(row)
-            if len(found) > classes:
+            groups.setdefault((start.role, end.role), []).append(row)
+            if len(groups) > classes:
                 break
-        chosen = list(found.values())[:classes]
-        return [self._path(rows[0], *ends(rows[0]), endpoints=len(rows)) for rows in chosen]
+        largest = list(groups.values())[:classes]
+        return [self._path(rows[0], *ends(rows[0]), endpoints=len(rows)) for rows in largest]
 
     def _path(self, row: int, start: Place, end: Place, *, endpoints: int) -> Path:
-        """A path, from its end back to its start."""
+        """Trace a path from its end back to its start."""
         graph, arcs, captures = self.graph, self.graph.arcs, self.graph.captures
         netlist, launches = graph.netlist, graph.launches
 
@@ -341,13 +341,13 @@ def estimate_timing(
     netlist : of the design, read with the same table.
     table : delays of its family.
     regions : of the function, by label of a unit (:func:`pinion.synthesis.roles.regions_of`); empty
-        where they are not known.
-    ports : whether ports of the top module count as registers; else no path starts or ends there.
+        if unknown.
+    ports : whether paths start and end at ports of the top module, as at registers.
 
     Returns
     -------
     ``table`` (its title), ``sources``, ``note``; ``ns`` and ``mhz`` of the slowest path by case of
-    the nets (`SCALES`); ``registers_in_blocks``: flip-flops that count as a DSP block's own;
+    the nets (`SCALES`); ``registers_in_blocks``: flip-flops that count as part of DSP blocks;
     ``paths``: with typical nets the slowest of each class of paths, the slowest class first, so
     that the first is the critical path, as
     ``ns, logic_ns, nets_ns, levels, cells`` (levels by type), ``loads`` (the most of its nets),
@@ -357,7 +357,7 @@ def estimate_timing(
     Raises
     ------
     pinion.synthesis.arrivals.LoopError
-        When cells form a loop.
+        If cells form a loop.
     """
     graph = Graph(netlist, table, ports=ports)
     cases = {case: Timing(graph, scale=table.scale[case]) for case in SCALES}
@@ -396,17 +396,17 @@ def _as_data(path: Path, table: DelayTable) -> dict[str, Any]:
 # -- small tools ---------------------------------------------------------------------------------
 
 
-def _all_or_none(rows: Rows, asked: Bools, good: Bools, nodes: int) -> Bools:
-    """Nodes of the asked rows whose ports have good rows alone; a port is a cell's kind of pin."""
-    kept = np.zeros(nodes, np.bool_)
-    if not asked.any():
-        return kept
-    node, good = rows.node[asked], good[asked]
-    keys = np.stack([rows.cell[asked], rows.pin[asked]])
+def _all_or_none(rows: Rows, checked: Bools, good: Bools, nodes: int) -> Bools:
+    """Return nodes of the checked rows whose ports have only good rows (a port: cell and pin)."""
+    nodes_kept = np.zeros(nodes, np.bool_)
+    if not checked.any():
+        return nodes_kept
+    node, good = rows.node[checked], good[checked]
+    keys = np.stack([rows.cell[checked], rows.pin[checked]])
     _, port = np.unique(keys, axis=1, return_inverse=True)
     port = port.reshape(-1)
     ports = int(port.max()) + 1
-    while True:  # a node that drops out of one port drops out of the others
+    while True:  # a node that drops out at one port drops out at the others
         whole = np.ones(ports, np.bool_)
         whole[port[~good]] = False
         bad = np.zeros(nodes, np.bool_)
@@ -414,8 +414,8 @@ def _all_or_none(rows: Rows, asked: Bools, good: Bools, nodes: int) -> Bools:
         if not (bad[node] & good).any():
             break
         good = good & ~bad[node]
-    kept[node[good]] = True
-    return kept
+    nodes_kept[node[good]] = True
+    return nodes_kept
 
 
 def _take(rows: Rows, mask: Bools) -> Rows:

@@ -1,9 +1,9 @@
-"""The front door: ``import pinion.api as pinion``.
+"""The public interface: ``import pinion.api as pinion``.
 
-Robots (:func:`load`), functions (:func:`row_of`, and the decorator :func:`function` for those of
-one's own), ways to compute them (:func:`backend`), and cores (:func:`build`, :func:`open_build`).
-The descriptions of arrays and the scalar functions that a function of one's own is written with
-are here too. Importing this needs NumPy alone; what a call needs besides, it says.
+Robots (:func:`load`), functions (:func:`row_of`, and the decorator :func:`function` for your own),
+backends that compute them (:func:`backend`), and cores (:func:`build`, :func:`open_build`); also
+the descriptions of arrays and the scalar functions for your own functions. The import needs only
+NumPy; a call that needs more says so.
 """
 
 from __future__ import annotations

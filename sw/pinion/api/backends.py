@@ -1,4 +1,4 @@
-"""One name for every way to compute a function: ``backend("iiwa14", "rnea", device="cpu")``."""
+"""Backends that compute a function, by name: ``backend("iiwa14", "rnea", device="cpu")``."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ from pinion.request import BuildRequest, CoreOptions, core_names
 from pinion.robot import Model, RobotOptions, asked_robot, coupled, model_to_dict
 
 SIM = "sim"
-"""The device that is a simulated card."""
+"""Name of the simulated card."""
 
 GROUP = "pinion.backends"
-"""Entry points that compute on the host or on a device of their own; what is none is a card."""
+"""Group of entry points of backends; any other device is a card."""
 
 
 class CardOptions(CoreOptions, total=False):
-    """Options of the devices that are cards: those of the build that is made for them.
+    """Options of cards, which concern the build that is made for them.
 
     Members
     -------
-    ii, formats, max_error, ranges, objective, clusters, clock_mhz : as of
-        :class:`pinion.request.BuildRequest`; its target is the simulation.
-    folder : used again when it holds just this build, else built anew; by default a temporary one
-        that goes when the backend is closed.
+    ii, formats, max_error, ranges, objective, clock_mhz : as in
+        :class:`pinion.request.BuildRequest`; the target is the simulation.
+    folder : reused if it holds exactly this build, otherwise built again; by default a temporary
+        folder that is removed when the backend is closed.
     """
 
     folder: str | Path | None
 
 
 class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
-    """Everything that :func:`backend` takes by name, of the row, the robot and the devices.
+    """All options of :func:`backend`: of the row, the robot and the devices.
 
     Members
     -------
@@ -60,8 +60,8 @@ class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
         (:func:`pinion.compute.cpu.compile`).
     dtype, layout, check_rotations, graphs, cache : of ``cuda``
         (:func:`pinion.compute.cuda.compile`).
-    progress : told each step of what takes its time before the first batch, compiling or building;
-        ``progress=Progress(print)`` shows them.
+    progress : told each step of compiling or building before the first batch;
+        ``progress=Progress(print)`` prints them.
     """
 
     dtype: DTypeLike
@@ -77,14 +77,14 @@ class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
 
 
 class FloatBackend(Backend):
-    """The float model on the host: float64 results of the float32 requests that a card would get.
+    """The float model on the host: float64 results of the float32 requests of a card.
 
-    States of a function go on from batch to batch, until `reset_state`. It pickles and copies by
-    robot and function, with what it knows of a stream.
+    States of a function continue from batch to batch, until `reset_state`. Pickling and copying
+    keep robot, function and the state of a stream.
 
     Members
     -------
-    model, function : what is computed.
+    model, function : the robot and its function.
     """
 
     def __init__(self, *, model: Model, function: Function) -> None:
@@ -94,7 +94,7 @@ class FloatBackend(Backend):
         self._state: dict[str, float] | None = None
 
     def reset_state(self) -> None:
-        """Begin a new stream: the next request finds the function's initial states."""
+        """Begin a new stream: the next request gets the function's initial states."""
         self._state = None
 
     def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
@@ -103,7 +103,7 @@ class FloatBackend(Backend):
         Raises
         ------
         pinion.batch.InputError
-            As from a card.
+            As for a card.
         """
         batch = check_arrays(self._inputs, by_name(self._inputs, values, arrays))
         states = {
@@ -132,17 +132,16 @@ class FloatBackend(Backend):
 def _float(
     model: Model, function: PortableFunction, state: dict[str, float] | None
 ) -> FloatBackend:
-    made = FloatBackend(model=model, function=function.function())
-    made._state = state
-    return made
+    backend = FloatBackend(model=model, function=function.function())
+    backend._state = state
+    return backend
 
 
 class CardBackend(Backend):
     """A card, simulated or real, that holds a build.
 
-    A simulated one pickles and copies by robot, function and options: a card of its own, at the
-    beginning of a stream, is opened where it arrives, of a build that is made there unless it has a
-    folder of its own.
+    A simulated card pickles and copies by robot, function and options: the copy opens a new card,
+    at the beginning of a stream, with a build that is made there unless a folder was given.
 
     Members
     -------
@@ -157,13 +156,13 @@ class CardBackend(Backend):
         folder: Path,
         temporary: bool,
         address: str = "",
-        asked: tuple[Any, ...] = (),
+        request: tuple[Any, ...] = (),
     ) -> None:
         self.device = device
         self.folder = folder
         self._address = address
-        self._asked = asked
-        # Also where nobody closes it, at the latest when Python ends.
+        self._asked = request
+        # Also if nobody closes it, at the latest when Python ends.
         self._remove = (
             weakref.finalize(self, shutil.rmtree, folder.parent, ignore_errors=True)
             if temporary
@@ -178,9 +177,9 @@ class CardBackend(Backend):
         name = split_device(self._address)[0]
         if name != SIM:
             raise DriverError(
-                f"A card cannot be copied or sent to another process, and '{self._address}' is "
-                "one: one process holds it; open it there, by pinion.api.backend(..., "
-                f"device='{self._address}'), and close it here before."
+                f"The card '{self._address}' cannot be copied or sent to another process: only one "
+                "holds it. Close it here, and open it there by pinion.api.backend(..., "
+                f"device='{self._address}')."
             )
         model, row, options = self._asked
         return _simulated, (model, portable(row), options)
@@ -196,7 +195,7 @@ class CardBackend(Backend):
         return self.device._repr_html_()
 
     def close(self) -> None:
-        """Close the device; a build folder that the backend made for itself goes too."""
+        """Close the device, and remove a temporary build folder."""
         self.device.close()
         if self._remove is not None:
             self._remove()
@@ -213,14 +212,14 @@ def backend(
     device: str = "cpu",
     **options: Unpack[BackendOptions],
 ) -> Backend:
-    """Pick a way to compute a function by name.
+    """Open the backend of a device for a function of a robot.
 
     Parameters
     ----------
-    robot : a built-in name, the path of a URDF or MJCF file, a model that was loaded, or None for a
-        function that takes no robot.
-    function : a row of the table of functions by its name, or a function of your own, as it is or
-        by ``module:function``, ``file.py:function`` or the name of its entry point.
+    robot : a built-in name, the path of a URDF or MJCF file, a loaded model, or None for a function
+        that takes no robot.
+    function : name of a row of the function table, or your own function, as an object or as
+        ``module:function``, ``file.py:function`` or the name of its entry point.
     device : ``cpu`` (compiled for this machine), ``cuda`` or ``cuda:1`` (compiled for a GPU),
         ``float`` (the float model on the host), ``sim`` (the simulated card) or another transport
         of the driver with its address, such as ``xdma:0``. Other packages add devices by entry
@@ -228,67 +227,69 @@ def backend(
     options : of the row, ``derivatives``, ``outputs``, ``joint_terms``, ``friction_width``
         (:class:`pinion.functions.RowOptions`); of the robot, ``lock``, ``tip``, ``floating_base``,
         ``accept_inertia``, ``gravity``, ``snap`` (:class:`pinion.robot.RobotOptions`; cards snap
-        unless that is False, the others only where it is True); of the device: `CardOptions` of
-        cards, the others as in `BackendOptions`. What is compiled or built before the first batch
-        says so with ``progress=Progress(print)``.
+        unless it is False, the others only if it is True); of the device: `CardOptions` of cards,
+        the others as in `BackendOptions`. ``progress=Progress(print)`` shows what is compiled or
+        built before the first batch.
 
     Raises
     ------
     ValueError
         Subclasses with a sentence: an unknown robot, function, format, device or option.
     """
-    wanted: Any = device
-    if not isinstance(wanted, str):
-        raise DriverError(f"The device is {wanted!r}: give the name of one, such as 'cpu'.")
+    checked: Any = device
+    if not isinstance(checked, str):
+        raise DriverError(f"The device is {checked!r}: give the name of one, such as 'cpu'.")
     name, address = split_device(device)
-    given: dict[str, Any] = dict(options)
-    chosen = cast(RowOptions, _taken(given, RowOptions))
-    asked = cast(RobotOptions, _taken(given, RobotOptions))
-    row = row_of(function, **chosen)
+    remaining: dict[str, Any] = dict(options)
+    row_options = cast(RowOptions, _taken(remaining, RowOptions))
+    robot_options = cast(RobotOptions, _taken(remaining, RobotOptions))
+    row = row_of(function, **row_options)
     point = _entry_point(name)
     if point is not None:
         opener = _loaded(point)
-        _check_options(name, _keywords(opener), given)
-        model = asked_robot(robot, **asked)
+        _check_options(name, _keywords(opener), remaining)
+        model = asked_robot(robot, **robot_options)
         row.check(model)
-        made: Backend = opener(model, row, address, **given)
-        return made
+        opened: Backend = opener(model, row, address, **remaining)
+        return opened
     if name not in transports():
-        known = sorted({*entry_points(group=GROUP).names, *transports()})
+        names = sorted({*entry_points(group=GROUP).names, *transports()})
         raise DriverError(
-            f"There is no device '{device}'; give one of {', '.join(known)}, with an address "
-            "behind a colon if it needs one."
+            f"There is no device '{device}'; give one of {', '.join(names)}, with an address "
+            "after a colon if it needs one."
         )
-    _check_options(name, [*CardOptions.__annotations__, "progress"], given)
-    return _card(robot, row, device, asked, **given)
+    _check_options(name, [*CardOptions.__annotations__, "progress"], remaining)
+    return _card(robot, row, device, robot_options, **remaining)
 
 
 def _taken(options: dict[str, Any], kind: type) -> dict[str, Any]:
-    """The options of one kind, which are no longer among the others then."""
+    """Take the options of one kind out of the others."""
     return {name: options.pop(name) for name in kind.__annotations__ if name in options}
 
 
 def _entry_point(name: str) -> EntryPoint | None:
-    """The backend of a device, not loaded yet; Pinion's own are found without a look at others."""
+    """Return the entry point of a device, not loaded yet; Pinion's own are searched first."""
     try:
-        own = distribution(installation.DISTRIBUTION).entry_points.select(group=GROUP, name=name)
+        pinion_points = distribution(installation.DISTRIBUTION).entry_points.select(
+            group=GROUP, name=name
+        )
     except PackageNotFoundError:
-        own = entry_points(group=GROUP, name=name)
-    found = tuple(own) or tuple(entry_points(group=GROUP, name=name))
-    return found[0] if found else None
+        pinion_points = entry_points(group=GROUP, name=name)
+    points = tuple(pinion_points) or tuple(entry_points(group=GROUP, name=name))
+    return points[0] if points else None
 
 
 def _loaded(point: EntryPoint) -> Callable[..., Backend]:
     with installation.needs(DriverError):
         opener = point.load()
     if not callable(opener):
-        raise DriverError(f"The entry point '{point.name}' of {GROUP} is no function: {opener!r}.")
-    made: Callable[..., Backend] = opener
-    return made
+        raise DriverError(f"The entry point '{point.name}' of {GROUP} is not callable: {opener!r}.")
+    checked: Callable[..., Backend] = opener
+    return checked
 
 
 def _keywords(opener: Callable[..., Any]) -> list[str]:
-    """Names of what a function takes by keyword alone."""
+    """Return the names of keyword-only parameters of a function."""
     return [
         name
         for name, parameter in inspect.signature(opener).parameters.items()
@@ -296,15 +297,15 @@ def _keywords(opener: Callable[..., Any]) -> list[str]:
     ]
 
 
-def _check_options(device: str, known: Sequence[str], options: Mapping[str, Any]) -> None:
+def _check_options(device: str, allowed: Sequence[str], options: Mapping[str, Any]) -> None:
     every = (*RowOptions.__annotations__, *RobotOptions.__annotations__)
     for name in options:
-        if name not in known:
-            near = get_close_matches(name, (*every, *known), n=1)
+        if name not in allowed:
+            near = get_close_matches(name, (*every, *allowed), n=1)
             raise InputError(
                 f"The device '{device}' has no option '{name}'"
                 + (f", perhaps {near[0]}; it has " if near else "; it has ")
-                + (", ".join(known) or "none")
+                + (", ".join(allowed) or "none")
                 + f", and every device has {', '.join(every)}."
             )
 
@@ -312,17 +313,15 @@ def _check_options(device: str, known: Sequence[str], options: Mapping[str, Any]
 def open_float(
     model: Model, function: Function, address: str, *, progress: Progress = SILENT
 ) -> FloatBackend:
-    """Open the float model: the entry point ``float``; it has nothing to report.
+    """Open the float model: the entry point ``float``.
 
     Raises
     ------
     InputError
-        When the device has an address.
+        If the device has an address.
     """
     if address:
-        raise InputError(
-            f"The device 'float' has no address, and '{address}' stands behind the colon."
-        )
+        raise InputError(f"The device 'float' has no address, but '{address}' follows the colon.")
     del progress
     return FloatBackend(model=model, function=function)
 
@@ -331,17 +330,17 @@ def _card(
     robot: str | os.PathLike[str] | Model | None,
     row: Function,
     device: str,
-    chosen: RobotOptions,
+    robot_options: RobotOptions,
     *,
     folder: str | Path | None = None,
     progress: Progress = SILENT,
     **options: Unpack[CoreOptions],
 ) -> CardBackend:
-    """Build a core and open a card that has it."""
-    with installation.needs(DriverError):  # the float model needs NumPy alone
+    """Build a core and open a card with it."""
+    with installation.needs(DriverError):  # the float model only needs NumPy
         from pinion.flow.build import build
     path = Path(tempfile.mkdtemp(prefix="pinion-")) / "build" if folder is None else Path(folder)
-    request = BuildRequest.of(**chosen, **options)
+    request = BuildRequest.of(**robot_options, **options)
     try:
         model, as_read = request.robot.read(robot)
         if not _holds(path, model=model, row=row, request=request):
@@ -356,14 +355,14 @@ def _card(
         folder=path,
         temporary=folder is None,
         address=device,
-        asked=(robot, row, {**chosen, **options, "folder": folder}),
+        request=(robot, row, {**robot_options, **options, "folder": folder}),
     )
 
 
 def _holds(folder: Path, *, model: Model, row: Function, request: BuildRequest) -> bool:
-    """Whether a folder holds an intact build of exactly this, the robot's numbers included.
+    """Return whether a folder holds an intact build of this request and of the robot's numbers.
 
-    Formats from a file are built anew: the file may be another one than it was.
+    Formats from a file are always built again: the file may have changed.
     """
     from pinion.flow.build import Build
     from pinion.flow.objective import PLAN_SUFFIX
@@ -373,11 +372,11 @@ def _holds(folder: Path, *, model: Model, row: Function, request: BuildRequest) 
         build = Build.read(folder)
     except ManifestError:
         return False
-    wanted = resolved(request)
-    if str(wanted.formats).endswith(PLAN_SUFFIX) or build.manifest.task:
+    complete = resolved(request)
+    if str(complete.formats).endswith(PLAN_SUFFIX) or build.manifest.task:
         return False
     core = core_names()
-    stored, plain = build.manifest.request, wanted.plain()
+    stored, plain = build.manifest.request, complete.plain()
     if any(stored.get(name, "") != plain[name] for name in core):
         return False
     if model_to_dict(coupled(build.model)) != model_to_dict(coupled(model)):

@@ -1,4 +1,4 @@
-"""A build as one object: made, checked, counted, opened and exported by its methods."""
+"""A build as an object with methods to verify, count, open and export it."""
 
 from __future__ import annotations
 
@@ -52,21 +52,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class BuildNotes:
-    """What is worth knowing of a build that was just made, in sentences; empty where there is none.
+    """Notes on a new build, as sentences; empty if there is nothing to note.
 
     Members
     -------
     interval : why the interval was chosen.
-    inertias : inertias that were accepted because that was asked for.
-    clock : which clock it got in place of the one that was asked for.
-    speeds : what is assumed of joints without rated speeds.
-    gate : that errors are larger than asked for.
-    snapping : what exact right angles changed.
-    opportunities : what could be saved by a change of the robot's file.
-    alternative : what formats by signal would give; its figures are ``alternative_figures``.
-    ranges : what formats by signal for the URDF's speed limits would cost and give in place of
-        those for rated speeds, or the other way round; its figures are ``ranges_figures``.
-    replaced : what became of an earlier build in the same folder.
+    inertias : inertias that were accepted on request.
+    clock : the clock that differs from the requested one.
+    speeds : assumptions on joints without rated speeds.
+    gate : errors that exceed the request.
+    snapping : changes by exact right angles.
+    opportunities : possible savings by changes of the robot's file.
+    ranges : cost and gain of formats by signal for the URDF's speed limits instead of rated speeds,
+        or the other way round; its figures are ``ranges_figures``.
+    replaced : the fate of an earlier build in the same folder.
     """
 
     interval: str = ""
@@ -76,30 +75,27 @@ class BuildNotes:
     gate: str = ""
     snapping: str = ""
     opportunities: tuple[str, ...] = ()
-    alternative: str = ""
-    alternative_figures: Mapping[str, Any] | None = field(default=None, repr=False)
     ranges: str = ""
     ranges_figures: Mapping[str, Any] | None = field(default=None, repr=False)
     replaced: str = ""
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """All of them, the most important first."""
+        """All notes, the most important first."""
         alone = (self.gate, self.interval, self.clock)
-        found = (*alone, *self.inertias, *self.speeds, self.snapping, *self.opportunities)
-        last = (self.alternative, self.ranges, self.replaced)
-        return tuple(text for text in (*found, *last) if text)
+        sentences = (*alone, *self.inertias, *self.speeds, self.snapping, *self.opportunities)
+        return tuple(text for text in (*sentences, self.ranges, self.replaced) if text)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltCore:
-    """A build folder, and what can be done with it.
+    """A build folder with its operations.
 
     Members
     -------
     folder : where it is.
     manifest : the build in numbers; its hash is what a card confirms.
-    notes : what was worth knowing when it was made; empty where it was opened.
+    notes : of the build when it was made; empty if it was opened.
     """
 
     folder: Path
@@ -113,7 +109,7 @@ class BuiltCore:
         Raises
         ------
         pinion.link.ManifestError
-            When it is no build, or a file in it was changed.
+            If it is no build, or a file in it was changed.
         """
         place = Path(folder)
         manifest = Manifest.read(place)
@@ -122,12 +118,12 @@ class BuiltCore:
 
     @cached_property
     def model(self) -> Model:
-        """The robot that it was built for.
+        """Robot of the build.
 
         Raises
         ------
         pinion.link.ManifestError
-            When the folder's robot cannot be read.
+            If the folder's robot cannot be read.
         """
         path = self.folder / MODEL
         try:
@@ -155,10 +151,10 @@ class BuiltCore:
         ----------
         samples, seed, distribution : the requests.
         simulator : ``compiled``, ``icarus`` or ``verilator``.
-        dsp48e2 : the explicit DSP48E2 blocks, by a model of them.
-        bound : beside the sampled errors a bound for every request of the distribution's box.
-        function : whose reference errors are relative to; else the build's own float graph. By name
-            its code is run.
+        dsp48e2 : simulate the explicit DSP48E2 blocks, by a model of them.
+        bound : also bound the errors of every request in the distribution's box.
+        function : function whose reference errors are relative to, instead of the build's float
+            graph. A function given by name is imported.
         progress : told each step.
 
         Raises
@@ -189,7 +185,7 @@ class BuiltCore:
         arrays: Mapping[str, ArrayLike] | None = None,
         progress: Progress = SILENT,
     ) -> NetlistCheck:
-        """Compare what Yosys mapped to the ECP5 with the integers, on random requests or these."""
+        """Compare the netlist that Yosys mapped to the ECP5 with the integers, on requests."""
         with installation.needs(DriverError):
             from pinion.cosim.netlist import check_netlist
         return NetlistCheck.of(
@@ -199,7 +195,7 @@ class BuiltCore:
     def verify_promises(
         self, *, samples: int | None = None, seed: int = 0, progress: Progress = SILENT
     ) -> PromiseCheck:
-        """Check what is promised for every distribution of states, by the integers alone."""
+        """Check the promises for every distribution of states, by the integers alone."""
         with installation.needs(DriverError):
             from pinion.cosim.promises import STATES, check_promises
         count = STATES if samples is None else samples
@@ -222,7 +218,7 @@ class BuiltCore:
         force: bool = False,
         progress: Progress = SILENT,
     ) -> BuildReport:
-        """What is known of the build; a figure that was not measured for it is None.
+        """Return the known figures of the build; None if not measured for it.
 
         Parameters
         ----------
@@ -271,7 +267,7 @@ class BuiltCore:
         ----------
         folder : to make; it may exist if it is empty.
         requests : that its bench sends.
-        name : of the top module; robot and function where it is not given.
+        name : of the top module; robot and function by default.
         progress : told each step.
         """
         place = Path(folder)
@@ -296,8 +292,8 @@ class BuiltCore:
 
         Parameters
         ----------
-        vivado : the program, where it is not on the PATH.
-        seed : another try at placing, of the open tools.
+        vivado : the program, if it is not on the PATH.
+        seed : for another try at placing by the open tools.
         progress : told each step.
         """
         with installation.needs(DriverError):
@@ -350,18 +346,17 @@ def build(
 
     Parameters
     ----------
-    robot : a built-in name, the path of a URDF or MJCF file, a model that was loaded, or None for a
-        function that takes no robot.
-    function : by name, ``module:function`` or ``file.py:function``, or as it is.
-    folder : the build folder to make; an earlier build there is replaced, or kept beside it where
-        it holds what Pinion did not write, such as a bitstream (``notes.replaced``).
-    goal : with formats ``auto``, what they are chosen for in place of a largest error, from robot
-        and function (:class:`pinion.flow.by_task.Goal`); ``pinion build --task`` makes one of a
-        task's file by ``pinion.control.task.tracking_loss.TrackingLoss``.
-    progress : told each step, and the share of it that is done where it is known;
-        ``Progress(print)`` prints the steps.
+    robot : a built-in name, the path of a URDF or MJCF file, a loaded model, or None for a function
+        that takes no robot.
+    function : a name, ``module:function``, ``file.py:function``, or an object.
+    folder : the build folder to make; an earlier build there is replaced, or kept beside it if it
+        holds files that Pinion did not write, such as a bitstream (``notes.replaced``).
+    goal : with formats ``auto``, what they are chosen for instead of a largest error: returns a
+        :class:`pinion.flow.by_task.Goal` for robot and function; ``pinion build --task`` makes it
+        from a task's file by ``pinion.control.task.tracking_loss.TrackingLoss``.
+    progress : told each step, and its share done if known; ``Progress(print)`` prints the steps.
     options : of the core, ``ii``, ``formats``, ``max_error``, ``ranges``, ``objective``,
-        ``clusters``, ``target`` and ``clock_mhz`` (:class:`pinion.request.BuildRequest`); of the
+        ``target`` and ``clock_mhz`` (:class:`pinion.request.BuildRequest`); of the
         row, ``derivatives``, ``outputs``, ``joint_terms`` and ``friction_width``
         (:class:`pinion.functions.RowOptions`); of the robot, ``lock``, ``tip``, ``floating_base``,
         ``accept_inertia``, ``snap`` and ``gravity`` (:class:`pinion.robot.RobotOptions`).
@@ -369,11 +364,11 @@ def build(
     Raises
     ------
     TypeError
-        A build has no such option.
+        If a build has no such option.
     ValueError
         Subclasses with a sentence, for everything that the caller can correct.
     pinion.driver.DriverError
-        When what builds need is not installed.
+        If packages for builds are not installed.
     """
     request = BuildRequest.of(**options)
     return build_requested(
@@ -395,14 +390,13 @@ def build_requested(
     goal: Callable[[Model, Function], Goal] | None = None,
     progress: Progress = SILENT,
 ) -> BuiltCore:
-    """The same, of a row and with options as one object; those of the row are stored alone."""
+    """Build a core of a row; the request's options of the row are only stored."""
     with installation.needs(DriverError):
-        from pinion.flow.alternative import alternative
         from pinion.flow.build import build as build_core
         from pinion.flow.objective import PLAN_SUFFIX
         from pinion.flow.other_ranges import other_ranges
         from pinion.flow.promises import gate_sentence
-    there = (folder / MANIFEST).is_file()
+    replaces = (folder / MANIFEST).is_file()
     if not isinstance(robot, Model):
         progress.step(f"Loading {'none' if robot is None else robot}")
     model, as_read = request.robot.read(robot)
@@ -416,18 +410,15 @@ def build_requested(
         goal=None if goal is None else goal(model, row),
         progress=progress,
     )
-    manifest, other, speeds = built.manifest, None, None
-    if built.design.saved is None:
-        progress.step("Estimating what formats by signal would give")
-        other = alternative(model, row, built.design)
-    elif goal is None and not str(request.formats).endswith(PLAN_SUFFIX):
+    manifest, speeds = built.manifest, None
+    if built.design.saved and goal is None and not str(request.formats).endswith(PLAN_SUFFIX):
         progress.step("Estimating what formats for other speeds would give")
         speeds = other_ranges(model, row, built.design)
     clock = ""
     if request.clock_mhz is not None and abs(manifest.clock_mhz - request.clock_mhz) > 1e-3:
         clock = (
-            f"A {request.target} makes no clock of {request.clock_mhz:g} MHz for the core: it is "
-            f"built for {manifest.clock_mhz:g} MHz, the nearest."
+            f"A {request.target} cannot make a clock of {request.clock_mhz:g} MHz for the core: it "
+            f"is built for the nearest, {manifest.clock_mhz:g} MHz."
         )
     notes = BuildNotes(
         interval=built.interval,
@@ -437,33 +428,28 @@ def build_requested(
         gate=gate_sentence(manifest) or "",
         snapping=snapping_sentence(row.name, manifest.snapping) if manifest.snapping else "",
         opportunities=tuple(opportunity_sentences(model, row)),
-        alternative="" if other is None else other.sentence(manifest.formats),
-        alternative_figures=None if other is None else frozen(other.figures()),
         ranges="" if speeds is None else speeds.sentence(),
         ranges_figures=None if speeds is None else frozen(speeds.figures()),
-        replaced=_replaced(folder, built.kept) if there else "",
+        replaced=_replaced(folder, built.earlier) if replaces else "",
     )
     return BuiltCore(folder=folder, manifest=manifest, notes=notes)
 
 
-def _replaced(folder: Path, kept: Path | None) -> str:
-    """What became of the build that was there."""
-    if kept is None:
-        return "The build that was there is replaced, with what verify and synth had found of it."
-    # By what they are: a link to a build is followed.
-    if kept.samefile(folder):
-        return (
-            "The same build was there: what verify and synth had found of it is gone, and the "
-            "files that others wrote into it are still in it."
-        )
+def _replaced(folder: Path, place: Path | None) -> str:
+    """Return what happened to the earlier build."""
+    if place is None:
+        return "The build that was there is replaced, with its results of verify and synth."
+    # `samefile`, since the folder may be a link.
+    if place.samefile(folder):
+        return "The same build was there, and is unchanged."
     return (
-        f"The build that was there is kept as '{kept}', since files were added to it, changed or "
-        "removed after it was built: remove that folder when nobody needs it."
+        f"The build that was there is kept as '{place}', since files in it were added, changed or "
+        "removed after the build: remove that folder when nobody needs it."
     )
 
 
 def _report_of(folder: Path) -> dict[str, Any]:
-    """What :mod:`pinion.report` knows of a build folder."""
+    """Return the figures of :mod:`pinion.report` for a build folder."""
     from pinion.report import build_figures
 
     return build_figures(folder)

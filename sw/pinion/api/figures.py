@@ -1,7 +1,7 @@
-"""What the work on a build gives: frozen objects of figures, and how notebooks show them.
+"""Results of the work on a build: frozen objects of figures, and their display in notebooks.
 
-Each has the figures that matter as typed members, and all of them, as the command line's ``--json``
-has them, under ``figures``.
+The important figures are typed members; all of them, as in the command line's ``--json``, are under
+``figures``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .pages import ReportPage
 
 
 def frozen(value: Any) -> Any:
-    """JSON-able data that cannot be changed: mappings for reading only, tuples for lists."""
+    """Return JSON-able data as read-only mappings and tuples."""
     if isinstance(value, Mapping):
         return MappingProxyType({key: frozen(inner) for key, inner in value.items()})
     if isinstance(value, list | tuple):
@@ -27,7 +27,7 @@ def frozen(value: Any) -> Any:
 
 
 def short(value: object) -> str:
-    """A figure in a few characters, a dash where there is none."""
+    """Return a figure in a few characters, a dash for None."""
     if value is None:
         return "-"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
@@ -35,23 +35,24 @@ def short(value: object) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """RTL against integers, bit for bit, and integers against floats.
+    """Result of comparing RTL with integers, bit for bit, and integers with floats.
 
     Members
     -------
-    ok : everything holds that the build promises.
-    samples, seed, distribution, simulator : the requests, and what ran them.
+    ok : whether all promises of the build hold.
+    samples, seed, distribution, simulator : the requests and the simulator.
     mismatches : requests with any wrong bit.
-    valid : requests whose errors were judged; without any the verification has failed.
-    flagged, undecided : requests that raised the flag; those whose comparisons rounding may turn.
-    wrong_unflagged : requests whose errors are too large and that raised no flag.
+    valid : requests whose errors were judged; without any the verification fails.
+    flagged, undecided : requests that raised the flag, and those with a comparison that rounding
+        may change.
+    wrong_unflagged : unflagged requests whose errors are too large.
     latency_cycles : from the first input beat to the last output beat, of the first request.
     cycles_per_result : as measured.
-    rel_err_median, rel_err_p99, rel_err_max : relative errors by result block; None where no
-        request counts.
+    rel_err_median, rel_err_p99, rel_err_max : relative errors by result block; None without valid
+        requests.
     error_max : largest absolute error by result word, in its unit.
-    bound : by result word, what no error exceeds; empty unless it was asked for.
-    first_divergence : where the first wrong bit is, None without one.
+    bound : bound of the error by result word; empty unless requested.
+    first_divergence : place of the first wrong bit, None without one.
     figures : all of :func:`pinion.cosim.verify.verify`.
     """
 
@@ -77,10 +78,10 @@ class Verification:
 
     @classmethod
     def of(cls, figures: Mapping[str, Any]) -> Self:
-        """From what `verify` returns."""
-        kept = frozen({"undecided": 0, "bound": {}, **figures})
+        """Create it from the result of `verify`."""
+        members = frozen({"undecided": 0, "bound": {}, **figures})
         names = [name for name in cls.__dataclass_fields__ if name != "figures"]
-        return cls(**{name: kept[name] for name in names}, figures=frozen(figures))
+        return cls(**{name: members[name] for name in names}, figures=frozen(figures))
 
     def _repr_html_(self) -> str:
         verdict = "every check holds" if self.ok else "a check FAILED"
@@ -99,13 +100,13 @@ class Verification:
 
 @dataclass(frozen=True, kw_only=True)
 class NetlistCheck:
-    """A mapped netlist against integers, bit for bit.
+    """Result of comparing a mapped netlist with integers, bit for bit.
 
     Members
     -------
-    ok : every bit agrees.
-    requests, mismatches : how many ran, and how many have a wrong bit.
-    cells : LUT4 of the netlist.
+    ok : whether every bit agrees.
+    requests, mismatches : number of requests, and of those with a wrong bit.
+    cells : number of LUT4 in the netlist.
     figures : all of :func:`pinion.cosim.netlist.check_netlist`.
     """
 
@@ -117,7 +118,7 @@ class NetlistCheck:
 
     @classmethod
     def of(cls, figures: Mapping[str, Any]) -> Self:
-        """From what `check_netlist` returns."""
+        """Create it from the result of `check_netlist`."""
         names = ("ok", "requests", "mismatches", "cells")
         return cls(**{name: figures[name] for name in names}, figures=frozen(figures))
 
@@ -129,7 +130,7 @@ class NetlistCheck:
 
 @dataclass(frozen=True, kw_only=True)
 class PromiseCheck:
-    """What a build promises of its errors on every distribution, and what was found.
+    """Promised errors of a build on every distribution, and the measured ones.
 
     Members
     -------
@@ -151,14 +152,14 @@ class PromiseCheck:
 
     @classmethod
     def of(cls, figures: Mapping[str, Any]) -> Self:
-        """From what `check_promises` returns."""
-        found = figures["distributions"]
+        """Create it from the result of `check_promises`."""
+        distributions = figures["distributions"]
         return cls(
             ok=figures["ok"],
             samples=figures["samples"],
-            promises=frozen({name: one["promise"] for name, one in found.items()}),
-            largest=frozen({name: one["largest"] for name, one in found.items()}),
-            valid=frozen({name: one["valid"] for name, one in found.items()}),
+            promises=frozen({name: row["promise"] for name, row in distributions.items()}),
+            largest=frozen({name: row["largest"] for name, row in distributions.items()}),
+            valid=frozen({name: row["valid"] for name, row in distributions.items()}),
             figures=frozen(figures),
         )
 
@@ -202,10 +203,10 @@ class Synthesis:
 
     @classmethod
     def of(cls, figures: Mapping[str, Any]) -> Self:
-        """From what `synth` returns."""
-        kept = frozen(figures)
+        """Create it from the result of `synth`."""
+        members = frozen(figures)
         names = [name for name in cls.__dataclass_fields__ if name != "figures"]
-        return cls(**{name: kept[name] for name in names}, figures=kept)
+        return cls(**{name: members[name] for name in names}, figures=members)
 
     def _repr_html_(self) -> str:
         names = ("dsp", "lut", "lutram", "srl", "ff", "bram", "levels")
@@ -220,7 +221,7 @@ class ExportedCore:
     Members
     -------
     name : of the top module.
-    folder, files : where it is, and its paths.
+    folder, files : the folder and its paths.
     figures : all of :func:`pinion.flow.export.export`.
     """
 
@@ -237,7 +238,7 @@ class ExportedCore:
 
 @dataclass(frozen=True, kw_only=True)
 class Bitstream:
-    """A file that configures a board's FPGA, or none where timing is missed.
+    """A file that configures a board's FPGA, or none if timing is missed.
 
     Members
     -------
@@ -254,7 +255,7 @@ class Bitstream:
 
     @classmethod
     def of(cls, figures: Mapping[str, Any]) -> Self:
-        """From what `make_bitstream` returns."""
+        """Create it from the result of `make_bitstream`."""
         file = figures["bitstream"]
         return cls(
             target=figures["target"],
@@ -270,12 +271,12 @@ class Bitstream:
 
 @dataclass(frozen=True, kw_only=True)
 class BuildReport:
-    """What is known of a build: its manifest, what its board's tools found, its netlist's check.
+    """Known figures of a build: manifest, results of its board's tools, netlist check.
 
     Members
     -------
-    figures : by name, None where a figure was not measured for this very build.
-    page : the HTML file, where one was asked for.
+    figures : by name, None if a figure was not measured for this build.
+    page : the HTML file, if one was requested.
     """
 
     figures: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""The page of builds, for ``pinion report -o`` and for a build's object."""
+"""The HTML page of builds, for ``pinion report -o`` and :meth:`.BuiltCore.report`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pinion.link import Manifest
 
 @dataclass(frozen=True, kw_only=True)
 class ReportPage:
-    """A page that was written.
+    """A written page.
 
     Members
     -------
-    path : of the HTML file; it needs nothing beside it.
+    path : of the HTML file, which is self-contained.
     bytes : its size.
-    slow : a sentence when it is too large to open at once, else empty.
+    slow : warning if it is too large to open quickly, else "".
     """
 
     path: Path
@@ -39,23 +39,23 @@ def write_report(
     force: bool = False,
     progress: Progress = SILENT,
 ) -> ReportPage:
-    """Write one HTML file about one or several builds, as a whole or not at all.
+    """Write one HTML file about one or several builds, completely or not at all.
 
     Parameters
     ----------
     folders : of the builds, in the order of the page.
     output : the file.
-    states : of each distribution whose errors are shown; None for 1,000, 0 for none.
-    synth : count resources by Yosys where the folder has no counts.
+    states : number of states of each distribution for the errors; None for 1,000, 0 for none.
+    synth : count resources by Yosys if the folder has no counts.
     force : replace a file of that name.
-    progress : as of :func:`pinion.api.build`.
+    progress : as for :func:`pinion.api.build`.
 
     Raises
     ------
     ValueError
         Subclasses with a sentence: no build, a changed file, a place where no file can go.
     pinion.driver.DriverError
-        When what reports need is not installed.
+        If packages for reports are not installed.
     """
     with installation.needs(DriverError):
         from pinion.flow import facts
@@ -66,18 +66,18 @@ def write_report(
         from pinion.synthesis.synth import synth as count
     target = Path(output)
     page.check_page_path(target, force=force)  # before minutes of work
-    found: list[Any] = []
+    page_builds: list[Any] = []
     for folder in map(Path, folders):
         if synth and builds.resources_of(folder, Manifest.read(folder)) is None:
             count(folder, progress=progress)
         progress.step(f"Running {folder.name} on states")
         number = facts.STATES if states is None else states
         build = Build.read(folder)
-        found.append(
+        page_builds.append(
             data.build_data(folder, facts.build_facts(build, states=number, progress=progress))
         )
     progress.step("Writing the page")
-    text = page.build_page(found)
+    text = page.build_page(page_builds)
     page.write_page(target, text, force=force)
     size = len(text.encode())
     slow = ""

@@ -1,4 +1,4 @@
-"""The ``pinion`` command: thin, one module a verb."""
+"""The ``pinion`` command, with one module per verb."""
 
 from __future__ import annotations
 

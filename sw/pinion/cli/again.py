@@ -1,4 +1,4 @@
-"""The command line that was given, for whoever wants to go on with an interrupted job."""
+"""The command line that resumes an interrupted job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pinion.base.amounts import amount
 
 
 def again(context: typer.Context) -> str:
-    """The command line that was given, for a shell."""
+    """Return the given command line, quoted for a shell."""
     words = ["pinion", context.info_name or "explore"]
     for parameter in context.command.params:
         name = parameter.name or ""
@@ -30,13 +30,13 @@ def again(context: typer.Context) -> str:
     return shlex.join(words)
 
 
-def interrupted(finished: int, what: str, file: Path, context: typer.Context) -> str:
-    """What Ctrl-C left of a job whose chunks are kept in a file, and how to go on."""
+def interrupted(finished: int, noun: str, file: Path, context: typer.Context) -> str:
+    """Return what an interrupted job has finished, and the command that resumes it."""
     left = (
-        f"with {amount(finished, what)} finished, which {'is' if finished == 1 else 'are'} kept in "
+        f"with {amount(finished, noun)} finished, which {'is' if finished == 1 else 'are'} kept in "
         f"{file}"
         if finished
-        # By this command: the file may hold those of others.
+        # By this command: the file may hold chunks of others.
         else f"before another chunk was finished; what {file} had is kept"
         if file.exists()
         else "before a chunk was finished"

@@ -1,4 +1,4 @@
-"""The command's verbs, and what happens when one of them fails."""
+"""The verbs of the command, and the handling of their errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from . import (
     synth,
     verify,
 )
-from .options import WithFunctions
+from .options import WithFunctions, grouped
 
 app = typer.Typer(
     name="pinion",
@@ -73,33 +73,33 @@ SPEAKING: Mapping[str, Callable[..., Any]] = {
     "export": export.command,
     "demo": demo.command,
 }
-"""Verbs that may take more than a few seconds: they say how far they are, unless ``--quiet``."""
+"""Verbs that may take more than a few seconds and show progress, unless ``--quiet``."""
 
 SHORT: Mapping[str, tuple[Callable[..., Any], str]] = {
     "robots": (robots.command, "it reads a list"),
     "info": (info.command, "it loads one robot and computes nothing"),
     "devices": (devices.command, "it reads some registers of each card"),
 }
-"""Verbs that answer at once, and why they do."""
+"""Verbs that answer at once, and the reason."""
 
 # In the order of a user's work.
 for _name in (
     *("robots", "info", "build", "verify", "synth", "run", "bench", "explore", "campaign"),
     *("batch", "devices", "card", "bitstream", "report", "export", "demo"),
 ):
-    _verb = SHORT[_name][0] if _name in SHORT else speaking(SPEAKING[_name])
+    _verb = grouped(SHORT[_name][0]) if _name in SHORT else speaking(grouped(SPEAKING[_name]))
     app.command(_name, cls=LISTED.get(_name, TyperCommand))(interruptible(_verb))
 
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it: 128 and the signal's number."""
+"""Exit code after Ctrl-C, as in shells: 128 plus the signal's number."""
 
-# The base of every complaint about the command line itself. Typer does not export it, and where
-# it lives changed between versions; the parent of an error that is exported is the same class.
+# Base class of all errors about the command line. Typer does not export it, and its module changed
+# between versions; it is the parent of an exported error.
 _COMPLAINT: type[Exception] = typer.BadParameter.__mro__[2]
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         print(f"pinion {installation.version()}")
         raise typer.Exit
 
@@ -117,9 +117,9 @@ def _root(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and leave with its exit code: 0 good, 1 a check failed, 2 bad input."""
-    # An exception, because tools are stopped and temporary folders removed on the way out. A
-    # terminal that goes ends us likewise, unless nohup has us stay.
+    """Run the command line and exit: 0 for success, 1 for a failed check, 2 for bad input."""
+    # An exception, so that tools are stopped and temporary folders removed. A closed terminal
+    # ends us likewise, unless nohup prevents it.
     signal.signal(signal.SIGTERM, _end)
     hangup = getattr(signal, "SIGHUP", None)
     if hangup is not None and signal.getsignal(hangup) is signal.SIG_DFL:
@@ -128,7 +128,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 class _Ended(SystemExit):
-    """What a signal to end raises: not a `SystemExit` of a user's code, wherever that runs."""
+    """Exit by a signal, distinct from a `SystemExit` of a user's code."""
 
 
 def _end(number: int, frame: object) -> NoReturn:
@@ -141,7 +141,7 @@ def _run(arguments: list[str] | None) -> int:
         return BAD_INPUT
     try:
         code = app(args=arguments, prog_name="pinion", standalone_mode=False)
-        if code == INTERRUPTED:  # what Typer makes of Ctrl-C, before a verb has begun
+        if code == INTERRUPTED:  # Typer's code for Ctrl-C before a verb has begun
             complain(NOTHING_KEPT)
         return code if isinstance(code, int) else 0
     except _COMPLAINT as error:
@@ -162,7 +162,7 @@ def _run(arguments: list[str] | None) -> int:
 
 
 def _usage(error: Exception) -> str:
-    """A complaint about the command line, as one sentence that names the help page."""
+    """Return an error about the command line as one sentence that names the help page."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "pinion"
     text = _number(error) or " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
@@ -170,27 +170,27 @@ def _usage(error: Exception) -> str:
 
 
 def _number(error: Exception) -> str | None:
-    """A complaint about a number; None for others, and from a version of Typer that tells no more.
+    """Return a sentence on an invalid number; None for other errors, or without details.
 
-    Typer has pydantic read numbers, and that error, whose words are for programmers, as the cause.
+    Typer reads numbers by pydantic, whose error for programmers is the cause.
     """
     details, parameter = getattr(error.__cause__, "errors", None), getattr(error, "param", None)
     if not callable(details) or parameter is None:
         return None
-    detail = next((one for one in details() if "input" in one), None)
+    detail = next((entry for entry in details() if "input" in entry), None)
     if detail is None:
         return None
     value, kind, limits = str(detail["input"]), str(detail["type"]), detail.get("ctx", {})
-    wanted = [f"a number {words.format(limits[key])}" for key, words in _LIMITS if key in limits]
+    accepted = [f"a number {words.format(limits[key])}" for key, words in _LIMITS if key in limits]
     if kind.startswith("int_"):
-        wanted = [f"a whole number in digits{_such_as(value, whole=True)}"]
+        accepted = [f"a whole number in digits{_such_as(value, whole=True)}"]
     elif kind.startswith("float_"):
-        wanted = [f"a number{_such_as(value, whole=False)}"]
-    if not wanted:
+        accepted = [f"a number{_such_as(value, whole=False)}"]
+    if not accepted:
         return None
     option = parameter.param_type_name == "option"
     hint = max(parameter.opts, key=len) if option else parameter.name.upper()
-    return f"'{hint}' takes {wanted[0]}, not '{value}'"
+    return f"'{hint}' takes {accepted[0]}, not '{value}'"
 
 
 _THOUSANDS = r"-?\d{1,3}(,\d{3})+"
@@ -198,7 +198,7 @@ _LIMITS = (("ge", "from {} on"), ("gt", "above {}"), ("le", "up to {}"), ("lt", 
 
 
 def _such_as(value: str, *, whole: bool) -> str:
-    """The number that was meant by ``1e4``, ``10,000`` or ``1%``, as an example; else nothing."""
+    """Return the number meant by ``1e4``, ``10,000`` or ``1%``, as an example, or ""."""
     plain = value.replace(",", "") if re.fullmatch(_THOUSANDS, value) else value
     try:
         number = float(plain.removesuffix("%")) / (100.0 if plain.endswith("%") else 1.0)

@@ -4,37 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from pinion.base.installation import require
-from pinion.console.errors import CHECK_FAILED, InterruptionError, complain
-from pinion.console.terminal import out, pairs, put_json, say, steps
+from pinion.console.errors import complain
+from pinion.console.terminal import out, pairs, say
 
-from .again import interrupted
-from .campaign import Distribution, Seed, Source, States, check_requests, progress_words
-from .options import (
-    FRICTION_WIDTH,
-    AcceptInertia,
-    FloatingBase,
-    FrictionWidth,
-    Gravity,
-    JointTerms,
-    Json,
-    Lock,
-    Robot,
-    Scheduler,
-    Tip,
-    Workers,
-    load_robot,
-    names,
-)
-from .run import read_arrays
-
-if TYPE_CHECKING:
-    from pinion.campaign import CampaignProgress
-    from pinion.functions import RowOptions
+from .campaign import finish, run_chunks
+from .options import Json, RequestArguments, Robot, RobotArguments, RowArguments, load_robot
 
 
 def command(
@@ -48,8 +27,7 @@ def command(
         Path,
         typer.Option("-o", "--output", metavar="FILE", help="Where the results go (SQLite)."),
     ],
-    states: States = None,
-    source: Source = None,
+    requests: RequestArguments,
     device: Annotated[
         str,
         typer.Option(
@@ -57,93 +35,38 @@ def command(
         ),
     ] = "cpu",
     dtype: Annotated[
-        str, typer.Option(metavar="NAME", help="float32 or float64, of the arithmetic.")
+        str, typer.Option(metavar="NAME", help="Type of the arithmetic, float32 or float64.")
     ] = "float64",
-    distribution: Distribution = "reference",
-    seed: Seed = 0,
     chunk: Annotated[
         int, typer.Option(min=1, metavar="N", help="Requests that a worker computes at a time.")
     ] = 10_000,
-    derivatives: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of gradients: composite or column.")
-    ] = None,
-    outputs: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A result that comes only when asked for."),
-    ] = None,
-    joint_terms: JointTerms = None,
-    friction_width: FrictionWidth = FRICTION_WIDTH,
-    lock: Lock = None,
-    tip: Tip = None,
-    floating_base: FloatingBase = False,
-    accept_inertia: AcceptInertia = False,
-    gravity: Gravity = None,
-    scheduler: Scheduler = None,
-    workers: Workers = None,
+    row: RowArguments,
+    robot_options: RobotArguments,
     json: Json = False,
 ) -> None:
     """Compute a function for very many requests and keep the results.
 
-    No build is needed. The same command goes on where it was interrupted. Exit code 1 when a chunk
-    failed or a result is no finite number.
+    No build is needed. The same command resumes an interrupted batch. Exit code 1 if a chunk
+    failed or a result is not a finite number.
     """
     require("hw", "campaign")
-    check_requests(states, source, distribution, seed, scheduler, workers)
-    from pinion.campaign import ChunksError, batch
+    requests.check()
+    from pinion.campaign import batch
 
-    row: RowOptions = {}
-    if derivatives is not None:
-        row["derivatives"] = derivatives
-    if chosen := names(outputs):
-        row["outputs"] = chosen
-    if wanted := names(joint_terms):
-        row["joint_terms"], row["friction_width"] = wanted, friction_width
-    model = load_robot(
-        robot,
-        lock,
-        tip,
-        floating_base=floating_base,
-        accept_inertia=accept_inertia,
-        gravity=gravity,
-        snap=False,
-    )
-    with steps() as progress:
-        finished = 0
-
-        def watch(now: CampaignProgress) -> None:
-            nonlocal finished
-            finished = now.done
-            progress.step(progress_words(now))
-
-        try:
-            result = batch(
-                model,
-                function,
-                file,
-                arrays=None if source is None else read_arrays(source),
-                states=states,
-                device=device,
-                dtype=dtype,
-                distribution=distribution,
-                seed=seed,
-                chunk=chunk,
-                scheduler=scheduler,
-                workers=workers,
-                row_options=row,
-                done=watch,
-                progress=progress,
-            )
-        except KeyboardInterrupt:
-            raise InterruptionError(interrupted(finished, "request", file, context)) from None
-        except ChunksError as error:
-            complain(str(error))
-            raise typer.Exit(CHECK_FAILED) from None
-    if json:
-        put_json(result)
-    else:
-        _show(result, file)
-    if not result["ok"]:
-        raise typer.Exit(CHECK_FAILED)
+    model = load_robot(robot, robot_options.options(snap=False))
+    with run_chunks(context, file, "request") as reports:
+        result = batch(
+            model,
+            function,
+            file,
+            device=device,
+            dtype=dtype,
+            chunk=chunk,
+            row_options=row.options(),
+            **requests.keywords(),
+            **reports,
+        )
+    finish(result, json=json, show=lambda: _show(result, file))
 
 
 def _show(result: Mapping[str, Any], file: Path) -> None:
@@ -157,6 +80,6 @@ def _show(result: Mapping[str, Any], file: Path) -> None:
     say(
         "All results are there."
         if result["ok"]
-        else "Results are missing or are no numbers: see above.",
+        else "Results are missing or are not finite: see above.",
         style="green" if result["ok"] else "bold red",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,23 +15,20 @@ from pinion.console.errors import UsageError
 
 from .options import Json
 
-if TYPE_CHECKING:
-    pass
-
 HERE = ("core", "functions", "link", "cpu", "cuda", "compare", "scaling", "mpc")
 
 
 def command(
-    what: Annotated[
-        str, typer.Argument(metavar="WHAT", help=f"Which measurements: {' or '.join(HERE)}.")
+    benchmark: Annotated[
+        str, typer.Argument(metavar="WHAT", help=f"The measurements: {' or '.join(HERE)}.")
     ],
     target: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[BUILD | ROBOT FUNCTION...]",
             help="link: the build to measure with; by default fd_derivatives of the iiwa14. cpu, "
-            "cuda, compare: a robot and functions; by default those of three robots. mpc: where "
-            "gradients come from; by default all.",
+            "cuda, compare: a robot and functions; by default those of three robots. mpc: sources "
+            "of gradients; by default all.",
             show_default=False,
         ),
     ] = None,
@@ -40,7 +37,7 @@ def command(
         bool,
         typer.Option(
             "--measure",
-            help="core: build, verify and synthesise what is not measured yet (many minutes).",
+            help="core: build, verify and synthesise missing rows (many minutes).",
         ),
     ] = False,
     folder: Annotated[
@@ -84,12 +81,14 @@ def command(
     rounds: Annotated[
         int,
         typer.Option(
-            min=1, metavar="N", help="cpu, cuda, compare: rounds in which all take their turn."
+            min=1, metavar="N", help="cpu, cuda, compare: rounds in which all run in turn."
         ),
     ] = 7,
     native: Annotated[
         bool,
-        typer.Option(help="cpu, compare: Pinocchio's C++ too, minutes of compiling a function."),
+        typer.Option(
+            help="cpu, compare: also Pinocchio's C++, which compiles for minutes per function."
+        ),
     ] = True,
     partitions: Annotated[
         bool,
@@ -114,25 +113,26 @@ def command(
     WHAT is core: operations, units, schedule and storage of rnea at many intervals, for many
     robots, then cores beside published designs; functions: the same for every function of the
     iiwa14, with errors; link: batches through a card, the driver alone, and a model of the
-    real link; cpu: compiled functions, what bounds them, and others' code, on one core;
-    cuda: the same on a GPU; compare: batches on all of these and in publications, as a page with
-    plots; scaling: the papers' experiments with long chains and many robots, likewise; or mpc:
-    a motion tracked in closed loop with gradients from every backend, likewise.
+    real link; cpu: compiled functions, their bounds, and others' code, on one core; cuda: the same
+    on a GPU; compare: batches on all of these and in publications, as a page with plots; scaling:
+    the papers' experiments with long chains and many robots, likewise; or mpc: a motion tracked in
+    closed loop with gradients from every backend, likewise.
     """
-    there = ", ".join(HERE)
-    if what not in HERE:
-        raise UsageError(f"There is no benchmark '{what}'; there are {there}.")
-    if measure and what != "core":
-        raise UsageError(f"The option --measure is for core; {what} is always measured.")
-    if target and what not in ("link", "cpu", "cuda", "compare", "mpc"):
+    benchmarks = ", ".join(HERE)
+    if benchmark not in HERE:
+        raise UsageError(f"There is no benchmark '{benchmark}'; there are {benchmarks}.")
+    if measure and benchmark != "core":
+        raise UsageError(f"The option --measure is for core; {benchmark} is always measured.")
+    if target and benchmark not in ("link", "cpu", "cuda", "compare", "mpc"):
         raise UsageError(
-            f"Only link, cpu, cuda, compare and mpc take a target; {what} takes no '{target[0]}'."
+            "Only link, cpu, cuda, compare and mpc take a target; "
+            f"{benchmark} takes no '{target[0]}'."
         )
-    if builds and what != "compare":
-        raise UsageError(f"The option --build is for compare; {what} takes none.")
-    if partitions and what != "cuda":
-        raise UsageError(f"The option --partitions is for cuda; {what} has none.")
-    if what == "link":
+    if builds and benchmark != "compare":
+        raise UsageError(f"The option --build is for compare; {benchmark} takes none.")
+    if partitions and benchmark != "cuda":
+        raise UsageError(f"The option --partitions is for cuda; {benchmark} has none.")
+    if benchmark == "link":
         bench_link.run(
             target or (),
             device=device,
@@ -141,9 +141,9 @@ def command(
             seconds=bench_link.BUDGET_S if seconds is None else seconds,
             json=json,
         )
-    elif what == "cpu":
+    elif benchmark == "cpu":
         from pinion.bench.cpu import (
-            measure as bench_cpu,  # it needs a compiler's modules, the others do not
+            measure as bench_cpu,  # only this one needs a compiler's modules
         )
 
         bench_cpu.run(
@@ -155,7 +155,7 @@ def command(
             json=json,
             folder=folder,
         )
-    elif what == "cuda" and partitions:
+    elif benchmark == "cuda" and partitions:
         from pinion.bench.partitions import measure as bench_partitions
 
         bench_partitions.run(
@@ -165,7 +165,7 @@ def command(
             seconds=0.05 if seconds is None else seconds,
             json=json,
         )
-    elif what == "cuda":
+    elif benchmark == "cuda":
         from pinion.bench.cuda import measure as bench_cuda
 
         bench_cuda.run(
@@ -174,7 +174,7 @@ def command(
             rounds=rounds,
             json=json,
         )
-    elif what == "compare":
+    elif benchmark == "compare":
         from pinion.bench.batches import measure as bench_compare
 
         bench_compare.run(
@@ -187,7 +187,7 @@ def command(
             native=native,
             json=json,
         )
-    elif what == "scaling":
+    elif benchmark == "scaling":
         from pinion.bench.scaling import measure as bench_scaling
 
         bench_scaling.run(
@@ -196,7 +196,7 @@ def command(
             seconds=bench_scaling.SECONDS if seconds is None else seconds,
             json=json,
         )
-    elif what == "mpc":
+    elif benchmark == "mpc":
         from pinion.bench.mpc import measure as bench_mpc
 
         bench_mpc.run(
@@ -206,7 +206,7 @@ def command(
             seconds=seconds,
             json=json,
         )
-    elif what == "core":
+    elif benchmark == "core":
         require("hw")
         from pinion.bench.core import measure as bench_cores
 

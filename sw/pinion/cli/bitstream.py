@@ -1,4 +1,4 @@
-"""``pinion bitstream``: from a build folder to a file that configures the board's FPGA."""
+"""``pinion bitstream``: a file that configures the board's FPGA, from a build folder."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def command(
     *,
     vivado: Annotated[
         Path | None,
-        typer.Option(metavar="PROGRAM", help="Vivado, where it is not on the PATH."),
+        typer.Option(metavar="PROGRAM", help="Vivado, if it is not on the PATH."),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, metavar="S", help="Another try at placing, where timing was missed."),
+        typer.Option(min=0, metavar="S", help="Another try at placing, if timing was missed."),
     ] = None,
     json: Json = False,
 ) -> None:
     """Make the bitstream of a build for a board.
 
-    The exit code is 1 where timing is missed, and then there is no bitstream.
+    Exit code 1 if timing is missed; then there is no bitstream.
     """
     require("hw")
     from pinion.flow.bitstreams import make_bitstream
@@ -46,7 +46,7 @@ def command(
 
 
 def summary(result: Mapping[str, Any]) -> list[tuple[str, object]]:
-    """A result as names and values; what is empty is left out."""
+    """Return a result as names and values, without empty ones."""
     rows = []
     for name, value in result.items():
         text = ", ".join(map(str, value)) if isinstance(value, list) else value

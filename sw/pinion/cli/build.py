@@ -15,22 +15,7 @@ from pinion.console.errors import CHECK_FAILED, complain
 from pinion.console.progress import notice
 from pinion.console.terminal import out, pairs, put_json, say, steps
 
-from .options import (
-    FRICTION_WIDTH,
-    AcceptInertia,
-    FloatingBase,
-    FrictionWidth,
-    Gravity,
-    JointTerms,
-    Json,
-    Lock,
-    Robot,
-    Snap,
-    Tip,
-    interval,
-    names,
-    three_numbers,
-)
+from .options import Json, Robot, RobotArguments, RowArguments, Snap, interval
 from .task import task_goal, task_sentence
 
 if TYPE_CHECKING:
@@ -50,7 +35,7 @@ def command(
             "--output",
             metavar="DIR",
             help="The build folder to make. A build there is replaced; one with files that Pinion "
-            "did not write, a bitstream for one, is kept beside it.",
+            "did not write, such as a bitstream, is kept beside it.",
         ),
     ],
     ii: Annotated[
@@ -72,17 +57,16 @@ def command(
         float | None,
         typer.Option(
             metavar="X",
-            help="Largest error of a result block, relative to its largest word: what auto chooses "
-            "the formats for (1e-3; 5e-2 with auto18), and what a uniform format has to pass "
-            "(1e-2).",
+            help="Largest error of a result block, relative to its largest word: auto chooses the "
+            "formats for it (1e-3; 5e-2 with auto18), and a uniform format has to pass it (1e-2).",
         ),
     ] = None,
     task: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="With auto, in place of --max-error: the cheapest formats with which a closed "
-            "loop does this task (as in examples/tasks) within the loss that it states.",
+            help="With auto, instead of --max-error: the cheapest formats with which a closed loop "
+            "does this task (as in examples/tasks) within the loss that it states.",
         ),
     ] = None,
     ranges: Annotated[
@@ -97,91 +81,51 @@ def command(
         str,
         typer.Option(
             metavar="NAME",
-            help="What unit latencies are chosen for: area, latency, throughput.",
+            help="Objective of the unit latencies: area, latency, throughput.",
         ),
     ] = "area",
-    clusters: Annotated[
-        str,
-        typer.Option(
-            metavar="none|link", help="Which operations share units: all, or those of one link."
-        ),
-    ] = "none",
-    derivatives: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="Gradients in closed form (composite), or one recursion a joint (column).",
-        ),
-    ] = "composite",
-    outputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="A result that comes only when asked for: fd_derivatives has minv, Jacobians of "
-            "the tip R and p.",
-        ),
-    ] = None,
-    joint_terms: JointTerms = None,
-    friction_width: FrictionWidth = FRICTION_WIDTH,
-    lock: Lock = None,
-    tip: Tip = None,
-    floating_base: FloatingBase = False,
-    accept_inertia: AcceptInertia = False,
-    gravity: Gravity = None,
+    row_options: RowArguments,
+    robot_options: RobotArguments,
     snap: Snap = True,
     target: Annotated[
         str,
-        typer.Option(
-            metavar="NAME", help="What it is built for: sim, vcu118, u250, ulx3s, ulx3s-spi."
-        ),
+        typer.Option(metavar="NAME", help="The target: sim, vcu118, u250, ulx3s, ulx3s-spi."),
     ] = "sim",
     clock: Annotated[
         float | None,
         typer.Option(
-            metavar="MHZ", help="The core's clock (250; 50 for ulx3s); nothing here confirms it."
+            metavar="MHZ", help="The core's clock (250; 50 for ulx3s), which nothing here confirms."
         ),
     ] = None,
     json: Json = False,
 ) -> None:
     """Build a core for a function of a robot.
 
-    Exit code 1 when formats that were chosen for an error (auto) do not have it: the folder is
+    Exit code 1 if formats that were chosen for an error (auto) do not achieve it: the folder is
     written, and verify says more.
     """
     require("hw")
     from pinion.api.builds import build_requested
+    from pinion.formats.planfile import PLAN
     from pinion.functions import idle_sentence, savings
     from pinion.hls.costs import DatapathCosts
     from pinion.link.manifest import MANIFEST
     from pinion.request import BuildRequest, RobotChoice, RowChoice
 
     request = BuildRequest(
-        robot=RobotChoice(
-            lock=lock or (),
-            tip=tip,
-            floating_base=floating_base,
-            accept_inertia=accept_inertia,
-            gravity=three_numbers(gravity),
-            snap=snap,
-        ),
-        row=RowChoice(
-            derivatives=derivatives,
-            outputs=names(outputs),
-            joint_terms=names(joint_terms),
-            friction_width=friction_width,
-        ),
+        robot=RobotChoice(**robot_options.options(snap=snap)),
+        row=RowChoice(**row_options.options()),
         ii=interval(ii),
         formats=formats,
         max_error=max_error,
         ranges=ranges,
         objective=objective,
-        clusters=clusters,
         target=target,
         clock_mhz=clock,
     )
-    row = request.row.row(function)  # a file of the user's is run once
+    row = request.row.row(function)  # runs a user's file, once
     if (folder / MANIFEST).is_file():
-        notice(f"'{folder}' holds a build, which this one replaces when it is complete.")
+        notice(f"'{folder}' holds a build, which is replaced when this one is complete.")
     with steps() as progress:
         core = build_requested(
             robot,
@@ -203,8 +147,6 @@ def command(
         extra: dict[str, object] = {"ii_reason": notes.interval} if notes.interval else {}
         if notes.opportunities:
             extra["opportunity"] = " ".join(notes.opportunities)
-        if notes.alternative_figures is not None:
-            extra["alternative"] = dict(notes.alternative_figures)
         if notes.ranges_figures is not None:
             extra["other_ranges"] = dict(notes.ranges_figures)
         if notes.gate:
@@ -219,18 +161,21 @@ def command(
     title = f"{variant(manifest)} for {manifest.robot}"
     console.print(pairs(summary(manifest), title=title))
     idle = idle_sentence(row, core.model)
-    for text in (notes.snapping, *notes.opportunities, notes.alternative, notes.ranges, idle):
+    for text in (notes.snapping, *notes.opportunities, notes.ranges, idle):
         if text:
             say(text)
     if manifest.task:
         say(task_sentence(manifest))
-    shown = folder if folder.name else Path.cwd()
-    console.print(f"Written to {shown}. Next: {shlex.join(['pinion', 'verify', str(folder)])}")
+    if manifest.multipliers and not (folder / PLAN).is_file():
+        compare = ["pinion", "explore", robot, function, "--formats", f"{manifest.formats},auto"]
+        say(f"What formats by signal would save: {shlex.join(compare)}")
+    place = folder if folder.name else Path.cwd()
+    console.print(f"Written to {place}. Next: {shlex.join(['pinion', 'verify', str(folder)])}")
     _leave(manifest)
 
 
 def _leave(manifest: Manifest) -> None:
-    """Fail where formats that were chosen for an error do not have it."""
+    """Exit with code 1 if formats that were chosen for an error do not achieve it."""
     from pinion.flow.promises import misses_target
 
     if misses_target(manifest):
@@ -238,13 +183,13 @@ def _leave(manifest: Manifest) -> None:
 
 
 def variant(manifest: Manifest) -> str:
-    """The function's name, with what was asked for besides."""
+    """Return the function's name with its options."""
     options = [f"{name} {value}" for name, value in manifest.options.items()]
     return ", ".join([manifest.function, *options])
 
 
 def summary(manifest: Manifest) -> list[tuple[str, object]]:
-    """A build in numbers, as names and values of a table."""
+    """Return a build in numbers, as names and values of a table."""
     units = ", ".join(f"{count} {label}" for label, count in sorted(manifest.units.items()))
     ops = {k.replace("mul_const", "mul by constant"): n for k, n in manifest.ops.items() if n}
     return [
@@ -281,23 +226,23 @@ def summary(manifest: Manifest) -> list[tuple[str, object]]:
 
 
 def _promised(manifest: Manifest) -> str:
-    """What the build promises, its own distribution first, and what is small in a block."""
+    """Return the promised errors in words, those of the build's own distribution first."""
     from pinion.functions import DISTRIBUTIONS
 
     home = manifest.budget_distribution
-    found = manifest.measured.get(home)
-    if found is None:
+    error = manifest.measured.get(home)
+    if error is None:
         return f"unknown: no {home} state that was tried has a result; {manifest.max_error:g} asked"
-    if found > manifest.max_error:
-        return f"{found:.2g} on {home} states, measured; {manifest.max_error:g} was asked for"
-    own = f"at most {manifest.max_error:g} on {home} states"
+    if error > manifest.max_error:
+        return f"{error:.2g} on {home} states, measured; {manifest.max_error:g} was asked for"
+    text = f"at most {manifest.max_error:g} on {home} states"
     others = [f"{name} {end:g}" for name, end in manifest.promises.items() if name != home]
     none_valid = [name for name in DISTRIBUTIONS if name not in manifest.promises]
     if others:
-        own += f"; on others, of results without a flag: {', '.join(others)}"
-    return own + (f"; none valid on {', '.join(none_valid)} states" if none_valid else "")
+        text += f"; on others, of results without a flag: {', '.join(others)}"
+    return text + (f"; none valid on {', '.join(none_valid)} states" if none_valid else "")
 
 
 def cycles(count: int) -> str:
-    """A number of cycles in words."""
+    """Return a number of cycles in words."""
     return "cycle" if count == 1 else f"{count} cycles"

@@ -24,14 +24,18 @@ def command(
     *,
     faults: Annotated[
         Path | None,
-        typer.Option(metavar="PLAN.toml", help="What goes wrong, and when; see docs/faults.md."),
+        typer.Option(
+            metavar="PLAN.toml", help="Faults to inject, and their times; see docs/faults.md."
+        ),
     ] = None,
     at: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Where the device files go; a temporary folder."),
+        typer.Option(
+            metavar="FOLDER", help="Folder of the device files; a temporary one by default."
+        ),
     ] = None,
     timeout: Annotated[
-        float, typer.Option(metavar="S", help="Seconds that a transfer may stand still.")
+        float, typer.Option(metavar="S", help="Seconds for which a transfer may stall.")
     ] = 10.0,
     model: Annotated[
         str, typer.Option(help="packet: the core's RTL in a model of the top; rtl: all of it.")
@@ -54,16 +58,16 @@ def command(
     with steps() as progress:
         progress.step("Making the card")
         card = StandIn(folder=folder, faults=plan, timeout=timeout, model=model, at=at)
-    # From here on: who reads that the card is ready may ask for its end at once.
-    with _asked() as wanted, card:
+    # From here on: a reader of the ready message may end the card at once.
+    with _asked() as end, card:
         if json:
             put_json({"device": card.device, "prefix": card.prefix, "build": str(folder)})
         else:
             out().print(f"The card is ready: open it as the device {card.device}; Ctrl-C ends it.")
-        # A pipe would keep it until the end otherwise, and its reader wait for it.
+        # Otherwise a pipe would buffer it until the end while its reader waits.
         sys.stdout.flush()
-        # With an end to each wait: a signal that comes just before it would be slept over.
-        while not wanted.wait(_LOOK):
+        # Waits end, since a signal just before one would be missed.
+        while not end.wait(_LOOK):
             pass
     if not json:
         out().print("The device files are gone.")
@@ -74,14 +78,14 @@ _LOOK = 0.1
 
 @contextmanager
 def _asked() -> Iterator[Event]:
-    """Set when somebody wants an end; both ways of asking leave no mount behind."""
-    wanted = Event()
-    before = {
-        number: signal.signal(number, lambda *_: wanted.set())
+    """Yield an event that SIGINT and SIGTERM set, so that both leave no mount behind."""
+    end = Event()
+    handlers = {
+        number: signal.signal(number, lambda *_: end.set())
         for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
-        yield wanted
+        yield end
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)

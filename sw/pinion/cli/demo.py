@@ -25,14 +25,14 @@ FUNCTIONS = ("rnea", "rnea_derivatives", "aba")
 SEED = 0
 
 ABREAST = 3
-"""Functions beside each other in a table; more would not fit into a terminal."""
+"""Functions side by side in a table; more would not fit into a terminal."""
 
 
 REQUESTS = 10_000
 
 
 def command(
-    what: Annotated[
+    demonstration: Annotated[
         str | None,
         typer.Argument(
             metavar="[mpc]",
@@ -43,48 +43,48 @@ def command(
     ] = None,
     *,
     folder: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where the builds and the pictures go.")
+        Path, typer.Option(metavar="DIR", help="Folder of the builds and the pictures.")
     ] = Path("build/demo"),
     functions: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME,...", help=f"Which functions; {', '.join(FUNCTIONS)} unless given."
-        ),
+        typer.Option(metavar="NAME,...", help=f"The functions. [default: {', '.join(FUNCTIONS)}]"),
     ] = None,
     requests: Annotated[
         int | None,
         typer.Option(
             min=2,
             metavar="N",
-            help=f"Requests to run, of each function; {REQUESTS:,} unless given.",
+            help=f"Requests per function. [default: {REQUESTS:,}]",
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """The main job, end to end, for the KUKA iiwa14.
+    """Run the main job, end to end, for the KUKA iiwa14.
 
-    Inverse dynamics, its gradient and forward dynamics, each built, simulated and checked. The
+    Inverse dynamics, its gradient and forward dynamics are each built, simulated and checked. The
     first run compiles the simulations, which takes most of its time; they are kept.
 
     With mpc: the same robot tracks a figure-eight in MuJoCo, with a load, friction and a delay that
     its controller does not know, gradients from compiled functions.
     """
-    if what is not None:
-        _other(what, folder, functions, requests, json)
+    if demonstration is not None:
+        _other(demonstration, folder, functions, requests, json)
         return
     require("hw")
     from pinion.functions import named_function
 
-    chosen = names(functions) or FUNCTIONS
+    function_names = names(functions) or FUNCTIONS
     requests = REQUESTS if requests is None else requests
-    for name in chosen:
-        named_function(name)  # refuses a wrong name before the work
+    for name in function_names:
+        named_function(name)  # refuse a wrong name before the work
     if not json:
-        _introduce(chosen, requests)
+        _introduce(function_names, requests)
     figures: dict[str, Any] = {}
     with steps() as progress:
-        for number, name in enumerate(chosen, 1):
-            figures[name] = one(name, folder, requests, _numbered(progress, name, number, chosen))
+        for number, name in enumerate(function_names, 1):
+            figures[name] = one(
+                name, folder, requests, _numbered(progress, name, number, function_names)
+            )
     ok = all(f["ok"] for f in figures.values())
     if json:
         put_json({"functions": figures, "ok": ok})
@@ -95,13 +95,13 @@ def command(
 
 
 def _other(
-    what: str, folder: Path, functions: list[str] | None, requests: int | None, json: bool
+    demonstration: str, folder: Path, functions: list[str] | None, requests: int | None, json: bool
 ) -> None:
-    """A demonstration with a name."""
-    if what != "mpc":
-        raise UsageError(f"There is no demonstration '{what}'; there is mpc, and the one without.")
-    for option, given in (("--functions", functions), ("--requests", requests)):
-        if given is not None:
+    """Run a demonstration by name."""
+    if demonstration != "mpc":
+        raise UsageError(f"There is no demonstration '{demonstration}': give mpc, or no name.")
+    for option, value in (("--functions", functions), ("--requests", requests)):
+        if value is not None:
             raise UsageError(f"The option {option} is for cores; the demonstration mpc has none.")
     from . import demo_mpc
 
@@ -109,7 +109,7 @@ def _other(
 
 
 def one(name: str, folder: Path, requests: int, progress: Progress) -> dict[str, Any]:
-    """Build, run, check and draw one function; returns its figures."""
+    """Build, run, check and draw one function, and return its figures."""
     from pinion.card.check import check
     from pinion.flow.build import build
     from pinion.functions import named_function
@@ -131,8 +131,10 @@ def one(name: str, folder: Path, requests: int, progress: Progress) -> dict[str,
 
 
 def on_processor(name: str, requests: int, scales: Mapping[str, float]) -> dict[str, Any] | None:
-    """The same function compiled for this machine, float32: its time for the same number of
-    requests, one thread and all, and its error against the float model. None without a compiler.
+    """Measure the function compiled for this machine in float32; None without a compiler.
+
+    The figures are its time for the same number of requests, with one thread and with all, and its
+    error against the float model.
 
     Parameters
     ----------
@@ -155,18 +157,20 @@ def on_processor(name: str, requests: int, scales: Mapping[str, float]) -> dict[
     except ComputeError:
         return None
     states = sample(model, row, requests, distribution="reference", seed=SEED)
-    given = {key: values.astype(np.float32) for key, values in states.items()}
-    result = alone(**given)
-    wanted = row.evaluate(model, {key: values.astype(np.float64) for key, values in given.items()})
-    floats = {key: x.reshape(requests, -1) for key, x in wanted.items() if key in scales}
+    arrays = {key: values.astype(np.float32) for key, values in states.items()}
+    result = alone(**arrays)
+    expected = row.evaluate(
+        model, {key: values.astype(np.float64) for key, values in arrays.items()}
+    )
+    floats = {key: x.reshape(requests, -1) for key, x in expected.items() if key in scales}
     errors = relative_errors(
         {key: np.abs(result[key].reshape(requests, -1) - x) for key, x in floats.items()},
         floats,
         scales,
     )
     cases = {
-        "ns": kernel_case(alone, given, requests),
-        "ns_all": kernel_case(all_of_them, given, requests),
+        "ns": kernel_case(alone, arrays, requests),
+        "ns_all": kernel_case(all_of_them, arrays, requests),
     }
     times = rounds_of(cases, rounds=5, seconds=0.02)
     return {
@@ -177,14 +181,14 @@ def on_processor(name: str, requests: int, scales: Mapping[str, float]) -> dict[
     }
 
 
-def _numbered(progress: Progress, name: str, number: int, chosen: Sequence[str]) -> Progress:
+def _numbered(progress: Progress, name: str, number: int, names: Sequence[str]) -> Progress:
     def inner(text: str) -> None:
-        progress.step(f"{name} ({number} of {len(chosen)}): {text[:1].lower()}{text[1:]}")
+        progress.step(f"{name} ({number} of {len(names)}): {text[:1].lower()}{text[1:]}")
 
     return Progress(inner)
 
 
-def _introduce(chosen: Sequence[str], requests: int) -> None:
+def _introduce(names: Sequence[str], requests: int) -> None:
     from pinion.functions import named_function
 
     say("Pinion: from a robot to verified cores", style="bold")
@@ -195,7 +199,7 @@ def _introduce(chosen: Sequence[str], requests: int) -> None:
         "compared with exact integers, bit for bit, and with the float64 model. Compiling the "
         "simulations takes a minute or two the first time; they are kept."
     )
-    for name in chosen:
+    for name in names:
         say(f"  {name}: {named_function(name).doc}")
 
 
@@ -218,7 +222,7 @@ def _show(figures: Mapping[str, Mapping[str, Any]], ok: bool) -> None:
 
 
 def _verdict(figures: Sequence[Mapping[str, Any]]) -> str:
-    """What holds for all functions, and what does not for some, in a sentence."""
+    """Return a sentence on what holds for all functions, and what does not for some."""
     bits = all(f["mismatches"] == 0 for f in figures)
     valid = all(f["valid"] > 0 for f in figures)
     budgets = all(f["budget_held"] for f in figures)
@@ -227,20 +231,20 @@ def _verdict(figures: Sequence[Mapping[str, Any]]) -> str:
     rate = all(f["cycles_per_result"] == f["ii"] for f in figures)
     parts = ["Every bit is as the integers have it" if bits else "The RTL and the integers DIFFER"]
     if not valid:
-        parts.append("a function has NO valid result, so that no error of it was checked")
+        parts.append("a function has NO valid result, so no error of it was checked")
     else:
         parts.append("every error is inside its budget" if budgets else "a budget is BROKEN")
         if not accuracy:
             parts.append("a relative error is ABOVE its promise")
     if not flags:
-        parts.append("MORE requests are flagged than the formats are for")
+        parts.append("MORE requests are flagged than the formats allow")
     if not rate:
         parts.append("results do NOT come at the promised rate")
     return f"{'; '.join(parts)}."
 
 
 def _compare(columns: Sequence[Mapping[str, Any]]) -> Table:
-    """A column a function, a row a figure."""
+    """Build a table with a column per function and a row per figure."""
     rows: dict[str, Callable[[Mapping[str, Any]], object]] = {
         "products": lambda f: f["ops"]["mul"],
         "products with constants": lambda f: f["ops"]["mul_const"],

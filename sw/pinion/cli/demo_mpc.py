@@ -85,7 +85,7 @@ def _introduce(scenario: Any) -> None:
     say(
         f"The tip of the {scenario.robot} draws a figure-eight for {scenario.duration:g} s. Every "
         f"{1e3 * scenario.period:g} ms the controller solves a horizon of {scenario.knots} knots "
-        f"anew, from gradients that are compiled for this processor. The robot is simulated by "
-        f"MuJoCo and carries {unknown.payload:g} kg, has friction and obeys "
-        f"{1e3 * unknown.delay:g} ms late: the controller knows nothing of that."
+        f"again, with gradients that are compiled for this processor. MuJoCo simulates the robot, "
+        f"which carries {unknown.payload:g} kg, has friction and reacts {1e3 * unknown.delay:g} ms "
+        "late: the controller does not know that."
     )

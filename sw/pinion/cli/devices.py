@@ -25,14 +25,14 @@ SIM = {"name": "sim", "what": "a card in this process, simulated from any build"
 def command(
     *,
     at: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Where the device files are.", show_default=True)
+        Path, typer.Option(metavar="FOLDER", help="Folder of the device files.", show_default=True)
     ] = HERE,
     json: Json = False,
 ) -> None:
-    """List the cards, with what their registers say of them.
+    """List the cards and the content of their registers.
 
-    A card is one of the Xilinx DMA driver: xdma0_h2c_0, xdma0_c2h_0 and xdma0_user. Its registers
-    are read; nothing is written, and a program that uses it is not disturbed.
+    Cards are those of the Xilinx DMA driver: xdma0_h2c_0, xdma0_c2h_0 and xdma0_user. Their
+    registers are only read, so programs that use them are not disturbed.
     """
     from pinion.driver.discover import cards
 
@@ -46,7 +46,7 @@ def command(
 
 
 def _row(info: CardInfo) -> dict[str, Any]:
-    """A card in JSON-able numbers and words; what could not be read is None."""
+    """Return a card's figures, JSON-able; None if they could not be read."""
     build = None if info.build is None else f"{info.build:016x}"
     return {
         "device": f"xdma:{_address(Path(info.prefix))}",
@@ -65,14 +65,14 @@ def _row(info: CardInfo) -> dict[str, Any]:
 
 
 def _address(prefix: Path) -> str:
-    """What stands behind ``xdma:`` for a card: its number in /dev, its path elsewhere."""
+    """Return the address of a card after ``xdma:``: its number in /dev, its path elsewhere."""
     number = prefix.name.removeprefix("xdma")
     usual = prefix.parent == HERE and number.isascii() and number.isdigit()
     return number if usual else str(prefix)
 
 
 def _function(number: int) -> str:
-    """The name that a function's number stands for, or the number where nobody knows it."""
+    """Return the name of a function's number, or the number if unknown."""
     from pinion.functions import FUNCTIONS
     from pinion.link import function_id
 
@@ -85,7 +85,7 @@ def _mhz(khz: int | None) -> float | None:
 
 
 def _status(status: int | None) -> list[str] | None:
-    """The bits of the register STATUS by name."""
+    """Return the names of the bits set in the register STATUS."""
     from pinion.link.registers import BUSY, HALTED, IN_RESET, OPEN, QUIET
 
     bits = {"busy": BUSY, "halted": HALTED, "open": OPEN, "quiet": QUIET, "in reset": IN_RESET}
@@ -93,7 +93,7 @@ def _status(status: int | None) -> list[str] | None:
 
 
 def _fault(error: int | None) -> str | None:
-    """What the register ERROR means, in words, None where there is no fault."""
+    """Return the meaning of the register ERROR, None without a fault."""
     from pinion.link import Cause
 
     if not error:

@@ -25,18 +25,14 @@ from pinion.report.sweep import (
 
 from .again import again
 from .options import (
-    FRICTION_WIDTH,
-    AcceptInertia,
-    FloatingBase,
-    FrictionWidth,
-    Gravity,
     JointTerms,
     Json,
-    Lock,
+    Outputs,
     Robot,
+    RobotArguments,
     Scheduler,
+    Seed,
     Snap,
-    Tip,
     load_both,
     names,
 )
@@ -72,9 +68,6 @@ def command(
     objective: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="throughput, latency or area.")
     ] = None,
-    clusters: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="How units are kept together.")
-    ] = None,
     sweep: Annotated[
         list[str] | None,
         typer.Option(
@@ -83,17 +76,9 @@ def command(
             "may be repeated.",
         ),
     ] = None,
-    outputs: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A result that comes only when asked for."),
-    ] = None,
+    outputs: Outputs = None,
     joint_terms: JointTerms = None,
-    friction_width: FrictionWidth = FRICTION_WIDTH,
-    lock: Lock = None,
-    tip: Tip = None,
-    floating_base: FloatingBase = False,
-    accept_inertia: AcceptInertia = False,
-    gravity: Gravity = None,
+    robot_options: RobotArguments,
     snap: Snap = True,
     clock: Annotated[
         float | None,
@@ -102,9 +87,9 @@ def command(
         ),
     ] = None,
     samples: Annotated[int, typer.Option(min=1, metavar="N", help="States for the errors.")] = 2000,
-    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the states.")] = 0,
+    seed: Seed = 0,
     synth: Annotated[
-        bool, typer.Option("--synth", help="Count resources by Yosys; else DSPs are estimated.")
+        bool, typer.Option("--synth", help="Count resources by Yosys instead of estimating.")
     ] = False,
     verify: Annotated[
         bool, typer.Option("--verify", help="Send the states through each point's RTL as well.")
@@ -118,9 +103,8 @@ def command(
 ) -> None:
     """Build a function in many ways and draw the Pareto front.
 
-    Every combination of the given values is a point. A sweep that was interrupted goes on where it
-    stopped when the same command is given again. Exit code 1 when a verification fails, or no point
-    works.
+    Every combination of the given values is a point. The same command resumes an interrupted
+    sweep. Exit code 1 if a verification fails or no point works.
     """
     require("hw", *(() if scheduler is None else ("campaign",)))
     if scheduler is not None and jobs is not None:
@@ -132,43 +116,35 @@ def command(
     from pinion.functions import named_function as row
     from pinion.functions import snapping, snapping_sentence
 
-    axes = axes_of(ii, formats, objective, clusters, sweep)
+    axes = axes_of(ii, formats, objective, sweep)
     fixed: dict[str, Any] = {}
     if clock is not None:
         fixed["clock_mhz"] = clock
-    if chosen := names(outputs):
-        fixed["outputs"] = chosen
-    if wanted := names(joint_terms):
-        fixed |= {"joint_terms": wanted, "friction_width": friction_width}
-    as_read, model = load_both(
-        robot,
-        lock,
-        tip,
-        floating_base=floating_base,
-        accept_inertia=accept_inertia,
-        gravity=gravity,
-        snap=snap,
-    )
+    if outputs:
+        fixed["outputs"] = names(outputs)
+    if joint_terms:
+        fixed["joint_terms"] = names(joint_terms)
+    as_read, model = load_both(robot, robot_options.options(snap=snap))
     points = grid(model, function, axes, fixed=fixed)
-    made = row(function)
-    place = folder or Path("build") / "explore" / identifier(f"{model.name}_{made.name}")
+    plain_row = row(function)
+    place = folder or Path("build") / "explore" / identifier(f"{model.name}_{plain_row.name}")
     finished = 0
     with counted("Exploring", total=len(points)) as advance:
 
-        def one_more(row: Mapping[str, Any]) -> None:
+        def count(_: Mapping[str, Any]) -> None:
             nonlocal finished
             finished += 1
             advance(1)
 
         try:
-            with _runner(scheduler) as elsewhere:
+            with _runner(scheduler) as runner:
                 rows = explore(
                     points,
                     place,
                     measure=Measurements(samples=samples, seed=seed, synth=synth, verify=verify),
                     jobs=jobs or len(os.sched_getaffinity(0)),
-                    done=one_more,
-                    elsewhere=elsewhere,
+                    done=count,
+                    elsewhere=runner,
                 )
         except KeyboardInterrupt:
             raise InterruptionError(
@@ -187,22 +163,22 @@ def command(
         "assumed": ["clock_mhz"],
         "points": rows,
     }
-    if changed := snapping(as_read, model, made):
-        result["snapping"] = changed.figures()
-        complain(snapping_sentence(made.name, changed.figures()))
-    written, kept = write_sweep(place, result)
+    if snapped := snapping(as_read, model, plain_row):
+        result["snapping"] = snapped.figures()
+        complain(snapping_sentence(plain_row.name, snapped.figures()))
+    written, earlier = write_sweep(place, result)
     if len({row["version"] for row in rows if row["version"]}) > 1:
         complain(
-            "Pinion's sources changed during the sweep, so points are of different ones; the same "
-            "command measures again what is not of the present sources."
+            "Pinion's sources changed during the sweep, so its points are of several versions; the "
+            "same command measures the outdated ones again."
         )
     if json:
-        files = {"files": written, "kept": kept}
+        files = {"files": written, "kept": earlier}
         put_json({**result, **{name: list(map(str, paths)) for name, paths in files.items()}})
     else:
-        _show(result, written, kept)
+        _show(result, written, earlier)
     if not any(row["usable"] for row in rows):
-        complain("No point is a core that works for reference states: give other formats.")
+        complain("No point gives a core that works on reference states: give other formats.")
         raise typer.Exit(CHECK_FAILED)
     if any(row["verified"] is False for row in rows):
         raise typer.Exit(CHECK_FAILED)
@@ -210,7 +186,7 @@ def command(
 
 @contextmanager
 def _runner(scheduler: str | None) -> Iterator[Runner | None]:
-    """What runs the points elsewhere than on this machine, if a scheduler is given."""
+    """Yield what runs the points on a scheduler's workers, or None without a scheduler."""
     if scheduler is None:
         yield None
         return
@@ -224,27 +200,26 @@ def axes_of(
     ii: str,
     formats: str,
     objective: str | None,
-    clusters: str | None,
     sweep: Sequence[str] | None,
 ) -> dict[str, list[Any]]:
-    """Values to try by option of a build; what was not given is no axis.
+    """Return the values to try for each option of a build that was given.
 
     Raises
     ------
-    UsageError : an option without values, or given twice.
+    UsageError
+        If an option has no values or is given twice.
     """
     axes: dict[str, list[Any]] = {"ii": values("--ii", ii), "formats": values("--formats", formats)}
-    for name, text in (("objective", objective), ("clusters", clusters)):
-        if text is not None:
-            axes[name] = values(f"--{name}", text)
+    if objective is not None:
+        axes["objective"] = values("--objective", objective)
     for text in sweep or ():
-        name, equals, rest = text.partition("=")
+        name, equals, listed = text.partition("=")
         name = name.strip().replace("-", "_")
         if not equals or not name:
             raise UsageError(f"A sweep is written OPTION=A,B,..., not '{text}'.")
         if name in axes:
             raise UsageError(f"The option '{name}' is swept twice, again by '{text}'.")
-        axes[name] = values(f"--sweep {name}", rest)
+        axes[name] = values(f"--sweep {name}", listed)
     for number in axes["ii"]:
         if not isinstance(number, int | None):
             raise UsageError(
@@ -257,14 +232,14 @@ def axes_of(
 
 
 def values(option: str, text: str) -> list[Any]:
-    """Values from a list with commas: whole numbers, other numbers, words.
+    """Return the values of a list with commas: integers, other numbers, words.
 
-    ``auto`` is a word, but for ``--ii``, where a build writes it as None.
+    ``auto`` is a word, except for ``--ii``, where it becomes None as in a build.
     """
-    found = [part.strip() for part in text.split(",") if part.strip()]
-    if not found:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts:
         raise UsageError(f"The option {option} needs at least one value, not '{text}'.")
-    return [None if option == "--ii" and part == "auto" else _value(part) for part in found]
+    return [None if option == "--ii" and part == "auto" else _value(part) for part in parts]
 
 
 def _value(text: str) -> int | float | str:
@@ -276,15 +251,15 @@ def _value(text: str) -> int | float | str:
     return text
 
 
-def _show(result: Mapping[str, Any], written: Sequence[Path], kept: Sequence[Path]) -> None:
-    made = sweep_table(result)
-    if made is not None and fits(made):
-        show(made)
-    elif made is not None:
-        say(sweep_blocks(made))
-        say(made.note)
+def _show(result: Mapping[str, Any], written: Sequence[Path], earlier: Sequence[Path]) -> None:
+    table = sweep_table(result)
+    if table is not None and fits(table):
+        show(table)
+    elif table is not None:
+        say(sweep_blocks(table))
+        say(table.note)
     for sentence, points in sweep_failures(result["points"]).items():
         complain(f"{', '.join(points)}: {sentence}")
     out().print(f"Written to {', '.join(str(path) for path in written)}.")
-    if kept:
-        out().print(kept_sentence(kept))
+    if earlier:
+        out().print(kept_sentence(earlier))

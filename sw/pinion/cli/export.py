@@ -1,10 +1,10 @@
-"""``pinion export``: a build's core as a folder that other designs and tools can use."""
+"""``pinion export``: a core, C library or CUDA header as a folder for other designs."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,14 +21,19 @@ from .options import (
     Gravity,
     JointTerms,
     Json,
+    RobotArguments,
+    RowArguments,
     Tip,
     load_robot,
-    names,
 )
+
+if TYPE_CHECKING:
+    from pinion.functions import Function
+    from pinion.robot import Model
 
 
 def command(
-    what: Annotated[
+    sources: Annotated[
         list[str],
         typer.Argument(
             metavar="DIR | ROBOT FUNCTION",
@@ -45,7 +50,7 @@ def command(
     ] = False,
     dtype: Annotated[
         str | None,
-        typer.Option(metavar="DTYPE", help="With --cuda: float32, unless said, or float64."),
+        typer.Option(metavar="DTYPE", help="With --cuda: float32 (default) or float64."),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="With --cuda: replace files that were changed by hand.")
@@ -56,7 +61,7 @@ def command(
         bool,
         typer.Option(
             "--snap",
-            help="With --cpu or --cuda: take rounded right angles, such as 1.5708, for right ones.",
+            help="With --cpu or --cuda: replace rounded right angles, such as 1.5708.",
         ),
     ] = False,
     requests: Annotated[
@@ -66,7 +71,7 @@ def command(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Name of the top module, the library or the header; else robot and function.",
+            help="Name of the top module, library or header. [default: robot and function]",
         ),
     ] = None,
     accept_inertia: AcceptInertia = False,
@@ -78,143 +83,112 @@ def command(
     """Write a core as a self-contained folder: Verilog, FuseSoC, IP-XACT, bench, C header.
 
     With --cpu: a function as a C library that needs no Python, with header, sources, CMake and
-    pkg-config files. With --cuda: one as a CUDA header, which is regenerated in place.
+    pkg-config files. With --cuda: a function as a CUDA header, which is regenerated in place.
     """
     if cpu and cuda:
-        raise UsageError("Give --cpu or --cuda, not both: each writes a folder of its own.")
+        raise UsageError("Give --cpu or --cuda, not both: each writes its own folder.")
     if not cuda and (force or dtype is not None):
         raise UsageError("Only --cuda has --dtype and --force: leave them out, or add it.")
-    if accept_inertia and not (cpu or cuda):
-        raise UsageError("Only --cpu and --cuda load a robot: leave --accept-inertia out.")
-    if gravity is not None and not (cpu or cuda):
-        raise UsageError(
-            "A build folder has its gravity already: give --gravity to 'pinion build', or with "
-            "--cpu or --cuda."
-        )
-    if snap and not (cpu or cuda):
-        raise UsageError("A build has snapped its robot or not: --snap goes with --cpu or --cuda.")
-    if floating_base and not (cpu or cuda):
-        raise UsageError(
-            "A build folder has its base already: give --floating-base to 'pinion build', or with "
-            "--cpu or --cuda."
-        )
-    if tip is not None and not (cpu or cuda):
-        raise UsageError(
-            "A build folder has its tip already: give --tip to 'pinion build', or with --cpu or "
-            "--cuda."
-        )
-    if joint_terms and not (cpu or cuda):
-        raise UsageError(
-            "A build has its joint terms already: leave --joint-terms out, or build it anew."
-        )
-    loading: dict[str, Any] = {
-        "lock": None,
-        "tip": tip,
-        "floating_base": floating_base,
-        "accept_inertia": accept_inertia,
-        "gravity": gravity,
-        "snap": snap,
-    }
-    added: dict[str, Any] = {"joint_terms": names(joint_terms), "friction_width": friction_width}
+    robot_options = RobotArguments(
+        tip=tip, floating_base=floating_base, accept_inertia=accept_inertia, gravity=gravity
+    )
+    if cpu or cuda:
+        row_options = RowArguments(joint_terms=joint_terms, friction_width=friction_width)
+        model, row = _load(sources, cpu, robot_options, row_options, snap=snap)
+        with steps() as progress:
+            if cuda:
+                from pinion.compute.cuda.export import export_header
+
+                result = export_header(
+                    model,
+                    row,
+                    folder=out,
+                    dtype=dtype or "float32",
+                    name=name,
+                    robot=sources[0],
+                    force=force,
+                    progress=progress,
+                )
+            else:
+                from pinion.compute.export import export_library
+
+                result = export_library(model, row, out, name=name, progress=progress)
+    else:
+        _refuse_robot_options(robot_options, snap=snap, joint_terms=joint_terms)
+        require("hw")
+        if len(sources) != 1:
+            raise UsageError(
+                f"Give one build folder, not {' '.join(sources)}; a robot and a function need "
+                "--cpu or --cuda."
+            )
+        from pinion.cosim.vectors import export_core
+
+        with steps() as progress:
+            result = export_core(
+                Path(sources[0]), out, requests=requests, name=name, progress=progress
+            )
+    if json:
+        put_json(result)
+        return
     if cuda:
-        _header(what, out, name, dtype or "float32", force, json, loading, added)
-        return
-    if cpu:
-        _library(what, out, name, json, loading, added)
-        return
-    require("hw")
-    if len(what) != 1:
-        raise UsageError(
-            f"Give one build folder, not {' '.join(what)}; a robot and a function go with --cpu "
-            "or --cuda."
-        )
-    folder = Path(what[0])
-    from pinion.cosim.vectors import export_core
-
-    with steps() as progress:
-        result = export_core(folder, out, requests=requests, name=name, progress=progress)
-    if json:
-        put_json(result)
-        return
-    rows = [
-        ("module", result["name"]),
-        ("files", ", ".join(result["files"])),
-        ("request", f"{result['words_in']} words in {result['beats_in']} beats"),
-        ("result", f"{result['words_out']} words in {result['beats_out']} beats"),
-        ("build", result["hash"]),
-    ]
-    console().print(pairs(rows))
-    say(f"Written to {out}. Next: {shlex.join(['python', str(out / 'tb' / 'run.py')])}")
+        rows = [
+            ("header", f"{result['name']}.cuh"),
+            ("numbers", result["dtype"]),
+            ("threads of a block", str(result["threads"])),
+            ("shared memory of a block", f"{result['shared_bytes']} bytes"),
+        ]
+        following = f"your own hooks, as in {out / 'example' / 'hooks.cuh'}"
+    elif cpu:
+        rows = [
+            ("library", f"lib{result['name']}.so"),
+            ("instruction sets", ", ".join(result["instruction_sets"])),
+        ]
+        following = f"the command in {out / 'README.md'}"
+    else:
+        rows = [
+            ("module", result["name"]),
+            ("request", f"{result['words_in']} words in {result['beats_in']} beats"),
+            ("result", f"{result['words_out']} words in {result['beats_out']} beats"),
+            ("build", result["hash"]),
+        ]
+        following = shlex.join(["python", str(out / "tb" / "run.py")])
+    console().print(pairs([rows[0], ("files", ", ".join(result["files"])), *rows[1:]]))
+    say(f"Written to {out}. Next: {following}")
 
 
-def _library(
-    what: list[str],
-    out: Path,
-    name: str | None,
-    json: bool,
-    loading: dict[str, Any],
-    added: dict[str, Any],
+def _refuse_robot_options(
+    robot_options: RobotArguments, *, snap: bool, joint_terms: list[str] | None
 ) -> None:
-    from pinion.compute.export import export_library
+    """Refuse options of a robot or function for a build folder, which has both."""
+    present = {
+        "--tip": robot_options.tip is not None,
+        "--floating-base": robot_options.floating_base,
+        "--accept-inertia": robot_options.accept_inertia,
+        "--gravity": robot_options.gravity is not None,
+        "--snap": snap,
+        "--joint-terms": bool(joint_terms),
+    }
+    for option, is_present in present.items():
+        if is_present:
+            raise UsageError(
+                f"A build folder already has its robot and function: give {option} to 'pinion "
+                "build', or add --cpu or --cuda."
+            )
+
+
+def _load(
+    sources: list[str],
+    cpu: bool,
+    robot_options: RobotArguments,
+    row_options: RowArguments,
+    *,
+    snap: bool,
+) -> tuple[Model, Function]:
+    """Load the robot and the function that are compiled."""
     from pinion.functions import named_function
 
-    if len(what) != 2:
-        raise UsageError(f"Give a robot and a function with --cpu, not {' '.join(what)}.")
-    robot, wanted = what
-    model = load_robot(robot, **loading)
-    with steps() as progress:
-        result = export_library(
-            model, named_function(wanted, **added), out, name=name, progress=progress
-        )
-    if json:
-        put_json(result)
-        return
-    rows = [
-        ("library", f"lib{result['name']}.so"),
-        ("instruction sets", ", ".join(result["instruction_sets"])),
-        ("files", ", ".join(result["files"])),
-    ]
-    console().print(pairs(rows))
-    say(f"Written to {out}. Next: the command in {out / 'README.md'}")
-
-
-def _header(
-    what: list[str],
-    out: Path,
-    name: str | None,
-    dtype: str,
-    force: bool,
-    json: bool,
-    loading: dict[str, Any],
-    added: dict[str, Any],
-) -> None:
-    from pinion.compute.cuda.export import export_header
-    from pinion.functions import named_function
-
-    if len(what) != 2:
-        raise UsageError(f"Give a robot and a function with --cuda, not {' '.join(what)}.")
-    robot, wanted = what
-    model = load_robot(robot, **loading)
-    with steps() as progress:
-        result = export_header(
-            model,
-            named_function(wanted, **added),
-            folder=out,
-            dtype=dtype,
-            name=name,
-            robot=robot,
-            force=force,
-            progress=progress,
-        )
-    if json:
-        put_json(result)
-        return
-    rows = [
-        ("header", f"{result['name']}.cuh"),
-        ("numbers", result["dtype"]),
-        ("threads of a block", str(result["threads"])),
-        ("shared memory of a block", f"{result['shared_bytes']} bytes"),
-        ("files", ", ".join(result["files"])),
-    ]
-    console().print(pairs(rows))
-    say(f"Written to {out}. Next: hooks of your own, as in {out / 'example' / 'hooks.cuh'}")
+    if len(sources) != 2:
+        option = "--cpu" if cpu else "--cuda"
+        raise UsageError(f"Give a robot and a function with {option}, not {' '.join(sources)}.")
+    model = load_robot(sources[0], robot_options.options(snap=snap))
+    return model, named_function(sources[1], **row_options.options())

@@ -1,4 +1,4 @@
-"""``pinion info``: what a robot is made of, and what canonicalisation did to it."""
+"""``pinion info``: a robot's joints, links and terms, and the notes of canonicalisation."""
 
 from __future__ import annotations
 
@@ -10,21 +10,7 @@ import typer
 from pinion.console.errors import UsageError
 from pinion.console.terminal import out, pairs, put_json, say, table
 
-from .options import (
-    FRICTION_WIDTH,
-    AcceptInertia,
-    FloatingBase,
-    FrictionWidth,
-    Gravity,
-    JointTerms,
-    Json,
-    Lock,
-    Robot,
-    Snap,
-    Tip,
-    load_both,
-    names,
-)
+from .options import JointTerms, Json, Robot, RobotArguments, Snap, load_both, names
 
 if TYPE_CHECKING:
     from pinion.functions import Block, Function, Saving, State
@@ -35,23 +21,22 @@ FunctionOption = Annotated[
     typer.Option(
         "--function",
         metavar="FUNCTION",
-        help="Instead of the robot: what this function takes and gives for it, and its operations "
+        help="Show this function's inputs and outputs for the robot instead, and its operations "
         "after each step of the reduction.",
     ),
 ]
 
-
 _SHOWN = 12
-"""Links that a line lists at most."""
+"""Largest number of links in a line."""
 
 _MOST = 200
-"""Joints that a table lists at most, and notes: more scroll by and take minutes to lay out."""
+"""Largest number of joints in a table, and of notes: more take minutes to lay out."""
 
 _WIDE = 110
-"""Columns from which on a table has room for figures and for what a step does."""
+"""Columns that a table needs for figures and for descriptions of the steps."""
 
 MEASURED = "rnea"
-"""What right angles save is counted in this function where none is named."""
+"""Function in which the savings of right angles are counted if none is named."""
 
 
 def command(
@@ -61,18 +46,13 @@ def command(
         typer.Argument(metavar="FUNCTION", help="As --function.", show_default=False),
     ] = None,
     *,
-    lock: Lock = None,
-    tip: Tip = None,
-    floating_base: FloatingBase = False,
-    accept_inertia: AcceptInertia = False,
-    gravity: Gravity = None,
+    robot_options: RobotArguments,
     snap: Snap = True,
     function: FunctionOption = None,
     joint_terms: JointTerms = None,
-    friction_width: FrictionWidth = FRICTION_WIDTH,
     json: Json = False,
 ) -> None:
-    """Show a robot as cores have it: joints, limits, inertias, notes. Or a function of it."""
+    """Show a robot as cores have it (joints, limits, inertias, notes), or one of its functions."""
     from pinion.functions import (
         idle_sentence,
         opportunity_sentences,
@@ -87,47 +67,41 @@ def command(
         raise UsageError(f"Two functions are named, '{named}' and '{function}': leave one out.")
     function = named if function is None else function
     if joint_terms and function is None:
-        raise UsageError("Give --joint-terms with --function, whose operations they change.")
-    as_read, model = load_both(
-        robot,
-        lock,
-        tip,
-        floating_base=floating_base,
-        accept_inertia=accept_inertia,
-        gravity=gravity,
-        snap=snap,
-    )
+        raise UsageError(
+            "Joint terms (--joint-terms) change a function's operations: add --function."
+        )
+    as_read, model = load_both(robot, robot_options.options(snap=snap))
     summary = summarise(model)
     steps: list[Saving] = []
-    wanted: Function | None = None
+    shown_row: Function | None = None
     if function is not None:
         from pinion.hls.costs import DatapathCosts
 
-        wanted = row(function, joint_terms=names(joint_terms), friction_width=friction_width)
-        wanted.check(model)
-        steps = savings(model, wanted, costs=DatapathCosts())
-    measured = wanted or (None if massless(model) else row(MEASURED))
-    changed = snapping(as_read, model, measured) if measured else None
+        shown_row = row(function, joint_terms=names(joint_terms))
+        shown_row.check(model)
+        steps = savings(model, shown_row, costs=DatapathCosts())
+    measured_row = shown_row or (None if massless(model) else row(MEASURED))
+    snapped = snapping(as_read, model, measured_row) if measured_row else None
     if json:
         extra: dict[str, object] = {}
-        if wanted is not None:
-            extra["function"] = _arrays(wanted, model)
+        if shown_row is not None:
+            extra["function"] = _arrays(shown_row, model)
             extra["savings"] = [step.figures() for step in steps]
-        if changed:
-            extra["snapping"] = changed.figures()
+        if snapped:
+            extra["snapping"] = snapped.figures()
         put_json({**summary, **extra})
         return
-    if wanted is None:
+    if shown_row is None:
         _show(summary)
     else:
-        _show_arrays(wanted, model)
-        _show_savings(wanted.name, steps)
-        if idle := idle_sentence(wanted, model):
+        _show_arrays(shown_row, model)
+        _show_savings(shown_row.name, steps)
+        if idle := idle_sentence(shown_row, model):
             say(f"- {idle}")
-    for text in opportunity_sentences(model, measured)[1:] if measured else ():
+    for text in opportunity_sentences(model, measured_row)[1:] if measured_row else ():
         say(f"- {text}")
-    if measured and changed:
-        say(f"- {snapping_sentence(measured.name, changed.figures())}")
+    if measured_row and snapped:
+        say(f"- {snapping_sentence(measured_row.name, snapped.figures())}")
 
 
 def _show(summary: Summary) -> None:
@@ -145,12 +119,12 @@ def _show(summary: Summary) -> None:
         ("tip", _tip(summary)),
     ]
     if not summary["joints"]:
-        say("No robot: it has no joints, and is for functions that take none.")
+        say("No robot: it has no joints, and serves functions that take no robot.")
         return
     console.print(pairs(rows, title=summary["name"]))
     hidden = len(summary["joints"]) - _MOST
     if hidden > 0:
-        say(f"Of joints and links the first {_MOST} are listed, {hidden:,} more with --json.")
+        say(f"The first {_MOST} joints and links are listed; --json has {hidden:,} more.")
     summary = {**summary, "joints": summary["joints"][:_MOST], "links": summary["links"][:_MOST]}
     console.print(
         table(
@@ -218,17 +192,17 @@ def _show(summary: Summary) -> None:
 
 
 def _tip(summary: Summary) -> str:
-    """The link that functions of a tip speak of, and what it is fixed to; else which there are."""
+    """Return the tip and the link that it is fixed to, or the tips to choose from."""
     tip, tips = summary["tip"], summary["tips"]
     if tip is None:
-        shown = ", ".join(tips[:_SHOWN]) + (", ..." if len(tips) > _SHOWN else "")
-        return f"choose one with --tip: {shown}"
+        choices = ", ".join(tips[:_SHOWN]) + (", ..." if len(tips) > _SHOWN else "")
+        return f"choose one with --tip: {choices}"
     carriers = [link["name"] for link in summary["links"] if tip in link["merged"]]
     return f"{tip}, fixed to {carriers[0]}" if carriers else tip
 
 
 def _show_terms(summary: Summary) -> None:
-    """What joints add to rigid bodies, for those that add anything."""
+    """Show the terms of joints that have any."""
     rows = [
         (
             j["name"],
@@ -255,12 +229,12 @@ def _show_terms(summary: Summary) -> None:
 
 
 def _orders(linear: float, higher: list[float]) -> float | str:
-    """Coefficients by order: one figure where there is only the linear one."""
+    """Return the coefficients by order: one figure if there is only the linear one."""
     return " ".join(f"{value:g}" for value in (linear, *higher)) if any(higher) else linear
 
 
 def _arrays(function: Function, model: Model) -> dict[str, Any]:
-    """Name, doc and arrays of a function for a robot."""
+    """Return the name, doc and arrays of a function for a robot."""
     from pinion.functions import unit_for
 
     def described(block: Block) -> dict[str, Any]:
@@ -280,14 +254,14 @@ def _arrays(function: Function, model: Model) -> dict[str, Any]:
 
 
 def _begins(state: State) -> str:
-    """What a state begins with, in words."""
+    """Return the initial value of a state, in words."""
     if isinstance(state.initial, tuple):
         return "begins at " + ", ".join(f"{value:g}" for value in state.initial)
     return f"begins at {state.initial:g}"
 
 
 def _sampling(block: Block) -> str:
-    """How an input is drawn, in words."""
+    """Return how an input is drawn, in words."""
     from pinion.functions import Quantity, Uniform
 
     match block.sampling:
@@ -299,17 +273,17 @@ def _sampling(block: Block) -> str:
 
 
 def _show_arrays(function: Function, model: Model) -> None:
-    """What a function takes and gives."""
+    """Show the inputs, outputs and states of a function."""
     from pinion.batch import mixed_units_sentence
     from pinion.functions import arrays_of
 
-    said = _arrays(function, model)
+    described = _arrays(function, model)
     rows = [
         (kind, a["name"], tuple(a["shape"]), a["unit"], a.get("sampling", ""))
         for kind, arrays in (
-            ("input", said["inputs"]),
-            ("output", said["outputs"]),
-            ("state", said.get("states", [])),
+            ("input", described["inputs"]),
+            ("output", described["outputs"]),
+            ("state", described.get("states", [])),
         )
         for a in arrays
     ]
@@ -326,7 +300,7 @@ def _show_arrays(function: Function, model: Model) -> None:
 
 
 def _title(function: Function, model: Model) -> str:
-    """What a function is, and for which robot."""
+    """Return the title of a function for a robot."""
     if not model.bodies:
         return f"{function.name}: {function.doc}"
     sizes = f"nq {model.nq}, nv {model.nv}"
@@ -362,5 +336,5 @@ def _show_savings(function: str, steps: Sequence[Saving]) -> None:
 
 
 def _tidy(value: float) -> float:
-    """Nothing at all, where a figure is less than anyone can measure of a link."""
+    """Return 0 for figures smaller than anyone can measure on a link."""
     return value if abs(value) >= 1e-9 else 0.0

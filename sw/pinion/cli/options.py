@@ -1,11 +1,14 @@
-"""Arguments and options that several verbs share, and what the values mean."""
+"""Arguments and options that several verbs share, and how their values are read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -13,7 +16,8 @@ from typer.core import TyperCommand
 from pinion.console.errors import UsageError, complain
 
 if TYPE_CHECKING:
-    from pinion.robot import Model, Vec3
+    from pinion.functions import RowOptions
+    from pinion.robot import Model, RobotOptions, Vec3
 
 Robot = Annotated[
     str,
@@ -45,14 +49,14 @@ FloatingBase = Annotated[
 AcceptInertia = Annotated[
     bool,
     typer.Option(
-        "--accept-inertia", help="Keep inertias that no real body can have; each is a warning."
+        "--accept-inertia", help="Accept inertias that no real body can have, with a warning each."
     ),
 ]
 Snap = Annotated[
     bool,
     typer.Option(
         "--snap/--no-snap",
-        help="Take rounded right angles, such as 1.5708, for the right angles they stand for.",
+        help="Replace rounded right angles, such as 1.5708, by exact right angles.",
     ),
 ]
 Gravity = Annotated[
@@ -63,27 +67,43 @@ Gravity = Annotated[
         "0,0,-9.81]",
     ),
 ]
+Outputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="An optional result: fd_derivatives has minv, Jacobians of the tip R and p.",
+    ),
+]
 JointTerms = Annotated[
     list[str] | None,
     typer.Option(
         "--joint-terms",
         metavar="NAME,...",
-        help="What joints add besides their armature: damping, friction, stiffness, or all.",
+        help="Joint terms to add to the armature: damping, friction, stiffness, or all.",
     ),
 ]
 FrictionWidth = Annotated[
     float,
     typer.Option(
-        metavar="RATE", help="Within it dry friction changes sign smoothly, in rad/s or m/s."
+        metavar="RATE", help="Rate within which dry friction changes sign smoothly, rad/s or m/s."
     ),
 ]
 FRICTION_WIDTH = 0.05
-"""As :mod:`pinion.dynamics.joint_terms` has it, which help pages do not load."""
+"""As in :mod:`pinion.dynamics.joint_terms`, which help pages do not load."""
+States = Annotated[int | None, typer.Option(min=1, metavar="N", help="How many states to draw.")]
+Source = Annotated[
+    Path | None,
+    typer.Option("--input", metavar="IN.npz", help="Request arrays, by name, instead of states."),
+]
+Distribution = Annotated[
+    str, typer.Option(metavar="NAME", help="States: reference, slow, rest, stress or beyond.")
+]
+Seed = Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the states.")]
 Scheduler = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="A Dask scheduler, such as tcp://head:8786; else processes of this machine.",
+        help="A Dask scheduler, such as tcp://head:8786, instead of processes of this machine.",
     ),
 ]
 Workers = Annotated[
@@ -93,11 +113,143 @@ Workers = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
 
 
+@dataclass(frozen=True, kw_only=True)
+class RobotArguments:
+    """Options of verbs that load a robot."""
+
+    lock: Lock = None
+    tip: Tip = None
+    floating_base: FloatingBase = False
+    accept_inertia: AcceptInertia = False
+    gravity: Gravity = None
+
+    def options(self, *, snap: bool) -> RobotOptions:
+        """Return the options for :func:`pinion.robot.asked_robot`.
+
+        Raises
+        ------
+        UsageError
+            If the gravity is not three finite numbers.
+        """
+        return {
+            "lock": self.lock or (),
+            "tip": self.tip,
+            "floating_base": self.floating_base,
+            "accept_inertia": self.accept_inertia,
+            "gravity": three_numbers(self.gravity),
+            "snap": snap,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowArguments:
+    """Options of verbs that define a function."""
+
+    derivatives: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Gradients in closed form (composite), or one recursion per joint (column).",
+        ),
+    ] = "composite"
+    outputs: Outputs = None
+    joint_terms: JointTerms = None
+    friction_width: FrictionWidth = FRICTION_WIDTH
+
+    def options(self) -> RowOptions:
+        """Return the options for :func:`pinion.functions.row_of`."""
+        return {
+            "derivatives": self.derivatives,
+            "outputs": names(self.outputs),
+            "joint_terms": names(self.joint_terms),
+            "friction_width": self.friction_width,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestArguments:
+    """Options of verbs that send many requests to many workers."""
+
+    states: States = None
+    source: Source = None
+    distribution: Distribution = "reference"
+    seed: Seed = 0
+    scheduler: Scheduler = None
+    workers: Workers = None
+
+    def check(self) -> None:
+        """Refuse options that exclude each other.
+
+        Raises
+        ------
+        UsageError
+            If requests are both drawn and given or neither, or workers both started and found.
+        """
+        if (self.states is None) == (self.source is None):
+            raise UsageError(
+                "Give either --states, how many to draw, or --input, a file of requests."
+            )
+        if self.scheduler is not None and self.workers is not None:
+            raise UsageError(
+                f"The scheduler {self.scheduler} has its own workers: leave --workers out."
+            )
+        if self.source is not None and (self.distribution, self.seed) != ("reference", 0):
+            raise UsageError(
+                f"The requests come from {self.source}: leave --distribution and --seed out."
+            )
+
+    def keywords(self) -> dict[str, Any]:
+        """Return the keywords for :func:`pinion.campaign.campaign` and ``batch``."""
+        from .run import read_arrays
+
+        return {
+            "states": self.states,
+            "arrays": None if self.source is None else read_arrays(self.source),
+            "distribution": self.distribution,
+            "seed": self.seed,
+            "scheduler": self.scheduler,
+            "workers": self.workers,
+        }
+
+
+def grouped(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace each parameter whose type is a dataclass by that class's members, as options."""
+    hints = get_type_hints(verb, include_extras=True)
+    groups: dict[str, Any] = {n: hint for n, hint in hints.items() if is_dataclass(hint)}
+    parameters = []
+    for name, parameter in inspect.signature(verb).parameters.items():
+        if name not in groups:
+            parameters.append(parameter.replace(annotation=hints.get(name, Any)))
+            continue
+        group_hints = get_type_hints(groups[name], include_extras=True)
+        parameters += [
+            inspect.Parameter(
+                member.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=member.default,
+                annotation=group_hints[member.name],
+            )
+            for member in fields(groups[name])
+        ]
+
+    @wraps(verb)
+    def call(*arguments: Any, **options: Any) -> Any:
+        for name, group in groups.items():
+            values = {member.name: options.pop(member.name) for member in fields(group)}
+            options[name] = group(**values)
+        return verb(*arguments, **options)
+
+    # `inspect` and Typer read these.
+    vars(call)["__signature__"] = inspect.Signature(parameters)
+    call.__annotations__ = {p.name: p.annotation for p in parameters}
+    return call
+
+
 class WithFunctions(TyperCommand):
     """A verb whose help page ends with the table of functions."""
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write the table; it is only read when somebody asks for help."""
+        """Write the table, which is read only if somebody asks for help."""
         from pinion.functions import FUNCTIONS, installed, named_function
 
         super().format_epilog(ctx, formatter)
@@ -109,78 +261,39 @@ class WithFunctions(TyperCommand):
             formatter.write_dl(rows)
 
 
-def load_robot(
-    robot: str,
-    lock: Sequence[str] | None,
-    tip: str | None,
-    *,
-    floating_base: bool = False,
-    accept_inertia: bool = False,
-    gravity: str | None = None,
-    snap: bool,
-    quiet: bool = False,
-) -> Model:
-    """A robot by name or file, floating, with joints locked and cut to a chain as options say;
-    with ``snap`` as cores have it, else as read.
+def load_robot(robot: str, options: RobotOptions, *, quiet: bool = False) -> Model:
+    """Load a robot by name or file, with joints that mimic others coupled to them.
 
-    Inertias that were accepted because an option asks for it are complained about unless ``quiet``.
-
-    Joints that mimic others are coupled to them, as in every function.
+    Accepted inertias are complained about unless ``quiet``.
 
     Raises
     ------
-    pinion.robot.RobotError : no such robot, joint or link, a joint locked twice, or a broken file.
+    pinion.robot.RobotError
+        If there is no such robot, joint or link, a joint is locked twice, or the file is broken.
     """
     from pinion.robot import accepted_inertias, asked_robot, coupled
 
-    model = asked_robot(
-        robot,
-        lock=lock or (),
-        tip=tip,
-        floating_base=floating_base,
-        accept_inertia=accept_inertia,
-        gravity=three_numbers(gravity),
-        snap=snap,
-    )
-    if accept_inertia and not quiet:
+    model = asked_robot(robot, **options)
+    if options["accept_inertia"] and not quiet:
         for note in accepted_inertias(model):
             complain(note)
     return coupled(model)
 
 
-def load_both(
-    robot: str,
-    lock: Sequence[str] | None,
-    tip: str | None,
-    *,
-    floating_base: bool = False,
-    accept_inertia: bool = False,
-    gravity: str | None = None,
-    snap: bool,
-) -> tuple[Model, Model]:
-    """A robot as read and, with ``snap``, as cores have it; see `load_robot`."""
-    as_read, model = (
-        load_robot(
-            robot,
-            lock,
-            tip,
-            floating_base=floating_base,
-            accept_inertia=accept_inertia,
-            gravity=gravity,
-            snap=wanted,
-            quiet=quiet,
-        )
-        for wanted, quiet in ((False, True), (snap, False))
-    )
-    return as_read, model
+def load_both(robot: str, options: RobotOptions) -> tuple[Model, Model]:
+    """Load a robot as its file describes it, and as cores have it; see `load_robot`."""
+    unsnapped = options.copy()
+    unsnapped["snap"] = False
+    return load_robot(robot, unsnapped, quiet=True), load_robot(robot, options)
 
 
 def three_numbers(gravity: str | None) -> Vec3 | None:
-    """Gravity as an option writes it, None where it is left out.
+    """Return the gravity of an option, or None if it was left out.
 
     Raises
     ------
-    UsageError : not three finite numbers with commas between them.
+    UsageError
+        If it is not three finite numbers separated by commas.
     """
     if gravity is None:
         return None
@@ -197,11 +310,12 @@ def three_numbers(gravity: str | None) -> Vec3 | None:
 
 
 def interval(text: str) -> int | None:
-    """Cycles between results, None where they shall be chosen.
+    """Return the cycles between results, or None for ``auto``.
 
     Raises
     ------
-    UsageError : neither a whole number nor ``auto``.
+    UsageError
+        If the text is neither a whole number nor ``auto``.
     """
     if text == "auto":
         return None
@@ -215,6 +329,6 @@ def interval(text: str) -> int | None:
 
 
 def names(texts: Sequence[str] | None) -> tuple[str, ...]:
-    """Names from an option that may be repeated and may hold several, separated by commas."""
-    found = (name.strip() for text in texts or () for name in text.split(","))
-    return tuple(dict.fromkeys(name for name in found if name))
+    """Return the names of an option that may be repeated and may hold several with commas."""
+    parts = (name.strip() for text in texts or () for name in text.split(","))
+    return tuple(dict.fromkeys(name for name in parts if name))

@@ -1,4 +1,4 @@
-"""``pinion report``: what is known of builds, on the terminal and as a page."""
+"""``pinion report``: known figures of builds, on the terminal and as a page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Folders = Annotated[
 ]
 
 STATES = 1_000
-"""States of each distribution for the page, as :mod:`pinion.flow.facts` has them."""
+"""States of each distribution for the page, as in :mod:`pinion.flow.facts`."""
 
 MOST_STATES = 100_000
 
@@ -40,23 +40,20 @@ def command(
         int | None,
         typer.Option(
             metavar="N",
-            help=f"States of each distribution to show the errors of on the page ({STATES:,}); "
-            "0 for none.",
+            help=f"States of each distribution for errors on the page ({STATES:,}); 0 for none.",
         ),
     ] = None,
     synth: Annotated[
         bool, typer.Option("--synth", help="Run `pinion synth` on builds without its counts.")
     ] = False,
-    as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="A table for a page, as text.")
-    ] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="The table as Markdown.")] = False,
     json: Json = False,
 ) -> None:
     """Show builds side by side, on the terminal and with -o as a page.
 
     The page needs no network: robot, operations by pass, schedule, units, formats, errors,
-    resources, timing, link, digests. A figure that was not measured for this very build is left
-    out. Nothing of it ran on hardware.
+    resources, timing, link, digests. Figures that were not measured for this build are left out.
+    None was measured on hardware.
     """
     if output is not None or synth:
         require("hw")

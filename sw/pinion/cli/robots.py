@@ -26,23 +26,23 @@ def command(*, json: Json = False) -> None:
     if json:
         put_json({"robots": rows})
         return
-    shown = [(r["name"], r["dof"] or "N", r["what"], r["source"]) for r in rows]
-    made = Table(columns=("robot", "joints", "what", "source of the figures"), rows=shown, left=4)
-    if fits(made):
-        show(made)
+    cells = [(r["name"], r["dof"] or "N", r["what"], r["source"]) for r in rows]
+    table = Table(columns=("robot", "joints", "what", "source of the figures"), rows=cells, left=4)
+    if fits(table):
+        show(table)
     else:
-        show(replace(made, columns=made.columns[:-1], rows=[row[:-1] for row in shown], left=3))
+        show(replace(table, columns=table.columns[:-1], rows=[row[:-1] for row in cells], left=3))
         out().print("Sources of the figures:")
         for row in rows:
             if row["kind"] == "built-in":
-                # On a line of its own: an address that is broken cannot be opened.
+                # One line each: an address with line breaks cannot be opened.
                 out().print(f"- {row['name']}: {row['source']}", soft_wrap=True)
         out().print()
-    out().print("Wherever ROBOT is asked for, the path of a URDF file does as well.")
+    out().print("ROBOT may also be the path of a URDF file.")
 
 
 def _builtin(name: str) -> dict[str, Any]:
-    """Name, degrees of freedom, and what the comment at the head of the URDF says of the source."""
+    """Return name, degrees of freedom, and the source named at the head of the URDF."""
     from pinion.robot import coupled, load, urdf_text
 
     comment = re.search(r"<!--(.*?)-->", urdf_text(name), flags=re.DOTALL)
@@ -58,7 +58,7 @@ def _builtin(name: str) -> dict[str, Any]:
 
 
 def _generated(name: str) -> dict[str, Any]:
-    """The same of a robot made from a formula; chain_N has as many joints as one likes."""
+    """Return the same for a generated robot; chain_N has any number of joints."""
     from pinion.robot import load
 
     return {

@@ -1,4 +1,4 @@
-"""``pinion run``: requests from a file through a core, results to a file."""
+"""``pinion run``: send requests from a file through a core, and write the results."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def command(
     ] = None,
     target: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="OUT.npz", help="Where the results go.  [required]"),
+        typer.Option("-o", "--output", metavar="OUT.npz", help="File of the results.  [required]"),
     ] = None,
     device: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="The card: sim, the quick one; sim:top, the whole top, which compiles for a "
-            "minute or more at first; xdma:0; or serial:/dev/ttyUSB0.",
+            help="The card: sim, the quick one; sim:top, the whole top, which first compiles for a "
+            "minute or more; xdma:0; or serial:/dev/ttyUSB0.",
         ),
     ] = "sim",
     json: Json = False,
@@ -51,7 +51,7 @@ def command(
     """Send requests from a file to a core.
 
     Arrays have the names of the function's inputs and outputs; the results also hold
-    `saturated`. Nothing is written when anything is wrong.
+    `saturated`. Nothing is written if anything fails.
     """
     if device.partition(":")[0] == "sim":
         require("hw")
@@ -64,13 +64,13 @@ def command(
         raise UsageError(_missing(manifest, source, target))
     _check_target(target)
     arrays = read_arrays(source)
-    # Again in the driver, but here before minutes may go into opening the device, and for every
-    # name that a file can hold, such as "self".
+    # The driver checks again; here it happens before opening the device may take minutes, and for
+    # every name that a file can hold, such as "self".
     check_arrays(manifest.inputs, arrays)
     with steps() as progress:
 
-        def advance(done: int, total: int) -> None:
-            progress.advance(done / total if total else 1.0)
+        def advance(finished: int, total: int) -> None:
+            progress.advance(finished / total if total else 1.0)
 
         progress.step(f"Opening {device}")
         tell_of_compiling(folder, device)
@@ -105,27 +105,27 @@ def command(
         f"{manifest.function} for {manifest.robot} on {device}: {amount(count, 'request')}."
     )
     if flagged:
-        console.print(f"Saturated, their values not to be used: {flagged:,} of the results.")
-    instead = ", in place of what was there" if replaced else ""
+        console.print(f"Saturated, do not use their values: {flagged:,} of the results.")
+    instead = ", replacing the earlier file" if replaced else ""
     console.print(f"Written to {target}{instead}: {names}.")
 
 
 def _missing(manifest: Manifest, source: Path | None, target: Path | None) -> str:
-    """Everything that a call lacks, with the arrays that the requests are made of."""
+    """Return everything that a call lacks, with the arrays of the requests."""
     arrays = ", ".join(
         f"{a.name} ({', '.join(map(str, ('n', *a.shape)))})" for a in manifest.inputs
     )
-    wanted = []
+    missing = []
     if source is None:
-        wanted.append(f"--input IN.npz, written with numpy.savez, of {arrays}")
+        missing.append(f"--input IN.npz, written with numpy.savez, of {arrays}")
     if target is None:
-        wanted.append("--output OUT.npz, where the results go")
+        missing.append("--output OUT.npz, where the results go")
     lacks = "requests" if source is None else "a file for its results"
-    return f"A run of {manifest.function} needs {lacks}: give {'; and '.join(wanted)}."
+    return f"A run of {manifest.function} needs {lacks}: give {'; and '.join(missing)}."
 
 
 def tell_of_compiling(folder: Path, device: str) -> None:
-    """Say that a device takes minutes to open and which one does not, where that is so."""
+    """Announce that a device takes minutes to open, and name a quick one."""
     from pinion.driver.transport import split_device
 
     name, address = split_device(device)
@@ -137,17 +137,18 @@ def tell_of_compiling(folder: Path, device: str) -> None:
     if seconds:
         notice(
             f"The whole top is compiled for {device}, which takes {about(seconds)} on this machine "
-            "as busy as it is now (an estimate) and is kept for the next time; --device sim "
-            "compiles the core alone and is the quick one."
+            "at its present load (an estimate) and is kept for the next time; --device sim "
+            "compiles only the core and is quick."
         )
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Arrays of an .npz file by name.
+    """Read the arrays of an .npz file by name.
 
     Raises
     ------
-    UsageError : the file is no .npz file, or holds Python objects.
+    UsageError
+        If the file is no .npz file, or holds Python objects.
     """
     import numpy as np
 
@@ -162,7 +163,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
             "of arrays by name, as numpy.savez writes it."
         ) from None
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        # NumPy takes what it does not know for pickled objects, and says how to run those.
+        # NumPy treats unknown content as pickled objects, and advises how to load them.
         why = "it is none, or holds objects" if "pickle" in str(error) else error
         raise UsageError(
             f"'{path}' cannot be read as an .npz file of plain arrays ({why}): write it with "
@@ -172,7 +173,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write an .npz file that is complete or not there."""
+    """Write an .npz file completely or not at all."""
     import numpy as np
 
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
@@ -181,7 +182,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
             np.savez(file, **arrays)
         umask = os.umask(0)
         os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)  # mkstemp's files are for nobody else
+        os.chmod(name, 0o666 & ~umask)  # mkstemp's files are private
         os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
@@ -189,7 +190,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
 
 
 def _check_target(path: Path) -> None:
-    """Better before the work than after it."""
+    """Refuse an impossible file for the results before the work."""
     if path.is_dir():
         raise UsageError(f"'{path}' is a folder: give the name of a file for the results.")
     if not path.parent.is_dir():

@@ -1,4 +1,4 @@
-"""``pinion synth``: what a build costs, as Yosys counts it, and how fast it may be."""
+"""``pinion synth``: resources of a build, counted by Yosys, and an estimate of its clock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pinion.report.timing import timing_blocks, timing_totals
 from .options import Folder, Json
 
 WIDE = 110
-"""Columns that the table of paths takes before it cuts its figures."""
+"""Columns that the table of paths needs."""
 
 
 def command(folder: Folder, *, json: Json = False) -> None:
@@ -33,8 +33,8 @@ def command(folder: Folder, *, json: Json = False) -> None:
     timing = [*timing_totals(result["timing"]), ("counted by", result["tool"])]
     out().print(pairs(timing))
     *counts, paths = resource_tables(result)
-    for made in counts:
-        show(made)
+    for table in counts:
+        show(table)
     if out().width < WIDE:
         say(timing_blocks(result["timing"]))
     else:

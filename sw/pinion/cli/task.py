@@ -1,4 +1,4 @@
-"""Tasks of ``pinion build``: control measures, the flow chooses, and here the two are joined."""
+"""Tasks of ``pinion build``: the control package measures, the flow chooses."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def task_goal(path: Path, model: Model, row: Function, *, progress: Progress) -> Goal:
-    """What a build's formats are chosen for, from a task's file.
+    """Read the goal of a build's formats from a task's file.
 
     Raises
     ------
     ValueError
-        Subclasses with a sentence: of the file, of the function, of the robot.
+        Subclasses with a sentence, on the file, the function or the robot.
     """
     from pinion.control.task.task import read_task
     from pinion.control.task.tracking_loss import TrackingLoss
@@ -32,21 +32,21 @@ def task_goal(path: Path, model: Model, row: Function, *, progress: Progress) ->
 
 
 def task_sentence(manifest: Manifest) -> str:
-    """What the task chose, what it costs and saves, and what it does not promise."""
-    found = manifest.tracking
-    what = (
-        f"Formats chosen by the task '{manifest.task['name']}': {found['wide']:g} x "
-        f"{found['narrow']:g} bits, about {found['blocks']:g} multiplier blocks and "
-        f"{found['bits']:g} bits of operands"
+    """Return the task's choice, its costs and savings, and its limits, as text."""
+    figures = manifest.tracking
+    choice = (
+        f"Formats chosen by the task '{manifest.task['name']}': {figures['wide']:g} x "
+        f"{figures['narrow']:g} bits, about {figures['blocks']:g} multiplier blocks and "
+        f"{figures['bits']:g} bits of operands"
     )
-    if "ordinary_blocks" in found:
-        what += (
-            f", where --max-error 1e-3 takes {found['ordinary_blocks']:g} and "
-            f"{found['ordinary_bits']:g} (estimates)"
+    if "ordinary_blocks" in figures:
+        choice += (
+            f", where --max-error 1e-3 takes {figures['ordinary_blocks']:g} and "
+            f"{figures['ordinary_bits']:g} (estimates)"
         )
     return (
-        f"{what}. The tip's RMS error in the task is {found['float64_rms_mm']:.3g} mm in float64, "
-        f"and differs by {found['found']:.2%} with the core; by {found['held_out']:.2%} at most on "
-        f"motions that the search had not seen. This is no core of small errors: a single result "
-        f"may be off by {manifest.max_error:g} of its block's largest word."
+        f"{choice}. The tip's RMS error in the task is {figures['float64_rms_mm']:.3g} mm in "
+        f"float64, and differs by {figures['found']:.2%} with the core; by at most "
+        f"{figures['held_out']:.2%} on motions that the search had not seen. Single results may "
+        f"have large errors: up to {manifest.max_error:g} of the largest word of their block."
     )

@@ -1,4 +1,4 @@
-"""``pinion verify``: a build's RTL against the integers, the integers against the floats."""
+"""``pinion verify``: compare a build's RTL with the integers, and the integers with floats."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def command(
         typer.Option(
             min=1,
             metavar="N",
-            help="Requests to run; 1000, of a netlist 200, for --promises 20000 of each kind.",
+            help="Requests to run; 1000, for --netlist 200, for --promises 20000 per distribution.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the requests.")] = 0,
@@ -41,35 +41,37 @@ def command(
     ] = "compiled",
     netlist: Annotated[
         bool,
-        typer.Option("--netlist", help="What Yosys mapped to the ECP5, in place of the RTL."),
+        typer.Option(
+            "--netlist", help="The netlist that Yosys mapped to the ECP5, instead of the RTL."
+        ),
     ] = False,
     source: Annotated[
         Path | None,
         typer.Option(
             "--input",
             metavar="FILE",
-            help="With --netlist: an .npz of requests, such as a control loop recorded, in place "
-            "of random ones.",
+            help="With --netlist: an .npz of requests, such as a recorded control loop, instead of "
+            "random ones.",
         ),
     ] = None,
     dsp48e2: Annotated[
         bool,
         typer.Option(
-            "--dsp48e2", help="The explicit DSP48E2 blocks of core.v, by a model of them."
+            "--dsp48e2", help="Simulate the explicit DSP48E2 blocks of core.v, by a model."
         ),
     ] = False,
     promises: Annotated[
         bool,
         typer.Option(
             "--promises",
-            help="The accuracy promised for every distribution of states, by the integers alone.",
+            help="Check the promised accuracy on every distribution, by the integers alone.",
         ),
     ] = False,
     bound: Annotated[
         bool,
         typer.Option(
             "--bound",
-            help="Beside the sampled errors, a bound for every request of the distribution's box.",
+            help="Also bound the errors of every request in the distribution's box.",
         ),
     ] = False,
     function: Annotated[
@@ -77,8 +79,8 @@ def command(
         typer.Option(
             "--function",
             metavar="FUNCTION",
-            help="The function it was built of, FILE.py:FUNCTION or MODULE:FUNCTION: its code is "
-            "run, and errors are relative to its reference; else to the build's own float graph.",
+            help="The function of the build, FILE.py:FUNCTION or MODULE:FUNCTION; its code is run, "
+            "and errors are relative to its reference, not to the build's float graph.",
         ),
     ] = None,
     json: Json = False,
@@ -86,22 +88,22 @@ def command(
     """Check a build, bit by bit, in simulation.
 
     The answers are compared with exact integers (no tolerance) and with the float model (the
-    build's error budget). Exit code 1 when a check fails.
+    build's error budget). Exit code 1 if a check fails.
     """
     require("hw", *(("sim",) if simulator in ("icarus", "verilator") else ()))
     if netlist:
-        given = (distribution, simulator, dsp48e2, bound, promises, function)
-        if given != ("reference", "compiled", False, False, False, None):
+        options = (distribution, simulator, dsp48e2, bound, promises, function)
+        if options != ("reference", "compiled", False, False, False, None):
             raise UsageError(
-                "A netlist runs on reference states, compiled, with blocks of its own: leave "
+                "A netlist runs on reference states, compiled, with its own blocks: leave "
                 "--distribution, --simulator, --dsp48e2, --bound, --promises and --function out."
             )
         if source is not None and (samples is not None or seed):
-            raise UsageError(f"The requests are those of {source}: leave --samples and --seed out.")
+            raise UsageError(f"The requests come from {source}: leave --samples and --seed out.")
         _netlist(folder, samples or 200, seed=seed, recorded=source, json=json)
         return
     if source is not None:
-        raise UsageError(f"Requests from a file, {source}, are for --netlist: add it.")
+        raise UsageError(f"Requests from a file, {source}, need --netlist: add it.")
     if promises:
         if bound or (distribution, simulator, dsp48e2, function) != (
             "reference",
@@ -138,20 +140,20 @@ def command(
         now = _measured(folder)
         if before is not None and now is not None and now < before:
             say(
-                f"Reports are of these {amount(now, 'request')} from now on; the last check had "
-                f"{before:,}: --samples {before} measures as many again."
+                f"Reports now show these {amount(now, 'request')}; the last check had {before:,}: "
+                f"--samples {before} measures as many again."
             )
     if not result["ok"]:
         raise typer.Exit(CHECK_FAILED)
 
 
 def _measured(folder: Path) -> int | None:
-    """How many requests the errors in a build folder are of; None where there are none."""
+    """Return the number of requests behind the errors in a build folder, or None."""
     try:
-        found = ErrorDistribution.find(folder)
-    except ManifestError:  # it is measured anew in any case
+        errors = ErrorDistribution.find(folder)
+    except ManifestError:  # it is measured again anyway
         return None
-    return None if found is None else found.requests
+    return None if errors is None else errors.requests
 
 
 def _netlist(folder: Path, samples: int, *, seed: int, recorded: Path | None, json: bool) -> None:
@@ -163,8 +165,8 @@ def _netlist(folder: Path, samples: int, *, seed: int, recorded: Path | None, js
     if json:
         put_json(result)
     else:
-        shown = ("netlist", "cells", "requests", "mismatches")
-        out().print(pairs([(name, result[name]) for name in shown]))
+        keys = ("netlist", "cells", "requests", "mismatches")
+        out().print(pairs([(name, result[name]) for name in keys]))
         say(
             "Every bit agrees." if result["ok"] else "The check failed: see the mismatches.",
             style="green" if result["ok"] else "bold red",
@@ -198,7 +200,7 @@ def _every_distribution(folder: Path, samples: int | None, *, seed: int, json: b
 
 
 def _broken_promises(result: Mapping[str, Any]) -> str:
-    """Why a check of all promises failed."""
+    """Return why a check of all promises failed."""
     home, distributions = result["home"], result["distributions"]
     reasons = []
     if any(figures["wrong"] for figures in distributions.values()):
@@ -222,7 +224,7 @@ _ROWS = {
     "latency_cycles": "latency seen, cycles",
     "rate_held": "a result every interval",
 }
-"""What rows say; the keys of ``--json`` are the names that scripts use."""
+"""Titles of rows, by key of ``--json``."""
 
 
 def _show(result: Mapping[str, Any]) -> None:
@@ -231,7 +233,7 @@ def _show(result: Mapping[str, Any]) -> None:
     console = out()
     hidden = {"ok", "first_divergence", "promise", "wrong_above", "task_broken"}
     if result["budget"] is None:
-        # Of other states than those that a build is for any number may be flagged.
+        # On other states than the build's own any number may be flagged.
         hidden.add("flags_held")
     rows = [
         (_ROWS.get(name, name.replace("_", " ")), value)
@@ -252,14 +254,14 @@ def _show(result: Mapping[str, Any]) -> None:
             if value is not None
         )
         say(
-            f"A stream in floats alone is off by at most, relative: {drift}. Errors add up over a "
-            "stream, so no budget bounds that; those above are of each request from the core's own "
+            f"A stream in floats alone differs by at most, relative: {drift}. Errors add up over a "
+            "stream, so no budget bounds that; those above are of each request from the core's "
             "states."
         )
     if result.get("undecided"):
         say(
-            f"{result['undecided']} requests are undecided: a comparison is nearer there than what "
-            "it compares may be off, so that their errors say nothing. Bit for bit they count."
+            f"{result['undecided']} requests are undecided: a comparison is closer than the error "
+            "of its operands, so their errors are not judged. Their bits are."
         )
     if "task" in result:
         say(_task(result["task"]))
@@ -284,15 +286,14 @@ def _show(result: Mapping[str, Any]) -> None:
 
 
 def _promise(result: Mapping[str, Any]) -> str:
-    """What relative errors are held against, and what they are relative to near rest."""
+    """Return the limit of relative errors, and their scale near rest, as text."""
     floors = ", ".join(f"{block} {value:.2g}" for block, value in result["floor"].items())
     states = f"on {result['distribution']} states"
     promised = f"Promised {states}: at most {result['wrong_above']:g}."
     if result["promise"] is None:
         promised = (
-            f"Nothing is promised {states}, since the build saw no valid result there; one that "
-            f"comes all the same may be off by {result['wrong_above']:g}, as on {result['home']} "
-            "states."
+            f"Nothing is promised {states}, since the build saw no valid result there; a valid one "
+            f"may be off by {result['wrong_above']:g}, as on {result['home']} states."
         )
     return (
         f"{promised} An error is relative to the largest word of its block in the same request, "
@@ -303,14 +304,14 @@ def _promise(result: Mapping[str, Any]) -> str:
 def _show_bound(result: Mapping[str, Any]) -> None:
     show(bound_table(result))
     say(
-        "No request whose inputs are in the ranges of this distribution, and which raises no flag, "
-        "is off by more than the bound, relative to the float model in exact arithmetic. It says "
-        "nothing of requests outside of these ranges, nor of flagged ones."
+        "No unflagged request with inputs in the ranges of this distribution exceeds the bound, "
+        "relative to the float model in exact arithmetic. Requests outside of these ranges and "
+        "flagged ones are not covered."
     )
 
 
 def _promises(result: Mapping[str, Any]) -> dict[str, bool]:
-    """What a build promises, in words, and whether it holds."""
+    """Return for each broken promise, in words, whether it holds."""
     return {
         "the RTL and the integers differ": result["mismatches"] == 0,
         "no request has a valid result": result["valid"] > 0,
@@ -319,13 +320,13 @@ def _promises(result: Mapping[str, Any]) -> dict[str, bool]:
         f"{result['distribution']} states": result["accuracy_held"] is not False,
         _flags(result): result["flags_held"],
         "results do not come at the promised rate": result["rate_held"],
-        "an error is above its bound, which must not be": result.get("bound_held") is not False,
-        "what the build says of its task does not hold": not result.get("task_broken"),
+        "an error is above its bound, which must not happen": result.get("bound_held") is not False,
+        "the build's statement on its task does not hold": not result.get("task_broken"),
     }
 
 
 def _none_valid(result: Mapping[str, Any]) -> str:
-    """That nothing could be said of the errors, why, and which core is for such states."""
+    """Return why no errors could be judged, and which core is made for such states."""
     samples, flagged = amount(result["samples"], "request"), result["flagged"]
     bits = "Every bit agrees, but no accuracy" if not result["mismatches"] else "No accuracy"
     if flagged < result["samples"]:
@@ -345,23 +346,23 @@ def _none_valid(result: Mapping[str, Any]) -> str:
 
 
 def _flags(result: Mapping[str, Any]) -> str:
-    """How many requests raised their flag, what is allowed, and what to do."""
+    """Return how many requests raised their flag, the limit, and advice."""
     from pinion.cosim.verify import FLAGGED_SHARE
 
     return (
-        f"{result['flagged']:,} of {result['samples']:,} requests raise the flag, at most "
-        f"{FLAGGED_SHARE:g} of all may: a value leaves its format, as behind a division by nearly "
-        "zero or a root of less than zero (do not draw such requests, clamp what is divided by, or "
-        "give a format of more integer bits)"
+        f"{result['flagged']:,} of {result['samples']:,} requests raise the flag, and at most "
+        f"{FLAGGED_SHARE:g} of all may: a value leaves its format, as after a division by nearly "
+        "zero or a root of a negative number (do not draw such requests, clamp the divisor, or "
+        "give a format with more integer bits)"
     )
 
 
 def _task(task: Mapping[str, Any]) -> str:
-    """What formats that a task chose are worth, and that this is no promise of small errors."""
+    """Return how well a task's formats do it, and that single errors are not small."""
     return (
         f"Formats chosen by the task '{task['name']}': the build measured a loss of "
         f"{task['found']:.2g} of float64's tracking error there ({task['loss']:g} stated), and of "
         f"{task['held_out']:.2g} on motions that the search had not seen "
-        f"({task['held_out_loss']:g} stated). Errors of single results are not small by that: what "
-        "is promised of them is what was measured."
+        f"({task['held_out_loss']:g} stated). That does not make errors of single results small: "
+        "the measured errors are promised."
     )

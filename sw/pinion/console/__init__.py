@@ -1,1 +1,1 @@
-"""What verbs and benches put on a terminal: tables, progress, and errors as one sentence."""
+"""Terminal output of verbs and benchmarks: tables, progress, and errors as one sentence."""

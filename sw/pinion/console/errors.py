@@ -1,9 +1,9 @@
-"""The one place that decides which errors are the user's, and what is said about them.
+"""Classification of errors as the user's or Pinion's, and their messages.
 
 Every error class that Pinion defines for its callers (a wrong robot, a broken build folder, a
-missing tool, ...) has a message that is one sentence; it goes to standard error and the exit code
-is 2. So do errors of the operating system, which name a file. Anything else is a defect of Pinion
-and keeps its traceback.
+missing tool, ...) has a message of one sentence; it goes to standard error, with exit code 2. So do
+errors of the operating system that name a file. Anything else is a defect of Pinion and keeps its
+traceback.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ CHECK_FAILED = 1
 
 
 class UsageError(ValueError):
-    """The command line asks for something that does not go together; the message says what."""
+    """Error for an inconsistent command line."""
 
 
-NOTHING_KEPT = "Interrupted: what was not finished is not kept, and the same command begins anew."
+NOTHING_KEPT = "Interrupted: unfinished work is not kept, and the same command begins again."
 
 
 class InterruptionError(RuntimeError):
-    """Ctrl-C, as a sentence: where a verb knows what is finished it says that, and how to go on."""
+    """Ctrl-C, with a sentence on what is finished and how to resume, if the verb knows."""
 
 
 def interruptible(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """A verb that ends in an :class:`InterruptionError` on Ctrl-C.
+    """Make a verb raise :class:`InterruptionError` on Ctrl-C.
 
-    Typer makes an exit code of a ``KeyboardInterrupt``, and loses what it says of a user's code.
+    Typer turns a ``KeyboardInterrupt`` into an exit code, and loses its message on user code.
     """
 
     @wraps(verb)
@@ -54,21 +54,21 @@ def interruptible(verb: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def sentence(error: BaseException) -> str | None:
-    """What to tell the user, on one line, or None where the error is a defect of Pinion."""
+    """Return the message for the user, on one line, or None for a defect of Pinion."""
     if isinstance(error, ModuleNotFoundError):
         text = missing_module(error)
     elif type(error).__module__.partition(".")[0] == "pinion":
-        # Assertions and wrong types that Pinion's packages define speak to programmers.
+        # Assertion and type errors of Pinion's packages are for programmers.
         text = str(error) if isinstance(error, ValueError | RuntimeError | OSError) else None
     elif isinstance(error, MemoryError):
-        why = str(error) or "no more is given"
+        why = str(error) or "no more is available"
         text = (
             f"There is not enough memory ({why}): ask for fewer at a time; "
             "`pinion campaign` and `pinion batch` take any number in chunks."
         )
     elif isinstance(error, OSError) and error.filename is not None:
         text = (
-            f"'{error.filename}' cannot be used ({error.strerror}): see that it is there, that you "
+            f"'{error.filename}' cannot be used ({error.strerror}): check that it exists, that you "
             "may read or write it and that there is room, or give another one."
         )
     elif isinstance(error, FileNotFoundError | PermissionError):
@@ -79,19 +79,19 @@ def sentence(error: BaseException) -> str | None:
 
 
 def _no_room(error: BaseException) -> str | None:
-    """A sentence where a full disk began it, whatever came of that."""
-    found: BaseException | None = error
-    while found is not None:
-        if isinstance(found, OSError) and found.errno in _FULL:
-            named = f"'{found.filename}'" if found.filename is not None else "what is made"
+    """Return a sentence if a full disk is the cause of an error."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in _FULL:
+            named = f"'{cause.filename}'" if cause.filename is not None else "the output"
             return (
-                f"There is no room for {named} ({found.strerror}): make room where it goes, and in "
+                f"There is no room for {named} ({cause.strerror}): make room there, and in "
                 f"'{tempfile.gettempdir()}' for temporary files, or name another place."
             )
-        found = found.__cause__ or found.__context__
+        cause = cause.__cause__ or cause.__context__
     return None
 
 
 def complain(text: str) -> None:
-    """Put one line on standard error."""
+    """Print one line on standard error."""
     print(text, file=sys.stderr)

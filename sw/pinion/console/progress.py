@@ -1,9 +1,8 @@
-"""How far long work is: percent, step and time left on a terminal, a line now and then in a pipe.
+"""Progress of long work: percent, step and time left on a terminal, occasional lines in a pipe.
 
-There is one mechanism. Whoever works tells the :class:`~pinion.base.progress.Progress` of
-:func:`steps` its steps and their shares, or the function of :func:`counted` how many of so many
-things are finished. A verb of the command line is wrapped in :func:`speaking`, which gives it the
-option ``--quiet``.
+Work reports its steps and their shares to the :class:`~pinion.base.progress.Progress` of
+:func:`steps`, or the number of finished items to the function of :func:`counted`. A verb of the
+command line is wrapped in :func:`speaking`, which adds the option ``--quiet``.
 """
 
 from __future__ import annotations
@@ -31,50 +30,48 @@ from rich.text import Text
 from pinion.base.progress import Progress
 
 EVERY = 10.0
-"""Seconds between lines in a pipe, and for which a job stays silent there."""
+"""Seconds between lines in a pipe, and before the first one."""
 
 _NARROWEST, _BAR = 10, 20
-"""Characters of a step that stay however narrow a terminal is, and those of a bar."""
+"""Characters of a step on the narrowest terminal, and of a bar."""
 
 LEAST_SHARE, LEAST_SECONDS = 0.02, 2.0
-"""A share done and a time taken below which nothing is said of the time left."""
+"""Smallest share done and time taken for an estimate of the time left."""
 
-Quiet = Annotated[
-    bool, typer.Option("--quiet", help="Nothing on standard error of how far the work is.")
-]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress on standard error.")]
 
-# One value a call of a verb, and none outside: what a verb calls need not hand it on.
+# Set during a call of a verb, so that functions need not pass it on.
 _QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
 
 
 class Work:
-    """What is known of work under way.
+    """State of work in progress.
 
     Parameters
     ----------
-    clock : seconds that only rise.
-    whole : a step is all of the work, so that the time left is that of the work.
+    clock : monotonic time in seconds.
+    whole : whether a step is all of the work, and so the time left is that of the work.
     """
 
     def __init__(self, clock: Callable[[], float], *, whole: bool = False) -> None:
         self._clock = clock
         self._whole = whole
         self._started = clock()
-        # In one piece, since one thread writes it and another reads it.
+        # Replaced as a whole, since one thread writes it and another reads it.
         self._now = _Now("Starting", self._started)
 
     @property
     def seconds(self) -> float:
-        """Since the work began."""
+        """Seconds since the work began."""
         return self._clock() - self._started
 
     @property
     def share(self) -> float | None:
-        """Of the step that is done, None where nobody knows."""
+        """Share of the step that is done, None if unknown."""
         return self._now.share
 
     def begin(self, text: str) -> None:
-        """A step begins, or the same one is elsewhere: see `Progress`."""
+        """Begin a step, or continue it under another text: see `Progress`."""
         before = self._now
         if text.startswith(f"{before.text.partition(': ')[0]}: "):
             self._now = replace(before, text=text)
@@ -82,7 +79,7 @@ class Work:
             self._now = _Now(text, self._clock())
 
     def advance(self, share: float, text: str | None = None) -> None:
-        """So much of the step is done; perhaps it is called something else by now."""
+        """Set the share of the step that is done, and perhaps its text."""
         before = self._now
         self._now = _Now(
             before.text if text is None else text,
@@ -92,30 +89,30 @@ class Work:
         )
 
     def left(self) -> float | None:
-        """An estimate of the seconds that the step still takes, as fast as it went until now.
+        """Estimate the seconds left in the step at its present rate.
 
-        None where too little is known for one, and where the time is over that it gave.
+        The result is None if too little is known, or the estimated time is over.
         """
         now = self._now
-        taken = now.told - now.began
-        if now.share is None or not LEAST_SHARE <= now.share < 1.0 or taken < LEAST_SECONDS:
+        seconds = now.updated - now.began
+        if now.share is None or not LEAST_SHARE <= now.share < 1.0 or seconds < LEAST_SECONDS:
             return None
-        left = taken / now.share - (self._clock() - now.began)
+        left = seconds / now.share - (self._clock() - now.began)
         return left if left > 0.0 else None
 
     def words(self, room: int | None = None) -> str:
-        """The step, percent, and the time left as an estimate, or the time that the step took.
+        """Return the step, percent, and the estimated time left or the time taken.
 
-        In so many characters, if a room is given: the step's own words are cut, not the figures.
+        With ``room`` the step's text is cut to fit into that many characters, not the figures.
         """
         now = self._now
         figures = "" if now.share is None else f": {now.share:.0%}"
-        left, taken = self.left(), self._clock() - now.began
+        left, seconds = self.left(), self._clock() - now.began
         if left is not None:
             figures += f", {about(left)} left{'' if self._whole else ' in this step'}"
-        # Of the first step the time of the work says as much.
-        elif taken >= EVERY and now.began - self._started >= 1.0:
-            figures += f", for {taken:.0f} s"
+        # In the first step the time of the work is the same.
+        elif seconds >= EVERY and now.began - self._started >= 1.0:
+            figures += f", for {seconds:.0f} s"
         if room is None or len(now.text) + len(figures) <= room:
             return now.text + figures
         return f"{now.text[: max(room - len(figures) - 3, 0)]}...{figures}"
@@ -123,16 +120,16 @@ class Work:
 
 @dataclass(frozen=True)
 class _Now:
-    """A step under way: since when, the share that is done, and when that was told."""
+    """A step in progress: its begin, its share done, and when that was reported."""
 
     text: str
     began: float
     share: float | None = None
-    told: float = 0.0
+    updated: float = 0.0
 
 
 def about(seconds: float) -> str:
-    """A time that is only estimated, in words."""
+    """Return an estimated time in words."""
     if seconds < 10.0:
         return "a few seconds"
     if seconds < 95.0:
@@ -144,7 +141,7 @@ def about(seconds: float) -> str:
 
 @contextmanager
 def steps() -> Iterator[Progress]:
-    """Show the present step of a long job, with the time it has taken; yields what is told it."""
+    """Show the present step of a long job and its time; yields the `Progress` to report to."""
     work = Work(time.monotonic)
     with _shown(work) as changed:
 
@@ -161,7 +158,7 @@ def steps() -> Iterator[Progress]:
 
 @contextmanager
 def counted(text: str, *, total: int) -> Iterator[Callable[[int], None]]:
-    """Show how much of a counted job is done; yields ``advance(count)``."""
+    """Show the progress of a counted job; yields ``advance(count)``."""
     work, finished = Work(time.monotonic, whole=True), 0
 
     def advance(count: int) -> None:
@@ -176,13 +173,13 @@ def counted(text: str, *, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def notice(text: str) -> None:
-    """A line on standard error that explains work under way; nothing under ``--quiet``."""
+    """Print a line on standard error about work in progress, unless ``--quiet``."""
     if not _QUIET.get():
         print(text, file=sys.stderr, flush=True)
 
 
 def speaking(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """A verb with the option ``--quiet``, under which it stays silent until its result."""
+    """Add the option ``--quiet`` to a verb, which keeps it silent until its result."""
     hints = get_type_hints(verb, include_extras=True)
 
     @wraps(verb)
@@ -201,10 +198,10 @@ def speaking(verb: Callable[..., Any]) -> Callable[..., Any]:
     option = inspect.Parameter(
         "quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet
     )
-    # In front of --json, where that is the last.
+    # In front of --json, if that is the last.
     at = len(parameters) - (bool(parameters) and parameters[-1].name == "json")
     parameters.insert(at, option)
-    # What inspect, and with it Typer, reads.
+    # `inspect` and Typer read these.
     vars(spoken)["__signature__"] = signature.replace(parameters=parameters)
     spoken.__annotations__ = {**hints, "quiet": Quiet}
     return spoken
@@ -212,7 +209,7 @@ def speaking(verb: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def _shown(work: Work, *, bar: bool = False) -> Iterator[Callable[[], None]]:
-    """Show work where somebody may look; yields what is called when it has changed."""
+    """Show work on standard error; yields the function to call on changes."""
     if _QUIET.get():
         yield _nothing
     elif sys.stderr.isatty():
@@ -224,23 +221,23 @@ def _shown(work: Work, *, bar: bool = False) -> Iterator[Callable[[], None]]:
 
 
 def _nothing() -> None:
-    """For work that nobody watches."""
+    """Do nothing, for work that is not shown."""
 
 
 class _Words(ProgressColumn):
-    """What work says of itself whenever it is drawn, since times change without an event."""
+    """Column with the text of the work, computed when drawn, since times change."""
 
     def __init__(self, work: Work) -> None:
         super().__init__()
         self._work = work
 
     def render(self, task: Task) -> _Line:
-        """A line that knows its room when it is drawn."""
+        """Return a line that adapts to its width when it is drawn."""
         return _Line(self._work)
 
 
 class _Line:
-    """What work says of itself, on one line however narrow the terminal is."""
+    """Text of the work on one line, however narrow the terminal is."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
@@ -250,7 +247,7 @@ class _Line:
         return Measurement(min(_NARROWEST, most), min(cell_len(self._work.words()), most))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        # As it stands: a step may hold a file's name, so that nothing in it is markup.
+        # Without markup: a step may contain a file's name.
         yield Text(self._work.words(options.max_width), no_wrap=True, overflow="ellipsis")
 
 
@@ -273,9 +270,9 @@ def _terminal(work: Work, bar: bool) -> Iterator[Callable[[], None]]:
 
 
 class Lines:
-    """Says in a line how far work is, every `EVERY` seconds, whether or not it has changed.
+    """Prints a line of progress every `EVERY` seconds, whether or not it has changed.
 
-    Used as a context manager; a thread looks at the clock in it.
+    It is a context manager with a thread that watches the clock.
     """
 
     def __init__(self, work: Work) -> None:
@@ -286,13 +283,13 @@ class Lines:
         self._thread = Thread(target=self._watch, name="pinion-progress", daemon=True)
 
     def look(self) -> None:
-        """Put a line on standard error if the last one is long ago."""
+        """Print a line on standard error if the last one is old enough."""
         with self._lock:
             seconds = self._work.seconds
             if seconds - self._said < EVERY:
                 return
             self._said = seconds
-        # In one piece: other threads write lines as well.
+        # In one call: other threads write lines as well.
         sys.stderr.write(f"{seconds:5.0f} s  {self._work.words()}\n")
         sys.stderr.flush()
 
@@ -305,6 +302,6 @@ class Lines:
         self._thread.join()
 
     def _watch(self) -> None:
-        # Often enough that a line is late by little.
+        # Often enough that lines are hardly late.
         while not self._ended.wait(max(EVERY / 20.0, 0.05)):
             self.look()

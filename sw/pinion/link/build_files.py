@@ -187,7 +187,7 @@ RESOURCES = BuildFile(
     fields={
         **dict.fromkeys(("dsp", "lut", "ff", "srl", "lutram", "levels", "dies"), int),
         "bram": Number,
-        **dict.fromkeys(("dsp_use", "capacity", "share", "by_kind", "by_cluster"), dict),
+        **dict.fromkeys(("dsp_use", "capacity", "share", "by_kind"), dict),
         "multipliers": (dict,),
         "timing": {"table": str, "note": str, "ns": dict, "mhz": dict, "paths": (dict,)},
         **dict.fromkeys(("tool", "part", "note", "dsp_note"), str),

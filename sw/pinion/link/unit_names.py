@@ -6,20 +6,19 @@ import re
 
 # Units of other functions have the operation's own name, which says what they are.
 _WORDS = {"add": "sum of 2", "align": "shift and round", "sincos": "sine and cosine"}
-_KIND = re.compile(r"(?P<label>.+?)(_k\d+)?(_(?P<cluster>base|link\d+))?")
+_KIND = re.compile(r"(.+?)(_k\d+)?")
 _SHORT = re.compile(r"auto(\d+)")
 
 
 def unit_name(kind: str, formats: str = "auto") -> str:
-    """A kind of unit in words: ``dot2x18_link3`` is ``sum of 2 products, 27 x 18, link3``.
+    """A kind of unit in words: ``dot2x18_k1`` is ``sum of 2 products, 27 x 18``.
 
     Parameters
     ----------
     kind : as the schedule and the manifest name it.
     formats : of the build; ``auto18`` and shorter words have multipliers as wide as a word.
     """
-    found = _KIND.fullmatch(kind)
-    label, cluster = (found["label"], found["cluster"]) if found else (kind, None)
+    label = match[1] if (match := _KIND.fullmatch(kind)) else kind
     products, _, narrow = label.removeprefix("dot").partition("x")
     word = _WORDS.get(label, label)
     if label.startswith("dot"):
@@ -28,4 +27,4 @@ def unit_name(kind: str, formats: str = "auto") -> str:
         word += f", {wide} x {narrow}" if narrow else ""
     elif label.startswith("add") and label != "add":
         word = f"sum of {label.removeprefix('add')}"
-    return f"{word}, {cluster}" if cluster else word
+    return word

@@ -60,11 +60,8 @@ def _share(number: float, size: int) -> str:
 
 
 def resource_tables(result: Mapping[str, Any]) -> list[Table]:
-    """Return sums by kind of unit, by cluster if a build has clusters, and estimated paths."""
-    tables = [_by_kind(result["by_kind"])]
-    if result["by_cluster"]:
-        tables.append(_by_cluster(result["by_cluster"]))
-    return [*tables, timing_table(result["timing"])]
+    """Return the sums by kind of unit, and the estimated paths."""
+    return [_by_kind(result["by_kind"]), timing_table(result["timing"])]
 
 
 def _by_kind(rows: Mapping[str, Any]) -> Table:
@@ -89,15 +86,4 @@ def _by_kind(rows: Mapping[str, Any]) -> Table:
             for name, row in order
         ],
         note=_KINDS_NOTE,
-    )
-
-
-def _by_cluster(rows: Mapping[str, Any]) -> Table:
-    """Return sums over the units of each cluster, and over those in none."""
-    return Table(
-        columns=("by cluster", "DSP", "LUT", "flip-flops", "as memory"),
-        rows=[
-            [name, row["dsp"], row["lut"], row["ff"], row["srl"] + row["lutram"]]
-            for name, row in rows.items()
-        ],
     )

@@ -35,7 +35,6 @@ class CoreOptions(TypedDict, total=False):
     max_error: float | None
     ranges: str | None
     objective: str
-    clusters: str
     clock_mhz: float | None
 
 
@@ -127,7 +126,6 @@ class BuildRequest:
     max_error : largest relative error of a result block; None for the formats' default.
     ranges : with ``auto``, the states that the formats are made for; None for reference states.
     objective : ``area``, ``latency`` or ``throughput``.
-    clusters : ``none``, or ``link`` for separate units of each link.
     target : ``sim``, or a board.
     clock_mhz : the core's clock; None for the target's default.
     """
@@ -139,7 +137,6 @@ class BuildRequest:
     max_error: float | None = None
     ranges: str | None = None
     objective: str = "area"
-    clusters: str = "none"
     target: str = "sim"
     clock_mhz: float | None = None
 

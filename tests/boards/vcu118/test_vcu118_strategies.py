@@ -12,7 +12,7 @@ import pytest
 
 from pinion.base.progress import Progress
 from pinion.boards.xilinx.board import load_board
-from pinion.boards.xilinx.floorplan import clusters, dies, dies_xdc, split
+from pinion.boards.xilinx.floorplan import dies, dies_xdc
 from pinion.boards.xilinx.run import VivadoError, run_vivado
 from pinion.boards.xilinx.script import (
     ATTEMPTS,
@@ -307,26 +307,8 @@ def test_dies_are_neighbours_of_the_links(dsp: int, expected: tuple[str, ...]) -
     assert dies(load_board("u250"), 5000) == ("SLR0", "SLR1", "SLR2")
 
 
-@pytest.mark.parametrize(
-    ("weights", "parts", "ends"),
-    [
-        ([4], 3, [1]),
-        ([1, 1, 1, 1], 2, [2, 4]),
-        ([9, 1, 1, 1], 2, [1, 4]),
-        ([1, 2, 3, 4, 5], 3, [3, 4, 5]),
-    ],
-)
-def test_links_are_split_into_neighbours(weights: list[int], parts: int, ends: list[int]) -> None:
-    ranges = split(weights, parts)
-    assert [part.stop for part in ranges] == ends
-    assert [k for part in ranges for k in part] == list(range(len(weights)))
-
-
-def test_clusters_are_those_of_the_core() -> None:
-    assert clusters(core_rtlil()) == {"link1": 0, "link2": 4}
-    plain = core_rtlil().replace("datapath.link", "datapath.unit")
-    assert clusters(plain) == {}
-    text = dies_xdc(load_board("vcu118"), plain)
+def test_a_design_over_several_dies_has_one_block_for_its_core() -> None:
+    text = dies_xdc(load_board("vcu118"), core_rtlil())
     assert "[get_cells {pinion/core}]" in text and "link1" not in text
 
 

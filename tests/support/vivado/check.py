@@ -63,7 +63,7 @@ def read_design(folder: Path, *, board: Board, core_clock: Mmcm | None) -> Desig
 
 
 def _below(verilog: Path) -> tuple[str, ...]:
-    """Cells below the top that a floorplan may name: core, datapath and its clusters."""
+    """Cells below the top that a floorplan may name: the core and the cells of its datapath."""
     text = verilog.read_text()
     if not re.search(r"^  pinion_core core \(", text, re.MULTILINE):
         return ()

@@ -2,7 +2,7 @@
 
 A design that fits one die is placed beside the PCIe block, and no path crosses a border. One that
 would fill the die to more than `SHARE_PERCENT` is placed on several: the link stays beside the PCIe
-block, and the core is spread, by clusters of links if the build has them (``--clusters link``).
+block, and placement spreads the core.
 
 Registers at a border: a unit's result is a register, and so is every stored value, but a selector
 precedes the next unit, and a stored value is read in several places. The registers in the wires
@@ -13,7 +13,6 @@ consider dies.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from pinion.synthesis.estimate import estimate_dsp
@@ -28,7 +27,6 @@ SHARE_PERCENT = 60
 """Use of a die's LUTs or DSP blocks above which the design is placed on several dies [%]."""
 
 CORE_CELL = f"{LINK_CELL}/core"
-DATAPATH = "datapath"
 
 
 def dies(board: Board, dsp: int) -> tuple[str, ...]:
@@ -41,33 +39,6 @@ def dies(board: Board, dsp: int) -> tuple[str, ...]:
     count = min(most, max(2, -(-100 * dsp // room)))
     near = sorted(range(most), key=lambda die: (abs(die - home), -die))
     return tuple(f"SLR{die}" for die in sorted(near[:count]))
-
-
-def clusters(rtlil: str) -> dict[str, int]:
-    """Return the modules of a core's clusters, in order of the links, and their DSP blocks."""
-    modules = re.findall(rf"^module \\{CORE}\.{DATAPATH}\.(base|link\d+)$", rtlil, re.MULTILINE)
-    names = sorted(
-        modules, key=lambda name: int(name.removeprefix("link")) if name != "base" else 0
-    )
-    return {name: estimate_dsp(rtlil, top=f"{CORE}.{DATAPATH}.{name}") for name in names}
-
-
-def split(weights: Sequence[int], parts: int) -> list[range]:
-    """Split a sequence into at most `parts` ranges with the smallest maximum weight."""
-
-    def cut(limit: int) -> list[range]:
-        ranges, first, total = [], 0, 0
-        for k, weight in enumerate(weights):
-            if k > first and total + weight > limit:
-                ranges.append(range(first, k))
-                first, total = k, 0
-            total += weight
-        return [*ranges, range(first, len(weights))]
-
-    limit = max(weights)
-    while len(cut(limit)) > parts:
-        limit += 1
-    return cut(limit)
 
 
 def die_xdc(board: Board) -> str:
@@ -84,27 +55,16 @@ def die_xdc(board: Board) -> str:
 
 def dies_xdc(board: Board, rtlil: str) -> str:
     """Return the constraints of a design over several dies; ``rtlil`` is the core's."""
+    places = dies(board, estimate_dsp(rtlil, top=CORE))
     lines = [
         f"# {board.title}: the link beside the PCIe block, the core over several dies.",
         "# Written by Pinion. Read after synthesis, instead of the other floorplan.",
         "",
         *_pblock(PBLOCK, [LINK_CELL], [board.floorplan.slr], soft=False),
         "",
+        "# Placing finds the core's border by itself.",
+        *_pblock(f"{PBLOCK}_core", [CORE_CELL], places, soft=True),
     ]
-    places, groups = dies(board, estimate_dsp(rtlil, top=CORE)), clusters(rtlil)
-    if len(groups) < 2:
-        lines += [
-            "# The core has no clusters of links: placing finds the border by itself.",
-            *_pblock(f"{PBLOCK}_core", [CORE_CELL], places, soft=True),
-        ]
-    else:
-        lines += [
-            "# Links that are neighbours share a die. Soft: units at the border may move over.",
-        ]
-        names, parts = list(groups), split([max(1, n) for n in groups.values()], len(places))
-        for die, part in zip(places, parts, strict=False):
-            cells = [f"{CORE_CELL}/{DATAPATH}/{names[k]}" for k in part]
-            lines += _pblock(f"{PBLOCK}_{die}", cells, [die], soft=True)
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The exported folder: all of a core that another design needs, written whole or not at all."""
+"""The exported folder: what other designs need of a core, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -48,29 +48,28 @@ def export(
     ----------
     folder : the build folder.
     out : the folder to make; it may exist if it is empty.
-    model : gives, for the build, the integer model that the test vectors come from:
+    model : returns the integer model of the build, for the test vectors:
         ``lambda build: pinion.cosim.reference.Reference(build).expected``.
     requests : number of test vectors.
-    name : of the top module and prefix of all others; robot and function where it is not given.
+    name : of the top module and prefix of all others; robot and function by default.
     progress : told each step.
 
     Returns
     -------
-    JSON-able: ``core.json`` of the folder, and ``files``, its paths.
+    The content of ``core.json``, and ``files``, the paths; JSON-able.
 
     Raises
     ------
     ValueError
-        Subclasses with a sentence: no build folder, a folder that is not empty, a name that is no
-        identifier.
+        Subclasses with a sentence: no build folder, a folder that is not empty, an invalid name.
     """
     if not 1 <= requests <= MOST_REQUESTS:
         raise ExportError(f"The bench takes 1 to {MOST_REQUESTS} requests, not {requests}.")
-    chosen = None if name is None else check_name(name)
+    checked = None if name is None else check_name(name)
     folder, out = Path(folder), Path(out)
     _refuse(out)
     build = Build.read(folder)
-    name = chosen or module_name(build.manifest)
+    name = checked or module_name(build.manifest)
     try:
         rtlil = (folder / RTLIL).read_text()
     except OSError:
@@ -94,7 +93,7 @@ def export(
 
 
 def core_data(name: str, build: Build) -> dict[str, Any]:
-    """What ``core.json`` holds: name, ports, sizes, timing and hash, for programs."""
+    """Return the content of ``core.json``: name, ports, sizes, timing and hash."""
     m = build.manifest
     return {
         "generator": f"Pinion {m.version}",
@@ -128,7 +127,7 @@ def core_data(name: str, build: Build) -> dict[str, Any]:
 
 
 def _texts(name: str, build: Build, rtlil: str, explicit: str) -> dict[str, str]:
-    """Every file but the vectors, by path."""
+    """Return every file except the vectors, by path."""
     manifest = build.manifest
     ports = core_ports(manifest)
     values = {
@@ -152,7 +151,7 @@ def _texts(name: str, build: Build, rtlil: str, explicit: str) -> dict[str, str]
 
 
 def _file_sets(name: str) -> dict[str, list[tuple[str, str]]]:
-    """File sets of the IP-XACT description; the standard has no type for Python and JSON."""
+    """Return the file sets for IP-XACT, which has no type for Python and JSON."""
     return {
         "rtl": [(f"rtl/{name}.v", "verilogSource")],
         "records": [("records.h", "cSource")],
@@ -161,13 +160,13 @@ def _file_sets(name: str) -> dict[str, list[tuple[str, str]]]:
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """A template's text with every ``%%key%%`` replaced."""
+    """Return a template's text with every ``%%key%%`` replaced."""
     text = (files(__package__) / "templates" / f"{template}.in").read_text()
     return _PLACE.sub(lambda match: values[match[1]], text)
 
 
 def _check_hash(folder: Path, build: Build, rtlil: str) -> None:
-    """The RTL carries the hash as a constant of 64 bits; another one is another build's."""
+    """Refuse RTL whose build hash, a constant of 64 bits, is not the manifest's."""
     if f"64'{build.manifest.hash:064b}" not in rtlil:
         raise ExportError(
             f"'{folder / RTLIL}' is not the core of its manifest (build "

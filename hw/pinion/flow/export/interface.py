@@ -1,4 +1,4 @@
-"""The ports of an exported core: the one table that Verilog, IP-XACT, README and tests read."""
+"""Ports of an exported core: the table that Verilog, IP-XACT, README and tests read."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from .reserved import RESERVED
 
 WORD = 32
 
-# Nets of the core behind the wrapper, by port, for those that it has; what is left out, the wrapper
-# makes itself.
+# Nets of the core behind the wrapper, by port; the wrapper makes the other ports itself.
 CORE_PORTS = {
     "aclk": "clk",
     "s_axis_tdata": "i_tdata",
@@ -34,7 +33,7 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
 class ExportError(ValueError):
-    """What was asked for cannot be exported, or not there; the message says why."""
+    """Error for an export that is impossible, or impossible in that folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +45,9 @@ class CorePort:
     name : as in the Verilog.
     direction : ``input`` or ``output``.
     width : in bits.
-    bus : the interface that it belongs to (``aclk``, ``aresetn``, ``s_axis``, ``m_axis``), or "".
+    bus : its interface (``aclk``, ``aresetn``, ``s_axis``, ``m_axis``), or "".
     logical : its name in that interface's definition.
-    doc : what it carries, one line.
+    doc : what it carries, in one line.
     """
 
     name: str
@@ -60,7 +59,7 @@ class CorePort:
 
 
 def core_ports(manifest: Manifest) -> tuple[CorePort, ...]:
-    """The ports of a build's exported core, in the order of the module."""
+    """Return the ports of a build's exported core, in the order of the module."""
     wide_in, wide_out = WORD * manifest.lanes_in, WORD * manifest.lanes_out
     rows = (
         ("aclk", "input", 1, "aclk", "CLK", "clock of both streams, rising edge"),
@@ -96,24 +95,24 @@ def core_ports(manifest: Manifest) -> tuple[CorePort, ...]:
 
 
 def module_name(manifest: Manifest) -> str:
-    """A name for the top module from robot and function, valid in Verilog, VHDL and C."""
+    """Return a top module name from robot and function, valid in Verilog, VHDL and C."""
     words = re.findall(r"[a-z0-9]+", f"{manifest.robot}_{manifest.function}".lower())
     name = "_".join(words)
     return name if name[0].isalpha() else f"robot_{name}"
 
 
 def described(manifest: Manifest) -> str:
-    """Function and robot, for comments and descriptions in any language."""
+    """Return function and robot, for comments and descriptions in any language."""
     return f"{comment(manifest.function)} of {comment(manifest.robot)}"
 
 
 def check_name(name: str) -> str:
-    """Return a name that the caller chose, if it serves as one.
+    """Return a name that the caller chose, if it is valid.
 
     Raises
     ------
-    ExportError : it is no identifier everywhere, is a word of a language, or could meet the names
-        of inner modules.
+    ExportError
+        If it is no identifier in some language, a keyword, or could clash with inner modules.
     """
     if not _NAME.fullmatch(name):
         raise ExportError(

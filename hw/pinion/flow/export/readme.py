@@ -1,4 +1,4 @@
-"""What the README of an exported folder says about this core."""
+"""Values for the README of an exported folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pinion.synthesis.estimate import in_words, multipliers_of
 from ..build import Build
 from .interface import CorePort
 
-# Of cores that have multiplier blocks of their own, and of all others.
+# For cores with explicit multiplier blocks, and for all others.
 _EXPLICIT = f"""
 The Verilog has products of 27 x 18 bits with their additions twice: as arithmetic, for any tool,
 and, where the macro `{MACRO}` is defined, as an explicit DSP48E2 each of UltraScale or UltraScale+
@@ -34,7 +34,7 @@ explicit DSP48E2 blocks, changes nothing in this one.
 def readme_values(
     name: str, build: Build, ports: Sequence[CorePort], rtlil: str, explicit: str
 ) -> dict[str, str]:
-    """The values of the README's template; ``rtlil`` and ``explicit`` are the build's core."""
+    """Return the values of the README's template; ``rtlil`` and ``explicit`` are the core."""
     m = build.manifest
     options = ", ".join(f"{key} {value}" for key, value in m.options.items())
     return {

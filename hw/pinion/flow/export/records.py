@@ -1,4 +1,4 @@
-"""The records of a build as a C header: structs, sizes, and the way to whole matrices."""
+"""The records of a build as a C header: structs, sizes, and conversion from and to arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PER_LINE = 12
 
 
 def records_header(name: str, manifest: Manifest) -> str:
-    """The header ``records.h``, for C11 and C++11."""
+    """Return the header ``records.h``, for C11 and C++11."""
     big = name.upper()
     inputs, outputs = _named(manifest.inputs), _named(manifest.outputs)
     parts = [
@@ -34,11 +34,11 @@ def records_header(name: str, manifest: Manifest) -> str:
 
 
 _TAKEN = ("request", "result", "sent", "place", "fixed", "fixed_place", "i", "j", "k", "record")
-"""Names that the header's functions use themselves."""
+"""Names that the header's functions use."""
 
 
 def _named(arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Arrays under names that C, C++ and the header have free."""
+    """Return the arrays under names that C, C++ and the header do not use."""
     names = c_names([array.name for array in arrays], _TAKEN)
     return tuple(replace(a, name=name) for a, name in zip(arrays, names, strict=True))
 
@@ -80,7 +80,7 @@ extern "C" {{
 def _record(
     name: str, kind: str, arrays: tuple[Array, ...], lanes: int, beats: int
 ) -> Iterator[str]:
-    """Sizes, the struct, the struct with padding, and what the compiler shall check about them."""
+    """Yield sizes, the struct, the struct with padding, and static assertions on them."""
     big, sent = f"{name}_{kind}".upper(), [array for array in arrays if array.words]
     words = sum(array.words for array in arrays)
     yield (
@@ -105,7 +105,8 @@ def _record(
     checks.append((f"sizeof({name}_{kind}) == {big}_BYTES", "the record"))
     checks.append((f"sizeof({name}_{kind}_beats) == {big}_STRIDE", "the padded record"))
     yield "".join(
-        f'{name.upper()}_ASSERT({condition}, "Layout of {what}.");\n' for condition, what in checks
+        f'{name.upper()}_ASSERT({condition}, "Layout of {subject}.");\n'
+        for condition, subject in checks
     )
 
 
@@ -114,7 +115,7 @@ def _dimensions(array: Array) -> str:
 
 
 def _what(array: Array) -> str:
-    """Unit, shape, and what of it travels."""
+    """Return unit, shape, and the part of an array that travels."""
     shape = " x ".join(map(str, array.shape)) or "1"
     text = f"[{comment(array.unit)}] {shape}"
     if array.sent is None:
@@ -139,7 +140,7 @@ def _positions(array: Array) -> list[str]:
 
 
 def _gather(name: str, array: Array) -> str:
-    """From a whole array to its part of a request."""
+    """Return the function that puts an array into a request."""
     total = math.prod(array.shape)
     head = (
         f"/* Put {array.name}, a whole array of {total} elements, into a request. */\n"
@@ -160,7 +161,7 @@ def _gather(name: str, array: Array) -> str:
 
 
 def _scatter(name: str, array: Array) -> str:
-    """From a result's part of an array to the whole."""
+    """Return the function that takes an array from a result."""
     total = math.prod(array.shape)
     head = (
         f"/* Take {array.name}, the whole array of {total} elements, from a result. */\n"
@@ -194,6 +195,6 @@ def _scatter(name: str, array: Array) -> str:
 
 
 def _literal(value: float) -> str:
-    """A float constant; nine digits give a float32 exactly."""
+    """Return a float constant; nine digits represent a float32 exactly."""
     text = f"{np.float32(value):.9g}"
     return f"{text}f" if any(c in text for c in ".e") else f"{text}.0f"

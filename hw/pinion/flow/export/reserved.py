@@ -1,4 +1,4 @@
-"""Words that a language keeps for itself, so that no module can have them as its name."""
+"""Keywords that no module may have as its name."""
 
 from __future__ import annotations
 
@@ -52,4 +52,4 @@ RESERVED = MappingProxyType(
         for word in words.split()
     }
 )
-"""Keywords of IEEE 1364-2005, IEEE 1800-2017 and IEEE 1076-2008, and whose they are."""
+"""Keywords of IEEE 1364-2005, IEEE 1800-2017 and IEEE 1076-2008, with their language."""

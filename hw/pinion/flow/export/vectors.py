@@ -1,4 +1,4 @@
-"""Test vectors of an exported core: requests, and the words and flags that must come out."""
+"""Test vectors of an exported core: requests, and the expected words and flags."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ IntegerModel = Callable[[Words], tuple[Words, Flags]]
 
 FORMAT = 1
 
-# Float32 words that no state has: not a number, infinities, far too large, negative zero, the
-# smallest number there is.
+# Float32 words that no state has: NaN, infinities, a huge number, negative zero, the smallest
+# number.
 SPECIAL = (0x7FC00000, 0x7F800000, 0xFF800000, 0x7149F2CA, 0x80000000, 0x00000001)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Vectors:
-    """Requests and answers.
+    """Requests and expected answers.
 
     Members
     -------
@@ -40,11 +40,11 @@ class Vectors:
 
 
 def make_vectors(build: Build, model: IntegerModel, *, count: int, seed: int) -> Vectors:
-    """Draw requests and ask the integer model for the answers.
+    """Draw requests and compute the answers with the integer model.
 
-    Of eight requests, six are of the distribution that the build is for, one is far outside it
-    (its flag may be up), and in one a word is replaced by a special one. With states the first half
-    is of that distribution alone: after a flag every other one is up.
+    Of eight requests, six are of the build's distribution, one is far outside it (it may be
+    flagged), and in one a word is replaced by a special one. With states the first half is only of
+    that distribution, since every request after a flag is flagged.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def _draw(build: Build, count: int, distribution: str, seed: int) -> Words:
 
 
 def vectors_data(name: str, build: Build, vectors: Vectors) -> dict[str, object]:
-    """What ``tb/vectors.json`` holds: all that the bench knows; words are 8 hexadecimal digits."""
+    """Return the content of ``tb/vectors.json``; words are 8 hexadecimal digits."""
     manifest = build.manifest
     return {
         "format": FORMAT,

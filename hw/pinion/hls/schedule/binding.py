@@ -1,10 +1,10 @@
-"""Binding: which unit does each operation, and which register holds each value.
+"""Binding: the unit of each operation, and the registers of each value.
 
-Storage: a result stands in its unit's output register for one cycle. A value that is read later
-has a chain of registers of its own, all loaded in the value's slot: stage k holds it in the cycles
-``ready + 1 + k ii`` to ``ready + (k + 1) ii``. (Measured against delay lines with taps and LUT RAM
-copies: the smallest area and the fastest synthesis; docs/adr has the figures. A stage that nobody
-taps becomes part of a shift-register primitive.)
+A result is in its unit's output register for one cycle. A value that is read later has a chain of
+registers, all loaded in the value's slot: stage k holds it in the cycles ``ready + 1 + k ii`` to
+``ready + (k + 1) ii``. (This had the smallest area and the fastest synthesis, compared with delay
+lines with taps and copies in LUT RAM; docs/adr has the figures. A stage without a tap becomes part
+of a shift-register primitive.)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .modulo import Schedule
 
 @dataclass(frozen=True)
 class Read:
-    """A port reads a value: in this cycle, from the unit's output (stage -1) or a register."""
+    """A port's read of a value: the cycle, and the stage (-1 for the unit's output)."""
 
     node: int
     cycle: int
@@ -32,9 +32,9 @@ class Read:
 
 @dataclass(frozen=True)
 class OutputLane:
-    """A word of the result record: read in this cycle by this lane.
+    """A word of the result record, with the cycle and lane in which it is read.
 
-    With `negated` the result is the negative of the node: its converter turns the sign.
+    With `negated` the result is the negative of the node: its converter changes the sign.
     """
 
     name: str
@@ -47,18 +47,17 @@ class OutputLane:
 
 @dataclass(frozen=True)
 class StateRegister:
-    """Where a word of state stands, and what it becomes.
+    """The first register of a word of state, and its next value.
 
-    Its first register takes the value at the end of cycle ``arrival - 1``: the initial one where
-    the request is the first after a reset, else what the request before it has made of it, and
-    nothing where there was none.
+    The register takes a value at the end of cycle ``arrival - 1``: the initial one for the first
+    request after a reset, otherwise the next value from the previous request, if there was one.
 
     Members
     -------
     name : of the word.
     node : the word.
-    following : makes the next value.
-    arrival : first cycle in which the word is there.
+    following : node of the next value.
+    arrival : first cycle in which the word is available.
     initial : integer of the initial value.
     """
 
@@ -69,7 +68,7 @@ class StateRegister:
     initial: int
 
     def taken(self, ii: int) -> int:
-        """Cycle of the request before in which its value is taken."""
+        """Return the previous request's cycle in which the value is taken."""
         return self.arrival - 1 + ii
 
 
@@ -79,12 +78,12 @@ class Binding:
 
     Members
     -------
-    schedule : when.
-    unit : number, among the units of its kind, of each operation's unit.
+    schedule : the cycles.
+    unit : number of each operation's unit among those of its kind.
     stages : number of register stages of each stored value, by node.
     outputs : result words by lane and beat.
     inputs : words of a request.
-    lanes_in, beats_in, lanes_out, beats_out : words a beat and beats a record at the edges.
+    lanes_in, beats_in, lanes_out, beats_out : words per beat and beats per record at the edges.
     states : words of state.
     """
 
@@ -100,24 +99,24 @@ class Binding:
     states: tuple[StateRegister, ...] = ()
 
     def stage(self, node: int, cycle: int) -> int:
-        """Where a value stands in a cycle: -1 for its unit's output, else the register stage."""
+        """Return the register stage of a value in a cycle, or -1 for its unit's output."""
         return _stage(self.schedule, self.ready[node], cycle, node in self._words)
 
     @cached_property
     def _words(self) -> frozenset[int]:
-        """Values that no unit makes: of requests, and of state."""
+        """Nodes that no unit computes: words of requests and of state."""
         return frozenset((*self.inputs, *self.schedule.arrivals))
 
     @cached_property
     def ready(self) -> dict[int, int]:
-        """Cycle in which each value is there, by node; 0 for words of a request."""
+        """Cycle in which each value is available, by node; 0 for words of a request."""
         ready = {op.node: self.schedule.ready(i) for i, op in enumerate(self.schedule.operations)}
         ready.update(dict.fromkeys(self.inputs, 0))
         ready.update(self.schedule.arrivals)
         return ready
 
     def reads(self) -> Iterator[Read]:
-        """Every read of every port, constants left out."""
+        """Return every read of every port, except constants."""
         ready, inputs, plan = self.ready, self._words, self.schedule
         for i, operation in enumerate(plan.operations):
             for operand in operation.operands:
@@ -135,7 +134,7 @@ class Binding:
 
     @property
     def registers(self) -> int:
-        """Words of storage between units."""
+        """Number of words of storage between units."""
         return sum(self.stages.values())
 
 
@@ -146,7 +145,7 @@ def _stage(plan: Schedule, ready: int, cycle: int, is_input: bool) -> int:
 
 
 def bind(graph: Graph, plan: Schedule) -> Binding:
-    """Bind a schedule's operations to units, its values to registers, its words to lanes."""
+    """Bind a schedule's operations to units, values to registers and words to lanes."""
     words = graph.state_nodes()
     inputs = tuple(
         i for i, node in enumerate(graph.nodes) if node.op == names.INPUT and i not in words
@@ -168,7 +167,7 @@ def bind(graph: Graph, plan: Schedule) -> Binding:
         (name, graph.nodes[node].args[0] if node in negated else node, node in negated)
         for name, node in graph.outputs
     ]
-    # The first beat leaves as early as every word allows.
+    # The first beat leaves as early as all words allow.
     first = max(
         (ready.get(node, 0) - w // lanes_out for w, (_, node, _) in enumerate(results)),
         default=0,
@@ -189,35 +188,35 @@ def bind(graph: Graph, plan: Schedule) -> Binding:
 
 
 def lanes(words: int, ii: int) -> tuple[int, int]:
-    """Fewest lanes that carry a record within ``ii`` beats, and the beats they need."""
+    """Return the fewest lanes that carry a record within ``ii`` beats, and their beats."""
     lane_count = max(1, -(-words // ii))
     return lane_count, max(1, -(-words // lane_count))
 
 
 def _assign(plan: Schedule) -> tuple[int, ...]:
-    """Give each operation a unit of its kind, preferring one that already reads its operands."""
+    """Choose a unit for each operation, preferably one that already reads its operands."""
     unit = [-1] * len(plan.operations)
     kinds = {kind: k for k, kind in enumerate(plan.units)}
     by_slot: dict[tuple[int, int], list[int]] = defaultdict(list)
     for i, operation in enumerate(plan.operations):
         by_slot[kinds[operation.kind], plan.start[i] % plan.ii].append(i)
     # Units of a kind that read a value at a port.
-    seen: dict[tuple[int, int, int], set[int]] = defaultdict(set)
+    readers: dict[tuple[int, int, int], set[int]] = defaultdict(set)
     for (kind, _), members in sorted(by_slot.items(), key=lambda item: (-len(item[1]), item[1])):
-        taken: set[int] = set()
-        lowest = 0  # unit that is open
+        occupied: set[int] = set()
+        lowest = 0  # first unit that may be free
         for i in members:
             ports = {
                 (kind, port, operand.node if operand.constant is None else -1)
                 for port, operand in enumerate(plan.operations[i].operands)
                 if not operand.unused
             }
-            common = Counter(u for port in ports for u in seen[port] if u not in taken)
-            while lowest in taken:
+            common = Counter(u for port in ports for u in readers[port] if u not in occupied)
+            while lowest in occupied:
                 lowest += 1
             best = max(common, key=lambda u: (common[u], -u), default=lowest)
-            taken.add(best)
+            occupied.add(best)
             for port in ports:
-                seen[port].add(best)
+                readers[port].add(best)
             unit[i] = best
     return tuple(unit)

@@ -1,6 +1,6 @@
-"""The schedule's and the binding's checker: written apart from what it checks.
+"""Independent checker of schedules and bindings.
 
-It recomputes every rule from the graph and the numbers in the schedule and shares no code with the
+It recomputes every rule from the graph and the numbers of the schedule, and shares no code with the
 scheduler.
 """
 
@@ -20,20 +20,20 @@ from pinion.hls.timing import Timing
 from .binding import Binding
 from .modulo import Schedule
 
-# Operations whose exact value exists inside a unit only.
+# Operations whose exact value exists only inside a unit.
 _EXACT = (names.ADD, names.SUB, names.SUM, names.NEG, names.MUL, names.DOT)
 
 
 class CheckError(AssertionError):
-    """A schedule or a binding breaks a rule; the message names the operations."""
+    """Error for a schedule or binding that breaks a rule; the message names the operations."""
 
 
 def check_operation(
     graph: Graph, fmts: Sequence[Format], operation: Operation, timing: Timing
 ) -> None:
-    """The operation reads what its node reads, and takes as long as its unit does."""
+    """Check that an operation has its node's operands and its unit's latency."""
     op, args = graph.nodes[operation.node].op, graph.nodes[operation.node].args
-    if op == names.QUANTIZE:  # the exact operation in front of it is done by the same unit
+    if op == names.QUANTIZE:  # the same unit does the exact operation in front of it
         exact = graph.nodes[args[0]]
         if exact.op in _EXACT:
             op, args = exact.op, exact.args
@@ -48,10 +48,10 @@ def check_operation(
         if operand.unused and operation.kind.adds:
             continue
         node = graph.nodes[operand.node] if operand.node >= 0 else None
-        known = 0 if node is None else constant_integer(node) if node.op == names.CONST else None
-        if operand.constant != known:
+        expected = 0 if node is None else constant_integer(node) if node.op == names.CONST else None
+        if operand.constant != expected:
             raise CheckError(
-                f"%{operation.node} takes {operand.constant} for the constant {known} "
+                f"%{operation.node} takes {operand.constant} for the constant {expected} "
                 f"(%{operand.node})."
             )
     signs = graph.nodes[operation.node].params
@@ -85,7 +85,7 @@ def check_operation(
 
 
 def _check_offsets(operation: Operation, timing: Timing) -> None:
-    """A unit reads product k in the k-th cycle, and an addend with the sum that it enters."""
+    """Check that a unit reads product k in cycle k, and an addend with its sum."""
     count = len(operation.operands)
     for k, operand in enumerate(operation.operands):
         late = 0
@@ -101,7 +101,7 @@ def _check_offsets(operation: Operation, timing: Timing) -> None:
 
 
 def _value_behind(graph: Graph, node: int) -> int:
-    """The value that a chain of wrapping quantize nodes shifts for a port, or the node itself."""
+    """Return the value that wrapping quantize nodes shift for a port, or the node itself."""
     value = node
     while (
         graph.nodes[value].op == names.QUANTIZE
@@ -115,9 +115,9 @@ def _value_behind(graph: Graph, node: int) -> int:
 def _check_ports(
     graph: Graph, fmts: Sequence[Format], operation: Operation, args: tuple[int, ...]
 ) -> None:
-    """Each port shifts by the difference of the binary points, and sees its width."""
-    seen = [operand for operand in operation.operands if operand.node >= 0]
-    for operand, arg in zip(seen, args, strict=False):
+    """Check that each port shifts by the difference of binary points, and has the right width."""
+    operands = [operand for operand in operation.operands if operand.node >= 0]
+    for operand, arg in zip(operands, args, strict=False):
         value = _value_behind(graph, arg)
         shift = fmts[value].frac - fmts[arg].frac
         narrows = fmts[value].width - fmts[value].frac > fmts[arg].width - fmts[arg].frac
@@ -128,9 +128,9 @@ def _check_ports(
                 f"{' and checked' if narrows else ''}."
             )
     kind = operation.kind
-    if kind.name in ("dot", "add") and len(kind.widths) - kind.adds <= len(seen):
+    if kind.name in ("dot", "add") and len(kind.widths) - kind.adds <= len(operands):
         widths = tuple(fmts[arg].width for arg in args)
-        if widths != kind.widths[: len(seen)]:
+        if widths != kind.widths[: len(operands)]:
             raise CheckError(
                 f"%{operation.node} reads words of {widths} bits; its unit's ports have "
                 f"{kind.widths}."
@@ -145,7 +145,7 @@ def _check_ports(
 
 
 def _check_kind(graph: Graph, fmts: Sequence[Format], operation: Operation) -> None:
-    """The unit brings forth the node's format, rounded and limited as the graph says."""
+    """Check that the unit's format, rounding and overflow are the node's."""
     node, kind = graph.nodes[operation.node], operation.kind
     target, source = fmts[operation.node], fmts[node.args[0]]
     want: tuple[object, ...]
@@ -162,18 +162,18 @@ def _check_kind(graph: Graph, fmts: Sequence[Format], operation: Operation) -> N
         have += (kind.parameters, kind.rounding, kind.overflow, kind.shift)
     if have != want:
         raise CheckError(
-            f"%{operation.node} ({node.op}) is done by a unit of the kind {kind.label} with "
+            f"%{operation.node} ({node.op}) is on a unit of the kind {kind.label} with "
             f"{have}; the graph says {want}."
         )
 
 
 def _unit_parameters(node: Node, sources: Sequence[Format], target: Format) -> tuple[float, ...]:
-    """What the unit is made with, by the rules of docs/graph.md; of other functions by their row.
+    """Return the unit's expected parameters by docs/graph.md, or by the row of a function.
 
     Raises
     ------
     CheckError
-        When operands do not have the binary point at which the row has them read.
+        If operands do not have the binary point that the row requires.
     """
     source, row = sources[0], OPS[node.op]
     shared = {f.frac for f, p in zip(sources, row.points, strict=True) if p is Point.SHARED}
@@ -196,7 +196,7 @@ def _unit_parameters(node: Node, sources: Sequence[Format], target: Format) -> t
 
 
 def check_schedule(graph: Graph, plan: Schedule) -> None:
-    """Every operation once, after its operands, with no unit kind used beyond its count."""
+    """Check that every operation runs once, after its operands, on enough units."""
     ready: dict[int, int] = {}
     fmts = formats(graph)
     for i, node in enumerate(graph.nodes):
@@ -217,7 +217,7 @@ def check_schedule(graph: Graph, plan: Schedule) -> None:
             if start + operand.offset < ready.get(operand.node, 1 << 60):
                 raise CheckError(
                     f"%{operation.node} starts in cycle {start}, before its operand "
-                    f"%{operand.node} is there."
+                    f"%{operand.node} is ready."
                 )
         if operation.node in ready:
             raise CheckError(f"%{operation.node} is scheduled twice.")
@@ -246,69 +246,69 @@ def check_schedule(graph: Graph, plan: Schedule) -> None:
             raise CheckError(
                 f"The next '{state.word}' is {fmts[state.node].name}, the word {fmts[word].name}."
             )
-        # The request before began an interval earlier, and the register takes a cycle.
+        # The previous request began an interval earlier, and the register takes a cycle.
         if ready[state.node] - plan.ii + 1 > ready[word]:
             raise CheckError(
-                f"The next '{state.word}' (%{state.node}) is there in cycle {ready[state.node]}, "
-                f"but the request behind reads it from its own cycle {ready[word]} on, with "
+                f"The next '{state.word}' (%{state.node}) is ready in cycle {ready[state.node]}, "
+                f"but the next request reads it from its own cycle {ready[word]} on, with "
                 f"{plan.ii} cycles between them: too late."
             )
 
 
 def _word_of(graph: Graph, word: str) -> int:
-    """The input node of a word."""
+    """Return the input node of a word."""
     return next(i for i, n in enumerate(graph.nodes) if n.op == names.INPUT and n.params[0] == word)
 
 
 def _check_states(graph: Graph, binding: Binding) -> None:
-    """Every word of state has its register, and that takes the right value when it is there."""
+    """Check that every word of state has a register that takes the right value in time."""
     plan = binding.schedule
     if len(binding.states) != len(graph.states):
         raise CheckError(f"{len(binding.states)} of {len(graph.states)} states are bound.")
-    bound = {held.node: held for held in binding.states}
+    bound = {state_register.node: state_register for state_register in binding.states}
     for state in graph.states:
         word = _word_of(graph, state.word)
-        held = bound.get(word)
+        register = bound.get(word)
         fmt = formats(graph)[word]
         first = math.floor(state.initial * 2.0**fmt.frac + 0.5)
         want = (str(state.word), word, state.node, plan.arrivals.get(word), first)
-        if held is None or want != (
-            held.name, held.node, held.following, held.arrival, held.initial,
+        if register is None or want != (
+            register.name, register.node, register.following, register.arrival, register.initial,
         ):  # fmt: skip
-            raise CheckError(f"The state '{state.word}' is bound as {held}, not as {want}.")
+            raise CheckError(f"The state '{state.word}' is bound as {register}, not as {want}.")
         if word in binding.inputs or binding.stages.get(word, 0) < 1:
-            raise CheckError(f"The state '{state.word}' has no register of its own.")
+            raise CheckError(f"The state '{state.word}' has no register.")
         if graph.nodes[state.node].op == names.CONST:
             continue
-        cycle = held.arrival - 1 + plan.ii
+        cycle = register.arrival - 1 + plan.ii
         if not any(r.node == state.node and r.cycle == cycle for r in binding.reads()):
             raise CheckError(f"Nothing reads the next '{state.word}' in cycle {cycle}.")
 
 
 def check_binding(graph: Graph, binding: Binding) -> None:
-    """One operation a unit and slot, and every read finds the value it means.
+    """Check that units do one operation per slot and that every read finds its value.
 
-    A result stands in its unit's output for one cycle and in stage k of its registers for ``ii``
-    cycles from ``ready + 1 + k ii`` on, with a new request every ``ii`` cycles; every read that the
-    binding lists must fall into the time in which its place holds the read's node.
+    A result is in its unit's output for one cycle and in stage k of its registers for ``ii`` cycles
+    from ``ready + 1 + k ii`` on, with a new request every ``ii`` cycles; every read of the binding
+    must fall into the time in which its place holds the node.
     """
     plan = binding.schedule
-    taken: dict[tuple[object, int, int], int] = {}
+    users: dict[tuple[object, int, int], int] = {}
     for i, unit in enumerate(binding.unit):
         key = (plan.operations[i].kind, unit, plan.start[i] % plan.ii)
-        if key in taken:
+        if key in users:
             raise CheckError(
-                f"%{plan.operations[i].node} and %{taken[key]} share unit "
+                f"%{plan.operations[i].node} and %{users[key]} share unit "
                 f"{plan.operations[i].kind.label}[{unit}] in slot {key[2]}."
             )
         if not 0 <= unit < plan.units[plan.operations[i].kind]:
             raise CheckError(f"%{plan.operations[i].node} is bound to a unit that does not exist.")
-        taken[key] = plan.operations[i].node
+        users[key] = plan.operations[i].node
     first = binding.outputs[0].cycle if binding.outputs else 0
     for w, (out, result) in enumerate(zip(binding.outputs, graph.outputs, strict=True)):
         beat, lane = divmod(w, binding.lanes_out)
         name, node = result
-        # A negation is the converter's, so the lane reads its operand.
+        # The converter negates, so the lane reads the operand.
         turned = graph.nodes[node].op == names.NEG
         if turned:
             node = graph.nodes[node].args[0]
@@ -323,7 +323,7 @@ def check_binding(graph: Graph, binding: Binding) -> None:
     _check_states(graph, binding)
     for read in binding.reads():
         if read.node in inputs:
-            # Loaded into stage 0 in the cycle before it is there, moved on every ii cycles.
+            # Loaded into stage 0 in the cycle before it is available, and moved every ii cycles.
             holds = (read.cycle - inputs[read.node]) // plan.ii
             if read.stage != holds or read.stage >= binding.stages.get(read.node, 0):
                 raise CheckError(
@@ -334,14 +334,14 @@ def check_binding(graph: Graph, binding: Binding) -> None:
             if read.cycle != born[read.node]:
                 raise CheckError(
                     f"%{read.node} is read from its unit's output in cycle {read.cycle}, but "
-                    f"stands there in cycle {born[read.node]} only."
+                    f"is there only in cycle {born[read.node]}."
                 )
         else:
             first = born[read.node] + 1 + read.stage * plan.ii
             if not first <= read.cycle < first + plan.ii:
                 raise CheckError(
                     f"%{read.node} is read from stage {read.stage} in cycle {read.cycle}; it "
-                    f"stands there from {first} to {first + plan.ii - 1}."
+                    f"is there from {first} to {first + plan.ii - 1}."
                 )
             if read.stage >= binding.stages.get(read.node, 0):
                 raise CheckError(f"%{read.node} has no register stage {read.stage}.")

@@ -1,12 +1,12 @@
-"""Floorplan: operations go to those units between which words travel short ways.
+"""Floorplan: units are chosen for operations so that wires are short.
 
-A schedule says when each operation happens; which unit of its kind does it is free, and so is where
-the units lie. Both decide how much wire a core needs, and on a part with little wire that decides
-whether it can be routed at all. So the two are chosen together: units and result lanes lie on a
-grid, and simulated annealing (Kirkpatrick, Gelatt and Vecchi 1983) lets operations of one slot
-trade units and units trade places. It minimises the half perimeters of the rectangles around each
-word's unit and its readers (the measure of placers), and the inputs of operand multiplexers. The
-grid is forgotten afterwards: a placer finds short ways where the connections allow them.
+A schedule fixes the cycle of each operation, but neither its unit among those of its kind nor the
+units' positions. Both determine the wire that a core needs, which decides on parts with little wire
+whether it can be routed. They are chosen together: units and result lanes are placed on a grid, and
+simulated annealing (Kirkpatrick, Gelatt and Vecchi 1983) lets operations of one slot swap units and
+units swap positions. It minimises the half perimeters of the rectangles around each word's unit and
+its readers, as placers do, and the inputs of operand multiplexers. The grid is then discarded: a
+placer finds short wires if the connections allow them.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from pinion.base.progress import SILENT, Progress
 
 from .binding import Binding
 
-# What an input of a multiplexer costs, in distances between neighbouring units.
+# Cost of a multiplexer input, in distances between neighbouring units.
 INPUT = 1.0
 
-# Tried moves for each operation and in all: some seconds.
+# Moves to try per operation and in total: some seconds.
 MOVES, MOST_MOVES = 400, 600_000
 
-# Moves from one telling of what is done to the next.
+# Moves between two reports of progress.
 _TOLD = 4096
 
-# Temperatures, in distances: from nearly every change being taken to hardly any for the worse.
+# Temperatures, in distances: from accepting nearly every change to hardly any for the worse.
 HOT, COLD = 5.0, 0.3
 
-# Share of the moves that move units; each looks at all the words of two units.
+# Share of the moves that swap units; each considers all words of two units.
 MOVES_OF_UNITS = 0.05
 
 
@@ -40,14 +40,14 @@ def arrange(binding: Binding, *, seed: int = 0, progress: Progress = SILENT) -> 
 
     Parameters
     ----------
-    binding : a legal one, to start from.
-    seed : the same gives the same.
-    progress : told the share that is done.
+    binding : legal, to start from.
+    seed : of the random moves.
+    progress : told the share done.
 
     Returns
     -------
-    For each operation the number of its unit among those of its kind, as `Binding.unit`. Only
-    operations of one kind and slot change places, so the binding stays legal.
+    The number of each operation's unit among those of its kind, as `Binding.unit`. Only operations
+    of one kind and slot swap units, so the binding stays legal.
     """
     plan = Floorplan(binding)
     plan.anneal(min(MOST_MOVES, MOVES * len(binding.schedule.operations)), seed, progress)
@@ -55,10 +55,10 @@ def arrange(binding: Binding, *, seed: int = 0, progress: Progress = SILENT) -> 
 
 
 class Floorplan:
-    """Units on a grid, operations on units, and what that costs.
+    """Units on a grid, operations on units, and the cost of both.
 
-    Operations are followed by the lanes of the results, each with a unit of its own that it never
-    leaves; units are numbered throughout, kind by kind.
+    Result lanes follow the operations, each on a unit that it never leaves; units are numbered
+    consecutively, kind by kind.
     """
 
     def __init__(self, binding: Binding) -> None:
@@ -86,12 +86,12 @@ class Floorplan:
         self._wire(binding)
 
     def _wire(self, binding: Binding) -> None:
-        """Words with their ends, and how often each port reads from each place."""
+        """Collect the words with their ends, and how often each port reads from each place."""
         operations = self.plan.operations
         at = {op.node: i for i, op in enumerate(operations)}
         ends: dict[int, set[int]] = defaultdict(set)  # of a node's word
-        # A read is a port, the operation whose unit's output it reads, and the shift of the port;
-        # or -1 and a register or constant, which stay the same whatever unit loads them.
+        # A read is a port, the operation whose unit's output it reads, and the port's shift; or -1
+        # and a register or constant, which do not depend on the unit that loads them.
         self.reads: list[list[tuple[int, int, object]]] = [[] for _ in self.unit]
         self.readers: list[list[tuple[int, int, object]]] = [[] for _ in operations]
 
@@ -127,11 +127,11 @@ class Floorplan:
             defaultdict(dict) for _ in range(self.cells)
         ]
         for i, unit in enumerate(self.unit):
-            for port, source, what in self.reads[i]:
-                _put(self.ports[unit][port], self._place(source, what))
+            for port, source, place_key in self.reads[i]:
+                _put(self.ports[unit][port], self._place(source, place_key))
 
-    def _place(self, source: int, what: object) -> object:
-        return what if source < 0 else (self.unit[source], what)
+    def _place(self, source: int, place_key: object) -> object:
+        return place_key if source < 0 else (self.unit[source], place_key)
 
     def _half_perimeter(self, word: int) -> int:
         units = [self.unit[end] for end in self.words[word]]
@@ -139,7 +139,7 @@ class Floorplan:
         return max(xs) - min(xs) + max(ys) - min(ys)
 
     def units(self) -> tuple[int, ...]:
-        """Of each operation, among those of its kind."""
+        """Return the number of each operation's unit among those of its kind."""
         return tuple(
             self.unit[i] - self.first[op.kind] for i, op in enumerate(self.plan.operations)
         )
@@ -147,23 +147,23 @@ class Floorplan:
     # -- moves ------------------------------------------------------------------------------------
 
     def _move(self, i: int, unit: int) -> int:
-        """Put an operation on another unit; by how many the inputs of ports grow."""
+        """Move an operation to another unit, and return by how much the port inputs grow."""
         old, grown = self.unit[i], 0
-        for port, source, what in self.reads[i]:
-            place = self._place(source, what)
+        for port, source, place_key in self.reads[i]:
+            place = self._place(source, place_key)
             grown += _put(self.ports[unit][port], place) - _take(self.ports[old][port], place)
-        for by, port, what in self.readers[i]:
+        for by, port, place_key in self.readers[i]:
             table = self.ports[self.unit[by]][port]
-            grown += _put(table, (unit, what)) - _take(table, (old, what))
+            grown += _put(table, (unit, place_key)) - _take(table, (old, place_key))
         self.unit[i] = unit
         self.members[old].discard(i)
         self.members[unit].add(i)
         return grown
 
     def _trade_units(self, i: int, other: int, limit: float) -> None:
-        """Put an operation on another unit, and the one that is there in its slot on its own.
+        """Move an operation to another unit, and that unit's operation of the slot to its unit.
 
-        Undone where the cost grows by more than the limit; so is `_trade_places`.
+        It is undone if the cost grows by more than the limit, as in `_trade_places`.
         """
         mine = self.unit[i]
         j = self.busy.get((other, self.slot[i]))
@@ -187,15 +187,15 @@ class Floorplan:
         else:
             self.busy[mine, self.slot[i]] = j
 
-    def _trade_places(self, one: int, other: int, limit: float) -> None:
+    def _trade_places(self, first: int, second: int, limit: float) -> None:
         """Swap two units on the grid."""
 
         def swap() -> None:
             for axis in (self.x, self.y):
-                axis[one], axis[other] = axis[other], axis[one]
+                axis[first], axis[second] = axis[second], axis[first]
 
         swap()
-        words = {w for cell in (one, other) for i in self.members[cell] for w in self.touches[i]}
+        words = {w for cell in (first, second) for i in self.members[cell] for w in self.touches[i]}
         lengths = {word: self._half_perimeter(word) for word in words}
         if sum(length - self.length[word] for word, length in lengths.items()) > limit:
             swap()
@@ -204,7 +204,7 @@ class Floorplan:
             self.length[word] = length
 
     def anneal(self, moves: int, seed: int, progress: Progress = SILENT) -> None:
-        """Try moves at falling temperatures; ``progress`` is told the share that is done."""
+        """Try moves at falling temperatures."""
         random = Random(seed).random
         kinds = [operation.kind for operation in self.plan.operations]
         movable = [i for i, kind in enumerate(kinds) if self.plan.units[kind] > 1]
@@ -216,12 +216,12 @@ class Floorplan:
             if number % _TOLD == 0:
                 progress.advance(number / moves)
             temperature *= cooling
-            # Taken with the probability exp(-grown / temperature): the limit is drawn beforehand.
+            # Accepted with probability exp(-grown / temperature): the limit is drawn beforehand.
             limit = -temperature * math.log(1.0 - random())
             if random() < MOVES_OF_UNITS:
-                one, other = int(random() * self.cells), int(random() * self.cells)
-                if one != other:
-                    self._trade_places(one, other, limit)
+                first, second = int(random() * self.cells), int(random() * self.cells)
+                if first != second:
+                    self._trade_places(first, second, limit)
                 continue
             i = movable[int(random() * len(movable))]
             unit = self.first[kinds[i]] + int(random() * self.plan.units[kinds[i]])
@@ -231,14 +231,14 @@ class Floorplan:
 
 
 def _put(table: dict[object, int], place: object) -> int:
-    """One read more from a place; 1 if it is the first."""
+    """Add a read from a place, and return 1 if it is the first."""
     count = table.get(place, 0)
     table[place] = count + 1
     return 0 if count else 1
 
 
 def _take(table: dict[object, int], place: object) -> int:
-    """One read less from a place; 1 if it was the last."""
+    """Remove a read from a place, and return 1 if it was the last."""
     count = table[place]
     if count == 1:
         del table[place]

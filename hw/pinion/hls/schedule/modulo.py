@@ -1,15 +1,14 @@
 """Modulo scheduling: one request every ``ii`` cycles, the fewest units, then the least latency.
 
 Without states the graph has no recurrence, so ``ceil(operations / ii)`` units of each kind always
-suffice; what a scheduler can lose is latency. It begins with the length of the longest path, which
-nothing can beat, and looks for a schedule of that length: operations take their places in their
-windows, and one that finds none takes another's. Lengths that fail several times are given up for
-longer ones.
+suffice, and only latency can be lost. The search begins with the length of the longest path, which
+is a lower bound: operations are placed in their windows, and one that finds no place displaces
+another. Lengths that fail several times are given up for longer ones.
 
 A word of state arrives in a cycle of its own: its register takes it at the end of the cycle before,
-from what the request before has made of it by then, which is ``ii`` cycles older. So a way from a
-word of state to its next value is a recurrence, and no interval is shorter than it. Where the
-fewest units are too few to keep a recurrence in time, more are taken.
+from the previous request, which is ``ii`` cycles older. A path from a word of state to its next
+value is therefore a recurrence, and no interval is shorter. If the fewest units cannot keep a
+recurrence in time, more are used.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from pinion.hls.timing import Timing
 
 @dataclass(frozen=True)
 class Schedule:
-    """When everything happens, in cycles after a request enters the datapath.
+    """Cycles of all operations after a request enters the datapath.
 
     Members
     -------
@@ -44,9 +43,9 @@ class Schedule:
     start : cycle in which each operation's first operands are presented to its unit; others follow
         at their offsets.
     units : number of units of each kind.
-    first_operand : cycle in which the first sine or cosine stands ready (0 without any).
-    length : cycle in which the last result stands in its unit's output register.
-    arrivals : first cycle, from 1 on, in which each word of state is there, by node.
+    first_operand : cycle in which the first sine or cosine is ready (0 without any).
+    length : cycle in which the last result is in its unit's output register.
+    arrivals : first cycle, from 1 on, in which each word of state is available, by node.
     """
 
     ii: int
@@ -60,37 +59,37 @@ class Schedule:
 
     @property
     def schedule_cycles(self) -> int:
-        """Cycles from the first sine or cosine being available to the last result."""
+        """Cycles from the first available sine or cosine to the last result."""
         return self.length - self.first_operand
 
     def ready(self, i: int) -> int:
-        """Cycle in which operation ``i``'s result stands in its unit's output register."""
+        """Return the cycle in which operation ``i``'s result is in its unit's output register."""
         return self.start[i] + self.operations[i].latency
 
 
 class ScheduleError(ValueError):
-    """No schedule exists with what was asked for."""
+    """Error if no schedule exists for the request."""
 
 
 class LoopError(ScheduleError):
-    """An interval is shorter than a loop through states.
+    """Error for an interval that is shorter than a loop through states.
 
     Members
     -------
     ii : the shortest interval for these operations.
     """
 
-    def __init__(self, words: Sequence[str], *, asked: int, ii: int) -> None:
-        self.words, self.asked, self.ii = tuple(words), asked, ii
+    def __init__(self, words: Sequence[str], *, requested: int, ii: int) -> None:
+        self.words, self.ii = tuple(words), ii
         super().__init__(
-            f"A result every {asked} cycle{'s' if asked > 1 else ''} is out of reach: the loop "
-            f"through {self.through} takes {ii} cycles. Ask for ii={ii} (--ii) or more, or for "
-            "ii=None (--ii auto)."
+            f"A result every {requested} cycle{'s' if requested > 1 else ''} is out of reach: the "
+            f"loop through {self.through} takes {ii} cycles. Ask for ii={ii} (--ii) or more, or "
+            "for ii=None (--ii auto)."
         )
 
     @property
     def through(self) -> str:
-        """The words of state on the loop."""
+        """Words of state on the loop, as text."""
         return " and ".join(f"'{word}'" for word in self.words)
 
 
@@ -99,12 +98,12 @@ Loops = Mapping[int, tuple[int, str]]
 
 
 def loops_of(graph: Graph) -> dict[int, tuple[int, str]]:
-    """The words of state of a fixed graph."""
+    """Return the words of state of a fixed graph."""
     return {i: (state.node, str(state.word)) for i, state in graph.state_nodes().items()}
 
 
 def unit_counts(operations: tuple[Operation, ...], ii: int) -> dict[UnitKind, int]:
-    """Fewest units of each kind: ceil(operations / ii)."""
+    """Return the fewest units of each kind: ceil(operations / ii)."""
     counts = Counter(operation.kind for operation in operations)
     return {kind: -(-count // ii) for kind, count in sorted(counts.items())}
 
@@ -123,11 +122,11 @@ class _Problem:
         loops: Loops = MappingProxyType({}),
     ) -> None:
         at = {operation.node: i for i, operation in enumerate(operations)}
-        # Words of state stand behind the operations: what they start in is the cycle in which they
-        # arrive. They need no unit and no time.
+        # Words of state follow the operations, and start when they arrive. They need no unit and no
+        # time.
         self.count, self.loops = len(operations), loops
         at |= {node: self.count + k for k, node in enumerate(loops)}
-        # Producers, each with the cycles from its start to that of the operation.
+        # Producers, each with the cycles from its start to the operation's start.
         self.preds: list[list[tuple[int, int]]] = []
         self.succs: list[list[tuple[int, int]]] = [[] for _ in range(self.count + len(loops))]
         self.latency = [operation.latency for operation in operations] + [0] * len(loops)
@@ -141,13 +140,13 @@ class _Problem:
             for p, delay in self.preds[-1]:
                 self.succs[p].append((i, delay))
         for k, (following, _) in enumerate(loops.values(), self.count):
-            # The request before made it, `ii` cycles ago, and the register takes a cycle.
+            # The previous request made it, `ii` cycles ago, and the register takes a cycle.
             p = at.get(following, -1)
-            made = [(p, self.latency[p] + 1 - ii)] if p >= 0 else []
-            self.preds.append(made)
-            for _, delay in made:
+            preds = [(p, self.latency[p] + 1 - ii)] if p >= 0 else []
+            self.preds.append(preds)
+            for _, delay in preds:
                 self.succs[p].append((k, delay))
-        # Kinds by number: to look one up by itself is to hash all that it says.
+        # Kinds by number: hashing a kind is slow.
         number = {kind: k for k, kind in enumerate(units)}
         self.kinds = [number[operation.kind] for operation in operations]
         self.kinds += [len(number)] * len(loops)
@@ -156,19 +155,19 @@ class _Problem:
         self._first, self._last = self._ends()
 
     def free(self) -> list[list[int]]:
-        """Free units of each kind in each slot of an empty schedule."""
+        """Return the free units of each kind in each slot of an empty schedule."""
         return [[count] * self.ii for count in self.units]
 
     def windows(self, length: int) -> tuple[list[int], list[int]]:
-        """First and last cycle in which each operation may start for a schedule of some length."""
+        """Return the first and last start of each operation for a schedule of some length."""
         return self._first, [length + cycle for cycle in self._last]
 
     def _ends(self) -> tuple[list[int], list[int]]:
-        """First cycle of each operation, and its last for a schedule of no length."""
+        """First start of each operation, and its last for a schedule of length 0."""
         first = [0] * self.count + [1] * len(self.loops)
         last = [-latency for latency in self.latency]
         order = self.order()
-        # Each time around a loop moves one more word of state, where the loop can be kept.
+        # Each round moves one more word of state if all loops can be kept.
         for _ in range(len(self.loops) + 2):
             before = first.copy(), last.copy()
             for i in order:
@@ -177,10 +176,10 @@ class _Problem:
                 last[i] = min([last[i], *(last[s] - delay for s, delay in self.succs[i])])
             if (first, last) == before or not self.loops:
                 return first, last
-        raise LoopError(self.words_of_loop(), asked=self.ii, ii=self.ii)
+        raise LoopError(self.words_of_loop(), requested=self.ii, ii=self.ii)
 
     def words_of_loop(self) -> list[str]:
-        """The words of state of a loop that cannot be kept, in order; empty where all can."""
+        """Return the words of state on a loop that cannot be kept, in order; empty if all can."""
         far = [0] * self.count + [1] * len(self.loops)
         via = [-1] * len(far)
         moved = -1
@@ -193,19 +192,20 @@ class _Problem:
                         far[i], via[i], moved = far[p] + delay, p, i
         if moved < 0:
             return []
-        for _ in far:  # into the loop, from whatever hangs behind it
+        for _ in far:  # into the loop, from operations behind it
             moved = via[moved]
         names = [word for _, word in self.loops.values()]
-        seen, i = [moved], via[moved]
+        cycle, i = [moved], via[moved]
         while i != moved:
-            seen.append(i)
+            cycle.append(i)
             i = via[i]
-        return [names[i - self.count] for i in reversed(seen) if i >= self.count]
+        return [names[i - self.count] for i in reversed(cycle) if i >= self.count]
 
     def shortest(self) -> int:
-        """A length that no schedule is below: the longest path, or where units are the limit, the
-        cycles that all the operations of a kind take which cannot start earlier, after that and
-        before the rest of the way.
+        """Return a lower bound of the length: the longest path, or the limit of the units.
+
+        The latter adds the cycles that late operations of a kind take together to the paths in
+        front of and behind them.
         """
         first, last = self.windows(0)
         length = max((-cycle for cycle in last), default=0)
@@ -220,7 +220,7 @@ class _Problem:
         return length
 
     def inside(self) -> list[int]:
-        """Operations on a way from a word of state to one."""
+        """Return the operations on a path from a word of state to a word of state."""
         words = range(self.count, self.count + len(self.loops))
         ways = []
         for edges in (self.succs, self.preds):
@@ -233,7 +233,7 @@ class _Problem:
         return sorted(i for i in ways[0] & ways[1] if i < self.count)
 
     def order(self) -> list[int]:
-        """Producers before users."""
+        """Return the operations with producers before users."""
         missing = [0 if i >= self.count else len(p) for i, p in enumerate(self.preds)]
         ready = [i for i, count in enumerate(missing) if not count]
         for i in ready:  # grows
@@ -247,7 +247,7 @@ class _Problem:
 
 
 def shortest_interval(operations: tuple[Operation, ...], loops: Loops) -> int:
-    """The shortest interval in which every loop through states can be kept: 1 without any."""
+    """Return the shortest interval that keeps every loop through states: 1 without any."""
     low, high = 1, 1 + sum(operation.latency + 1 for operation in operations) + len(loops)
     while loops and low < high:
         middle = (low + high) // 2
@@ -261,7 +261,7 @@ def shortest_interval(operations: tuple[Operation, ...], loops: Loops) -> int:
 
 
 def check_loops(operations: tuple[Operation, ...], ii: int, loops: Loops) -> None:
-    """Raise for an interval that is shorter than a loop through states.
+    """Refuse an interval that is shorter than a loop through states.
 
     Raises
     ------
@@ -272,7 +272,7 @@ def check_loops(operations: tuple[Operation, ...], ii: int, loops: Loops) -> Non
         _Problem(operations, unit_counts(operations, ii), ii, loops)
     except LoopError as error:
         shortest = shortest_interval(operations, loops)
-        raise LoopError(error.words, asked=ii, ii=shortest) from None
+        raise LoopError(error.words, requested=ii, ii=shortest) from None
 
 
 def shorter(
@@ -284,7 +284,7 @@ def shorter(
     loops: Loops = MappingProxyType({}),
     progress: Progress = SILENT,
 ) -> Schedule | None:
-    """A schedule with the fewest units, shorter than a length, or None where one try finds none."""
+    """Return a schedule with the fewest units, shorter than a length, or None if one try fails."""
     units = unit_counts(operations, ii)
     start = _search(_Problem(operations, units, ii, loops), 1, length, progress)
     return None if start is None else _finish(operations, start, ii, timing, units, loops)
@@ -304,15 +304,15 @@ def schedule(
 
     Parameters
     ----------
-    loops : words of state (:func:`loops_of`). For their sake there may be more units.
+    loops : words of state (:func:`loops_of`), which may need more units.
     units : units of each kind, at least ``ceil(operations / ii)`` (the default).
-    effort : tries of each length (fixed seeds: the result is reproducible).
-    progress : told the share that is done.
+    effort : tries for each length (fixed seeds: the result is reproducible).
+    progress : told the share done.
 
     Raises
     ------
     LoopError
-        When a loop through states is longer than the interval.
+        If a loop through states is longer than the interval.
     """
     if ii < 1:
         raise ScheduleError(f"The initiation interval is at least 1 cycle, not {ii}.")
@@ -338,19 +338,19 @@ def schedule(
         if start is not None:
             return _finish(operations, _tighten(problem, start), ii, timing, available, loops)
         more = _with_more(operations, available, problem)
-        assert more != available  # with a unit an operation nothing is in the way
+        assert more != available  # with a unit for each operation nothing is in the way
         available = more
 
 
-# Cycles that a schedule with loops may be longer than its longest path, beside two intervals,
-# before there are more units for it.
+# Cycles by which a schedule with loops may exceed its longest path, besides two intervals, before
+# it gets more units.
 _SPARE = 16
 
 
 def _with_more(
     operations: tuple[Operation, ...], units: Mapping[UnitKind, int], problem: _Problem
 ) -> dict[UnitKind, int]:
-    """A unit more of each kind that a loop through states needs, where more can be of use."""
+    """Add a unit of each kind that a loop through states needs, if that can help."""
     inside = problem.inside()
     useful = {operations[i].kind for i in inside}
     counts = Counter(operation.kind for operation in operations)
@@ -363,14 +363,14 @@ def _with_more(
 def _search(
     problem: _Problem, effort: int, limit: int | None = None, progress: Progress = SILENT
 ) -> list[int] | None:
-    """The shortest schedule that is found: longer and longer ones are tried, then the gap halved.
+    """Find a short schedule: try longer and longer ones, then bisect the gap.
 
     Parameters
     ----------
-    effort : tries of each length.
-    limit : only schedules that are shorter count; None where none is found.
-    progress : told the share that is done. How many lengths have to be tried shows in the
-        end: each takes a part of what is left.
+    effort : tries for each length.
+    limit : exclusive upper bound of the length; the result is None if there is no such schedule.
+    progress : told the share done. The number of lengths to try is unknown: each takes a part of
+        the remaining share.
     """
     _, last = problem.windows(0)
     shortest = max((-cycle for cycle in last), default=0)  # the longest path
@@ -382,13 +382,13 @@ def _search(
         nonlocal left
         if length < least:
             return None
-        found = None
+        placed = None
         for attempt in range(max(1, effort)):
-            if found := _placed(problem, length, Random(attempt)):
+            if placed := _placed(problem, length, Random(attempt)):
                 break
         left *= _LEFT
         progress.advance(1.0 - left)
-        return found
+        return placed
 
     low = step = 0
     most = math.inf if limit is None else limit - shortest
@@ -398,36 +398,35 @@ def _search(
         progress.advance(1.0)
         return None
     assert best is not None
-    high = step  # lengths below `low` were tried
+    high = step  # lengths below `low` failed
     while low < high:
         middle = (low + high) // 2
-        if (found := place(shortest + middle)) is not None:
-            best, high = found, middle
+        if (placed := place(shortest + middle)) is not None:
+            best, high = placed, middle
         else:
             low = middle + 1
     progress.advance(1.0)
     return best
 
 
-# What is left to do of a search after a length was tried.
+# Remaining share of a search after a length was tried.
 _LEFT = 0.85
 
-# Placements tried for each operation before a length counts as out of reach.
+# Placements per operation before a length counts as out of reach.
 _PATIENCE = 12
 
 
 def _placed(problem: _Problem, length: int, random: Random) -> list[int] | None:
-    """A schedule no longer than a length, or None where none was found.
+    """Return a schedule no longer than a length, or None if none was found.
 
-    Operations are placed one by one in their windows, those that must start first before others.
-    One that finds every slot of its window taken takes the place of another, and of users that it
-    makes wait; those are placed again (after Rau's iterative modulo scheduling, MICRO-27, 1994,
-    with windows in place of heights).
+    Operations are placed one by one in their windows, the most urgent first. One whose window is
+    full displaces another and users that it delays; those are placed again (after Rau's iterative
+    modulo scheduling, MICRO-27, 1994, with windows instead of heights).
     """
     first, last = problem.windows(length)
     count, ii = len(first), problem.ii
     start = [_NOWHERE] * count
-    held = [[array("q") for _ in range(ii)] for _ in problem.units]
+    occupants = [[array("q") for _ in range(ii)] for _ in problem.units]
     moved = [0] * count
     room = _Room(first, last)
     noise = [random.random() for _ in range(count)]
@@ -435,23 +434,23 @@ def _placed(problem: _Problem, length: int, random: Random) -> list[int] | None:
     heapq.heapify(heap)
 
     def take_out(i: int) -> None:
-        held[problem.kinds[i]][start[i] % ii].remove(i)
+        occupants[problem.kinds[i]][start[i] % ii].remove(i)
         start[i] = _NOWHERE
-        moved[i] += 1  # the more urgent the next time
+        moved[i] += 1  # more urgent the next time
         room.shrink(i)
         heapq.heappush(heap, (last[i] - moved[i] / 2 + noise[i], i))
 
     def waiting(i: int, cycle: int) -> list[int]:
-        """Users that are too early for a start of their producer."""
+        """Return the users that are too early for a start of their producer."""
         return [s for s, delay in problem.succs[i] if _NOWHERE < start[s] < cycle + delay]
 
     for _ in range(_PATIENCE * count):
         if not heap:
             break
         _, i = heapq.heappop(heap)
-        slots, units = held[problem.kinds[i]], problem.units[problem.kinds[i]]
-        made = (start[p] + delay for p, delay in problem.preds[i] if start[p] != _NOWHERE)
-        early = max([first[i], *made])
+        slots, units = occupants[problem.kinds[i]], problem.units[problem.kinds[i]]
+        earliest = (start[p] + delay for p, delay in problem.preds[i] if start[p] != _NOWHERE)
+        early = max([first[i], *earliest])
         window = range(early, min(last[i], early + ii - 1) + 1)
         free = (c for c in window if len(slots[c % ii]) < units and not waiting(i, c))
         cycle = next(free, _NOWHERE)
@@ -467,11 +466,11 @@ def _placed(problem: _Problem, length: int, random: Random) -> list[int] | None:
 
 
 class _Room:
-    """Who goes most easily: operations with room to move, moved least.
+    """Prices for displacing operations: low with room to move and few moves so far.
 
     Members
     -------
-    price : of each operation; the lower, the more easily it goes.
+    price : of each operation; the lowest is displaced first.
     """
 
     def __init__(self, first: Sequence[int], last: Sequence[int]) -> None:
@@ -479,31 +478,31 @@ class _Room:
         self._prices = np.array(self.price)
 
     def shrink(self, i: int) -> None:
-        """An operation was moved."""
+        """Record that an operation was moved."""
         self.price[i] += 1
         self._prices[i] += 1
 
-    def victim(self, here: array[int], random: Random) -> int:
-        """The operation of the lowest price; of equals any one.
+    def victim(self, occupants: array[int], random: Random) -> int:
+        """Return an operation of the lowest price, among equals a random one.
 
-        Each operation draws a number, in both ways the same: in a large core hundreds hold a slot,
-        and are looked at together.
+        Each operation draws a number; both branches draw the same. In a large core hundreds share
+        a slot, and NumPy compares them.
         """
-        if len(here) < _FEW:
-            return min(here, key=lambda v: (self.price[v], random.random()))
-        members = np.array(here)
+        if len(occupants) < _FEW:
+            return min(occupants, key=lambda v: (self.price[v], random.random()))
+        members = np.array(occupants)
         prices = self._prices[members]
         lowest = np.flatnonzero(prices == prices.min())
-        drawn = _draws(random, len(here))
-        return int(members[lowest[np.argmin(drawn[lowest])]])
+        draws = _draws(random, len(occupants))
+        return int(members[lowest[np.argmin(draws[lowest])]])
 
 
-# From so many on operations are looked at together: NumPy's calls have a price, too.
+# Number of operations from which NumPy pays off.
 _FEW = 24
 
 
 def _draws(random: Random, count: int) -> Floats:
-    """What so many calls of ``random.random()`` return: 53 bits of two words each."""
+    """Return the results of ``count`` calls of ``random.random()``: 53 bits of two words each."""
     words = random.getrandbits(64 * count).to_bytes(8 * count, "little")
     high, low = np.frombuffer(words, dtype="<u4").reshape(count, 2).T
     return ((high >> 5) * 2.0**26 + (low >> 6)) * 2.0**-53
@@ -519,26 +518,26 @@ def _cheapest(
     i: int,
     waiting: Callable[[int, int], list[int]],
 ) -> tuple[int, list[int]]:
-    """A cycle for an operation, and who has to go for it."""
-    found: list[tuple[float, int, list[int]]] = []
+    """Choose a cycle for an operation, and the operations that it displaces."""
+    choices: list[tuple[float, int, list[int]]] = []
     for cycle in window:
         out = waiting(i, cycle)
         price = float(sum(1 + moved[s] for s in out)) + random.random()
-        here = slots[cycle % len(slots)]
-        if len(here) >= units:
-            victim = room.victim(here, random)
+        occupants = slots[cycle % len(slots)]
+        if len(occupants) >= units:
+            victim = room.victim(occupants, random)
             price += 1 + room.price[victim]
             out = [*out, *({victim} - set(out))]
-        found.append((price, cycle, out))
-    _, cycle, out = min(found)
+        choices.append((price, cycle, out))
+    _, cycle, out = min(choices)
     return cycle, out
 
 
 def _tighten(problem: _Problem, start: list[int]) -> list[int]:
-    """Move operations later, towards their users, where that shortens the life of values.
+    """Move operations later, towards their users, if that shortens the lifetime of values.
 
-    An operation that consumes values nobody else waits for frees them later when it moves, so it
-    moves only when its own result's life shrinks by more than its operands' lives grow.
+    A moved operation prolongs the life of operands that no other operation needs that long, so it
+    moves only if its result's lifetime shrinks by more.
     """
     ii = problem.ii
     free = problem.free()
@@ -562,7 +561,7 @@ def _tighten(problem: _Problem, start: list[int]) -> list[int]:
 
 
 def _read_last(problem: _Problem, start: Sequence[int], value: int, by: int) -> bool:
-    """Whether no operation waits longer for a value than this one."""
+    """Return whether no operation needs a value longer than this one."""
     waits = {s: start[s] - delay for s, delay in problem.succs[value]}
     return all(wait <= waits[by] for wait in waits.values())
 

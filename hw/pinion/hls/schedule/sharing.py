@@ -1,11 +1,10 @@
-"""Sharing: units, cycles and orders of operands are chosen for few inputs of operand selectors.
+"""Sharing: units, cycles and operand orders are chosen for few selector inputs.
 
 Most lookup tables of a core select operands: every port of a shared unit reads another value in
-each slot. Two reads that have one source (:mod:`.sources`) take one input. So simulated
-annealing (Kirkpatrick, Gelatt and Vecchi 1983) moves operations to other units and, within the
-slack that producers and users leave, to other cycles, the operation that is there taking the free
-place; and it trades operands where a sum does not care. Interval, units, latency and every bit of
-the results stay.
+each slot. Two reads with one source (:mod:`.sources`) take one input. Simulated annealing
+(Kirkpatrick, Gelatt and Vecchi 1983) moves operations to other units and, within their slack, to
+other cycles, swapping with the operation there; and it swaps operands of sums. Interval, units,
+latency and every bit of the results stay.
 """
 
 from __future__ import annotations
@@ -23,41 +22,41 @@ from .binding import Binding
 from .modulo import Schedule
 from .sources import CONSTANT, Moved, Sources
 
-# Tried moves for each operation and effort in a core of so many operations, fewer
-# in proportion in smaller ones, where less will do; and most in all: half a minute.
+# Moves per operation and effort in a core of this many operations, proportionally fewer in smaller
+# ones; and the largest total: half a minute.
 MOVES, FULL, MOST_MOVES = 160, 600, 1_000_000
 
-# Moves from one telling of what is done to the next.
+# Moves between two reports of progress.
 _TOLD = 4096
 
-# Temperatures, in lookup tables: from most changes being taken to hardly any for the worse.
+# Temperatures, in lookup tables: from accepting most changes to hardly any for the worse.
 HOT, COLD = 2.5, 0.25
 
-# Shares of the moves that trade operands of one operation, and among the others of those that look
-# for another cycle, for its ends rather than anywhere, and for a unit with a source in common.
+# Shares of the moves that swap operands of one operation; and among the others of those to another
+# cycle, to an end of the window rather than anywhere, and to a unit with a common source.
 TRADES, LATER, TO_ENDS, GUIDED = 0.1, 0.5, 0.3, 0.8
 
-# Operands of a term of an exact sum or product whose terms may trade places.
+# Operands per term of an exact sum or product whose terms may swap.
 _TERM = {names.ADD: 1, names.SUM: 1, names.MUL: 2, names.DOT: 2}
 
 
 def share(
     graph: Graph, binding: Binding, *, seed: int = 0, effort: int = 3, progress: Progress = SILENT
 ) -> tuple[Graph, Binding]:
-    """Choose units, cycles and orders of operands for few inputs of selectors.
+    """Choose units, cycles and operand orders for few selector inputs.
 
     Parameters
     ----------
-    graph : the fixed graph; operands trade places in it as well.
-    binding : a legal one, to start from.
-    seed : the same gives the same.
-    effort : how many moves to try: as many times more.
-    progress : told the share that is done.
+    graph : the fixed graph; operands are swapped in it as well.
+    binding : legal, to start from.
+    seed : of the random moves.
+    effort : factor on the number of moves.
+    progress : told the share done.
 
     Returns
     -------
-    The graph and a legal binding of it with the same units and results, as late, whose estimated
-    cost is not higher; the ones given where none was found.
+    The graph and a legal binding of it with the same units, results and latency, whose estimated
+    cost is not higher; unchanged if there is no better one.
     """
     search = _Search(graph, binding)
     before = search.estimate().cost
@@ -70,7 +69,7 @@ def share(
 
 
 class _Search(Sources):
-    """Moves of operations and operands, each undone where it costs too much."""
+    """Moves of operations and operands, each undone if it costs too much."""
 
     def __init__(self, graph: Graph, binding: Binding) -> None:
         super().__init__(graph, binding)
@@ -78,7 +77,7 @@ class _Search(Sources):
         # Operations by unit and slot.
         places = zip(self.unit, self.start, strict=True)
         self.busy = {(u, s % self.ii): i for i, (u, s) in enumerate(places)}
-        # The schedule's length counts from the first sine to the last result: these keep theirs.
+        # The schedule's length counts from the first sine to the last result: these stay.
         self.earliest = [0] * self.count
         self.latest = [plan.length - op.latency for op in plan.operations]
         for i, operation in enumerate(plan.operations):
@@ -88,7 +87,7 @@ class _Search(Sources):
         self.order = [list(range(len(reads))) for reads in self.reads]
 
     def _window(self, i: int) -> tuple[int, int]:
-        """First and last cycle in which an operation may start, all others staying."""
+        """Return the first and last start of an operation while all others stay."""
         first, last = self.earliest[i], self.latest[i]
         for read in self.reads[i]:
             if (value := self.value[read]) >= 0:
@@ -103,9 +102,9 @@ class _Search(Sources):
         self.unit[i], self.start[i], self.ready[i] = unit, start, start + self.latency[i]
 
     def _move(self, i: int, unit: int, start: int, limit: float) -> None:
-        """Put an operation on a unit in a cycle within its window, and the one there on its own.
+        """Move an operation to a unit and cycle in its window, and the one there to its place.
 
-        Undone where the cost grows by more than the limit; so is `_trade`.
+        It is undone if the cost grows by more than the limit, as in `_trade`.
         """
         ii, mine, was = self.ii, self.unit[i], self.start[i]
         if unit == mine and start == was:
@@ -129,7 +128,7 @@ class _Search(Sources):
         self._put(i, unit, start)
         log: list[Moved] = []
         costs: list[tuple[int, float]] = []
-        values: dict[int, None] = {}  # of which registers may change
+        values: dict[int, None] = {}  # values whose registers may change
         grown = 0.0
         for k, _, before in moved:
             grown += self.follow(self.reads[k], log) + self.follow(self.readers[k], log)
@@ -151,26 +150,26 @@ class _Search(Sources):
             del self.busy[mine, was % ii]
         self.busy[unit, start % ii] = i
 
-    def _exchange(self, one: int, other: int) -> None:
-        """Let two reads of an operation read each other's value."""
-        a, b = self.value[one], self.value[other]
+    def _exchange(self, first: int, second: int) -> None:
+        """Swap the values of two reads of an operation."""
+        a, b = self.value[first], self.value[second]
         if a != b:
-            for value, old, new in ((a, one, other), (b, other, one)):
+            for value, old, new in ((a, first, second), (b, second, first)):
                 if value >= 0:
                     readers = self.readers[value]
                     readers[readers.index(old)] = new
-        self.value[one], self.value[other] = b, a
-        self.shift[one], self.shift[other] = self.shift[other], self.shift[one]
+        self.value[first], self.value[second] = b, a
+        self.shift[first], self.shift[second] = self.shift[second], self.shift[first]
 
     def _trade(self, i: int, pairs: Sequence[tuple[int, int]], limit: float) -> None:
-        """Let operands of an operation trade places."""
+        """Swap operands of an operation."""
         reads = [(self.reads[i][a], self.reads[i][b]) for a, b in pairs]
-        for one, other in reads:
-            for value, to in ((self.value[one], other), (self.value[other], one)):
+        for first, second in reads:
+            for value, to in ((self.value[first], second), (self.value[second], first)):
                 if value >= 0 and self.ready[value] > self.start[i] + self.offset[to]:
                     return
-        for one, other in reads:
-            self._exchange(one, other)
+        for first, second in reads:
+            self._exchange(first, second)
         log: list[Moved] = []
         costs: list[tuple[int, float]] = []
         grown = self.follow([read for pair in reads for read in pair], log)
@@ -181,8 +180,8 @@ class _Search(Sources):
             self.undo(log)
             for value, cost in costs:
                 self.store[value] = cost
-            for one, other in reads:
-                self._exchange(one, other)
+            for first, second in reads:
+                self._exchange(first, second)
             return
         order = self.order[i]
         for a, b in pairs:
@@ -192,12 +191,12 @@ class _Search(Sources):
         return items[int(self.random() * len(items))]
 
     def _guess(self, i: int) -> int:
-        """A unit of the operation's kind that may have a source in common with it."""
+        """Return a unit of the operation's kind that may share a source with it."""
         if self.units[i] == 1:
             return self.first[i]
         if self.random() < GUIDED:
             if self.random() < 0.5:
-                # One that reads the same value, or another one of the same unit.
+                # A unit that reads the same value, or another value of the same unit.
                 value = self.value[self._any(self.reads[i])]
                 if 0 <= value < self.count and self.random() < 0.5:
                     value = self.busy.get((self.unit[value], int(self.random() * self.ii)), value)
@@ -206,7 +205,7 @@ class _Search(Sources):
                     if k >= 0 and self.first[k] == self.first[i]:
                         return self.unit[k]
             elif self.readers[i]:
-                # One that is read by the same port.
+                # A unit that the same port reads.
                 read = self._any(self.readers[i])
                 if (k := self.reader[read]) >= 0:
                     k = self.busy.get((self.unit[k], int(self.random() * self.ii)), k)
@@ -217,7 +216,7 @@ class _Search(Sources):
         return self.first[i] + int(self.random() * self.units[i])
 
     def anneal(self, moves: int, seed: int, progress: Progress = SILENT) -> None:
-        """Try moves at falling temperatures; ``progress`` is told the share that is done."""
+        """Try moves at falling temperatures."""
         self.random = random = Random(seed).random
         trading = [i for i, trades in enumerate(self.trades) if trades]
         temperature, cooling = HOT, (COLD / HOT) ** (1 / max(1, moves))
@@ -225,7 +224,7 @@ class _Search(Sources):
             if number % _TOLD == 0:
                 progress.advance(number / moves)
             temperature *= cooling
-            # Taken with the probability exp(-grown / temperature): the limit is drawn beforehand.
+            # Accepted with probability exp(-grown / temperature): the limit is drawn beforehand.
             limit = -temperature * math.log(1.0 - random())
             if trading and random() < TRADES:
                 i = self._any(trading)
@@ -244,7 +243,7 @@ class _Search(Sources):
         progress.advance(1.0)
 
     def result(self) -> tuple[Graph, Binding]:
-        """The graph and the binding with operations, cycles and units as they are now."""
+        """Return the graph and the binding with the present operations, cycles and units."""
         plan = self.plan
         nodes = list(self.graph.nodes)
         operations = []
@@ -267,13 +266,13 @@ class _Search(Sources):
 
 
 def _exact(graph: Graph, operation: Operation) -> int:
-    """The sum or product whose value only the operation's unit knows, or the node itself."""
+    """Return the exact sum or product inside the operation's unit, or the node itself."""
     node = graph.nodes[operation.node]
     return node.args[0] if node.op == names.QUANTIZE else operation.node
 
 
 def _trades(graph: Graph, operation: Operation, uses: Sequence[int]) -> list[list[tuple[int, int]]]:
-    """Pairs of operands that may trade places: factors, and summands or products of one sign."""
+    """Return operands that may swap: factors, and summands or products of one sign."""
     exact = _exact(graph, operation)
     node, widths = graph.nodes[exact], operation.kind.widths
     size = _TERM.get(node.op)
@@ -283,22 +282,22 @@ def _trades(graph: Graph, operation: Operation, uses: Sequence[int]) -> list[lis
     # An addend stays where it is.
     terms = [range(k, k + size) for k in range(0, len(node.args) - size + 1, size)]
     signs = node.params or (1,) * len(terms)
-    found = [[(a, b)] for a, *others in terms for b in others if widths[a] == widths[b]]
-    for k, other in enumerate(terms):
-        for j, one in enumerate(terms[:k]):
+    trades = [[(a, b)] for a, *others in terms for b in others if widths[a] == widths[b]]
+    for k, second in enumerate(terms):
+        for j, first in enumerate(terms[:k]):
             if signs[j] == signs[k] and all(
-                widths[a] == widths[b] for a, b in zip(one, other, strict=True)
+                widths[a] == widths[b] for a, b in zip(first, second, strict=True)
             ):
-                found.append(list(zip(one, other, strict=True)))
-    return found
+                trades.append(list(zip(first, second, strict=True)))
+    return trades
 
 
 def _reordered(
     graph: Graph, operation: Operation, order: Sequence[int], nodes: list[Node]
 ) -> Operation:
-    """An operation with its operands in another order, and its node in a graph's nodes likewise.
+    """Reorder the operands of an operation and of its node.
 
-    When a port reads belongs to the port, not to the value.
+    The cycle of a read belongs to the port, not to the value.
     """
     exact = _exact(graph, operation)
     args = tuple(graph.nodes[exact].args[k] for k in order)

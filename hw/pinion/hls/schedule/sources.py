@@ -1,8 +1,8 @@
-"""Sources: what every port of a bound schedule reads, and what selecting and keeping it costs.
+"""Sources that the ports of a bound schedule read, and the cost of selecting and keeping them.
 
-Two reads of a port have one source where they name a unit's output at one shift, whichever of the
-unit's values stands there; or the same register at the same shift; or any constant. A port needs a
-selector for as many inputs as it has sources. Costs are estimates in lookup tables of six inputs.
+Two reads of a port have one source if they name the same unit's output at the same shift, whichever
+value is there; or the same register at the same shift; or any constant. A port needs a selector
+with as many inputs as it has sources. Costs are estimates in lookup tables of six inputs.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from pinion.graph.evaluate import formats
 
 from .binding import Binding
 
-# Lookup tables that a flip-flop weighs (there are two of them for each table, and most cores have
-# some to spare), and those of a bit in a chain that is a shift register.
+# Cost in lookup tables of a flip-flop (there are two per table, and most cores have some to spare),
+# and of a bit in a chain that is a shift register.
 FLIP_FLOP, SHIFT_REGISTER = 0.1, 1.0
 SHORTEST_SHIFT_REGISTER = 3
 
-# What is reckoned for each bit of each input after the first, beside the tables it takes, and how
-# the two are weighed: a selector gets smaller with some inputs only, but each is a step there.
+# Cost of each bit of each input after the first besides its tables, and the weight of both: a
+# selector shrinks only at some numbers of inputs, but each input removed is a step towards one.
 _EACH, _SMOOTH = 0.27, 0.5
 
 CONSTANT = -1
-"""Number of the value that any constant is."""
+"""Number of the value that stands for any constant."""
 
-# A read that was elsewhere: its number, port, source and stage.
+# A read that was moved: its number and its previous port, source and stage.
 Moved = tuple[int, int, int, int]
 
 
 def tables(inputs: int) -> float:
-    """Lookup tables that a bit of a selector takes, with MUXF7 and MUXF8."""
+    """Return the lookup tables per bit of a selector, with MUXF7 and MUXF8."""
     if inputs <= 2:
         return 0.5 * max(0, inputs - 1)
     if inputs <= 8:
@@ -47,13 +47,13 @@ def tables(inputs: int) -> float:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a binding's selectors and registers take, estimated.
+    """Estimated cost of a binding's selectors and registers.
 
     Members
     -------
-    inputs : of all selectors, those of ports with a single source counted as one.
+    inputs : of all selectors; a port with a single source counts as one.
     selectors : lookup tables of selectors.
-    flip_flops : bits of registers in which values wait.
+    flip_flops : bits of registers that hold values.
     shift_registers : bits of chains without taps, a lookup table each.
     """
 
@@ -64,23 +64,22 @@ class Estimate:
 
     @property
     def cost(self) -> float:
-        """All of it in lookup tables."""
+        """Total in lookup tables."""
         registers = FLIP_FLOP * self.flip_flops + SHIFT_REGISTER * self.shift_registers
         return self.selectors + registers
 
 
 def estimate(graph: Graph, binding: Binding) -> Estimate:
-    """Count a binding's sources port by port, and its registers chain by chain."""
+    """Estimate the cost of a binding's sources, port by port, and registers, chain by chain."""
     return Sources(graph, binding).estimate()
 
 
 class Sources:
-    """Operations with units and cycles, the sources of every port, and what that costs.
+    """Operations with units and cycles, the sources of every port, and their cost.
 
-    Units and ports are numbered throughout, kind by kind, and lanes of the results follow as ports,
-    then registers of words of state. Values are operations and, after them, words of a request and
-    of state. A read is an operand of an operation, or a word
-    of the results.
+    Units and ports are numbered consecutively, kind by kind; result lanes follow as ports, then
+    registers of words of state. Values are operations, then words of a request and of state. A read
+    is an operand of an operation or a word of the results.
     """
 
     def __init__(self, graph: Graph, binding: Binding) -> None:
@@ -117,7 +116,7 @@ class Sources:
         self._open()
 
     def _list_reads(self, lanes: int) -> None:
-        """Reads by number: value, shift, reader, port in it and cycle after its start."""
+        """Collect the reads: value, shift, reader, its port and cycle after its start."""
         self.value: list[int] = []
         self.shift: list[int] = []
         self.reader: list[int] = []  # -1 for a lane, or a register of state
@@ -150,13 +149,13 @@ class Sources:
         return number
 
     def _open(self) -> None:
-        """Tables of sources and costs, from the places of all operations."""
+        """Build the tables of sources and costs from the places of all operations."""
         most = self.ii + max(len(self.binding.outputs), 1) + 2
         price = [
             (1 - _SMOOTH) * tables(k) + _SMOOTH * _EACH * max(0, k - 1) for k in range(most + 1)
         ]
         rise = [after - before for before, after in pairwise(price)]
-        # What one source more costs a port, by how many it has.
+        # Cost of one more source of a port, by the number it has.
         by_width = {width: [width * step for step in rise] for width in set(self.widths)}
         self.rise = [by_width[width] for width in self.widths]
         self.sources: list[dict[int, int]] = [{} for _ in self.widths]
@@ -165,15 +164,15 @@ class Sources:
         self.source = [source for _, source, _ in places]
         self.stage = [stage for _, _, stage in places]
         for port, source, _ in places:
-            known = self.sources[port]
-            known[source] = known.get(source, 0) + 1
+            uses = self.sources[port]
+            uses[source] = uses.get(source, 0) + 1
         self._chains: dict[frozenset[int], float] = {}
         self.store = [self._storage(value) for value in range(len(self.width))]
 
     # -- costs ------------------------------------------------------------------------------------
 
     def _place(self, read: int) -> tuple[int, int, int]:
-        """Port of a read, number of its source, and the register stage (-1 for none)."""
+        """Return the port of a read, the number of its source, and its register stage or -1."""
         i, value = self.reader[read], self.value[read]
         if i < 0:
             port, cycle = self.port_in[read], self.offset[read]
@@ -192,7 +191,7 @@ class Sources:
         return port, ((value * 4096 + stage) * 1024 + self.shift[read]) + 1, stage
 
     def _storage(self, value: int) -> float:
-        """Cost of a value's registers, for the stages that are read."""
+        """Return the cost of a value's registers, for the stages that are read."""
         stage = self.stage
         taps = frozenset([stage[read] for read in self.readers[value]])
         cost = self._chains.get(taps)
@@ -203,7 +202,7 @@ class Sources:
         return cost * self.width[value]
 
     def estimate(self) -> Estimate:
-        """Of the places as they are."""
+        """Return the cost of the present places."""
         chains = [
             (width, *_chain(frozenset(self.stage[read] for read in readers)))
             for width, readers in zip(self.width, self.readers, strict=True)
@@ -211,15 +210,15 @@ class Sources:
         return Estimate(
             inputs=sum(map(len, self.sources)),
             selectors=sum(
-                width * tables(len(known))
-                for width, known in zip(self.widths, self.sources, strict=True)
+                width * tables(len(uses))
+                for width, uses in zip(self.widths, self.sources, strict=True)
             ),
             flip_flops=sum(width * flip_flops for width, flip_flops, _ in chains),
             shift_registers=sum(width * chain for width, _, chain in chains),
         )
 
     def follow(self, reads: Iterable[int], log: list[Moved]) -> float:
-        """Bring reads to where they are now; what that costs. The log takes where they were."""
+        """Update moved reads, log their previous places, and return the cost."""
         grown = 0.0
         for read in reads:
             port, source, stage = self._place(read)
@@ -227,37 +226,37 @@ class Sources:
             if port == old_port and source == old:
                 continue
             log.append((read, old_port, old, self.stage[read]))
-            known = self.sources[old_port]
-            times = known[old]
+            uses = self.sources[old_port]
+            times = uses[old]
             if times == 1:
-                del known[old]
-                grown -= self.rise[old_port][len(known)]
+                del uses[old]
+                grown -= self.rise[old_port][len(uses)]
             else:
-                known[old] = times - 1
-            known = self.sources[port]
-            if source in known:
-                known[source] += 1
+                uses[old] = times - 1
+            uses = self.sources[port]
+            if source in uses:
+                uses[source] += 1
             else:
-                grown += self.rise[port][len(known)]
-                known[source] = 1
+                grown += self.rise[port][len(uses)]
+                uses[source] = 1
             self.port[read], self.source[read], self.stage[read] = port, source, stage
         return grown
 
     def undo(self, log: Sequence[Moved]) -> None:
-        """Bring reads back to where they were."""
+        """Restore the previous places of reads."""
         for read, port, source, stage in reversed(log):
-            known = self.sources[self.port[read]]
-            times = known[self.source[read]]
+            uses = self.sources[self.port[read]]
+            times = uses[self.source[read]]
             if times == 1:
-                del known[self.source[read]]
+                del uses[self.source[read]]
             else:
-                known[self.source[read]] = times - 1
-            known = self.sources[port]
-            known[source] = known.get(source, 0) + 1
+                uses[self.source[read]] = times - 1
+            uses = self.sources[port]
+            uses[source] = uses.get(source, 0) + 1
             self.port[read], self.source[read], self.stage[read] = port, source, stage
 
     def update(self, values: Iterable[int], log: list[tuple[int, float]]) -> float:
-        """Bring the costs of values' registers up to date; by how much they grow."""
+        """Update the costs of values' registers, and return by how much they grow."""
         grown = 0.0
         for value in values:
             cost, old = self._storage(value), self.store[value]
@@ -269,7 +268,7 @@ class Sources:
 
 
 def _chain(taps: frozenset[int]) -> tuple[int, int]:
-    """Flip-flops and shift registers of one bit of a value of which these stages are read."""
+    """Return flip-flops and shift registers per bit of a value with these stages read."""
     flip_flops = shift_registers = 0
     last = -1
     for stage in sorted(taps - {-1}):
