@@ -112,7 +112,7 @@ def command(
 
         def watch(now: CampaignProgress) -> None:
             nonlocal finished
-            finished = now.done
+            finished = now.finished
             progress.step(progress_words(now))
 
         try:
@@ -130,7 +130,7 @@ def command(
                 scheduler=scheduler,
                 workers=workers,
                 row_options=row,
-                done=watch,
+                on_chunk=watch,
                 progress=progress,
             )
         except KeyboardInterrupt:

@@ -86,7 +86,7 @@ def command(
 
         def watch(now: CampaignProgress) -> None:
             nonlocal finished
-            finished = now.done
+            finished = now.finished
             progress.step(progress_words(now))
 
         try:
@@ -103,7 +103,7 @@ def command(
                 max_error=max_error,
                 scheduler=scheduler,
                 workers=workers,
-                done=watch,
+                on_chunk=watch,
                 progress=progress,
             )
         except KeyboardInterrupt:
@@ -149,7 +149,7 @@ def check_requests(
 def progress_words(now: CampaignProgress) -> str:
     """How far a campaign is, how fast, and how long it takes."""
     words = [
-        f"{now.done:,} of {now.states:,} states ({now.done / now.states:.0%})",
+        f"{now.finished:,} of {now.states:,} states ({now.finished / now.states:.0%})",
         f"{now.rate:,.0f}/s",
     ]
     if now.remaining is not None:
