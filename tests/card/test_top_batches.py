@@ -130,7 +130,7 @@ def test_a_faulty_header_stops_the_card_until_it_is_reset(bench: TopBench) -> No
     bad = request_packet(bench.layout, bench.words[:50], 1)
     bad[0, 2] ^= 1
     run = bench.card.run(beats=bad, room=1, limit=2000)
-    assert run.accepted == len(bad) and not run.held and len(run.beats) == 0
+    assert run.accepted == len(bad) and not run.pending and len(run.beats) == 0
     assert read(bench, "STATUS") & HALTED and read(bench, "ERROR")
     assert read(bench, "DROPPED") == len(bad) - 1
     assert len(soft_reset(bench)) == 1

@@ -56,7 +56,7 @@ class TopBench:
         run = self.card.run(
             beats=beats, last=last, room=response_beats(self.layout, counts), **pauses
         )
-        assert run.accepted == len(beats) and not run.held and not run.waiting
+        assert run.accepted == len(beats) and not run.pending and not run.waiting
         assert run.violations == 0
         start = 0
         for response in read_responses(self.layout, run, counts, first_sequence=first_sequence):

@@ -117,7 +117,7 @@ def test_deadlock_is_an_error_with_counts(standin: Any) -> None:
 
 
 def test_host_pauses_longer_than_the_limit_are_no_deadlock(standin: Any) -> None:
-    stall = stream.long_pause(seed=3, held=3000, free=40)
+    stall = stream.long_pause(seed=3, blocked=3000, free=40)
     words = standin.records(100, words=4, seed=1)
     _, got, _ = send(core_of(standin), words, stall=stall, limit=50)
     assert np.array_equal(got, standin.expect(words)[0])

@@ -23,7 +23,7 @@ SIMULATORS = ("icarus", pytest.param("verilator", marks=pytest.mark.slow))
 PAUSES = [
     (None, None),
     (stream.random(seed=1), stream.bursts(seed=2)),
-    (stream.single(seed=3), stream.long_pause(seed=4, held=300, free=40)),
+    (stream.single(seed=3), stream.long_pause(seed=4, blocked=300, free=40)),
 ]
 REFERENCE = """
 import numpy as np

@@ -167,7 +167,7 @@ def command(
                     place,
                     measure=Measurements(samples=samples, seed=seed, synth=synth, verify=verify),
                     jobs=jobs or len(os.sched_getaffinity(0)),
-                    done=one_more,
+                    on_row=one_more,
                     elsewhere=elsewhere,
                 )
         except KeyboardInterrupt:

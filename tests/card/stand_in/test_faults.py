@@ -56,9 +56,9 @@ def test_every_kind_goes_through_text(kind):
         ("probability = 0.25", "probability = 1.25", 17, "1.25"),
         ("probability = 0.25", "probability = true", 17, "True"),
         ("probability = 0.25", "probability = nan", 17, "nan"),
-        ("at = 3", "at = -3", 5, "counted from 0"),
+        ("at = 3", "at = -3", 5, "packet numbers from 0"),
         ("at = 3", "", 4, "never happens"),
-        ("seconds = 0.01", "second = 0.01", 6, "'second' is no parameter"),
+        ("seconds = 0.01", "second = 0.01", 6, "'second' is not a parameter"),
         ("bit = 9", "bit = 512", 13, "512"),
         ('"response"', '"both"', 11, "both"),
         ('per = "request"', 'per = "beat"', 18, "beat"),
@@ -79,7 +79,7 @@ def test_a_wrong_plan_is_refused_with_its_line(old, new, line, what):
 
 
 def test_what_is_no_toml_and_what_is_no_file(tmp_path):
-    with pytest.raises(FaultPlanError, match="no TOML"):
+    with pytest.raises(FaultPlanError, match="not valid TOML"):
         FaultPlan.parse("seed = = 3")
     with pytest.raises(FaultPlanError, match="cannot be read"):
         FaultPlan.read(tmp_path / "none.toml")

@@ -130,7 +130,7 @@ def measured(
         own, wanted = [points[k] for k in places], measurements(distribution)
         rows: Sequence[Mapping[str, Any] | None]
         if measure:
-            rows = explore(own, folder, measure=wanted, jobs=jobs, done=lambda row: done(1))
+            rows = explore(own, folder, measure=wanted, jobs=jobs, on_row=lambda row: done(1))
         else:
             rows = kept(own, folder, measure=wanted)
         found.update(zip(places, rows, strict=True))
