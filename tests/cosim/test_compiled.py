@@ -248,7 +248,7 @@ def test_records_and_beats_are_inverse() -> None:
     assert np.array_equal(unpack_records(beats, words=21, beats=3), words)
     with pytest.raises(ValueError, match="21 words does not fit 2 beats of 8"):
         pack_records(words, lanes=8, beats=2)
-    with pytest.raises(ValueError, match="20 beats are no whole number"):
+    with pytest.raises(ValueError, match="20 beats are not a multiple"):
         unpack_records(beats[:-1], words=21, beats=3)
 
 

@@ -188,15 +188,15 @@ def test_words_are_numbers_by_name(
 def test_another_beginning_is_refused(made: Callable[[Function], Reference]) -> None:
     reference = made(DELAY)
     other = replace(DELAY, states=(DELAY.states[0], state("b", 0.75)))
-    with pytest.raises(BuildError, match=r"state 'b' beginning at -0\.25, and in 'delay' .* 0\.75"):
+    with pytest.raises(BuildError, match=r"initial value of -0\.25 for the state 'b', but 'delay' has 0\.75"):
         Reference(reference.build, other)
     assert Reference(reference.build, DELAY).function is DELAY
-    with pytest.raises(BuildError, match=r"the states .* and 'delay' has none"):
+    with pytest.raises(BuildError, match=r"the states .* but 'delay' has none"):
         Reference(reference.build, replace(DELAY, states=(), scalars=lambda model, x, *, region: x))
 
 
 def test_a_build_that_promises_nothing_by_distribution_is_refused() -> None:
     manifest = SimpleNamespace(promises={}, version="0.0.1")
     old: Any = SimpleNamespace(manifest=manifest, folder=Path("old"))
-    with pytest.raises(BuildError, match=r"'old' is of Pinion 0\.0\.1, .* build it again"):
+    with pytest.raises(BuildError, match=r"'old' was made by Pinion 0\.0\.1, .* build it again"):
         Reference(old)

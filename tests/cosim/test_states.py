@@ -122,9 +122,9 @@ def test_a_function_of_other_states_is_refused(integrator: Path) -> None:
     reference = Build.read(integrator)
     sums, turn = INTEGRATOR.states
     for states, sentence in (
-        ((), r"states sums \(2,\), turn \(\), and 'integrator' has none: name the function"),
-        ((turn, sums), r"and 'integrator' has turn \(\), sums \(2,\)"),
-        ((sums, replace(turn, initial=0.5)), r"'turn' beginning at 0\.125, and .* at 0\.5"),
+        ((), r"states sums \(2,\), turn \(\), but 'integrator' has none: name the function"),
+        ((turn, sums), r"but 'integrator' has turn \(\), sums \(2,\)"),
+        ((sums, replace(turn, initial=0.5)), r"value of 0\.125 for the state 'turn', but .* has 0\.5"),
     ):
         with pytest.raises(BuildError, match=sentence):
             Reference(reference, replace(INTEGRATOR, states=states))

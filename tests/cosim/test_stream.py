@@ -89,7 +89,7 @@ def test_what_are_no_records_is_refused(words: np.ndarray, sentence: str) -> Non
 
 def test_beats_of_other_records_are_refused() -> None:
     beats = np.zeros((6, 2), np.uint32)
-    with pytest.raises(ValueError, match="6 beats are no whole number of records of 4 beats"):
+    with pytest.raises(ValueError, match="6 beats are not a multiple of 4"):
         unpack_records(beats, words=5, beats=4)
     with pytest.raises(ValueError, match="3 beats of 2 lanes do not hold 7 words"):
         unpack_records(beats, words=7, beats=3)

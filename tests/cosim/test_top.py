@@ -254,7 +254,7 @@ def test_refusals_are_sentences(
         fresh.run(beats=sent[:, :8], room=0)
     with pytest.raises(ValueError, match=r"4 beats, but keep has the shape \(3,\)"):
         fresh.run(beats=sent, keep=np.zeros(3, np.uint64), room=0)
-    with pytest.raises(ValueError, match="room for result beats is -1"):
+    with pytest.raises(ValueError, match="must not be negative, but is -1"):
         fresh.run(beats=sent, room=-1)
     with pytest.raises(ValueError, match="never lets a beat through"):
         fresh.run(beats=sent, room=0, stall=np.ones(3, np.bool_))

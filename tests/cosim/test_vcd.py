@@ -75,9 +75,9 @@ def test_values_scopes_and_mismatch(tmp_path: Path) -> None:
     ("cycles", "widths", "sentence"),
     [
         ({"a": [1, 2], "b": [1]}, {"a": 1, "b": 1}, "differ in length"),
-        ({"a": [1]}, {}, "'a' has no width"),
-        ({"a_expected": [1]}, {"a_expected": 1}, "no 'a' beside it"),
-        ({"clk": [1]}, {"clk": 1}, "'clk' is written anyway"),
+        ({"a": [1]}, {}, "'a' needs a width"),
+        ({"a_expected": [1]}, {"a_expected": 1}, "no 'a' to compare"),
+        ({"clk": [1]}, {"clk": 1}, "'clk' is always written"),
     ],
 )
 def test_bad_signals_are_refused_before_writing(

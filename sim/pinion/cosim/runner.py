@@ -141,7 +141,7 @@ def run_bench(
     }
     look = share_of(place / DONE, expected_beats, progress)
     with watching(progress, look):
-        status, log = launch(own=place, spec=spec, simulator=simulator, timeout=timeout)
+        status, log = launch(place=place, spec=spec, simulator=simulator, timeout=timeout)
     return _collect(place, simulator=simulator, status=status, log=log)
 
 
