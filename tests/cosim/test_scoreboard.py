@@ -187,7 +187,7 @@ def test_a_right_core_is_replayed_and_shown_beside_what_is_expected(
     m = reference.build.manifest
     assert core.cycles > launch(reference, len(replay)) + m.latency_cycles
     assert (found.request, found.node, found.unit, found.op) == (request_number, -1, "", "")
-    assert (found.cycle, found.region, found.line, found.expected, found.got) == (0, "", "", 0, 0)
+    assert (found.cycle, found.region, found.line, found.expected, found.actual) == (0, "", "", 0, 0)
     assert found.waveform == folder / f"request_{request_number}.vcd"
     assert marked(found.waveform, core.cycles) == []
 
@@ -247,7 +247,7 @@ def test_the_earliest_operation_that_differs_is_named(
         right = value(reference, words[:5], row["node"], 4)
         assert (found.node, found.op, found.unit) == (row["node"], op, unit_of(row))
         assert (found.cycle, found.region, found.line) == (cycle, node.region, node.line)
-        assert (found.request, found.expected, found.got) == (4, right, right ^ 1)
+        assert (found.request, found.expected, found.actual) == (4, right, right ^ 1)
         assert marked(found.waveform, core.cycles) == sorted({at, last})
         shown, bits = read(found.waveform), widths(found.waveform)[unit_of(row)]
         for name, number in ((unit_of(row), right ^ 1), (f"{unit_of(row)}_expected", right)):

@@ -136,7 +136,7 @@ def test_each_pattern_is_what_it_says() -> None:
     assert set(lengths[:-1]) == set(range(1, 7))
     assert max(count for _, count in runs(bursts(seed=4))) == 40
 
-    assert runs(long_pause(seed=0, blocked=9, free=4)) != runs(long_pause(seed=1, held=9, free=4))
+    assert runs(long_pause(seed=0, blocked=9, free=4)) != runs(long_pause(seed=1, blocked=9, free=4))
     for seed in range(4):
         paused = long_pause(seed=seed)
         assert len(paused) == 2500 and paused.sum() == 2000

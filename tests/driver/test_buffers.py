@@ -73,7 +73,7 @@ def test_buffers_under_way_are_refused_and_read_only(device: Device, card: Card)
     view[...] = 0
     future = device.submit_buffers(buffers)
     assert buffers.busy
-    with pytest.raises(DriverError, match="under way"):
+    with pytest.raises(DriverError, match="in flight"):
         device.submit_buffers(buffers)
     with pytest.raises(ValueError, match="read-only"):
         view[0] = 1

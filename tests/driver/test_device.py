@@ -100,7 +100,7 @@ def test_large_batches_go_in_pieces(
 
 def test_progress_is_told_after_each_piece(card: Card) -> None:
     seen: list[tuple[int, int]] = []
-    with open_device(card, chunk=4, done=lambda *a: seen.append(a)) as device:
+    with open_device(card, chunk=4, on_packet=lambda *a: seen.append(a)) as device:
         device.run(**states(10, seed=1))
     assert seen == [(4, 10), (8, 10), (10, 10)]
 
@@ -261,7 +261,7 @@ def test_an_error_of_the_progress_report_is_the_batchs_own(card: Card) -> None:
     def report(done: int, total: int) -> None:
         raise ZeroDivisionError("mine")
 
-    with open_device(card, done=report) as device:
+    with open_device(card, on_packet=report) as device:
         with pytest.raises(ZeroDivisionError, match="mine"):
             device.run(**states(3, seed=1))
         assert device.profile.faults == 0

@@ -114,8 +114,8 @@ def damaged_request(byte: int) -> Callable[[StrictNodes], None]:
 
 
 FAULTS: dict[str, tuple[Callable[[StrictNodes], None], type[Exception], str]] = {
-    "write times out": (write_fault(errno.ETIMEDOUT), CardTimeoutError, "took nothing more"),
-    "read times out": (read_fault(errno.ETIMEDOUT), CardTimeoutError, "gave nothing"),
+    "write times out": (write_fault(errno.ETIMEDOUT), CardTimeoutError, "accepted no more data"),
+    "read times out": (read_fault(errno.ETIMEDOUT), CardTimeoutError, "sent nothing"),
     "errno 512, write": (write_fault(ERESTARTSYS), CardTimeoutError, "errno 512"),
     "errno 512, read": (read_fault(ERESTARTSYS), CardTimeoutError, "errno 512"),
     "write fails": (write_fault(errno.EIO), LinkError, "errno 5"),

@@ -134,7 +134,7 @@ def test_a_pool_keeps_no_more_than_it_may() -> None:
         made.append(length)
         return aligned(length)
 
-    pool = Pool(allocate=allocate, kept=8192)
+    pool = Pool(allocate=allocate, capacity=8192)
     blocks = [pool.take(4096) for _ in range(5)]
     for block in blocks:
         pool.give(block)

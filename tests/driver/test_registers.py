@@ -125,7 +125,7 @@ def test_cards_that_cannot_be_used_say_why(tmp_path: Path) -> None:
     found = cards(tmp_path)
     problems = [card.problem for card in found]
     assert "first register is 0x00000000" in problems[0] and found[0].identity == 0
-    assert "no register space" in problems[1] and "no register space" in problems[2]
+    assert "not a register space" in problems[1] and "not a register space" in problems[2]
     assert "errno" in problems[3]
     if os.geteuid():
         assert "may not be opened" in problems[4]

@@ -112,7 +112,7 @@ def test_one_packet_may_always_be_under_way() -> None:
     made.waiting.append(batch)
     batch.ready.extend(packets_of(batch))
     assert made.launch() and len(made.in_flight) == 1 and not made.launch()
-    with pytest.raises(DriverError, match="At least 1 packet must be under way at a time, not 0"):
+    with pytest.raises(DriverError, match="The window must be at least 1 packet, not 0"):
         queue(window=0)
     made = queue(window=1)
     assert made.empty

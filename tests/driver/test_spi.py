@@ -76,7 +76,7 @@ def test_a_line_that_brings_no_result_raises(device: SpiDevice, line: Line) -> N
 
 
 def test_requests_are_checked(device: SpiDevice) -> None:
-    with pytest.raises(InputError, match="A batch of 3 is given"):
+    with pytest.raises(InputError, match="not a batch of 3"):
         device.run(q=np.zeros((3, 2)), qd=QD, weight=WEIGHT)
     with pytest.raises(InputError, match="'qd' is missing"):
         device.run(q=Q, weight=WEIGHT)

@@ -125,7 +125,7 @@ def test_a_new_stream_may_be_asked_for_while_the_card_is_still_being_reset() -> 
 def test_without_states_there_is_nothing_to_reset_and_packets_are_sent_again() -> None:
     card = Card()
     device = Device(manifest=manifest(), transport=card)
-    with device, pytest.raises(DriverError, match="'made_up' keeps no states: there is nothing"):
+    with device, pytest.raises(DriverError, match="'made_up' has no states: there is nothing"):
         device.reset_state()
     assert card.read_register(0x30) == 0
     card.write_register(0x30, 2)

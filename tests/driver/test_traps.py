@@ -197,7 +197,7 @@ def test_trap_6_a_write_before_its_read(monkeypatch: pytest.MonkeyPatch) -> None
             assert self.written.acquire(timeout=WAIT)
             super().receive(packet)
 
-    with pytest.raises(CardTimeoutError, match="took nothing more"):
+    with pytest.raises(CardTimeoutError, match="accepted no more data"):
         run(StrictNodes(sound=0.1), Obedient)
 
 

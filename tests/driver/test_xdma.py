@@ -176,7 +176,7 @@ def test_addresses(address: str, prefix: str) -> None:
 
 @pytest.mark.parametrize("address", ["", "xdma0", "-1", "1.5", "/dev/", "./xdma0"])
 def test_addresses_that_are_none(address: str) -> None:
-    with pytest.raises(DriverError, match=r"is no address of a card.*xdma:0"):
+    with pytest.raises(DriverError, match=r"is not the address of a card.*xdma:0"):
         prefix_of(address)
 
 
