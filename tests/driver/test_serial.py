@@ -105,7 +105,7 @@ def test_frames_have_the_lengths_that_are_documented() -> None:
     assert WIRE_COMMAND - 2 <= SHORT < WIRE_BEAT // 4
     with pytest.raises(ValueError, match="252 bytes, not 253"):
         wrap(bytes(253))
-    with pytest.raises(ValueError, match="63 bytes are no whole beats"):
+    with pytest.raises(ValueError, match="63 is not a multiple"):
         beats(bytes(63))
 
 
@@ -244,7 +244,7 @@ def test_a_dead_line_is_a_sentence() -> None:
     def silent(data: bytes) -> bytes:
         return b""
 
-    with pytest.raises(CardTimeoutError, match="Nothing at the line answered 4 times"):
+    with pytest.raises(CardTimeoutError, match="Nothing at the line answered 4 attempts"):
         device(model(up=silent))
 
 

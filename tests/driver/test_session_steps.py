@@ -476,7 +476,7 @@ def test_a_packet_has_eight_chances_and_a_new_number_each_time() -> None:
     again = supervisor._seal_again([*parts, last], TransportError("the last"))
     assert again == parts == supervisor._sealer.sealed
     with pytest.raises(
-        TransportError, match=r"1 requests was sent 8 times .* The last one: the last"
+        TransportError, match=r"1 requests was sent 8 times.* The last one: the last"
     ):
         other.future.result(0)
     assert other.released == [(0, False)] and batch.released == []

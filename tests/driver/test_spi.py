@@ -65,7 +65,7 @@ def test_arrays_come_back_in_their_shapes(device: SpiDevice, line: Line) -> None
 
 def test_a_line_that_brings_no_result_raises(device: SpiDevice, line: Line) -> None:
     line.broken = True
-    with pytest.raises(SpiError, match="checksum of the card's answer does not fit"):
+    with pytest.raises(SpiError, match="checksum of the card's answer is wrong"):
         device.run(q=Q, qd=QD, weight=WEIGHT)
     line.broken, line.done = False, False
     with pytest.raises(SpiError, match="no result in time"):

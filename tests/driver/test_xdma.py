@@ -128,7 +128,7 @@ def test_a_transfer_that_is_cut_off_is_torn_and_not_continued() -> None:
         card.send(card.allocate(256))
     assert nodes.writes == 1
     nodes.stale(np.zeros(64, np.uint8))
-    with pytest.raises(TornStreamError, match="gave 64 of 256 bytes"):
+    with pytest.raises(TornStreamError, match="returned 64 of 256 bytes"):
         card.receive(card.allocate(256))
     assert nodes.reads == 1
 
@@ -213,7 +213,7 @@ def test_files_are_read_and_written_as_they_are(files: Path) -> None:
     card.receive(response)
     card.write_register(register("SCRATCH").offset, 0xFEDCBA98)
     assert card.read_register(register("SCRATCH").offset) == 0xFEDCBA98
-    with pytest.raises(TornStreamError, match="gave 0 of"):
+    with pytest.raises(TornStreamError, match="returned 0 of"):
         card.receive(response)
     with pytest.raises(LinkError, match="0 bytes instead of 4"):
         card.read_register(0x1000)

@@ -421,7 +421,7 @@ def _chunk(manifest: Manifest, chunk: int | None) -> int:
         chunk = PACKET_BYTES // (4 * max(manifest.words_in, manifest.words_out))
         return max(1, min(MAX_COUNT, chunk))
     if not 1 <= chunk <= MAX_COUNT:
-        raise DriverError(f"A packet holds 1 to {MAX_COUNT} requests, not a chunk of {chunk}.")
+        raise DriverError(f"A chunk must have 1 to {MAX_COUNT} requests, not {chunk}.")
     return chunk
 
 

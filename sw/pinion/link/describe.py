@@ -29,7 +29,7 @@ class PageError(ValueError):
 
 
 def field_texts(name: str) -> dict[str, str]:
-    """What the docstring below a record type of :mod:`.protocol` says of its fields.
+    """Return the descriptions of a record's fields, from the docstring in :mod:`.protocol`.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def field_texts(name: str) -> dict[str, str]:
 
 
 def record_table(name: str) -> str:
-    """Word, byte, field, type and meaning of each field of ``HEADER`` or ``TRAILER``."""
+    """Return the table of the fields of ``HEADER`` or ``TRAILER``."""
     record: np.dtype[np.void] = {"HEADER": HEADER, "TRAILER": TRAILER}[name]
     texts = field_texts(name)
     rows = []
@@ -57,7 +57,7 @@ def record_table(name: str) -> str:
 
 
 def magic_table() -> str:
-    """The words that bound something."""
+    """Return the table of the magic words."""
     rows = [
         (f"`{row.name}`", f"`{int(row):#010x}`", f"`{int(row).to_bytes(4, 'little').decode()}`")
         for row in Magic
@@ -66,14 +66,14 @@ def magic_table() -> str:
 
 
 def status_table() -> str:
-    """Bits of a trailer's status."""
+    """Return the table of a trailer's status bits."""
     texts = _member_texts("Status")
     rows = [(int(row).bit_length() - 1, f"`{row.name}`", texts[str(row.name)]) for row in Status]
     return _table(("bit", "name", "meaning"), rows)
 
 
 def cause_table() -> str:
-    """Values of the register ERROR, and whether the card stops."""
+    """Return the table of the values of the register ERROR."""
     stay = (Cause.NONE, Cause.PAYLOAD_CRC, Cause.CORE_ERROR)
     rows = [
         (int(row), f"`{row.name}`", row.sentence, "no" if row in stay else "yes") for row in Cause
@@ -82,7 +82,7 @@ def cause_table() -> str:
 
 
 def register_table() -> str:
-    """All registers, in the order of their offsets."""
+    """Return the table of all registers, ordered by offset."""
     rows = [
         (f"`{row.offset:#04x}`", f"`{row.name}`", row.access, row.kind, row.text)
         for row in REGISTERS
@@ -135,12 +135,12 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 def _member_texts(name: str) -> dict[str, str]:
     tree = ast.parse(inspect.getsource(protocol))
-    (found,) = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
-    return {key: " ".join(text.split()) for key, text in _docstrings(found.body).items()}
+    (definition,) = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
+    return {key: " ".join(text.split()) for key, text in _docstrings(definition.body).items()}
 
 
 def _docstrings(body: Sequence[ast.stmt]) -> dict[str, str]:
-    """The text that stands below each assignment, as documentation tools read it."""
+    """Return the docstring below each assignment, by name."""
     texts = {}
     for before, after in itertools.pairwise(body):
         match before, after:

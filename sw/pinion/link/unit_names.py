@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import re
 
-# Units of other functions have the operation's own name, which says what they are.
+# Other units have the operation's name.
 _WORDS = {"add": "sum of 2", "align": "shift and round", "sincos": "sine and cosine"}
 _KIND = re.compile(r"(?P<label>.+?)(_k\d+)?(_(?P<cluster>base|link\d+))?")
 _SHORT = re.compile(r"auto(\d+)")
 
 
 def unit_name(kind: str, formats: str = "auto") -> str:
-    """A kind of unit in words: ``dot2x18_link3`` is ``sum of 2 products, 27 x 18, link3``.
+    """Describe a kind of unit: ``dot2x18_link3`` is ``sum of 2 products, 27 x 18, link3``.
 
     Parameters
     ----------
-    kind : as the schedule and the manifest name it.
-    formats : of the build; ``auto18`` and shorter words have multipliers as wide as a word.
+    kind : name in the schedule and the manifest.
+    formats : formats of the build; ``auto18`` and shorter words have multipliers as wide as a word.
     """
-    found = _KIND.fullmatch(kind)
-    label, cluster = (found["label"], found["cluster"]) if found else (kind, None)
+    match = _KIND.fullmatch(kind)
+    label, cluster = (match["label"], match["cluster"]) if match else (kind, None)
     products, _, narrow = label.removeprefix("dot").partition("x")
     word = _WORDS.get(label, label)
     if label.startswith("dot"):
