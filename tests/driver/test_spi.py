@@ -1,4 +1,4 @@
-"""The driver's end of an SPI line, over a line that answers as the card would."""
+"""The driver's end of an SPI line, with a line that answers as a card."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Line:
     ``status`` is added to what it would say; ``change`` is what happens to its answer.
     """
 
-    def __init__(self, made: Manifest) -> None:
-        self.transfer = Transfer.of(made)
+    def __init__(self, manifest: Manifest) -> None:
+        self.transfer = Transfer.of(manifest)
         self.status = Answer(0)
         self.done = True
         self.broken = False
@@ -92,7 +92,7 @@ def test_another_build_is_another_checksum(tmp_path: Path) -> None:
 
 
 def test_the_pause_covers_the_slowest_result() -> None:
-    """A core with a longer schedule has a longer one, and a transfer is of one length."""
+    """A longer schedule has a longer pause, and all transfers of a build have one length."""
     slow = manifest(latency_cycles=500)
     assert pause_bytes(slow) * 8 * CYCLES > 500 + 2 * 5 + 2 * 4
     assert Transfer.of(slow).size - Transfer.of(manifest()).size == pause_bytes(slow) - pause_bytes(

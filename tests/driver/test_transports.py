@@ -1,4 +1,4 @@
-"""Transports are found by name, and a card that holds something else is refused."""
+"""Transports are found by name, and cards with another build are refused."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def open_nothing(folder: Path, m: Manifest, address: str) -> object:
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Transports of other packages, as entry points."""
-    here = "tests.driver.test_transports"
+    module = "tests.driver.test_transports"
     points = {
         name: EntryPoint(name, value, transport_module.GROUP)
         for name, value in {
-            "fake": f"{here}:open_card",
-            "odd": f"{here}:open_nothing",
+            "fake": f"{module}:open_card",
+            "odd": f"{module}:open_nothing",
             "gone": "pinion_no_such_package:open_transport",
-            "slow": f"{here}:open_slowly",
-            "typo": f"{here}:open_crad",
+            "slow": f"{module}:open_slowly",
+            "typo": f"{module}:open_crad",
         }.items()
     }
     monkeypatch.setattr(transport_module, "transports", lambda: points)

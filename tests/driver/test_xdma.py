@@ -1,4 +1,4 @@
-"""The transport over device files: what it opens and checks, and what each failure is called."""
+"""The transport over device files: opening, checks, and errors."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_every_error_number_has_a_sentence() -> None:
             assert text.endswith(".") and "/dev/xdma0_user" in text and len(text.split()) > 8
 
 
-# The files themselves, on plain files that keep what is written.
+# `FileNodes` on plain files.
 
 
 @pytest.fixture

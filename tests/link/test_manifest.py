@@ -130,7 +130,7 @@ def test_a_manifest_with_other_arrays_is_refused(tmp_path: Path, before: str, af
         Manifest.read(tmp_path)
 
 
-# -- elements of an array that are sent --------------------------------------------------------------------
+# -- elements of an array that are sent ---------------------------------------------------------
 
 
 def lower(n: int) -> tuple[int, ...]:

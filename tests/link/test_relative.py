@@ -33,8 +33,8 @@ def test_an_error_is_relative_to_the_blocks_largest_word_or_to_the_floor() -> No
         "b": np.zeros((4, 1)),
         "empty": np.zeros((4, 0)),
     }
-    found = relative_errors(errors, floats, {"a": 50.0, "b": 0.0})
-    assert {name: values.tolist() for name, values in found.items()} == {
+    relative = relative_errors(errors, floats, {"a": 50.0, "b": 0.0})
+    assert {name: values.tolist() for name, values in relative.items()} == {
         "a": [0.375, 1.0, 4.0, 0.005],
         "b": [0.25, 0.5, 0.0, 1.0],
     }
