@@ -50,7 +50,7 @@ def test_what_a_file_system_refuses_is_told(
         # Nothing is built into a folder that holds something else.
         (
             "other",
-            "it has no manifest.json. Give the folder that `pinion build ROBOT FUNCTION -o DIR`",
+            "it has no manifest.json. Give a folder made by `pinion build ROBOT FUNCTION -o DIR`",
         ),
         ("file", "it is a file. Give a folder made by `pinion build ROBOT FUNCTION -o DIR`."),
         ("no ne", "Make one with `pinion build ROBOT FUNCTION -o '{}'`."),

@@ -60,10 +60,10 @@ class TopBench:
         assert run.violations == 0
         start = 0
         for response in read_responses(self.layout, run, counts, first_sequence=first_sequence):
-            here = rows[start : start + len(response.words)]
-            assert np.array_equal(response.words, self.expected[here])
-            assert np.array_equal(response.flags, self.flags[here])
-            flagged = int(self.flags[here].sum())
+            part = rows[start : start + len(response.words)]
+            assert np.array_equal(response.words, self.expected[part])
+            assert np.array_equal(response.flags, self.flags[part])
+            flagged = int(self.flags[part].sum())
             assert response.head.flagged == flagged
             assert response.head.status == (Status.FLAGGED if flagged else Status.OK)
             start += len(response.words)
@@ -85,21 +85,21 @@ class TopBench:
         interval = max(manifest.ii * core / link, manifest.beats_in, manifest.beats_out)
         ends = np.cumsum([self.layout.response_bytes(count) // 64 for count in counts]) - 1
         assert run.last[ends].all()
-        done, first = run.emitted_at[ends], run.accepted_at[0]
+        ends_at, first = run.emitted_at[ends], run.accepted_at[0]
         start_up = (manifest.latency_cycles + AROUND) * slower
         start_up += -(-counts[-1] // FLAGS_PER_BEAT)
-        assert done[-1] - first <= interval * total + start_up
+        assert ends_at[-1] - first <= interval * total + start_up
         # From batch to batch there is no start-up: exactly the core's interval. Where the edges of
         # two clocks meet may move a cycle; gearboxes that are the limit lose two cycles a batch.
         if len(set(counts)) == 1 and len(counts) > 1:
-            steps = np.diff(done) - interval * counts[0]
+            steps = np.diff(ends_at) - interval * counts[0]
             if link == core:
                 assert not steps.any()
             elif interval == manifest.ii * core / link:
                 assert (np.abs(steps) <= 1).all() and abs(steps.sum()) <= 1
             else:
                 assert ((steps >= -1) & (steps <= 3)).all()
-        return float(done[-1] - first) / total
+        return float(ends_at[-1] - first) / total
 
     def check_pauses(
         self, number: int, *, most: int, seed: int, clocks: Sequence[tuple[int, int]] = CLOCKS

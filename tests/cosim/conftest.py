@@ -29,8 +29,8 @@ class AddUnit(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         for lane in range(self.lanes):
-            here = slice(32 * lane, 32 * lane + 32)
-            m.d.comb += self.o[here].eq((self.i[here] + CONSTANT)[:32])
+            lane_bits = slice(32 * lane, 32 * lane + 32)
+            m.d.comb += self.o[lane_bits].eq((self.i[lane_bits] + CONSTANT)[:32])
         return m
 
 
@@ -59,11 +59,11 @@ class StandIn(Elaboratable):
         m.submodules.queue = queue = fifo.SyncFIFOBuffered(width=width + 2, depth=8)
         push, pop = self.i_tvalid & self.i_tready, self.o_tvalid & self.o_tready
         tops = Cat(self.i_tdata[32 * lane + 31] for lane in range(self.lanes)).any()
-        seen, count, cycle = Signal(), Signal(16), Signal(8)
-        flag = seen | tops
+        sticky, count, cycle = Signal(), Signal(16), Signal(8)
+        flag = sticky | tops
         m.d.sync += cycle.eq(cycle + 1)
         with m.If(push):
-            m.d.sync += [seen.eq(Mux(self.i_tlast, 0, flag)), count.eq(count + 1)]
+            m.d.sync += [sticky.eq(Mux(self.i_tlast, 0, flag)), count.eq(count + 1)]
         m.d.comb += [
             unit.i.eq(self.i_tdata),
             queue.w_data.eq(Cat(unit.o, self.i_tlast, flag & self.i_tlast)),

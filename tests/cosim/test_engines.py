@@ -37,9 +37,9 @@ def cores(rtlil: Path, **listeners: Any) -> list[CompiledCore]:
     ]
 
 
-def assert_same(one: StreamResult, two: StreamResult) -> None:
+def assert_same(first: StreamResult, second: StreamResult) -> None:
     for field in dataclasses.fields(StreamResult):
-        a, b = getattr(one, field.name), getattr(two, field.name)
+        a, b = getattr(first, field.name), getattr(second, field.name)
         assert np.array_equal(a, b), f"{field.name}: {a} and {b}"
 
 
@@ -58,9 +58,9 @@ def test_engines_agree_in_every_cycle(standin: Any, fault: str) -> None:
     for idle in PATTERNS.values():
         for stall in PATTERNS.values():
             options = {"idle": idle(seed=seed), "stall": stall(seed=seed + 1)}
-            one, two = (core.run(beats, last, expected_beats=1000, **options) for core in pair)
-            assert one.cycles > 1000
-            assert_same(one, two)
+            first, second = (core.run(beats, last, expected_beats=1000, **options) for core in pair)
+            assert first.cycles > 1000
+            assert_same(first, second)
             for core in pair:
                 core.reset()
 
@@ -71,11 +71,11 @@ def test_verilator_reset_deadlock_and_state(standin: Any) -> None:
     beats, last = pack_records(standin.records(2, words=4, seed=7), lanes=2, beats=2)
     pair = cores(standin.rtlil(fault="deadlock"))  # it stops after eleven beats
     core = pair[1]
-    held = np.arange(50) < 49
-    core.run(beats, last, expected_beats=0, stall=held, drain=0)
+    stall = np.arange(50) < 49
+    core.run(beats, last, expected_beats=0, stall=stall, drain=0)
     late = core.run(beats[:0], last[:0], expected_beats=4)
     assert np.array_equal(late.beats, beats + np.uint32(standin.constant))
-    core.run(beats, last, expected_beats=0, stall=held, drain=0)
+    core.run(beats, last, expected_beats=0, stall=stall, drain=0)
     core.reset()
     assert core.run(beats[:0], last[:0], expected_beats=0).surplus == 0
     words = standin.records(20, words=4, seed=1)
@@ -104,9 +104,11 @@ def test_engines_agree_on_a_real_core(tmp_path: Path) -> None:
     beats, last = pack_records(words, lanes=m.lanes_in, beats=m.beats_in)
     expected = len(words) * m.beats_out
     for stall in (None, stream.random(seed=3)):
-        one, two = (core.run(beats, last, expected_beats=expected, stall=stall) for core in pair)
-        assert_same(one, two)
-        assert len(np.unique(one.beats)) > 100
+        first, second = (
+            core.run(beats, last, expected_beats=expected, stall=stall) for core in pair
+        )
+        assert_same(first, second)
+        assert len(np.unique(first.beats)) > 100
 
 
 def test_how_long_verilator_takes_is_estimated_by_size_and_load() -> None:
@@ -129,8 +131,8 @@ def test_what_was_compiled_is_known(
     if compiled:
         key = engines.library_key(rtlil.read_bytes(), engine="verilator", harness=engines.TOP)
         Cache(tmp_path / "pinion").library(key, lambda path: path.touch())
-    found = engines.is_compiled(rtlil, engine="verilator", harness=engines.TOP)
-    assert found is compiled
+    cached = engines.is_compiled(rtlil, engine="verilator", harness=engines.TOP)
+    assert cached is compiled
     assert not engines.is_compiled(rtlil, engine="verilator")  # the other harness
 
 

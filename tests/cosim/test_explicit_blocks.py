@@ -61,8 +61,8 @@ def forms(verilog: str) -> list[str]:
         verilog,
         re.MULTILINE | re.DOTALL,
     )
-    assert all(one.removeprefix("\\") == other.removeprefix("\\") for one, other in both)
-    return [one.removeprefix("\\") for one, _ in both]
+    assert all(left.removeprefix("\\") == right.removeprefix("\\") for left, right in both)
+    return [name.removeprefix("\\") for name, _ in both]
 
 
 def test_files_carry_both_forms_and_marks_where_tools_look(folder: Path, tmp_path: Path) -> None:
@@ -89,8 +89,8 @@ def test_files_carry_both_forms_and_marks_where_tools_look(folder: Path, tmp_pat
         )
     # Alone, the explicit form wants the vendor's primitive.
     alone = ["iverilog", "-o", tmp_path / "out.vvp", "-s", "arm", f"-D{MACRO}", exported]
-    done = subprocess.run(alone, capture_output=True, text=True, check=False)
-    assert done.returncode != 0 and "DSP48E2" in done.stderr
+    process = subprocess.run(alone, capture_output=True, text=True, check=False)
+    assert process.returncode != 0 and "DSP48E2" in process.stderr
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ Made = Callable[[str], Path]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """The gradient of the two-link arm at ii 3, for an objective."""
     root = tmp_path_factory.mktemp("objectives")
 
@@ -38,22 +38,22 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 # By area is what every other build of the tests is made by.
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", ["latency", "throughput", "area"])
-def test_every_objective_is_right_to_the_bit(made: Made, objective: str) -> None:
-    manifest = Build.read(made(objective)).manifest
+def test_every_objective_is_right_to_the_bit(folder_of: Made, objective: str) -> None:
+    manifest = Build.read(folder_of(objective)).manifest
     assert (manifest.objective, manifest.formats, manifest.ii) == (objective, "auto", 3)
-    figures = verify(made(objective), samples=500, seed=11)
+    figures = verify(folder_of(objective), samples=500, seed=11)
     assert figures["ok"] and figures["mismatches"] == 0
     assert figures["budget_held"] and figures["wrong_unflagged"] == 0 and figures["flagged"] == 0
     assert all(worst <= manifest.max_error for worst in figures["rel_err_max"].values())
     assert figures["schedule_cycles"] == manifest.schedule_cycles and figures["rate_held"]
     # Twice the ranges that the formats are for: ports and results wrap around, and say so.
-    beyond = verify(made(objective), samples=500, seed=12, distribution="beyond")
+    beyond = verify(folder_of(objective), samples=500, seed=12, distribution="beyond")
     assert beyond["ok"] and beyond["mismatches"] == 0 and beyond["wrong_unflagged"] == 0
     assert 0 < beyond["flagged"] < 500
 
 
-def test_each_objective_has_its_latency(made: Made) -> None:
-    builds = {name: Build.read(made(name)) for name in OBJECTIVES}
+def test_each_objective_has_its_latency(folder_of: Made) -> None:
+    builds = {name: Build.read(folder_of(name)) for name in OBJECTIVES}
     cycles = [builds[name].manifest.schedule_cycles for name in OBJECTIVES]
     # Chains of additions, which are all that latency and area differ in, two links have none.
     assert cycles[0] <= cycles[1] < cycles[2], dict(zip(OBJECTIVES, cycles, strict=True))

@@ -50,7 +50,7 @@ SWITCH = Function(
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Function], Reference]:
+def reference_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Function], Reference]:
     built: dict[str, Reference] = {}
 
     def reference(function: Function) -> Reference:
@@ -74,9 +74,9 @@ def delayed(inputs: np.ndarray, resets: list[int]) -> list[float]:
 
 @pytest.mark.parametrize("resets", [[], [3], [1, 6]])
 def test_a_stream_goes_on_from_request_to_request_and_begins_at_resets(
-    made: Callable[[Function], Reference], resets: list[int]
+    reference_of: Callable[[Function], Reference], resets: list[int]
 ) -> None:
-    reference = made(DELAY)
+    reference = reference_of(DELAY)
     fresh = np.isin(np.arange(8), resets) if resets else None
     results, flags = reference.expected(WORDS, fresh)
     right = delayed(INPUTS, resets)
@@ -92,8 +92,10 @@ def test_a_stream_goes_on_from_request_to_request_and_begins_at_resets(
     assert reference.integers(WORDS.copy(), other)[0] is not values
 
 
-def test_a_flag_stays_until_the_state_is_reset(made: Callable[[Function], Reference]) -> None:
-    reference = made(DELAY)
+def test_a_flag_stays_until_the_state_is_reset(
+    reference_of: Callable[[Function], Reference],
+) -> None:
+    reference = reference_of(DELAY)
     words = WORDS.copy()
     words[2, 0] = NOT_A_NUMBER
     assert reference.expected(words)[1].tolist() == [False, False, *[True] * 6]
@@ -102,10 +104,10 @@ def test_a_flag_stays_until_the_state_is_reset(made: Callable[[Function], Refere
 
 
 def test_errors_of_a_stream_are_of_each_request_alone(
-    made: Callable[[Function], Reference],
+    reference_of: Callable[[Function], Reference],
 ) -> None:
     """The model in floats begins at what the integers hold, which has their rounding."""
-    reference = made(DELAY)
+    reference = reference_of(DELAY)
     (lsb,) = {
         fmt.lsb
         for node, fmt in zip(reference.graph.nodes, reference.formats, strict=True)
@@ -120,9 +122,11 @@ def test_errors_of_a_stream_are_of_each_request_alone(
     assert (stream[2:] != rounded[2:]).any()
 
 
-def test_requests_near_a_comparison_are_undecided(made: Callable[[Function], Reference]) -> None:
+def test_requests_near_a_comparison_are_undecided(
+    reference_of: Callable[[Function], Reference],
+) -> None:
     """Each value is compared with the one before it, which is a state."""
-    reference = made(SWITCH)
+    reference = reference_of(SWITCH)
     (bound,) = reference.build.manifest.decisions.values()
     assert 0 < bound < 1e-3
     inputs = np.array([0.25, 0.25 + 0.5 * bound, 0.5, 0.5 - 1.5 * bound, -0.5, 0.75])
@@ -146,9 +150,9 @@ def test_requests_near_a_comparison_are_undecided(made: Callable[[Function], Ref
 
 
 def test_a_distribution_has_the_errors_of_requests_that_count(
-    made: Callable[[Function], Reference],
+    reference_of: Callable[[Function], Reference],
 ) -> None:
-    reference = made(SWITCH)
+    reference = reference_of(SWITCH)
     error = np.arange(8.0).reshape(8, 1) * 1e-4
     flags = np.arange(8) == 7
     undecided = Comparison.of(
@@ -158,18 +162,22 @@ def test_a_distribution_has_the_errors_of_requests_that_count(
         flagged=flags,
         undecided=np.arange(8) == 6,
     )
-    asked = {
+    options = {
         "distribution": "slow",
         "seed": 4,
         "simulator": "icarus",
         "verdict": Verdict(mismatches=2, failed=("bits",)),
     }
-    kept = reference.distribution_of(undecided, **asked)
-    plain = reference.distribution_of(replace(undecided, undecided=flags), **asked)
-    assert kept.build == f"{reference.build.manifest.hash:016x}"
-    assert (kept.distribution, kept.requests, kept.seed) == ("slow", 8, 4)
-    assert (kept.flagged, kept.simulator, kept.verdict) == (1, "icarus", asked["verdict"])
-    (block,), (all_decided,) = kept.blocks, plain.blocks
+    distribution = reference.distribution_of(undecided, **options)
+    plain = reference.distribution_of(replace(undecided, undecided=flags), **options)
+    assert distribution.build == f"{reference.build.manifest.hash:016x}"
+    assert (distribution.distribution, distribution.requests, distribution.seed) == ("slow", 8, 4)
+    assert (distribution.flagged, distribution.simulator, distribution.verdict) == (
+        1,
+        "icarus",
+        options["verdict"],
+    )
+    (block,), (all_decided,) = distribution.blocks, plain.blocks
     assert (block.name, block.unit) == ("y", "1") and tuple(block.words) == ("y",)
     assert block.lsb == reference.formats[reference.graph.outputs[0][1]].lsb
     assert tuple(block.budget) == tuple(reference.budget)
@@ -178,17 +186,19 @@ def test_a_distribution_has_the_errors_of_requests_that_count(
 
 
 def test_words_are_numbers_by_name(
-    made: Callable[[Function], Reference],
+    reference_of: Callable[[Function], Reference],
 ) -> None:
-    reference = made(DELAY)
+    reference = reference_of(DELAY)
     (columns,) = reference.columns(WORDS).items()
     assert columns[0] == reference.graph.inputs[0] and columns[1].tolist() == INPUTS.tolist()
 
 
-def test_another_beginning_is_refused(made: Callable[[Function], Reference]) -> None:
-    reference = made(DELAY)
+def test_another_beginning_is_refused(reference_of: Callable[[Function], Reference]) -> None:
+    reference = reference_of(DELAY)
     other = replace(DELAY, states=(DELAY.states[0], state("b", 0.75)))
-    with pytest.raises(BuildError, match=r"initial value of -0\.25 for the state 'b', but 'delay' has 0\.75"):
+    with pytest.raises(
+        BuildError, match=r"initial value of -0\.25 for the state 'b', but 'delay' has 0\.75"
+    ):
         Reference(reference.build, other)
     assert Reference(reference.build, DELAY).function is DELAY
     with pytest.raises(BuildError, match=r"the states .* but 'delay' has none"):

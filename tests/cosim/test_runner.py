@@ -188,9 +188,9 @@ def test_an_unknown_handshake_is_caught(standin: Any, tmp_path: Path) -> None:
 
 def test_waves_are_written(standin: Any, tmp_path: Path) -> None:
     bench(standin, tmp_path, "icarus", n=4, waves=True)
-    found = [*tmp_path.rglob("*.fst"), *tmp_path.rglob("*.vcd")]
-    assert found, sorted(str(p) for p in tmp_path.rglob("*"))
-    assert found[0].stat().st_size > 100
+    waves = [*tmp_path.rglob("*.fst"), *tmp_path.rglob("*.vcd")]
+    assert waves, sorted(str(p) for p in tmp_path.rglob("*"))
+    assert waves[0].stat().st_size > 100
 
 
 def test_refusals_are_sentences(

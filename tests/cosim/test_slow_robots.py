@@ -122,15 +122,15 @@ def robot(name: str) -> Model:
 def test_other_robots_at_the_chosen_interval(
     name: str, function: str, formats: str, tmp_path: Path
 ) -> None:
-    said: list[str] = []
+    steps: list[str] = []
     manifest = build(
         robot(name),
         function,
         tmp_path / "core",
         ii=None,
         formats=formats,
-        progress=Progress(said.append),
+        progress=Progress(steps.append),
     )
-    assert any(line.startswith(f"Interval {manifest.ii}: ") for line in said)
+    assert any(line.startswith(f"Interval {manifest.ii}: ") for line in steps)
     figures = verify(tmp_path / "core", samples=500)
     assert figures["mismatches"] == 0 and figures["cycles_per_result"] == manifest.ii

@@ -68,9 +68,9 @@ class Streamed:
                 idle=PATTERNS[name](seed=seed + number),
                 stall=PATTERNS[name](seed=seed + number + 1),
             ).check()
-            got = unpack_records(run.beats, words=m.words_out, beats=m.beats_out)
+            bits = unpack_records(run.beats, words=m.words_out, beats=m.beats_out)
             user = run.user[m.beats_out - 1 :: m.beats_out]
-            bad = (got != self.expected[start:end]).any(axis=1) | (user != self.flags[start:end])
+            bad = (bits != self.expected[start:end]).any(axis=1) | (user != self.flags[start:end])
             differs += int(bad.sum())
         return differs
 
@@ -124,7 +124,10 @@ def test_a_function_of_other_states_is_refused(integrator: Path) -> None:
     for states, sentence in (
         ((), r"states sums \(2,\), turn \(\), but 'integrator' has none: name the function"),
         ((turn, sums), r"but 'integrator' has turn \(\), sums \(2,\)"),
-        ((sums, replace(turn, initial=0.5)), r"value of 0\.125 for the state 'turn', but .* has 0\.5"),
+        (
+            (sums, replace(turn, initial=0.5)),
+            r"value of 0\.125 for the state 'turn', but .* has 0\.5",
+        ),
     ):
         with pytest.raises(BuildError, match=sentence):
             Reference(reference, replace(INTEGRATOR, states=states))
@@ -147,9 +150,9 @@ def test_a_request_that_is_dropped_moves_no_state(integrator: Path) -> None:
     core = stream.core()
     core.reset()
     run = core.run(beats, last, expected_beats=39)
-    got = unpack_records(run.beats, words=m.words_out, beats=m.beats_out)
+    bits = unpack_records(run.beats, words=m.words_out, beats=m.beats_out)
     want, flags = stream.reference.expected(np.delete(stream.words, 10, axis=0))
-    assert (got == want).all()
+    assert (bits == want).all()
     assert not flags.any() and run.user.tolist() == [False] * 9 + [True] * 30
 
 
@@ -159,14 +162,14 @@ def _through_driver(folder: Path, device: str) -> int:
     stream.fresh[:] = np.arange(900) == 500
     expected, _ = stream.reference.expected(stream.words, stream.fresh.copy())
     x = stream.words.view(np.float32)[:, 0]
-    found = []
+    batches = []
     with driver.open(folder, device=device, chunk=64) as card:
         for start, end in ((0, 200), (200, 201), (201, 500), (500, 900)):
             if start == 500:
                 card.reset_state()
-            found.append(np.atleast_1d(card.run(x=x[start:end]).y))
-    got = np.concatenate(found).astype(np.float32).view(np.uint32)
-    return int((got != expected[:, 0]).sum())
+            batches.append(np.atleast_1d(card.run(x=x[start:end]).y))
+    bits = np.concatenate(batches).astype(np.float32).view(np.uint32)
+    return int((bits != expected[:, 0]).sum())
 
 
 def test_the_driver_keeps_a_stream_on_the_simulated_card(integrator: Path) -> None:
@@ -181,8 +184,8 @@ def test_the_whole_top_keeps_a_stream_and_resets_it(integrator: Path) -> None:
 @pytest.mark.slow
 def test_the_scoreboard_replays_a_stream_from_its_beginning(integrator: Path) -> None:
     stream = Streamed(integrator, 60)
-    found = first_divergence(stream.reference, stream.words, 59, folder=integrator / "sim")
-    assert found.node == -1  # every unit agrees, 59 requests on
+    divergence = first_divergence(stream.reference, stream.words, 59, folder=integrator / "sim")
+    assert divergence.node == -1  # every unit agrees, 59 requests on
 
 
 # ---- mutants ----
@@ -191,10 +194,10 @@ def test_the_scoreboard_replays_a_stream_from_its_beginning(integrator: Path) ->
 def _moves_on_without_requests(state: Any) -> Callable[..., None]:
     """As `Datapath._state`, but a period without a request moves the state on as well."""
 
-    def mutant(self: Datapath, held: Any, enables: Any) -> None:
+    def mutant(self: Datapath, node_state: Any, enables: Any) -> None:
         for stage in self.valid_stages:
             setattr(self, f"valid{stage}", C(1))
-        state(self, held, enables)
+        state(self, node_state, enables)
 
     return mutant
 
@@ -202,16 +205,16 @@ def _moves_on_without_requests(state: Any) -> Callable[..., None]:
 def _forgets_a_word(state: Any) -> Callable[..., None]:
     """A reset leaves the first word as it is, but for the first request."""
 
-    def mutant(self: Datapath, held: Any, enables: Any) -> None:
-        if held.node == self.binding.states[0].node:
-            stage = f"fresh{(held.arrival - 1) // self.ii}"
+    def mutant(self: Datapath, node_state: Any, enables: Any) -> None:
+        if node_state.node == self.binding.states[0].node:
+            stage = f"fresh{(node_state.arrival - 1) // self.ii}"
             port, first = getattr(self, stage), Signal(init=1)
-            self._home[held.node].d.sync += first.eq(first & ~port)
+            self._home[node_state.node].d.sync += first.eq(first & ~port)
             setattr(self, stage, port & first)
-            state(self, held, enables)
+            state(self, node_state, enables)
             setattr(self, stage, port)
             return
-        state(self, held, enables)
+        state(self, node_state, enables)
 
     return mutant
 
@@ -236,16 +239,16 @@ def test_a_loop_that_closes_a_cycle_late_is_found(biquad: Path, tmp_path: Path) 
 def _made(stream: Streamed, folder: Path, *, cycles: int) -> CompiledCore:
     """The build's core elaborated anew; one state is taken so many cycles before it is made."""
     ii = stream.build.manifest.ii
-    made = make_design(load("pendulum"), BIQUAD, ii=ii, formats="q16.16")
-    assert made.fixed == stream.build.graph
-    binding = made.binding
+    design = make_design(load("pendulum"), BIQUAD, ii=ii, formats="q16.16")
+    assert design.fixed == stream.build.graph
+    binding = design.binding
     if cycles:
         plan = binding.schedule
         tight = next(s for s in binding.states if binding.ready[s.following] == s.taken(ii))
         arrivals = {**plan.arrivals, tight.node: tight.arrival - cycles}
-        binding = bind(made.fixed, replace(plan, arrivals=arrivals))
+        binding = bind(design.fixed, replace(plan, arrivals=arrivals))
     folder.mkdir(exist_ok=True)
-    core = Core(graph=made.fixed, binding=binding, build_hash=0)
+    core = Core(graph=design.fixed, binding=binding, build_hash=0)
     (folder / RTLIL).write_text(core_rtlil(core))
     return stream.core(folder)
 
@@ -270,8 +273,8 @@ def test_a_request_that_ends_early_moves_no_state(tmp_path: Path) -> None:
     last[40] = True  # the first beat of request 20: its second one is dropped as one of its own
     core.reset()
     run = core.run(beats, last, expected_beats=59)
-    got = unpack_records(run.beats, words=m.words_out, beats=m.beats_out)
+    bits = unpack_records(run.beats, words=m.words_out, beats=m.beats_out)
     want, flags = stream.reference.expected(np.delete(words, 20, axis=0))
-    assert (got == want).all() and (run.user == flags).all()
+    assert (bits == want).all() and (run.user == flags).all()
     whole, _ = stream.reference.expected(words)
     assert (np.delete(whole, 20, axis=0) != want).any()  # it would have moved them

@@ -124,10 +124,12 @@ def test_each_pattern_is_what_it_says() -> None:
         assert make(seed=3).dtype == np.bool_ and not make(seed=3).all(), name
     assert always(seed=1).tolist() == [False]
 
-    drawn = random(seed=1)
-    assert len(drawn) == 4093 and not drawn[0] and 0.4 < drawn.mean() < 0.6
+    random_pattern = random(seed=1)
+    assert (
+        len(random_pattern) == 4093 and not random_pattern[0] and 0.4 < random_pattern.mean() < 0.6
+    )
     assert 0.1 < random(seed=1, probability=0.2).mean() < 0.3
-    assert (drawn != random(seed=2)).any()
+    assert (random_pattern != random(seed=2)).any()
 
     pattern = bursts(seed=4, longest=6, length=1000)
     assert len(pattern) == 1000 and len(bursts(seed=4)) == 4093
@@ -136,11 +138,13 @@ def test_each_pattern_is_what_it_says() -> None:
     assert set(lengths[:-1]) == set(range(1, 7))
     assert max(count for _, count in runs(bursts(seed=4))) == 40
 
-    assert runs(long_pause(seed=0, blocked=9, free=4)) != runs(long_pause(seed=1, blocked=9, free=4))
+    assert runs(long_pause(seed=0, blocked=9, free=4)) != runs(
+        long_pause(seed=1, blocked=9, free=4)
+    )
     for seed in range(4):
         paused = long_pause(seed=seed)
         assert len(paused) == 2500 and paused.sum() == 2000
-        assert [count for held, count in runs(paused) if held] == [2000]
+        assert [count for blocked, count in runs(paused) if blocked] == [2000]
 
     for seed in range(4):
         assert len(single(seed=seed)) == 7 and single(seed=seed).sum() == 6

@@ -96,17 +96,17 @@ def test_trace_of_a_core_becomes_a_waveform(standin: Any, tmp_path: Path) -> Non
     beats, last = pack_records(words, lanes=2, beats=2)
     names = ["i_tvalid", "i_tready", "i_tdata", "o_tvalid", "o_tdata", "unit.o", "launch"]
     trace = core.trace(names, beats, last, cycles=20)
-    taken = (trace["i_tvalid"] & trace["i_tready"]).astype(bool)
-    sums = trace["unit.o"][taken]
+    accepted = (trace["i_tvalid"] & trace["i_tready"]).astype(bool)
+    sums = trace["unit.o"][accepted]
     expected = beats + np.uint32(standin.constant)
     wide = expected[:, 0].astype(np.uint64) | expected[:, 1].astype(np.uint64) << np.uint64(32)
     assert np.array_equal(sums, wide)
-    given = trace["o_tdata"][trace["o_tvalid"].astype(bool)]
-    assert np.array_equal(given[: len(wide)], wide)
+    emitted = trace["o_tdata"][trace["o_tvalid"].astype(bool)]
+    assert np.array_equal(emitted[: len(wide)], wide)
     assert trace["launch"].sum() == len(words)
 
     stamps = core.run(beats, last, expected_beats=len(beats))
-    assert np.flatnonzero(taken).tolist() == stamps.accepted.tolist()
+    assert np.flatnonzero(accepted).tolist() == stamps.accepted.tolist()
     widths = dict.fromkeys(names, 1) | {"i_tdata": 64, "o_tdata": 64, "unit.o": 64}
     write_vcd(tmp_path / "core.vcd", cycles=trace, widths=widths)
     back = read(tmp_path / "core.vcd")

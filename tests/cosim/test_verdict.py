@@ -82,8 +82,8 @@ def verdict(
 
         monkeypatch.setattr(Reference, "expected", expected)
 
-    def simulate(made: Any, words: Words, *_: Any) -> StreamResult:
-        return change(sent(Reference(made), words))
+    def simulate(core_build: Any, words: Words, *_: Any) -> StreamResult:
+        return change(sent(Reference(core_build), words))
 
     space = verify.__globals__
     monkeypatch.setitem(space, "_simulate", simulate)
@@ -235,17 +235,21 @@ def test_a_right_stream_is_ok(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("name", TERMS)
 def test_every_term_counts(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    how, said, _ = TERMS[name]
+    how, terms, _ = TERMS[name]
     figures = verdict(folder, monkeypatch, **how)
     assert not figures["ok"]
-    assert {key: figures[key] for key in said} == said
-    kept = ErrorDistribution.find(folder)
-    assert kept is not None and kept.verdict is not None, "the folder keeps the verdict as well"
+    assert {key: figures[key] for key in terms} == terms
+    distribution = ErrorDistribution.find(folder)
+    assert distribution is not None and distribution.verdict is not None, (
+        "the folder keeps the verdict as well"
+    )
     fields = {"budget_held": "budget", "accuracy_held": "accuracy"}
     fields |= {"flags_held": "flags", "rate_held": "rate"}
     wrong = {name for key, name in fields.items() if figures[key] is False}
-    assert set(kept.verdict.failed) == wrong | ({"bits"} if figures["mismatches"] else set())
-    assert kept.verdict.mismatches == figures["mismatches"] and not kept.verdict.ok
+    assert set(distribution.verdict.failed) == wrong | (
+        {"bits"} if figures["mismatches"] else set()
+    )
+    assert distribution.verdict.mismatches == figures["mismatches"] and not distribution.verdict.ok
 
 
 @pytest.mark.parametrize("name", TERMS)
@@ -263,12 +267,12 @@ def test_a_result_that_is_no_number_breaks_budget_and_promise(
     figures = verdict(folder, monkeypatch, model=no_number)
     assert figures["budget_held"] is False and figures["accuracy_held"] is False
     assert figures["wrong_unflagged"] == 1 and not figures["ok"]
-    for held, change in (
+    for check, change in (
         ("budget_held", ("~(self.error <= budget).all", "(self.error > budget).any")),
         ("accuracy_held", ("~right", "~right & np.isfinite(self.error).all(axis=1)")),
     ):
         monkeypatch.setattr("pinion.cosim.reference.Comparison", mutant(Comparison, *change))
-        assert verdict(folder, monkeypatch, model=no_number)[held] is True
+        assert verdict(folder, monkeypatch, model=no_number)[check] is True
 
 
 def test_a_wrong_result_away_from_home_counts(

@@ -54,11 +54,15 @@ def test_a_good_build_passes(folder: Path) -> None:
     for word, bound in figures["budget"].items():
         assert figures["error_max"][word] <= bound <= 50 * figures["error_max"][word]
     json.dumps(figures, allow_nan=False)
-    kept = ErrorDistribution.find(folder)
-    assert kept is not None and kept.build == f"{manifest.hash:016x}"
-    assert (kept.requests, kept.seed, kept.flagged) == (2000, 3, figures["flagged"])
-    assert kept.verdict == Verdict(mismatches=0) and kept.verdict.ok
-    (tau,) = kept.blocks
+    distribution = ErrorDistribution.find(folder)
+    assert distribution is not None and distribution.build == f"{manifest.hash:016x}"
+    assert (distribution.requests, distribution.seed, distribution.flagged) == (
+        2000,
+        3,
+        figures["flagged"],
+    )
+    assert distribution.verdict == Verdict(mismatches=0) and distribution.verdict.ok
+    (tau,) = distribution.blocks
     assert (tau.name, tau.unit, tau.lsb) == ("tau", manifest.outputs[0].unit, 2.0**-16)
     assert dict(zip(tau.words, tau.largest, strict=True)) == figures["error_max"]
     assert dict(zip(tau.words, tau.budget, strict=True)) == figures["budget"]
@@ -97,8 +101,8 @@ def test_useless_requests_are_flagged_alone(folder: Path) -> None:
     m = built.manifest
     beats, last = stream.pack_records(words, lanes=m.lanes_in, beats=m.beats_in)
     result = core.run(beats, last, expected_beats=40 * m.beats_out).check()
-    got = stream.unpack_records(result.beats, words=m.words_out, beats=m.beats_out)
-    np.testing.assert_array_equal(got, expected)
+    bits = stream.unpack_records(result.beats, words=m.words_out, beats=m.beats_out)
+    np.testing.assert_array_equal(bits, expected)
     np.testing.assert_array_equal(result.user[m.beats_out - 1 :: m.beats_out], flags)
 
 
@@ -135,10 +139,10 @@ def test_a_wrong_constant_is_found_and_named(folder: Path, tmp_path: Path) -> No
     assert any(f"%{i} " in message for i in named), message
     assert "rnea.py:" in message and ".vcd" in message
     assert list((tmp_path / "m" / "sim").glob("request_*.vcd"))
-    kept = ErrorDistribution.find(tmp_path / "m")
-    assert kept is not None and kept.verdict is not None
-    assert kept.verdict.mismatches == figures["mismatches"]
-    assert {"bits", "budget"} <= set(kept.verdict.failed)
+    distribution = ErrorDistribution.find(tmp_path / "m")
+    assert distribution is not None and distribution.verdict is not None
+    assert distribution.verdict.mismatches == figures["mismatches"]
+    assert {"bits", "budget"} <= set(distribution.verdict.failed)
     page = build_page([build_data(tmp_path / "m")])
     assert f"<strong>FAILED</strong>, {figures['mismatches']} of 200 requests wrong" in page
 

@@ -53,8 +53,8 @@ def expected(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def compute(words: np.ndarray) -> Answers:
-    found, flagged = expected(words)
-    return Answers(words=found, flagged=flagged, cycles=len(words))
+    words_out, flagged = expected(words)
+    return Answers(words=words_out, flagged=flagged, cycles=len(words))
 
 
 class CardTools:

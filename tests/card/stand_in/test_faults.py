@@ -50,7 +50,7 @@ def test_every_kind_goes_through_text(kind):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line", "what"),
+    ("old", "new", "line", "needle"),
     [
         ('"delay"', '"dlay"', 4, "no fault 'dlay'"),
         ("probability = 0.25", "probability = 1.25", 17, "1.25"),
@@ -70,12 +70,12 @@ def test_every_kind_goes_through_text(kind):
         ("[[fault]]", "[[faults]]", 3, "unknown"),
     ],
 )
-def test_a_wrong_plan_is_refused_with_its_line(old, new, line, what):
+def test_a_wrong_plan_is_refused_with_its_line(old, new, line, needle):
     text = PLAN.replace(old, new)
     assert text != PLAN
     with pytest.raises(FaultPlanError, match=f"line {line}: .*") as refused:
         FaultPlan.parse(text, name="plan.toml")
-    assert what in str(refused.value) and str(refused.value).startswith("plan.toml, line")
+    assert needle in str(refused.value) and str(refused.value).startswith("plan.toml, line")
 
 
 def test_what_is_no_toml_and_what_is_no_file(tmp_path):
@@ -87,13 +87,13 @@ def test_what_is_no_toml_and_what_is_no_file(tmp_path):
 
 def test_a_random_plan_strikes_as_often_as_it_says():
     injector = Injector(plan=FaultPlan.random(every=100, seed=3))
-    drawn = []
+    faults = []
     for packet in range(20_000):
-        drawn += injector.draw(packet, count=10, length=8)
-    assert 1750 < len(drawn) < 2050  # 2000 wanted, at most one a packet: 1912
-    kinds = {fault.kind for fault in drawn}
+        faults += injector.draw(packet, count=10, length=8)
+    assert 1750 < len(faults) < 2050  # 2000 wanted, at most one a packet: 1912
+    kinds = {fault.kind for fault in faults}
     assert kinds == set(KINDS)
-    for fault in drawn:
+    for fault in faults:
         assert 0 <= fault.beat < 8 and 1 <= fault.beats <= 4 and 1 <= fault.size <= 63
 
 

@@ -188,9 +188,9 @@ def _close(file: int) -> None:
         os.close(file)
 
 
-def _until(what) -> None:
+def _until(condition) -> None:
     end = time.monotonic() + 300
-    while not what():
+    while not condition():
         assert time.monotonic() < end, "nothing happened for 300 s"
         time.sleep(0.02)
 

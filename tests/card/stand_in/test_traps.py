@@ -65,9 +65,9 @@ class RoundedUp(XdmaTransport):
 
     def receive(self, packet: np.ndarray) -> None:
         room = self.allocate(-(-len(packet) // 4096) * 4096 + 4096)
-        got = self._read(room)
+        count = self._read(room)
         packet[:] = room[: len(packet)]
-        assert got >= len(packet)
+        assert count >= len(packet)
 
 
 class ReadOnly(XdmaTransport):
@@ -152,8 +152,8 @@ class NoResetCard(PacketAxiCard):
         if offset != CONTROL:
             super().write(offset, value)
             return
-        held = self.card._values
-        held["CONTROL"] = value & 1
+        values = self.card._values
+        values["CONTROL"] = value & 1
 
 
 class CarelessCard(PacketAxiCard):
@@ -185,7 +185,7 @@ class Mutant:
     """
 
     trap: str
-    seen: Callable[[Outcome], bool]
+    caught: Callable[[Outcome], bool]
     plan: FaultPlan = CALM
     transport: type[XdmaTransport] = XdmaTransport
     nodes: type[Any] = StandInNodes
@@ -217,46 +217,46 @@ class Outcome:
 
 
 MUTANTS = [
-    Mutant(trap="1", axi_card=BoundaryCard, plan=SPLIT, seen=Outcome.failed),
-    Mutant(trap="2", transport=Unaligned, seen=lambda o: "trap_2" in o.rules and o.failed()),
+    Mutant(trap="1", axi_card=BoundaryCard, plan=SPLIT, caught=Outcome.failed),
+    Mutant(trap="2", transport=Unaligned, caught=lambda o: "trap_2" in o.rules and o.failed()),
     Mutant(
         trap="2, the card",
         axi_card=CarelessCard,
         plan=SHORT,
-        seen=lambda o: not any(getattr(e, "cause", None) == Cause.PARTIAL_BEAT for e in o.errors),
+        caught=lambda o: not any(getattr(e, "cause", None) == Cause.PARTIAL_BEAT for e in o.errors),
     ),
-    Mutant(trap="3", transport=RoundedUp, stops=True, seen=lambda o: o.says("CardTimeoutError")),
-    Mutant(trap="4", nodes=Vectored, mounted=True, seen=lambda o: "trap_4" in o.rules),
+    Mutant(trap="3", transport=RoundedUp, stops=True, caught=lambda o: o.says("CardTimeoutError")),
+    Mutant(trap="4", nodes=Vectored, mounted=True, caught=lambda o: "trap_4" in o.rules),
     Mutant(
         trap="5",
         patch=(session_module, "with_signals_blocked", _unblocked),
-        seen=lambda o: "trap_5" in o.rules,
+        caught=lambda o: "trap_5" in o.rules,
     ),
     Mutant(
         trap="5, mounted",
         nodes=MountedNodes,
         mounted=True,
         patch=(session_module, "with_signals_blocked", _unblocked),
-        seen=lambda o: "trap_5" in o.rules,
+        caught=lambda o: "trap_5" in o.rules,
     ),
     Mutant(
-        trap="6", nodes=LateRead, depth=8, stops=True, seen=lambda o: o.says("CardTimeoutError")
+        trap="6", nodes=LateRead, depth=8, stops=True, caught=lambda o: o.says("CardTimeoutError")
     ),
-    Mutant(trap="7", axi_card=ImpatientCard, late=True, stops=True, seen=Outcome.failed),
+    Mutant(trap="7", axi_card=ImpatientCard, late=True, stops=True, caught=Outcome.failed),
     Mutant(
         trap="8, errno",
         plan=LATE,
         patch=(xdma_module, "translate", _one_errno),
-        seen=lambda o: not o.says("CardTimeoutError"),
+        caught=lambda o: not o.says("CardTimeoutError"),
     ),
-    Mutant(trap="8, busy", nodes=TwoOpens, seen=lambda o: o.says("BusyError")),
+    Mutant(trap="8, busy", nodes=TwoOpens, caught=lambda o: o.says("BusyError")),
     Mutant(
         trap="8, read-only",
         transport=ReadOnly,
-        seen=lambda o: "trap_8" in o.rules and o.says("DmaBufferError"),
+        caught=lambda o: "trap_8" in o.rules and o.says("DmaBufferError"),
     ),
-    Mutant(trap="9", nodes=WideRegisters, seen=lambda o: "trap_9" in o.rules and o.failed()),
-    Mutant(trap="10", axi_card=NoResetCard, plan=TORN, seen=lambda o: o.errors[1] is not None),
+    Mutant(trap="9", nodes=WideRegisters, caught=lambda o: "trap_9" in o.rules and o.failed()),
+    Mutant(trap="10", axi_card=NoResetCard, plan=TORN, caught=lambda o: o.errors[1] is not None),
 ]
 
 
@@ -333,19 +333,19 @@ def test_a_mutant_that_falls_into_a_trap_is_caught(card, mutant, monkeypatch):
         pytest.skip(reason)
     whole = Mutant(
         trap=mutant.trap,
-        seen=mutant.seen,
+        caught=mutant.caught,
         plan=mutant.plan,
         nodes=MountedNodes if mutant.mounted else StandInNodes,
         mounted=mutant.mounted,
         late=mutant.late,
     )
     sound = scenario(card, whole)
-    assert sound.sound and not mutant.seen(sound), f"the sound pair fails: {sound}"
+    assert sound.sound and not mutant.caught(sound), f"the sound pair fails: {sound}"
     if mutant.patch is not None:
         monkeypatch.setattr(*mutant.patch)
     outcome = scenario(card, mutant)
     print(outcome)
-    assert mutant.seen(outcome), f"the mutant passes: {outcome}"
+    assert mutant.caught(outcome), f"the mutant passes: {outcome}"
 
 
 def test_every_trap_has_a_mutant():
