@@ -1,4 +1,4 @@
-"""The card at packet level keeps to the protocol: causes, halts, resets, registers."""
+"""The packet-level card follows the protocol: causes, halts, resets, registers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole top at its AXI side in other simulators: unknown values, stable offers, exact answers.
+"""The whole top at its AXI side in other simulators: unknown values, stable offers, exact results.
 
 The core's clock at 1.2 of the link's is in ``test_top_mutants.py``, beside the tops that fail.
 """
@@ -60,9 +60,9 @@ def bench(verilog: Path, core: Path, simulator: str, **options: Any) -> dict[str
 @pytest.mark.slow
 @needs_icarus
 def test_a_slower_core_through_everything(core: Path, small: Path) -> None:
-    """Every step; a counter is set to where it wraps, which only Icarus lets us do."""
+    """Run every step; a counter is set just before it wraps, which only Icarus permits."""
     figures = bench(small, core, "icarus", seed=21, core_rate=0.6, rounds=1, resets=4)
-    # Each of the steps did what it is for.
+    # Each step has taken place.
     assert (
         figures["batches"] > 20
         and figures["floats"] == figures["records"] > figures["flagged"] > 50
@@ -105,7 +105,7 @@ def test_what_cannot_be_run_is_refused(core: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 @needs_verilator
 def test_verilator_with_full_buffers_at_every_clock(tmp_path: Path) -> None:
-    """Buffers as they are built, and pauses longer than they last; another seed each time."""
+    """Buffers of the real size, and pauses longer than they last; another seed each time."""
     build("two_link", "rnea", tmp_path, ii=4)
     emit_verilog(write_top(tmp_path), tmp_path / "top.v")
     for rate in (0.6, 1.0, 1.2):

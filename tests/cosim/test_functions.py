@@ -33,7 +33,7 @@ Get = Callable[..., Path]
 
 @pytest.fixture(scope="module")
 def get(tmp_path_factory: pytest.TempPathFactory) -> Get:
-    """Build folders of the arm with two joints, each made once for this file."""
+    """Build folders of the arm with two joints, each built once for this file."""
     folders: dict[str, Path] = {}
 
     def folder(name: str, **options: object) -> Path:
@@ -77,7 +77,7 @@ def test_pauses_and_harder_states(get: Get, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["crba", "rnea_derivatives", "fd_derivatives_from_minv"])
 def test_the_driver_fills_in_what_does_not_travel(get: Get, name: str) -> None:
-    """Natural shapes in and out, through the simulated card, against models on both sides."""
+    """Arrays in natural shapes through the simulated card, against both models."""
     folder = get(name)
     built, count, seed = Build.read(folder), 40, 6
     arrays = sample(built.model, built.function, count, distribution="reference", seed=seed)

@@ -1,4 +1,4 @@
-"""Cores of robots whose joints stand in series, with links without mass between them."""
+"""Cores of robots with joints in series and massless links between them."""
 
 from __future__ import annotations
 

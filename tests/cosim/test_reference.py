@@ -1,4 +1,4 @@
-"""What the reference says of results: right ones, wrong ones, flagged ones; and where it fails."""
+"""The reference's judgement of right, wrong and flagged results, and its refusals."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_result_outside_of_its_budget_is_named(reference: Reference, words: Wo
     name = reference.graph.outputs[1][0]
     assert complaint.startswith(f"{name} is off by ") and "in 2 of 50 requests" in complaint
     assert f"its budget of {reference.budget[1]:.3g}" in complaint
-    # An error that the budget holds is none.
+    # An error within the budget is accepted.
     floats = results.view(np.float32).copy()
     expected = reference.float_model(words)
     floats[3, 1] = expected[3, 1] + 0.9 * reference.budget[1]

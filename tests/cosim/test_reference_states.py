@@ -1,4 +1,4 @@
-"""The reference of functions that keep states, and of those that compare: by closed forms."""
+"""The reference of functions with states and of functions with comparisons, by closed forms."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.filters import DELAY, X, Y, state
 
 NOT_A_NUMBER = 0x7FC0_0000
 
-# Numbers that the format holds exactly.
+# Numbers that the format represents exactly.
 INPUTS = np.array([0.75, -0.5, 0.125, 1.0, -1.0, 0.625, 0.0, 0.3125])
 
 
@@ -35,7 +35,7 @@ WORDS = bits(INPUTS).reshape(-1, 1)
 
 
 def switch(model: Model, x: Any, before: Any, *, region: Any) -> Any:
-    """The larger of two neighbours, or rather one less where the later one is larger."""
+    """The earlier of two neighbours, or the later one minus 1 if it is larger."""
     return select(less(before, x), x - 1.0, before), x
 
 
@@ -64,7 +64,7 @@ def reference_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Function
 
 
 def delayed(inputs: np.ndarray, resets: list[int]) -> list[float]:
-    """What came two requests ago, and the states' initial values behind each reset."""
+    """Return the inputs of two requests ago, and initial values after each reset."""
     results: list[float] = []
     for begin, end in zip([0, *resets], [*resets, len(inputs)], strict=True):
         part = [-0.25, 0.5, *inputs[begin:end]]
@@ -106,7 +106,7 @@ def test_a_flag_stays_until_the_state_is_reset(
 def test_errors_of_a_stream_are_of_each_request_alone(
     reference_of: Callable[[Function], Reference],
 ) -> None:
-    """The model in floats begins at what the integers hold, which has their rounding."""
+    """The float model begins at the integers' states, which are rounded."""
     reference = reference_of(DELAY)
     (lsb,) = {
         fmt.lsb
@@ -125,7 +125,7 @@ def test_errors_of_a_stream_are_of_each_request_alone(
 def test_requests_near_a_comparison_are_undecided(
     reference_of: Callable[[Function], Reference],
 ) -> None:
-    """Each value is compared with the one before it, which is a state."""
+    """Each value is compared with the previous one, which is a state."""
     reference = reference_of(SWITCH)
     (bound,) = reference.build.manifest.decisions.values()
     assert 0 < bound < 1e-3
@@ -134,12 +134,12 @@ def test_requests_near_a_comparison_are_undecided(
     near, nearer = [0, 1], [0, 1, 3]
     assert np.flatnonzero(reference.undecided(words)).tolist() == near
     assert np.flatnonzero(reference.undecided(words, 2.0)).tolist() == nearer
-    # Behind a reset the state is its initial value, which the last one is far from.
+    # After a reset the state is its initial value, far from the last value.
     fresh = np.arange(6) == 1
     assert np.flatnonzero(reference.undecided(words, 1.0, fresh)).tolist() == near
     fresh = np.arange(6) == 3
     assert np.flatnonzero(reference.undecided(words, 2.0, fresh)).tolist() == near
-    # What may be decided otherwise is no complaint, and what may not is one.
+    # Undecided requests cause no complaint, decided ones do.
     results, _ = reference.expected(words)
     spoilt = results.copy()
     spoilt[near, 0] = NOT_A_NUMBER

@@ -1,4 +1,4 @@
-"""Where a wrong core is wrong: traces of cores that do what the integers say, but for one thing."""
+"""Location of the fault in a wrong core, by traces that differ from the integers in one place."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def value(reference: Reference, words: Words, node: int, request: int) -> int:
 
 
 class Core:
-    """Stands for the compiled core.
+    """Replacement of the compiled core.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class Core:
                     trace["o_tdata"][at] |= int(out[position, lane]) << (32 * lane)
                 trace["o_tlast"][at] = out_last[position]
                 trace["o_tuser"][at] = flags[k] and out_last[position]
-        # What nobody takes counts for nothing.
+        # Data that nobody takes is ignored.
         trace["o_tvalid"][1] = 1
         trace["o_tready"][1] = 0
         self.change(trace, len(records))
@@ -134,7 +134,7 @@ class Core:
         return trace
 
     def beat(self, request: int, beat: int) -> int:
-        """Cycle of a beat of a result."""
+        """Return the cycle of a beat of a result."""
         last = self.reference.build.schedule["last_beat"]
         return (
             launch(self.reference, request)
@@ -163,7 +163,7 @@ def widths(path: Path) -> dict[str, int]:
 
 
 def marked(path: Path, cycles: int) -> list[int]:
-    """Cycles in which the waveform says that something differs."""
+    """Return the cycles in which the waveform marks a difference."""
     return np.flatnonzero(values_of(read(path)["mismatch"], cycles)).tolist()
 
 
@@ -231,14 +231,14 @@ def test_a_right_core_is_replayed_and_shown_beside_what_is_expected(
 
 
 def flip(trace: Trace, row: dict[str, int], at: int) -> None:
-    """Another last bit of what a unit gives in a cycle."""
+    """Invert the last bit of a unit's output in a cycle."""
     trace[f"pinion_core.datapath.{unit_of(row)}.unit.o"][at] ^= 1
 
 
 def test_the_earliest_operation_that_differs_is_named(
     reference: Reference, words: Words, compiled: Any, tmp_path: Path
 ) -> None:
-    """Each third operation in turn, in the request that failed, and one behind it as well."""
+    """Every third operation in turn, in the failing request, and a later one as well."""
     ordered = sorted(rows(reference), key=lambda r: (r["start"] + r["latency"], r["node"]))
     graph = reference.graph
     for row in ordered[:-1:3]:
@@ -313,7 +313,7 @@ def test_a_wrong_output_word_lies_behind_the_units(
 def test_a_wrong_flag_is_shown(
     reference: Reference, words: Words, compiled: Any, tmp_path: Path
 ) -> None:
-    """It counts on the last beat of a result, and is anything before."""
+    """The flag is valid only on the last beat of a result."""
     core = Core(reference)
     last = reference.build.manifest.beats_out - 1
     at = core.beat(2, last)
@@ -353,7 +353,7 @@ def test_bits_of_a_word_are_a_number_with_a_sign() -> None:
 
 
 def test_a_stream_with_states_is_replayed_from_its_beginning(compiled: Any, tmp_path: Path) -> None:
-    """What a request finds, all before it have made."""
+    """A request's states depend on all earlier requests."""
     build("pendulum", DELAY, tmp_path / "delay", ii=8)
     reference = make(tmp_path / "delay")
     words = np.linspace(-1, 1, 60, dtype=np.float32).view(np.uint32).reshape(-1, 1)

@@ -1,4 +1,4 @@
-"""What `verify` hands to each simulator, and what it keeps of it; nothing is simulated."""
+"""The arguments that `verify` passes to each simulator, and the results that it stores."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def requests(core_build: Build, count: int) -> Words:
 
 
 class Core:
-    """Stands for the compiled core, and notes its runs."""
+    """Replacement of the compiled core that records its runs."""
 
     def __init__(self, reference: Reference, surplus: int = 0) -> None:
         self.reference, self.surplus = reference, surplus
@@ -139,7 +139,7 @@ def test_a_stream_with_states_is_reset_between_its_parts(
 
 
 class Bench:
-    """Stands for the run under cocotb: leaves a log and waves, and notes what it got."""
+    """Replacement of the cocotb run that writes a log and waves, and records its arguments."""
 
     def __init__(self, reference: Reference, error: Exception | None = None) -> None:
         self.reference, self.error = reference, error
@@ -244,7 +244,7 @@ def test_explicit_blocks_are_compiled_with_their_model(
 def test_a_call_without_options_is_the_one_of_the_page(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """1,000 requests of the reference distribution with seed 0, compiled, nothing held back."""
+    """The default is 1,000 reference requests with seed 0, compiled, without pauses."""
     calls: list[Any] = []
 
     def simulate(core_build: Build, words: Words, *rest: Any) -> StreamResult:
@@ -275,7 +275,7 @@ def requests_of(core_build: Build, count: int, distribution: str, seed: int) -> 
 def test_figures_of_errors_are_those_of_numpy(
     folder: Path, monkeypatch: pytest.MonkeyPatch, distribution: str
 ) -> None:
-    """The formulas of the page, written once more; a tenth of the requests is flagged."""
+    """The figures agree with the page's formulas; a tenth of the requests is flagged."""
     core_build = Build.read(folder)
     reference, m = Reference(core_build), core_build.manifest
     words = requests_of(core_build, 200, distribution, 3)
@@ -323,7 +323,7 @@ def test_times_are_those_of_the_stamps(folder: Path, paused: bool) -> None:
         "simulated_cycles": result.cycles,
         "rate_held": True,
     }
-    # Slower from the sixth request on: of the first five nothing is late, of all five cycles are.
+    # Slower from the sixth request on: the first five are on time, all together 5 cycles late.
     emitted = result.emitted.copy()
     emitted[5 * m.beats_out :] += 45
     slower = type(result)(**{**vars(result), "emitted": emitted, "launched": result.launched - 2})

@@ -1,4 +1,4 @@
-"""Functions with states as cores: long streams bit for bit, under pauses, with resets; mutants."""
+"""Functions with states as cores: long streams bit for bit, with pauses and resets; mutants."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Flags = NDArray[np.bool_]
 
 
 class Streamed:
-    """A build, its integers, and one stream of requests with resets."""
+    """A build, its integer model, and one stream of requests with resets."""
 
     def __init__(self, folder: Path, count: int, *, wild: bool = False) -> None:
         self.build = Build.read(folder)
@@ -53,7 +53,7 @@ class Streamed:
         self.expected, self.flags = self.reference.expected(self.words, self.fresh)
 
     def wrong(self, core: CompiledCore, name: str = "always", seed: int = 0) -> int:
-        """Requests that differ in any bit from the integers."""
+        """Return the requests that differ from the integers in any bit."""
         m, differs = self.build.manifest, 0
         core.reset()
         parts = sorted({0, len(self.words), *np.flatnonzero(self.fresh).tolist()})
@@ -141,7 +141,7 @@ def test_a_delay_line_moves_on_every_cycle(tmp_path: Path) -> None:
 
 
 def test_a_request_that_is_dropped_moves_no_state(integrator: Path) -> None:
-    """A request of one beat cannot end early; one that does not end is taken, and flagged."""
+    """A request of one beat cannot end early; one without an end is taken and flagged."""
     stream = Streamed(integrator, 40)
     m = stream.build.manifest
     beats, last = pack_records(stream.words, lanes=m.lanes_in, beats=m.beats_in)
@@ -157,7 +157,7 @@ def test_a_request_that_is_dropped_moves_no_state(integrator: Path) -> None:
 
 
 def _through_driver(folder: Path, device: str) -> int:
-    """Requests that differ from the integers, in batches of many sizes with a reset."""
+    """Return how many requests differ from the integers, in batches of many sizes with a reset."""
     stream = Streamed(folder, 900)
     stream.fresh[:] = np.arange(900) == 500
     expected, _ = stream.reference.expected(stream.words, stream.fresh.copy())
@@ -192,7 +192,7 @@ def test_the_scoreboard_replays_a_stream_from_its_beginning(integrator: Path) ->
 
 
 def _moves_on_without_requests(state: Any) -> Callable[..., None]:
-    """As `Datapath._state`, but a period without a request moves the state on as well."""
+    """Return `Datapath._state`, but a period without a request advances the state as well."""
 
     def mutant(self: Datapath, node_state: Any, enables: Any) -> None:
         for stage in self.valid_stages:
@@ -203,7 +203,7 @@ def _moves_on_without_requests(state: Any) -> Callable[..., None]:
 
 
 def _forgets_a_word(state: Any) -> Callable[..., None]:
-    """A reset leaves the first word as it is, but for the first request."""
+    """Return `Datapath._state`, but only the first reset affects the first word."""
 
     def mutant(self: Datapath, node_state: Any, enables: Any) -> None:
         if node_state.node == self.binding.states[0].node:
@@ -237,7 +237,7 @@ def test_a_loop_that_closes_a_cycle_late_is_found(biquad: Path, tmp_path: Path) 
 
 
 def _made(stream: Streamed, folder: Path, *, cycles: int) -> CompiledCore:
-    """The build's core elaborated anew; one state is taken so many cycles before it is made."""
+    """Elaborate the build's core again, with one state taken some cycles too early."""
     ii = stream.build.manifest.ii
     design = make_design(load("pendulum"), BIQUAD, ii=ii, formats="q16.16")
     assert design.fixed == stream.build.graph
@@ -258,7 +258,7 @@ def _made(stream: Streamed, folder: Path, *, cycles: int) -> CompiledCore:
 
 @pytest.mark.slow
 def test_a_request_that_ends_early_moves_no_state(tmp_path: Path) -> None:
-    """The PID controller of the examples; a request of two beats, the first of them its last."""
+    """The PID controller of the examples, with a request that ends after one of two beats."""
     pid = row_of("examples/functions/pid.py:pid")
     build(None, pid, tmp_path / "pid", ii=None, formats="auto")
     figures = verify(tmp_path / "pid", samples=10_000, function=pid)
@@ -270,11 +270,11 @@ def test_a_request_that_ends_early_moves_no_state(tmp_path: Path) -> None:
     assert stream.wrong(core, "bursts") == 0
     words = stream.words[:60]
     beats, last = pack_records(words, lanes=m.lanes_in, beats=2)
-    last[40] = True  # the first beat of request 20: its second one is dropped as one of its own
+    last[40] = True  # the first beat of request 20: its second beat is dropped
     core.reset()
     run = core.run(beats, last, expected_beats=59)
     bits = unpack_records(run.beats, words=m.words_out, beats=m.beats_out)
     want, flags = stream.reference.expected(np.delete(words, 20, axis=0))
     assert (bits == want).all() and (run.user == flags).all()
     whole, _ = stream.reference.expected(words)
-    assert (np.delete(whole, 20, axis=0) != want).any()  # it would have moved them
+    assert (np.delete(whole, 20, axis=0) != want).any()  # the request would have changed the states

@@ -1,4 +1,4 @@
-"""Records as beats, pause patterns, and what a stream that broke a rule says; nothing is built."""
+"""Records as beats, pause patterns, and errors of streams that broke a rule."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pinion.cosim.stream import (
 
 
 def result(first: int, *, cycles: int, surplus: int = 0, violations: int = 0) -> StreamResult:
-    """Two beats of two lanes, numbered from ``first``."""
+    """Return two beats of two lanes, numbered from ``first``."""
     stamps = np.array([1, 2], dtype=np.int64)
     return StreamResult(
         beats=np.arange(first, first + 4, dtype=np.uint32).reshape(2, 2),
@@ -71,7 +71,7 @@ def test_records_are_laid_out_as_beats_and_back() -> None:
     assert last.tolist() == [False, False, True, False, False, True]
     back = unpack_records(beats, words=5, beats=3)
     assert back.dtype == np.uint32 and (back == words).all()
-    assert (unpack_records(beats, words=6, beats=3)[:, 5] == 0).all()  # the padding, if it is asked
+    assert (unpack_records(beats, words=6, beats=3)[:, 5] == 0).all()  # the padding
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_pattern_lets_something_through() -> None:
 
 
 def runs(pattern: np.ndarray) -> list[tuple[bool, int]]:
-    """Values of a pattern and for how many cycles each holds."""
+    """Return the values of a pattern and their run lengths."""
     ends = np.flatnonzero(np.diff(pattern)) + 1
     return [(bool(part[0]), len(part)) for part in np.split(pattern, ends)]
 

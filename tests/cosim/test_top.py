@@ -1,4 +1,4 @@
-"""The compiled top: two clocks, beats that stay on offer, registers; first on a stand-in card."""
+"""The compiled top with a stand-in card: two clocks, beats that stay on offer, registers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ AXIL = {
 
 
 class StandInTop(Elaboratable):
-    """Beats go through a FIFO to the core's domain, change by `MASK`, and come back."""
+    """A card whose beats go through a FIFO to the core's domain, change by `MASK`, and return."""
 
     def __init__(self, *, crossing: bool, fault: str) -> None:
         self.crossing, self.fault = crossing, fault
@@ -169,7 +169,7 @@ def test_clocks_keep_their_ratio(fresh: CompiledTop, link: int, core: int) -> No
     assert run.cycles == 3000
     ticks, now = fresh.read(CORE_CYCLES) - ticks, fresh.now - now
     assert now > 3000 and abs(ticks - now * link / core) <= 1 + link / core
-    # The slower side sets the rate: one beat a cycle, or one a cycle of the core.
+    # The slower side sets the rate: one beat per link cycle, or per core cycle.
     sent = beats(2000, seed=3)
     run = fresh.run(beats=sent, room=2000)
     per_beat = (run.emitted_at[-1] - run.emitted_at[100]) / 1899
@@ -179,7 +179,7 @@ def test_clocks_keep_their_ratio(fresh: CompiledTop, link: int, core: int) -> No
 @pytest.mark.slow
 @needs_verilator
 def test_an_offer_stays_from_run_to_run(fresh: CompiledTop) -> None:
-    """The FIFOs fill up while nobody reads; then what is on offer stays there, whatever comes."""
+    """The FIFOs fill up while nobody reads; then an offered beat stays on offer."""
     sent = beats(200, seed=9)
     parts, sent_count, stamps = [], 0, []
     full = fresh.run(beats=sent, room=0, limit=50)
@@ -231,15 +231,15 @@ def test_one_clock_and_a_card_that_breaks_its_offers(tmp_path: Path) -> None:
         card.clocks(link=3, core=5)
     card.clocks(link=4, core=4)
     sent = beats(100, seed=4)
-    assert card.run(beats=sent, room=100).violations == 0  # nothing waits, nothing is broken
+    assert card.run(beats=sent, room=100).violations == 0  # without waiting, no rule is broken
     run = card.run(beats=sent, room=100, stall=PATTERNS["random"](seed=4))
     assert 10 < run.violations < 100
-    # Between runs, too: result beats wait while registers are read.
+    # Also between runs: result beats wait while registers are read.
     assert card.run(beats=sent[:4], room=0, cycles=60, wait=False).violations > 5
     for _ in range(20):
         card.read(SCRATCH)
     assert card.run(beats=sent[:0], room=0, cycles=1, wait=False).violations > 2
-    # The first beat of the hundred after a reset is the first that comes: nothing is on offer.
+    # After a reset nothing is on offer, so the first beat received is the first one sent.
     assert card.run(beats=sent, room=0, limit=50).pending
     card.reset()
     assert card.now == 0

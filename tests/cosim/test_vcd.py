@@ -1,4 +1,4 @@
-"""Waveform files are read back with a reader of pyvcd and compared with what went in."""
+"""Waveform files, read back with pyvcd's reader."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pinion.cosim.vcd import write_vcd
 
 
 def read(path: Path) -> dict[str, dict[int, int]]:
-    """Name -> {time: value} of all changes to known values."""
+    """Return name -> {time: value} of all changes to known values."""
     names: dict[str, str] = {}
     scope: list[str] = []
     changes: dict[str, dict[int, int]] = {}
@@ -45,7 +45,7 @@ def read(path: Path) -> dict[str, dict[int, int]]:
 
 
 def sample(changes: dict[int, int], n: int) -> list[int]:
-    """Values at the end of each of ``n`` cycles of 10 ns."""
+    """Return the values at the end of each of ``n`` cycles of 10 ns."""
     values, value = [], -1
     for time in range(10 * n):
         value = changes.get(time, value)

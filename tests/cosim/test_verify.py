@@ -1,4 +1,4 @@
-"""Verification end to end on a small robot: what it accepts, and that its checks bite.
+"""End-to-end verification of a small robot: what it accepts, and what its checks catch.
 
 The robot is small so that a simulation compiles in seconds; the iiwa14 and the larger robots go
 through the same code in ``test_robots.py``.
@@ -107,25 +107,25 @@ def test_useless_requests_are_flagged_alone(folder: Path) -> None:
 
 
 def mutated(folder: Path, where: Path, change: dict[int, Node]) -> Path:
-    """A copy of a build whose RTL comes from a graph with some nodes exchanged."""
+    """Return a copy of a build whose RTL comes from a graph with some nodes replaced."""
     shutil.copytree(folder, where, ignore=shutil.ignore_patterns("sim", "errors.json"))
     built = Build.read(where)
     nodes = [change.get(i, node) for i, node in enumerate(built.graph.nodes)]
     graph = checked(Graph(tuple(nodes), built.graph.outputs))
     binding = make_design(built.model, function("rnea"), ii=II, formats="q16.16").binding
-    # The same units and cycles, so that what differs is where it is in the build.
+    # The same units and cycles, so that only the values differ.
     plan = replace(binding.schedule, operations=operations(graph, binding.schedule.timing))
     core = Core(
         graph=graph, binding=replace(binding, schedule=plan), build_hash=built.manifest.hash
     )
     (where / RTLIL).write_text(core_rtlil(core))
-    write_digests(where)  # a wrong core that was built so, and not one that was damaged
+    write_digests(where)  # a wrong core, not a damaged one
     return where
 
 
 def test_a_wrong_constant_is_found_and_named(folder: Path, tmp_path: Path) -> None:
     graph = Build.read(folder).graph
-    # The constant with the largest value: a mass or gravity, which every result depends on.
+    # The largest constant, a mass or gravity, on which every result depends.
     constants = {i: n for i, n in enumerate(graph.nodes) if n.op == "const"}
     victim = max(constants, key=lambda i: abs(float(constants[i].params[0])))
     node = constants[victim]
@@ -150,7 +150,7 @@ def test_a_wrong_constant_is_found_and_named(folder: Path, tmp_path: Path) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize(("field", "value"), [("rounding", "floor"), ("shift", 17)])
 def test_a_wrong_unit_is_found(folder: Path, tmp_path: Path, field: str, value: object) -> None:
-    """No rounding, a product cut one bit early: a unit's module exchanged in the RTL itself."""
+    """A unit without rounding, or with a product truncated one bit early, in the RTL itself."""
     where = shutil.copytree(folder, tmp_path / "m", ignore=shutil.ignore_patterns("sim"))
     built = Build.read(where)
     binding = make_design(built.model, function("rnea"), ii=II, formats="q16.16").binding

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pinion.cosim.engines import Harness, library_of, need_verilator
+from pinion.cosim.engines import Harness, library_of, load_library, need_verilator
 from pinion.link import BEAT
 from pinion.link.uart_framing import END, SHORT, Frame, beats, command, unwrap
 
@@ -173,12 +173,12 @@ class CompiledPort:
 
 
 def _load(library: Path) -> ctypes.CDLL:
-    lib = ctypes.CDLL(str(library.resolve()))
-    u64, card = ctypes.c_uint64, ctypes.c_void_p
-    lib.pinion_serial_create.restype, lib.pinion_serial_create.argtypes = card, [u64]
-    lib.pinion_serial_destroy.restype, lib.pinion_serial_destroy.argtypes = None, [card]
-    lib.pinion_serial_run.restype = u64
-    lib.pinion_serial_run.argtypes = [
-        *(card, ctypes.c_char_p, u64, u64, ctypes.c_int64, ctypes.c_char_p, u64)
-    ]
-    return lib
+    u64, card, text = ctypes.c_uint64, ctypes.c_void_p, ctypes.c_char_p
+    return load_library(
+        library,
+        {
+            "pinion_serial_create": (card, [u64]),
+            "pinion_serial_destroy": (None, [card]),
+            "pinion_serial_run": (u64, [card, text, u64, u64, ctypes.c_int64, text, u64]),
+        },
+    )

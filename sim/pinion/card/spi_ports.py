@@ -6,7 +6,7 @@ import ctypes
 import weakref
 from pathlib import Path
 
-from pinion.cosim.engines import Harness, library_of, need_verilator
+from pinion.cosim.engines import Harness, library_of, load_library, need_verilator
 from pinion.link.spi_framing import CYCLES
 
 SPI = Harness(module="pinion_serial", stem="spi", loop="spi_engine.cpp")
@@ -74,12 +74,14 @@ class CompiledSpi:
 
 
 def _load(library: Path) -> ctypes.CDLL:
-    lib = ctypes.CDLL(str(library.resolve()))
-    u64, card = ctypes.c_uint64, ctypes.c_void_p
-    lib.pinion_spi_create.restype, lib.pinion_spi_create.argtypes = card, []
-    lib.pinion_spi_destroy.restype, lib.pinion_spi_destroy.argtypes = None, [card]
-    lib.pinion_spi_now.restype, lib.pinion_spi_now.argtypes = u64, [card]
-    lib.pinion_spi_wait.restype, lib.pinion_spi_wait.argtypes = None, [card, u64]
-    lib.pinion_spi_transfer.restype = None
-    lib.pinion_spi_transfer.argtypes = [card, ctypes.c_char_p, u64, u64, ctypes.c_char_p]
-    return lib
+    u64, card, text = ctypes.c_uint64, ctypes.c_void_p, ctypes.c_char_p
+    return load_library(
+        library,
+        {
+            "pinion_spi_create": (card, []),
+            "pinion_spi_destroy": (None, [card]),
+            "pinion_spi_now": (u64, [card]),
+            "pinion_spi_wait": (None, [card, u64]),
+            "pinion_spi_transfer": (None, [card, text, u64, u64, text]),
+        },
+    )

@@ -23,6 +23,7 @@ from .engines import (
     Engine,
     choose_engine,
     library_of,
+    load_library,
 )
 from .stream import (
     DRAIN,
@@ -323,7 +324,6 @@ def _lanes(bits: int, *, port: str) -> int:
 
 
 def _load(library: Path) -> ctypes.CDLL:
-    lib = ctypes.CDLL(str(library.resolve()))
     engine, u64 = ctypes.c_void_p, ctypes.c_uint64
     signatures: dict[str, tuple[Any, list[Any]]] = {
         "pinion_create": (engine, []),
@@ -338,7 +338,4 @@ def _load(library: Path) -> ctypes.CDLL:
         "pinion_watch": (ctypes.c_int64, [engine, ctypes.c_char_p]),
         "pinion_run": (None, [engine, ctypes.POINTER(_Run)]),
     }
-    for name, (result, arguments) in signatures.items():
-        function = getattr(lib, name)
-        function.restype, function.argtypes = result, arguments
-    return lib
+    return load_library(library, signatures)

@@ -8,6 +8,7 @@ generator; the whole top with its two clocks needs Verilator.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -15,7 +16,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,6 +179,15 @@ def library_of(
         return store.library(key, make)
     except ComputeError as error:
         raise CompileError(str(error)) from error
+
+
+def load_library(library: Path, signatures: Mapping[str, tuple[Any, Sequence[Any]]]) -> ctypes.CDLL:
+    """Load a library whose functions have these result types and arguments."""
+    lib = ctypes.CDLL(str(library.resolve()))
+    for name, (result, arguments) in signatures.items():
+        function = getattr(lib, name)
+        function.restype, function.argtypes = result, list(arguments)
+    return lib
 
 
 def is_compiled(

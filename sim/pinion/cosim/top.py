@@ -25,6 +25,7 @@ from .engines import (
     CompileError,
     is_compiled,
     library_of,
+    load_library,
     need_verilator,
     verilator_seconds,
 )
@@ -334,7 +335,6 @@ def _check_response(response: int, *, offset: int, action: str) -> None:
 
 
 def _load(library: Path) -> ctypes.CDLL:
-    lib = ctypes.CDLL(str(library.resolve()))
     card, u64, u32, status = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_int
     signatures: dict[str, tuple[Any, list[Any]]] = {
         "pinion_top_create": (card, []),
@@ -347,7 +347,4 @@ def _load(library: Path) -> ctypes.CDLL:
         "pinion_top_read": (status, [card, u32, ctypes.POINTER(u32), u64]),
         "pinion_top_run": (None, [card, ctypes.POINTER(_Run)]),
     }
-    for name, (result, arguments) in signatures.items():
-        function = getattr(lib, name)
-        function.restype, function.argtypes = result, arguments
-    return lib
+    return load_library(library, signatures)

@@ -1,4 +1,4 @@
-"""``pinion card``: it serves, it ends cleanly, and it refuses in one sentence."""
+"""``pinion card``: serving, clean ends, and refusals."""
 
 from __future__ import annotations
 

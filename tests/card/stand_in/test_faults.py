@@ -1,4 +1,4 @@
-"""Fault plans: what can be said, what is refused with its line, and how often chance strikes."""
+"""Fault plans: valid plans, refusals with their line, and rates of random faults."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_random_plan_strikes_as_often_as_it_says():
     faults = []
     for packet in range(20_000):
         faults += injector.draw(packet, count=10, length=8)
-    assert 1750 < len(faults) < 2050  # 2000 wanted, at most one a packet: 1912
+    assert 1750 < len(faults) < 2050  # 2000, but at most one per packet: 1912
     kinds = {fault.kind for fault in faults}
     assert kinds == set(KINDS)
     for fault in faults:

@@ -1,4 +1,4 @@
-"""The compiled top behind the stand-in, and mutants of its own rules."""
+"""The compiled top behind the stand-in, and mutants of its rules."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SHORT = Fault(kind="partial_tkeep", at=(0,), beat=3, size=24)
 TORN = Fault(kind="corrupt_beat", at=(0,), beat=0, bit=0)
 CUT = Fault(kind="short_read", at=(0,), beats=2)
 
-# What is replaced in the source of the top, and the plan that tells.
+# Replacements in the source of the top, and the plan that reveals them.
 MUTANTS = {
     "2, no error bit for a partial beat": (
         "whole.eq(self.h2c_tkeep.all())",
@@ -74,7 +74,7 @@ def workload(folder: Path) -> Workload:
 def outcome(
     rtlil: Path, workload: Workload, fault: Fault | None, *, sound: float = 120.0
 ) -> list[object]:
-    """What becomes of three batches: None, an error, or a number of wrong results.
+    """Return the outcomes of three batches: None, an error, or a number of wrong results.
 
     A transfer may stand still for ``sound`` seconds where no fault of the plan has stopped it.
     """

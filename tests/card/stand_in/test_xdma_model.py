@@ -1,4 +1,4 @@
-"""The model of the vendor's driver: each rule that a program can see."""
+"""The model of the vendor's driver: each rule visible to a program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pinion.link.registers import HALTED, OPEN, RESET
 ERROR, STATUS, CONTROL = (register(name).offset for name in ("ERROR", "STATUS", "CONTROL"))
 
 SOON = 0.1
-"""Seconds after which a transfer ends that must end so, although the card is sound."""
+"""Seconds after which a transfer must time out although the card is sound."""
 
 
 @contextmanager
@@ -32,7 +32,7 @@ def word(model, name: str) -> int:
 
 
 def exchange(model, card, count: int, sequence: int, *, length: int | None = None):
-    """Write and read at once; the response, or what the read raised."""
+    """Write and read concurrently; return the packet, and responses or exceptions."""
     packet = card.request(count, sequence)
     results: list = []
 
@@ -113,7 +113,7 @@ def test_a_read_longer_than_the_packet_waits_for_the_timeout(card):
 
 
 def test_a_sound_card_waits_for_a_busy_host(card, monkeypatch):
-    """Its own timeout ends a transfer only once something has gone wrong."""
+    """The short timeout ends a transfer only after a fault."""
     model = card.model(timeout=0.01)
     late = threading.Event()
     ask = model._given_up
