@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from distributed import Client, Future, KilledWorker, as_completed
 from distributed.client import ClosedClientError
 from distributed.comm import CommClosedError
 
 from pinion.base.progress import SILENT, Progress
-from pinion.batch import check_arrays
-from pinion.cosim.reference import Reference, Words, request_words
+from pinion.cosim.reference import Reference, checked_words
 from pinion.driver.transport import split_device
 from pinion.flow.build import Build
 
@@ -125,8 +123,10 @@ def campaign(
     """
     build = Build.read(Path(folder))
     devices, kind = devices_of(device, scheduler, workers, client)
-    words = None if arrays is None else _words(build, arrays)
+    words = None if arrays is None else checked_words(build.manifest, arrays)
     if words is not None:
+        if not len(words):
+            raise CampaignError("A campaign needs at least 1 request, not 0.")
         if states not in (None, len(words)):
             raise CampaignError(
                 f"There are {len(words):,} requests, so {states:,} states cannot be drawn: leave "
@@ -250,18 +250,6 @@ def devices_of(
             "or name more devices."
         )
     return names, kind
-
-
-def _words(build: Build, arrays: Mapping[str, Any]) -> Words:
-    """Return the user's requests as float32 bits (n, words_in)."""
-    checked = check_arrays(build.manifest.inputs, arrays)
-    if not checked.count:
-        raise CampaignError("A campaign needs at least 1 request, not 0.")
-    full_arrays = {
-        a.name: np.broadcast_to(checked.arrays[a.name], (checked.count, *a.shape))
-        for a in build.manifest.inputs
-    }
-    return request_words(build.manifest, full_arrays)
 
 
 class _Run:

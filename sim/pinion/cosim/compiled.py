@@ -21,6 +21,7 @@ from pinion.base.progress import SILENT, Progress, watching
 from .engines import (
     CompileError,
     Engine,
+    c_fields,
     choose_engine,
     library_of,
     load_library,
@@ -38,7 +39,6 @@ from .stream import (
 
 __all__ = ["CompileError", "CompiledCore"]
 
-# Fields of `_Run`: a star marks a pointer, as in C; everything else is uint64_t.
 _RUN = (
     "beats* last* n_beats idle* n_idle stall* n_stall n_expected limit drain n_trace trace* "
     "out* out_last* out_user* accepted* emitted* launched* launch_capacity "
@@ -49,10 +49,7 @@ _RUN = (
 class _Run(ctypes.Structure):
     """``struct Run`` of engine.cpp."""
 
-    _fields_ = [
-        (name.rstrip("*"), ctypes.c_void_p if name.endswith("*") else ctypes.c_uint64)
-        for name in _RUN.split()
-    ]
+    _fields_ = c_fields(_RUN)
 
 
 class CompiledCore:

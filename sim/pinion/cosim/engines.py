@@ -181,6 +181,14 @@ def library_of(
         raise CompileError(str(error)) from error
 
 
+def c_fields(names: str) -> list[tuple[str, Any]]:
+    """Return the fields of a C structure: a star marks a pointer, all others are uint64_t."""
+    return [
+        (name.rstrip("*"), ctypes.c_void_p if name.endswith("*") else ctypes.c_uint64)
+        for name in names.split()
+    ]
+
+
 def load_library(library: Path, signatures: Mapping[str, tuple[Any, Sequence[Any]]]) -> ctypes.CDLL:
     """Load a library whose functions have these result types and arguments."""
     lib = ctypes.CDLL(str(library.resolve()))

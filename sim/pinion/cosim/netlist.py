@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.base.progress import SILENT, Progress
-from pinion.batch import check_arrays
 from pinion.boards.ecp5.bitstream import MAPPED, SYNTH, board_folder
 from pinion.flow.build import Build, BuildError
 from pinion.flow.replaced import SIMULATION
@@ -27,7 +26,7 @@ from pinion.link.build_files import NETLIST_CHECK
 from pinion.synthesis.synth import TOP
 
 from .compiled import CompiledCore
-from .reference import Reference, request_words
+from .reference import Reference, checked_words, request_words
 from .stream import pack_records, unpack_records
 
 _WORD = 18
@@ -225,18 +224,14 @@ def check_netlist(
     manifest, reference = build.manifest, Reference(build)
     if arrays is None:
         inputs = sample(build.model, build.function, requests, distribution="reference", seed=seed)
+        words = request_words(manifest, inputs)
     else:
-        checked = check_arrays(manifest.inputs, arrays)
-        requests = checked.count
-        inputs = {
-            a.name: np.broadcast_to(checked.arrays[a.name], (requests, *a.shape))
-            for a in manifest.inputs
-        }
+        words = checked_words(manifest, arrays)
+        requests = len(words)
     if requests < 1:
         raise BuildError(f"A netlist check needs at least 1 request, not {requests}.")
     mapped = _mapped(Path(folder), build, progress)
     core = netlist_core(folder, progress=progress)
-    words = request_words(manifest, inputs)
     expected, flags = reference.expected(words)
     beats, last = pack_records(words, lanes=manifest.lanes_in, beats=manifest.beats_in)
     progress.step(f"Simulating {requests} requests")

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from pinion.batch import check_arrays
 from pinion.fixedpoint import Flags
 from pinion.flow.build import Build, BuildError
 from pinion.formats.budget import undecided
@@ -279,11 +280,27 @@ def float_values(words: Words) -> Floats:
     return values
 
 
+def checked_words(manifest: Manifest, arrays: Mapping[str, ArrayLike]) -> Words:
+    """Check a user's request arrays and return them as float32 bits (n, words_in).
+
+    Raises
+    ------
+    pinion.batch.InputError
+        If the arrays are not requests of this build.
+    """
+    checked = check_arrays(manifest.inputs, arrays)
+    full_arrays = {
+        a.name: np.broadcast_to(checked.arrays[a.name], (checked.count, *a.shape))
+        for a in manifest.inputs
+    }
+    return request_words(manifest, full_arrays)
+
+
 def request_words(manifest: Manifest, arrays: Mapping[str, NDArray[np.float32]]) -> Words:
     """Return request arrays by name as float32 bits in record order, (n, words_in)."""
     count = len(next(iter(arrays.values())))
     parts = [
-        np.ascontiguousarray(a.gather(arrays[a.name]), dtype=np.float32).reshape(count, -1)
+        np.ascontiguousarray(a.gather(arrays[a.name]), dtype=np.float32).reshape(count, a.words)
         for a in manifest.inputs
     ]
     return np.ascontiguousarray(np.concatenate(parts, axis=1)).view(np.uint32)

@@ -23,6 +23,7 @@ from pinion.link import WORDS_PER_BEAT
 from .engines import (
     TOP,
     CompileError,
+    c_fields,
     is_compiled,
     library_of,
     load_library,
@@ -38,7 +39,6 @@ REGISTER_LIMIT = 1000
 
 FOREVER = (1 << 64) - 1
 
-# Fields of `_Run`: a star marks a pointer, as in C; everything else is uint64_t.
 _RUN = (
     "beats* keep* last* n_beats room idle* n_idle stall* n_stall limit max_cycles wait "
     "out* out_keep* out_last* accepted_at* emitted_at* "
@@ -53,10 +53,7 @@ class RegisterError(RuntimeError):
 class _Run(ctypes.Structure):
     """``struct Run`` of top_engine.cpp."""
 
-    _fields_ = [
-        (name.rstrip("*"), ctypes.c_void_p if name.endswith("*") else ctypes.c_uint64)
-        for name in _RUN.split()
-    ]
+    _fields_ = c_fields(_RUN)
 
 
 @dataclass(frozen=True, kw_only=True)
