@@ -192,7 +192,7 @@ def throughput(name: str, *, count: int, repeat: int) -> dict[str, float]:
         clock.lap("validate")
         batch = ArrayBatch(
             layout=layout, columns=outputs, count=count, packet_count=1, single=False, pool=pool,
-            done=None, throttled=False,
+            on_packet=None, throttled=False,
         )  # fmt: skip
         clock.lap("unpack")
         for start in range(0, count, chunk):

@@ -50,11 +50,11 @@ def test_what_a_file_system_refuses_is_told(
         # Nothing is built into a folder that holds something else.
         (
             "other",
-            "it has no manifest.json. Give the folder that `pinion build ROBOT FUNCTION -o DIR`",
+            "it has no manifest.json. Give a folder made by `pinion build ROBOT FUNCTION -o DIR`",
         ),
-        ("file", "it is a file. Give the folder that `pinion build ROBOT FUNCTION -o DIR` made."),
+        ("file", "it is a file. Give a folder made by `pinion build ROBOT FUNCTION -o DIR`."),
         ("no ne", "Make one with `pinion build ROBOT FUNCTION -o '{}'`."),
-        ("above", "it has no manifest.json, and '{}/inner' in it has one: give that."),
+        ("above", "it has no manifest.json, but '{}/inner' in it has one: give that folder."),
     ],
 )
 def test_what_is_no_build_folder_is_told_with_what_to_give(

@@ -22,7 +22,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def threads() -> Iterator[Client]:
-    """A client of two threads: quick to start, and nothing of them can be killed."""
+    """A client of two threads, which start quickly but cannot be killed."""
     with Client(
         processes=False, n_workers=1, threads_per_worker=2, dashboard_address=":0"
     ) as client:

@@ -1,4 +1,4 @@
-"""Batches on workers in this process: the results of a backend, kept chunk by chunk."""
+"""Batches on workers in this process: a backend's results, stored chunk by chunk."""
 
 from __future__ import annotations
 
@@ -37,17 +37,24 @@ def test_results_are_those_of_the_backend(
     requests = _requests(250)
     requests["qd"] = requests["qd"][0]  # one for all
     file = tmp_path / "b"
-    done = batch(
+    figures = batch(
         ARM, "aba", file, arrays=requests, chunk=100, device=device, dtype=dtype, client=threads
     )
-    assert (done["ok"], done["states"], done["finished"], done["not_finite"]) == (True, 250, 250, 0)
+    assert (figures["ok"], figures["states"], figures["finished"], figures["not_finite"]) == (
+        True,
+        250,
+        250,
+        0,
+    )
     assert [start for start, _ in read_results(file)] == [0, 100, 200]
     options: dict[str, Any] = {"dtype": dtype} if device == "cpu" else {}
     with api.backend(ARM, "aba", device=device, **options) as whole:
         expected = whole(**requests)
-    found = _read(file)
-    assert found.keys() == {"qdd"}
-    assert np.array_equal(found["qdd"], expected.qdd) and found["qdd"].dtype == expected.qdd.dtype
+    results = _read(file)
+    assert results.keys() == {"qdd"}
+    assert (
+        np.array_equal(results["qdd"], expected.qdd) and results["qdd"].dtype == expected.qdd.dtype
+    )
 
 
 def test_states_that_are_drawn_are_the_same_whatever_was_lost(
@@ -55,19 +62,25 @@ def test_states_that_are_drawn_are_the_same_whatever_was_lost(
 ) -> None:
     options: dict[str, Any] = {"states": 500, "chunk": 100, "device": "float", "client": threads}
     batch(ARM, "rnea", tmp_path / "whole", **options)
-    kept = _read(tmp_path / "whole")
-    whole = kept["tau"]
-    # With the requests, without which nobody knew what they are of.
+    stored = _read(tmp_path / "whole")
+    whole = stored["tau"]
+    # The drawn requests are stored with the results.
     with api.backend(ARM, "rnea", device="float") as backend:
-        again = backend(q=kept["q"], qd=kept["qd"], qdd=kept["qdd"])
-    assert kept.keys() == {"q", "qd", "qdd", "tau"} and np.array_equal(again.tau, whole)
+        again = backend(q=stored["q"], qd=stored["qd"], qdd=stored["qdd"])
+    assert stored.keys() == {"q", "qd", "qdd", "tau"} and np.array_equal(again.tau, whole)
     assert len(np.unique(whole, axis=0)) == 500  # no chunk is another one's
     batch(ARM, "rnea", tmp_path / "lost", **options)
     with closing(sqlite3.connect(tmp_path / "lost")) as database, database:
         database.execute("DELETE FROM chunks WHERE number IN (0, 3)")
-    seen: list[int] = []
-    done = batch(ARM, "rnea", tmp_path / "lost", done=lambda now: seen.append(now.done), **options)
-    assert done["run"]["resumed_chunks"] == 3 and seen == [400, 500]
+    progress: list[int] = []
+    figures = batch(
+        ARM,
+        "rnea",
+        tmp_path / "lost",
+        on_chunk=lambda now: progress.append(now.finished),
+        **options,
+    )
+    assert figures["run"]["resumed_chunks"] == 3 and progress == [400, 500]
     assert np.array_equal(_read(tmp_path / "lost")["tau"], whole)
     batch(ARM, "rnea", tmp_path / "other", **{**options, "seed": 1})
     assert not np.array_equal(_read(tmp_path / "other")["tau"], whole)
@@ -76,11 +89,11 @@ def test_states_that_are_drawn_are_the_same_whatever_was_lost(
 def test_results_that_are_no_numbers_are_counted(threads: Client, tmp_path: Path) -> None:
     requests = {name: np.zeros((300, 2)) for name in ("q", "qd", "qdd")}
     requests["qd"][[120, 250]] = 1e30  # its square is no float32
-    done = batch(
+    figures = batch(
         ARM, "rnea", tmp_path / "b", arrays=requests, chunk=100, dtype="float32", client=threads
     )
-    assert (done["ok"], done["finished"]) == (False, 300)
-    assert (done["not_finite"], done["first_not_finite"]) == (2, 120)
+    assert (figures["ok"], figures["finished"]) == (False, 300)
+    assert (figures["not_finite"], figures["first_not_finite"]) == (2, 120)
 
 
 def test_a_function_arrives_as_it_was_sent() -> None:
@@ -101,7 +114,7 @@ def test_a_function_arrives_as_it_was_sent() -> None:
 
 @api.function(inputs={"q": api.array("nq", sampling=api.POSITION)}, outputs={"x": api.array("nq")})
 def twice(q: Any) -> Any:
-    """A function of one's own."""
+    """A user-defined function."""
     return q + q
 
 
@@ -109,7 +122,7 @@ def twice(q: Any) -> Any:
     ("options", "needle"),
     [
         ({"device": "abacus"}, "A batch has no device 'abacus'"),
-        ({"device": "xdma:0"}, "For cards there are campaigns"),
+        ({"device": "xdma:0"}, "Use a campaign for cards"),
         ({"device": "cuda"}, "None of the 1 workers has the device 'cuda'"),
         ({"dtype": "int8"}, "There is no dtype 'int8'"),
         ({"states": None}, "Give either requests"),
@@ -118,15 +131,15 @@ def twice(q: Any) -> Any:
         ({"states": None, "arrays": {n: np.zeros((0, 2)) for n in _requests(1)}}, "at least 1"),
         ({"states": 0}, "at least 1 state"),
         ({"distribution": "given"}, "There is no distribution 'given'"),
-        ({"function": twice}, "is one of your own"),
+        ({"function": twice}, "is user-defined"),
         ({"robot": load("hyq"), "function": "frame_jacobian"}, "tip"),
     ],
 )
 def test_what_does_not_go_together_is_refused(
     options: dict[str, Any], needle: str, threads: Client, tmp_path: Path
 ) -> None:
-    given = {"function": "aba", "states": 100, "device": "float", "client": threads, **options}
+    arguments = {"function": "aba", "states": 100, "device": "float", "client": threads, **options}
     with pytest.raises((ValueError, RuntimeError)) as refused:
-        batch(given.pop("robot", ARM), given.pop("function"), tmp_path / "b", **given)
+        batch(arguments.pop("robot", ARM), arguments.pop("function"), tmp_path / "b", **arguments)
     assert needle in str(refused.value)
     assert "chunk" not in str(refused.value)  # before any worker was asked

@@ -1,4 +1,4 @@
-"""Campaigns on workers in this process: what they find, and what they refuse."""
+"""Campaigns on workers in this process: their figures and refusals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _figures(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plan(folder: Path, **options: Any) -> Any:
-    given = {
+    defaults = {
         "device": "integers",
         "states": 1000,
         "distribution": "reference",
@@ -43,7 +43,7 @@ def _plan(folder: Path, **options: Any) -> Any:
         "max_error": None,
         "words": None,
     }
-    return make_plan(Build.read(folder), **(given | options))
+    return make_plan(Build.read(folder), **(defaults | options))
 
 
 def test_it_finds_what_all_states_at_once_give(
@@ -61,15 +61,15 @@ def test_it_finds_what_all_states_at_once_give(
     floats = reference.float_model(words)
     error = np.abs(bits.view(np.float32).astype(np.float64) - floats)
     relative = relative_errors({"tau": error}, {"tau": floats}, build.manifest.scales)["tau"]
-    found = result["relative"]["tau"]
+    errors = result["relative"]["tau"]
     assert not flags.any()
-    assert (found["max"], found["at"]) == (relative.max(), relative.argmax())
+    assert (errors["max"], errors["at"]) == (relative.max(), relative.argmax())
     for name, share in (("median", 0.5), ("p99", 0.99)):
-        low, high = found[name]
+        low, high = errors[name]
         assert low <= np.quantile(relative, share, method="inverted_cdf") < high
     for k, (_, worst) in enumerate(result["error_max"].items()):
         assert (worst["value"], worst["at"]) == (error[:, k].max(), error[:, k].argmax())
-    assert found["request"]["q"] == reference.arrays(words)["q"][found["at"]].tolist()
+    assert errors["request"]["q"] == reference.arrays(words)["q"][errors["at"]].tolist()
     assert result["ok"]
     assert (result["finished"], result["valid"], result["mismatches"]) == (1000, 1000, None)
 
@@ -87,16 +87,16 @@ def test_hardware_is_compared_bit_for_bit(
     assert result["error_max"] == exact["error_max"]
 
 
-@pytest.mark.parametrize("what", ["beats", "user", "last"])
+@pytest.mark.parametrize("field", ["beats", "user", "last"])
 def test_one_wrong_bit_is_found_and_named(
-    what: str, small: Path, threads: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    field: str, small: Path, threads: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = CompiledCore.run
 
     def defective(core: CompiledCore, beats: Any, *rest: Any, **options: Any) -> Any:
         result = real(core, beats, *rest, **options)
         if np.array_equal(beats, spoiled):
-            array = getattr(result, what)
+            array = getattr(result, field)
             array[2 * (len(array) // 100) + 1] ^= 1  # the second beat of request 2 of the chunk
         return result
 
@@ -157,13 +157,13 @@ def test_chunks_that_are_lost_are_made_again_as_they_were(
     whole = campaign(small, file, **options)
     with closing(sqlite3.connect(file)) as database, database:
         database.execute("DELETE FROM chunks WHERE number IN (0, 3, 5)")
-    seen: list[int] = []
-    again = campaign(small, file, done=lambda now: seen.append(now.done), **options)
+    progress: list[int] = []
+    again = campaign(small, file, on_chunk=lambda now: progress.append(now.finished), **options)
     assert _figures(again) == _figures(whole)
     assert again["run"]["resumed_chunks"] == 3
-    assert seen == [400, 500, 600]
+    assert progress == [400, 500, 600]
     assert campaign(small, file, **options)["run"]["resumed_chunks"] == 6
-    # That is no accident: another record is another digest.
+    # Another record changes the digest.
     with closing(sqlite3.connect(file)) as database, database:
         (text,) = database.execute("SELECT figures FROM chunks WHERE number = 3").fetchone()
         data = json.loads(text)
@@ -209,8 +209,8 @@ def test_what_always_fails_ends_the_campaign(
         ({"device": "abacus"}, "There is no device 'abacus'"),
         ({"device": "rtl:1"}, "There is no device 'rtl:1'"),
         ({"device": "rtl,integers"}, "Every worker has 'rtl'"),
-        ({"device": "cuda:0"}, "every worker says which device it has"),
-        ({"device": "cuda,xdma"}, "not different ones of one kind"),
+        ({"device": "cuda:0"}, "every worker declares its device"),
+        ({"device": "cuda,xdma"}, "must be different and of one kind"),
         ({"device": "cuda"}, "None of the 1 workers has the device 'cuda'"),
         ({"states": 0}, "at least 1 state"),
         ({"states": None}, "a number of states"),
@@ -218,7 +218,7 @@ def test_what_always_fails_ends_the_campaign(
         ({"states": 10**12}, "give chunks of at least 1,000,000"),
         ({"distribution": "wild"}, "There is no distribution 'wild'"),
         ({"distribution": "given"}, "There is no distribution 'given'"),
-        ({"max_error": float("nan")}, "largest error allowed"),
+        ({"max_error": float("nan")}, "largest allowed error"),
     ],
 )
 def test_what_does_not_go_together_is_refused(
@@ -246,24 +246,24 @@ def test_a_worker_of_another_version_is_refused(
         with pytest.raises(ClusterError, match="The worker tcp://x") as refused:
             refuse_others("tcp://x", theirs, ours)
         assert needle in str(refused.value)
-    # Also one that joined after all had been asked.
+    # Also a worker that joins after the check.
     monkeypatch.setattr(running, "_identity", lambda worker: {**ours, "sources": "0.0.9"})
     with pytest.raises(ClusterError, match=r"has Pinion 0\.0\.9"):
         campaign(small, tmp_path / "c", states=100, device="integers", client=threads)
 
 
 def test_dask_logs_nothing_while_a_cluster_is_in_use(threads: Client) -> None:
-    """Connections that close as workers end are no news, and all else is an error here."""
+    """Dask logs connections that close as workers end; all else is reported as an error."""
 
     def loud() -> list[str]:
         names = [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]
         return [name for name in names if logging.getLogger(name).isEnabledFor(logging.ERROR)]
 
-    before = loud()
-    assert "distributed.client" in before
+    initial = loud()
+    assert "distributed.client" in initial
     with cluster(threads.scheduler.address):
         assert loud() == []
-    assert loud() == before
+    assert loud() == initial
 
 
 def test_an_address_without_a_port_is_refused_at_once() -> None:
@@ -305,7 +305,7 @@ def test_a_build_arrives_as_it_was_sent(small: Path, tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match=r"graph\.txt"):
         bad.unpack(tmp_path / "bad")
     for name in ("../out", "/out"):
-        with pytest.raises(CampaignError, match="not in the folder"):
+        with pytest.raises(CampaignError, match="outside the folder"):
             unpack({name: parcel.files["core.il"]}, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

@@ -1,4 +1,4 @@
-"""What is killed loses nothing: workers, clients, schedulers, and chunks that kill."""
+"""Killed workers, clients and schedulers lose nothing, nor does a chunk that kills its worker."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def test_a_killed_worker_and_a_killed_client_change_no_figure(
     undisturbed = campaign(small, tmp_path / "whole.sqlite", client=threads, **options)
     file = tmp_path / "killed.sqlite"
     first = Command(small, file, workers=2, **options)
-    found = first.wait_for(2)
-    os.kill(pid_of(found[-1]), signal.SIGKILL)
-    found = first.wait_for(len(found) + 2)
+    workers = first.wait_for(2)
+    os.kill(pid_of(workers[-1]), signal.SIGKILL)
+    workers = first.wait_for(len(workers) + 2)
     first.kill()
-    wait_until_gone({pid_of(worker) for worker in found})
+    wait_until_gone({pid_of(worker) for worker in workers})
     left = len(first.finished())
     assert 4 <= left < 40, "it was killed too late"
     again = campaign(small, file, client=threads, **options)
@@ -61,7 +61,7 @@ def test_a_chunk_that_kills_is_found_and_the_others_are_finished(
 ) -> None:
     monkeypatch.setattr(running, "work", poisoned)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    # One more death than the scheduler allows, and again alone.
+    # The chunk kills its worker, and again when it is tried alone.
     with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
         result = campaign(
             small, tmp_path / "c", states=600, chunk=100, device="integers", workers=1
@@ -89,7 +89,7 @@ def test_a_sweep_survives_the_death_of_a_worker(
 ) -> None:
     points = grid(load("two_link"), "rnea", {"ii": [8]})
     measure = Measurements(samples=200)
-    here = explore(points, tmp_path / "here", measure=measure)
+    local = explore(points, tmp_path / "here", measure=measure)
     monkeypatch.setattr(sweeping, "measure_elsewhere", once)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("PINION_TEST_MARKS", str(tmp_path))
@@ -98,13 +98,13 @@ def test_a_sweep_survives_the_death_of_a_worker(
     assert (tmp_path / "killed").exists()
     differ = {"folder", "seconds", "resumed"}
     assert [{k: v for k, v in row.items() if k not in differ} for row in rows] == [
-        {k: v for k, v in row.items() if k not in differ} for row in here
+        {k: v for k, v in row.items() if k not in differ} for row in local
     ]
-    for one, other in zip(here, rows, strict=True):
+    for local_row, remote_row in zip(local, rows, strict=True):
         for name in ("core.v", "manifest.json", "digests.json"):
-            assert (Path(one["folder"]) / name).is_file()
-            assert (Path(other["folder"]) / name).is_file()
-        ours, theirs = (Path(row["folder"]) / "core.v" for row in (one, other))
+            assert (Path(local_row["folder"]) / name).is_file()
+            assert (Path(remote_row["folder"]) / name).is_file()
+        ours, theirs = (Path(row["folder"]) / "core.v" for row in (local_row, remote_row))
         assert ours.read_bytes() == theirs.read_bytes()
 
 
@@ -121,7 +121,7 @@ def _process(*words: object) -> Iterator[subprocess.Popen[str]]:
     try:
         yield process
     finally:
-        # With the workers that a nanny has started.
+        # The group includes the workers that a nanny has started.
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
 
@@ -148,17 +148,17 @@ def test_a_lost_scheduler_is_a_sentence_and_another_one_goes_on(
         address = _address(scheduler)
         with _process(*hand, address, *place):
             first = Command(small, file, scheduler=address, **options)
-            found = first.wait_for(3)
+            workers = first.wait_for(3)
             scheduler.kill()
             _, err = first.process.communicate()
             assert first.process.returncode == 2
             assert "The scheduler was lost" in err
-            assert "the same command goes on" in err
+            assert "run the same command" in err
     with _process(*head) as scheduler:
         address = _address(scheduler)
         with _process(*hand, address, *place), _process(*hand, address, *place):
             again = Command(small, file, scheduler=address, **options).result()
-    assert again["run"]["resumed_chunks"] >= len(found)
+    assert again["run"]["resumed_chunks"] >= len(workers)
     assert _figures(again) == _figures(undisturbed)
 
 
@@ -166,12 +166,12 @@ def test_a_lost_scheduler_is_a_sentence_and_another_one_goes_on(
 def test_a_scheduler_that_does_not_answer_how_many_there_are_stops_nothing(
     answer: Any, small: Path, threads: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is lost only where chunks are: between them the client may ask just after its end."""
+    """Only a chunk in flight reports a loss: the client may ask just after the scheduler ends."""
     monkeypatch.setattr(running, "_KNOWN", 0.0)
     monkeypatch.setattr(running, "check_workers", lambda *_: None)
-    known = threads_of(threads)
-    assert known == 2
-    seen: list[int] = []
+    thread_count = threads_of(threads)
+    assert thread_count == 2
+    worker_counts: list[int] = []
 
     def ask(**_: object) -> Any:
         if isinstance(answer, Exception):
@@ -179,13 +179,13 @@ def test_a_scheduler_that_does_not_answer_how_many_there_are_stops_nothing(
         return answer
 
     def watch(now: running.CampaignProgress) -> None:
-        seen.append(now.workers)
+        worker_counts.append(now.workers)
         monkeypatch.setattr(threads, "scheduler_info", ask)
 
     options: dict[str, Any] = {"states": 600, "chunk": 100, "device": "integers"}
-    result = campaign(small, tmp_path / "c", client=threads, done=watch, **options)
+    result = campaign(small, tmp_path / "c", client=threads, on_chunk=watch, **options)
     assert result["ok"] and result["finished"] == 600
-    assert len(seen) >= 6 and set(seen) == {known}
+    assert len(worker_counts) >= 6 and set(worker_counts) == {thread_count}
 
 
 @pytest.mark.parametrize("error", [CommClosedError("gone"), ClosedClientError("gone")])
@@ -202,7 +202,7 @@ def test_a_scheduler_that_is_lost_while_chunks_are_sent_is_a_sentence(
     monkeypatch.setattr(threads, "submit", lost)
     monkeypatch.setattr(threads, "unregister_worker_plugin", lost)
     options: dict[str, Any] = {"states": 600, "chunk": 100, "device": "integers"}
-    with pytest.raises(ClusterError, match=r"was lost; 0 of 600 states .* command goes on"):
+    with pytest.raises(ClusterError, match=r"was lost; 0 of 600 states .* run the same command"):
         campaign(small, tmp_path / "c", client=threads, **options)
 
 

@@ -85,7 +85,7 @@ def test_another_campaign_is_refused(tmp_path: Path, changed: dict, needle: str)
     with pytest.raises(CampaignError, match="holds other results") as refused:
         Store.open(path, replace(PLAN, **changed))
     assert needle in str(refused.value)
-    with Store.open(path, PLAN) as store:  # which left it as it was, and unlocked
+    with Store.open(path, PLAN) as store:  # unchanged and unlocked
         assert store.finished() == {0}
 
 
@@ -95,19 +95,19 @@ def test_what_finished_no_chunk_is_begun_anew(tmp_path: Path) -> None:
         store.fail(0, "It broke.")
     with Store.open(path, other) as store:
         assert store.failures() == {}  # those were of the other plan
-        with pytest.raises(CampaignError, match="Another process works on"):
+        with pytest.raises(CampaignError, match="Another process uses"):
             Store.open(path, PLAN)
         store.add(_record(0))
     with pytest.raises(CampaignError, match="instead of 'two_link rnea'"):
         Store.open(path, PLAN)
     with Store.open(path, other) as store:
         assert store.finished() == {0}
-    assert [found.name for found in tmp_path.iterdir()] == ["c.sqlite"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["c.sqlite"]
 
 
 def test_a_second_writer_is_refused_until_the_first_one_is_gone(tmp_path: Path) -> None:
     path = tmp_path / "c.sqlite"
-    with Store.open(path, PLAN), pytest.raises(CampaignError, match="Another process works on"):
+    with Store.open(path, PLAN), pytest.raises(CampaignError, match="Another process uses"):
         Store.open(path, PLAN)
     Store.open(path, PLAN).close()
 
@@ -122,7 +122,7 @@ with Store.open(Path(sys.argv[1]), PLAN):
     print("open", flush=True)
     sys.stdin.read()
 """
-"""A process that works on a campaign until its standard input ends."""
+"""A process that keeps a campaign open until its standard input ends."""
 
 
 @pytest.mark.parametrize("killed", some([False, True], (True,)))
@@ -137,23 +137,23 @@ def test_a_file_is_of_one_process_at_a_time_and_its_lock_goes(tmp_path: Path, ki
     )
     with other:
         assert other.stdout is not None and other.stdout.readline() == "open\n"
-        with pytest.raises(CampaignError, match="Another process works on"):
+        with pytest.raises(CampaignError, match="Another process uses"):
             Store.open(path, PLAN)
         if killed:
             other.kill()
         else:
             other.communicate("")
-    left = {found.name for found in tmp_path.iterdir()} & {"c.sqlite", "c.sqlite.lock"}
+    left = {entry.name for entry in tmp_path.iterdir()} & {"c.sqlite", "c.sqlite.lock"}
     assert left == ({"c.sqlite", "c.sqlite.lock"} if killed else {"c.sqlite"})
     Store.open(path, PLAN).close()
-    assert [found.name for found in tmp_path.iterdir()] == ["c.sqlite"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["c.sqlite"]
 
 
 def test_a_refusal_leaves_no_lock_and_takes_none(tmp_path: Path) -> None:
     path, lock = tmp_path / "c.sqlite", tmp_path / "c.sqlite.lock"
     with Store.open(path, PLAN) as store:
         store.add(_record(0))
-        with pytest.raises(CampaignError, match="Another process works on"):
+        with pytest.raises(CampaignError, match="Another process uses"):
             Store.open(path, PLAN)
         assert lock.exists()
     with pytest.raises(CampaignError, match="holds other results"):
@@ -164,7 +164,7 @@ def test_a_refusal_leaves_no_lock_and_takes_none(tmp_path: Path) -> None:
 def test_a_lock_is_of_the_file_that_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first writer ends, and takes its lock's file away, after the second has opened that."""
+    """The first writer removes its lock's file after the second has opened it."""
     path = tmp_path / "c.sqlite"
     first = [Store.open(path, PLAN)]
 
@@ -176,9 +176,9 @@ def test_a_lock_is_of_the_file_that_is_there(
     with monkeypatch.context() as patch:
         patch.setattr(store, "fcntl", type("", (), {**vars(fcntl), "flock": staticmethod(flock)}))
         second = Store.open(path, PLAN)
-    with second, pytest.raises(CampaignError, match="Another process works on"):
+    with second, pytest.raises(CampaignError, match="Another process uses"):
         Store.open(path, PLAN)
-    assert not first and [found.name for found in tmp_path.iterdir()] == ["c.sqlite"]
+    assert not first and [entry.name for entry in tmp_path.iterdir()] == ["c.sqlite"]
 
 
 def test_it_may_be_read_while_it_is_written(tmp_path: Path) -> None:
@@ -227,9 +227,9 @@ def test_results_come_back_in_order(tmp_path: Path) -> None:
     with Store.open(path, replace(PLAN, keep=True)) as store:
         for number in (1, 0):
             store.add(_record(number, results=packed({"tau": np.full(10, float(number))})))
-    found = list(read_results(path))
-    assert [start for start, _ in found] == [0, 10]
-    assert [arrays["tau"][0] for _, arrays in found] == [0.0, 1.0]
+    results = list(read_results(path))
+    assert [start for start, _ in results] == [0, 10]
+    assert [arrays["tau"][0] for _, arrays in results] == [0.0, 1.0]
 
 
 @pytest.mark.parametrize("wholly", [True, False])
@@ -239,9 +239,9 @@ def test_reading_results_leaves_nothing_beside_them(tmp_path: Path, wholly: bool
         for number in (0, 1):
             store.add(_record(number, results=packed({"tau": np.zeros(10)})))
     reading = read_results(path)
-    found = list(reading) if wholly else [next(reading)]  # as one that Ctrl-C ended has it
-    assert len(found) == 1 + wholly
-    assert [found.name for found in tmp_path.iterdir()] == ["c.sqlite"]
+    results = list(reading) if wholly else [next(reading)]  # as after Ctrl-C
+    assert len(results) == 1 + wholly
+    assert [entry.name for entry in tmp_path.iterdir()] == ["c.sqlite"]
 
 
 def test_results_may_be_read_while_more_come(tmp_path: Path) -> None:
@@ -252,8 +252,8 @@ def test_results_may_be_read_while_more_come(tmp_path: Path) -> None:
         assert next(reading)[0] == 0
         store.add(_record(1, results=packed({"tau": np.zeros(10)})))
         assert [start for start, _ in read_results(path)] == [0, 10]
-        assert list(reading) == []  # it gives what was there when it began
-    assert [found.name for found in tmp_path.iterdir()] == ["c.sqlite"]
+        assert list(reading) == []  # only chunks that existed at the start
+    assert [entry.name for entry in tmp_path.iterdir()] == ["c.sqlite"]
 
 
 def test_results_that_were_not_kept_are_not_there(tmp_path: Path) -> None:

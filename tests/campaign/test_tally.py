@@ -1,4 +1,4 @@
-"""Figures add up exactly, in any order and grouping, and say what NumPy says of all at once."""
+"""Figures merge exactly, in any order and grouping, and agree with NumPy."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def test_any_grouping_in_any_order_is_the_whole(values: list[float], data: st.Da
     parts = [(a, b) for a, b in ends if a < b]
     merged = Tally()
     for a, b in data.draw(st.permutations(parts)):
-        own = Tally()
+        part = Tally()
         for at in range(a, b):
-            own.merge(_tally(errors[at : at + 1], at))
-        merged.merge(Tally.from_text(own.to_text()))
+            part.merge(_tally(errors[at : at + 1], at))
+        merged.merge(Tally.from_text(part.to_text()))
     assert merged.counts == whole.counts
     assert merged.first == whole.first
     assert merged.relative == whole.relative

@@ -1,4 +1,4 @@
-"""What the tests of cards share."""
+"""Fixtures of the tests of cards."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from tests.support.stacks import waits_bounded
 
 @pytest.fixture(scope="package", autouse=True)
 def bounded() -> Iterator[None]:
-    """A hang of a card or its driver is an error with all stacks, not a test that never ends."""
+    """Turn a hang of a card or its driver into an error with all stacks."""
     with waits_bounded():
         yield

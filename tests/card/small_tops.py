@@ -1,4 +1,4 @@
-"""Tops with small buffers for the benches inside simulators, whole or broken in one place."""
+"""Tops with small buffers for the benches inside simulators, correct or broken in one place."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pinion.link import Manifest
 from tests.support.builds import build
 
 DEPTH, FLIGHTS = 8, 4
-"""Beats of an elastic buffer and batches in work: so few that a short bench fills them."""
+"""Beats of an elastic buffer and batches in flight, few enough for a short bench to fill them."""
 
 
 def small_build(folder: Path) -> Path:
-    """A core to put into tops: two links, a result every 4 cycles."""
+    """Build a core for tops: two links, a result every 4 cycles."""
     build("two_link", "rnea", folder, ii=4)
     return folder
 
 
 def small_top(core: Path, folder: Path, *, top: type[Top] = Top, crossing: bool = True) -> Path:
-    """Verilog of a top around the core of a build folder; ``top`` may be a broken one."""
+    """Write the Verilog of a top around a build's core; ``top`` may be a broken one."""
     parameters = dataclasses.replace(
         top_parameters(Manifest.read(core), crossing=crossing), depth=DEPTH, flights=FLIGHTS
     )

@@ -1,4 +1,4 @@
-"""The card at packet level keeps to the protocol: causes, halts, resets, registers."""
+"""The packet-level card follows the protocol: causes, halts, resets, registers."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def write(card: PacketCard, name: str, value: int) -> None:
 def check(response: Any, packet: np.ndarray, count: int, sequence: int = 7) -> None:
     assert response is not None
     head = read_response(LAYOUT, response, count, sequence)
-    wanted = compute(LAYOUT.request_words(packet, count))
-    assert np.array_equal(LAYOUT.response_words(response, count), wanted.words)
-    assert np.array_equal(LAYOUT.response_flags(response, count), wanted.flagged)
-    assert head.flagged == wanted.flagged.sum() and (head.cycles, head.stalled) == (9, 2)
+    expected = compute(LAYOUT.request_words(packet, count))
+    assert np.array_equal(LAYOUT.response_words(response, count), expected.words)
+    assert np.array_equal(LAYOUT.response_flags(response, count), expected.flagged)
+    assert head.flagged == expected.flagged.sum() and (head.cycles, head.stalled) == (9, 2)
     assert head.status == (Status.FLAGGED if head.flagged else Status.OK)
 
 

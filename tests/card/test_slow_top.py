@@ -1,4 +1,4 @@
-"""Whole tops of the iiwa14, AXI side to AXI side: minutes a case, for ``make test-slow``."""
+"""Whole tops of the iiwa14 at their AXI side: minutes per case, for ``make test-slow``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [
 ]
 
 BATCHES = ([10_000], [1000] * 10, [100] * 100, [16] * 625)
-"""One batch, and several in flight; each of 10,000 requests."""
+"""One batch, and several in flight, of 10,000 requests each."""
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ BATCHES = ([10_000], [1000] * 10, [100] * 100, [16] * 625)
     ],
 )
 def test_iiwa14(function: str, formats: str, tmp_path: Path) -> None:
-    """One result every 8 cycles of the core, and 200 patterns of pauses bit for bit."""
+    """One result every 8 cycles of the core, and 200 patterns of pauses, bit for bit."""
     manifest = build("iiwa14", function, tmp_path, ii=8, formats=formats)
     assert manifest.ii == 8
     bench = TopBench(tmp_path, pool=2000, seed=1)

@@ -1,4 +1,4 @@
-"""A whole top, AXI side to AXI side: batches bit for bit, at the core's rate, through resets."""
+"""A whole top at its AXI side: batches bit for bit, at the core's rate, and resets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.top.batches import (
     response_beats,
 )
 
-# Around a stand-in core tests/gateware/link/test_top.py asks the same in the fast suite.
+# tests/gateware/link/test_top.py checks the same with a stand-in core in the fast suite.
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
@@ -56,7 +56,7 @@ def test_one_result_every_interval(bench: TopBench) -> None:
 
 
 def test_every_bit_under_pauses_and_clocks(bench: TopBench) -> None:
-    # The longest hold back more than the buffers hold, on either side.
+    # The longest pauses exceed the buffers on either side.
     assert bench.check_pauses(60, most=600, seed=12) > 100_000
 
 
@@ -73,7 +73,7 @@ def test_registers_tell_what_happened(bench: TopBench) -> None:
 
 
 def soft_reset(bench: TopBench) -> list[np.ndarray]:
-    """Hold the reset until it has taken hold, a reader on the other side; the packets that came."""
+    """Hold the reset until it is in effect while reading; return the received packets."""
     control, status = register("CONTROL").offset, register("STATUS").offset
     bench.card.write(control, RESET)
     parts = []
@@ -87,7 +87,7 @@ def soft_reset(bench: TopBench) -> list[np.ndarray]:
 
 
 def test_resets_at_random_times(bench: TopBench) -> None:
-    """A reset cuts a response off with an abort beat, or not at all, and leaves nothing behind."""
+    """A reset cuts off a response with an abort beat, or not at all, and leaves nothing behind."""
     seed, aborted, whole = 13, 0, 0
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
@@ -130,7 +130,7 @@ def test_a_faulty_header_stops_the_card_until_it_is_reset(bench: TopBench) -> No
     bad = request_packet(bench.layout, bench.words[:50], 1)
     bad[0, 2] ^= 1
     run = bench.card.run(beats=bad, room=1, limit=2000)
-    assert run.accepted == len(bad) and not run.held and len(run.beats) == 0
+    assert run.accepted == len(bad) and not run.pending and len(run.beats) == 0
     assert read(bench, "STATUS") & HALTED and read(bench, "ERROR")
     assert read(bench, "DROPPED") == len(bad) - 1
     assert len(soft_reset(bench)) == 1

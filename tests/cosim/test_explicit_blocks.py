@@ -1,4 +1,4 @@
-"""Whole cores with explicit DSP48E2 blocks, by a model of them, against the exact integers."""
+"""Whole cores with explicit DSP48E2 blocks, simulated with a model, against the exact integers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_core_of_explicit_blocks_computes_the_same_bits(folder: Path) -> None:
     figures = verify(folder, samples=500, seed=5, dsp48e2=True)
     assert figures["ok"] and figures["mismatches"] == 0 and figures["dsp48e2"]
-    # It is no record of the core's accuracy.
+    # It is not recorded as the core's accuracy.
     assert ErrorDistribution.find(folder) is None
 
 
@@ -54,15 +54,15 @@ def test_cores_without_such_blocks_are_refused(folder: Path, tmp_path: Path) -> 
 
 
 def forms(verilog: str) -> list[str]:
-    """Modules that stand in both forms, by name."""
+    """Return the names of modules in both forms."""
     both = re.findall(
         rf"^`ifdef {MACRO}\nmodule (\S+) .*?^endmodule\n"
         r"`else\nmodule (\S+?) ?\(.*?^endmodule\n`endif",
         verilog,
         re.MULTILINE | re.DOTALL,
     )
-    assert all(one.removeprefix("\\") == other.removeprefix("\\") for one, other in both)
-    return [one.removeprefix("\\") for one, _ in both]
+    assert all(left.removeprefix("\\") == right.removeprefix("\\") for left, right in both)
+    return [name.removeprefix("\\") for name, _ in both]
 
 
 def test_files_carry_both_forms_and_marks_where_tools_look(folder: Path, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_files_carry_both_forms_and_marks_where_tools_look(folder: Path, tmp_pat
     assert names
     text = (folder / "core.v").read_text()
     assert forms(text) == names
-    # Marks stand at registers and memories, not at ports, and Yosys' own are gone.
+    # Marks are on registers and memories, not on ports, and Yosys' marks are gone.
     lines = text.splitlines()
     marks = [number for number, line in enumerate(lines) if "(*" in line]
     assert {lines[number].strip() for number in marks} == {
@@ -87,10 +87,10 @@ def test_files_carry_both_forms_and_marks_where_tools_look(folder: Path, tmp_pat
         subprocess.run(
             ["iverilog", "-o", tmp_path / "out.vvp", "-s", "arm", *words, exported], check=True
         )
-    # Alone, the explicit form wants the vendor's primitive.
+    # Without a model, the explicit form needs the vendor's primitive.
     alone = ["iverilog", "-o", tmp_path / "out.vvp", "-s", "arm", f"-D{MACRO}", exported]
-    done = subprocess.run(alone, capture_output=True, text=True, check=False)
-    assert done.returncode != 0 and "DSP48E2" in done.stderr
+    process = subprocess.run(alone, capture_output=True, text=True, check=False)
+    assert process.returncode != 0 and "DSP48E2" in process.stderr
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What `verify` reports of a stream: each figure against what the stream was made of."""
+"""The figures of `verify` against the stream that they describe."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Made:
-    """Stands for the simulation: the stream of a right core, perhaps changed."""
+    """Replacement of the simulation: the stream of a correct core, possibly changed."""
 
     def __init__(self) -> None:
         self.result: StreamResult | None = None
         self.change: Any = lambda result: result
 
-    def __call__(self, made: Build, words: Words, *_: Any) -> StreamResult:
-        self.result = self.change(sent(Reference(made), words))
+    def __call__(self, core_build: Build, words: Words, *_: Any) -> StreamResult:
+        self.result = self.change(sent(Reference(core_build), words))
         return self.result
 
 
 @pytest.fixture
 def simulated(monkeypatch: pytest.MonkeyPatch) -> Made:
-    made = Made()
-    monkeypatch.setattr(module, "_simulate", made)
-    return made
+    simulation = Made()
+    monkeypatch.setattr(module, "_simulate", simulation)
+    return simulation
 
 
 def test_each_figure_is_of_its_stream(folder: Path, simulated: Made) -> None:
-    said: list[str] = []
-    figures = module.verify(folder, samples=300, seed=7, progress=Progress(said.append))
+    steps: list[str] = []
+    figures = module.verify(folder, samples=300, seed=7, progress=Progress(steps.append))
     manifest, reference = Build.read(folder).manifest, Reference(Build.read(folder))
     assert simulated.result is not None
-    assert said == ["Drawing 300 requests", "Evaluating the integer model", "Comparing"]
+    assert steps == ["Drawing 300 requests", "Evaluating the integer model", "Comparing"]
     expected = {
         "samples": 300,
         "seed": 7,
@@ -97,11 +97,11 @@ def test_one_request_is_enough_and_none_is_not(folder: Path, simulated: Made) ->
 
 def test_what_errors_are_relative_to_is_said(folder: Path, simulated: Made) -> None:
     row = row_of("minv")
-    said = module.verify(folder, samples=2, function=row)["float_model"]
-    assert said == "the present code of minv"
-    # A function of the user's may have a float model of its own.
-    own = SimpleNamespace(name="mine", reference=lambda model, arrays: arrays)
-    assert module._float_model(own) == "the reference of mine"
+    float_model = module.verify(folder, samples=2, function=row)["float_model"]
+    assert float_model == "the present code of minv"
+    # A user-defined function may have a separate float model.
+    function = SimpleNamespace(name="mine", reference=lambda model, arrays: arrays)
+    assert module._float_model(function) == "the reference of mine"
 
 
 def test_a_wrong_request_is_looked_for_by_its_number(
@@ -111,25 +111,25 @@ def test_a_wrong_request_is_looked_for_by_its_number(
     simulated.change = lambda result: array(
         result, "beats", (12 * beats, 0), result.beats[12 * beats, 0] ^ 1
     )
-    asked: list[tuple[int, int]] = []
+    calls: list[tuple[int, int]] = []
 
     def diverging(reference: Reference, words: Words, request: int, where: Path) -> str:
         assert where == folder
-        asked.append((len(words), request))
+        calls.append((len(words), request))
         return "there"
 
     monkeypatch.setattr(module, "diverging", diverging)
-    said: list[str] = []
-    figures = module.verify(folder, samples=40, progress=Progress(said.append))
-    assert asked == [(40, 12)] and figures["first_divergence"] == "there"
+    steps: list[str] = []
+    figures = module.verify(folder, samples=40, progress=Progress(steps.append))
+    assert calls == [(40, 12)] and figures["first_divergence"] == "there"
     assert figures["mismatches"] == 1 and not figures["ok"]
-    assert said[-1] == "Looking for the first operation that differs"
+    assert steps[-1] == "Looking for the first operation that differs"
 
 
 def test_a_part_of_a_stream_begins_at_its_reset(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[list[int], int]] = []
+    calls: list[tuple[list[int], int]] = []
     monkeypatch.setattr(
-        module, "diverging", lambda _, words, request, where: asked.append((list(words), request))
+        module, "diverging", lambda _, words, request, where: calls.append((list(words), request))
     )
     words, fresh = np.arange(10), np.zeros(10, dtype=np.bool_)
     fresh[[3, 6]] = True
@@ -137,7 +137,7 @@ def test_a_part_of_a_stream_begins_at_its_reset(monkeypatch: pytest.MonkeyPatch)
         module._diverging_in(None, words, request, Path(), fresh)
     module._diverging_in(None, words, 9, Path(), None)
     begins = [(0, 2), (3, 0), (3, 2), (6, 0), (6, 3), (0, 9)]
-    assert asked == [(list(range(first, 10)), request) for first, request in begins]
+    assert calls == [(list(range(first, 10)), request) for first, request in begins]
 
 
 def test_explicit_blocks_that_a_build_has_not_are_refused(folder: Path) -> None:
@@ -173,11 +173,15 @@ def test_states_that_are_all_flagged_fail(
         monkeypatch.setitem(broken.__globals__, "_simulate", simulated)
         overlooked = broken(folder, samples=5, distribution=figures["distribution"])
         assert overlooked["ok"] == (failed == ("valid",))
-    kept = ErrorDistribution.find(folder)
-    assert kept is not None and kept.verdict is not None and not kept.verdict.ok
+    distribution = ErrorDistribution.find(folder)
+    assert (
+        distribution is not None
+        and distribution.verdict is not None
+        and not distribution.verdict.ok
+    )
 
 
 def but_one(results: tuple[Words, np.ndarray]) -> tuple[Words, np.ndarray]:
-    """Results of which the third alone is not flagged."""
+    """Only the third result is not flagged."""
     words, flags = results
     return words, flags & (np.arange(len(flags)) != 2)

@@ -33,15 +33,15 @@ Get = Callable[..., Path]
 
 @pytest.fixture(scope="module")
 def get(tmp_path_factory: pytest.TempPathFactory) -> Get:
-    """Build folders of the arm with two joints, each made once for this file."""
-    made: dict[str, Path] = {}
+    """Build folders of the arm with two joints, each built once for this file."""
+    folders: dict[str, Path] = {}
 
     def folder(name: str, **options: object) -> Path:
         key = f"{name} {options}"
-        if key not in made:
-            made[key] = tmp_path_factory.mktemp("function") / name
-            build("two_link", name, made[key], ii=II, **options)  # type: ignore[arg-type]
-        return made[key]
+        if key not in folders:
+            folders[key] = tmp_path_factory.mktemp("function") / name
+            build("two_link", name, folders[key], ii=II, **options)  # type: ignore[arg-type]
+        return folders[key]
 
     return folder
 
@@ -77,7 +77,7 @@ def test_pauses_and_harder_states(get: Get, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["crba", "rnea_derivatives", "fd_derivatives_from_minv"])
 def test_the_driver_fills_in_what_does_not_travel(get: Get, name: str) -> None:
-    """Natural shapes in and out, through the simulated card, against models on both sides."""
+    """Arrays in natural shapes through the simulated card, against both models."""
     folder = get(name)
     built, count, seed = Build.read(folder), 40, 6
     arrays = sample(built.model, built.function, count, distribution="reference", seed=seed)
@@ -93,14 +93,14 @@ def test_the_driver_fills_in_what_does_not_travel(get: Get, name: str) -> None:
     )
     start = 0
     for array in built.manifest.outputs:
-        got = getattr(result, array.name)
-        assert got.shape == (count, *array.shape) and got.dtype == np.float32
-        sent = np.ascontiguousarray(array.gather(got)).reshape(count, -1)
+        values = getattr(result, array.name)
+        assert values.shape == (count, *array.shape) and values.dtype == np.float32
+        sent = np.ascontiguousarray(array.gather(values)).reshape(count, -1)
         assert np.array_equal(sent.view(np.uint32), expected[:, start : start + array.words])
         budgets = {k: b for k, b in built.manifest.budget.items() if k.startswith(f"{array.name}[")}
         assert len(budgets) == array.words
-        assert np.all(np.abs(got - floats[array.name]) <= max(budgets.values())), array.name
-        assert not array.symmetric or np.array_equal(got, np.swapaxes(got, 1, 2))
+        assert np.all(np.abs(values - floats[array.name]) <= max(budgets.values())), array.name
+        assert not array.symmetric or np.array_equal(values, np.swapaxes(values, 1, 2))
         start += array.words
     parts = [a for a in (*built.manifest.inputs, *built.manifest.outputs) if a.sent is not None]
     assert parts, "something of this function does not travel"

@@ -1,4 +1,4 @@
-"""Cores of robots whose joints stand in series, with links without mass between them."""
+"""Cores of robots with joints in series and massless links between them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tests.support.builds import build
 @pytest.mark.parametrize("function", ["rnea", "aba"])
 def test_joints_in_series_through_massless_links(tmp_path: Path, function: str) -> None:
     build(load_text(WRIST), function, tmp_path / "core", ii=16, formats="auto")
-    found = verify(tmp_path / "core", samples=300)
-    assert found["mismatches"] == 0
-    assert found["ok"], found
+    figures = verify(tmp_path / "core", samples=300)
+    assert figures["mismatches"] == 0
+    assert figures["ok"], figures
 
 
 @pytest.mark.slow
@@ -40,9 +40,9 @@ def test_a_planar_base_of_one_body_is_mujocos_through_the_driver(tmp_path: Path)
     assert figures["mismatches"] == figures["flagged"] == 0 and figures["ok"], figures
     with driver.open(folder) as card:
         manifest = card.manifest
-        given = sample(robot.model, row_of("rnea"), 100, distribution="reference", seed=3)
-        result = card.run(**given)
-    states = zip(given["q"], given["qd"], given["qdd"], strict=True)
+        requests = sample(robot.model, row_of("rnea"), 100, distribution="reference", seed=3)
+        result = card.run(**requests)
+    states = zip(requests["q"], requests["qd"], requests["qdd"], strict=True)
     want = np.array([robot.inverse(*(x.astype(np.float64) for x in state)) for state in states])
     assert np.max(np.abs(result["tau"] - want)) <= max(manifest.budget.values())
 
@@ -57,9 +57,9 @@ def test_a_cheetah_of_one_file(tmp_path: Path, function: str) -> None:
     model = opened(tmp_path, CHEETAH).model
     assert [body.inertia.mass for body in model.bodies[:2]] == [0.0, 0.0]
     build(model, function, tmp_path / "core", formats="auto", joint_terms="damping", ii=16)
-    found = verify(tmp_path / "core", samples=300)
-    assert found["mismatches"] == 0
-    assert found["ok"], found
+    figures = verify(tmp_path / "core", samples=300)
+    assert figures["mismatches"] == 0
+    assert figures["ok"], figures
 
 
 FREE = """<mujoco><worldbody><body><joint type="free" armature="1.5"/>
@@ -77,6 +77,6 @@ def test_an_armature_in_base_axes(tmp_path: Path) -> None:
     assert model.bodies[0].joint.armature_in_base
     assert summarise(model)["joints"][0]["armature_in_base"] is True
     build(model, "rnea", tmp_path / "core", formats="auto")
-    found = verify(tmp_path / "core", samples=300)
-    assert found["mismatches"] == 0
-    assert found["ok"], found
+    figures = verify(tmp_path / "core", samples=300)
+    assert figures["mismatches"] == 0
+    assert figures["ok"], figures

@@ -23,8 +23,8 @@ Made = Callable[[str], Path]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """The gradient of the two-link arm at ii 3, for an objective."""
+def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """Build folders of the two-link arm's gradient at ii 3, by objective."""
     root = tmp_path_factory.mktemp("objectives")
 
     @cache
@@ -35,27 +35,27 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return folder
 
 
-# By area is what every other build of the tests is made by.
+# The tests' other builds are for area.
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", ["latency", "throughput", "area"])
-def test_every_objective_is_right_to_the_bit(made: Made, objective: str) -> None:
-    manifest = Build.read(made(objective)).manifest
+def test_every_objective_is_right_to_the_bit(folder_of: Made, objective: str) -> None:
+    manifest = Build.read(folder_of(objective)).manifest
     assert (manifest.objective, manifest.formats, manifest.ii) == (objective, "auto", 3)
-    figures = verify(made(objective), samples=500, seed=11)
+    figures = verify(folder_of(objective), samples=500, seed=11)
     assert figures["ok"] and figures["mismatches"] == 0
     assert figures["budget_held"] and figures["wrong_unflagged"] == 0 and figures["flagged"] == 0
     assert all(worst <= manifest.max_error for worst in figures["rel_err_max"].values())
     assert figures["schedule_cycles"] == manifest.schedule_cycles and figures["rate_held"]
-    # Twice the ranges that the formats are for: ports and results wrap around, and say so.
-    beyond = verify(made(objective), samples=500, seed=12, distribution="beyond")
+    # At twice the ranges of the formats, ports and results wrap around and are flagged.
+    beyond = verify(folder_of(objective), samples=500, seed=12, distribution="beyond")
     assert beyond["ok"] and beyond["mismatches"] == 0 and beyond["wrong_unflagged"] == 0
     assert 0 < beyond["flagged"] < 500
 
 
-def test_each_objective_has_its_latency(made: Made) -> None:
-    builds = {name: Build.read(made(name)) for name in OBJECTIVES}
+def test_each_objective_has_its_latency(folder_of: Made) -> None:
+    builds = {name: Build.read(folder_of(name)) for name in OBJECTIVES}
     cycles = [builds[name].manifest.schedule_cycles for name in OBJECTIVES]
-    # Chains of additions, which are all that latency and area differ in, two links have none.
+    # Latency and area differ only in chains of additions, which two links do not have.
     assert cycles[0] <= cycles[1] < cycles[2], dict(zip(OBJECTIVES, cycles, strict=True))
     per_unit = {
         name: {
@@ -63,8 +63,8 @@ def test_each_objective_has_its_latency(made: Made) -> None:
         }
         for name, made_ in builds.items()
     }
-    # One block multiplies and adds in a cycle; for throughput a register stands at each port and at
-    # each adder.
+    # One block multiplies and adds in a cycle; for throughput each port and each adder has a
+    # register.
     products = [kind for kind in per_unit["area"] if kind.startswith("dot")]
     assert products
     for kind in products:
@@ -80,7 +80,7 @@ def test_each_objective_has_its_latency(made: Made) -> None:
 
 @pytest.mark.slow
 def test_formats_for_stress_hold_under_stress(tmp_path: Path) -> None:
-    """Stress takes joints to the limits of their speeds, far above the rated ones."""
+    """The stress distribution uses joint speeds up to their limits, far above the rated ones."""
     arm = load("iiwa14", tip="iiwa_link_2")
     assert arm.nv == 2
     plain, wide = tmp_path / "plain", tmp_path / "wide"
@@ -92,7 +92,7 @@ def test_formats_for_stress_hold_under_stress(tmp_path: Path) -> None:
     assert figures["ok"] and figures["mismatches"] == 0 and figures["flagged"] == 0
     assert figures["budget_held"] is True and figures["wrong_unflagged"] == 0
     assert all(worst <= manifest.max_error for worst in figures["rel_err_max"].values())
-    # Formats for the reference states are finer there, and too small for these.
+    # Formats for the reference states are finer, but too small for these.
     built = Build.read(plain)
     reference = Reference(built)
     states = sample(built.model, built.function, 1000, distribution="stress", seed=13)

@@ -1,4 +1,4 @@
-"""What the reference says of results: right ones, wrong ones, flagged ones; and where it fails."""
+"""The reference's judgement of right, wrong and flagged results, and its refusals."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
 
 @pytest.fixture
 def words(reference: Reference) -> Words:
-    made = reference.build
-    arrays = sample(made.model, made.function, 50, distribution="reference", seed=2)
-    return request_words(made.manifest, arrays)
+    core_build = reference.build
+    arrays = sample(core_build.model, core_build.function, 50, distribution="reference", seed=2)
+    return request_words(core_build.manifest, arrays)
 
 
 def test_requests_are_words_in_record_order(reference: Reference, words: Words) -> None:
-    made = reference.build
-    arrays = sample(made.model, made.function, 50, distribution="reference", seed=2)
-    names = [array.name for array in made.manifest.inputs]
-    assert words.dtype == np.uint32 and words.shape == (50, made.manifest.words_in)
+    core_build = reference.build
+    arrays = sample(core_build.model, core_build.function, 50, distribution="reference", seed=2)
+    names = [array.name for array in core_build.manifest.inputs]
+    assert words.dtype == np.uint32 and words.shape == (50, core_build.manifest.words_in)
     joint = np.concatenate([np.asarray(arrays[name], np.float32) for name in names], axis=1)
     assert (words.view(np.float32) == joint).all()
     back = reference.arrays(words)
@@ -58,10 +58,10 @@ def test_a_result_outside_of_its_budget_is_named(reference: Reference, words: Wo
     name = reference.graph.outputs[1][0]
     assert complaint.startswith(f"{name} is off by ") and "in 2 of 50 requests" in complaint
     assert f"its budget of {reference.budget[1]:.3g}" in complaint
-    # An error that the budget holds is none.
+    # An error within the budget is accepted.
     floats = results.view(np.float32).copy()
-    wanted = reference.float_model(words)
-    floats[3, 1] = wanted[3, 1] + 0.9 * reference.budget[1]
+    expected = reference.float_model(words)
+    floats[3, 1] = expected[3, 1] + 0.9 * reference.budget[1]
     assert reference.check_floats(words, floats.view(np.uint32)) == []
 
 
@@ -87,22 +87,22 @@ def test_a_function_of_other_arrays_is_refused(reference: Reference) -> None:
     row = row_of("rnea")
     assert Reference(reference.build, row).function is row
     for other, sentence in (
-        (replace(row, name="other"), "built of 'rnea' with the inputs q .*and 'other' has q"),
+        (replace(row, name="other"), "built from 'rnea' with the inputs q .*but 'other' has q"),
         (replace(row, inputs=row.inputs[:2]), r"with the inputs q .*, qd .*, qdd .*has q .*, qd"),
-        (row_of("minv"), "built of 'rnea' with the inputs"),
+        (row_of("minv"), "built from 'rnea' with the inputs"),
     ):
         with pytest.raises(BuildError, match=sentence):
             Reference(reference.build, other)
 
 
 def test_a_divergence_says_where_it_is() -> None:
-    found = Divergence(7, 12, "mul", "dot2_3", 9, "forward", "rnea.py:3", 5, -6, Path("w.vcd"))
-    assert str(found) == (
+    divergence = Divergence(7, 12, "mul", "dot2_3", 9, "forward", "rnea.py:3", 5, -6, Path("w.vcd"))
+    assert str(divergence) == (
         "Request 7: the first difference is %12 (mul, forward, rnea.py:3) on unit dot2_3 in cycle "
         "9: -6 instead of 5; see w.vcd."
     )
-    assert "is %0 (mul," in str(replace(found, node=0))
-    plain = replace(found, region="", line="")
+    assert "is %0 (mul," in str(replace(divergence, node=0))
+    plain = replace(divergence, region="", line="")
     assert "(mul, no region, no line)" in str(plain)
     behind = Divergence(7, -1, "", "", 0, "", "", 0, 0, Path("w.vcd"))
     assert str(behind).startswith("Request 7: every unit agrees") and "see w.vcd." in str(behind)

@@ -1,4 +1,4 @@
-"""The reference of functions that keep states, and of those that compare: by closed forms."""
+"""The reference of functions with states and of functions with comparisons, by closed forms."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.filters import DELAY, X, Y, state
 
 NOT_A_NUMBER = 0x7FC0_0000
 
-# Numbers that the format holds exactly.
+# Numbers that the format represents exactly.
 INPUTS = np.array([0.75, -0.5, 0.125, 1.0, -1.0, 0.625, 0.0, 0.3125])
 
 
@@ -35,7 +35,7 @@ WORDS = bits(INPUTS).reshape(-1, 1)
 
 
 def switch(model: Model, x: Any, before: Any, *, region: Any) -> Any:
-    """The larger of two neighbours, or rather one less where the later one is larger."""
+    """The earlier of two neighbours, or the later one minus 1 if it is larger."""
     return select(less(before, x), x - 1.0, before), x
 
 
@@ -50,7 +50,7 @@ SWITCH = Function(
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Function], Reference]:
+def reference_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Function], Reference]:
     built: dict[str, Reference] = {}
 
     def reference(function: Function) -> Reference:
@@ -64,7 +64,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Function], Refer
 
 
 def delayed(inputs: np.ndarray, resets: list[int]) -> list[float]:
-    """What came two requests ago, and the states' initial values behind each reset."""
+    """Return the inputs of two requests ago, and initial values after each reset."""
     results: list[float] = []
     for begin, end in zip([0, *resets], [*resets, len(inputs)], strict=True):
         part = [-0.25, 0.5, *inputs[begin:end]]
@@ -74,9 +74,9 @@ def delayed(inputs: np.ndarray, resets: list[int]) -> list[float]:
 
 @pytest.mark.parametrize("resets", [[], [3], [1, 6]])
 def test_a_stream_goes_on_from_request_to_request_and_begins_at_resets(
-    made: Callable[[Function], Reference], resets: list[int]
+    reference_of: Callable[[Function], Reference], resets: list[int]
 ) -> None:
-    reference = made(DELAY)
+    reference = reference_of(DELAY)
     fresh = np.isin(np.arange(8), resets) if resets else None
     results, flags = reference.expected(WORDS, fresh)
     right = delayed(INPUTS, resets)
@@ -92,8 +92,10 @@ def test_a_stream_goes_on_from_request_to_request_and_begins_at_resets(
     assert reference.integers(WORDS.copy(), other)[0] is not values
 
 
-def test_a_flag_stays_until_the_state_is_reset(made: Callable[[Function], Reference]) -> None:
-    reference = made(DELAY)
+def test_a_flag_stays_until_the_state_is_reset(
+    reference_of: Callable[[Function], Reference],
+) -> None:
+    reference = reference_of(DELAY)
     words = WORDS.copy()
     words[2, 0] = NOT_A_NUMBER
     assert reference.expected(words)[1].tolist() == [False, False, *[True] * 6]
@@ -102,10 +104,10 @@ def test_a_flag_stays_until_the_state_is_reset(made: Callable[[Function], Refere
 
 
 def test_errors_of_a_stream_are_of_each_request_alone(
-    made: Callable[[Function], Reference],
+    reference_of: Callable[[Function], Reference],
 ) -> None:
-    """The model in floats begins at what the integers hold, which has their rounding."""
-    reference = made(DELAY)
+    """The float model begins at the integers' states, which are rounded."""
+    reference = reference_of(DELAY)
     (lsb,) = {
         fmt.lsb
         for node, fmt in zip(reference.graph.nodes, reference.formats, strict=True)
@@ -120,9 +122,11 @@ def test_errors_of_a_stream_are_of_each_request_alone(
     assert (stream[2:] != rounded[2:]).any()
 
 
-def test_requests_near_a_comparison_are_undecided(made: Callable[[Function], Reference]) -> None:
-    """Each value is compared with the one before it, which is a state."""
-    reference = made(SWITCH)
+def test_requests_near_a_comparison_are_undecided(
+    reference_of: Callable[[Function], Reference],
+) -> None:
+    """Each value is compared with the previous one, which is a state."""
+    reference = reference_of(SWITCH)
     (bound,) = reference.build.manifest.decisions.values()
     assert 0 < bound < 1e-3
     inputs = np.array([0.25, 0.25 + 0.5 * bound, 0.5, 0.5 - 1.5 * bound, -0.5, 0.75])
@@ -130,12 +134,12 @@ def test_requests_near_a_comparison_are_undecided(made: Callable[[Function], Ref
     near, nearer = [0, 1], [0, 1, 3]
     assert np.flatnonzero(reference.undecided(words)).tolist() == near
     assert np.flatnonzero(reference.undecided(words, 2.0)).tolist() == nearer
-    # Behind a reset the state is its initial value, which the last one is far from.
+    # After a reset the state is its initial value, far from the last value.
     fresh = np.arange(6) == 1
     assert np.flatnonzero(reference.undecided(words, 1.0, fresh)).tolist() == near
     fresh = np.arange(6) == 3
     assert np.flatnonzero(reference.undecided(words, 2.0, fresh)).tolist() == near
-    # What may be decided otherwise is no complaint, and what may not is one.
+    # Undecided requests cause no complaint, decided ones do.
     results, _ = reference.expected(words)
     spoilt = results.copy()
     spoilt[near, 0] = NOT_A_NUMBER
@@ -146,9 +150,9 @@ def test_requests_near_a_comparison_are_undecided(made: Callable[[Function], Ref
 
 
 def test_a_distribution_has_the_errors_of_requests_that_count(
-    made: Callable[[Function], Reference],
+    reference_of: Callable[[Function], Reference],
 ) -> None:
-    reference = made(SWITCH)
+    reference = reference_of(SWITCH)
     error = np.arange(8.0).reshape(8, 1) * 1e-4
     flags = np.arange(8) == 7
     undecided = Comparison.of(
@@ -158,18 +162,22 @@ def test_a_distribution_has_the_errors_of_requests_that_count(
         flagged=flags,
         undecided=np.arange(8) == 6,
     )
-    asked = {
+    options = {
         "distribution": "slow",
         "seed": 4,
         "simulator": "icarus",
         "verdict": Verdict(mismatches=2, failed=("bits",)),
     }
-    kept = reference.distribution_of(undecided, **asked)
-    plain = reference.distribution_of(replace(undecided, undecided=flags), **asked)
-    assert kept.build == f"{reference.build.manifest.hash:016x}"
-    assert (kept.distribution, kept.requests, kept.seed) == ("slow", 8, 4)
-    assert (kept.flagged, kept.simulator, kept.verdict) == (1, "icarus", asked["verdict"])
-    (block,), (all_decided,) = kept.blocks, plain.blocks
+    distribution = reference.distribution_of(undecided, **options)
+    plain = reference.distribution_of(replace(undecided, undecided=flags), **options)
+    assert distribution.build == f"{reference.build.manifest.hash:016x}"
+    assert (distribution.distribution, distribution.requests, distribution.seed) == ("slow", 8, 4)
+    assert (distribution.flagged, distribution.simulator, distribution.verdict) == (
+        1,
+        "icarus",
+        options["verdict"],
+    )
+    (block,), (all_decided,) = distribution.blocks, plain.blocks
     assert (block.name, block.unit) == ("y", "1") and tuple(block.words) == ("y",)
     assert block.lsb == reference.formats[reference.graph.outputs[0][1]].lsb
     assert tuple(block.budget) == tuple(reference.budget)
@@ -178,25 +186,27 @@ def test_a_distribution_has_the_errors_of_requests_that_count(
 
 
 def test_words_are_numbers_by_name(
-    made: Callable[[Function], Reference],
+    reference_of: Callable[[Function], Reference],
 ) -> None:
-    reference = made(DELAY)
+    reference = reference_of(DELAY)
     (columns,) = reference.columns(WORDS).items()
     assert columns[0] == reference.graph.inputs[0] and columns[1].tolist() == INPUTS.tolist()
 
 
-def test_another_beginning_is_refused(made: Callable[[Function], Reference]) -> None:
-    reference = made(DELAY)
+def test_another_beginning_is_refused(reference_of: Callable[[Function], Reference]) -> None:
+    reference = reference_of(DELAY)
     other = replace(DELAY, states=(DELAY.states[0], state("b", 0.75)))
-    with pytest.raises(BuildError, match=r"state 'b' beginning at -0\.25, and in 'delay' .* 0\.75"):
+    with pytest.raises(
+        BuildError, match=r"initial value of -0\.25 for the state 'b', but 'delay' has 0\.75"
+    ):
         Reference(reference.build, other)
     assert Reference(reference.build, DELAY).function is DELAY
-    with pytest.raises(BuildError, match=r"the states .* and 'delay' has none"):
+    with pytest.raises(BuildError, match=r"the states .* but 'delay' has none"):
         Reference(reference.build, replace(DELAY, states=(), scalars=lambda model, x, *, region: x))
 
 
 def test_a_build_that_promises_nothing_by_distribution_is_refused() -> None:
     manifest = SimpleNamespace(promises={}, version="0.0.1")
     old: Any = SimpleNamespace(manifest=manifest, folder=Path("old"))
-    with pytest.raises(BuildError, match=r"'old' is of Pinion 0\.0\.1, .* build it again"):
+    with pytest.raises(BuildError, match=r"'old' was made by Pinion 0\.0\.1, .* build it again"):
         Reference(old)

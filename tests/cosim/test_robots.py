@@ -20,7 +20,7 @@ from tests.support.builds import build
 
 
 def small_tree() -> Model:
-    """Four joints, two of them on the first one's link, and one of them prismatic."""
+    """Four joints, two of them on the first one's link, one of them prismatic."""
     return load_text(random_tree(np.random.default_rng(4), 4))
 
 

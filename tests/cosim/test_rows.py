@@ -1,4 +1,4 @@
-"""The ready-made rows as cores, bit for bit: a few small ones, slowly all of two robots."""
+"""The table's rows as cores, bit for bit: a few small ones, and in slow tests all of two robots."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_core_with_formats_by_signal_keeps_its_promise(tmp_path: Path) -> None
 
 
 def branch(name: str, row: str) -> Model:
-    """A robot, or one leg of it where the row speaks of a tip."""
+    """Return a robot, or one leg of it if the row needs a tip."""
     return load("hyq", tip="lf_lowerleg") if name == "hyq" and row in OF_TIPS else robot(name)
 
 
@@ -58,7 +58,7 @@ CASES = [(name, row) for name in ("iiwa14", "hyq") for row in NEW]
 CASES += [("floating leg", row) for row in NEW if has("floating leg", row)]
 
 
-# Largest relative errors that q16.16 may have in rows that divide by small pivots: more than 1e-2.
+# Permitted relative errors above 1e-2 of q16.16 in rows that divide by small pivots.
 ACCEPTED = {
     "aba_fext": 5e-2,
     "euler_step": 5e-2,

@@ -1,4 +1,4 @@
-"""The cocotb bench on both simulators: agrees with the compiled engine, catches each fault."""
+"""The cocotb bench on both simulators agrees with the compiled engine and catches each fault."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.support.breadth import some_rows
 LANES, BEATS, WORDS = 2, 2, 3
 # Verilator's bench on a real core is in ``test_verify.py``.
 SIMULATORS = ("icarus", pytest.param("verilator", marks=pytest.mark.slow))
-# Of the host before requests and after results.
+# Pauses of the host before requests and after results.
 PAUSES = [
     (None, None),
     (stream.random(seed=1), stream.bursts(seed=2)),
-    (stream.single(seed=3), stream.long_pause(seed=4, held=300, free=40)),
+    (stream.single(seed=3), stream.long_pause(seed=4, blocked=300, free=40)),
 ]
 REFERENCE = """
 import numpy as np
@@ -73,7 +73,7 @@ def bench(
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One folder for all benches of the whole core, so that Verilator compiles it once."""
+    """One folder for all benches of the core, so that Verilator compiles it once."""
     return tmp_path_factory.mktemp("bench")
 
 
@@ -100,7 +100,7 @@ def test_agrees_with_the_compiled_engine(
     assert np.array_equal(ours.last, theirs.last)
     assert np.array_equal(ours.user, theirs.user)
     assert theirs.user.any()
-    # What the bench said last of how many beats had come: at most two of a hundred parts are open.
+    # The bench's last count of beats: at most two of a hundred parts are missing.
     shares: list[float] = []
     runner.share_of(shared / simulator / runner.DONE, len(beats), Progress(shares=shares.append))()
     assert len(shares) == 1 and 0.97 < shares[0] <= 1.0
@@ -163,7 +163,7 @@ def test_each_fault_is_caught(standin: Any, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_wrong_bit_of_the_core_is_caught(standin: Any, tmp_path: Path) -> None:
-    """As is a wrong bit of what is expected, in the ordinary tests."""
+    """The ordinary tests do the same with a wrong expected bit."""
     with pytest.raises(BenchError, match="record 10"):
         bench(standin, tmp_path, "icarus", n=20, fault="corrupt")
 
@@ -188,9 +188,9 @@ def test_an_unknown_handshake_is_caught(standin: Any, tmp_path: Path) -> None:
 
 def test_waves_are_written(standin: Any, tmp_path: Path) -> None:
     bench(standin, tmp_path, "icarus", n=4, waves=True)
-    found = [*tmp_path.rglob("*.fst"), *tmp_path.rglob("*.vcd")]
-    assert found, sorted(str(p) for p in tmp_path.rglob("*"))
-    assert found[0].stat().st_size > 100
+    waves = [*tmp_path.rglob("*.fst"), *tmp_path.rglob("*.vcd")]
+    assert waves, sorted(str(p) for p in tmp_path.rglob("*"))
+    assert waves[0].stat().st_size > 100
 
 
 def test_refusals_are_sentences(

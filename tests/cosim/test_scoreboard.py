@@ -1,4 +1,4 @@
-"""Where a wrong core is wrong: traces of cores that do what the integers say, but for one thing."""
+"""Location of the fault in a wrong core, by traces that differ from the integers in one place."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ Trace = dict[str, np.ndarray]
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
     where = tmp_path_factory.mktemp("scoreboard") / "two_link"
     build("two_link", "minv", where, ii=2)
-    made = make(where)
+    reference = make(where)
     # Results of several beats on several lanes, the last of them not full.
-    m = made.build.manifest
+    m = reference.build.manifest
     assert m.beats_out == m.lanes_out == 2 and m.words_out == 3
-    return made
+    return reference
 
 
 @pytest.fixture(scope="module")
 def words(reference: Reference) -> Words:
-    made = reference.build
-    arrays = sample(made.model, made.function, 60, distribution="reference", seed=2)
-    return request_words(made.manifest, arrays)
+    core_build = reference.build
+    arrays = sample(core_build.model, core_build.function, 60, distribution="reference", seed=2)
+    return request_words(core_build.manifest, arrays)
 
 
 def rows(reference: Reference) -> list[dict[str, int]]:
-    found: list[dict[str, int]] = reference.build.schedule["operations"]
-    return found
+    operations: list[dict[str, int]] = reference.build.schedule["operations"]
+    return operations
 
 
 def unit_of(row: dict[str, int]) -> str:
@@ -66,7 +66,7 @@ def value(reference: Reference, words: Words, node: int, request: int) -> int:
 
 
 class Core:
-    """Stands for the compiled core.
+    """Replacement of the compiled core.
 
     Parameters
     ----------
@@ -85,25 +85,25 @@ class Core:
     ) -> None:
         self.reference, self.change, self.stops = reference, change, stops
         self.prefix = "pinion_core." if top else ""
-        self.asked: list[Any] = []
+        self.calls: list[Any] = []
         self.replayed: Words | None = None
-        self.kept: Trace = {}
+        self.trace_values: Trace = {}
         self.cycles = 0
 
     def build(self, *, rtlil: Path, debug: bool) -> Core:
-        self.asked.append((rtlil, debug))
+        self.calls.append((rtlil, debug))
         return self
 
     def signals(self) -> list[str]:
         return [f"{self.prefix}launch", "clk"]
 
-    def trace(self, wanted: list[str], beats: Words, last: np.ndarray, *, cycles: int) -> Trace:
+    def trace(self, signals: list[str], beats: Words, last: np.ndarray, *, cycles: int) -> Trace:
         m = self.reference.build.manifest
         records = unpack_records(beats, words=m.words_in, beats=m.beats_in)
         again, ends = pack_records(records, lanes=m.lanes_in, beats=m.beats_in)
         assert (again == beats).all() and (ends == last).all()
         self.replayed, self.cycles = records, cycles
-        trace: Trace = {name: np.zeros(cycles, dtype=np.int64) for name in wanted}
+        trace: Trace = {name: np.zeros(cycles, dtype=np.int64) for name in signals}
         trace["o_tdata"] = np.zeros(cycles, dtype=object)
         trace["o_tready"][:] = trace["i_tready"][:] = 1
         trace["i_tvalid"][: len(beats)] = 1
@@ -126,15 +126,15 @@ class Core:
                     trace["o_tdata"][at] |= int(out[position, lane]) << (32 * lane)
                 trace["o_tlast"][at] = out_last[position]
                 trace["o_tuser"][at] = flags[k] and out_last[position]
-        # What nobody takes counts for nothing.
+        # Data that nobody takes is ignored.
         trace["o_tvalid"][1] = 1
         trace["o_tready"][1] = 0
         self.change(trace, len(records))
-        self.kept = trace
+        self.trace_values = trace
         return trace
 
     def beat(self, request: int, beat: int) -> int:
-        """Cycle of a beat of a result."""
+        """Return the cycle of a beat of a result."""
         last = self.reference.build.schedule["last_beat"]
         return (
             launch(self.reference, request)
@@ -155,14 +155,15 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> Callable[[Core], Core]:
 
 def widths(path: Path) -> dict[str, int]:
     with path.open("rb") as file:
-        found = [token.var for token in tokenize(file) if token.kind is TokenKind.VAR]
+        variables = [token.var for token in tokenize(file) if token.kind is TokenKind.VAR]
     return {
-        v.reference + (f"[{v.bit_index}]" if v.bit_index is not None else ""): v.size for v in found
+        v.reference + (f"[{v.bit_index}]" if v.bit_index is not None else ""): v.size
+        for v in variables
     }
 
 
 def marked(path: Path, cycles: int) -> list[int]:
-    """Cycles in which the waveform says that something differs."""
+    """Return the cycles in which the waveform marks a difference."""
     return np.flatnonzero(values_of(read(path)["mismatch"], cycles)).tolist()
 
 
@@ -180,53 +181,64 @@ def test_a_right_core_is_replayed_and_shown_beside_what_is_expected(
 ) -> None:
     core = compiled(Core(reference, top=top))
     folder = tmp_path / "not" / "there"
-    found = first_divergence(reference, words, request_number, folder=folder)
-    assert core.asked == [(reference.build.folder / RTLIL, True)]
+    divergence = first_divergence(reference, words, request_number, folder=folder)
+    assert core.calls == [(reference.build.folder / RTLIL, True)]
     replay = words[first : request_number + 1]
     assert core.replayed is not None and (core.replayed == replay).all()
     m = reference.build.manifest
     assert core.cycles > launch(reference, len(replay)) + m.latency_cycles
-    assert (found.request, found.node, found.unit, found.op) == (request_number, -1, "", "")
-    assert (found.cycle, found.region, found.line, found.expected, found.got) == (0, "", "", 0, 0)
-    assert found.waveform == folder / f"request_{request_number}.vcd"
-    assert marked(found.waveform, core.cycles) == []
+    assert (divergence.request, divergence.node, divergence.unit, divergence.op) == (
+        request_number,
+        -1,
+        "",
+        "",
+    )
+    assert (
+        divergence.cycle,
+        divergence.region,
+        divergence.line,
+        divergence.expected,
+        divergence.actual,
+    ) == (0, "", "", 0, 0)
+    assert divergence.waveform == folder / f"request_{request_number}.vcd"
+    assert marked(divergence.waveform, core.cycles) == []
 
-    shown, trace = read(found.waveform), core.kept
+    waveform, trace = read(divergence.waveform), core.trace_values
     units = {
         unit_of(row): f"{core.prefix}datapath.{unit_of(row)}.unit.o" for row in rows(reference)
     }
     lanes = [f"o_tdata[{lane}]" for lane in range(m.lanes_out)]
     compared = [*lanes, "o_tuser", *units]
     plain = ["i_tvalid", "i_tready", "o_tvalid", "o_tready"]
-    assert shown.keys() == {
+    assert waveform.keys() == {
         *plain, *compared, *(f"{name}_expected" for name in compared), "clk", "mismatch",
     }  # fmt: skip
-    sizes = widths(found.waveform)
+    sizes = widths(divergence.waveform)
     for name in (*plain, "o_tuser", "o_tuser_expected"):
         assert sizes[name] == 1, name
     for name in plain:
-        assert values_of(shown[name], core.cycles) == trace[name].tolist(), name
+        assert values_of(waveform[name], core.cycles) == trace[name].tolist(), name
     for lane, name in enumerate(lanes):
         bits = [int(x) >> (32 * lane) & 0xFFFFFFFF for x in trace["o_tdata"]]
         for side in ("", "_expected"):
             assert sizes[name + side] == 32
-            assert values_of(shown[name + side], core.cycles) == bits, name
+            assert values_of(waveform[name + side], core.cycles) == bits, name
     for unit, signal in units.items():
         nodes = [row["node"] for row in rows(reference) if unit_of(row) == unit]
         for side in ("", "_expected"):
             assert sizes[unit + side] in {reference.formats[node].width for node in nodes}
-            assert values_of(shown[unit + side], core.cycles) == trace[signal].tolist(), unit
+            assert values_of(waveform[unit + side], core.cycles) == trace[signal].tolist(), unit
 
 
 def flip(trace: Trace, row: dict[str, int], at: int) -> None:
-    """Another last bit of what a unit gives in a cycle."""
+    """Invert the last bit of a unit's output in a cycle."""
     trace[f"pinion_core.datapath.{unit_of(row)}.unit.o"][at] ^= 1
 
 
 def test_the_earliest_operation_that_differs_is_named(
     reference: Reference, words: Words, compiled: Any, tmp_path: Path
 ) -> None:
-    """Each third operation in turn, in the request that failed, and one behind it as well."""
+    """Every third operation in turn, in the failing request, and a later one as well."""
     ordered = sorted(rows(reference), key=lambda r: (r["start"] + r["latency"], r["node"]))
     graph = reference.graph
     for row in ordered[:-1:3]:
@@ -241,17 +253,21 @@ def test_the_earliest_operation_that_differs_is_named(
             flip(trace, ordered[-1], last)
 
         core = compiled(Core(reference, change))
-        found = first_divergence(reference, words, 4, folder=tmp_path)
+        divergence = first_divergence(reference, words, 4, folder=tmp_path)
         node = graph.nodes[row["node"]]
         op = graph.nodes[node.args[0]].op if node.op == names.QUANTIZE else node.op
         right = value(reference, words[:5], row["node"], 4)
-        assert (found.node, found.op, found.unit) == (row["node"], op, unit_of(row))
-        assert (found.cycle, found.region, found.line) == (cycle, node.region, node.line)
-        assert (found.request, found.expected, found.got) == (4, right, right ^ 1)
-        assert marked(found.waveform, core.cycles) == sorted({at, last})
-        shown, bits = read(found.waveform), widths(found.waveform)[unit_of(row)]
+        assert (divergence.node, divergence.op, divergence.unit) == (row["node"], op, unit_of(row))
+        assert (divergence.cycle, divergence.region, divergence.line) == (
+            cycle,
+            node.region,
+            node.line,
+        )
+        assert (divergence.request, divergence.expected, divergence.actual) == (4, right, right ^ 1)
+        assert marked(divergence.waveform, core.cycles) == sorted({at, last})
+        waveform, bits = read(divergence.waveform), widths(divergence.waveform)[unit_of(row)]
         for name, number in ((unit_of(row), right ^ 1), (f"{unit_of(row)}_expected", right)):
-            assert values_of(shown[name], core.cycles)[at] == number & ((1 << bits) - 1)
+            assert values_of(waveform[name], core.cycles)[at] == number & ((1 << bits) - 1)
 
 
 def test_an_earlier_request_that_was_wrong_is_shown_and_not_named(
@@ -264,8 +280,8 @@ def test_an_earlier_request_that_was_wrong_is_shown_and_not_named(
         flip(trace, row, at)
 
     core = compiled(Core(reference, change))
-    found = first_divergence(reference, words, 4, folder=tmp_path)
-    assert found.node == -1 and marked(found.waveform, core.cycles) == [at]
+    divergence = first_divergence(reference, words, 4, folder=tmp_path)
+    assert divergence.node == -1 and marked(divergence.waveform, core.cycles) == [at]
 
 
 @pytest.mark.parametrize("lane_and_beat", [(0, 0), (1, 0), (0, 1)])
@@ -285,19 +301,19 @@ def test_a_wrong_output_word_lies_behind_the_units(
 
     core.change = change
     compiled(core)
-    found = first_divergence(reference, words, 4, folder=tmp_path)
-    assert found.node == -1 and marked(found.waveform, core.cycles) == [at]
-    shown = read(found.waveform)
+    divergence = first_divergence(reference, words, 4, folder=tmp_path)
+    assert divergence.node == -1 and marked(divergence.waveform, core.cycles) == [at]
+    waveform = read(divergence.waveform)
     m, expected = reference.build.manifest, reference.expected(words[:5])[0]
     right = int(expected[4, beat * m.lanes_out + lane])
-    assert values_of(shown[f"o_tdata[{lane}]_expected"], core.cycles)[at] == right
-    assert values_of(shown[f"o_tdata[{lane}]"], core.cycles)[at] == right ^ 8
+    assert values_of(waveform[f"o_tdata[{lane}]_expected"], core.cycles)[at] == right
+    assert values_of(waveform[f"o_tdata[{lane}]"], core.cycles)[at] == right ^ 8
 
 
 def test_a_wrong_flag_is_shown(
     reference: Reference, words: Words, compiled: Any, tmp_path: Path
 ) -> None:
-    """It counts on the last beat of a result, and is anything before."""
+    """The flag is valid only on the last beat of a result."""
     core = Core(reference)
     last = reference.build.manifest.beats_out - 1
     at = core.beat(2, last)
@@ -308,26 +324,26 @@ def test_a_wrong_flag_is_shown(
 
     core.change = change
     compiled(core)
-    found = first_divergence(reference, words, 4, folder=tmp_path)
-    assert found.node == -1 and marked(found.waveform, core.cycles) == [at]
+    divergence = first_divergence(reference, words, 4, folder=tmp_path)
+    assert divergence.node == -1 and marked(divergence.waveform, core.cycles) == [at]
     flagged = words[:5].copy()
     flagged[2, 0] = 0x7FC00000
     core.change = lambda trace, count: None
-    found = first_divergence(reference, flagged, 4, folder=tmp_path)
-    assert marked(found.waveform, core.cycles) == []
-    shown = values_of(read(found.waveform)["o_tuser_expected"], core.cycles)
-    assert np.flatnonzero(shown).tolist() == [at]
+    divergence = first_divergence(reference, flagged, 4, folder=tmp_path)
+    assert marked(divergence.waveform, core.cycles) == []
+    flags = values_of(read(divergence.waveform)["o_tuser_expected"], core.cycles)
+    assert np.flatnonzero(flags).tolist() == [at]
 
 
 def test_a_core_that_stopped_has_no_operation_to_name(
     reference: Reference, words: Words, compiled: Any, tmp_path: Path
 ) -> None:
     core = compiled(Core(reference, stops=4))
-    found = first_divergence(reference, words, 4, folder=tmp_path)
-    assert found.node == -1 and found.waveform.is_file() and core.replayed is not None
+    divergence = first_divergence(reference, words, 4, folder=tmp_path)
+    assert divergence.node == -1 and divergence.waveform.is_file() and core.replayed is not None
     other = tmp_path / "other.il"
     first_divergence(reference, words, 0, folder=tmp_path, rtlil=other)
-    assert core.asked[-1] == (other, True) and len(core.replayed) == 1
+    assert core.calls[-1] == (other, True) and len(core.replayed) == 1
 
 
 def test_bits_of_a_word_are_a_number_with_a_sign() -> None:
@@ -337,11 +353,11 @@ def test_bits_of_a_word_are_a_number_with_a_sign() -> None:
 
 
 def test_a_stream_with_states_is_replayed_from_its_beginning(compiled: Any, tmp_path: Path) -> None:
-    """What a request finds, all before it have made."""
+    """A request's states depend on all earlier requests."""
     build("pendulum", DELAY, tmp_path / "delay", ii=8)
     reference = make(tmp_path / "delay")
     words = np.linspace(-1, 1, 60, dtype=np.float32).view(np.uint32).reshape(-1, 1)
     core = compiled(Core(reference))
-    found = first_divergence(reference, words, REPLAY + 9, folder=tmp_path)
+    divergence = first_divergence(reference, words, REPLAY + 9, folder=tmp_path)
     assert core.replayed is not None and (core.replayed == words[: REPLAY + 10]).all()
-    assert found.node == -1 and marked(found.waveform, core.cycles) == []
+    assert divergence.node == -1 and marked(divergence.waveform, core.cycles) == []

@@ -1,4 +1,4 @@
-"""What `verify` hands to each simulator, and what it keeps of it; nothing is simulated."""
+"""The arguments that `verify` passes to each simulator, and the results that it stores."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
-def requests(made: Build, count: int) -> Words:
-    arrays = sample(made.model, made.function, count, distribution="reference", seed=1)
-    return request_words(made.manifest, arrays)
+def requests(core_build: Build, count: int) -> Words:
+    arrays = sample(core_build.model, core_build.function, count, distribution="reference", seed=1)
+    return request_words(core_build.manifest, arrays)
 
 
 class Core:
-    """Stands for the compiled core, and notes its runs."""
+    """Replacement of the compiled core that records its runs."""
 
     def __init__(self, reference: Reference, surplus: int = 0) -> None:
         self.reference, self.surplus = reference, surplus
@@ -68,7 +68,7 @@ class Core:
 
 
 def simulated(
-    made: Build,
+    core_build: Build,
     words: Words,
     *,
     simulator: str = "compiled",
@@ -81,31 +81,31 @@ def simulated(
     fresh: Any = None,
 ) -> StreamResult:
     result: StreamResult = module._simulate(
-        made, words, simulator, distribution, idle, stall, waves, dsp48e2, progress, fresh
+        core_build, words, simulator, distribution, idle, stall, waves, dsp48e2, progress, fresh
     )
     return result
 
 
 def test_a_stream_without_states_is_one_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Build.read(folder)
-    core, words = Core(Reference(made)), requests(made, 5)
+    core_build = Build.read(folder)
+    core, words = Core(Reference(core_build)), requests(core_build, 5)
     monkeypatch.setattr(module, "CompiledCore", SimpleNamespace(build=core.build))
     idle, stall = np.array([True, False]), np.array([False])
-    said: list[str] = []
+    steps: list[str] = []
     shares: list[float] = []
     result = simulated(
-        made, words, idle=idle, stall=stall, progress=Progress(said.append, shares.append)
+        core_build, words, idle=idle, stall=stall, progress=Progress(steps.append, shares.append)
     )
-    assert said == ["Compiling the simulation", "Simulating 5 requests"] and shares == [0.5]
+    assert steps == ["Compiling the simulation", "Simulating 5 requests"] and shares == [0.5]
     (compiled,) = core.built
     assert compiled["rtlil"] == folder / RTLIL
     ((count, beats, idles, stalls),) = core.runs
-    assert (count, beats) == (5, 5 * made.manifest.beats_out)
+    assert (count, beats) == (5, 5 * core_build.manifest.beats_out)
     assert idles is idle and stalls is stall
-    assert (result.beats == sent(Reference(made), words).beats).all()
+    assert (result.beats == sent(Reference(core_build), words).beats).all()
     core.surplus = 2
     with pytest.raises(StreamError, match="2 beats more"):
-        simulated(made, words)
+        simulated(core_build, words)
 
 
 @pytest.mark.parametrize(
@@ -119,29 +119,34 @@ def test_a_stream_without_states_is_one_run(folder: Path, monkeypatch: pytest.Mo
 def test_a_stream_with_states_is_reset_between_its_parts(
     folder: Path, monkeypatch: pytest.MonkeyPatch, at: int, runs: list[Any], shares: list[float]
 ) -> None:
-    made = Build.read(folder)
-    core, words = Core(Reference(made)), requests(made, 8)
+    core_build = Build.read(folder)
+    core, words = Core(Reference(core_build)), requests(core_build, 8)
     monkeypatch.setattr(module, "CompiledCore", SimpleNamespace(build=core.build))
-    told: list[float] = []
-    result = simulated(made, words, fresh=np.arange(8) == at, progress=Progress(shares=told.append))
+    progress_shares: list[float] = []
+    result = simulated(
+        core_build,
+        words,
+        fresh=np.arange(8) == at,
+        progress=Progress(shares=progress_shares.append),
+    )
     assert [run if run == "reset" else run[0] for run in core.runs] == runs
     counts = [run for run in runs if run != "reset"]
     beats = [run[1] for run in core.runs if run != "reset"]
-    assert beats == [count * made.manifest.beats_out for count in counts]
-    assert told == pytest.approx(shares)
-    assert (result.beats == sent(Reference(made), words).beats).all()
+    assert beats == [count * core_build.manifest.beats_out for count in counts]
+    assert progress_shares == pytest.approx(shares)
+    assert (result.beats == sent(Reference(core_build), words).beats).all()
     assert len(core.built) == 1
 
 
 class Bench:
-    """Stands for the run under cocotb: leaves a log and waves, and notes what it got."""
+    """Replacement of the cocotb run that writes a log and waves, and records its arguments."""
 
     def __init__(self, reference: Reference, error: Exception | None = None) -> None:
         self.reference, self.error = reference, error
-        self.asked: dict[str, Any] = {}
+        self.calls: dict[str, Any] = {}
 
     def __call__(self, **named: Any) -> StreamResult:
-        self.asked = named
+        self.calls = named
         inside = named["folder"] / "results"
         inside.mkdir()
         for name in ("bench.log", "core.fst", "core.vcd", "core.so"):
@@ -164,26 +169,26 @@ def test_a_bench_gets_the_design_and_leaves_its_log(
     distribution: str,
     dsp48e2: bool,
 ) -> None:
-    made = Build.read(folder)
-    bench, words = Bench(Reference(made)), requests(made, 4)
+    core_build = Build.read(folder)
+    bench, words = Bench(Reference(core_build)), requests(core_build, 4)
     monkeypatch.setattr(module, "run_bench", bench)
     looked: list[tuple[str, Path]] = []
     monkeypatch.setattr(module, "check_verilog", lambda text, where: looked.append((text, where)))
-    said: list[str] = []
+    steps: list[str] = []
     idle, stall = np.array([True, False]), np.array([False])
-    progress = Progress(said.append, print)
+    progress = Progress(steps.append, print)
     result = simulated(
-        made, words, simulator=simulator, distribution=distribution, idle=idle, stall=stall,
+        core_build, words, simulator=simulator, distribution=distribution, idle=idle, stall=stall,
         waves=True, dsp48e2=dsp48e2, progress=progress,
     )  # fmt: skip
-    assert said == [f"Simulating 4 requests under cocotb with {simulator}"]
-    m, asked = made.manifest, bench.asked
+    assert steps == [f"Simulating 4 requests under cocotb with {simulator}"]
+    m, calls = core_build.manifest, bench.calls
     beats, last = pack_records(words, lanes=m.lanes_in, beats=m.beats_in)
-    assert (asked.pop("beats") == beats).all() and (asked.pop("last") == last).all()
-    work = asked.pop("folder")
+    assert (calls.pop("beats") == beats).all() and (calls.pop("last") == last).all()
+    work = calls.pop("folder")
     assert work.name.startswith("pinion-bench-") and not work.exists()
     home = distribution == m.budget_distribution
-    assert asked == {
+    assert calls == {
         "verilog": folder / VERILOG,
         "simulator": simulator,
         "expected_beats": 4 * m.beats_out,
@@ -199,31 +204,34 @@ def test_a_bench_gets_the_design_and_leaves_its_log(
         "progress": progress,
     }
     assert looked == [((folder / VERILOG).read_text(), folder / VERILOG)]
-    kept = folder / "sim" / simulator
-    assert {path.name for path in kept.iterdir()} == {"bench.log", "core.fst", "core.vcd"}
-    assert result.log == str(kept / "bench.log") and (kept / "bench.log").read_text() == "bench.log"
+    log_folder = folder / "sim" / simulator
+    assert {path.name for path in log_folder.iterdir()} == {"bench.log", "core.fst", "core.vcd"}
+    assert (
+        result.log == str(log_folder / "bench.log")
+        and (log_folder / "bench.log").read_text() == "bench.log"
+    )
 
 
 def test_a_bench_that_fails_keeps_its_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Build.read(folder)
-    bench = Bench(Reference(made), StreamError("it stopped"))
+    core_build = Build.read(folder)
+    bench = Bench(Reference(core_build), StreamError("it stopped"))
     monkeypatch.setattr(module, "run_bench", bench)
     with pytest.raises(StreamError, match="it stopped"):
-        simulated(made, requests(made, 2), simulator="icarus")
-    assert (bench.asked["folder"] / "results" / "bench.log").is_file()
+        simulated(core_build, requests(core_build, 2), simulator="icarus")
+    assert (bench.calls["folder"] / "results" / "bench.log").is_file()
 
 
 def test_explicit_blocks_are_compiled_with_their_model(
     folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    made, asked = Build.read(folder), []
+    core_build, calls = Build.read(folder), []
     monkeypatch.setattr(
-        module, "run_yosys", lambda commands, **named: asked.append((commands, named))
+        module, "run_yosys", lambda commands, **named: calls.append((commands, named))
     )
-    core = Core(Reference(made))
+    core = Core(Reference(core_build))
     monkeypatch.setattr(module, "CompiledCore", SimpleNamespace(build=core.build))
-    simulated(made, requests(made, 2), dsp48e2=True)
-    ((commands, named),) = asked
+    simulated(core_build, requests(core_build, 2), dsp48e2=True)
+    ((commands, named),) = calls
     work = folder / "sim"
     assert core.built[0]["rtlil"] == work / "explicit.il"
     assert named == {"folder": work, "name": "explicit"}
@@ -236,16 +244,16 @@ def test_explicit_blocks_are_compiled_with_their_model(
 def test_a_call_without_options_is_the_one_of_the_page(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """1,000 requests of the reference distribution with seed 0, compiled, nothing held back."""
-    asked: list[Any] = []
+    """The default is 1,000 reference requests with seed 0, compiled, without pauses."""
+    calls: list[Any] = []
 
-    def simulate(made: Build, words: Words, *rest: Any) -> StreamResult:
-        asked.append((words, rest))
-        return sent(Reference(made), words)
+    def simulate(core_build: Build, words: Words, *rest: Any) -> StreamResult:
+        calls.append((words, rest))
+        return sent(Reference(core_build), words)
 
     monkeypatch.setattr(module, "_simulate", simulate)
     figures = module.verify(folder)
-    ((words, (simulator, distribution, idle, stall, waves, dsp48e2, progress, fresh)),) = asked
+    ((words, (simulator, distribution, idle, stall, waves, dsp48e2, progress, fresh)),) = calls
     assert (words == requests_of(Build.read(folder), 1000, "reference", 0)).all()
     assert (simulator, distribution, waves, dsp48e2) == ("compiled", "reference", False, False)
     assert idle is stall is fresh is None and progress is SILENT
@@ -256,28 +264,30 @@ def test_a_call_without_options_is_the_one_of_the_page(
         module.verify(folder, simulator="questa")
 
 
-def requests_of(made: Build, count: int, distribution: str, seed: int) -> Words:
-    arrays = sample(made.model, made.function, count, distribution=distribution, seed=seed)
-    return request_words(made.manifest, arrays)
+def requests_of(core_build: Build, count: int, distribution: str, seed: int) -> Words:
+    arrays = sample(
+        core_build.model, core_build.function, count, distribution=distribution, seed=seed
+    )
+    return request_words(core_build.manifest, arrays)
 
 
 @pytest.mark.parametrize("distribution", ["reference", "slow"])
 def test_figures_of_errors_are_those_of_numpy(
     folder: Path, monkeypatch: pytest.MonkeyPatch, distribution: str
 ) -> None:
-    """The formulas of the page, written once more; a tenth of the requests is flagged."""
-    made = Build.read(folder)
-    reference, m = Reference(made), made.manifest
-    words = requests_of(made, 200, distribution, 3)
+    """The figures agree with the page's formulas; a tenth of the requests is flagged."""
+    core_build = Build.read(folder)
+    reference, m = Reference(core_build), core_build.manifest
+    words = requests_of(core_build, 200, distribution, 3)
     words[::10, 0] = 0x7FC00000  # not a number, which is flagged
 
     monkeypatch.setattr(module, "request_words", lambda *_: words)
-    monkeypatch.setattr(module, "_simulate", lambda made, words, *_: sent(reference, words))
+    monkeypatch.setattr(module, "_simulate", lambda core_build, words, *_: sent(reference, words))
     figures = module.verify(folder, samples=200, seed=3, distribution=distribution)
     assert figures["mismatches"] == 0 and figures["flagged"] == 20
     good = np.arange(200) % 10 > 0
     results = reference.expected(words)[0].view(np.float32).astype(np.float64)[good]
-    floats = made.function.evaluate(made.model, reference.arrays(words[good]))
+    floats = core_build.function.evaluate(core_build.model, reference.arrays(words[good]))
     columns = np.concatenate([a.gather(floats[a.name]).reshape(180, -1) for a in m.outputs], axis=1)
     error, start = np.abs(results - columns), 0
     names = [name for name, _ in reference.graph.outputs]
@@ -301,11 +311,11 @@ def test_figures_of_errors_are_those_of_numpy(
 
 @pytest.mark.parametrize("paused", [False, True])
 def test_times_are_those_of_the_stamps(folder: Path, paused: bool) -> None:
-    made = Build.read(folder)
-    m = made.manifest
-    result = sent(Reference(made), requests(made, 10))
-    last = made.schedule["last_beat"]
-    figures = module._timing(made, result, 10, paused=paused)
+    core_build = Build.read(folder)
+    m = core_build.manifest
+    result = sent(Reference(core_build), requests(core_build, 10))
+    last = core_build.schedule["last_beat"]
+    figures = module._timing(core_build, result, 10, paused=paused)
     assert figures == {
         "schedule_cycles": m.schedule_cycles,
         "latency_cycles": last,
@@ -313,24 +323,24 @@ def test_times_are_those_of_the_stamps(folder: Path, paused: bool) -> None:
         "simulated_cycles": result.cycles,
         "rate_held": True,
     }
-    # Slower from the sixth request on: of the first five nothing is late, of all five cycles are.
+    # Slower from the sixth request on: the first five are on time, all together 5 cycles late.
     emitted = result.emitted.copy()
     emitted[5 * m.beats_out :] += 45
     slower = type(result)(**{**vars(result), "emitted": emitted, "launched": result.launched - 2})
     for unbroken, rate in ((5, m.ii), (10, m.ii + 5)):
-        figures = module._timing(made, slower, unbroken, paused=paused)
+        figures = module._timing(core_build, slower, unbroken, paused=paused)
         assert figures["cycles_per_result"] == rate and figures["rate_held"] is paused
         assert figures["schedule_cycles"] == m.schedule_cycles + 2
-    assert module._timing(made, result, 1, paused=paused)["cycles_per_result"] == m.ii
+    assert module._timing(core_build, result, 1, paused=paused)["cycles_per_result"] == m.ii
 
 
 def test_a_stream_strays_by_its_largest_error_of_unflagged_requests() -> None:
     floats = np.array([[1.0, 2.0], [4.0, 4.0], [1.0, 1.0]])
-    got = np.array([[1.5, 2.0], [4.0, 3.0], [9.0, 9.0]], np.float32).view(np.uint32)
-    seen: list[Any] = []
+    bits = np.array([[1.5, 2.0], [4.0, 3.0], [9.0, 9.0]], np.float32).view(np.uint32)
+    calls: list[Any] = []
 
     def stream(words: Words, fresh: Any) -> np.ndarray:
-        seen.append((words, fresh))
+        calls.append((words, fresh))
         return floats
 
     reference: Any = SimpleNamespace(
@@ -340,10 +350,10 @@ def test_a_stream_strays_by_its_largest_error_of_unflagged_requests() -> None:
     )
     words, flags = np.zeros((3, 1), np.uint32), np.array([False, False, True])
     fresh = np.array([True, False, True])
-    figures = module._drift(reference, words, got, flags, fresh)
+    figures = module._drift(reference, words, bits, flags, fresh)
     assert figures == {"drift_max": {"a": 0.5, "b": 0.25}, "state_resets": 2}
-    assert seen[0][0] is words and seen[0][1] is fresh
-    nothing = module._drift(reference, words, got, ~np.zeros(3, np.bool_), None)
+    assert calls[0][0] is words and calls[0][1] is fresh
+    nothing = module._drift(reference, words, bits, ~np.zeros(3, np.bool_), None)
     assert nothing == {"drift_max": {"a": None, "b": None}, "state_resets": 0}
 
 
@@ -357,9 +367,11 @@ def test_a_result_ends_on_its_last_beat_and_on_no_other() -> None:
 
 
 def test_waveforms_go_into_the_builds_own_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
+    calls: list[Any] = []
     monkeypatch.setattr(
-        module, "first_divergence", lambda *given, **named: asked.append((given, named)) or "found"
+        module,
+        "first_divergence",
+        lambda *positional, **named: calls.append((positional, named)) or "found",
     )
     assert module.diverging("reference", "words", 3, Path("build")) == "found"
-    assert asked == [(("reference", "words", 3), {"folder": Path("build") / "sim"})]
+    assert calls == [(("reference", "words", 3), {"folder": Path("build") / "sim"})]

@@ -1,4 +1,4 @@
-"""Every function on real robots through RTL: minutes a case, so ``make test-slow`` runs them."""
+"""Every function on real robots through RTL: minutes per case, for ``make test-slow``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FUNCTIONS = (
 )
 
 
-# Largest relative errors that are accepted where they are more than 1e-2.
+# Permitted relative errors above 1e-2.
 ACCEPTED = {(name, "q16.16"): 5e-2 for name in ("fd_derivatives", "fd_derivatives_from_minv")}
 
 
@@ -48,14 +48,14 @@ def test_iiwa14(function: str, formats: str, tmp_path: Path) -> None:
     for word, bound in figures["budget"].items():
         error = figures["error_max"][word]
         assert error <= bound, word
-        # A word that is zero by symmetry, though not by structure, comes out exactly.
+        # A word that is zero by symmetry, though not by structure, is exact.
         assert bound <= 50 * error or error < 1e-12, word
     beyond = verify(tmp_path / "core", samples=10_000, seed=2, distribution="beyond")
     assert beyond["mismatches"] == 0 and beyond["wrong_unflagged"] == 0
 
 
-# What the cores with formats by signal must reach: multipliers, latency in cycles, largest and
-# median relative error of every block of results.
+# Limits for cores with formats by signal: multipliers, latency in cycles, largest and median
+# relative error of every block of results.
 LIMITS = {
     "fd_derivatives_from_minv": (205, 84, 1e-3, 1e-4),
     "fd_derivatives": (250, 175, 3e-3, 3e-4),
@@ -122,15 +122,15 @@ def robot(name: str) -> Model:
 def test_other_robots_at_the_chosen_interval(
     name: str, function: str, formats: str, tmp_path: Path
 ) -> None:
-    said: list[str] = []
+    steps: list[str] = []
     manifest = build(
         robot(name),
         function,
         tmp_path / "core",
         ii=None,
         formats=formats,
-        progress=Progress(said.append),
+        progress=Progress(steps.append),
     )
-    assert any(line.startswith(f"Interval {manifest.ii}: ") for line in said)
+    assert any(line.startswith(f"Interval {manifest.ii}: ") for line in steps)
     figures = verify(tmp_path / "core", samples=500)
     assert figures["mismatches"] == 0 and figures["cycles_per_result"] == manifest.ii

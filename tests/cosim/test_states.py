@@ -1,4 +1,4 @@
-"""Functions with states as cores: long streams bit for bit, under pauses, with resets; mutants."""
+"""Functions with states as cores: long streams bit for bit, with pauses and resets; mutants."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Flags = NDArray[np.bool_]
 
 
 class Streamed:
-    """A build, its integers, and one stream of requests with resets."""
+    """A build, its integer model, and one stream of requests with resets."""
 
     def __init__(self, folder: Path, count: int, *, wild: bool = False) -> None:
         self.build = Build.read(folder)
@@ -53,7 +53,7 @@ class Streamed:
         self.expected, self.flags = self.reference.expected(self.words, self.fresh)
 
     def wrong(self, core: CompiledCore, name: str = "always", seed: int = 0) -> int:
-        """Requests that differ in any bit from the integers."""
+        """Return the requests that differ from the integers in any bit."""
         m, differs = self.build.manifest, 0
         core.reset()
         parts = sorted({0, len(self.words), *np.flatnonzero(self.fresh).tolist()})
@@ -68,9 +68,9 @@ class Streamed:
                 idle=PATTERNS[name](seed=seed + number),
                 stall=PATTERNS[name](seed=seed + number + 1),
             ).check()
-            got = unpack_records(run.beats, words=m.words_out, beats=m.beats_out)
+            bits = unpack_records(run.beats, words=m.words_out, beats=m.beats_out)
             user = run.user[m.beats_out - 1 :: m.beats_out]
-            bad = (got != self.expected[start:end]).any(axis=1) | (user != self.flags[start:end])
+            bad = (bits != self.expected[start:end]).any(axis=1) | (user != self.flags[start:end])
             differs += int(bad.sum())
         return differs
 
@@ -122,9 +122,12 @@ def test_a_function_of_other_states_is_refused(integrator: Path) -> None:
     reference = Build.read(integrator)
     sums, turn = INTEGRATOR.states
     for states, sentence in (
-        ((), r"states sums \(2,\), turn \(\), and 'integrator' has none: name the function"),
-        ((turn, sums), r"and 'integrator' has turn \(\), sums \(2,\)"),
-        ((sums, replace(turn, initial=0.5)), r"'turn' beginning at 0\.125, and .* at 0\.5"),
+        ((), r"states sums \(2,\), turn \(\), but 'integrator' has none: name the function"),
+        ((turn, sums), r"but 'integrator' has turn \(\), sums \(2,\)"),
+        (
+            (sums, replace(turn, initial=0.5)),
+            r"value of 0\.125 for the state 'turn', but .* has 0\.5",
+        ),
     ):
         with pytest.raises(BuildError, match=sentence):
             Reference(reference, replace(INTEGRATOR, states=states))
@@ -138,7 +141,7 @@ def test_a_delay_line_moves_on_every_cycle(tmp_path: Path) -> None:
 
 
 def test_a_request_that_is_dropped_moves_no_state(integrator: Path) -> None:
-    """A request of one beat cannot end early; one that does not end is taken, and flagged."""
+    """A request of one beat cannot end early; one without an end is taken and flagged."""
     stream = Streamed(integrator, 40)
     m = stream.build.manifest
     beats, last = pack_records(stream.words, lanes=m.lanes_in, beats=m.beats_in)
@@ -147,26 +150,26 @@ def test_a_request_that_is_dropped_moves_no_state(integrator: Path) -> None:
     core = stream.core()
     core.reset()
     run = core.run(beats, last, expected_beats=39)
-    got = unpack_records(run.beats, words=m.words_out, beats=m.beats_out)
+    bits = unpack_records(run.beats, words=m.words_out, beats=m.beats_out)
     want, flags = stream.reference.expected(np.delete(stream.words, 10, axis=0))
-    assert (got == want).all()
+    assert (bits == want).all()
     assert not flags.any() and run.user.tolist() == [False] * 9 + [True] * 30
 
 
 def _through_driver(folder: Path, device: str) -> int:
-    """Requests that differ from the integers, in batches of many sizes with a reset."""
+    """Return how many requests differ from the integers, in batches of many sizes with a reset."""
     stream = Streamed(folder, 900)
     stream.fresh[:] = np.arange(900) == 500
     expected, _ = stream.reference.expected(stream.words, stream.fresh.copy())
     x = stream.words.view(np.float32)[:, 0]
-    found = []
+    batches = []
     with driver.open(folder, device=device, chunk=64) as card:
         for start, end in ((0, 200), (200, 201), (201, 500), (500, 900)):
             if start == 500:
                 card.reset_state()
-            found.append(np.atleast_1d(card.run(x=x[start:end]).y))
-    got = np.concatenate(found).astype(np.float32).view(np.uint32)
-    return int((got != expected[:, 0]).sum())
+            batches.append(np.atleast_1d(card.run(x=x[start:end]).y))
+    bits = np.concatenate(batches).astype(np.float32).view(np.uint32)
+    return int((bits != expected[:, 0]).sum())
 
 
 def test_the_driver_keeps_a_stream_on_the_simulated_card(integrator: Path) -> None:
@@ -181,37 +184,37 @@ def test_the_whole_top_keeps_a_stream_and_resets_it(integrator: Path) -> None:
 @pytest.mark.slow
 def test_the_scoreboard_replays_a_stream_from_its_beginning(integrator: Path) -> None:
     stream = Streamed(integrator, 60)
-    found = first_divergence(stream.reference, stream.words, 59, folder=integrator / "sim")
-    assert found.node == -1  # every unit agrees, 59 requests on
+    divergence = first_divergence(stream.reference, stream.words, 59, folder=integrator / "sim")
+    assert divergence.node == -1  # every unit agrees, 59 requests on
 
 
 # ---- mutants ----
 
 
 def _moves_on_without_requests(state: Any) -> Callable[..., None]:
-    """As `Datapath._state`, but a period without a request moves the state on as well."""
+    """Return `Datapath._state`, but a period without a request advances the state as well."""
 
-    def mutant(self: Datapath, held: Any, enables: Any) -> None:
+    def mutant(self: Datapath, node_state: Any, enables: Any) -> None:
         for stage in self.valid_stages:
             setattr(self, f"valid{stage}", C(1))
-        state(self, held, enables)
+        state(self, node_state, enables)
 
     return mutant
 
 
 def _forgets_a_word(state: Any) -> Callable[..., None]:
-    """A reset leaves the first word as it is, but for the first request."""
+    """Return `Datapath._state`, but only the first reset affects the first word."""
 
-    def mutant(self: Datapath, held: Any, enables: Any) -> None:
-        if held.node == self.binding.states[0].node:
-            stage = f"fresh{(held.arrival - 1) // self.ii}"
+    def mutant(self: Datapath, node_state: Any, enables: Any) -> None:
+        if node_state.node == self.binding.states[0].node:
+            stage = f"fresh{(node_state.arrival - 1) // self.ii}"
             port, first = getattr(self, stage), Signal(init=1)
-            self._home[held.node].d.sync += first.eq(first & ~port)
+            self._home[node_state.node].d.sync += first.eq(first & ~port)
             setattr(self, stage, port & first)
-            state(self, held, enables)
+            state(self, node_state, enables)
             setattr(self, stage, port)
             return
-        state(self, held, enables)
+        state(self, node_state, enables)
 
     return mutant
 
@@ -234,18 +237,18 @@ def test_a_loop_that_closes_a_cycle_late_is_found(biquad: Path, tmp_path: Path) 
 
 
 def _made(stream: Streamed, folder: Path, *, cycles: int) -> CompiledCore:
-    """The build's core elaborated anew; one state is taken so many cycles before it is made."""
+    """Elaborate the build's core again, with one state taken some cycles too early."""
     ii = stream.build.manifest.ii
-    made = make_design(load("pendulum"), BIQUAD, ii=ii, formats="q16.16")
-    assert made.fixed == stream.build.graph
-    binding = made.binding
+    design = make_design(load("pendulum"), BIQUAD, ii=ii, formats="q16.16")
+    assert design.fixed == stream.build.graph
+    binding = design.binding
     if cycles:
         plan = binding.schedule
         tight = next(s for s in binding.states if binding.ready[s.following] == s.taken(ii))
         arrivals = {**plan.arrivals, tight.node: tight.arrival - cycles}
-        binding = bind(made.fixed, replace(plan, arrivals=arrivals))
+        binding = bind(design.fixed, replace(plan, arrivals=arrivals))
     folder.mkdir(exist_ok=True)
-    core = Core(graph=made.fixed, binding=binding, build_hash=0)
+    core = Core(graph=design.fixed, binding=binding, build_hash=0)
     (folder / RTLIL).write_text(core_rtlil(core))
     return stream.core(folder)
 
@@ -255,7 +258,7 @@ def _made(stream: Streamed, folder: Path, *, cycles: int) -> CompiledCore:
 
 @pytest.mark.slow
 def test_a_request_that_ends_early_moves_no_state(tmp_path: Path) -> None:
-    """The PID controller of the examples; a request of two beats, the first of them its last."""
+    """The PID controller of the examples, with a request that ends after one of two beats."""
     pid = row_of("examples/functions/pid.py:pid")
     build(None, pid, tmp_path / "pid", ii=None, formats="auto")
     figures = verify(tmp_path / "pid", samples=10_000, function=pid)
@@ -267,11 +270,11 @@ def test_a_request_that_ends_early_moves_no_state(tmp_path: Path) -> None:
     assert stream.wrong(core, "bursts") == 0
     words = stream.words[:60]
     beats, last = pack_records(words, lanes=m.lanes_in, beats=2)
-    last[40] = True  # the first beat of request 20: its second one is dropped as one of its own
+    last[40] = True  # the first beat of request 20: its second beat is dropped
     core.reset()
     run = core.run(beats, last, expected_beats=59)
-    got = unpack_records(run.beats, words=m.words_out, beats=m.beats_out)
+    bits = unpack_records(run.beats, words=m.words_out, beats=m.beats_out)
     want, flags = stream.reference.expected(np.delete(words, 20, axis=0))
-    assert (got == want).all() and (run.user == flags).all()
+    assert (bits == want).all() and (run.user == flags).all()
     whole, _ = stream.reference.expected(words)
-    assert (np.delete(whole, 20, axis=0) != want).any()  # it would have moved them
+    assert (np.delete(whole, 20, axis=0) != want).any()  # the request would have changed the states

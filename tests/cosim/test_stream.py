@@ -1,4 +1,4 @@
-"""Records as beats, pause patterns, and what a stream that broke a rule says; nothing is built."""
+"""Records as beats, pause patterns, and errors of streams that broke a rule."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pinion.cosim.stream import (
 
 
 def result(first: int, *, cycles: int, surplus: int = 0, violations: int = 0) -> StreamResult:
-    """Two beats of two lanes, numbered from ``first``."""
+    """Return two beats of two lanes, numbered from ``first``."""
     stamps = np.array([1, 2], dtype=np.int64)
     return StreamResult(
         beats=np.arange(first, first + 4, dtype=np.uint32).reshape(2, 2),
@@ -71,7 +71,7 @@ def test_records_are_laid_out_as_beats_and_back() -> None:
     assert last.tolist() == [False, False, True, False, False, True]
     back = unpack_records(beats, words=5, beats=3)
     assert back.dtype == np.uint32 and (back == words).all()
-    assert (unpack_records(beats, words=6, beats=3)[:, 5] == 0).all()  # the padding, if it is asked
+    assert (unpack_records(beats, words=6, beats=3)[:, 5] == 0).all()  # the padding
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_what_are_no_records_is_refused(words: np.ndarray, sentence: str) -> Non
 
 def test_beats_of_other_records_are_refused() -> None:
     beats = np.zeros((6, 2), np.uint32)
-    with pytest.raises(ValueError, match="6 beats are no whole number of records of 4 beats"):
+    with pytest.raises(ValueError, match="6 beats are not a multiple of 4"):
         unpack_records(beats, words=5, beats=4)
     with pytest.raises(ValueError, match="3 beats of 2 lanes do not hold 7 words"):
         unpack_records(beats, words=7, beats=3)
@@ -105,7 +105,7 @@ def test_a_pattern_lets_something_through() -> None:
 
 
 def runs(pattern: np.ndarray) -> list[tuple[bool, int]]:
-    """Values of a pattern and for how many cycles each holds."""
+    """Return the values of a pattern and their run lengths."""
     ends = np.flatnonzero(np.diff(pattern)) + 1
     return [(bool(part[0]), len(part)) for part in np.split(pattern, ends)]
 
@@ -124,10 +124,12 @@ def test_each_pattern_is_what_it_says() -> None:
         assert make(seed=3).dtype == np.bool_ and not make(seed=3).all(), name
     assert always(seed=1).tolist() == [False]
 
-    drawn = random(seed=1)
-    assert len(drawn) == 4093 and not drawn[0] and 0.4 < drawn.mean() < 0.6
+    random_pattern = random(seed=1)
+    assert (
+        len(random_pattern) == 4093 and not random_pattern[0] and 0.4 < random_pattern.mean() < 0.6
+    )
     assert 0.1 < random(seed=1, probability=0.2).mean() < 0.3
-    assert (drawn != random(seed=2)).any()
+    assert (random_pattern != random(seed=2)).any()
 
     pattern = bursts(seed=4, longest=6, length=1000)
     assert len(pattern) == 1000 and len(bursts(seed=4)) == 4093
@@ -136,11 +138,13 @@ def test_each_pattern_is_what_it_says() -> None:
     assert set(lengths[:-1]) == set(range(1, 7))
     assert max(count for _, count in runs(bursts(seed=4))) == 40
 
-    assert runs(long_pause(seed=0, held=9, free=4)) != runs(long_pause(seed=1, held=9, free=4))
+    assert runs(long_pause(seed=0, blocked=9, free=4)) != runs(
+        long_pause(seed=1, blocked=9, free=4)
+    )
     for seed in range(4):
         paused = long_pause(seed=seed)
         assert len(paused) == 2500 and paused.sum() == 2000
-        assert [count for held, count in runs(paused) if held] == [2000]
+        assert [count for blocked, count in runs(paused) if blocked] == [2000]
 
     for seed in range(4):
         assert len(single(seed=seed)) == 7 and single(seed=seed).sum() == 6

@@ -1,4 +1,4 @@
-"""The compiled top: two clocks, beats that stay on offer, registers; first on a stand-in card."""
+"""The compiled top with a stand-in card: two clocks, beats that stay on offer, registers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ AXIL = {
 
 
 class StandInTop(Elaboratable):
-    """Beats go through a FIFO to the core's domain, change by `MASK`, and come back."""
+    """A card whose beats go through a FIFO to the core's domain, change by `MASK`, and return."""
 
     def __init__(self, *, crossing: bool, fault: str) -> None:
         self.crossing, self.fault = crossing, fault
@@ -55,21 +55,21 @@ class StandInTop(Elaboratable):
         ticks = Signal(32)
         if self.crossing:
             m.domains += self.core_domain
-            there = AsyncFIFOBuffered(width=577, depth=16, r_domain="core", w_domain="sync")
+            outward = AsyncFIFOBuffered(width=577, depth=16, r_domain="core", w_domain="sync")
             back = AsyncFIFOBuffered(width=577, depth=16, r_domain="sync", w_domain="core")
             m.d.core += ticks.eq(ticks + 1)
         else:
-            there, back = (SyncFIFOBuffered(width=577, depth=16) for _ in range(2))
+            outward, back = (SyncFIFOBuffered(width=577, depth=16) for _ in range(2))
             m.d.sync += ticks.eq(ticks + 1)
-        m.submodules.there, m.submodules.back = there, back
+        m.submodules.there, m.submodules.back = outward, back
         mask = sum(MASK << (32 * lane) for lane in range(16))
         m.d.comb += [
-            there.w_data.eq(Cat(self.h2c_tdata, self.h2c_tkeep, self.h2c_tlast)),
-            there.w_en.eq(self.h2c_tvalid),
-            self.h2c_tready.eq(there.w_rdy),
-            back.w_data.eq(there.r_data ^ mask),
-            back.w_en.eq(there.r_rdy),
-            there.r_en.eq(back.w_rdy),
+            outward.w_data.eq(Cat(self.h2c_tdata, self.h2c_tkeep, self.h2c_tlast)),
+            outward.w_en.eq(self.h2c_tvalid),
+            self.h2c_tready.eq(outward.w_rdy),
+            back.w_data.eq(outward.r_data ^ mask),
+            back.w_en.eq(outward.r_rdy),
+            outward.r_en.eq(back.w_rdy),
             Cat(self.c2h_tdata, self.c2h_tkeep, self.c2h_tlast).eq(back.r_data),
             self.c2h_tvalid.eq(back.r_rdy),
             back.r_en.eq(self.c2h_tready),
@@ -94,9 +94,9 @@ class StandInTop(Elaboratable):
             m.d.sync += self.s_axil_bvalid.eq(1)
             m.d.sync += self.s_axil_bresp.eq(2 * (self.s_axil_awaddr == REFUSED))
             for byte in range(4):
-                here = slice(8 * byte, 8 * byte + 8)
+                byte_bits = slice(8 * byte, 8 * byte + 8)
                 with m.If((self.s_axil_awaddr == SCRATCH) & self.s_axil_wstrb[byte]):
-                    m.d.sync += scratch[here].eq(self.s_axil_wdata[here])
+                    m.d.sync += scratch[byte_bits].eq(self.s_axil_wdata[byte_bits])
         with m.If(read):
             m.d.comb += self.s_axil_arready.eq(1)
             m.d.sync += self.s_axil_rvalid.eq(1)
@@ -147,7 +147,12 @@ def test_beats_cross_both_ways_under_pauses_and_clocks(fresh: CompiledTop) -> No
                 run = fresh.run(
                     beats=sent, keep=keep, last=last, room=n, idle=idle(seed=1), stall=stall(seed=2)
                 )
-                assert (run.accepted, run.held, run.waiting, run.violations) == (n, False, False, 0)
+                assert (run.accepted, run.pending, run.waiting, run.violations) == (
+                    n,
+                    False,
+                    False,
+                    0,
+                )
                 assert np.array_equal(run.beats, sent ^ np.uint32(MASK))
                 assert np.array_equal(run.keep, keep) and np.array_equal(run.last, last)
                 assert (np.diff(run.accepted_at) > 0).all() and (np.diff(run.emitted_at) > 0).all()
@@ -164,7 +169,7 @@ def test_clocks_keep_their_ratio(fresh: CompiledTop, link: int, core: int) -> No
     assert run.cycles == 3000
     ticks, now = fresh.read(CORE_CYCLES) - ticks, fresh.now - now
     assert now > 3000 and abs(ticks - now * link / core) <= 1 + link / core
-    # The slower side sets the rate: one beat a cycle, or one a cycle of the core.
+    # The slower side sets the rate: one beat per link cycle, or per core cycle.
     sent = beats(2000, seed=3)
     run = fresh.run(beats=sent, room=2000)
     per_beat = (run.emitted_at[-1] - run.emitted_at[100]) / 1899
@@ -174,26 +179,26 @@ def test_clocks_keep_their_ratio(fresh: CompiledTop, link: int, core: int) -> No
 @pytest.mark.slow
 @needs_verilator
 def test_an_offer_stays_from_run_to_run(fresh: CompiledTop) -> None:
-    """The FIFOs fill up while nobody reads; then what is on offer stays there, whatever comes."""
+    """The FIFOs fill up while nobody reads; then an offered beat stays on offer."""
     sent = beats(200, seed=9)
-    got, done, stamps = [], 0, []
+    parts, sent_count, stamps = [], 0, []
     full = fresh.run(beats=sent, room=0, limit=50)
-    assert full.held and full.waiting and 32 <= full.accepted < 200
+    assert full.pending and full.waiting and 32 <= full.accepted < 200
     assert full.accepted_at[-1] == -1 and (full.accepted_at[:-1] >= 0).all()
-    assert fresh.run(beats=sent[:0], room=0, cycles=20).held
+    assert fresh.run(beats=sent[:0], room=0, cycles=20).pending
     fresh.write(SCRATCH, 7)
-    done += full.accepted
-    while done < 200 or sum(map(len, got)) < 200:
-        run = fresh.run(beats=sent[done:], room=7, cycles=9)
+    sent_count += full.accepted
+    while sent_count < 200 or sum(map(len, parts)) < 200:
+        run = fresh.run(beats=sent[sent_count:], room=7, cycles=9)
         assert run.cycles <= 9 and run.violations == 0
-        done += run.accepted
-        got.append(run.beats)
+        sent_count += run.accepted
+        parts.append(run.beats)
         stamps += [*run.emitted_at]
-        assert len(got) < 1000
-    assert np.array_equal(np.concatenate(got), sent ^ np.uint32(MASK))
+        assert len(parts) < 1000
+    assert np.array_equal(np.concatenate(parts), sent ^ np.uint32(MASK))
     assert (np.diff(stamps) > 0).all()
     rest = fresh.run(beats=sent[:0], room=5, wait=False, limit=200)
-    assert len(rest.beats) == 0 and not rest.held and rest.cycles == 200
+    assert len(rest.beats) == 0 and not rest.pending and rest.cycles == 200
 
 
 @pytest.mark.slow
@@ -226,20 +231,20 @@ def test_one_clock_and_a_card_that_breaks_its_offers(tmp_path: Path) -> None:
         card.clocks(link=3, core=5)
     card.clocks(link=4, core=4)
     sent = beats(100, seed=4)
-    assert card.run(beats=sent, room=100).violations == 0  # nothing waits, nothing is broken
+    assert card.run(beats=sent, room=100).violations == 0  # without waiting, no rule is broken
     run = card.run(beats=sent, room=100, stall=PATTERNS["random"](seed=4))
     assert 10 < run.violations < 100
-    # Between runs, too: result beats wait while registers are read.
+    # Also between runs: result beats wait while registers are read.
     assert card.run(beats=sent[:4], room=0, cycles=60, wait=False).violations > 5
     for _ in range(20):
         card.read(SCRATCH)
     assert card.run(beats=sent[:0], room=0, cycles=1, wait=False).violations > 2
-    # The first beat of the hundred after a reset is the first that comes: nothing is on offer.
-    assert card.run(beats=sent, room=0, limit=50).held
+    # After a reset nothing is on offer, so the first beat received is the first one sent.
+    assert card.run(beats=sent, room=0, limit=50).pending
     card.reset()
     assert card.now == 0
     run = card.run(beats=sent[50:60], room=10)
-    assert not run.held and np.array_equal(run.beats >> 1, (sent[50:60] ^ np.uint32(MASK)) >> 1)
+    assert not run.pending and np.array_equal(run.beats >> 1, (sent[50:60] ^ np.uint32(MASK)) >> 1)
     other = CompiledTop.build(rtlil=tmp_path / "top.il", folder=tmp_path)
     assert other.library == card.library
     assert len(other.run(beats=sent[:0], room=4, wait=False, limit=50).beats) == 0
@@ -254,11 +259,11 @@ def test_refusals_are_sentences(
         fresh.run(beats=sent[:, :8], room=0)
     with pytest.raises(ValueError, match=r"4 beats, but keep has the shape \(3,\)"):
         fresh.run(beats=sent, keep=np.zeros(3, np.uint64), room=0)
-    with pytest.raises(ValueError, match="room for result beats is -1"):
+    with pytest.raises(ValueError, match="must not be negative, but is -1"):
         fresh.run(beats=sent, room=-1)
     with pytest.raises(ValueError, match="never lets a beat through"):
         fresh.run(beats=sent, room=0, stall=np.ones(3, np.bool_))
-    with pytest.raises(ValueError, match="whole numbers from 1"):
+    with pytest.raises(ValueError, match="positive integers"):
         fresh.clocks(link=0)
     with pytest.raises(FileNotFoundError, match="write the top first"):
         CompiledTop.build(rtlil=tmp_path / "top.il", folder=tmp_path)

@@ -1,4 +1,4 @@
-"""Waveform files are read back with a reader of pyvcd and compared with what went in."""
+"""Waveform files, read back with pyvcd's reader."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pinion.cosim.vcd import write_vcd
 
 
 def read(path: Path) -> dict[str, dict[int, int]]:
-    """Name -> {time: value} of all changes to known values."""
+    """Return name -> {time: value} of all changes to known values."""
     names: dict[str, str] = {}
     scope: list[str] = []
     changes: dict[str, dict[int, int]] = {}
@@ -45,7 +45,7 @@ def read(path: Path) -> dict[str, dict[int, int]]:
 
 
 def sample(changes: dict[int, int], n: int) -> list[int]:
-    """Values at the end of each of ``n`` cycles of 10 ns."""
+    """Return the values at the end of each of ``n`` cycles of 10 ns."""
     values, value = [], -1
     for time in range(10 * n):
         value = changes.get(time, value)
@@ -75,9 +75,9 @@ def test_values_scopes_and_mismatch(tmp_path: Path) -> None:
     ("cycles", "widths", "sentence"),
     [
         ({"a": [1, 2], "b": [1]}, {"a": 1, "b": 1}, "differ in length"),
-        ({"a": [1]}, {}, "'a' has no width"),
-        ({"a_expected": [1]}, {"a_expected": 1}, "no 'a' beside it"),
-        ({"clk": [1]}, {"clk": 1}, "'clk' is written anyway"),
+        ({"a": [1]}, {}, "'a' needs a width"),
+        ({"a_expected": [1]}, {"a_expected": 1}, "no 'a' to compare"),
+        ({"clk": [1]}, {"clk": 1}, "'clk' is always written"),
     ],
 )
 def test_bad_signals_are_refused_before_writing(
@@ -96,17 +96,17 @@ def test_trace_of_a_core_becomes_a_waveform(standin: Any, tmp_path: Path) -> Non
     beats, last = pack_records(words, lanes=2, beats=2)
     names = ["i_tvalid", "i_tready", "i_tdata", "o_tvalid", "o_tdata", "unit.o", "launch"]
     trace = core.trace(names, beats, last, cycles=20)
-    taken = (trace["i_tvalid"] & trace["i_tready"]).astype(bool)
-    sums = trace["unit.o"][taken]
+    accepted = (trace["i_tvalid"] & trace["i_tready"]).astype(bool)
+    sums = trace["unit.o"][accepted]
     expected = beats + np.uint32(standin.constant)
     wide = expected[:, 0].astype(np.uint64) | expected[:, 1].astype(np.uint64) << np.uint64(32)
     assert np.array_equal(sums, wide)
-    given = trace["o_tdata"][trace["o_tvalid"].astype(bool)]
-    assert np.array_equal(given[: len(wide)], wide)
+    emitted = trace["o_tdata"][trace["o_tvalid"].astype(bool)]
+    assert np.array_equal(emitted[: len(wide)], wide)
     assert trace["launch"].sum() == len(words)
 
     stamps = core.run(beats, last, expected_beats=len(beats))
-    assert np.flatnonzero(taken).tolist() == stamps.accepted.tolist()
+    assert np.flatnonzero(accepted).tolist() == stamps.accepted.tolist()
     widths = dict.fromkeys(names, 1) | {"i_tdata": 64, "o_tdata": 64, "unit.o": 64}
     write_vcd(tmp_path / "core.vcd", cycles=trace, widths=widths)
     back = read(tmp_path / "core.vcd")

@@ -1,4 +1,4 @@
-"""Every term of `verify`'s verdict, by itself: a stream that breaks one rule, and no other.
+"""Every term of `verify`'s verdict alone, by a stream that breaks only one rule.
 
 The streams are made, not simulated: what an RTL of the build would have sent, but for one thing.
 """
@@ -34,13 +34,13 @@ Change = Callable[[StreamResult], StreamResult]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("verdict") / "two_link"
     build("two_link", "minv", where, ii=6)
-    # Records of several beats: an end may come too early in one.
+    # Records have several beats, so that one may end too early.
     assert Manifest.read(where).beats_out > 1
     return where
 
 
 def sent(reference: Reference, words: Words) -> StreamResult:
-    """What a right core sends when the host never pauses."""
+    """Return the stream of a correct core with a host that never pauses."""
     m, schedule = reference.build.manifest, reference.build.schedule
     expected, flags = reference.expected(words)
     beats, last = pack_records(expected, lanes=m.lanes_out, beats=m.beats_out)
@@ -68,7 +68,7 @@ def verdict(
     distribution: str = "reference",
     model: Callable[[Words, np.ndarray], tuple[Words, np.ndarray]] | None = None,
 ) -> dict[str, Any]:
-    """Figures of a build whose stream is changed.
+    """Return the figures of a build whose stream is changed.
 
     Parameters
     ----------
@@ -82,8 +82,8 @@ def verdict(
 
         monkeypatch.setattr(Reference, "expected", expected)
 
-    def simulate(made: Any, words: Words, *_: Any) -> StreamResult:
-        return change(sent(Reference(made), words))
+    def simulate(core_build: Any, words: Words, *_: Any) -> StreamResult:
+        return change(sent(Reference(core_build), words))
 
     space = verify.__globals__
     monkeypatch.setitem(space, "_simulate", simulate)
@@ -92,7 +92,7 @@ def verdict(
 
 
 def array(result: StreamResult, name: str, at: Any, value: Any) -> StreamResult:
-    """A result with one element of an array exchanged."""
+    """Return a result with one element of an array replaced."""
     changed = getattr(result, name).copy()
     changed[at] = value
     return replace(result, **{name: changed})
@@ -103,7 +103,7 @@ def later(result: StreamResult, name: str, cycles: int) -> StreamResult:
 
 
 def last_bit(result: StreamResult) -> StreamResult:
-    """The smallest difference that a word can have: far inside of every budget."""
+    """Change a word by the smallest difference, far inside every budget."""
     return array(result, "beats", (0, 0), result.beats[0, 0] ^ 1)
 
 
@@ -124,7 +124,7 @@ def too_slow(result: StreamResult) -> StreamResult:
 
 
 def longer_inside(result: StreamResult) -> StreamResult:
-    """A cycle more from launch to result, made up for before the launch."""
+    """Add a cycle from launch to result, and remove one before the launch."""
     return later(result, "launched", -1)
 
 
@@ -133,14 +133,14 @@ def longer_in_all(result: StreamResult) -> StreamResult:
 
 
 def beyond_budget(words: Words, flags: np.ndarray) -> tuple[Words, np.ndarray]:
-    """RTL and integers agree, on nonsense."""
+    """Make RTL and integers agree on wrong results."""
     wrong = words.copy()
     wrong[3, 0] = np.float32(1e6).view(np.uint32)
     return wrong, flags
 
 
 def off_budget(words: Words, flags: np.ndarray) -> tuple[Words, np.ndarray]:
-    """A word is off by ten times its budget, which is little beside the block's largest word."""
+    """Change a word by ten times its budget, small compared with the block's largest word."""
     wrong = words.copy()
     wrong[3, 0] = (wrong[3, 0].view(np.float32) + np.float32(0.02)).view(np.uint32)
     return wrong, flags
@@ -153,7 +153,7 @@ def no_number(words: Words, flags: np.ndarray) -> tuple[Words, np.ndarray]:
 
 
 def many_flags(words: Words, flags: np.ndarray) -> tuple[Words, np.ndarray]:
-    """Three of 2000 are more than one in a thousand."""
+    """Flag three of 2000, more than one in a thousand."""
     return words, flags | (np.arange(len(flags)) < 3)
 
 
@@ -161,8 +161,7 @@ def few_flags(words: Words, flags: np.ndarray) -> tuple[Words, np.ndarray]:
     return words, flags | (np.arange(len(flags)) < 2)
 
 
-# Fault, how it comes about, what `verify` then says besides `ok`, and the term without which it
-# would be overlooked.
+# Fault, how to cause it, the figures of `verify` besides `ok`, and the term that catches it.
 TERMS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, str]]] = {
     "a result word": (
         {"change": last_bit},
@@ -235,17 +234,21 @@ def test_a_right_stream_is_ok(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("name", TERMS)
 def test_every_term_counts(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    how, said, _ = TERMS[name]
+    how, terms, _ = TERMS[name]
     figures = verdict(folder, monkeypatch, **how)
     assert not figures["ok"]
-    assert {key: figures[key] for key in said} == said
-    kept = ErrorDistribution.find(folder)
-    assert kept is not None and kept.verdict is not None, "the folder keeps the verdict as well"
+    assert {key: figures[key] for key in terms} == terms
+    distribution = ErrorDistribution.find(folder)
+    assert distribution is not None and distribution.verdict is not None, (
+        "the folder keeps the verdict as well"
+    )
     fields = {"budget_held": "budget", "accuracy_held": "accuracy"}
     fields |= {"flags_held": "flags", "rate_held": "rate"}
     wrong = {name for key, name in fields.items() if figures[key] is False}
-    assert set(kept.verdict.failed) == wrong | ({"bits"} if figures["mismatches"] else set())
-    assert kept.verdict.mismatches == figures["mismatches"] and not kept.verdict.ok
+    assert set(distribution.verdict.failed) == wrong | (
+        {"bits"} if figures["mismatches"] else set()
+    )
+    assert distribution.verdict.mismatches == figures["mismatches"] and not distribution.verdict.ok
 
 
 @pytest.mark.parametrize("name", TERMS)
@@ -263,18 +266,18 @@ def test_a_result_that_is_no_number_breaks_budget_and_promise(
     figures = verdict(folder, monkeypatch, model=no_number)
     assert figures["budget_held"] is False and figures["accuracy_held"] is False
     assert figures["wrong_unflagged"] == 1 and not figures["ok"]
-    for held, change in (
+    for check, change in (
         ("budget_held", ("~(self.error <= budget).all", "(self.error > budget).any")),
         ("accuracy_held", ("~right", "~right & np.isfinite(self.error).all(axis=1)")),
     ):
         monkeypatch.setattr("pinion.cosim.reference.Comparison", mutant(Comparison, *change))
-        assert verdict(folder, monkeypatch, model=no_number)[held] is True
+        assert verdict(folder, monkeypatch, model=no_number)[check] is True
 
 
 def test_a_wrong_result_away_from_home_counts(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where no budget holds: a relative error above what is promised there."""
+    """Without a budget: a relative error above the promise."""
     figures = verdict(folder, monkeypatch, model=beyond_budget, distribution="stress")
     assert figures["mismatches"] == 0 and figures["wrong_unflagged"] == 1
     assert figures["budget_held"] is None and figures["accuracy_held"] is False

@@ -1,4 +1,4 @@
-"""Verification end to end on a small robot: what it accepts, and that its checks bite.
+"""End-to-end verification of a small robot: what it accepts, and what its checks catch.
 
 The robot is small so that a simulation compiles in seconds; the iiwa14 and the larger robots go
 through the same code in ``test_robots.py``.
@@ -54,11 +54,15 @@ def test_a_good_build_passes(folder: Path) -> None:
     for word, bound in figures["budget"].items():
         assert figures["error_max"][word] <= bound <= 50 * figures["error_max"][word]
     json.dumps(figures, allow_nan=False)
-    kept = ErrorDistribution.find(folder)
-    assert kept is not None and kept.build == f"{manifest.hash:016x}"
-    assert (kept.requests, kept.seed, kept.flagged) == (2000, 3, figures["flagged"])
-    assert kept.verdict == Verdict(mismatches=0) and kept.verdict.ok
-    (tau,) = kept.blocks
+    distribution = ErrorDistribution.find(folder)
+    assert distribution is not None and distribution.build == f"{manifest.hash:016x}"
+    assert (distribution.requests, distribution.seed, distribution.flagged) == (
+        2000,
+        3,
+        figures["flagged"],
+    )
+    assert distribution.verdict == Verdict(mismatches=0) and distribution.verdict.ok
+    (tau,) = distribution.blocks
     assert (tau.name, tau.unit, tau.lsb) == ("tau", manifest.outputs[0].unit, 2.0**-16)
     assert dict(zip(tau.words, tau.largest, strict=True)) == figures["error_max"]
     assert dict(zip(tau.words, tau.budget, strict=True)) == figures["budget"]
@@ -97,31 +101,31 @@ def test_useless_requests_are_flagged_alone(folder: Path) -> None:
     m = built.manifest
     beats, last = stream.pack_records(words, lanes=m.lanes_in, beats=m.beats_in)
     result = core.run(beats, last, expected_beats=40 * m.beats_out).check()
-    got = stream.unpack_records(result.beats, words=m.words_out, beats=m.beats_out)
-    np.testing.assert_array_equal(got, expected)
+    bits = stream.unpack_records(result.beats, words=m.words_out, beats=m.beats_out)
+    np.testing.assert_array_equal(bits, expected)
     np.testing.assert_array_equal(result.user[m.beats_out - 1 :: m.beats_out], flags)
 
 
 def mutated(folder: Path, where: Path, change: dict[int, Node]) -> Path:
-    """A copy of a build whose RTL comes from a graph with some nodes exchanged."""
+    """Return a copy of a build whose RTL comes from a graph with some nodes replaced."""
     shutil.copytree(folder, where, ignore=shutil.ignore_patterns("sim", "errors.json"))
     built = Build.read(where)
     nodes = [change.get(i, node) for i, node in enumerate(built.graph.nodes)]
     graph = checked(Graph(tuple(nodes), built.graph.outputs))
     binding = make_design(built.model, named_function("rnea"), ii=II, formats="q16.16").binding
-    # The same units and cycles, so that what differs is where it is in the build.
+    # The same units and cycles, so that only the values differ.
     plan = replace(binding.schedule, operations=operations(graph, binding.schedule.timing))
     core = Core(
         graph=graph, binding=replace(binding, schedule=plan), build_hash=built.manifest.hash
     )
     (where / RTLIL).write_text(core_rtlil(core))
-    write_digests(where)  # a wrong core that was built so, and not one that was damaged
+    write_digests(where)  # a wrong core, not a damaged one
     return where
 
 
 def test_a_wrong_constant_is_found_and_named(folder: Path, tmp_path: Path) -> None:
     graph = Build.read(folder).graph
-    # The constant with the largest value: a mass or gravity, which every result depends on.
+    # The largest constant, a mass or gravity, on which every result depends.
     constants = {i: n for i, n in enumerate(graph.nodes) if n.op == "const"}
     victim = max(constants, key=lambda i: abs(float(constants[i].params[0])))
     node = constants[victim]
@@ -135,10 +139,10 @@ def test_a_wrong_constant_is_found_and_named(folder: Path, tmp_path: Path) -> No
     assert any(f"%{i} " in message for i in named), message
     assert "rnea.py:" in message and ".vcd" in message
     assert list((tmp_path / "m" / "sim").glob("request_*.vcd"))
-    kept = ErrorDistribution.find(tmp_path / "m")
-    assert kept is not None and kept.verdict is not None
-    assert kept.verdict.mismatches == figures["mismatches"]
-    assert {"bits", "budget"} <= set(kept.verdict.failed)
+    distribution = ErrorDistribution.find(tmp_path / "m")
+    assert distribution is not None and distribution.verdict is not None
+    assert distribution.verdict.mismatches == figures["mismatches"]
+    assert {"bits", "budget"} <= set(distribution.verdict.failed)
     page = build_page([build_data(tmp_path / "m")])
     assert f"<strong>FAILED</strong>, {figures['mismatches']} of 200 requests wrong" in page
 
@@ -146,7 +150,7 @@ def test_a_wrong_constant_is_found_and_named(folder: Path, tmp_path: Path) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize(("field", "value"), [("rounding", "floor"), ("shift", 17)])
 def test_a_wrong_unit_is_found(folder: Path, tmp_path: Path, field: str, value: object) -> None:
-    """No rounding, a product cut one bit early: a unit's module exchanged in the RTL itself."""
+    """A unit without rounding, or with a product truncated one bit early, in the RTL itself."""
     where = shutil.copytree(folder, tmp_path / "m", ignore=shutil.ignore_patterns("sim"))
     built = Build.read(where)
     binding = make_design(built.model, named_function("rnea"), ii=II, formats="q16.16").binding

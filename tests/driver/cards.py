@@ -1,4 +1,4 @@
-"""Cards made of Python: fast, slow and broken ones, behind the driver's transport interface."""
+"""Cards in Python, fast, slow and broken, behind the driver's transport interface."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pinion.link.registers import RESET
 BIG = np.float32(1000.0)
 
 WAIT = 30.0
-"""Seconds that only a hang lasts: what should happen happens long before on any machine."""
+"""Seconds that only a hang takes."""
 
 
 def manifest(**changes: Any) -> Manifest:
@@ -63,13 +63,13 @@ def manifest(**changes: Any) -> Manifest:
 
 
 def expected(q: Any, qd: Any, weight: Any) -> tuple[Any, Any]:
-    """What the card computes, in float32: tau = q + 2 qd, scaled = 3 weight."""
-    with np.errstate(all="ignore"):  # damaged requests are computed too
+    """Return the card's results in float32: tau = q + 2 qd, scaled = 3 weight."""
+    with np.errstate(all="ignore"):  # damaged requests are computed as well
         return q + np.float32(2) * qd, np.float32(3) * weight
 
 
 def compute(words: np.ndarray, *, cycles: int = 7) -> Answers:
-    """The made-up function on (n, 10) words; flags a request whose first word is above `BIG`."""
+    """Compute the function for (n, 10) words; flag requests whose first word is above `BIG`."""
     floats = words.view(np.float32)
     tau, scaled = expected(floats[:, 0:2], floats[:, 2:4], floats[:, 4:10])
     out = np.ascontiguousarray(np.concatenate([tau, scaled], axis=1)).view(np.uint32)
@@ -77,13 +77,13 @@ def compute(words: np.ndarray, *, cycles: int = 7) -> Answers:
 
 
 class Card(InProcessCard):
-    """A card that answers at once, and notes what was asked of it.
+    """A card that answers at once and records its calls.
 
     Members
     -------
     sizes : requests in each packet.
     calls : ``packet``, ``reset`` and ``close``, in order.
-    threads : identities of those that sent, and those that received.
+    senders, receivers : identities of the sending and the receiving threads.
     hook : called with the (n, 10) words of each packet before they are answered.
     spoil : changes each response packet.
     """
@@ -141,7 +141,7 @@ class Card(InProcessCard):
 
 
 def sequence_of(packet: np.ndarray) -> int:
-    """Of a request or response packet."""
+    """Return the sequence number of a packet."""
     return int(packet[:64].view(HEADER)[0]["sequence"])
 
 

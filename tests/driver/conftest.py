@@ -1,4 +1,4 @@
-"""What the tests of the driver share."""
+"""Fixtures of the driver's tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.stacks import waits_bounded
 
 
 class Clock:
-    """The monotonic clock, which a test may put forward: limits end then, and none by chance."""
+    """The monotonic clock, which a test can advance to end time limits deterministically."""
 
     def __init__(self) -> None:
         self._plain = time.monotonic
@@ -21,20 +21,20 @@ class Clock:
         return self._plain() + self._ahead
 
     def forward(self, seconds: float) -> None:
-        """So much time passes at once."""
+        """Advance the clock."""
         self._ahead += seconds
 
 
 @pytest.fixture(scope="package", autouse=True)
 def bounded() -> Iterator[None]:
-    """A hang of the driver is an error with all stacks, not a test that never ends."""
+    """Turn a hang of the driver into an error with all stacks."""
     with waits_bounded():
         yield
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """In place of `time.monotonic`."""
-    made = Clock()
-    monkeypatch.setattr(time, "monotonic", made)
-    return made
+    """A `Clock` in place of `time.monotonic`."""
+    clock = Clock()
+    monkeypatch.setattr(time, "monotonic", clock)
+    return clock

@@ -1,4 +1,4 @@
-"""Random exchanges of a driver with a card, each in a random schedule of the driver's threads.
+"""Random exchanges between driver and card, in random schedules of the driver's threads.
 
 ``python -m tests.driver.schedules --count 10000 --seed 0``
 """
@@ -34,11 +34,11 @@ LAYOUT = layout_of(manifest())
 CHUNK = 8
 
 TIMEOUT = 50.0
-"""Seconds on the schedule's clock: more than any of the exchanges takes that goes well."""
+"""Seconds on the schedule's clock, more than any successful exchange takes."""
 
 
 def modules() -> list[ModuleType]:
-    """Everything whose threads and clocks are the schedule's."""
+    """Return the modules whose threads and clocks the schedule controls."""
     prefixes = ("pinion.driver", "pinion.card.packets", "tests.driver")
     loaded = [module for name, module in sys.modules.items() if name.startswith(prefixes)]
     return [
@@ -49,12 +49,12 @@ def modules() -> list[ModuleType]:
 
 
 def schedule(seed: int, scenario: Callable[[random.Random], None]) -> None:
-    """One exchange in one schedule, both drawn by a seed.
+    """Run one exchange in one schedule, both drawn from a seed.
 
     Raises
     ------
     tests.support.scheduler.ScheduleError
-        When it hangs or something about it is wrong.
+        If it hangs or fails.
     """
     rng = random.Random(seed)
     Scheduler(seed=seed).run(lambda: scenario(rng), modules=modules())
@@ -73,13 +73,13 @@ def right(result: Result, count: int, seed: int) -> bool:
 
 @dataclass
 class Outcome:
-    """What became of the batches of a schedule.
+    """Outcome of the batches of a schedule.
 
     Members
     -------
-    good : numbers of the batches with a right result, in the order in which they got it.
-    wrong : numbers of those with another result.
-    failed : the errors of the others, by number.
+    good : numbers of the batches with a right result, in order of completion.
+    wrong : numbers of the batches with a wrong result.
+    failed : errors of the other batches, by number.
     """
 
     good: list[int] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Outcome:
     failed: dict[int, BaseException] = field(default_factory=dict)
 
     def watch(self, future: Future[Result], number: int, count: int) -> None:
-        """Note the end of a batch."""
+        """Record the end of a batch."""
 
         def note(ended: Future[Result]) -> None:
             if ended.cancelled():
@@ -102,7 +102,7 @@ class Outcome:
 
 
 def together(*works: Callable[[], None]) -> None:
-    """Some threads at once."""
+    """Run functions in concurrent threads."""
     threads = [threading.Thread(target=work, name="client") for work in works]
     for thread in threads:
         thread.start()
@@ -123,7 +123,7 @@ def open_device(nodes: StrictNodes, rng: random.Random, *, window: int | None = 
 
 
 def a_card_that_answers_behind_the_next_request(rng: random.Random) -> None:
-    """The response to each packet but the last comes when the next one is on its way."""
+    """The response to each packet but the last arrives when the next one is being sent."""
     nodes, count = StrictNodes(), rng.randrange(2, 7)
     begun = [threading.Event() for _ in range(count)]
     nodes.on_write = lambda call, data: begun[call - 1].set()
@@ -132,14 +132,14 @@ def a_card_that_answers_behind_the_next_request(rng: random.Random) -> None:
     with open_device(nodes, rng, window=rng.choice((2, 4))) as device:
         for number in range(count):
             if rng.random() < 0.5:
-                time.sleep(0.02)  # the threads of the driver get as far as they can
+                time.sleep(0.02)  # let the driver's threads run
             outcome.watch(device.submit(**arrays(3, number)), number, 3)
     assert outcome.good == list(range(count)), outcome
     assert device.profile.faults == device.profile.resent == 0
 
 
 def clients_beside_each_other(rng: random.Random) -> None:
-    """Nothing goes wrong: all results are right, and those of a client come in order."""
+    """Without faults all results are right, and those of a client arrive in order."""
     nodes, outcome = StrictNodes(), Outcome()
     with open_device(nodes, rng) as device:
 
@@ -163,7 +163,7 @@ def clients_beside_each_other(rng: random.Random) -> None:
 
 
 def faults(rng: random.Random) -> None:
-    """Transfers fail, responses are damaged or old: no more batches fail than faults happen."""
+    """Failed transfers, damaged and old responses: no more batches fail than faults occur."""
     nodes, outcome, struck = StrictNodes(wait=0.02), Outcome(), []
     unlucky = {rng.randrange(1, 8) for _ in range(rng.randrange(1, 3))}
     old = np.ones((CHUNK, 10), np.uint32)
@@ -171,7 +171,7 @@ def faults(rng: random.Random) -> None:
     where = rng.choice(("write", "read", "damage", "old", "forgotten"))
 
     def write(call: int, data: memoryview) -> None:
-        sent[bytes(data[BEAT : 2 * BEAT])] += 1  # the first request, no two of which are the same
+        sent[bytes(data[BEAT : 2 * BEAT])] += 1  # the first request, which is unique
         if where == "write":
             transfer(call, data)
 
@@ -224,7 +224,7 @@ def faults(rng: random.Random) -> None:
 
 
 def closed_by_somebody_else(rng: random.Random) -> None:
-    """Every batch ends: with its result, an error of the driver, or cancelled before it began."""
+    """Every batch ends with its result, an error of the driver, or a cancellation."""
     nodes, outcome = StrictNodes(), Outcome()
     device = open_device(nodes, rng)
     wait, pause = rng.random() < 0.3, rng.choice((0.0, 0.0, 0.01, 0.05))
@@ -273,19 +273,19 @@ SCENARIOS = (
 
 
 def main() -> int:
-    """Run many schedules; the first that fails ends it, with what repeats it."""
+    """Run many schedules until one fails, and print the command that repeats it."""
     parser = argparse.ArgumentParser(prog="python -m tests.driver.schedules", description=__doc__)
     parser.add_argument("--count", type=int, default=300, help="schedules")
     parser.add_argument("--seed", type=int, default=0, help="of the first one")
-    given = parser.parse_args()
+    options = parser.parse_args()
     began = time.perf_counter()
-    for seed in range(given.seed, given.seed + given.count):
+    for seed in range(options.seed, options.seed + options.count):
         try:
             schedule(seed, SCENARIOS[seed % len(SCENARIOS)])
         except BaseException:
             print(f"repeat it by: python -m tests.driver.schedules --count 1 --seed {seed}")
             raise
-    print(f"{given.count} schedules in {time.perf_counter() - began:.0f} s, all as promised")
+    print(f"{options.count} schedules in {time.perf_counter() - began:.0f} s, all as promised")
     return 0
 
 

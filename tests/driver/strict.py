@@ -1,4 +1,4 @@
-"""Device files that behave like the vendor's driver at its strictest, without any device."""
+"""Device files in memory that behave like the vendor's driver at its strictest."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ PAGE = 4096
 CONTROL, STATUS = register("CONTROL").offset, register("STATUS").offset
 
 PAUSE = 0.01
-"""Seconds between two looks at a transfer that stands still."""
+"""Seconds between two checks of a stalled transfer."""
 
 
 def failure(number: int, path: str | None = None) -> OSError:
-    """What a system call raises for an error number, named ones and others."""
+    """Return the exception of a system call for an error number."""
     return OSError(number, os.strerror(number), path)
 
 
@@ -37,19 +37,19 @@ class StrictNodes(Nodes):
 
     Parameters
     ----------
-    card : behind them.
+    card : the card behind them.
     depth : beats of a request that the card takes while no read is posted.
-    wait : seconds of the kernel's own timeout, once a transfer cannot go on by itself.
-    sound : the same while it can, so that a slow thread of the driver is no fault.
+    wait : seconds of the kernel's timeout, once a transfer cannot continue by itself.
+    sound : the same while it can, so that a slow thread of the driver is not a fault.
 
     Members
     -------
-    on_write, on_read : called with the number of the call and its buffer before it does anything;
-        they raise `OSError`, or return how many bytes move (the rest is lost), or None.
+    on_write, on_read : called first with the number of the call and its buffer; they raise
+        `OSError`, or return how many bytes are transferred (the remainder is lost), or None.
     on_user : called with the offset before each access to a register.
-    on_reset : called when a soft reset has begun, and the card has nothing more to give.
-    spoil : changes what a read gives, by the number of the call.
-    wedged : a signal could have come in the middle of a transfer; nothing works after that.
+    on_reset : called when a soft reset has begun and the card has nothing to send.
+    spoil : changes the result of a read, by the number of the call.
+    wedged : a signal could have interrupted a transfer; nothing works after that.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class StrictNodes(Nodes):
         self.wedged = False
         self._moved = threading.Condition()
         self._posted = False
-        # Reads begun and requests fed since the last reset: of one each, the packet is answered.
+        # Reads begun and requests fed since the last reset.
         self._begun = self._fed = 0
         self._out: deque[np.ndarray] = deque()
 
@@ -117,7 +117,7 @@ class StrictNodes(Nodes):
             self._feed(data[:moved])
             return moved
         with self._moved:
-            # Trap 6: beyond its buffers the card takes nothing while nobody reads.
+            # Trap 6: once its buffers are full, the card takes nothing while nobody reads.
             room = self.depth * BEAT
             if len(data) > room and not self._until(lambda: self._posted):
                 self._feed(data[:room])
@@ -158,25 +158,25 @@ class StrictNodes(Nodes):
         self.opened.append("close")
 
     def stale(self, packet: np.ndarray) -> None:
-        """Put a packet before whatever the card answers next."""
+        """Insert a packet before the card's next answer."""
         with self._moved:
             self._out.append(packet)
             self._moved.notify_all()
 
     def hopeless(self) -> bool:
-        """Whether a transfer that stands still will not go on, whatever the driver does."""
+        """Return whether a stalled transfer cannot continue, whatever the driver does."""
         stopped = self.card.read_register(STATUS) & (HALTED | IN_RESET)
         return bool(stopped) or (self._posted and self._fed >= self._begun)
 
-    def _until(self, done: Callable[[], bool]) -> bool:
-        """Wait for something, as long as the kernel's timeout; holds the lock."""
+    def _until(self, finished: Callable[[], bool]) -> bool:
+        """Wait for a condition until the kernel's timeout; the caller holds the lock."""
         still = 0.0
-        while not done():
+        while not finished():
             if still >= self.sound or (still >= self.wait and self.hopeless()):
                 return False
             began = time.perf_counter()
             self._moved.wait(PAUSE)
-            # The rest of a long pause is the machine's, which had something else to do.
+            # In the remainder of a long pause the machine was busy.
             still += min(time.perf_counter() - began, 2 * PAUSE)
         return True
 
@@ -205,7 +205,7 @@ class StrictNodes(Nodes):
 
 
 def raising(error: Any) -> Any:
-    """A hook that always raises."""
+    """Return a hook that always raises."""
 
     def hook(*_: Any) -> None:
         raise error

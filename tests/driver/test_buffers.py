@@ -1,4 +1,4 @@
-"""Buffers: requests written and results read where the packets are."""
+"""Buffers: requests written and results read in place."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def test_nothing_is_copied_either_way(device: Device, card: Card) -> None:
         2,
         3,
     )
-    seen: list[int] = []
+    addresses: list[int] = []
     send, receive = card.send, card.receive
 
     def address(packet: np.ndarray) -> int:
         return int(packet.__array_interface__["data"][0])
 
-    card.send = lambda p: (seen.append(address(p)), send(p))[1]  # type: ignore[method-assign]
-    card.receive = lambda p: (seen.append(address(p)), receive(p))[1]  # type: ignore[method-assign]
+    card.send = lambda p: (addresses.append(address(p)), send(p))[1]  # type: ignore[method-assign]
+    card.receive = lambda p: (addresses.append(address(p)), receive(p))[1]  # type: ignore[method-assign]
     for seed in range(3):
         arrays = states(20, seed=seed)
         for name, array in arrays.items():
@@ -50,7 +50,7 @@ def test_nothing_is_copied_either_way(device: Device, card: Card) -> None:
         assert np.array_equal(result.tau, tau) and np.array_equal(result.scaled, scaled)
         assert result.tau is buffers.outputs["tau"] and result.cycles == 7
         assert not result.saturated.any()
-    assert sorted(set(seen)) == sorted(
+    assert sorted(set(addresses)) == sorted(
         {address(buffers._request.bytes), address(buffers._response.bytes)}
     )
     assert np.shares_memory(result.tau, buffers._response.bytes)
@@ -73,7 +73,7 @@ def test_buffers_under_way_are_refused_and_read_only(device: Device, card: Card)
     view[...] = 0
     future = device.submit_buffers(buffers)
     assert buffers.busy
-    with pytest.raises(DriverError, match="under way"):
+    with pytest.raises(DriverError, match="in flight"):
         device.submit_buffers(buffers)
     with pytest.raises(ValueError, match="read-only"):
         view[0] = 1

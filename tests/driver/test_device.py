@@ -1,4 +1,4 @@
-"""The device: arrays through a card in pieces, in order, from any thread."""
+"""The device: arrays through a card, in packets, in order, from any thread."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def device(card: Card) -> Iterator[Device]:
 
 @pytest.fixture
 def gate(card: Card) -> Iterator[threading.Event]:
-    """Holds every packet back until it is set."""
+    """An event that holds back every packet until it is set."""
     opened = threading.Event()
     card.hook = lambda words: None if opened.wait(TIMEOUT) else pytest.fail("never opened")
     yield opened
@@ -61,9 +61,9 @@ def test_a_batch_comes_back_in_natural_shape(device: Device) -> None:
 
 
 def test_a_single_request_comes_back_without_a_batch_axis(device: Device) -> None:
-    one = {name: array[0] for name, array in states(1, seed=6).items()}
-    result = device.run(**one)
-    tau, scaled = expected(**one)
+    request = {name: array[0] for name, array in states(1, seed=6).items()}
+    result = device.run(**request)
+    tau, scaled = expected(**request)
     assert result.tau.shape == (2,) and result.scaled.shape == (2, 3)
     assert result.saturated.shape == () and not result.saturated
     assert np.array_equal(result.tau, tau) and np.array_equal(result.scaled, scaled)
@@ -99,10 +99,10 @@ def test_large_batches_go_in_pieces(
 
 
 def test_progress_is_told_after_each_piece(card: Card) -> None:
-    seen: list[tuple[int, int]] = []
-    with open_device(card, chunk=4, done=lambda *a: seen.append(a)) as device:
+    counts: list[tuple[int, int]] = []
+    with open_device(card, chunk=4, on_packet=lambda *a: counts.append(a)) as device:
         device.run(**states(10, seed=1))
-    assert seen == [(4, 10), (8, 10), (10, 10)]
+    assert counts == [(4, 10), (8, 10), (10, 10)]
 
 
 @pytest.mark.parametrize("chunk", [0, -1, MAX_COUNT + 1])
@@ -205,11 +205,11 @@ def test_close_without_waiting_cancels_the_queue_and_stops_between_packets(
 ) -> None:
     device = open_device(card, chunk=4, window=1)
     inside = threading.Event()
-    held = card.hook
+    wait_for_gate = card.hook
 
     def hook(words: np.ndarray) -> None:
         inside.set()
-        held(words)
+        wait_for_gate(words)
 
     card.hook = hook
     running, queued = device.submit(**states(12, seed=1)), device.submit(**states(3, seed=2))
@@ -237,7 +237,7 @@ def test_a_failing_block_does_not_wait_for_results(card: Card) -> None:
     card.hook = hook
     futures = [device.submit(**states(50, seed=i)) for i in range(3)]
     assert inside.wait(TIMEOUT)
-    # The card goes on once closing has begun, which is when what waits is cancelled.
+    # The card continues once closing has begun, which cancels waiting batches.
     futures[2].add_done_callback(lambda _: go.set())
     device.__exit__(ZeroDivisionError, ZeroDivisionError(), None)
     for future in futures:
@@ -258,10 +258,10 @@ def test_a_cancelled_future_is_never_sent(
 
 
 def test_an_error_of_the_progress_report_is_the_batchs_own(card: Card) -> None:
-    def report(done: int, total: int) -> None:
+    def report(finished: int, total: int) -> None:
         raise ZeroDivisionError("mine")
 
-    with open_device(card, done=report) as device:
+    with open_device(card, on_packet=report) as device:
         with pytest.raises(ZeroDivisionError, match="mine"):
             device.run(**states(3, seed=1))
         assert device.profile.faults == 0
@@ -289,13 +289,13 @@ def test_waiting_inside_a_callback_is_refused(device: Device, gate: threading.Ev
 def test_a_failure_in_the_middle_of_packing_gives_the_batch_up(
     device: Device, card: Card, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken = device._pool.take
+    allocate = device._pool.take
     left = iter(range(2))
 
     def take(length: int) -> Any:
         if next(left, None) is None:
             raise MemoryError("no more")
-        return taken(length)
+        return allocate(length)
 
     monkeypatch.setattr(device._pool, "take", take)
     with pytest.raises(MemoryError, match="no more"):
@@ -312,20 +312,20 @@ def test_run_of_many_packets_packs_a_few_ahead(card: Card) -> None:
 
 
 def test_a_steady_state_allocates_nothing(card: Card) -> None:
-    made: list[int] = []
+    lengths: list[int] = []
     plain = card.allocate
 
     def allocate(length: int) -> np.ndarray:
-        made.append(length)
+        lengths.append(length)
         return plain(length)
 
     card.allocate = allocate  # type: ignore[method-assign]
     with open_device(card, chunk=100) as device:
         for seed in range(100):
             device.run(**states(950, seed=seed))
-    # How many of them are in use at a time is up to the threads; 2000 packets go through them.
+    # The threads' timing determines how many are in use; 2000 packets go through them.
     packets, arrays = AHEAD + 1 + WINDOW + 1, 2 * len(manifest().outputs)
-    assert len(made) <= packets + arrays
+    assert len(lengths) <= packets + arrays
 
 
 def test_results_stay_when_later_batches_come(card: Card) -> None:
@@ -369,7 +369,7 @@ def test_wrong_arrays_are_told_to_asyncio_too(device: Device) -> None:
 def test_whoever_waits_for_a_device_that_is_closed_gets_its_error(
     card: Card, gate: threading.Event
 ) -> None:
-    """Of batches that were not begun too: nobody else has their futures."""
+    """Also for batches that were not begun, whose futures nobody else has."""
     device = open_device(card, chunk=8, window=1)
     running, errors = device.submit(**states(8, seed=1)), []
 
@@ -384,7 +384,7 @@ def test_whoever_waits_for_a_device_that_is_closed_gets_its_error(
             asyncio.create_task(device.run_async(**states(8, seed=seed))) for seed in (3, 4)
         )
         await asyncio.sleep(0.01)
-        left.cancel()  # by its own program, which is another thing
+        left.cancel()  # cancelled by the program itself
         with pytest.raises(asyncio.CancelledError):
             await left
         closer.start()

@@ -1,5 +1,4 @@
-"""Rules of the driver that no ordinary card puts to the test, and that each is one: without it the
-same exchange goes wrong."""
+"""Rules of the driver that ordinary cards do not test, with mutants that lack them."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ LAYOUT = layout_of(manifest())
 
 Check = Callable[[], None]
 
-# A card that says that its core failed, with results that look like any others.
+# A card that reports a failed core, with results that look normal.
 
 
 def core_errors_are_faults() -> None:
@@ -60,22 +59,22 @@ def core_errors_are_faults() -> None:
         check(device.run(**states(8, seed=3)), 3)
 
 
-# A card that looks stopped for a moment: the answer to what it took before still comes.
+# A card that seems stopped for a moment, but whose answer still arrives.
 
 
 class Slow(StrictNodes):
-    """Holds the second request back until the driver has looked at the card twice."""
+    """Device files that hold back the second request until the driver has polled twice."""
 
-    held: memoryview | None = None
+    withheld: memoryview | None = None
     looks = 0
 
     def _feed(self, data: memoryview) -> None:
-        if self.writes == 2 and self.held is None:
-            # A copy that begins where a beat may: else the card finds a part of one (trap 2).
+        if self.writes == 2 and self.withheld is None:
+            # A copy aligned to a beat, so that no beat is partial (trap 2).
             room = np.empty(len(data) + BEAT, dtype=np.uint8)
             start = -room.__array_interface__["data"][0] % BEAT
             room[start : start + len(data)] = data
-            self.held = room[start : start + len(data)].data
+            self.withheld = room[start : start + len(data)].data
         else:
             super()._feed(data)
 
@@ -84,12 +83,12 @@ class Slow(StrictNodes):
 
     def read_user(self, offset: int) -> bytes:
         value = super().read_user(offset)
-        if offset == STATUS and self.held is not None:
+        if offset == STATUS and self.withheld is not None:
             self.looks += 1
             if self.looks == 1:
                 return (int.from_bytes(value, "little") | HALTED).to_bytes(4, "little")
             if self.looks == 2:
-                super()._feed(self.held)
+                super()._feed(self.withheld)
         return value
 
 
@@ -101,7 +100,7 @@ def one_look_is_no_fault() -> None:
         assert nodes.looks >= 2 and device.profile.recoveries == 0
 
 
-# A packet that comes while another one's response is read goes out at once, not behind that read.
+# A packet that arrives during the read of another's response is sent at once, not after that read.
 
 
 def a_packet_goes_out_beside_a_read() -> None:
@@ -130,20 +129,20 @@ def a_packet_goes_out_beside_a_read() -> None:
         check(other.result(WAIT), 2)
 
 
-# An answer to the first launch of a packet must not pass for that to the second.
+# An answer to the first launch of a packet must not be taken for the answer to the second.
 
 
 def each_launch_has_a_number_of_its_own() -> None:
-    nodes, seen = StrictNodes(), []
+    nodes, numbers = StrictNodes(), []
     third, reset = threading.Event(), threading.Event()
 
     def note(call: int, data: memoryview) -> None:
-        seen.append(sequence_of(np.frombuffer(data, dtype=np.uint8)))
+        numbers.append(sequence_of(np.frombuffer(data, dtype=np.uint8)))
         if call == 3:
             third.set()
 
     def wait(call: int, data: memoryview) -> None:
-        # The third request goes out beside the second, and its response is read too late.
+        # The third request is sent beside the second, and its response is read too late.
         assert call != 2 or third.wait(WAIT)
         assert call != 3 or reset.wait(WAIT)
 
@@ -154,10 +153,10 @@ def each_launch_has_a_number_of_its_own() -> None:
         futures = [device.submit(**states(8, seed=seed)) for seed in range(6)]
         assert [future.exception(WAIT) is None for future in futures].count(False) == 1
         assert device.profile.resent >= 1
-    assert len(set(seen)) == len(seen) > 6
+    assert len(set(numbers)) == len(numbers) > 6
 
 
-# A serial line on which frames come late, or of other lengths.
+# A serial line with late frames, or frames of other lengths.
 
 
 def line_to(port: ModelPort) -> SerialTransport:
@@ -165,18 +164,18 @@ def line_to(port: ModelPort) -> SerialTransport:
 
 
 class Late(ModelPort):
-    """The first answer to a read of INTERVAL comes in the place of that to the next register's."""
+    """A line on which the first answer to a read of INTERVAL replaces the next register's."""
 
     late = b""
-    asked = 0
+    reads = 0
 
-    def _one(self, frame: bytes) -> bytes:
-        answer = super()._one(frame)
+    def _answer(self, frame: bytes) -> bytes:
+        answer = super()._answer(frame)
         body = unwrap(frame)
         if body is not None and body[0] == Frame.READ:
             if body[2] == register("INTERVAL").offset:
-                self.asked += 1
-                if self.asked == 1:
+                self.reads += 1
+                if self.reads == 1:
                     self.late, answer = answer, b""
             elif self.late:
                 answer, self.late = self.late, b""
@@ -189,13 +188,13 @@ def a_late_answer_is_nobodys() -> None:
     try:
         assert transport.read_register(register("INTERVAL").offset) == 77
         assert transport.read_register(register("CORE_KHZ").offset) == 250_000
-        assert port.asked == 2 and not port.late
+        assert port.reads == 2 and not port.late
     finally:
         transport.close()
 
 
 class Fed(ModelPort):
-    """Gives frames that no card asked for."""
+    """A line with unsolicited frames."""
 
     def give(self, data: bytes) -> None:
         with self._changed:
@@ -220,7 +219,7 @@ def responses_have_their_length() -> None:
 
 
 def beats_have_their_length() -> None:
-    """Two wrong lengths that add up are no response: its bytes would stand in wrong places."""
+    """Two wrong lengths that add up are not a response: its bytes would be misplaced."""
     port = Fed(card=PacketCard(layout=LAYOUT, compute=compute))
     transport = line_to(port)
     try:
@@ -245,7 +244,7 @@ CHECKS: dict[str, Check] = {
     )
 }
 
-# Check that is to notice, the module whose name is replaced, the class, and what is changed in it.
+# The check that must fail, the module and class to mutate, and the change.
 MUTANTS: dict[str, tuple[Check, Any, str, tuple[str, str]]] = {
     "CORE_ERROR is ignored": (
         *(core_errors_are_faults, session, "ResponseHandler"),
@@ -257,7 +256,7 @@ MUTANTS: dict[str, tuple[Check, Any, str, tuple[str, str]]] = {
     ),
     "one look at HALTED": (
         *(one_look_is_no_fault, session, "Supervisor"),
-        ("if self._halted is None or before is not packet:", "if self._halted is None:"),
+        ("if self._halted is None or previous is not packet:", "if self._halted is None:"),
     ),
     "sent again under the old sequence number": (
         *(each_launch_has_a_number_of_its_own, session, "Supervisor"),
@@ -269,7 +268,7 @@ MUTANTS: dict[str, tuple[Check, Any, str, tuple[str, str]]] = {
     ),
     "the length of a response is not looked at": (
         *(responses_have_their_length, serial, "SerialTransport"),
-        ("if len(found) != len(packet):", "if False:"),
+        ("if len(response) != len(packet):", "if False:"),
     ),
     "the length of a beat is not looked at": (
         *(beats_have_their_length, serial, "SerialTransport"),
@@ -280,7 +279,7 @@ MUTANTS: dict[str, tuple[Check, Any, str, tuple[str, str]]] = {
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lost answer is asked for again soon; the mutants' classes read it when they are made."""
+    """Repeat a lost request soon; the mutants' classes read the constant when they are made."""
     monkeypatch.setattr(serial, "ANSWER", 0.2)
 
 
@@ -301,12 +300,12 @@ def test_a_driver_without_the_rule_is_found(name: str, monkeypatch: pytest.Monke
 
 
 def test_a_writer_that_nobody_wakes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A part of a class whose other names must stay: its phases are compared by identity."""
+    """Replace one method only, because phases are compared by identity."""
     wakes = "if self._read_is_posted():\n                    self._to_write.notify()"
     broken = mutant(state.SessionState, wakes, "pass")
     code = broken._launch.__code__
     monkeypatch.setattr(state.SessionState, "_launch", FunctionType(code, vars(state)))
-    # The wait that nothing ends: what else is late fails the check as well.
+    # Shorten the wait that nothing ends.
     monkeypatch.setitem(globals(), "WAIT", 1.0)
     with pytest.raises((AssertionError, TransportError, DriverError, TimeoutError)):
         a_packet_goes_out_beside_a_read()

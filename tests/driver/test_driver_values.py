@@ -1,4 +1,4 @@
-"""Small parts of the driver against values written out here: steps of a reset, limits, messages."""
+"""Small parts of the driver against explicit values: steps of a reset, limits, messages."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def test_the_time_of_a_flight_is_no_longer_than_the_clock_on_the_wall() -> None:
     with Device(manifest=manifest(), transport=Card(), timeout=WAIT) as device:
         for seed in range(3):
             device.run(**states(5, seed=seed))
-        found = device.profile
+        profile = device.profile
     spent = time.perf_counter() - before
-    for seconds in (found.flight_seconds, found.pack_seconds, found.unpack_seconds):
+    for seconds in (profile.flight_seconds, profile.pack_seconds, profile.unpack_seconds):
         assert 0 < seconds <= spent
 
 
@@ -78,8 +78,8 @@ def test_the_time_of_a_flight_is_no_longer_than_the_clock_on_the_wall() -> None:
     ],
 )
 def test_a_port_that_cannot_be_opened_says_why(number: int, kind: type, words: str) -> None:
-    found = _refused("/dev/x", OSError(number, "reason"))
-    assert type(found) is kind and words in str(found) and "/dev/x" in str(found)
+    error = _refused("/dev/x", OSError(number, "reason"))
+    assert type(error) is kind and words in str(error) and "/dev/x" in str(error)
 
 
 def test_a_port_that_another_program_locked_is_busy() -> None:
@@ -87,7 +87,7 @@ def test_a_port_that_another_program_locked_is_busy() -> None:
 
 
 class FakeSerial:
-    """What pyserial gives."""
+    """A stand-in for pyserial's `Serial`."""
 
     def __init__(self, path: str, baud: int, **options: Any) -> None:
         self.given = (path, baud, options)
@@ -118,8 +118,8 @@ def test_the_port_is_opened_alone_and_read_as_it_comes(monkeypatch: pytest.Monke
     port.read()
     port.write(b"xy")
     port.close()
-    wanted = [("low latency", True), ("read", 1), ("read", 7), ("write", b"xy"), "close"]
-    assert fake.calls == wanted
+    expected = [("low latency", True), ("read", 1), ("read", 7), ("write", b"xy"), "close"]
+    assert fake.calls == expected
 
 
 def test_a_port_without_quick_answers_or_without_pyserial(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ def test_a_port_without_quick_answers_or_without_pyserial(monkeypatch: pytest.Mo
 
 
 class Steps:
-    """A transport that gives what STATUS reads, one after the other, and notes the rest."""
+    """A transport with a sequence of STATUS values, which records other accesses."""
 
     where = "here"
 
@@ -166,23 +166,23 @@ class Steps:
 
 @pytest.fixture
 def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    taken: list[float] = []
-    monkeypatch.setattr(time, "sleep", taken.append)
-    return taken
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    return pauses
 
 
 DOWN = IN_RESET | QUIET
 
 
 def steps(*status: int, patience: float = WAIT, **options: Any) -> list[Any]:
-    made: Any = Steps(*status, **options)
-    release_reset(made, LAYOUT, patience=patience)
-    return list(made.did)
+    transport: Any = Steps(*status, **options)
+    release_reset(transport, LAYOUT, patience=patience)
+    return list(transport.did)
 
 
 def test_a_reset_ends_when_the_card_is_at_rest(naps: list[float]) -> None:
     assert steps(DOWN, QUIET) == [0] and naps == []
-    # Still busy; then a response is open; then it is at rest; then it takes a while to come up.
+    # Busy, then a response is open, then at rest, then slow to come up.
     assert steps(IN_RESET, IN_RESET | OPEN, DOWN | OPEN, DOWN, DOWN, QUIET) == ["drain", "drain", 0]
     assert naps == [recovery.PAUSE] * 4
 
@@ -212,20 +212,20 @@ def test_a_fault_right_after_the_reset_is_named(naps: list[float]) -> None:
 
 
 def test_a_whole_reset_holds_and_releases(naps: list[float]) -> None:
-    made: Any = Steps(DOWN, QUIET)
-    soft_reset(made, LAYOUT, patience=WAIT)
-    assert made.did == [RESET, 0]
+    transport: Any = Steps(DOWN, QUIET)
+    soft_reset(transport, LAYOUT, patience=WAIT)
+    assert transport.did == [RESET, 0]
 
 
 def test_the_cards_account_carries_that_of_the_host() -> None:
     host = LinkError("torn")
-    told = explain(lambda offset: int(Cause.BUILD), host)
-    assert isinstance(told, CardFaultError) and told.cause is Cause.BUILD
-    assert told.__cause__ is host and "On the host: torn" in str(told)
+    explained = explain(lambda offset: int(Cause.BUILD), host)
+    assert isinstance(explained, CardFaultError) and explained.cause is Cause.BUILD
+    assert explained.__cause__ is host and "On the host: torn" in str(explained)
     for nothing in (0, 0xFFFFFFFF):
         assert explain(lambda offset, value=nothing: value, host) is host
-    known = CardFaultError("known", cause=Cause.CORE_ERROR)
-    assert explain(lambda offset: int(Cause.BUILD), known) is known
+    card_error = CardFaultError("known", cause=Cause.CORE_ERROR)
+    assert explain(lambda offset: int(Cause.BUILD), card_error) is card_error
 
     def gone(offset: int) -> int:
         raise LinkError("gone")
@@ -262,7 +262,7 @@ def test_a_packet_of_one_request_is_the_least() -> None:
 
 @pytest.mark.parametrize("timeout", [0, -1.0, float("nan")])
 def test_a_time_that_is_none_is_refused(timeout: float) -> None:
-    with pytest.raises(DriverError, match="give a timeout above 0 s"):
+    with pytest.raises(DriverError, match="The timeout must be positive"):
         Device(manifest=manifest(), transport=Card(), timeout=timeout)
 
 
@@ -331,19 +331,19 @@ def test_registers_that_time_out_are_told_as_reads_and_writes() -> None:
         raise failure(errno.ETIMEDOUT)
 
     nodes.on_user = late
-    with pytest.raises(CardTimeoutError, match=r"/dev/xdma0_user' gave nothing"):
+    with pytest.raises(CardTimeoutError, match=r"/dev/xdma0_user' sent nothing"):
         transport.read_register(0)
-    with pytest.raises(CardTimeoutError, match=r"/dev/xdma0_user' took nothing more"):
+    with pytest.raises(CardTimeoutError, match=r"/dev/xdma0_user' accepted no more data"):
         transport.write_register(0, 1)
     nodes.on_user = lambda offset: None
     nodes.read_user = lambda offset: b"\0\0\0"  # type: ignore[method-assign]
-    with pytest.raises(LinkError, match="gave 3 bytes instead of 4 for the register at 0x8"):
+    with pytest.raises(LinkError, match="returned 3 bytes instead of 4 for the register at 0x8"):
         transport.read_register(8)
     nodes.write_user = lambda offset, data: 5  # type: ignore[method-assign]
     with pytest.raises(LinkError, match="took 5 bytes instead of 4 for the register at 0x8"):
         transport.write_register(8, 1)
     nodes.read_stream = lambda data: 0  # type: ignore[method-assign]
-    with pytest.raises(TornStreamError, match="gave nothing to throw away"):
+    with pytest.raises(TornStreamError, match="has nothing to discard"):
         transport.drain()
     transport.close()
     transport.close()

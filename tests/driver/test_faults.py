@@ -1,4 +1,4 @@
-"""Every fault is an error of the batch that it hit; all else arrives, and the card goes on."""
+"""A fault is an error of the affected batch only; other batches arrive, and the card continues."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def check(result: Result, seed: int, count: int = 8) -> None:
 
 
 def once(number: int, action: Callable[[], int | None]) -> Callable[..., int | None]:
-    """A hook for one call alone."""
+    """Return a hook for one call only."""
 
     def hook(call: int, _: object) -> int | None:
         return action() if call == number else None
@@ -97,14 +97,14 @@ def damaged(byte: int) -> Callable[[StrictNodes], None]:
 
 
 def damaged_request(byte: int) -> Callable[[StrictNodes], None]:
-    """On the way to the card: what the driver holds stays as it is."""
+    """Damage a request on its way to the card, but not the driver's memory."""
 
     def set_up(nodes: StrictNodes) -> None:
-        feed, seen = nodes.card.feed, iter(range(10**6))
+        feed, calls = nodes.card.feed, iter(range(10**6))
 
         def spoilt(data: Any, **rest: Any) -> Any:
             copy = np.array(np.frombuffer(data, dtype=np.uint8))
-            if next(seen) == 4:
+            if next(calls) == 4:
                 copy[byte] ^= 0x10
             return feed(copy, **rest)
 
@@ -114,8 +114,8 @@ def damaged_request(byte: int) -> Callable[[StrictNodes], None]:
 
 
 FAULTS: dict[str, tuple[Callable[[StrictNodes], None], type[Exception], str]] = {
-    "write times out": (write_fault(errno.ETIMEDOUT), CardTimeoutError, "took nothing more"),
-    "read times out": (read_fault(errno.ETIMEDOUT), CardTimeoutError, "gave nothing"),
+    "write times out": (write_fault(errno.ETIMEDOUT), CardTimeoutError, "accepted no more data"),
+    "read times out": (read_fault(errno.ETIMEDOUT), CardTimeoutError, "sent nothing"),
     "errno 512, write": (write_fault(ERESTARTSYS), CardTimeoutError, "errno 512"),
     "errno 512, read": (read_fault(ERESTARTSYS), CardTimeoutError, "errno 512"),
     "write fails": (write_fault(errno.EIO), LinkError, "errno 5"),
@@ -123,7 +123,7 @@ FAULTS: dict[str, tuple[Callable[[StrictNodes], None], type[Exception], str]] = 
     "busy": (read_fault(errno.EBUSY), DriverError, "in use"),
     "bad memory": (write_fault(errno.EFAULT), DriverError, "EFAULT"),
     "short write": (short_write, TransportError, "took 128 of"),
-    "short read": (short_read, TornStreamError, "gave 128 of"),
+    "short read": (short_read, TornStreamError, "returned 128 of"),
     "damaged result": (damaged(70), TornStreamError, "checksum"),
     "damaged magic": (damaged(0), TornStreamError, "magic"),
     "damaged count": (damaged(12), TornStreamError, "number of records"),
@@ -177,7 +177,7 @@ def test_a_fault_in_the_middle_of_a_batch_fails_all_of_it_and_nothing_else() -> 
 
 
 def test_an_answer_to_an_earlier_request_is_nobodys() -> None:
-    """Late data after a recovery: the batch that meets it is sent again, none fails."""
+    """Late data after a recovery: the affected batch is sent again, and none fails."""
     nodes = StrictNodes()
     old = respond(LAYOUT, compute(np.ones((8, 10), np.uint32)), sequence=0xABCDEF)
     nodes.stale(old)
@@ -186,12 +186,12 @@ def test_an_answer_to_an_earlier_request_is_nobodys() -> None:
         nodes.stale(old)
         for seed in range(5):
             check(device.run(**states(8, seed=seed)), seed)
-        # The old answer may come before the request goes out, which then goes out once.
+        # The old answer may arrive before the request is sent, which is then sent once.
         assert device.profile.recoveries == 1 and device.profile.resent == nodes.writes - 5
 
 
 def test_requests_that_a_reset_card_forgot_are_sent_again() -> None:
-    """Somebody else configures the card anew in the middle of a batch, and the request is lost."""
+    """Another program configures the card again during a batch, and the request is lost."""
     nodes = StrictNodes()
     plain = nodes.card.feed
 
@@ -232,11 +232,11 @@ def test_answers_that_stay_behind_for_ever_end_in_an_error() -> None:
 
 
 def swallow(card: PacketCard, number: int) -> Callable[..., list[np.ndarray]]:
-    feed, seen = card.feed, iter(range(1, 10**6))
+    feed, calls = card.feed, iter(range(1, 10**6))
 
     def changed(data: Any, **rest: Any) -> list[np.ndarray]:
         responses = feed(data, **rest)
-        return [] if next(seen) == number else responses
+        return [] if next(calls) == number else responses
 
     return changed
 
@@ -304,8 +304,8 @@ def test_random_faults_lose_and_swap_nothing(seed: int) -> None:
                 outcome["good" if error is None else "failed"] += 1
 
         with ThreadPoolExecutor(4) as pool:
-            for done in [pool.submit(work, k) for k in range(150)]:
-                done.result()
+            for future in [pool.submit(work, k) for k in range(150)]:
+                future.result()
         nodes.card.feed = feed  # type: ignore[method-assign]
         nodes.on_write = nodes.on_read = lambda call, data: None
         nodes.spoil = lambda call, packet: None
@@ -327,7 +327,7 @@ def test_results_that_were_computed_twice_are_counted_once() -> None:
 
 
 def test_a_response_that_is_lost_is_asked_for_again() -> None:
-    """The next one comes in its place, with another sequence number."""
+    """The next one arrives instead, with another sequence number."""
     nodes = StrictNodes()
     nodes.card.feed = swallow(nodes.card, 3)  # type: ignore[method-assign]
     queued = threading.Event()

@@ -1,4 +1,4 @@
-"""Children that are forked from a process with an open device, and sequence numbers."""
+"""Forked children of a process with an open device, and sequence numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 
 def in_child(work: Callable[[], str]) -> str:
-    """What some work answers in a forked child; the child is killed where it hangs."""
+    """Return the answer of some work in a forked child, which is killed if it hangs."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -38,8 +38,8 @@ def in_child(work: Callable[[], str]) -> str:
         os._exit(0)
     os.close(writer)
     try:
-        came, _, _ = select.select([reader], [], [], WAIT)
-        return os.read(reader, 65_536).decode() if came else "it hangs"
+        readable, _, _ = select.select([reader], [], [], WAIT)
+        return os.read(reader, 65_536).decode() if readable else "it hangs"
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -47,7 +47,7 @@ def in_child(work: Callable[[], str]) -> str:
 
 
 def refusal(call: Callable[[], object]) -> str:
-    """The message of the `DriverError` that a call ends in, or that it ends in none."""
+    """Return the message of a call's `DriverError`, or that there is none."""
     try:
         call()
     except DriverError as error:
@@ -59,9 +59,9 @@ def test_each_call_of_a_forked_child_is_refused_at_once() -> None:
     arrays = states(8, seed=1)
     with Device(manifest=manifest(), transport=Card()) as device:
         buffers, registers = device.allocate(4), device.registers
-        held = threading.Event()
+        release = threading.Event()
         card: Any = device._transport
-        card.hook = lambda words: held.wait(WAIT)
+        card.hook = lambda words: release.wait(WAIT)
         waiting = device.submit(**arrays)
         calls: dict[str, Callable[[], object]] = {
             "run": lambda: device.run(**arrays),
@@ -77,15 +77,15 @@ def test_each_call_of_a_forked_child_is_refused_at_once() -> None:
             "result": waiting.result,
             "exception": waiting.exception,
         }
-        found = in_child(lambda: "\n".join(f"{n}: {refusal(c)}" for n, c in calls.items()))
-        held.set()
-        lines = found.splitlines()
-        assert [line.partition(":")[0] for line in lines] == list(calls), found
+        answers = in_child(lambda: "\n".join(f"{n}: {refusal(c)}" for n, c in calls.items()))
+        release.set()
+        lines = answers.splitlines()
+        assert [line.partition(":")[0] for line in lines] == list(calls), answers
         for line in lines:
             assert f"opened by process {os.getpid()}, and process" in line and "spawn" in line
-        # The parent has noticed nothing.
+        # The parent is not affected.
         np.testing.assert_array_equal(waiting.result().tau, device.run(**arrays).tau)
-        # What was done before the fork is the child's as well.
+        # Results from before the fork are available in the child.
         assert in_child(lambda: str(waiting.result().tau.shape)) == "(8, 2)"
 
 
@@ -143,18 +143,18 @@ def _target(number: int) -> str:
 
 def test_sequence_numbers_start_anywhere_and_wrap() -> None:
     def seen(**options: Any) -> list[int]:
-        found: list[int] = []
+        numbers: list[int] = []
         card = Card()
         feed = card.card.feed
 
         def noted(packet: np.ndarray) -> Any:
-            found.append(sequence_of(packet))
+            numbers.append(sequence_of(packet))
             return feed(packet)
 
         card.card.feed = noted  # type: ignore[method-assign]  # to look at what is sent
         with Device(manifest=manifest(), transport=card, chunk=2, **options) as device:
             device.run(**states(8, seed=3))
-        return found
+        return numbers
 
     assert seen(first_sequence=0xFFFFFFFE) == [0xFFFFFFFE, 0xFFFFFFFF, 0, 1]
     starts = {seen()[0] for _ in range(8)}

@@ -1,4 +1,4 @@
-"""Columns of packets: the same elements as the manifest's own gather and scatter, in one copy."""
+"""Columns of packets against the manifest's gather and scatter."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def test_unpacking_is_the_manifests_scatter(count: int) -> None:
             whole[:, column.target if column.target is not None else slice(None)] = np.nan
         column.unpack(words, whole)
         part = words[:, column.start : column.stop].reshape(count, *column.array.record_shape)
-        wanted = column.array.scatter(part).reshape(count, -1)
-        assert np.array_equal(whole, wanted), column.array.name
+        expected = column.array.scatter(part).reshape(count, -1)
+        assert np.array_equal(whole, expected), column.array.name
 
 
 def test_bit_patterns_survive() -> None:
@@ -98,15 +98,15 @@ def test_bit_patterns_survive() -> None:
         whole = column.blank(40)
         column.unpack(words, whole)
         if column.array.sent is None:
-            found = np.ascontiguousarray(words[:, column.start : column.stop])
-            assert np.array_equal(whole.view(np.uint32), found.view(np.uint32))
+            packed = np.ascontiguousarray(words[:, column.start : column.stop])
+            assert np.array_equal(whole.view(np.uint32), packed.view(np.uint32))
 
 
 def test_large_results_use_memory_again_only_when_nobody_looks() -> None:
-    made: list[int] = []
+    lengths: list[int] = []
 
     def allocate(length: int) -> np.ndarray:
-        made.append(length)
+        lengths.append(length)
         return aligned(length)
 
     pool = Pool(allocate=allocate)
@@ -117,29 +117,29 @@ def test_large_results_use_memory_again_only_when_nobody_looks() -> None:
     view = first.reshape(count, 7)[5:, 2]
     second = column.blank(count, pool)
     second[:] = 8
-    assert len(made) == 2
+    assert len(lengths) == 2
     del first
     third = column.blank(count, pool)
-    assert len(made) == 3 and (view == 7).all(), "memory was given away under a view"
+    assert len(lengths) == 3 and (view == 7).all(), "memory was given away under a view"
     del view, third
     fourth, fifth = column.blank(count, pool), column.blank(count, pool)
-    assert len(made) == 3 and fourth.shape == fifth.shape == (count, 7)
+    assert len(lengths) == 3 and fourth.shape == fifth.shape == (count, 7)
     assert (second == 8).all()
 
 
 def test_a_pool_keeps_no_more_than_it_may() -> None:
-    made: list[int] = []
+    lengths: list[int] = []
 
     def allocate(length: int) -> np.ndarray:
-        made.append(length)
+        lengths.append(length)
         return aligned(length)
 
-    pool = Pool(allocate=allocate, kept=8192)
+    pool = Pool(allocate=allocate, capacity=8192)
     blocks = [pool.take(4096) for _ in range(5)]
     for block in blocks:
         pool.give(block)
     again = [pool.take(100) for _ in range(4)]
-    assert made == [4096] * 7
+    assert lengths == [4096] * 7
     assert all(len(block.bytes) == 100 and len(block.memory) == 4096 for block in again)
     starts = {block.memory.__array_interface__["data"][0] for block in again}
     assert len(starts) == 4 and all(start % 4096 == 0 for start in starts)

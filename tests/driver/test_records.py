@@ -1,4 +1,4 @@
-"""Records: words in the manifest's order, the same back."""
+"""Records: round trip of words in the manifest's order."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ def test_bit_patterns_survive() -> None:
 def test_empty_batches_and_single_words() -> None:
     m = manifest(outputs=(Array(name="energy", shape=(), unit="J"),))
     assert unpack(result_dtype(m), np.zeros((0, 1), np.uint32))["energy"].shape == (0,)
-    one = unpack(result_dtype(m), np.array([[0x3F800000]], np.uint32))["energy"]
-    assert one.shape == (1,) and one[0] == 1.0
+    energy = unpack(result_dtype(m), np.array([[0x3F800000]], np.uint32))["energy"]
+    assert energy.shape == (1,) and energy[0] == 1.0
     assert pack(request_dtype(m), states(0, seed=1), 0).shape == (0, 10)

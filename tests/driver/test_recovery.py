@@ -1,4 +1,4 @@
-"""A card in trouble: noticed in time, put right where possible, given up where it is not."""
+"""A faulty card is noticed in time, and recovered if possible."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_the_future_fails_at_the_deadline_although_the_call_goes_on(clock: Clock
 
 
 class Unhurried(StrictNodes):
-    """The kernel's timeout ends no read of a card that has stopped, only one of a card in reset."""
+    """The kernel's timeout does not end a read of a stopped card, only of a card in reset."""
 
     def hopeless(self) -> bool:
         return bool(self.card.read_register(STATUS) & IN_RESET)
@@ -152,7 +152,7 @@ def test_a_call_that_never_returns_breaks_the_device_but_not_the_program(clock: 
         inside.set()
         assert stuck.wait(WAIT)
 
-    # No call but this one takes as long as the driver's patience, so nothing else can meet it.
+    # Only this call takes as long as the driver's patience.
     device = open_device(nodes, timeout=60.0, patience=0.5)
     nodes.on_read = once(3, held)
     futures = [device.submit(**states(8, seed=seed)) for seed in range(6)]
@@ -234,17 +234,17 @@ def test_buffers_whose_response_was_damaged_come_back() -> None:
 
 
 def raised_by(call: Callable[[], None]) -> BaseException | None:
-    """What a call raises; one that hangs fails the test instead of holding it up."""
-    done: Future[None] = Future()
+    """Return the exception of a call; a hanging call fails the test."""
+    outcome: Future[None] = Future()
 
     def work() -> None:
         try:
-            done.set_result(call())
+            outcome.set_result(call())
         except BaseException as error:
-            done.set_exception(error)
+            outcome.set_exception(error)
 
     threading.Thread(target=work, daemon=True).start()
-    return done.exception(WAIT)
+    return outcome.exception(WAIT)
 
 
 @pytest.mark.parametrize("name", ["STATUS", "IDENTITY", "ERROR"])

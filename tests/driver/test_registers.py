@@ -1,4 +1,4 @@
-"""What a device tells of its card and of itself."""
+"""Registers, profile and discovery."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def test_registers_by_name(device: Device) -> None:
 
 def test_all_registers_at_once(device: Device) -> None:
     device.run(**states(6, seed=1))
-    found = device.registers.dump()
-    assert found["ACCEPTED"] == 6 and found["BUILD"] == manifest().hash
+    values = device.registers.dump()
+    assert values["ACCEPTED"] == 6 and values["BUILD"] == manifest().hash
     names = {row.name for row in REGISTERS}
-    missing = {name for name in names if name not in found}
-    assert all(name.endswith(("_LOW", "_HIGH")) for name in missing) and "BUSY" in found
+    missing = {name for name in names if name not in values}
+    assert all(name.endswith(("_LOW", "_HIGH")) for name in missing) and "BUSY" in values
 
 
 def test_a_wide_counter_belongs_together() -> None:
@@ -82,7 +82,7 @@ def test_a_profile_without_a_clock_and_with_a_typo() -> None:
         meter.add(cycles=5)
 
 
-# Which cards there are
+# Discovery of cards.
 
 
 def put(folder: Path, name: str, card: PacketCard) -> Path:
@@ -104,9 +104,9 @@ def test_cards_are_found_and_not_disturbed(tmp_path: Path) -> None:
     before = path.read_bytes()
     for extra in ("xdma0_h2c_0", "null", "xdma_user", "user"):
         (tmp_path / extra).write_bytes(b"")
-    found = cards(tmp_path)
-    assert [Path(card.prefix).name for card in found] == ["xdma2", "xdma10"]
-    card = found[0]
+    listing = cards(tmp_path)
+    assert [Path(card.prefix).name for card in listing] == ["xdma2", "xdma10"]
+    card = listing[0]
     assert card.accessible and card.identity == IDENTITY and card.version == PROTOCOL_VERSION
     assert card.build == manifest().hash and card.functions == (function_id("made_up"),)
     assert (card.words_in, card.words_out, card.interval) == (10, 8, 4)
@@ -122,14 +122,14 @@ def test_cards_that_cannot_be_used_say_why(tmp_path: Path) -> None:
     (tmp_path / "xdma3_user").mkdir()
     closed = put(tmp_path, "xdma4", some_card())
     closed.chmod(0)
-    found = cards(tmp_path)
-    problems = [card.problem for card in found]
-    assert "first register is 0x00000000" in problems[0] and found[0].identity == 0
-    assert "no register space" in problems[1] and "no register space" in problems[2]
+    listing = cards(tmp_path)
+    problems = [card.problem for card in listing]
+    assert "first register is 0x00000000" in problems[0] and listing[0].identity == 0
+    assert "not a register space" in problems[1] and "not a register space" in problems[2]
     assert "errno" in problems[3]
     if os.geteuid():
         assert "may not be opened" in problems[4]
-    assert not any(card.accessible for card in found[:4])
+    assert not any(card.accessible for card in listing[:4])
 
 
 def test_a_folder_without_cards(tmp_path: Path) -> None:

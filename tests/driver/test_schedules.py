@@ -1,4 +1,4 @@
-"""The driver's threads in schedules that a seed decides: none hangs, loses or swaps anything."""
+"""The driver's threads in seeded schedules: none hangs, loses or swaps anything."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.gateware.link.mutants import mutant
 from tests.support.scheduler import ScheduleError, Scheduler
 
 COUNT = 300
-"""Schedules of all scenarios together; the soak has more."""
+"""Number of schedules of all scenarios; the soak has more."""
 
 HERE = sys.modules[__name__]
 
 
 def without(method: str, old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rule of the session's state is left out: one method, so that its phases stay the same."""
+    """Omit a rule of the session's state, in one method, so that its phases stay the same."""
     broken = mutant(state.SessionState, old, new)
     code = vars(broken)[method].__code__
     monkeypatch.setattr(state.SessionState, method, FunctionType(code, vars(state)))
@@ -57,13 +57,13 @@ def test_checks_of_single_rules_enforce_the_order_that_they_need(check: Callable
 
 
 def test_a_lost_wake_up_is_found_and_its_seed_repeats_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A packet that is launched beside a posted read wakes the reader alone."""
+    """A packet that is launched during a posted read wakes only the reader."""
     wakes = "if self._read_is_posted():\n                    self._to_write.notify()"
     without("_launch", wakes, "pass", monkeypatch)
     scenario = schedules.a_card_that_answers_behind_the_next_request
     seed, text = first_failure(scenario)
     assert f"the schedule with seed {seed}" in text
-    # Where each of them is: the writer waits for a packet, the reader for the card.
+    # The writer waits for a packet, the reader for the card.
     for thread, place in (("pinion-write", "next_write"), ("pinion-read", "read_stream")):
         assert place in text.partition(f"\n{thread}-")[2].partition("\npinion-")[0], text
     with pytest.raises(ScheduleError) as again:
@@ -163,13 +163,13 @@ def test_a_thread_that_fails_fails_its_schedule() -> None:
 
 
 def test_primitives_are_as_those_of_the_standard_library() -> None:
-    """A queue of bounded length by a condition, a semaphore, an event and a lock that nests."""
+    """A bounded queue of a condition, a semaphore, an event and a reentrant lock."""
     for seed in range(20):
-        taken: list[int] = []
+        items: list[int] = []
 
-        def work(taken: list[int] = taken) -> None:
+        def work(items: list[int] = items) -> None:
             room, nested = threading.Semaphore(2), threading.RLock()
-            changed, done = threading.Condition(nested), threading.Event()
+            changed, finished = threading.Condition(nested), threading.Event()
             waiting: list[int] = []
 
             def give(first: int) -> None:
@@ -181,23 +181,23 @@ def test_primitives_are_as_those_of_the_standard_library() -> None:
                         changed.notify()
 
             def take() -> None:
-                while len(taken) < 20:
+                while len(items) < 20:
                     with changed:
                         assert changed.wait_for(lambda: waiting, timeout=1000.0)
-                        taken.append(waiting.pop(0))
+                        items.append(waiting.pop(0))
                     room.release()
-                done.set()
+                finished.set()
 
             threads = [threading.Thread(target=give, args=(first,)) for first in (0, 100)]
             threads.append(threading.Thread(target=take))
             for thread in threads:
                 thread.start()
-            assert done.wait() and not threading.Lock().locked()
+            assert finished.wait() and not threading.Lock().locked()
             for thread in threads:
                 thread.join()
                 assert not thread.is_alive()
 
         run(work, seed)
-        assert sorted(taken) == [*range(10), *range(100, 110)]
+        assert sorted(items) == [*range(10), *range(100, 110)]
         for first in (0, 100):
-            assert [n for n in taken if n // 100 == first // 100] == [*range(first, first + 10)]
+            assert [n for n in items if n // 100 == first // 100] == [*range(first, first + 10)]

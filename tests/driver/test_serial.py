@@ -1,4 +1,4 @@
-"""The serial transport against a model of the card, on good and bad lines, and through a pty."""
+"""The serial transport with a model of the card, on good and bad lines, and through a pty."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def model(**changes: object) -> ModelPort:
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers that nothing holds up may take their time; a test that loses one says `hasty`."""
+    """Permit slow answers; a test that loses answers uses `hasty`."""
     monkeypatch.setattr(serial, "ANSWER", WAIT)
 
 
 @pytest.fixture
 def hasty(patient: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lost answer is asked for again soon."""
+    """Repeat a lost request soon."""
     monkeypatch.setattr(serial, "ANSWER", 0.2)
 
 
@@ -75,8 +75,8 @@ def device(port: object) -> Device:
     return Device(manifest=manifest(), transport=line_to(port), chunk=40)
 
 
-def check(result: Any, given: dict[str, np.ndarray]) -> None:
-    tau, scaled = expected(**given)
+def check(result: Any, arrays: dict[str, np.ndarray]) -> None:
+    tau, scaled = expected(**arrays)
     np.testing.assert_array_equal(result.tau, tau)
     np.testing.assert_array_equal(result.scaled, scaled)
 
@@ -85,7 +85,7 @@ def requests(count: int) -> dict[str, np.ndarray]:
     return states(count, seed=count)
 
 
-# What a frame is.
+# Frames.
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -105,7 +105,7 @@ def test_frames_have_the_lengths_that_are_documented() -> None:
     assert WIRE_COMMAND - 2 <= SHORT < WIRE_BEAT // 4
     with pytest.raises(ValueError, match="252 bytes, not 253"):
         wrap(bytes(253))
-    with pytest.raises(ValueError, match="63 bytes are no whole beats"):
+    with pytest.raises(ValueError, match="63 is not a multiple"):
         beats(bytes(63))
 
 
@@ -126,20 +126,22 @@ def test_every_damaged_byte_is_noticed() -> None:
 def test_batches_of_any_length_come_back() -> None:
     with device(model()) as card:
         for count in (1, 3, 40, 500):
-            given = requests(count)
-            check(card.run(**given), given)
+            arrays = requests(count)
+            check(card.run(**arrays), arrays)
 
 
 def test_many_threads_and_registers_beside_them() -> None:
     with device(model()) as card:
-        futures = [(given, card.submit(**given)) for given in (requests(n) for n in (90, 7, 300))]
+        futures = [
+            (arrays, card.submit(**arrays)) for arrays in (requests(n) for n in (90, 7, 300))
+        ]
         assert int.from_bytes(b"PNIN", "little") == card.registers.IDENTITY
-        for given, future in futures:
-            check(future.result(WAIT), given)
+        for arrays, future in futures:
+            check(future.result(WAIT), arrays)
 
 
 class Hoarder(ModelPort):
-    """A card that takes beats only when told, and notes how many wait."""
+    """A card that takes beats only on request, and records how many wait."""
 
     slots = 8
 
@@ -175,8 +177,8 @@ def test_no_more_is_under_way_than_there_is_room_for() -> None:
     thread.start()
     try:
         with Device(manifest=manifest(), transport=transport) as card:
-            given = requests(200)
-            check(card.run(**given), given)
+            arrays = requests(200)
+            check(card.run(**arrays), arrays)
     finally:
         stop.set()
         thread.join()
@@ -187,7 +189,7 @@ def test_no_more_is_under_way_than_there_is_room_for() -> None:
 
 
 class Line:
-    """Spoils bytes of the next beats, counted from the end."""
+    """A line that damages bytes of the next beats, counted from the end."""
 
     def __init__(self) -> None:
         self.next: list[tuple[int, bytes | None]] = []
@@ -208,21 +210,21 @@ def test_a_damaged_batch_fails_and_the_next_succeeds(way: str, back: int, by: by
     line = Line()
     transport = line_to(model(**{way: line}))
     with Device(manifest=manifest(), transport=transport, chunk=40) as card:
-        given = requests(20)
+        arrays = requests(20)
         line.next = [(back, by)]
         transport._patience = 0.1  # as long as the line is bad
         with pytest.raises(TransportError):
-            card.run(**given)
+            card.run(**arrays)
         transport._patience = WAIT
-        check(card.run(**given), given)
+        check(card.run(**arrays), arrays)
 
 
 def test_garbage_before_the_first_frame_does_no_harm() -> None:
     port = model()
     port.write(np.random.default_rng(500).integers(1, 256, size=500, dtype=np.uint8).tobytes())
     with device(port) as card:
-        given = requests(5)
-        check(card.run(**given), given)
+        arrays = requests(5)
+        check(card.run(**arrays), arrays)
 
 
 @pytest.mark.usefixtures("hasty")
@@ -244,7 +246,7 @@ def test_a_dead_line_is_a_sentence() -> None:
     def silent(data: bytes) -> bytes:
         return b""
 
-    with pytest.raises(CardTimeoutError, match="Nothing at the line answered 4 times"):
+    with pytest.raises(CardTimeoutError, match="Nothing at the line answered 4 attempts"):
         device(model(up=silent))
 
 
@@ -289,7 +291,7 @@ def test_a_device_works_through_a_terminal(
     line: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("serial", reason="pyserial is not installed")
-    # A terminal may lose what is written to it while it is opened.
+    # A terminal may lose data written while it is being opened.
     monkeypatch.setattr(serial, "ANSWER", 10.0)
     path, descriptor = line
     port = model()
@@ -314,8 +316,8 @@ def test_a_device_works_through_a_terminal(
     try:
         transport = line_to(TtyPort(path=path, baud=3_000_000))
         with Device(manifest=manifest(), transport=transport) as opened:
-            given = requests(100)
-            check(opened.run(**given), given)
+            arrays = requests(100)
+            check(opened.run(**arrays), arrays)
     finally:
         stop.set()
         thread.join()
@@ -325,7 +327,7 @@ def test_addresses(tmp_path: object) -> None:
     assert split_address("/dev/ttyUSB0") == ("/dev/ttyUSB0", 3_000_000)
     assert split_address("/dev/serial@x@115200") == ("/dev/serial@x", 115200)
     for bad in ("", "@", "@9600", "/dev/ttyUSB0@fast", "/dev/ttyUSB0@0"):
-        with pytest.raises(DriverError, match="no address of a serial card"):
+        with pytest.raises(DriverError, match="not the address of a serial card"):
             split_address(bad)
     pytest.importorskip("serial", reason="pyserial is not installed")
     with pytest.raises(MissingCardError, match=r"There is no serial port '.*/nowhere'"):

@@ -1,4 +1,4 @@
-"""The driver on the simulated card: the compiled RTL of a small build, bit for bit."""
+"""The driver with the simulated card: the compiled RTL of a small build, bit for bit."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from tests.support.builds import build
 
 @pytest.fixture(scope="module", params=some(["pendulum", "two_link"], ("pendulum",)))
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Inverse dynamics, one result every 2 cycles: results of one beat, and of two."""
+    """Inverse dynamics with one result every 2 cycles, of one and of two beats."""
     path = tmp_path_factory.mktemp("simulated") / request.param
-    made = build(request.param, "rnea", path, ii=2)
-    assert made.beats_out == {"pendulum": 1, "two_link": 2}[request.param]
+    manifest = build(request.param, "rnea", path, ii=2)
+    assert manifest.beats_out == {"pendulum": 1, "two_link": 2}[request.param]
     return path
 
 
@@ -42,13 +42,13 @@ def device(folder: Path) -> Iterator[Device]:
 
 
 def golden(folder: Path, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Result words (n, words_out) uint32 and flags (n,) of the integer model."""
-    made = Build.read(folder)
+    """Return result words (n, words_out) uint32 and flags (n,) of the integer model."""
+    core_build = Build.read(folder)
     count = len(next(iter(arrays.values())))
-    words = pack(request_dtype(made.manifest), arrays, count)
-    fmts = formats(made.graph)
-    ids = {str(n.params[0]): i for i, n in enumerate(made.graph.nodes) if n.op == "input"}
-    names = [w for b in made.function.inputs for w in b.words(made.model)]
+    words = pack(request_dtype(core_build.manifest), arrays, count)
+    fmts = formats(core_build.graph)
+    ids = {str(n.params[0]): i for i, n in enumerate(core_build.graph.nodes) if n.op == "input"}
+    names = [w for b in core_build.function.inputs for w in b.words(core_build.model)]
     flags = np.zeros(count, dtype=np.bool_)
     states = {}
     for k, name in enumerate(names):
@@ -57,20 +57,20 @@ def golden(folder: Path, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.
         flags |= lost
         if name in ids:
             states[name] = integers
-    results, saturated = evaluate_integers(made.graph, states)
-    rows = [fixed_to_float32(results[n], fmts[node]) for n, node in made.graph.outputs]
+    results, saturated = evaluate_integers(core_build.graph, states)
+    rows = [fixed_to_float32(results[n], fmts[node]) for n, node in core_build.graph.outputs]
     return np.stack(rows, axis=1), flags | saturated
 
 
 def states(folder: Path, count: int, *, seed: int) -> dict[str, np.ndarray]:
     print(f"seed {seed}")
-    made = Build.read(folder)
-    return sample(made.model, made.function, count, distribution="beyond", seed=seed)
+    core_build = Build.read(folder)
+    return sample(core_build.model, core_build.function, count, distribution="beyond", seed=seed)
 
 
-def same_bits(found: np.ndarray, words: np.ndarray) -> None:
-    assert not np.isnan(found).any()
-    assert np.array_equal(np.ascontiguousarray(found).view(np.uint32), words)
+def same_bits(results: np.ndarray, words: np.ndarray) -> None:
+    assert not np.isnan(results).any()
+    assert np.array_equal(np.ascontiguousarray(results).view(np.uint32), words)
 
 
 def test_results_equal_the_integer_model_bit_for_bit(folder: Path, device: Device) -> None:
@@ -95,11 +95,11 @@ def test_the_card_gives_one_result_every_ii_cycles(folder: Path, device: Device)
 
 
 def test_a_single_request_takes_the_stated_latency(folder: Path, device: Device) -> None:
-    one = {name: array[0] for name, array in states(folder, 1, seed=1).items()}
-    result = device.run(**one)
+    request = {name: array[0] for name, array in states(folder, 1, seed=1).items()}
+    result = device.run(**request)
     m = device.manifest
     assert result.tau.shape == device.shapes["tau"]
-    # The phase of the slot counter is whatever the batch before left.
+    # The phase of the slot counter depends on the previous batch.
     assert result.cycles is not None
     assert m.latency_cycles - m.ii < result.cycles <= m.latency_cycles + 1
 
@@ -114,15 +114,15 @@ def test_many_batches_in_flight_stay_apart(folder: Path, device: Device) -> None
 @pytest.mark.parametrize("idle", ["random", "bursts"])
 @pytest.mark.parametrize("stall", ["single", "long_pause"])
 def test_pauses_of_the_host_change_nothing(folder: Path, idle: str, stall: str) -> None:
-    made = Build.read(folder)
+    core_build = Build.read(folder)
     card = SimulatedCard(
         folder=folder,
-        manifest=made.manifest,
+        manifest=core_build.manifest,
         idle=PATTERNS[idle](seed=3),
         stall=PATTERNS[stall](seed=4),
     )
     arrays = states(folder, 400, seed=13)
-    with Device(manifest=made.manifest, transport=card) as device:
+    with Device(manifest=core_build.manifest, transport=card) as device:
         same_bits(device.run(**arrays).tau, golden(folder, arrays)[0])
 
 
@@ -139,7 +139,7 @@ def test_a_core_of_another_build_is_refused(folder: Path, tmp_path: Path) -> Non
     shutil.copy(folder / "core.il", other / "core.il")
     with pytest.raises(ManifestError, match=r"core\.il' is not the file that was built"):
         driver.open(other)
-    write_digests(other)  # as a build would be whose core went wrong
+    write_digests(other)  # like a build with a wrong core
     with pytest.raises(DriverError, match="another build"):
         driver.open(other)
 
@@ -158,12 +158,12 @@ def test_the_simulated_card_has_no_address_and_needs_its_core(folder: Path, tmp_
 def test_backends_by_name_agree(folder: Path) -> None:
     arrays = states(folder, 200, seed=15)
     robot = Build.read(folder).manifest.robot
-    kept = (folder / "manifest.json").stat().st_mtime_ns
+    modified = (folder / "manifest.json").stat().st_mtime_ns
     with backend(robot, "rnea", device="float") as model:
         floats = model(**arrays)
     with backend(robot, "rnea", device="sim", ii=2, folder=folder) as card:
         fixed = card.run(**arrays)
-    assert (folder / "manifest.json").stat().st_mtime_ns == kept, "built again for nothing"
+    assert (folder / "manifest.json").stat().st_mtime_ns == modified, "built again for nothing"
     assert floats.names == fixed.names == ("tau",) and floats.tau.dtype == np.float64
     budget = max(Build.read(folder).manifest.budget.values())
     error = np.abs(floats.tau - fixed.tau)
@@ -205,8 +205,8 @@ def test_the_whole_top_answers_as_the_core_does(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_the_whole_top_comes_back_from_a_fault(folder: Path) -> None:
-    made = Build.read(folder)
-    card = SimulatedTop(folder=folder, wait=600.0)  # the reset ends a read that nothing will end
+    core_build = Build.read(folder)
+    card = SimulatedTop(folder=folder, wait=600.0)  # only the reset ends the read
     plain, sent = card.send, iter(range(1, 10**6))
 
     def send(packet: np.ndarray) -> None:
@@ -217,7 +217,7 @@ def test_the_whole_top_comes_back_from_a_fault(folder: Path) -> None:
 
     card.send = send  # type: ignore[method-assign]
     batches = [states(folder, 40, seed=k) for k in range(6)]
-    with Device(manifest=made.manifest, transport=card, timeout=600.0) as device:
+    with Device(manifest=core_build.manifest, transport=card, timeout=600.0) as device:
         futures = [device.submit(**batch) for batch in batches]
         for k, (batch, future) in enumerate(zip(batches, futures, strict=True)):
             if k == 2:

@@ -1,4 +1,4 @@
-"""The driver's end of an SPI line, over a line that answers as the card would."""
+"""The driver's end of an SPI line, with a line that answers as a card."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Line:
     ``status`` is added to what it would say; ``change`` is what happens to its answer.
     """
 
-    def __init__(self, made: Manifest) -> None:
-        self.transfer = Transfer.of(made)
+    def __init__(self, manifest: Manifest) -> None:
+        self.transfer = Transfer.of(manifest)
         self.status = Answer(0)
         self.done = True
         self.broken = False
@@ -65,7 +65,7 @@ def test_arrays_come_back_in_their_shapes(device: SpiDevice, line: Line) -> None
 
 def test_a_line_that_brings_no_result_raises(device: SpiDevice, line: Line) -> None:
     line.broken = True
-    with pytest.raises(SpiError, match="checksum of the card's answer does not fit"):
+    with pytest.raises(SpiError, match="checksum of the card's answer is wrong"):
         device.run(q=Q, qd=QD, weight=WEIGHT)
     line.broken, line.done = False, False
     with pytest.raises(SpiError, match="no result in time"):
@@ -76,7 +76,7 @@ def test_a_line_that_brings_no_result_raises(device: SpiDevice, line: Line) -> N
 
 
 def test_requests_are_checked(device: SpiDevice) -> None:
-    with pytest.raises(InputError, match="A batch of 3 is given"):
+    with pytest.raises(InputError, match="not a batch of 3"):
         device.run(q=np.zeros((3, 2)), qd=QD, weight=WEIGHT)
     with pytest.raises(InputError, match="'qd' is missing"):
         device.run(q=Q, weight=WEIGHT)
@@ -92,7 +92,7 @@ def test_another_build_is_another_checksum(tmp_path: Path) -> None:
 
 
 def test_the_pause_covers_the_slowest_result() -> None:
-    """A core with a longer schedule has a longer one, and a transfer is of one length."""
+    """A longer schedule has a longer pause, and all transfers of a build have one length."""
     slow = manifest(latency_cycles=500)
     assert pause_bytes(slow) * 8 * CYCLES > 500 + 2 * 5 + 2 * 4
     assert Transfer.of(slow).size - Transfer.of(manifest()).size == pause_bytes(slow) - pause_bytes(

@@ -1,4 +1,4 @@
-"""Functions with states on a card: streams go on from batch to batch, and end with a fault."""
+"""Functions with states on a card: streams continue across batches, and end with a fault."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEPT = manifest(states={"sum": 1.0})
 
 
 class Summing(InProcessCard):
-    """The first word of a result is the sum of the first words since the last reset, from 1 on."""
+    """The first word of a result is 1 plus the sum of the first words since the last reset."""
 
     def __init__(self) -> None:
         self.total, self.restarts = 0.0, 0
@@ -86,7 +86,7 @@ def test_a_fault_ends_the_stream_and_nothing_is_sent_again() -> None:
         hit = device.submit(**requests(8))
         with pytest.raises(TornStreamError):
             hit.result()
-        while True:  # the card is being reset meanwhile
+        while True:  # during the card's reset
             try:
                 lost = device.submit(**requests(1))
             except StateLostError as error:
@@ -125,8 +125,8 @@ def test_a_new_stream_may_be_asked_for_while_the_card_is_still_being_reset() -> 
 def test_without_states_there_is_nothing_to_reset_and_packets_are_sent_again() -> None:
     card = Card()
     device = Device(manifest=manifest(), transport=card)
-    with device, pytest.raises(DriverError, match="'made_up' keeps no states: there is nothing"):
+    with device, pytest.raises(DriverError, match="'made_up' has no states: there is nothing"):
         device.reset_state()
     assert card.read_register(0x30) == 0
     card.write_register(0x30, 2)
-    assert card.read_register(0x30) == 0  # the bit means nothing there
+    assert card.read_register(0x30) == 0  # the bit is undefined there

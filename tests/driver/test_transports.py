@@ -1,4 +1,4 @@
-"""Transports are found by name, and a card that holds something else is refused."""
+"""Transports are found by name, and cards with another build are refused."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def open_nothing(folder: Path, m: Manifest, address: str) -> object:
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Transports of other packages, as entry points."""
-    here = "tests.driver.test_transports"
+    module = "tests.driver.test_transports"
     points = {
         name: EntryPoint(name, value, transport_module.GROUP)
         for name, value in {
-            "fake": f"{here}:open_card",
-            "odd": f"{here}:open_nothing",
+            "fake": f"{module}:open_card",
+            "odd": f"{module}:open_nothing",
             "gone": "pinion_no_such_package:open_transport",
-            "slow": f"{here}:open_slowly",
-            "typo": f"{here}:open_crad",
+            "slow": f"{module}:open_slowly",
+            "typo": f"{module}:open_crad",
         }.items()
     }
     monkeypatch.setattr(transport_module, "transports", lambda: points)
@@ -102,7 +102,7 @@ def test_an_unknown_transport_is_refused_with_those_installed(folder: Path, devi
     with pytest.raises(DriverError, match=r"installed: fake, gone, odd, slow, typo") as caught:
         driver.open(folder, device=device)
     assert f"'{device}'" in str(caught.value)
-    assert "pinion.backend, such as device='cpu'" in str(caught.value)
+    assert "pinion.backend with device='cpu'" in str(caught.value)
 
 
 def test_without_any_transport_the_message_says_so(
@@ -122,7 +122,7 @@ def test_a_transport_that_cannot_be_imported_is_named(folder: Path, device: str)
 
 @pytest.mark.usefixtures("installed")
 def test_a_transport_that_is_none_is_refused(folder: Path) -> None:
-    with pytest.raises(DriverError, match=r"gave a object: it must return a pinion\.driver"):
+    with pytest.raises(DriverError, match=r"must return a pinion\.driver"):
         driver.open(folder, device="odd")
 
 

@@ -1,4 +1,4 @@
-"""The traps of the vendor's driver, by their numbers: a driver that falls into one is caught.
+"""The numbered traps of the vendor's driver: a driver that falls into one is caught.
 
 Each test runs the driver as it is on device files that spring the trap, and then a mutant of it. A
 mutant that passes would mean that the files are not strict enough, and that the driver is right by
@@ -45,11 +45,11 @@ from tests.driver.cards import WAIT, compute, expected, manifest, states
 from tests.driver.strict import StrictNodes, failure
 
 LAYOUT = layout_of(manifest())
-LARGE = 400  # requests whose packets are several pages, and more than the strict card's buffers
+LARGE = 400  # requests with packets of several pages, beyond the strict card's buffers
 
 
 def run(nodes: StrictNodes, transport: type[XdmaTransport] = XdmaTransport) -> None:
-    """Some batches through the driver; every result is looked at."""
+    """Send batches through the driver and check every result."""
     card = transport(nodes=nodes, layout=LAYOUT)
     with Device(manifest=manifest(), transport=card, timeout=WAIT, patience=WAIT) as device:
         sizes = (1, LARGE, 7, 2 * LARGE, LARGE)
@@ -97,7 +97,7 @@ def test_trap_3_a_read_longer_than_its_packet() -> None:
 
 @pytest.fixture
 def no_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trap 4: what crashes the kernel, on any file, fails the test instead."""
+    """Trap 4: calls that crash the kernel, on any file, fail the test instead."""
 
     def crash(*_: object) -> None:
         raise SystemError("kernel crash")
@@ -139,7 +139,7 @@ def test_trap_4_lists_of_buffers(files: Path) -> None:
 
 
 def test_trap_4_no_other_system_call_is_written_down_anywhere() -> None:
-    """All of `os` that the driver's modules name, and that only one of them opens files."""
+    """Check which names of `os` the driver's modules use, and that only one of them opens files."""
     used: dict[str, set[str]] = {}
     for path in Path(nodes_module.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -148,7 +148,7 @@ def test_trap_4_no_other_system_call_is_written_down_anywhere() -> None:
                 used.setdefault(path.name, set()).add(ast.unparse(node))
     calls = {name for name in used.pop("nodes.py") if name.split(".")[1].islower()}
     assert calls == {"os.open", "os.close", "os.write", "os.pread", "os.pwrite", "os.strerror"}
-    # Of a serial port's own pipes, and the number of the process, which is no device's.
+    # These are for a serial port's pipes and the process number, not for device files.
     assert used.pop("tty.py") == {"os.close"} and used.pop("process.py") == {"os.getpid"}
     assert used == {"memory.py": {"mmap.mmap", "mmap.PAGESIZE"}}
     assert mmap.PAGESIZE >= 4096
@@ -156,7 +156,7 @@ def test_trap_4_no_other_system_call_is_written_down_anywhere() -> None:
 
 @pytest.fixture
 def alarms() -> Iterator[None]:
-    """Signals that come all the time, to whoever takes them."""
+    """Continual signals to any thread that accepts them."""
     before = signal.signal(signal.SIGALRM, lambda *_: None)
     signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
     yield
@@ -183,7 +183,7 @@ def test_trap_5_signals_in_a_transfer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_trap_6_a_write_before_its_read(monkeypatch: pytest.MonkeyPatch) -> None:
     class Obedient(XdmaTransport):
-        """Reads when the write has ended, as the simplest driver would."""
+        """Read after the end of the write, as the simplest driver would."""
 
         written = threading.Semaphore(0)
 
@@ -197,7 +197,7 @@ def test_trap_6_a_write_before_its_read(monkeypatch: pytest.MonkeyPatch) -> None
             assert self.written.acquire(timeout=WAIT)
             super().receive(packet)
 
-    with pytest.raises(CardTimeoutError, match="took nothing more"):
+    with pytest.raises(CardTimeoutError, match="accepted no more data"):
         run(StrictNodes(sound=0.1), Obedient)
 
 
@@ -205,7 +205,7 @@ def test_trap_6_a_write_before_its_read(monkeypatch: pytest.MonkeyPatch) -> None
 def test_trap_6_the_writer_waits_for_the_reader(
     monkeypatch: pytest.MonkeyPatch, mutant: bool
 ) -> None:
-    """A reader that is late: until its read is posted nothing is written."""
+    """With a late reader, nothing is written until its read is posted."""
     go = threading.Event()
     read = Reader.run
 
@@ -269,7 +269,7 @@ def test_trap_9_registers_of_more_than_32_bits(
     files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Wide(FileNodes):
-        """Reads 64 bits and believes the upper half."""
+        """Read 64 bits and use the upper half."""
 
         def read_user(self, offset: int) -> bytes:
             pair = os.pread(self._user, 8, offset & ~7)
@@ -281,7 +281,7 @@ def test_trap_9_registers_of_more_than_32_bits(
     def pread(number: int, length: int, offset: int) -> bytes:
         if length != 4 or offset % 4:
             odd.append((length, offset))
-        # The bus moves one word, whatever was asked for.
+        # The bus transfers one word, whatever the requested length.
         return plain(number, 4, offset & ~3).ljust(length, b"\0")
 
     monkeypatch.setattr(os, "pread", pread)

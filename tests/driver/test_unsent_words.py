@@ -1,4 +1,4 @@
-"""Arrays of which only a part travels: lower triangles in, constants and zeros filled in after."""
+"""Arrays of which only a part is sent: lower triangles, with constants and zeros filled in."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORDS_IN, WORDS_OUT = N + len(LOWER), len(LOWER) + len(GRADIENT) + N
 
 
 def manifest() -> Manifest:
-    """A made-up function: qdd and minv in; minv twice, a gradient and a vector out."""
+    """A function with inputs qdd and minv, and outputs 2 minv, a gradient and a vector."""
     return cards.manifest(
         function="fd_derivatives_from_minv",
         inputs=(
@@ -36,7 +36,7 @@ def manifest() -> Manifest:
 
 
 class Card(cards.Card):
-    """Doubles minv's words, answers the gradient with words 0, 1, ... of its own, returns qdd."""
+    """Return minv's words doubled, gradient words 0, 1, ..., and qdd."""
 
     def __init__(self) -> None:
         self.requests: list[np.ndarray] = []

@@ -1,4 +1,4 @@
-"""Cards that go: unplugged, their bus reset, their module unloaded, in the middle of anything."""
+"""Cards that vanish at any time: unplugged, their bus reset, their module unloaded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.driver.test_xdma import LAYOUT
 
 
 class Unplugged(StrictNodes):
-    """A card in memory beside real files, until it goes: then every call fails, `close` as well."""
+    """A card in memory beside real files; once it vanishes every call fails, even `close`."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -56,9 +56,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def counted() -> tuple[int, int, int]:
-    """Open files, threads and maps of this process."""
+    """Return the open files, threads and maps of this process."""
     gc.collect()
-    # Memory for packets: anonymous and shared, which Linux shows so.
+    # Linux's name for anonymous shared memory, which packets use.
     maps = Path("/proc/self/maps").read_text().count("/dev/zero")
     return len(os.listdir("/proc/self/fd")), threading.active_count(), maps
 
@@ -100,7 +100,7 @@ def test_closing_raises_nothing_and_leaves_nothing(
         with pytest.raises(DriverError, match="closed"):
             device.run(**states(2, seed=1))
 
-    once()  # what the first one makes for good
+    once()  # warm up persistent allocations
     before = counted()
     for _ in range(5):
         once()
@@ -172,9 +172,9 @@ def test_a_serial_port_that_is_gone_leaves_no_pipes(monkeypatch: pytest.MonkeyPa
     port = TtyPort(path=os.ttyname(theirs), baud=115200)
     number, close = port._port.fd, os.close
 
-    def failing(one: int) -> None:
-        close(one)
-        if one == number:
+    def failing(descriptor: int) -> None:
+        close(descriptor)
+        if descriptor == number:
             raise failure(errno.EIO)
 
     monkeypatch.setattr(os, "close", failing)

@@ -1,4 +1,4 @@
-"""The transport over device files: what it opens and checks, and what each failure is called."""
+"""The transport over device files: opening, checks, and errors."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_transfer_that_is_cut_off_is_torn_and_not_continued() -> None:
         card.send(card.allocate(256))
     assert nodes.writes == 1
     nodes.stale(np.zeros(64, np.uint8))
-    with pytest.raises(TornStreamError, match="gave 64 of 256 bytes"):
+    with pytest.raises(TornStreamError, match="returned 64 of 256 bytes"):
         card.receive(card.allocate(256))
     assert nodes.reads == 1
 
@@ -176,7 +176,7 @@ def test_addresses(address: str, prefix: str) -> None:
 
 @pytest.mark.parametrize("address", ["", "xdma0", "-1", "1.5", "/dev/", "./xdma0"])
 def test_addresses_that_are_none(address: str) -> None:
-    with pytest.raises(DriverError, match=r"is no address of a card.*xdma:0"):
+    with pytest.raises(DriverError, match=r"is not the address of a card.*xdma:0"):
         prefix_of(address)
 
 
@@ -187,7 +187,7 @@ def test_every_error_number_has_a_sentence() -> None:
             assert text.endswith(".") and "/dev/xdma0_user" in text and len(text.split()) > 8
 
 
-# The files themselves, on plain files that keep what is written.
+# `FileNodes` on plain files.
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def test_files_are_read_and_written_as_they_are(files: Path) -> None:
     card.receive(response)
     card.write_register(register("SCRATCH").offset, 0xFEDCBA98)
     assert card.read_register(register("SCRATCH").offset) == 0xFEDCBA98
-    with pytest.raises(TornStreamError, match="gave 0 of"):
+    with pytest.raises(TornStreamError, match="returned 0 of"):
         card.receive(response)
     with pytest.raises(LinkError, match="0 bytes instead of 4"):
         card.read_register(0x1000)

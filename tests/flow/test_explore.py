@@ -202,7 +202,7 @@ def test_best_against_all_pairs() -> None:
 def test_points_are_measured_and_kept(tmp_path: Path) -> None:
     sweep = points(ii=[1, 2], formats=["q16.16", "q40.40"])
     reported: list[dict[str, Any]] = []
-    first = explore(sweep, tmp_path, measure=MEASURE, jobs=2, done=reported.append)
+    first = explore(sweep, tmp_path, measure=MEASURE, jobs=2, on_row=reported.append)
     assert sorted(r["point"] for r in reported) == sorted(point.key for point in sweep)
     good, bad = first[::2], first[1::2]
     for row, ii in zip(good, (1, 2), strict=True):
@@ -339,7 +339,7 @@ if __name__ == "__main__":
     wanted = grid(load("two_link"), "rnea", {"ii": list(range(1, 40))})
     try:
         explore(wanted, Path(sys.argv[1]), measure=Measurements(samples=50), jobs=2,
-                done=lambda row: print(row["point"], flush=True))
+                on_row=lambda row: print(row["point"], flush=True))
     except KeyboardInterrupt:
         sys.exit(130)
 """

@@ -1,4 +1,4 @@
-"""Fuzzing finds nothing wrong with either end, and finds what is wrong with a broken one.
+"""Fuzzing finds no defect in either end, and finds those of broken ends.
 
 A few thousand cases here; ``python -m tests.support.fuzz --cases 1000000`` runs a million.
 """
@@ -51,7 +51,7 @@ SEED = 20
 
 
 def clean(tally: Tally, cases: int) -> Tally:
-    """No case of so many failed, and all were counted."""
+    """Check that all cases were counted and none failed."""
     print(f"seed {tally.seed}")
     assert tally.failures == [] and tally.failed == 0
     assert tally.cases == cases == tally.refused + tally.accepted
@@ -85,19 +85,23 @@ def test_the_card_answers_right_or_stops() -> None:
 
 def test_the_same_seed_finds_the_same() -> None:
     for campaign in (fuzz_responses, fuzz_packets, fuzz_registers, fuzz_manifests):
-        one, two = (campaign(cases=300, seed=SEED) for _ in range(2))
-        assert (one.refused, one.accepted, one.more) == (two.refused, two.accepted, two.more)
+        first, second = (campaign(cases=300, seed=SEED) for _ in range(2))
+        assert (first.refused, first.accepted, first.more) == (
+            second.refused,
+            second.accepted,
+            second.more,
+        )
     mutators = [Mutator(random=Random(seed)) for seed in (1, 1, 2)]
     raw = bytes(range(256))
-    made = [[m.packet(raw, raw[::-1]) for _ in range(50)] for m in mutators]
-    assert made[0] == made[1] != made[2]
+    packets = [[m.packet(raw, raw[::-1]) for _ in range(50)] for m in mutators]
+    assert packets[0] == packets[1] != packets[2]
 
 
-# -- a fuzzer that cannot fail proves nothing: broken ends, each of which it must find
+# -- broken ends, each of which the fuzzer must find
 
 
 def found(tally: Tally, *needles: str) -> None:
-    """Some case failed, in words that say so."""
+    """Check that some case failed with the right words."""
     print(f"seed {tally.seed}")
     assert tally.failed and any(n in f for f in tally.failures for n in needles), tally.failures
     assert f"{tally.name}, seed {tally.seed}, case " in tally.failures[0]
@@ -173,7 +177,7 @@ def _with(card: PacketCard, layout: Any) -> PacketCard:
 
 
 class Gullible(PacketCard):
-    """Takes a header whose checksum is wrong."""
+    """A card that takes a header with a wrong checksum."""
 
     def _check(self, beat: np.ndarray, *, whole: bool) -> Cause:
         cause = super()._check(beat, whole=whole)
@@ -182,7 +186,7 @@ class Gullible(PacketCard):
 
 
 class Forgetful(PacketCard):
-    """Does not say that the records came in damaged."""
+    """A card that does not report damaged records."""
 
     def _respond(self, request: Any, epoch: int) -> Any:
         header, payload = request
@@ -192,7 +196,7 @@ class Forgetful(PacketCard):
 
 
 class Stubborn(PacketCard):
-    """Stays stopped through a reset."""
+    """A card that stays halted after a reset."""
 
     def _clear(self) -> None:
         before = getattr(self, "_halted", False)
@@ -266,12 +270,12 @@ def test_a_run_that_skips_a_campaign_fails(
 
     monkeypatch.setattr("tests.support.fuzz.__main__.fuzz_tops", tops)
     assert main([str(tmp_path), "--cases", "100"]) == 1
-    said = capsys.readouterr().out
-    assert ("tops: not run. There is no g++." in said) is (how == "cannot be compiled")
-    assert "0 failed" in said
+    output = capsys.readouterr().out
+    assert ("tops: not run. There is no g++." in output) is (how == "cannot be compiled")
+    assert "0 failed" in output
 
 
-# -- the whole top in RTL, which takes a minute to compile
+# -- the whole top in RTL
 
 
 @pytest.fixture(scope="module")

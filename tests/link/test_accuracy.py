@@ -1,4 +1,4 @@
-"""Distributions of errors: counted right, kept exactly, and refused where they do not fit."""
+"""Distributions of errors: statistics, round trip through the file, and refusals."""
 
 from __future__ import annotations
 
@@ -49,34 +49,36 @@ def distribution(*blocks: BlockErrors) -> ErrorDistribution:
 
 def test_a_vector_is_counted_in_its_unit() -> None:
     error = errors(2)
-    made = block(["tau[0]", "tau[2]"], error)
-    assert not made.is_matrix and len(made.edges) == BINS + 1
-    assert made.largest == tuple(error.max(axis=0))
-    for column, group in enumerate(made.groups):
-        own = error[:, column]
-        assert (group.name, group.words) == (made.words[column], (column,))
-        assert sum(group.counts) == len(own)
-        assert (group.median, group.largest) == (np.median(own), own.max())
-        assert group.p99 == np.quantile(own, 0.99)
+    tau = block(["tau[0]", "tau[2]"], error)
+    assert not tau.is_matrix and len(tau.edges) == BINS + 1
+    assert tau.largest == tuple(error.max(axis=0))
+    for column, group in enumerate(tau.groups):
+        column_error = error[:, column]
+        assert (group.name, group.words) == (tau.words[column], (column,))
+        assert sum(group.counts) == len(column_error)
+        assert (group.median, group.largest) == (np.median(column_error), column_error.max())
+        assert group.p99 == np.quantile(column_error, 0.99)
         for place in (1, BINS // 2, BINS - 1):
-            within = (own >= made.edges[place]) & (own < made.edges[place + 1])
+            within = (column_error >= tau.edges[place]) & (column_error < tau.edges[place + 1])
             assert group.counts[place] == within.sum()
-        assert group.counts[0] == (own < made.edges[1]).sum(), "what lies below is in the first"
-    assert made.edges[-1] == pytest.approx(3 * max(made.budget))
+        assert group.counts[0] == (column_error < tau.edges[1]).sum(), (
+            "what lies below is in the first"
+        )
+    assert tau.edges[-1] == pytest.approx(3 * max(tau.budget))
 
 
 def test_a_matrix_is_counted_in_shares_of_budgets() -> None:
     error = errors(len(LOWER))
-    made = block(LOWER, error)
-    assert made.is_matrix
-    assert {g.name: g.words for g in made.groups} == {
+    matrix = block(LOWER, error)
+    assert matrix.is_matrix
+    assert {g.name: g.words for g in matrix.groups} == {
         "M[0, :]": (0,),
         "M[1, :]": (1, 2),
         "M[2, :]": (3, 4, 5),
     }
-    shares = error / np.array(made.budget)
-    assert made.groups[2].largest == shares[:, 3:].max()
-    assert made.shares == tuple(shares.max(axis=0))
+    shares = error / np.array(matrix.budget)
+    assert matrix.groups[2].largest == shares[:, 3:].max()
+    assert matrix.shares == tuple(shares.max(axis=0))
 
 
 def test_no_errors_and_exact_words_are_no_trouble() -> None:
@@ -90,18 +92,18 @@ def test_no_errors_and_exact_words_are_no_trouble() -> None:
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert ErrorDistribution.find(tmp_path) is None
-    made = distribution(
+    errors_file = distribution(
         block(["tau[0]", "tau[1]"], errors(2)),
         block(LOWER, errors(len(LOWER), 0)),
         block(["x[0]"], np.array([[np.nan], [1e-4]])),
     )
-    made.write(tmp_path)
-    assert ErrorDistribution.find(tmp_path) == made
+    errors_file.write(tmp_path)
+    assert ErrorDistribution.find(tmp_path) == errors_file
     assert json.loads((tmp_path / "errors.json").read_text())["version"] == 2
 
 
 def changed(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change the file and seal it again, as whoever changes it on purpose can."""
+    """Change the file and seal it again, as an intentional edit could."""
     path = folder / "errors.json"
     data = json.loads(path.read_text())
     del data["digest"]
@@ -111,13 +113,13 @@ def changed(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
 
 
 def test_a_file_without_a_verdict_is_read_as_one(tmp_path: Path) -> None:
-    made = distribution(block(["tau[0]"], errors(1)))
-    made.write(tmp_path)
+    errors_file = distribution(block(["tau[0]"], errors(1)))
+    errors_file.write(tmp_path)
     changed(tmp_path, lambda data: data.pop("verdict"))
     with pytest.raises(ManifestError, match="it lacks 'verdict'"):
         ErrorDistribution.find(tmp_path)
     changed(tmp_path, lambda data: data.update(version=1))
-    assert ErrorDistribution.find(tmp_path) == replace(made, verdict=None)
+    assert ErrorDistribution.find(tmp_path) == replace(errors_file, verdict=None)
 
 
 @pytest.mark.parametrize(
@@ -141,12 +143,12 @@ def test_a_verdict_that_contradicts_itself_is_refused(
 
 
 def test_a_verdict_names_what_failed() -> None:
-    held = {"valid": True, "budget": True, "accuracy": True, "rate": True}
-    assert Verdict.of(0, **held).ok and Verdict.of(2, **held) == Verdict(
+    passed = {"valid": True, "budget": True, "accuracy": True, "rate": True}
+    assert Verdict.of(0, **passed).ok and Verdict.of(2, **passed) == Verdict(
         mismatches=2, failed=("bits",)
     )
-    assert Verdict.of(0, **{**held, "budget": False}, task=False).failed == ("budget", "task")
-    assert Verdict.of(0, **{**held, "valid": False}).failed == ("valid",)
+    assert Verdict.of(0, **{**passed, "budget": False}, task=False).failed == ("budget", "task")
+    assert Verdict.of(0, **{**passed, "valid": False}).failed == ("valid",)
 
 
 @pytest.mark.parametrize(

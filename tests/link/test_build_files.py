@@ -1,4 +1,4 @@
-"""Versioned JSON files of build folders: written as a whole, and refused in a sentence."""
+"""Versioned JSON files of build folders: round trip and refusals."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_every_file_refuses_what_is_none(file: BuildFile, tmp_path: Path) -> Non
         refused(file, tmp_path, "damaged", f"its version is {version!r}, not {file.version}")
     newer = file.version + 1
     path.write_text(json.dumps({"version": newer}))
-    refused(file, tmp_path, f"is of version {newer}, and this Pinion reads version {file.version}")
+    refused(file, tmp_path, f"has version {newer}, but this Pinion reads version {file.version}")
     path.unlink()
     path.mkdir()
     refused(file, tmp_path, "damaged")
@@ -74,8 +74,8 @@ def test_every_file_refuses_what_is_none(file: BuildFile, tmp_path: Path) -> Non
         ({"ii": "4"}, "ii is str, not int"),
         ({"ii": True}, "ii is bool, not int"),
         ({"units": []}, "units is list, not dict"),
-        ({"operations": {}}, "operations is no list"),
-        ({"operations": [3]}, "operations[0] is no object"),
+        ({"operations": {}}, "operations is not a list"),
+        ({"operations": [3]}, "operations[0] is not an object"),
         ({"operations": [{"node": 1}]}, "it lacks 'operations[0].unit'"),
         ({"outputs": [{**GOOD["outputs"][0], "name": 3}]}, "outputs[0].name is int, not str"),
     ],
@@ -92,6 +92,6 @@ def test_a_number_may_be_whole_and_is_finite(tmp_path: Path) -> None:
     BOARD_REPORT.write(tmp_path, data)
     assert BOARD_REPORT.find(tmp_path) == data
     BOARD_REPORT.write(tmp_path, {**data, "fmax_mhz": "fast"})
-    refused(BOARD_REPORT, tmp_path, "fmax_mhz is no number")
+    refused(BOARD_REPORT, tmp_path, "fmax_mhz is not a number")
     with pytest.raises(ValueError, match="not JSON compliant"):
         BOARD_REPORT.write(tmp_path, {**data, "fmax_mhz": float("nan")})

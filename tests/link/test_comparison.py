@@ -1,4 +1,4 @@
-"""Results beside references, against the definitions request by request and word by word."""
+"""Comparisons against the definitions, request by request and word by word."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ NAN, INF = math.nan, math.inf
 
 
 def drawn(seed: int, count: int = 40) -> dict[str, Any]:
-    """Results and references (n, 4), a few of which are no numbers, and flags (n,)."""
+    """Results and references (n, 4), a few of which are not finite, and flags (n,)."""
     print("seed", seed)
     rng = np.random.default_rng(seed)
     references = rng.normal(size=(count, 4)) * rng.choice([1e-3, 1.0], size=(count, 1))
     values = references + 0.1 * rng.normal(size=references.shape)
     for place, value in (((1, 0), NAN), ((2, 1), INF), ((3, 2), -INF)):
         values[place] = value
-    late = np.arange(count) > 5  # so that what is no number counts
+    late = np.arange(count) > 5  # so that values that are not finite count
     references[4, 3], references[5, 1], values[5, 1] = NAN, INF, INF
     return {
         "values": values,
@@ -50,7 +50,7 @@ def largest(numbers: list[float]) -> float:
 
 
 def check(cls: Any = Comparison) -> None:
-    """Everything that comparisons say, against Python's numbers; of finite requests alone, too."""
+    """Check all figures against Python arithmetic, also for finite requests alone."""
     for seed in range(5):
         check_one(cls, drawn(seed))
 
@@ -104,10 +104,10 @@ def check_one(cls: Any, arrays: dict[str, Any]) -> None:
                 low + (ranked[int(place) + 1] - low) * (place - int(place))
             )
             assert figures["rel_err_max"][name] == max(errors)
-        for k, found in enumerate(comparison.largest_error):
+        for k, largest_error in enumerate(comparison.largest_error):
             columns = (some[name][valid, k].tolist() for name in ("values", "references"))
             error = [abs(x - y) for x, y in zip(*columns, strict=True)]
-            assert found == pytest.approx(largest(error), nan_ok=True)
+            assert largest_error == pytest.approx(largest(error), nan_ok=True)
 
 
 def test_it_says_what_the_definitions_say() -> None:
@@ -139,7 +139,7 @@ def test_a_defect_of_it_is_found(change: tuple[str, str]) -> None:
 
 
 def check_nothing(cls: Any = Comparison) -> None:
-    """No request at all, all flagged, all undecided: no figure, and nothing held."""
+    """Check that no requests, or only flagged or undecided ones, have no figures."""
     full = drawn(7)
     count = len(full["flagged"])
     every, none = np.ones(count, np.bool_), np.zeros(count, np.bool_)

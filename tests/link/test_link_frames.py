@@ -1,4 +1,4 @@
-"""Packets in memory: what is written is read back, and what was changed on the way is refused."""
+"""Packets in memory: round trip, and refusal of changed packets."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ seeds = st.integers(0, 2**32 - 1)
 def respond(
     layout: Layout, count: int, sequence: int, *, seed: int
 ) -> tuple[Bytes, np.ndarray, np.ndarray]:
-    """A good response, its words and its flags, written without help of the code under test."""
+    """A good response, its words and its flags, written without the code under test."""
     rng = np.random.default_rng(seed)
     words = rng.integers(0, 2**32, size=(count, layout.words_out), dtype=np.uint32)
     flags = rng.random(count) < 0.3
@@ -102,8 +102,8 @@ def test_a_good_response_is_read(layout: Layout, count: int, sequence: int, seed
     assert (head.cycles, head.stalled, head.starved) == (1000, 20, 3)
     assert bool(head.status & Status.FLAGGED) == flags.any()
     assert np.array_equal(layout.response_words(packet, count), words)
-    found = layout.response_flags(packet, count)
-    assert found.dtype == np.bool_ and np.array_equal(found, flags)
+    read_flags = layout.response_flags(packet, count)
+    assert read_flags.dtype == np.bool_ and np.array_equal(read_flags, flags)
     assert packet.tobytes() == before
 
 
@@ -129,7 +129,7 @@ def test_every_bit_of_header_and_trailer_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "said"),
+    ("field", "name"),
     [
         ("magic", "magic word"),
         ("version", "protocol version"),
@@ -140,24 +140,24 @@ def test_every_bit_of_header_and_trailer_counts() -> None:
         ("count", "number of records"),
     ],
 )
-def test_a_wrong_header_is_named_though_its_checksum_is_right(field: str, said: str) -> None:
+def test_a_wrong_header_is_named_though_its_checksum_is_right(field: str, name: str) -> None:
     packet, _, _ = respond(LAYOUT, 3, 9, seed=1)
     header = packet[:BEAT].view(HEADER)
     header[field] += 1
     reseal(packet)
-    with pytest.raises(FrameError, match=f"response's {said} is 0x[0-9a-f]+ instead of 0x"):
+    with pytest.raises(FrameError, match=f"response's {name} is 0x[0-9a-f]+ instead of 0x"):
         read_response(LAYOUT, packet, 3, 9)
 
 
 @pytest.mark.parametrize(
-    ("field", "said"),
+    ("field", "name"),
     [("magic", "magic word"), ("sequence", "sequence number"), ("count", "number of records")],
 )
-def test_a_wrong_trailer_is_named_though_its_checksum_is_right(field: str, said: str) -> None:
+def test_a_wrong_trailer_is_named_though_its_checksum_is_right(field: str, name: str) -> None:
     packet, _, _ = respond(LAYOUT, 3, 9, seed=2)
     packet[-BEAT:].view(TRAILER)[field] += 1
     reseal(packet)
-    with pytest.raises(FrameError, match=f"{said} of the trailer is"):
+    with pytest.raises(FrameError, match=f"{name} of the trailer is"):
         read_response(LAYOUT, packet, 3, 9)
 
 

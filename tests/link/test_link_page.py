@@ -1,4 +1,4 @@
-"""``docs/link.md``: its tables are the code's, its example is read, its program runs."""
+"""``docs/link.md``: its tables, its example and its program agree with the code."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ LAYOUT = Layout(function=function_id("rnea"), build=0x0123456789ABCDEF, words_in
 
 
 def _block(language: str) -> str:
-    found = re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    assert len(found) == 1, language
-    return str(found[0])
+    blocks = re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 1, language
+    return str(blocks[0])
 
 
 def _bytes(language: str) -> np.ndarray:
@@ -94,7 +94,7 @@ def test_the_program_of_the_page_makes_the_request_of_the_example(tmp_path: Path
     (tmp_path / "host.c").write_text(_block("c"))
     program = tmp_path / "host"
     command = [compiler, "-Wall", "-Wextra", "-Werror", "-std=c11", "-O1", "host.c", "-o", "host"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
     sent = subprocess.run([program], capture_output=True, check=True, timeout=600).stdout
     assert sent == _bytes("request").tobytes()

@@ -1,4 +1,4 @@
-"""The tables of the link: no two things share a place, and what is read has a meaning."""
+"""The tables of the link: offsets do not overlap, and every value has a meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that others rely on by number or by name: written out here a second time."""
+"""Values and names that other programs rely on, repeated here."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_the_fields_of_files_are_fixed(
     assert missing == {}, "a field was renamed or has another type: raise the version"
 
 
-def made(**changes: Any) -> tuple[Manifest, Layout]:
+def manifest_and_layout(**changes: Any) -> tuple[Manifest, Layout]:
     m = manifest(**changes)
     return m, Layout(function=1, words_in=m.words_in, words_out=m.words_out, build=m.hash)
 
@@ -85,18 +85,18 @@ def test_framing_is_a_header_each_way_a_trailer_and_the_flags() -> None:
 
 
 def test_the_card_needs_its_latency_and_a_step_for_each_further_request() -> None:
-    m, _ = made(ii=4, clock_mhz=200.0, latency_cycles=50)
+    m, _ = manifest_and_layout(ii=4, clock_mhz=200.0, latency_cycles=50)
     assert transfer.card_us(m, 1) == pytest.approx(50 / 200 + 4 / 250)
     assert transfer.card_us(m, 11) == pytest.approx(50 / 200 + 10 * 4 / 200 + 4 / 250)
     wide = (Array(name="big", shape=(160,), unit=""),)
-    m, _ = made(ii=1, clock_mhz=250.0, latency_cycles=25, inputs=wide)
+    m, _ = manifest_and_layout(ii=1, clock_mhz=250.0, latency_cycles=25, inputs=wide)
     assert transfer.card_us(m, 11) == pytest.approx(0.1 + 10 * 10 / 250 + 4 / 250)
-    m, _ = made(ii=1, clock_mhz=250.0, latency_cycles=25, outputs=wide)
+    m, _ = manifest_and_layout(ii=1, clock_mhz=250.0, latency_cycles=25, outputs=wide)
     assert transfer.card_us(m, 11) == pytest.approx(0.1 + 10 * 10 / 250 + 4 / 250)
 
 
 def test_an_estimate_adds_up() -> None:
-    m, layout = made()
+    m, layout = manifest_and_layout()
     link = transfer.Link(name="toy", to_card=(1.0, 2.0), to_host=(4.0, 8.0), text="")
     row = transfer.estimate(m, layout, link, 1000)
     sent, received = layout.request_bytes(1000), layout.response_bytes(1000)
@@ -114,11 +114,11 @@ def test_an_estimate_adds_up() -> None:
 
 
 def test_the_model_names_what_it_assumes() -> None:
-    m, layout = made(clock_mhz=123.0)
-    found = transfer.model(m, layout)
-    assert found["measured"] is False
-    assert (found["robot"], found["function"]) == (m.robot, m.function)
-    assumed = found["assumed"]
+    m, layout = manifest_and_layout(clock_mhz=123.0)
+    estimates = transfer.model(m, layout)
+    assert estimates["measured"] is False
+    assert (estimates["robot"], estimates["function"]) == (m.robot, m.function)
+    assumed = estimates["assumed"]
     assert (assumed["core_mhz"], assumed["link_mhz"], assumed["fixed_us"]) == (
         123.0,
         250.0,
@@ -133,21 +133,21 @@ def test_the_model_names_what_it_assumes() -> None:
     assert set(assumed["links"]) == {"stock", "best"}
     assert assumed["links"]["stock"].startswith("the vendor's driver, one thread a direction")
     assert assumed["links"]["best"].startswith("a better driver on the same family of parts")
-    rows = [(row["link"], row["requests"]) for row in found["estimates"]]
+    rows = [(row["link"], row["requests"]) for row in estimates["estimates"]]
     assert rows == [(name, n) for name in ("stock", "best") for n in (16, 32, 64, 128)]
 
 
 def test_margins_leave_out_what_is_exact() -> None:
     error = np.array([[1e-13, 0.5, 0.1], [0.0, 0.25, 0.2]])
-    found = margins(error, np.array([1.0, 5.0, 8.0]))
-    assert sorted(found.values()) == pytest.approx([10.0, 40.0])
+    ratios = margins(error, np.array([1.0, 5.0, 8.0]))
+    assert sorted(ratios.values()) == pytest.approx([10.0, 40.0])
     nothing = margins(np.zeros((2, 2)), np.ones(2))
     assert list(nothing.values()) == [None, None]
     assert margins(np.array([[1e-12]]), np.ones(1)) == nothing, "noise of the float model"
 
 
 def edges(error: np.ndarray, budget: float) -> tuple[float, ...]:
-    found = BlockErrors.of(
+    block = BlockErrors.of(
         name="tau",
         unit="",
         lsb=1.0,
@@ -155,8 +155,8 @@ def edges(error: np.ndarray, budget: float) -> tuple[float, ...]:
         error=error[:, None],
         budget=np.array([budget]),
     ).edges
-    assert len(found) == 90 == BINS + 1
-    return found
+    assert len(block) == 90 == BINS + 1
+    return block
 
 
 def test_an_axis_begins_at_the_hundredth_part_and_ends_beyond_the_budget() -> None:
@@ -171,7 +171,7 @@ def test_an_axis_begins_at_the_hundredth_part_and_ends_beyond_the_budget() -> No
 
 
 def test_a_field_that_no_record_has_is_named() -> None:
-    with pytest.raises(KeyError, match="no field 'size', but"):
+    with pytest.raises(KeyError, match="no field 'size'; it has"):
         field_of(HEADER, "size")
     assert field_of(HEADER, "magic") == (np.dtype("<u4"), 0)
 

@@ -1,4 +1,4 @@
-"""The manifest: written, read back, and refused when somebody changed it."""
+"""The manifest: round trip, and refusal of changed files."""
 
 from __future__ import annotations
 
@@ -53,22 +53,22 @@ def manifest() -> Manifest:
 
 
 def test_a_manifest_reads_back_equal(tmp_path: Path) -> None:
-    made = manifest()
-    made.write(tmp_path)
+    original = manifest()
+    original.write(tmp_path)
     read = Manifest.read(tmp_path)
-    assert read == made
-    assert read.hash == made.hash
-    assert (made.words_in, made.words_out) == (6, 7)
+    assert read == original
+    assert read.hash == original.hash
+    assert (original.words_in, original.words_out) == (6, 7)
     assert read.outputs[1].constants == ((0, 0.25),) and read.outputs[2].sent == (0, 2, 3)
     assert [array.sent for array in read.inputs] == [None] * 3
     text = json.loads((tmp_path / "manifest.json").read_text())
-    assert text["hash"] == f"{made.hash:016x}" and len(text["hash"]) == 16
+    assert text["hash"] == f"{original.hash:016x}" and len(text["hash"]) == 16
     assert (text["words_in"], text["words_out"]) == (6, 7)
 
 
 def test_what_was_snapped_stands_in_the_manifest_where_anything_was(tmp_path: Path) -> None:
     plain, snapped = manifest(), replace(manifest(), snapping={"pose_angle": 7.4e-6})
-    assert "snapping" not in plain.to_dict()  # so that an exact robot's hash is what it ever was
+    assert "snapping" not in plain.to_dict()  # keeps the hash of exact robots
     snapped.write(tmp_path)
     assert Manifest.read(tmp_path) == snapped and snapped.hash != plain.hash
     text = (tmp_path / "manifest.json").read_text()
@@ -79,8 +79,8 @@ def test_what_was_snapped_stands_in_the_manifest_where_anything_was(tmp_path: Pa
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Manifest)])
 def test_every_member_is_part_of_the_hash(name: str) -> None:
-    made = manifest()
-    value = getattr(made, name)
+    original = manifest()
+    value = getattr(original, name)
     other = {
         str: lambda: value + "x",
         int: lambda: value + 1,
@@ -88,7 +88,7 @@ def test_every_member_is_part_of_the_hash(name: str) -> None:
         dict: lambda: {**value, "other": 1},
         tuple: lambda: value[:-1],
     }[type(value)]()
-    assert replace(made, **{name: other}).hash != made.hash
+    assert replace(original, **{name: other}).hash != original.hash
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def test_every_member_is_part_of_the_hash(name: str) -> None:
     ids=str,
 )
 def test_every_member_of_an_array_is_part_of_the_hash(change: dict[str, Any]) -> None:
-    made = manifest()
-    tau, m, minv = made.outputs
-    assert replace(made, outputs=(tau, replace(m, **change), minv)).hash != made.hash
+    original = manifest()
+    tau, m, minv = original.outputs
+    assert replace(original, outputs=(tau, replace(m, **change), minv)).hash != original.hash
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_manifest_with_other_arrays_is_refused(tmp_path: Path, before: str, af
         Manifest.read(tmp_path)
 
 
-# -- what travels of an array --------------------------------------------------------------------
+# -- elements of an array that are sent ---------------------------------------------------------
 
 
 def lower(n: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Manifests with a right hash that no build has: refused before anybody reckons with them."""
+"""Refusal of invalid manifests with a correct hash."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLACE = Path("folder/manifest.json")
 
 
 def sealed(change: dict[str, Any], **words: Any) -> bytes:
-    """The sample with members changed, under a hash and numbers of words that fit it."""
+    """The sample with changed members and a matching hash and numbers of words."""
     data = {**sample().to_dict(), **change}
     for key in ("hash", "words_in", "words_out"):
         del data[key]
@@ -40,17 +40,17 @@ def test_the_seal_fits() -> None:
 def test_a_manifest_of_another_version_is_told_from_a_damaged_one() -> None:
     whole = json.loads(sealed({}))
     older = {name: value for name, value in whole.items() if name != "objective"}
-    for text, said in (
-        (older, "it is of another version of Pinion, without objective"),
-        ({**whole, "strange_member": 3}, "of another version of Pinion, with 'strange_member"),
-        ([], "it is no manifest"),
+    for text, sentence in (
+        (older, "it is from another version of Pinion, without objective"),
+        ({**whole, "strange_member": 3}, "from another version of Pinion, with 'strange_member"),
+        ([], "it is not a manifest"),
     ):
-        with pytest.raises(ManifestError, match=said):
+        with pytest.raises(ManifestError, match=sentence):
             Manifest.parse(json.dumps(text).encode(), path=PLACE)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "sentence"),
     [
         ({"ii": 0}, "ii is 0"),
         ({"ii": True}, "ii is True"),
@@ -74,18 +74,18 @@ def test_a_manifest_of_another_version_is_told_from_a_damaged_one() -> None:
         ({"outputs": array(shape=[10**6, 10**6])}, "shape of part holds 1000000"),
         ({"outputs": array(shape=[2] * 17)}, "shape of part holds 2: too large"),
         ({"outputs": array(shape="23")}, "a shape is '23'"),
-        ({"outputs": array(sent=[1, 1, 2])}, "outside of its shape, or twice"),
-        ({"outputs": array(sent=[1, 2, 6])}, "outside of its shape, or twice"),
-        ({"outputs": array(sent=[-1, 1, 2])}, "outside of its shape, or twice"),
-        ({"outputs": array(constants=[[1, 0.5]])}, "outside of its shape, or twice"),
+        ({"outputs": array(sent=[1, 1, 2])}, "outside its shape, or twice"),
+        ({"outputs": array(sent=[1, 2, 6])}, "outside its shape, or twice"),
+        ({"outputs": array(sent=[-1, 1, 2])}, "outside its shape, or twice"),
+        ({"outputs": array(constants=[[1, 0.5]])}, "outside its shape, or twice"),
         ({"outputs": array(constants=[[0, 10**400]])}, "too large"),
         ({"outputs": array(symmetric=True)}, r"symmetric with the shape \(2, 3\)"),
         ({"outputs": array(symmetric=1)}, "symmetric is 1"),
         ({"outputs": {"a": 1}}, "cannot be read"),
     ],
 )
-def test_what_no_build_has_is_a_sentence(change: dict[str, Any], said: str) -> None:
-    with pytest.raises(ManifestError, match=said) as raised:
+def test_what_no_build_has_is_a_sentence(change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ManifestError, match=sentence) as raised:
         Manifest.parse(sealed(change), path=PLACE)
     assert "cannot be read (" in str(raised.value) and "build the folder again." in str(
         raised.value

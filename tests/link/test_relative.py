@@ -1,4 +1,4 @@
-"""What errors are relative to: the request's own block and a scale fixed at build, nothing else."""
+"""Relative errors depend only on the request's block and a scale fixed at build."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_an_error_is_relative_to_the_blocks_largest_word_or_to_the_floor() -> No
         "b": np.zeros((4, 1)),
         "empty": np.zeros((4, 0)),
     }
-    found = relative_errors(errors, floats, {"a": 50.0, "b": 0.0})
-    assert {name: values.tolist() for name, values in found.items()} == {
+    relative = relative_errors(errors, floats, {"a": 50.0, "b": 0.0})
+    assert {name: values.tolist() for name, values in relative.items()} == {
         "a": [0.375, 1.0, 4.0, 0.005],
         "b": [0.25, 0.5, 0.0, 1.0],
     }
@@ -51,14 +51,14 @@ def check_alone(errors_of: Callable[..., dict[str, Any]]) -> None:
         {name: np.concatenate([x, fast_floats[name]]) for name, x in floats.items()},
         SCALES,
     )
-    one = errors_of(
+    single = errors_of(
         {name: x[7:8] for name, x in rest.items()},
         {name: x[7:8] for name, x in floats.items()},
         SCALES,
     )
-    for name, found in alone.items():
-        assert np.array_equal(together[name][:50], found), name
-        assert np.array_equal(one[name], found[7:8]), name
+    for name, errors in alone.items():
+        assert np.array_equal(together[name][:50], errors), name
+        assert np.array_equal(single[name], errors[7:8]), name
     assert np.allclose(alone["qdd"], rest["qdd"].max(axis=1) / 0.08)
 
 
@@ -80,7 +80,7 @@ def test_another_meaning_is_found(change: tuple[str, str]) -> None:
 
 
 def test_numbers_are_rounded_up_to_their_digits() -> None:
-    for value, digits, wanted in (
+    for value, digits, expected in (
         (0.0123, 2, 0.013),
         (0.013, 2, 0.013),
         (0.0999, 2, 0.1),
@@ -89,10 +89,10 @@ def test_numbers_are_rounded_up_to_their_digits() -> None:
         (4.0004e-5, 3, 4.01e-5),
         (0.0, 2, 0.0),
     ):
-        assert rounded_up(value, digits) == wanted, value
+        assert rounded_up(value, digits) == expected, value
     assert math.isinf(rounded_up(math.inf)) and math.isnan(rounded_up(math.nan))
     rng = np.random.default_rng(5)
     for value in 10.0 ** rng.uniform(-9, 3, 2000):
-        found = rounded_up(float(value))
-        assert value <= found <= value * 1.1 and found == float(f"{found:.2g}"), value
-        assert rounded_up(found) == found, value
+        rounded = rounded_up(float(value))
+        assert value <= rounded <= value * 1.1 and rounded == float(f"{rounded:.2g}"), value
+        assert rounded_up(rounded) == rounded, value

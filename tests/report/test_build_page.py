@@ -247,7 +247,7 @@ def test_how_many_requests_were_wrong_is_said(build: Build, tmp_path: Path) -> N
     assert ["tau", "N m", "tau[1]", "1.00e-06", "1.00e-05", "10%", "0"] in words.rows
     wrong = verified(build, tmp_path, Verdict(mismatches=7, failed=("bits", "rate")))
     assert "<strong>FAILED</strong>, 7 of 400 requests wrong: a result word or a flag" in wrong
-    assert "results come slower than the interval." in wrong
+    assert "results are slower than the interval." in wrong
     assert wrong.count('<div class="tile bad"><strong>FAILED</strong>') == 2
     assert "0 of 400" not in wrong and "every bit agrees" not in wrong
     assert ["requests wrong, of verified ones", *2 * ["FAILED, 7 of 400"]] in Page(wrong).rows

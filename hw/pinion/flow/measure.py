@@ -68,7 +68,7 @@ def compare(
         values, stream = stream_integers(graph, inputs)
         flags = sticky(flags | values.any_saturated(states))
         next_states = {
-            str(state.word): stream.found[state.word] * integers.formats[i].lsb
+            str(state.word): stream.states[state.word] * integers.formats[i].lsb
             for i, state in graph.state_nodes().items()
         }
         # A state that no result depends on is only in the float graph.

@@ -70,5 +70,5 @@ def _draw(
         states |= {word: columns[:, k] for word, k in block.positions(model).items()}
     if row.states:
         # The ranges of the function's states follow from a stream of requests.
-        states |= stream_floats(row.trace(model, minimal=False), states).found
+        states |= stream_floats(row.trace(model, minimal=False), states).states
     return states

@@ -1,4 +1,4 @@
-"""Campaigns beyond one process: many states through models, RTL, processors and cards on Dask."""
+"""Campaigns on Dask: many states through models, RTL, processors and cards."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""A function for very many requests on processors and GPUs: results, and nothing to compare.
+"""A function for very many requests on processors and GPUs, with results but no comparison.
 
-No build is needed: what travels to the workers is the robot and the name of the function, and
-each of them compiles it once.
+No build is needed: each worker receives the robot and the function's name and compiles it once.
 """
 
 from __future__ import annotations
@@ -62,39 +61,37 @@ def batch(
     client: Client | None = None,
     row_options: RowOptions | None = None,
     robot_options: RobotOptions | None = None,
-    done: Callable[[CampaignProgress], None] | None = None,
+    on_chunk: Callable[[CampaignProgress], None] | None = None,
     progress: Progress = SILENT,
 ) -> dict[str, Any]:
-    """Compute a function for many requests, on many workers, and keep the results.
+    """Compute a function for many requests on many workers and store the results.
 
-    Called again with the same arguments, it goes on where it was interrupted.
-    :func:`.store.read_results` reads what came: results by name, and the requests where they were
-    drawn.
+    Called again with the same arguments, it resumes where it was interrupted.
+    :func:`.store.read_results` reads the results by name, and the requests if they were drawn.
 
     Parameters
     ----------
-    robot, function : as of :func:`pinion.api.backend`; functions of the table alone, because code
-        of one's own does not travel.
-    file : of the results (:mod:`.store`).
+    robot, function : as for :func:`pinion.api.backend`; only functions of the table, because
+        user-defined code is not sent to workers.
+    file : the file for the results (:mod:`.store`).
     arrays : requests by name, (n, ...) each; or
-    states : how many are drawn, with ``distribution`` and ``seed``
-        (:func:`pinion.functions.sample`).
+    states : how many to draw, with ``distribution`` and ``seed`` (:func:`pinion.functions.sample`).
     device : ``cpu``, ``cuda`` or ``float``; ``cuda:0,cuda:1`` starts a local worker for each GPU.
-    dtype : ``float32`` or ``float64``, that is computed with; ``float`` always has float64.
+    dtype : ``float32`` or ``float64`` arithmetic; ``float`` always uses float64.
     chunk : requests that one worker computes at a time.
-    scheduler, workers, client, done, progress : as of :func:`.run.campaign`.
-    row_options, robot_options : of the function and of the robot.
+    scheduler, workers, client, on_chunk, progress : as for :func:`.run.campaign`.
+    row_options, robot_options : options of the function and of the robot.
 
     Returns
     -------
     JSON-able figures: ``robot``, ``function``, ``device``, ``dtype``, ``states``, ``finished``,
-    ``not_finite`` (requests with a result that is no number) and ``first_not_finite``,
-    ``failures`` by chunk, ``ok`` (all are finished, with numbers), and ``run``: what it took.
+    ``not_finite`` (requests with a NaN or infinite result) and ``first_not_finite``,
+    ``failures`` by chunk, ``ok`` (all finished, all results finite), and ``run``: its cost.
 
     Raises
     ------
     CampaignError, ClusterError, ValueError, RuntimeError
-        Subclasses with a sentence. What was stored stays.
+        Subclasses with a message for the user. Stored chunks remain.
     """
     parcel = FunctionParcel.of(
         asked_robot(robot, **(robot_options or RobotOptions())),
@@ -104,14 +101,16 @@ def batch(
     )
     model, row = parcel.load()
     devices, kind = devices_of(device, scheduler, workers, client)
-    given: dict[str, NDArray[Any]] | None = None
+    requests: dict[str, NDArray[Any]] | None = None
     if (arrays is None) == (states is None):
-        raise CampaignError("Give either requests or how many states to draw, and not both.")
+        raise CampaignError("Give either requests or a number of states to draw, not both.")
     if arrays is not None:
-        given = _whole(arrays_of(row.inputs, model), arrays, dtype)
-        states, distribution = len(next(iter(given.values()))), GIVEN
+        requests = _full_arrays(arrays_of(row.inputs, model), arrays, dtype)
+        states, distribution = len(next(iter(requests.values()))), GIVEN
     assert states is not None
-    check_numbers(states=states, chunk=chunk, distribution=distribution if given is None else None)
+    check_numbers(
+        states=states, chunk=chunk, distribution=distribution if requests is None else None
+    )
     plan = Plan(
         what=f"{model.name} {row.name}",
         build=parcel.digest[:16],
@@ -123,7 +122,7 @@ def batch(
         chunk=chunk,
         keep=True,
         max_error=None,
-        requests="" if given is None else _digest(given),
+        requests="" if requests is None else _digest(requests),
         **identity(),
     )
     began = time.perf_counter()
@@ -132,12 +131,14 @@ def batch(
             plan,
             store,
             lambda: parcel,
-            given=None if given is None else lambda a, b: {n: v[a:b] for n, v in given.items()},
+            requests_of=None
+            if requests is None
+            else lambda a, b: {n: v[a:b] for n, v in requests.items()},
             devices=devices,
             scheduler=scheduler,
             workers=workers,
             client=client,
-            done=done,
+            on_chunk=on_chunk,
             progress=progress,
         )
         total, failures = store.total(), store.failures()
@@ -163,11 +164,11 @@ def batch(
 
 @dataclass(frozen=True)
 class FunctionParcel:
-    """A function of the table for a robot, on its way.
+    """A function of the table for a robot, serialized for workers.
 
     Members
     -------
-    digest : SHA-256 of the text.
+    digest : SHA-256 of ``text``.
     text : robot, function, options and dtype, as JSON.
     """
 
@@ -176,25 +177,25 @@ class FunctionParcel:
 
     @classmethod
     def of(cls, model: Model, row: Function, *, dtype: str, device: str) -> FunctionParcel:
-        """Describe a function.
+        """Serialize a robot and a function.
 
         Raises
         ------
         CampaignError, pinion.functions.FunctionError
-            It is one of the user's own, the robot has not what it takes, or there is no such dtype
-            or device.
+            If the function is user-defined, the robot does not support it, or the dtype or device
+            is unknown.
         """
         if split_device(device)[0] not in BACKENDS:
             raise CampaignError(
-                f"A batch has no device '{device}'; choose one of {', '.join(BACKENDS)}. For "
-                "cards there are campaigns."
+                f"A batch has no device '{device}'; choose one of {', '.join(BACKENDS)}. Use a "
+                "campaign for cards."
             )
         if dtype not in DTYPES:
             raise CampaignError(f"There is no dtype '{dtype}'; choose one of {', '.join(DTYPES)}.")
         table_row(row.name, row.options)
-        # What only shows when it is computed, such as a tip that is not named, shows here.
-        one = sample(model, row, 1, distribution="reference", seed=0)
-        row.evaluate(model, {name: values.astype(np.float64) for name, values in one.items()})
+        # Evaluate once here: some errors, such as a missing tip name, only occur then.
+        trial = sample(model, row, 1, distribution="reference", seed=0)
+        row.evaluate(model, {name: values.astype(np.float64) for name, values in trial.items()})
         data = {
             "model": model_to_dict(model),
             "function": row.name,
@@ -205,7 +206,7 @@ class FunctionParcel:
         return cls(sha256(text.encode()).hexdigest(), text)
 
     def load(self) -> tuple[Model, Function]:
-        """The robot and the function, as every worker has them."""
+        """Return the robot and the function, as every worker has them."""
         data = json.loads(self.text)
         return model_from_dict(data["model"]), table_row(data["function"], data["options"])
 
@@ -223,7 +224,7 @@ class FunctionParcel:
 
 
 class _Computed:
-    """A function that was compiled; its results are kept."""
+    """A compiled function whose results are stored."""
 
     def __init__(self, model: Model, row: Function, backend: Backend) -> None:
         self._model = model
@@ -231,13 +232,13 @@ class _Computed:
         self._backend = backend
 
     def chunk(
-        self, plan: Plan, number: int, given: Mapping[str, NDArray[Any]] | None
+        self, plan: Plan, number: int, requests: Mapping[str, NDArray[Any]] | None
     ) -> tuple[Tally, bytes]:
-        """The results of a chunk, and how many are no numbers."""
+        """Compute a chunk's results and count those that are not finite."""
         start, stop = plan.span(number)
-        requests = given
+        sampled: Mapping[str, NDArray[Any]] = {}
         if requests is None:
-            requests = sample(
+            requests = sampled = sample(
                 self._model,
                 self._row,
                 stop - start,
@@ -248,29 +249,28 @@ class _Computed:
         if reset is not None:
             reset()
         results = dict(self._backend.run(**requests))
-        results.pop("saturated", None)  # nothing can be, in floats
-        drawn = requests if given is None else {}
+        results.pop("saturated", None)  # floats never saturate
         good = np.ones(stop - start, dtype=np.bool_)
         for values in results.values():
             good &= np.isfinite(values).reshape(stop - start, -1).all(axis=1)
         tally = Tally()
         tally.count("requests", np.ones_like(good), start)
         tally.count("wrong", ~good, start)
-        return tally, packed({**drawn, **results})
+        return tally, packed({**sampled, **results})
 
     def close(self) -> None:
-        """Give back what the backend holds."""
+        """Close the backend."""
         self._backend.close()
 
 
-def _whole(
-    expected: Sequence[Array], given: Mapping[str, ArrayLike], dtype: str
+def _full_arrays(
+    expected: Sequence[Array], arrays: Mapping[str, ArrayLike], dtype: str
 ) -> dict[str, NDArray[Any]]:
-    """Checked requests, each array (n, ...)."""
+    """Check requests and broadcast each array to (n, ...)."""
     kind = np.float32 if dtype == "float32" else np.float64
-    checked = validate_arrays(expected, given, dtype=kind)
+    checked = validate_arrays(expected, arrays, dtype=kind)
     if not checked.count:
-        raise CampaignError("No request is given: a batch needs at least 1.")
+        raise CampaignError("A batch needs at least 1 request, not 0.")
     return {
         array.name: np.broadcast_to(
             checked.arrays[array.name], (checked.count, *array.shape)
@@ -280,9 +280,9 @@ def _whole(
 
 
 def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """SHA-256 of requests."""
-    found = sha256()
+    """Return the SHA-256 of requests."""
+    digest = sha256()
     for name, values in arrays.items():
-        found.update(f"{name} {values.dtype} {values.shape} ".encode())
-        found.update(np.ascontiguousarray(values).data)
-    return found.hexdigest()
+        digest.update(f"{name} {values.dtype} {values.shape} ".encode())
+        digest.update(np.ascontiguousarray(values).data)
+    return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Workers: a scheduler elsewhere, or a cluster of this machine's own."""
+"""Dask workers: those of a remote scheduler, or a cluster on this machine."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from .local import LocalWorkers
 from .plan import identity
 
 PATIENCE = 30.0
-"""Seconds in which a scheduler must answer, and in which it may come back."""
+"""Seconds within which a scheduler must answer, or return after an interruption."""
 
 MOST_WORKERS = 1024
-"""Of a local cluster: processes of one thread each."""
+"""Largest number of worker processes of a local cluster, one thread each."""
 
 _QUIET = logging.CRITICAL
 
@@ -33,24 +33,24 @@ _QUIET = logging.CRITICAL
 def cluster(
     scheduler: str | None, *, workers: int | None = None, devices: Sequence[str] = ()
 ) -> Iterator[Client]:
-    """A client of a scheduler, or of a local cluster that ends with it.
+    """Yield a client of a scheduler, or of a local cluster that ends with the context.
 
-    A local cluster has processes of one thread. It listens on this machine alone, and with
-    certificates of its own that only its processes have: whoever reaches a scheduler can run code.
+    A local cluster has single-threaded processes. It listens on this machine only, with
+    certificates that only its processes have: whoever reaches a scheduler can run code.
 
     Parameters
     ----------
     scheduler : address such as ``tcp://head:8786``; None for a local cluster.
-    workers : of a local cluster; by default as many as this process may use processors, or as there
-        are devices.
-    devices : of the local workers, one each; empty where every worker has what it takes.
+    workers : size of a local cluster; by default the number of devices, or of processors that this
+        process may use.
+    devices : devices of the local workers, one each; empty if any worker can compute.
 
     Raises
     ------
     ClusterError
-        The scheduler does not answer, or workers cannot be started.
+        If the scheduler does not answer, or workers cannot be started.
     """
-    # What Dask logs of workers that went is not news: their chunks are done again, which is.
+    # Do not show Dask's logs of lost workers: their chunks are computed again.
     quiet = {"distributed.logging.distributed": "critical", "distributed.scheduler.http.routes": []}
     with _silent(), dask.config.set({} if scheduler is not None else quiet):
         if scheduler is not None:
@@ -61,23 +61,23 @@ def cluster(
         if count > MOST_WORKERS:
             raise ClusterError(
                 f"{count:,} workers (--workers) are too many for one machine: give 1 to "
-                f"{MOST_WORKERS:,}, as many as there are processors for instance."
+                f"{MOST_WORKERS:,}, for instance the number of processors."
             )
         security = Security.temporary()
         head = {
             "cls": Scheduler,
             "options": {
                 **{"protocol": "tls://", "host": "127.0.0.1", "port": 0, "security": security},
-                # The pages that it would serve have no certificates; it serves none.
+                # No dashboard: its pages would have no certificates.
                 **{"dashboard": False, "dashboard_address": "127.0.0.1:0"},
             },
         }
-        given = [resources_of(device) for device in devices] or [{}] * count
+        resources = [resources_of(device) for device in devices] or [{}] * count
         with (
             SpecCluster(
                 workers={}, scheduler=head, security=security, silence_logs=_QUIET
             ) as local,
-            LocalWorkers(local.scheduler_address, security, given) as processes,
+            LocalWorkers(local.scheduler_address, security, resources) as processes,
             Client(local, timeout=PATIENCE, set_as_default=False) as client,
         ):
             processes.wait()
@@ -87,7 +87,7 @@ def cluster(
 @contextmanager
 def _connected(address: str) -> Iterator[Client]:
     try:
-        # Without a port no number of attempts helps, which Dask would make.
+        # Refuse an address without a port here: Dask would keep trying it.
         kind, place = parse_address(address)
         if kind in ("tcp", "tls"):
             parse_host_port(place)
@@ -95,7 +95,7 @@ def _connected(address: str) -> Iterator[Client]:
     except (OSError, ValueError, TypeError) as error:
         raise ClusterError(
             f"No Dask scheduler answers at '{address}' ({_first_line(error)}): start one with "
-            "`dask scheduler`, and give the address that it prints."
+            "`dask scheduler` and give the address that it prints."
         ) from None
     try:
         yield client
@@ -105,58 +105,57 @@ def _connected(address: str) -> Iterator[Client]:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Nothing logged by Dask, until all of it has ended.
+    """Silence Dask's loggers.
 
-    What it says of a scheduler that is lost is an error here anyway, and of connections that close
-    while workers end it is no news.
+    A lost scheduler is reported as an error anyway, and connections do close while workers end.
     """
     names = {"distributed", *logging.root.manager.loggerDict}
     loggers = [logging.getLogger(name) for name in names if name.partition(".")[0] == "distributed"]
-    before = [logger.level for logger in loggers]
+    levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(_QUIET)
     try:
         yield
     finally:
-        for logger, level in zip(loggers, before, strict=True):
+        for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
 
 
 def resources_of(device: str) -> dict[str, float]:
-    """What a worker with a device says it has: with ``cuda:1`` one of ``cuda`` and ``cuda:1``."""
+    """Return the resources of a worker with a device, such as ``cuda`` and ``cuda:1``, 1 each."""
     return dict.fromkeys((split_device(device)[0], device), 1.0)
 
 
 def wanted(device: str) -> dict[str, float]:
-    """The resources that a chunk takes of its worker, so that a device has one at a time."""
+    """Return the resources that a chunk needs, so that a device computes one at a time."""
     return {} if device in ANYWHERE else {split_device(device)[0]: 1.0}
 
 
 def own_device(device: str, resources: Mapping[str, float]) -> str:
-    """The device that a worker has, with its address, by the names of its resources.
+    """Return a worker's device with its address, taken from the names of its resources.
 
     Raises
     ------
     ClusterError
-        It has several.
+        If it has several.
     """
     if device in ANYWHERE:
         return device
-    found = [name for name in resources if name.startswith(f"{device}:")]
-    if len(found) > 1:
+    addressed = [name for name in resources if name.startswith(f"{device}:")]
+    if len(addressed) > 1:
         raise ClusterError(
-            f"A worker has the devices {', '.join(found)}: start a worker for each of them."
+            f"A worker has the devices {', '.join(addressed)}: start a worker for each of them."
         )
-    return found[0] if found else device
+    return addressed[0] if addressed else device
 
 
 def check_workers(client: Client, device: str = "") -> None:
-    """See that there are workers with a device, and that all of them are of this very code.
+    """Check that some worker has a device, and that all workers run the same code as this process.
 
     Raises
     ------
     ClusterError
-        There is none, or one has another Pinion or NumPy, or none at all.
+        If there is no such worker, or one has another Pinion or NumPy, or none.
     """
     try:
         client.wait_for_workers(1, timeout=PATIENCE)
@@ -170,8 +169,8 @@ def check_workers(client: Client, device: str = "") -> None:
     for name in needed:
         if not any(worker.get("resources", {}).get(name) for worker in workers.values()):
             raise ClusterError(
-                f"None of the {len(workers)} workers has the device '{name}': start one a device "
-                f"with `dask worker {client.scheduler.address} --nthreads 1 --resources "
+                f"None of the {len(workers)} workers has the device '{name}': start one for each "
+                f"device with `dask worker {client.scheduler.address} --nthreads 1 --resources "
                 f"'{name}=1 {name}:0=1'`."
             )
     ours = identity()
@@ -180,34 +179,34 @@ def check_workers(client: Client, device: str = "") -> None:
 
 
 def refuse_others(address: str, theirs: Any, ours: Mapping[str, str]) -> None:
-    """Refuse a worker whose figures could be others than ours.
+    """Refuse a worker whose figures could differ from ours.
 
     Raises
     ------
     ClusterError
-        It has other sources or another NumPy, or could not say.
+        If it has other sources or another NumPy, or could not tell.
     """
     if isinstance(theirs, BaseException):
         raise ClusterError(
             f"The worker {address} cannot import Pinion ({_first_line(theirs)}): install Pinion "
             f"{ours['sources']} with the extra 'campaign' there."
         )
-    for name, what in (("sources", "Pinion"), ("numpy", "NumPy")):
+    for name, package in (("sources", "Pinion"), ("numpy", "NumPy")):
         if theirs[name] != ours[name]:
             raise ClusterError(
-                f"The worker {address} has {what} {theirs[name]}, and here is {ours[name]}: "
-                "install the same there, or end that worker."
+                f"The worker {address} has {package} {theirs[name]} instead of {ours[name]}: "
+                "install the same version there, or end that worker."
             )
 
 
 def threads_of(client: Client) -> int | None:
-    """Threads of all workers, None where no scheduler answers."""
+    """Return the number of threads of all workers, or None if no scheduler answers."""
     workers = _workers_of(client)
     return None if workers is None else sum(worker["nthreads"] for worker in workers.values())
 
 
 def _workers_of(client: Client) -> Mapping[str, Mapping[str, Any]] | None:
-    """What the scheduler knows of each worker, None where none answers."""
+    """Return the scheduler's information on each worker, or None if it does not answer."""
     try:
         info = client.scheduler_info(n_workers=-1)
     except OSError:

@@ -1,4 +1,4 @@
-"""What computes the requests of a chunk: models, compiled RTL, processors and cards, all alike."""
+"""One interface to all that computes a chunk: models, compiled RTL, processors and cards."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from .errors import CampaignError
 INTEGERS, RTL = "integers", "rtl"
 
 BACKENDS = ("cpu", "cuda", "float")
-"""Devices that compute the function itself, in floats; they have no flags and promise nothing."""
+"""Devices that compute the function itself in floats, without flags and promised errors."""
 
 ANYWHERE = (INTEGERS, RTL, "cpu", "float", "sim")
-"""Devices that every worker has; of others a worker says by its resources that it has one."""
+"""Devices that every worker has; a worker declares others by its resources."""
 
 Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a device made of requests.
+    """A device's results for some requests.
 
     Members
     -------
     values : (n, words_out) float64.
-    bits : the same as float32 bits, None of a device that computes in floats.
-    flags : (n,), None of such a device.
-    broken : (n,) answers that are wrong in another way than in their bits.
-    exact : they are the integer model's own, so that there is nothing to compare with it.
+    bits : the same as float32 bits, None for a device that computes in floats.
+    flags : (n,), None for such a device.
+    broken : (n,) answers with an error other than in their bits.
+    exact : the results are the integer model's own, so that a comparison with it is pointless.
     """
 
     values: NDArray[np.float64]
@@ -52,25 +52,25 @@ class Answer:
 
 
 class Computes(Protocol):
-    """One device, open."""
+    """An open device."""
 
     def run(self, words: Words) -> Answer:
-        """Answer requests (n, words_in), float32 bits; with states they go on with the stream."""
+        """Answer requests (n, words_in), float32 bits; states continue from the previous call."""
 
     def begin(self) -> None:
-        """Begin a stream: the next request finds initial states."""
+        """Begin a stream: the next request starts from the initial states."""
 
     def close(self) -> None:
-        """Give back what the device holds."""
+        """Close the device."""
 
 
 def known(device: str) -> str:
-    """Check the name of a device before any worker is asked.
+    """Return the kind of a device, checked before any worker is involved.
 
     Raises
     ------
     CampaignError
-        There is none of that name.
+        If there is no such device.
     """
     name, _ = split_device(device)
     names = dict.fromkeys((INTEGERS, RTL, *BACKENDS, *transports()))
@@ -80,7 +80,7 @@ def known(device: str) -> str:
 
 
 def open_device(reference: Reference, device: str) -> Computes:
-    """Open what computes a build.
+    """Open a device for a build.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def open_device(reference: Reference, device: str) -> Computes:
     Raises
     ------
     ValueError, RuntimeError
-        Subclasses with a sentence.
+        Subclasses with a message for the user.
     """
     if device == INTEGERS:
         return _Integers(reference)
@@ -108,7 +108,7 @@ class _Integers:
         self._reference = reference
 
     def begin(self) -> None:
-        pass  # the model begins with every call
+        pass  # every call starts from the initial states
 
     def run(self, words: Words) -> Answer:
         bits, flags = self._reference.expected(words)
@@ -119,7 +119,7 @@ class _Integers:
 
 
 class _Rtl:
-    """The RTL, compiled for this machine."""
+    """The compiled RTL."""
 
     def __init__(self, reference: Reference) -> None:
         self._manifest = reference.build.manifest
@@ -131,13 +131,13 @@ class _Rtl:
     def run(self, words: Words) -> Answer:
         m = self._manifest
         beats, last = pack_records(words, lanes=m.lanes_in, beats=m.beats_in)
-        got = self._core.run(beats, last, expected_beats=len(words) * m.beats_out).check()
-        bits = unpack_records(got.beats, words=m.words_out, beats=m.beats_out, records=len(words))
-        lasts = got.last.reshape(-1, m.beats_out)
+        run = self._core.run(beats, last, expected_beats=len(words) * m.beats_out).check()
+        bits = unpack_records(run.beats, words=m.words_out, beats=m.beats_out, records=len(words))
+        lasts = run.last.reshape(-1, m.beats_out)
         return Answer(
             values=float_values(bits),
             bits=bits,
-            flags=got.user[m.beats_out - 1 :: m.beats_out],
+            flags=run.user[m.beats_out - 1 :: m.beats_out],
             broken=~lasts[:, -1] | lasts[:, :-1].any(axis=1),
         )
 
@@ -146,7 +146,7 @@ class _Rtl:
 
 
 class _Card:
-    """A card, simulated or real, by its driver."""
+    """A simulated or real card behind the driver."""
 
     def __init__(self, reference: Reference, device: str) -> None:
         self._reference = reference
@@ -167,7 +167,7 @@ class _Card:
 
 
 class _Floats:
-    """The function on a processor, a GPU or in NumPy."""
+    """The function on a processor, on a GPU or in NumPy."""
 
     def __init__(self, reference: Reference, device: str) -> None:
         self._reference = reference
@@ -196,31 +196,30 @@ class _Floats:
 
 
 def table_row(name: str, options: Mapping[str, str]) -> Function:
-    """The row that a build was made of.
+    """Return the table's row that a build was made from.
 
     Raises
     ------
     CampaignError
-        It is none of the table: code of the user's does not travel with a build.
+        If the function is user-defined: a build does not contain its code.
     """
     if name not in FUNCTIONS:
         raise CampaignError(
-            f"The function '{name}' is one of your own, whose code is not in the build: campaigns "
-            "on cpu, cuda or float take functions of the table, others run on integers, rtl or a "
-            "card."
+            f"The function '{name}' is user-defined, and its code is not in the build: run it on "
+            "integers, rtl or a card; campaigns on cpu, cuda or float take functions of the table."
         )
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     if "derivatives" in options:
-        given["derivatives"] = options["derivatives"]
-    for several in ("outputs", "joint_terms"):
-        if options.get(several):
-            given[several] = tuple(options[several].split(","))
+        arguments["derivatives"] = options["derivatives"]
+    for key in ("outputs", "joint_terms"):
+        if options.get(key):
+            arguments[key] = tuple(options[key].split(","))
     if "friction_width" in options:
-        given["friction_width"] = float(options["friction_width"])
-    return named_function(name, **given)
+        arguments["friction_width"] = float(options["friction_width"])
+    return named_function(name, **arguments)
 
 
 def _gathered(arrays: Any, results: Mapping[str, Any], count: int) -> NDArray[Any]:
-    """Result arrays by name as the record has their words, (n, words_out)."""
+    """Return result arrays in the record's word order, (n, words_out)."""
     parts = [np.asarray(a.gather(results[a.name])).reshape(count, -1) for a in arrays]
     return np.ascontiguousarray(np.concatenate(parts, axis=1))

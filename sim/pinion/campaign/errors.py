@@ -1,15 +1,15 @@
-"""What can go wrong with a campaign as a whole."""
+"""Errors that end a campaign."""
 
 from __future__ import annotations
 
 
 class CampaignError(ValueError):
-    """A campaign cannot be begun, or not be gone on with; the message says why and what to do."""
+    """A campaign cannot begin or continue; the message gives the reason and advice."""
 
 
 class ChunksError(CampaignError):
-    """So many chunks failed that no more were tried; the message has what the last one said."""
+    """Too many chunks failed; the message quotes the last failure."""
 
 
 class ClusterError(RuntimeError):
-    """The scheduler or its workers cannot be used; what has been stored stays."""
+    """The scheduler or its workers cannot be used; stored chunks remain."""

@@ -1,4 +1,4 @@
-"""The final figures of a campaign: a function of its plan and of its tally, of nothing else."""
+"""The final figures of a campaign, which depend only on its plan and its tally."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def figures(
     failures: Mapping[int, str],
     words: Words | None = None,
 ) -> dict[str, Any]:
-    """Sum up.
+    """Return the figures of a campaign.
 
     Returns
     -------
-    JSON-able figures. ``states`` asked for and ``finished``; ``mismatches``: requests whose words
-    or flag differ from the integer model in any bit, None of a device that is that model or has
-    none, and ``first_mismatch``, the index of the first; ``flagged``, ``undecided``, ``valid``
-    (neither); ``wrong`` of those, with a relative error above ``wrong_above`` or no number;
-    ``outside`` their budget, None where none holds. ``relative`` by block: ``median`` and ``p99``
-    as the two ends of the bin that they are in (:mod:`.tally`), ``max``, ``at`` (the index of the
-    request), ``request`` (its arrays). ``error_max`` by word: ``value``, ``at``, ``budget``.
-    ``failures``: sentences by chunk. ``ok``: all chunks are finished, some request is
-    valid and everything holds. ``digest`` of all that.
+    JSON-able figures. ``states`` requested and ``finished``; ``mismatches``: requests whose words
+    or flag differ from the integer model in any bit, None for a device that is that model or
+    computes in floats, and ``first_mismatch``, the index of the first; ``flagged``, ``undecided``,
+    ``valid`` (neither); ``wrong``: valid requests with a relative error above ``wrong_above`` or
+    NaN; ``outside`` their budget, None if no budget applies. ``relative`` by block: ``median`` and
+    ``p99`` as the bounds of their bin (:mod:`.tally`), ``max``, ``at`` (the index of the request),
+    ``request`` (its arrays). ``error_max`` by word: ``value``, ``at``, ``budget``. ``failures``:
+    sentences by chunk. ``ok``: all chunks are finished, some request is valid and every check
+    passes. ``digest``: of all the above.
     """
     build = reference.build
     manifest = build.manifest
@@ -100,23 +100,23 @@ def figures(
 
 
 def _ends(spread: Spread, share: float) -> list[float] | None:
-    """The bin of a quantile as JSON has it."""
-    found = spread.quantile(share)
-    return None if found is None else list(found)
+    """Return the bounds of a quantile's bin as JSON."""
+    bin_ends = spread.quantile(share)
+    return None if bin_ends is None else list(bin_ends)
 
 
 def request(
     plan: Plan, reference: Reference, extreme: Extreme, words: Words | None
 ) -> dict[str, Any] | None:
-    """The arrays of the request that made an extreme, drawn again."""
+    """Return the arrays of the request with an extreme value, sampling it again."""
     if extreme.at is None:
         return None
     if plan.distribution == GIVEN:
         if words is None:
             return None
-        own = words[extreme.at : extreme.at + 1]
+        row = words[extreme.at : extreme.at + 1]
     else:
         number = extreme.at // plan.chunk
         at = extreme.at - number * plan.chunk
-        own = plan.words(reference.build, number)[at : at + 1]
-    return {name: array[0].tolist() for name, array in reference.arrays(own).items()}
+        row = plan.words(reference.build, number)[at : at + 1]
+    return {name: array[0].tolist() for name, array in reference.arrays(row).items()}

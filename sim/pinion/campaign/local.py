@@ -1,7 +1,7 @@
-"""Workers of this machine: processes that end with their client and are started again when not.
+"""Worker processes on this machine, which end with their client and are restarted if they die.
 
-Dask's own nannies do not start a worker again that dies while it starts, which is when a chunk that
-kills its worker does so; and they share their client's terminal, so that Ctrl-C reaches all.
+Dask's nannies do not restart a worker that dies while it starts, which is when a chunk kills its
+worker; and they share their client's terminal, so that Ctrl-C reaches all of them.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from distributed.security import Security
 
 from .errors import ClusterError
 
-# Seconds between looks at the processes.
+# Seconds between two checks of the processes.
 _LOOK = 0.1
 
-# A worker that ends so often before it has once come up will not do so the next time.
+# Failed starts in a row after which a worker is given up.
 _VAIN = 5
 
-# What a worker says when it is up.
+# What a worker prints once it is ready.
 _READY = b"ready\n"
 
 _CREDENTIALS = (
@@ -41,22 +41,22 @@ _CREDENTIALS = (
 
 
 class LocalWorkers:
-    """Processes of one thread each; a context manager that ends them.
+    """Single-threaded worker processes; a context manager that ends them.
 
     Parameters
     ----------
-    address : of the scheduler.
-    security : its certificates, which travel to the processes by a pipe.
-    resources : of each worker, as many as there are.
+    address : address of the scheduler.
+    security : its certificates, which the processes receive through a pipe.
+    resources : the resources of each worker.
     """
 
     def __init__(
         self, address: str, security: Security, resources: Sequence[Mapping[str, float]]
     ) -> None:
         credentials = {name: getattr(security, name) for name in _CREDENTIALS}
-        self._given = [
-            {"address": address, "resources": dict(own), "security": credentials}
-            for own in resources
+        self._tasks = [
+            {"address": address, "resources": dict(names), "security": credentials}
+            for names in resources
         ]
         self._running: list[tuple[subprocess.Popen[bytes], IO[bytes]]] = []
         self._vain = [0] * len(resources)
@@ -65,97 +65,97 @@ class LocalWorkers:
         self._watcher = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> LocalWorkers:
-        self._running = [self._start(given) for given in self._given]
+        self._running = [self._start(task) for task in self._tasks]
         self._watcher.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._closing.set()
         self._watcher.join()
-        for process, _said in self._running:
+        for process, _output in self._running:
             process.kill()
-        for process, said in self._running:
-            _end(process, said)
+        for process, output in self._running:
+            _end(process, output)
 
     def wait(self) -> None:
-        """Wait until one of them is up.
+        """Wait until one of them is ready.
 
         Raises
         ------
         ClusterError
-            They cannot be started.
+            If they cannot be started.
         """
-        while not any(_is_up(said) for _, said in list(self._running)):
+        while not any(_is_up(output) for _, output in list(self._running)):
             if self._failure is not None:
                 raise ClusterError(
-                    f"Workers cannot be started on this machine; the last said: {self._failure}"
+                    f"Workers cannot be started on this machine; the last printed: {self._failure}"
                 )
             time.sleep(_LOOK)
 
-    def _start(self, given: Mapping[str, Any]) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
-        said = tempfile.TemporaryFile()  # noqa: SIM115  # lives with the process
+    def _start(self, task: Mapping[str, Any]) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+        output = tempfile.TemporaryFile()  # noqa: SIM115  # lives with the process
         process = subprocess.Popen(
-            # Not with the present folder in front of the path: it may hold anything.
+            # -P keeps the current folder, which may hold anything, out of the path.
             [sys.executable, "-P", "-m", __name__],
             stdin=subprocess.PIPE,
-            stdout=said,
-            stderr=said,
-            # Ctrl-C is for the client, which then ends them.
+            stdout=output,
+            stderr=output,
+            # Ctrl-C goes to the client, which ends the workers.
             start_new_session=True,
         )
         assert process.stdin is not None
-        # The pipe stays open: where it ends, the client has ended. One that has died already is
-        # seen at the next look.
+        # The pipe stays open and tells the worker when the client ends. A worker that is already
+        # dead is found at the next check.
         with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(json.dumps(given).encode() + b"\n")
+            process.stdin.write(json.dumps(task).encode() + b"\n")
             process.stdin.flush()
-        return process, said
+        return process, output
 
     def _watch(self) -> None:
         while not self._closing.wait(_LOOK):
-            for number, (process, said) in enumerate(self._running):
+            for number, (process, output) in enumerate(self._running):
                 if process.poll() is None:
                     continue
-                self._vain[number] = 0 if _is_up(said) else self._vain[number] + 1
+                self._vain[number] = 0 if _is_up(output) else self._vain[number] + 1
                 if self._vain[number] >= _VAIN:
-                    self._failure = self._failure or _last_line(said)
+                    self._failure = self._failure or _last_line(output)
                     continue
-                _end(process, said)
-                self._running[number] = self._start(self._given[number])
+                _end(process, output)
+                self._running[number] = self._start(self._tasks[number])
 
 
-def _end(process: subprocess.Popen[bytes], said: IO[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], output: IO[bytes]) -> None:
     if process.stdin is not None:
         with contextlib.suppress(BrokenPipeError):
             process.stdin.close()
     process.wait()
-    said.close()
+    output.close()
 
 
-def _said(said: IO[bytes]) -> bytes:
-    """All that a process has written; its own place in the file stays."""
+def _output_of(output: IO[bytes]) -> bytes:
+    """Return all that a process has written, without moving its file position."""
     try:
-        return os.pread(said.fileno(), 1 << 20, 0)
+        return os.pread(output.fileno(), 1 << 20, 0)
     except ValueError:
-        return b""  # closed meanwhile
+        return b""  # closed in the meantime
 
 
-def _is_up(said: IO[bytes]) -> bool:
-    return _READY in _said(said)
+def _is_up(output: IO[bytes]) -> bool:
+    return _READY in _output_of(output)
 
 
-def _last_line(said: IO[bytes]) -> str:
-    lines = _said(said).decode(errors="replace").strip().splitlines()
+def _last_line(output: IO[bytes]) -> str:
+    lines = _output_of(output).decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else "nothing"
 
 
-async def _serve(given: Mapping[str, Any]) -> None:
+async def _serve(task: Mapping[str, Any]) -> None:
     dask.config.set({"distributed.worker.http.routes": []})
-    security = Security(require_encryption=True, **given["security"])
+    security = Security(require_encryption=True, **task["security"])
     async with Worker(
-        given["address"],
+        task["address"],
         nthreads=1,
-        resources=given["resources"],
+        resources=task["resources"],
         security=security,
         host="127.0.0.1",
         dashboard=False,
@@ -173,10 +173,10 @@ def _end_with_client() -> None:
 
 
 def main() -> None:
-    """Be a worker, until the pipe ends through which everything has come."""
-    given = json.loads(sys.stdin.readline())
+    """Run a worker until its standard input ends."""
+    task = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_client, daemon=True).start()
-    asyncio.run(_serve(given))
+    asyncio.run(_serve(task))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A chunk of a campaign: its requests through a device, against the integers and the floats."""
+"""A chunk of a campaign: a device's results against the integer and the float model."""
 
 from __future__ import annotations
 
@@ -15,62 +15,62 @@ from .plan import GIVEN, Plan
 from .store import packed
 from .tally import Tally
 
-# Values of all nodes that are held at the same time: 64 MB of integers.
+# Node values kept in memory at a time: 64 MB of integers.
 _HELD = 1 << 23
 
 Flags = NDArray[np.bool_]
 
 
 class Judged:
-    """A device whose answers are judged."""
+    """A device whose answers are compared with the reference."""
 
     def __init__(self, reference: Reference, device: Computes) -> None:
         self._reference = reference
         self._device = device
 
-    def chunk(self, plan: Plan, number: int, given: Words | None) -> tuple[Tally, bytes | None]:
-        """Figures of a chunk, and its results where they are kept, as `measure` gives them."""
-        return measure(plan, number, self._reference, self._device, given)
+    def chunk(self, plan: Plan, number: int, requests: Words | None) -> tuple[Tally, bytes | None]:
+        """Return the figures of a chunk, and its results if they are stored."""
+        return measure(plan, number, self._reference, self._device, requests)
 
     def close(self) -> None:
-        """Give back what the device holds."""
+        """Close the device."""
         self._device.close()
 
 
 def measure(
     plan: Plan, number: int, reference: Reference, device: Computes, words: Words | None = None
 ) -> tuple[Tally, bytes | None]:
-    """Figures of a chunk, and its results where they are kept.
+    """Return the figures of a chunk, and its results if they are stored.
 
     Parameters
     ----------
-    words : the chunk's requests (n, words_in), None where they are drawn.
+    words : the chunk's requests (n, words_in), None to draw them.
     """
     build = reference.build
     if words is None:
         words = plan.words(build, number)
     start, _ = plan.span(number)
-    # A stream goes as a whole; else as many requests at a time as fit into memory.
+    # States need the stream in one piece; otherwise take as many requests as fit into memory.
     step = len(words) if build.graph.states else max(1, _HELD // len(build.graph.nodes))
-    tally, kept = Tally(), list[Answer]()
+    tally, answers = Tally(), list[Answer]()
     device.begin()
     for at in range(0, len(words), step):
         part = words[at : at + step]
         answer = device.run(part)
         judge(tally, plan, reference, part, answer, start + at)
         if plan.keep:
-            kept.append(answer)
-    return tally, _results(reference, kept) if plan.keep else None
+            answers.append(answer)
+    return tally, _results(reference, answers) if plan.keep else None
 
 
 def judge(
     tally: Tally, plan: Plan, reference: Reference, words: Words, answer: Answer, start: int
 ) -> None:
-    """Add to a tally what requests (n, words_in), the first of index ``start``, came to."""
+    """Add the figures of requests (n, words_in), the first of index ``start``, to a tally."""
     manifest = reference.build.manifest
     home = manifest.budget_distribution
-    drawn = plan.distribution != GIVEN
-    times = stray(plan.distribution, home) if drawn else STRAY
+    sampled = plan.distribution != GIVEN
+    times = stray(plan.distribution, home) if sampled else STRAY
     comparison = reference.comparison(words, answer.values, answer.flags, times=times)
     flags, valid = comparison.flagged, comparison.valid
     tally.count("requests", np.ones_like(valid), start)
@@ -95,11 +95,11 @@ def judge(
 
 
 def largest_allowed(plan: Plan, reference: Reference, *, fixed: bool) -> float | None:
-    """The largest relative error that is right; None where nothing was promised or asked for.
+    """Return the largest relative error that passes, or None if no limit applies.
 
     Parameters
     ----------
-    fixed : the device computes as the build does, so that its promises hold.
+    fixed : whether the device computes as the build does, so that the build's promises apply.
     """
     if plan.max_error is not None:
         return plan.max_error
@@ -109,16 +109,16 @@ def largest_allowed(plan: Plan, reference: Reference, *, fixed: bool) -> float |
 
 
 def has_budget(plan: Plan, reference: Reference, *, fixed: bool) -> bool:
-    """Whether the build's error budget holds for the device and the states."""
+    """Return whether the build's error budget applies to the device and the states."""
     return fixed and plan.distribution == reference.build.manifest.budget_distribution
 
 
 def _results(reference: Reference, answers: list[Answer]) -> bytes:
-    """Results as arrays by name, as a device gives them."""
+    """Return results as packed arrays by name, as a device returns them."""
     manifest = reference.build.manifest
     values = np.concatenate([answer.values for answer in answers])
     if answers[0].bits is not None:
-        values = values.astype(np.float32)  # which they were
+        values = values.astype(np.float32)  # the device's own precision
     arrays, start = {}, 0
     for array in manifest.outputs:
         block = values[:, start : start + array.words]

@@ -1,4 +1,4 @@
-"""What travels to workers that share no file system with anybody: a build folder as bytes."""
+"""A build folder as bytes, for workers without a shared file system."""
 
 from __future__ import annotations
 
@@ -28,50 +28,50 @@ Files = Mapping[str, bytes]
 
 
 class Bench(Protocol):
-    """A device on a worker, with what its requests are answered by."""
+    """An open device on a worker."""
 
-    def chunk(self, plan: Plan, number: int, given: Any) -> tuple[Tally, bytes | None]:
-        """Figures of a chunk, and its results where they are kept.
+    def chunk(self, plan: Plan, number: int, requests: Any) -> tuple[Tally, bytes | None]:
+        """Return the figures of a chunk, and its results if they are stored.
 
         Parameters
         ----------
-        given : the chunk's requests, None where they are drawn.
+        requests : the chunk's requests, None to draw them.
         """
 
     def close(self) -> None:
-        """Give back what the device holds."""
+        """Close the device."""
 
 
 class Parcel(Protocol):
-    """What workers compute, on its way."""
+    """What workers compute, serialized."""
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all that results follow from besides the requests."""
+        """SHA-256 of everything besides the requests that determines the results."""
 
     def open(self, place: Path, device: str) -> Bench:
-        """Open a device, with files below a place that is the worker's own."""
+        """Open a device, with files below a folder of the worker."""
 
 
 def pack(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
-    """Files of a folder by path, compressed."""
+    """Return files of a folder by path, compressed."""
     return {name: zlib.compress((folder / name).read_bytes(), _LEVEL) for name in sorted(names)}
 
 
 def unpack(files: Files, folder: Path) -> None:
-    """Write files into a folder, which is there afterwards as a whole or not at all.
+    """Write files into a folder, which afterwards is complete or does not exist.
 
     Raises
     ------
     CampaignError
-        A path leads out of the folder.
+        If a path leads out of the folder.
     """
     with scratch_beside(folder) as scratch:
         part = scratch / "build"
         for name, data in files.items():
             inside = PurePosixPath(name)
             if inside.is_absolute() or not inside.parts or ".." in inside.parts:
-                raise CampaignError(f"The file {name!r} is not in the folder that was sent.")
+                raise CampaignError(f"The file {name!r} is outside the folder that was sent.")
             path = part / inside
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(zlib.decompress(data))
@@ -81,12 +81,12 @@ def unpack(files: Files, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class BuildParcel:
-    """A build folder on its way: all that ``pinion build`` wrote, and nothing else.
+    """The files of a build folder that ``pinion build`` wrote, and no others.
 
     Members
     -------
-    digest : SHA-256 of its ``digests.json``, which has those of all other files.
-    files : by path, compressed.
+    digest : SHA-256 of its ``digests.json``, which lists those of all other files.
+    files : compressed files by path.
     """
 
     digest: str
@@ -99,7 +99,7 @@ class BuildParcel:
         Raises
         ------
         pinion.link.ManifestError
-            A file of it is not as it was built.
+            If a file changed since it was built.
         """
         check_digests(folder)
         digest = sha256((folder / DIGESTS).read_bytes()).hexdigest()
@@ -107,21 +107,21 @@ class BuildParcel:
 
     @property
     def size(self) -> int:
-        """Bytes that travel."""
+        """Bytes to send."""
         return sum(map(len, self.files.values()))
 
     def open(self, place: Path, device: str) -> Bench:
-        """Open a device that computes the build, and is judged."""
+        """Open a device for the build, with a comparison of its results."""
         reference = Reference(Build.read(self.unpack(place)))
         return Judged(reference, open_device(reference, device))
 
     def unpack(self, place: Path) -> Path:
-        """The build folder below a place; what is there and whole is taken as it is.
+        """Write the build folder below a place, unless it is there and undamaged; return its path.
 
         Raises
         ------
         CampaignError, pinion.link.ManifestError
-            What arrived is not what was sent.
+            If what arrived is not what was sent.
         """
         folder = place / self.digest
         try:
@@ -129,7 +129,7 @@ class BuildParcel:
                 check_digests(folder)
                 return folder
         except (OSError, ValueError):
-            pass  # none, or damaged
+            pass  # missing or damaged
         unpack(self.files, folder)
         if sha256((folder / DIGESTS).read_bytes()).hexdigest() != self.digest:
             raise CampaignError(

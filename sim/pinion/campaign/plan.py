@@ -1,9 +1,9 @@
-"""What a campaign is: everything that its final figures follow from, and nothing else.
+"""The plan of a campaign: exactly what determines its final figures.
 
-A campaign is cut into chunks, and a chunk is a pure function of the plan and of its number: the
-requests of chunk k come from a counter-based generator (Philox, Salmon et al. 2011) that is keyed
-by the seed and k. How many workers there are, in which order they finish and how often they are
-killed is therefore in no figure.
+A campaign is cut into chunks, and a chunk is a pure function of the plan and its number: the
+requests of chunk k come from a counter-based generator (Philox, Salmon et al. 2011) keyed by the
+seed and k. The figures therefore do not depend on the number of workers, on the order in which
+they finish or on how often they are killed.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from pinion.link.digests import DIGESTS
 from .errors import CampaignError
 
 CHUNK = 10_000
-"""Requests of a chunk, unless another number is asked for: about a second of work."""
+"""Default number of requests in a chunk: about a second of work."""
 
 MOST_CHUNKS = 1_000_000
-"""Of a campaign: more records than that would take longer to store than to compute."""
+"""Largest number of chunks: storing more records would take longer than computing them."""
 
 GIVEN = "given"
-"""In the place of a distribution: the requests are the user's own."""
+"""Placeholder for the distribution when the user supplies the requests."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """One campaign.
+    """The plan of one campaign.
 
     Members
     -------
     what : the robot and the function, for people.
     build : hash of the build, 16 hexadecimal digits.
-    folder : SHA-256 of the folder's ``digests.json``; of a batch, of all that its results follow
-        from besides the requests (:mod:`.batch`).
-    device : what computes: ``integers``, ``rtl``, a backend or a card.
-    distribution : of the states, or `GIVEN`.
-    seed : of the states that are drawn.
+    folder : SHA-256 of the folder's ``digests.json``; for a batch, of everything besides the
+        requests that determines its results (:mod:`.batch`).
+    device : ``integers``, ``rtl``, a backend or a card.
+    distribution : distribution of the states, or `GIVEN`.
+    seed : seed of the states that are drawn.
     states, chunk : requests in all and in a chunk; the last chunk may have fewer.
     keep : whether results are stored besides figures.
-    max_error : largest relative error that is right, None for the build's own promise.
-    requests : SHA-256 of requests that were given, else empty.
+    max_error : largest relative error that passes, None for the build's promise.
+    requests : SHA-256 of the user's requests, empty if they are drawn.
     sources : Pinion's version with a digest of its sources.
     numpy : the version of NumPy, which draws the states.
     """
@@ -71,31 +71,31 @@ class Plan:
 
     @property
     def key(self) -> str:
-        """A digest that names the campaign."""
+        """Digest that identifies the campaign."""
         text = json.dumps(asdict(self), sort_keys=True)
         return sha256(text.encode()).hexdigest()[:16]
 
     @property
     def chunks(self) -> int:
-        """How many chunks there are."""
+        """Number of chunks."""
         return -(-self.states // self.chunk)
 
     def span(self, number: int) -> tuple[int, int]:
-        """The first request of a chunk and the one behind its last."""
+        """Return the first request of a chunk and the one after its last."""
         start = number * self.chunk
         return start, min(start + self.chunk, self.states)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the plan as a JSON-able dictionary."""
         return asdict(self)
 
     def generator(self, number: int) -> np.random.Generator:
-        """What draws the requests of a chunk."""
+        """Return the random generator of a chunk."""
         sequence = np.random.SeedSequence(self.seed, spawn_key=(number,))
         return np.random.Generator(np.random.Philox(sequence))
 
     def words(self, build: Build, number: int) -> Words:
-        """Requests of a chunk that are drawn, as float32 bits (n, words_in)."""
+        """Draw the requests of a chunk, as float32 bits (n, words_in)."""
         start, stop = self.span(number)
         arrays = sample(
             build.model,
@@ -107,7 +107,7 @@ class Plan:
         return request_words(build.manifest, arrays)
 
 
-# Many parameters: what identifies a campaign, each a field of the plan that it makes.
+# Many parameters: each is a field of the plan.
 def make_plan(
     build: Build,
     *,
@@ -120,19 +120,21 @@ def make_plan(
     max_error: float | None,
     words: Words | None,
 ) -> Plan:
-    """The plan of a campaign, with numbers that make sense.
+    """Return a campaign's plan, with checked arguments.
 
     Parameters
     ----------
-    words : requests that were given (n, words_in), None where they are drawn.
+    words : the user's requests (n, words_in), None to draw them.
 
     Raises
     ------
     CampaignError, pinion.functions.FunctionError
-        A number or a name that does not do.
+        If a number or a name is invalid.
     """
     if max_error is not None and not 0.0 <= max_error < float("inf"):
-        raise CampaignError(f"The largest error allowed is {max_error!r}: give a number from 0 on.")
+        raise CampaignError(
+            f"The largest allowed error must be a finite number of at least 0, not {max_error!r}."
+        )
     check_numbers(states=states, chunk=chunk, distribution=distribution if words is None else None)
     return Plan(
         what=f"{build.manifest.robot} {build.manifest.function}",
@@ -151,16 +153,16 @@ def make_plan(
 
 
 def check_numbers(*, states: int, chunk: int, distribution: str | None) -> None:
-    """See that a campaign can be cut into chunks, and its states be drawn.
+    """Check that a campaign can be cut into chunks and its states drawn.
 
     Parameters
     ----------
-    distribution : None where the requests are given.
+    distribution : None if the user supplies the requests.
 
     Raises
     ------
     CampaignError, pinion.functions.FunctionError
-        A number or a name that does not do.
+        If a number or a name is invalid.
     """
     if states < 1:
         raise CampaignError(f"A campaign needs at least 1 state, not {states}.")
@@ -178,14 +180,14 @@ def check_numbers(*, states: int, chunk: int, distribution: str | None) -> None:
 
 
 def identity() -> dict[str, str]:
-    """What two machines must have in common to work on one campaign."""
+    """Return what two machines must have in common to work on one campaign."""
     return {"sources": source_digest(up_to("campaign")), "numpy": np.__version__}
 
 
 def difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    """What differs between two plans in their dictionary form, for a sentence on theirs."""
+    """Describe how their plan differs from ours; both are dictionaries."""
     names = [name for name in ours if ours.get(name) != theirs.get(name)]
-    # Of another robot or function the hashes are others in any case, and of a build its folder's.
+    # Another robot or function implies other hashes, and another build another folder.
     if "what" in names:
         names = [name for name in names if name not in ("build", "folder")]
     elif "build" in names:
@@ -198,9 +200,9 @@ def difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
     }
     pairs = [(name, theirs.get(name), ours.get(name)) for name in names]
     return ", ".join(
-        # The beginning of a hash tells it from another.
-        f"{words[name]} {str(held)[:16]!r} instead of {str(asked)[:16]!r}"
+        # The beginning of a hash is enough to tell it from another.
+        f"{words[name]} {str(their_value)[:16]!r} instead of {str(our_value)[:16]!r}"
         if words.get(name, "").startswith("hash")
-        else f"{words.get(name, name)} {held!r} instead of {asked!r}"
-        for name, held, asked in pairs
+        else f"{words.get(name, name)} {their_value!r} instead of {our_value!r}"
+        for name, their_value, our_value in pairs
     )

@@ -1,4 +1,4 @@
-"""A campaign from its beginning, or from where it was interrupted, to its figures."""
+"""Running or resuming a campaign, up to its figures."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from distributed import Client, Future, KilledWorker, as_completed
 from distributed.client import ClosedClientError
 from distributed.comm import CommClosedError
 
 from pinion.base.progress import SILENT, Progress
-from pinion.batch import check_arrays
-from pinion.cosim.reference import Reference, Words, request_words
+from pinion.cosim.reference import Reference, checked_words
 from pinion.driver.transport import split_device
 from pinion.flow.build import Build
 
@@ -31,30 +29,30 @@ from .store import Store
 from .worker import NAME, Workplace, work
 
 MOST_FAILURES = 10
-"""Chunks that may fail before the campaign is given up: what fails so often fails everywhere."""
+"""Failed chunks after which the campaign is given up."""
 
-# Seconds for which the number of threads is taken as known: asking takes longer than a record.
+# Seconds for which the number of threads is cached: a query takes longer than a record.
 _KNOWN = 1.0
 
-# Chunks that are under way for every thread: while one is computed the next ones wait beside it.
+# Chunks submitted per thread, so that the next ones are ready when one is finished.
 _AHEAD = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignProgress:
-    """How far a campaign is.
+    """Progress of a campaign.
 
     Members
     -------
-    states, done : requests in all, and of finished chunks.
-    fresh : of those that were finished since it was begun or gone on with.
-    seconds : since then.
-    workers : threads of the workers that are there at present.
-    failed : chunks that could not be finished.
+    states, finished : requests in all, and in finished chunks.
+    fresh : requests finished since the campaign was started or resumed.
+    seconds : time since then.
+    workers : threads of all present workers.
+    failed : chunks that failed.
     """
 
     states: int
-    done: int
+    finished: int
     fresh: int
     seconds: float
     workers: int
@@ -62,13 +60,13 @@ class CampaignProgress:
 
     @property
     def rate(self) -> float:
-        """Requests a second."""
+        """Requests per second."""
         return self.fresh / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def remaining(self) -> float | None:
-        """Seconds that are left at this rate, None while nothing is known of it."""
-        return (self.states - self.done) / self.rate if self.fresh else None
+        """Seconds left at this rate, None before the first chunk is finished."""
+        return (self.states - self.finished) / self.rate if self.fresh else None
 
 
 # Many parameters: a user's options, by keyword, as docs/campaigns.md lists them.
@@ -87,54 +85,56 @@ def campaign(
     scheduler: str | None = None,
     workers: int | None = None,
     client: Client | None = None,
-    done: Callable[[CampaignProgress], None] | None = None,
+    on_chunk: Callable[[CampaignProgress], None] | None = None,
     progress: Progress = SILENT,
 ) -> dict[str, Any]:
-    """Send many requests through a device, on many workers, and sum up how exact it is.
+    """Send many requests through a device on many workers and measure its accuracy.
 
-    Called again with the same arguments, it goes on where it was interrupted.
+    Called again with the same arguments, it resumes where it was interrupted.
 
     Parameters
     ----------
-    folder : the build.
-    file : of the campaign (:mod:`.store`).
-    states : how many; as many as are given in ``arrays``.
+    folder : the build folder.
+    file : the campaign's file (:mod:`.store`).
+    states : number of states to draw; leave it out with ``arrays``.
     device : ``integers`` (the exact model against floats), ``rtl`` (compiled, bit for bit against
         the integers, and against floats), a card of the driver (the same), or ``cpu``, ``cuda`` and
-        ``float`` (the function itself against the build's float model). On a local cluster several
-        with addresses may be given, ``cuda:0,cuda:1``: a worker each.
-    distribution, seed : of the states (:func:`pinion.functions.sample`).
-    arrays : requests by name in their place.
+        ``float`` (the function itself against the build's float model). A local cluster takes
+        several with addresses, ``cuda:0,cuda:1``, and starts a worker for each.
+    distribution, seed : distribution and seed of the states (:func:`pinion.functions.sample`).
+    arrays : requests by name, instead of drawn states.
     chunk : requests that one worker computes at a time.
     keep : store the results as well (:func:`.store.read_results`).
-    max_error : largest relative error that is right, in place of the build's promise.
-    scheduler : address of a Dask scheduler; else a local cluster is started.
-    workers : of the local cluster; by default one a processor.
-    client : of a cluster that the caller has, in place of both.
-    done : called after each chunk. progress : told each step.
+    max_error : largest relative error that passes, instead of the build's promise.
+    scheduler : address of a Dask scheduler; None to start a local cluster.
+    workers : size of the local cluster; by default one worker per processor.
+    client : client of an existing cluster, instead of both.
+    on_chunk : called after each chunk. progress : told each step.
 
     Returns
     -------
-    `.figures.figures`, which are the same however the campaign went, and under ``run`` what it took
-    this time.
+    The figures (`.figures.figures`), which do not depend on how the campaign went, and under
+    ``run`` what this run took.
 
     Raises
     ------
     CampaignError, ClusterError, ValueError, RuntimeError
-        Subclasses with a sentence. What was stored stays.
+        Subclasses with a message for the user. Stored chunks remain.
     """
     build = Build.read(Path(folder))
     devices, kind = devices_of(device, scheduler, workers, client)
-    words = None if arrays is None else _words(build, arrays)
+    words = None if arrays is None else checked_words(build.manifest, arrays)
     if words is not None:
+        if not len(words):
+            raise CampaignError("A campaign needs at least 1 request, not 0.")
         if states not in (None, len(words)):
             raise CampaignError(
-                f"{len(words):,} requests are given, and {states:,} states asked for: leave the "
-                "number out."
+                f"There are {len(words):,} requests, so {states:,} states cannot be drawn: leave "
+                "the number out."
             )
         states, distribution = len(words), GIVEN
     if states is None:
-        raise CampaignError("A campaign needs a number of states, or requests from a file.")
+        raise CampaignError("A campaign needs a number of states or requests from a file.")
     plan = make_plan(
         build,
         device=kind,
@@ -152,12 +152,12 @@ def campaign(
             plan,
             store,
             lambda: BuildParcel.of(build.folder),
-            given=None if words is None else lambda start, stop: words[start:stop],
+            requests_of=None if words is None else lambda start, stop: words[start:stop],
             devices=devices,
             scheduler=scheduler,
             workers=workers,
             client=client,
-            done=done,
+            on_chunk=on_chunk,
             progress=progress,
         )
         progress.step("Summing up")
@@ -166,52 +166,52 @@ def campaign(
     return {**result, "run": run}
 
 
-# Many parameters: a campaign and a batch share the loop; each is a part that one of them exchanges.
+# Many parameters: a campaign and a batch share this loop and differ in these.
 def fill(
     plan: Plan,
     store: Store,
     parcel: Callable[[], Parcel],
     *,
-    given: Callable[[int, int], Any] | None,
+    requests_of: Callable[[int, int], Any] | None,
     devices: Sequence[str],
     scheduler: str | None,
     workers: int | None,
     client: Client | None,
-    done: Callable[[CampaignProgress], None] | None,
+    on_chunk: Callable[[CampaignProgress], None] | None,
     progress: Progress,
 ) -> int:
-    """Have the chunks computed that a store lacks; how many were there before.
+    """Compute the chunks that a store lacks and return how many it had before.
 
     Parameters
     ----------
     parcel : makes what the workers compute, if anything is missing.
-    given : the requests from one index up to another, None where workers draw them.
-    devices : of local workers, one each.
+    requests_of : returns the requests from one index up to another; None if workers draw them.
+    devices : devices of the local workers, one each.
     """
-    there = len(store.finished())
-    if there < plan.chunks:
+    resumed = len(store.finished())
+    if resumed < plan.chunks:
         store.forget_failures()
         ready = parcel()
         if client is not None:
-            _Run(plan, store, client, ready, given, done).go()
+            _Run(plan, store, client, ready, requests_of, on_chunk).go()
         else:
             progress.step(
-                "Starting workers, which compile what they run first"
+                "Starting workers, which first compile what they run"
                 if scheduler is None
                 else f"Connecting to {scheduler}"
             )
-            with cluster(scheduler, workers=workers, devices=devices) as own:
-                _Run(plan, store, own, ready, given, done).go()
-    return there
+            with cluster(scheduler, workers=workers, devices=devices) as local:
+                _Run(plan, store, local, ready, requests_of, on_chunk).go()
+    return resumed
 
 
 def run_of(store: Store, resumed: int, began: float) -> dict[str, Any]:
-    """What a campaign took this time.
+    """Return what a campaign took this time.
 
     Parameters
     ----------
-    resumed : chunks that were there before.
-    began : when it began, of `time.perf_counter`.
+    resumed : chunks finished by earlier runs.
+    began : start of this run, from `time.perf_counter`.
     """
     return {
         "resumed_chunks": resumed,
@@ -223,50 +223,37 @@ def run_of(store: Store, resumed: int, began: float) -> dict[str, Any]:
 def devices_of(
     device: str, scheduler: str | None, workers: int | None, client: Client | None
 ) -> tuple[list[str], str]:
-    """The devices of local workers, one each, and the kind that all of them are of."""
+    """Return the devices of the local workers, one each, and their common kind."""
     names = [name.strip() for name in device.split(",")]
     for name in names:
         known(name)
     if names[0] in ANYWHERE:
         if len(names) > 1:
             raise CampaignError(
-                f"Every worker has '{names[0]}', and '{device}' names several devices: give one, "
-                "and how many workers there shall be."
+                f"Every worker has '{names[0]}', so '{device}' names too many devices: give one, "
+                "and the number of workers."
             )
         return [], names[0]
     kind = split_device(names[0])[0]
     if any(split_device(name)[0] != kind for name in names) or len(set(names)) < len(names):
         raise CampaignError(
-            f"The devices '{device}' are not different ones of one kind: give such as "
-            "cuda:0,cuda:1."
+            f"The devices '{device}' must be different and of one kind, such as cuda:0,cuda:1."
         )
     if (scheduler is not None or client is not None) and names != [kind]:
         raise CampaignError(
-            f"On a scheduler every worker says which device it has: give '{kind}', not '{device}', "
+            f"With a scheduler every worker declares its device: give '{kind}', not '{device}', "
             f"and start workers with --resources '{kind}=1 {names[0]}=1'."
         )
     if workers not in (None, len(names)):
         raise CampaignError(
-            f"A device has one worker, and {workers} are asked for '{device}': leave the number "
-            "out, or name more devices."
+            f"A device has one worker, so '{device}' cannot have {workers}: leave the number out, "
+            "or name more devices."
         )
     return names, kind
 
 
-def _words(build: Build, arrays: Mapping[str, Any]) -> Words:
-    """Requests that were given as float32 bits (n, words_in)."""
-    checked = check_arrays(build.manifest.inputs, arrays)
-    if not checked.count:
-        raise CampaignError("No request is given: a campaign needs at least 1.")
-    whole = {
-        a.name: np.broadcast_to(checked.arrays[a.name], (checked.count, *a.shape))
-        for a in build.manifest.inputs
-    }
-    return request_words(build.manifest, whole)
-
-
 class _Run:
-    """The chunks that are missing, through the workers into the store."""
+    """The missing chunks on their way through the workers into the store."""
 
     def __init__(
         self,
@@ -274,17 +261,17 @@ class _Run:
         store: Store,
         client: Client,
         parcel: Parcel,
-        given: Callable[[int, int], Any] | None,
-        done: Callable[[CampaignProgress], None] | None,
+        requests_of: Callable[[int, int], Any] | None,
+        on_chunk: Callable[[CampaignProgress], None] | None,
     ) -> None:
         self.plan = plan
         self.store = store
         self.client = client
         self.parcel = parcel
-        self.given = given
-        self.listener = done
-        self.there = store.finished()
-        self.done = sum(self._states(number) for number in self.there)
+        self.requests_of = requests_of
+        self.on_chunk = on_chunk
+        self.stored = store.finished()
+        self.finished = sum(self._states(number) for number in self.stored)
         self.fresh = 0
         self.failed = 0
         self.began = time.perf_counter()
@@ -292,13 +279,13 @@ class _Run:
         self._threads, self._asked = 0, float("-inf")
 
     def go(self) -> None:
-        """Finish what can be finished."""
+        """Finish all chunks that can be finished."""
         check_workers(self.client, self.plan.device)
         self.began = time.perf_counter()
         self.client.register_plugin(Workplace(self.parcel), name=NAME)
         try:
-            # A chunk beside one that kills its worker is suspected with it: all that are suspected
-            # are tried again alone, so that the guilty one is found.
+            # A chunk that kills its worker takes others with it: all of these are tried again, one
+            # at a time, to find the guilty one.
             suspected = self._through(self._missing(), self._width)
             for number in suspected:
                 for guilty in self._through(iter([number]), lambda: 1):
@@ -306,24 +293,24 @@ class _Run:
                     self._fail(
                         guilty,
                         f"Chunk {guilty}, states {start} to {stop - 1}, ended every worker that "
-                        "tried it: look for a crash or for want of memory, with a smaller chunk.",
+                        "tried it: look for a crash or lack of memory, with a smaller chunk.",
                     )
         except (CommClosedError, ClosedClientError):
             raise self._lost() from None
         finally:
-            # Where the scheduler is lost, the client may not know it yet.
+            # The scheduler may be lost before the client notices.
             with suppress(CommClosedError, ClosedClientError):
                 if self.client.status == "running":
                     self.client.unregister_worker_plugin(NAME)
 
     def _missing(self) -> Iterator[int]:
-        return (number for number in range(self.plan.chunks) if number not in self.there)
+        return (number for number in range(self.plan.chunks) if number not in self.stored)
 
     def _workers(self) -> int:
         now = time.perf_counter()
         if now - self._asked > _KNOWN:
             threads = threads_of(self.client)
-            if threads is not None:  # else the chunks under way will tell that it is lost
+            if threads is not None:  # otherwise the submitted chunks will report the loss
                 self._threads = threads
             self._asked = now
         return self._threads
@@ -332,7 +319,7 @@ class _Run:
         return max(2, _AHEAD * self._workers())
 
     def _through(self, numbers: Iterator[int], width: Callable[[], int]) -> list[int]:
-        """Chunks through the workers, some at a time; those that ended workers are returned."""
+        """Compute chunks, ``width()`` at a time, and return those that killed workers."""
         suspected: list[int] = []
         waiting: dict[str, int] = {}
         flow = as_completed(loop=self.client.loop)
@@ -356,23 +343,23 @@ class _Run:
         return suspected
 
     def _send(self, number: int) -> Future:
-        given = None if self.given is None else self.given(*self.plan.span(number))
+        requests = None if self.requests_of is None else self.requests_of(*self.plan.span(number))
         self.tries += 1
         return self.client.submit(
             work,
             self.plan,
             number,
-            given,
-            # Of this run: what an interrupted one left behind is none of our business.
+            requests,
+            # Unique to this run: results of an interrupted one are not reused.
             key=f"pinion-{self.plan.key}-{id(self)}-{number}-{self.tries}",
             resources=wanted(self.plan.device) or None,
             pure=False,
         )
 
     def _take(self, number: int, future: Future) -> bool:
-        """Store what came of a chunk; whether it ended its workers."""
+        """Store the result of a chunk; return whether it killed its workers."""
         try:
-            # Where a worker died with the result, this waits until another one has made it again.
+            # If a worker died with the result, this waits until another has computed it again.
             record = future.result()
         except KilledWorker:
             return True
@@ -384,15 +371,15 @@ class _Run:
             self._fail(number, f"Chunk {number}: {_sentence(error)}")
             return False
         self.store.add(record)
-        self.done += self._states(number)
+        self.finished += self._states(number)
         self.fresh += self._states(number)
         self._tell()
         return False
 
     def _lost(self) -> ClusterError:
         return ClusterError(
-            f"The scheduler was lost; {self.done:,} of {self.plan.states:,} states are kept in "
-            f"'{self.store.path}': the same command goes on."
+            f"The scheduler was lost; {self.finished:,} of {self.plan.states:,} states are stored "
+            f"in '{self.store.path}': run the same command to continue."
         )
 
     def _fail(self, number: int, sentence: str) -> None:
@@ -402,17 +389,17 @@ class _Run:
         if self.failed >= min(MOST_FAILURES, self.plan.chunks):
             chunks = "1 chunk" if self.failed == 1 else f"{self.failed} chunks"
             raise ChunksError(
-                f"{chunks} failed, so no more were tried; "
-                f"{self.done:,} of {self.plan.states:,} states are kept in '{self.store.path}'. "
+                f"{chunks} failed, so no more were tried; {self.finished:,} of "
+                f"{self.plan.states:,} states are stored in '{self.store.path}'. "
                 f"The last one: {sentence}"
             )
 
     def _tell(self) -> None:
-        if self.listener is not None:
-            self.listener(
+        if self.on_chunk is not None:
+            self.on_chunk(
                 CampaignProgress(
                     states=self.plan.states,
-                    done=self.done,
+                    finished=self.finished,
                     fresh=self.fresh,
                     seconds=time.perf_counter() - self.began,
                     workers=self._workers(),
@@ -426,7 +413,7 @@ class _Run:
 
 
 def _sentence(error: BaseException) -> str:
-    """What went wrong in a worker, in a line."""
+    """Return a worker's error in one line."""
     text = " ".join(str(error).split())
     if type(error).__module__.partition(".")[0] == "pinion":
         return text

@@ -1,8 +1,8 @@
 """The file of a campaign: an SQLite database with a record for every finished chunk.
 
-A record is committed as a whole when it comes, so that whatever is killed leaves finished chunks
-and nothing else. Only the client writes. It holds a lock while it does, on a file beside the
-database that goes with it: SQLite's own locks last no longer than a transaction.
+Each record is one transaction, so that a killed process leaves only finished chunks. Only the
+client writes. It holds a lock on a file beside the database: SQLite's own locks last no longer
+than a transaction.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .tally import Tally
 
 VERSION = 1
 APPLICATION = 0x50694E43
-"""What the header of the file says it is of: 'PiNC'."""
+"""Application identifier in the file's header: 'PiNC'."""
 
 _TABLES = """
 CREATE TABLE campaign (plan TEXT NOT NULL);
@@ -47,15 +47,15 @@ CREATE TABLE failures (number INTEGER PRIMARY KEY, sentence TEXT NOT NULL);
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What a worker returns of a chunk.
+    """A worker's answer for a chunk.
 
     Members
     -------
-    number : of the chunk.
+    number : number of the chunk.
     figures : its `Tally` as text.
-    results : result arrays as an ``.npz`` file, where they are kept.
-    seconds : that it took.
-    worker : address of the worker and number of its process, as ``ADDRESS PID``.
+    results : result arrays as an ``.npz`` file, None if they are not stored.
+    seconds : time that it took.
+    worker : address and process number of the worker, as ``ADDRESS PID``.
     """
 
     number: int
@@ -66,7 +66,7 @@ class Record:
 
 
 class Store(Closing):
-    """An open campaign's file; a context manager that lets go of it."""
+    """The open file of a campaign; a context manager that closes it."""
 
     def __init__(self, database: sqlite3.Connection, lock: ExitStack, path: Path) -> None:
         self._database = database
@@ -75,14 +75,14 @@ class Store(Closing):
 
     @classmethod
     def open(cls, path: Path, plan: Plan) -> Self:
-        """Make the file of a campaign, or go on with it.
+        """Create or resume the file of a campaign.
 
-        One of another plan is begun anew where no chunk of it was finished: nothing is lost.
+        A file of another plan without a finished chunk is started afresh: nothing is lost.
 
         Raises
         ------
         CampaignError
-            The file holds results of another plan, is none, or somebody works on it.
+            If the file holds results of another plan, is not a campaign's, or is in use.
         """
         lock = _locked(path)
         try:
@@ -93,12 +93,12 @@ class Store(Closing):
         try:
             fresh = not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if not fresh:
-                _plan(database, path)  # before anything of it is changed
-            # A log beside the file: others may read while one writes, and a commit is one append.
+                _plan(database, path)  # refuses other files before anything is changed
+            # Write-ahead log: others may read during a write, and a commit is one append.
             database.execute("PRAGMA journal_mode=WAL")
             database.execute("PRAGMA synchronous=NORMAL")
             if fresh:
-                # In one transaction: executescript would commit what it has before it begins.
+                # One transaction; executescript would commit first.
                 database.execute("BEGIN IMMEDIATE")
                 database.execute(f"PRAGMA application_id={APPLICATION}")
                 database.execute(f"PRAGMA user_version={VERSION}")
@@ -106,16 +106,19 @@ class Store(Closing):
                     database.execute(statement)
                 database.execute("INSERT INTO campaign VALUES (?)", (json.dumps(plan.to_dict()),))
                 database.execute("COMMIT")
-            held, wanted = _plan(database, path), plan.to_dict()
-            if held != wanted and database.execute("SELECT 1 FROM chunks LIMIT 1").fetchone():
+            stored_plan, new_plan = _plan(database, path), plan.to_dict()
+            if (
+                stored_plan != new_plan
+                and database.execute("SELECT 1 FROM chunks LIMIT 1").fetchone()
+            ):
                 raise CampaignError(
-                    f"'{path}' holds other results ({difference(wanted, held)}): name another file "
-                    "with -o, or give what it was begun with."
+                    f"'{path}' holds other results ({difference(new_plan, stored_plan)}): name "
+                    "another file with -o, or use the arguments it was started with."
                 )
-            if held != wanted:
+            if stored_plan != new_plan:
                 database.execute("BEGIN IMMEDIATE")
                 database.execute("DELETE FROM failures")
-                database.execute("UPDATE campaign SET plan = ?", (json.dumps(wanted),))
+                database.execute("UPDATE campaign SET plan = ?", (json.dumps(new_plan),))
                 database.execute("COMMIT")
         except sqlite3.Error as error:
             database.close()
@@ -128,21 +131,21 @@ class Store(Closing):
         return cls(database, lock, path)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file and release its lock."""
         self._database.close()
         self._lock.close()
 
     def finished(self) -> set[int]:
-        """Numbers of the chunks that are there."""
+        """Return the numbers of the stored chunks."""
         return {row[0] for row in self._database.execute("SELECT number FROM chunks")}
 
     def add(self, record: Record) -> None:
-        """Keep a chunk: all of it is there from now on, whatever happens.
+        """Store a chunk durably.
 
         Raises
         ------
         CampaignError
-            The disk is full or the file was damaged meanwhile.
+            If the disk is full or the file is damaged.
         """
         try:
             self._database.execute("BEGIN IMMEDIATE")
@@ -156,33 +159,33 @@ class Store(Closing):
             raise _damaged(self.path, error) from None
 
     def fail(self, number: int, sentence: str) -> None:
-        """Note why a chunk could not be finished; it is tried again next time."""
+        """Store why a chunk failed; the next run tries it again."""
         with self._database:
             self._database.execute(
                 "INSERT OR REPLACE INTO failures VALUES (?, ?)", (number, sentence)
             )
 
     def failures(self) -> dict[int, str]:
-        """Chunks that could not be finished, and why."""
+        """Return the failed chunks with their reasons."""
         rows = self._database.execute("SELECT number, sentence FROM failures ORDER BY number")
         return dict(rows.fetchall())
 
     def forget_failures(self) -> None:
-        """Begin anew with what could not be finished before."""
+        """Delete the failures of earlier runs."""
         self._database.execute("DELETE FROM failures")
 
     def workers(self) -> int:
-        """How many different processes have finished chunks."""
+        """Return how many different processes have finished chunks."""
         rows = self._database.execute("SELECT count(DISTINCT worker) FROM chunks")
         return int(rows.fetchone()[0])
 
     def total(self) -> Tally:
-        """The figures of all chunks that are there.
+        """Return the merged figures of all stored chunks.
 
         Raises
         ------
         CampaignError
-            A record is not what was written.
+            If a record is damaged.
         """
         total = Tally()
         rows = self._database.execute("SELECT number, figures FROM chunks ORDER BY number")
@@ -195,31 +198,31 @@ class Store(Closing):
 
 
 def read_results(path: str | Path) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
-    """The results that a campaign kept, chunk by chunk in order.
+    """Iterate over the stored results of a campaign, chunk by chunk in order.
 
     Yields
     ------
     Index of the chunk's first request, and arrays (n, ...) by name: the function's results, and
-    ``saturated`` (n,) where the device has flags.
+    ``saturated`` (n,) if the device has flags.
 
     Raises
     ------
     CampaignError
-        The file is no campaign's, or no results were kept.
+        If the file is not a campaign's, or no results were stored.
     """
     path = Path(path)
     if not path.is_file():
-        raise CampaignError(f"There is no file '{path}': give that of a campaign with results.")
+        raise CampaignError(f"There is no file '{path}': give the file of a campaign with results.")
     with _reading(path) as database:
         plan = _plan(database, path)
         if not plan["keep"]:
             raise CampaignError(
-                f"'{path}' holds figures and no results: begin another campaign with keep=True "
+                f"'{path}' holds figures but no results: start another campaign with keep=True "
                 "(--keep)."
             )
         numbers = [row[0] for row in database.execute("SELECT number FROM chunks ORDER BY number")]
     for number in numbers:
-        # Nothing is open while a caller has a chunk, so that nothing is left if it goes no further.
+        # The file is closed while the caller has a chunk, in case it reads no further.
         with _reading(path) as database:
             row = database.execute(
                 "SELECT results FROM chunks WHERE number = ?", (number,)
@@ -232,10 +235,10 @@ def read_results(path: str | Path) -> Iterator[tuple[int, dict[str, NDArray[Any]
 
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """A file that is there, open for reading.
+    """Open an existing file for reading.
 
-    With the right to write, where there is one: SQLite takes its log away as the last connection
-    closes, which one for reading alone cannot.
+    The mode permits writing: SQLite removes its log when the last connection closes, which a
+    read-only connection cannot do.
     """
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True)) as database:
@@ -245,21 +248,21 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def packed(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Result arrays as the bytes that a record has."""
+    """Return result arrays as the bytes of a record."""
     file = io.BytesIO()
     np.savez(file, **dict(arrays))  # type: ignore[arg-type]  # its stub takes names for options
     return file.getvalue()
 
 
 def _plan(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
-    """The plan that a file holds."""
+    """Return the plan in a file."""
     application = database.execute("PRAGMA application_id").fetchone()[0]
     version = database.execute("PRAGMA user_version").fetchone()[0]
     if application != APPLICATION:
         raise CampaignError(f"'{path}' is a database of something else: name another file with -o.")
     if version != VERSION:
         raise CampaignError(
-            f"'{path}' is a campaign of version {version}, and this Pinion knows {VERSION}: name "
+            f"'{path}' is a campaign of version {version}, but this Pinion reads {VERSION}: name "
             "another file with -o."
         )
     plan: dict[str, Any] = json.loads(database.execute("SELECT plan FROM campaign").fetchone()[0])
@@ -274,16 +277,16 @@ def _damaged(path: Path, error: object) -> CampaignError:
 
 
 def _locked(path: Path) -> ExitStack:
-    """A lock that lasts until it is closed, and no longer than this process, whatever ends it.
+    """Lock a campaign's file until the lock is closed or this process ends.
 
-    Of a file of its own: closing any other handle of the database would give up SQLite's own locks.
-    That file goes with the lock; one that a killed process left is locked again.
+    The lock is on a separate file, because closing any other handle of the database would release
+    SQLite's own locks. That file is removed with the lock; one left by a killed process is reused.
     """
     if path.is_dir():
         raise CampaignError(f"'{path}' is a folder: name a file for the campaign with -o.")
     if not path.parent.is_dir():
         raise CampaignError(
-            f"There is no folder '{path.parent}' to keep '{path.name}' in: make it first."
+            f"There is no folder '{path.parent}' for '{path.name}': create it first."
         )
     check_place(path, "campaign", CampaignError)
     beside = path.with_name(f"{path.name}.lock")
@@ -294,17 +297,17 @@ def _locked(path: Path) -> ExitStack:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise CampaignError(
-                    f"Another process works on '{path}': wait for it, or name another file with -o."
+                    f"Another process uses '{path}': wait for it, or name another file with -o."
                 ) from None
-            # Another process may have taken the file away, lock and all, since it was opened here.
+            # Another process may have removed the file since it was opened here.
             if _is(handle, beside):
-                # While it is locked, so that nobody who locks it later has a file without a name.
+                # Removed while still locked, so that nobody can lock a file without a name.
                 lock.callback(_remove, beside)
                 return lock.pop_all()
 
 
 def _is(handle: IO[bytes], path: Path) -> bool:
-    """Whether an open file is the one at a path."""
+    """Return whether an open file is the one at a path."""
     try:
         return os.path.samestat(os.fstat(handle.fileno()), path.stat())
     except FileNotFoundError:
@@ -312,5 +315,5 @@ def _is(handle: IO[bytes], path: Path) -> bool:
 
 
 def _remove(path: Path) -> None:
-    with suppress(OSError):  # a folder that may not be written to any more keeps it
+    with suppress(OSError):  # the folder may have become read-only
         path.unlink()

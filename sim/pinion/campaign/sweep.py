@@ -1,8 +1,8 @@
-"""Points of a design space on Dask: each on a worker, its folder sent back as it was made.
+"""Points of a design space on Dask: each on a worker, its folder sent back.
 
-Workers share no file system with anybody: what an earlier sweep has finished of a point travels
-there, and what the worker makes of it travels back. So the folder of a sweep is the same whether
-its points were measured here or elsewhere, and an interrupted sweep goes on in either way.
+Workers share no file system: the files of a point that an earlier sweep has finished are sent to
+the worker, and its results are sent back. So the folder of a sweep is the same whether its points
+were measured here or elsewhere, and an interrupted sweep can resume either way.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from .parcel import Files, pack, unpack
 
 
 def on(client: Client) -> Runner:
-    """What runs the points of :func:`pinion.cosim.explore.explore` on a client's workers."""
+    """Return a runner of :func:`pinion.cosim.explore.explore` for a client's workers."""
 
     def run(points: Sequence[Point], folder: Path, measure: Measurements) -> Outcomes:
         for point in points:
             if point.function not in FUNCTIONS:
                 raise ClusterError(
-                    f"The function '{point.function}' is one of your own, whose code is not on "
-                    "the workers: explore it on this machine, without a scheduler."
+                    f"The function '{point.function}' is user-defined, and workers do not have its "
+                    "code: explore it on this machine, without a scheduler."
                 )
         if not points:
             return
@@ -58,12 +58,12 @@ def on(client: Client) -> Runner:
             try:
                 failure, files = future.result()
             except KilledWorker:
-                yield point, "Every worker that tried it ended, perhaps for want of memory."
+                yield point, "Every worker that tried it ended, perhaps for lack of memory."
                 continue
             except (CancelledError, CommClosedError):
                 raise ClusterError(
                     f"The scheduler was lost; {len(points) - len(waiting) - 1} points are finished "
-                    f"and kept in '{folder}': the same command goes on."
+                    f"and stored in '{folder}': run the same command to continue."
                 ) from None
             unpack(files, place_of(point, folder))
             yield point, failure
@@ -72,7 +72,7 @@ def on(client: Client) -> Runner:
 
 
 def measure_elsewhere(task: tuple[Any, ...], key: str, files: Files) -> tuple[str | None, Files]:
-    """Measure what is missing at a point, inside a worker; its failure and its folder."""
+    """Measure what is missing at a point, inside a worker; return its failure and its folder."""
     model, function, options, _, measure = task
     home = Path(tempfile.mkdtemp(dir=get_worker().local_directory, prefix="pinion-point-"))
     try:
@@ -86,5 +86,5 @@ def measure_elsewhere(task: tuple[Any, ...], key: str, files: Files) -> tuple[st
 
 
 def _names(place: Path) -> list[str]:
-    """Files of a point's folder."""
+    """Return the names of the files in a point's folder."""
     return [p.relative_to(place).as_posix() for p in place.rglob("*") if p.is_file()]

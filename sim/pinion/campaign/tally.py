@@ -1,8 +1,8 @@
-"""Figures of requests that add up exactly, in any order and any grouping.
+"""Figures of requests that can be merged exactly, in any order and any grouping.
 
-Counts are whole numbers, extremes keep the request that made them (the lowest index of equals),
-and quantiles come from bins that are fixed once for all: so the figures of a million requests are
-the same, bit for bit, however they were cut and put together again.
+Counts are integers, extremes keep their request (the lowest index of equals), and quantiles come
+from fixed bins: so the figures of a million requests are the same, bit for bit, however the
+requests were divided.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 MANTISSA = 3
-"""Leading bits of the fraction that a bin keeps: 8 bins an octave, each at most 12.5 % wide."""
+"""Leading fraction bits that define a bin: 8 bins per octave, each at most 12.5 % wide."""
 
 _SHIFT = np.uint64(52 - MANTISSA)
 
@@ -29,13 +29,13 @@ FIRSTS = ("mismatches", "wrong", "outside")
 
 @dataclass(kw_only=True)
 class Extreme:
-    """The largest of some numbers, and the request that has it; None where there are none."""
+    """The largest of some numbers and its request; None without any number."""
 
     value: float | None = None
     at: int | None = None
 
     def add(self, value: float | None, at: int | None) -> None:
-        """Take one more number in."""
+        """Include another number."""
         if value is None or at is None:
             return
         if self.value is None or self.at is None or (value, -at) > (self.value, -self.at):
@@ -44,22 +44,22 @@ class Extreme:
 
 @dataclass(kw_only=True)
 class Spread:
-    """How some numbers from 0 on are distributed.
+    """Distribution of some non-negative numbers.
 
     Members
     -------
-    bins : how many there are by bin; a bin is a number's leading bits, as float64 has them.
-    largest : the largest.
+    bins : count by bin; a bin is the leading bits of a number's float64.
+    largest : the largest number.
     """
 
     bins: dict[int, int] = field(default_factory=dict)
     largest: Extreme = field(default_factory=Extreme)
 
     def quantile(self, share: float) -> tuple[float, float] | None:
-        """The ends of the bin in which that share of the numbers is reached; None for none.
+        """Return the bounds of a quantile's bin, or None without any number.
 
-        The number itself, the smallest that is not below that share of all, is at least the lower
-        end and below the upper one.
+        The quantile itself, the smallest number that is not below that share of all, is at least
+        the lower bound and below the upper one.
         """
         total = sum(self.bins.values())
         rank, below = max(1, int(np.ceil(share * total))), 0
@@ -72,14 +72,14 @@ class Spread:
 
 @dataclass(kw_only=True)
 class Tally:
-    """What is known of some requests.
+    """The figures of some requests.
 
     Members
     -------
-    counts : by the names in `COUNTS`: ``mismatches`` differ in a bit from the integer model,
-        ``valid`` are neither flagged nor undecided, and of those ``wrong`` break the promise and
-        ``outside`` their error budget.
-    first : the lowest index of those in `FIRSTS`.
+    counts : counts by the names in `COUNTS`: ``mismatches`` differ in a bit from the integer
+        model, ``valid`` are neither flagged nor undecided, and of those ``wrong`` break the promise
+        and ``outside`` their error budget.
+    first : lowest index by the names in `FIRSTS`.
     relative : relative errors of valid requests by block.
     absolute : the largest absolute error by result word.
     """
@@ -90,13 +90,13 @@ class Tally:
     absolute: dict[str, Extreme] = field(default_factory=dict)
 
     def count(self, name: str, which: Flags, start: int) -> None:
-        """Count requests (n,), the first of which has the index ``start``."""
+        """Count the requests set in ``which`` (n,), the first of index ``start``."""
         self.counts[name] += int(which.sum())
         if name in FIRSTS and which.any():
             self._first(name, start + int(np.flatnonzero(which)[0]))
 
     def spread(self, block: str, errors: Floats, indices: NDArray[np.int64]) -> None:
-        """Take in relative errors (n,) of a block, from 0 on, of requests with these indices."""
+        """Include non-negative relative errors (n,) of a block, of requests with these indices."""
         spread = self.relative.setdefault(block, Spread())
         finite = np.isfinite(errors)
         errors, indices = errors[finite], indices[finite]
@@ -106,33 +106,33 @@ class Tally:
         spread.largest.add(*_largest(errors, indices))
 
     def extremes(self, names: Iterable[str], errors: Floats, indices: NDArray[np.int64]) -> None:
-        """Take in absolute errors (n, words) of requests with these indices."""
+        """Include absolute errors (n, words) of requests with these indices."""
         for name, column in zip(names, errors.T, strict=True):
             finite = np.isfinite(column)
             extreme = self.absolute.setdefault(name, Extreme())
             extreme.add(*_largest(column[finite], indices[finite]))
 
     def merge(self, other: Tally) -> None:
-        """Take in what is known of other requests."""
+        """Include the figures of other requests."""
         for name, many in other.counts.items():
             self.counts[name] += many
         for name, at in other.first.items():
             if at is not None:
                 self._first(name, at)
         for block, spread in other.relative.items():
-            own = self.relative.setdefault(block, Spread())
+            total = self.relative.setdefault(block, Spread())
             for number, many in spread.bins.items():
-                own.bins[number] = own.bins.get(number, 0) + many
-            own.largest.add(spread.largest.value, spread.largest.at)
+                total.bins[number] = total.bins.get(number, 0) + many
+            total.largest.add(spread.largest.value, spread.largest.at)
         for word, extreme in other.absolute.items():
             self.absolute.setdefault(word, Extreme()).add(extreme.value, extreme.at)
 
     def _first(self, name: str, at: int) -> None:
-        known = self.first[name]
-        self.first[name] = at if known is None else min(known, at)
+        lowest = self.first[name]
+        self.first[name] = at if lowest is None else min(lowest, at)
 
     def to_text(self) -> str:
-        """As JSON, the same text for the same figures; every float as it is, to the last bit."""
+        """Return JSON: the same text for the same figures, every float to the last bit."""
         data = {
             "counts": self.counts,
             "first": self.first,
@@ -149,11 +149,11 @@ class Tally:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """From JSON.
+        """Read the JSON of `to_text`.
 
         Raises
         ------
-        ValueError, KeyError, TypeError : it is not what `to_text` writes.
+        ValueError, KeyError, TypeError : if the text is malformed.
         """
         data: Mapping[str, Any] = json.loads(text)
         return cls(
@@ -176,18 +176,18 @@ def _extreme(pair: Any) -> Extreme:
 
 
 def _bins(values: Floats) -> NDArray[np.int64]:
-    """The bin of each number: exact, where a logarithm's last bits are the library's."""
+    """Return the bin of each number; exact, unlike a logarithm whose last bits vary by library."""
     bits: NDArray[np.uint64] = np.abs(values).view(np.uint64) >> _SHIFT
     return bits.astype(np.int64)
 
 
 def _edge(number: int) -> float:
-    """Where a bin begins."""
+    """Return the lower bound of a bin."""
     return float(np.array([number], dtype=np.uint64).__lshift__(_SHIFT).view(np.float64)[0])
 
 
 def _largest(values: Floats, indices: NDArray[np.int64]) -> tuple[float | None, int | None]:
-    """The largest of numbers whose indices rise, and its index, the lowest of equals."""
+    """Return the largest of numbers with rising indices, and its index, the lowest of equals."""
     if not len(values):
         return None, None
     at = int(np.argmax(values))

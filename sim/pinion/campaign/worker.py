@@ -1,4 +1,4 @@
-"""What runs inside a worker: what was sent to it, and the devices that it has open."""
+"""Code inside a worker: its parcel and its open devices."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .plan import Plan, identity
 from .store import Record
 
 NAME = "pinion-campaign"
-"""Of the plugin: one campaign's, which takes the place of another one's."""
+"""Name of the plugin; a campaign's plugin replaces another's."""
 
 
 class Workplace(WorkerPlugin):
-    """What a campaign computes on a worker, also on one that joins later or is started anew.
+    """A campaign's plugin on each worker, including those that join or restart later.
 
     Members
     -------
@@ -46,11 +46,11 @@ class Workplace(WorkerPlugin):
         self.__init__(state["parcel"])  # type: ignore[misc]  # locks and devices do not travel
 
     def setup(self, worker: Any) -> None:
-        """Note where the worker keeps its files; they are written when a chunk needs them."""
+        """Store the worker's folder; files are written when a chunk needs them."""
         self._place = Path(worker.local_directory) / NAME
 
     def teardown(self, worker: Any) -> None:
-        """Close the devices, so that another campaign finds them free, and remove the files."""
+        """Close the devices, which frees them for another campaign, and remove the files."""
         with self._lock:
             for bench in self._opened:
                 bench.close()
@@ -59,39 +59,39 @@ class Workplace(WorkerPlugin):
             shutil.rmtree(self._place, ignore_errors=True)
 
     def take(self, device: str) -> Bench:
-        """A device that nobody uses at present, opened where there is none."""
+        """Return an unused device; open one if there is none."""
         with self._lock:
             if self._free:
                 return self._free.pop()
             if self._place is None:
-                raise ClusterError("The worker has not been set up: begin the campaign again.")
+                raise ClusterError("The worker has not been set up: start the campaign again.")
             bench = self.parcel.open(self._place, device)
             self._opened.append(bench)
         return bench
 
     def give(self, bench: Bench) -> None:
-        """Hand a device back."""
+        """Return a device."""
         with self._lock:
             self._free.append(bench)
 
     def drop(self, bench: Bench) -> None:
-        """Close a device that failed: the next chunk opens it anew."""
+        """Close a device that failed; the next chunk opens a new one."""
         with self._lock:
             self._opened.remove(bench)
             bench.close()
 
 
-def work(plan: Plan, number: int, given: Any) -> Record:
+def work(plan: Plan, number: int, requests: Any) -> Record:
     """Compute a chunk, inside a worker.
 
     Parameters
     ----------
-    given : the chunk's requests as the parcel takes them, None where they are drawn.
+    requests : the chunk's requests as the parcel takes them, None to draw them.
 
     Raises
     ------
     ClusterError
-        The worker is of another version, or what it computes has not arrived.
+        If the worker has another version, or another campaign's parcel.
     """
     began = time.perf_counter()
     worker = get_worker()
@@ -99,12 +99,12 @@ def work(plan: Plan, number: int, given: Any) -> Record:
     place = worker.plugins.get(NAME)
     if not isinstance(place, Workplace) or place.parcel.digest != plan.folder:
         raise ClusterError(
-            f"The worker {worker.address} holds what another campaign computes: let one campaign "
-            "end before the next one begins on the same scheduler."
+            f"The worker {worker.address} belongs to another campaign: let it end before you start "
+            "the next one on the same scheduler."
         )
     bench = place.take(own_device(plan.device, worker.state.total_resources))
     try:
-        tally, results = bench.chunk(plan, number, given)
+        tally, results = bench.chunk(plan, number, requests)
     except BaseException:
         place.drop(bench)
         raise
@@ -119,8 +119,8 @@ def work(plan: Plan, number: int, given: Any) -> Record:
 
 
 def _identity(worker: Any) -> dict[str, str]:
-    """Of the code that the worker runs: read once, since reading all sources takes time."""
-    kept = getattr(worker, "_pinion_identity", None)
-    if kept is None:
-        kept = worker._pinion_identity = identity()
-    return dict(kept)
+    """Return the identity of the worker's code; cached, since reading all sources takes time."""
+    cached = getattr(worker, "_pinion_identity", None)
+    if cached is None:
+        cached = worker._pinion_identity = identity()
+    return dict(cached)

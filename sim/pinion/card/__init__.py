@@ -1,7 +1,7 @@
-"""Simulated cards: what the host driver talks to where there is no board.
+"""Simulated cards for the host driver.
 
-Packets in Python, the emitted RTL behind the driver's transports, and, in :mod:`.stand_in`, the
-device files of the vendor's driver with all their traps.
+A packet-level model in Python, the emitted RTL behind the driver's transports, and, in
+:mod:`.stand_in`, the device files of the vendor's driver with all their traps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A build, checked as a user meets it: requests through the host driver to the simulated card."""
+"""End-to-end check of a build: requests through the host driver to the simulated card."""
 
 from __future__ import annotations
 
@@ -19,60 +19,61 @@ from pinion.functions import sample
 from pinion.link.accuracy import Verdict, margins, quantile
 
 CHUNK = 1000
-"""Requests between two signs of progress."""
+"""Requests between two progress reports."""
 
 _RATE_SAMPLES = 500
 
 
 def check(folder: Path, *, requests: int, seed: int, progress: Progress) -> dict[str, Any]:
-    """Run requests of the reference distribution; compare bits with integers, values with floats.
+    """Run requests of the reference distribution and compare them with the models.
 
-    The distribution of the errors goes into the build folder (:mod:`pinion.link.accuracy`).
+    Bits are compared with the integer model, values with the float model. The distribution of the
+    errors is written into the build folder (:mod:`pinion.link.accuracy`).
 
     Parameters
     ----------
     folder : the build folder.
-    requests, seed : how many states, and which.
+    requests, seed : number of states and their seed.
     progress : told each step.
 
     Returns
     -------
-    JSON-able figures: what was built, ``mismatches`` (requests with a bit that is not the
-    integers'), ``flagged``, ``valid`` (neither flagged nor undecided), quantiles of the relative
-    error by block (``rel_err_*``) and of the absolute error by word (``error``), ``accuracy_held``
-    (no relative error above ``max_error``) and ``budget_held``, None where no request is valid,
-    ``budget_over_largest``, ``flags_held``, ``cycles_per_result``, and how long the simulation
-    took. ``ok``: no mismatch, valid requests, every error as promised, hardly a flag, results at
-    the promised rate.
+    JSON-able figures: what was built, ``mismatches`` (requests with a bit that differs from the
+    integer model), ``flagged``, ``valid`` (neither flagged nor undecided), quantiles of the
+    relative error by block (``rel_err_*``) and of the absolute error by word (``error``),
+    ``accuracy_held`` (no relative error above ``max_error``) and ``budget_held``, None if no
+    request is valid, ``budget_over_largest``, ``flags_held``, ``cycles_per_result``, and how long
+    the simulation took. ``ok``: no mismatch, valid requests, every error as promised, hardly a
+    flag, results at the promised rate.
     """
-    made = Build.read(folder)
-    manifest = made.manifest
-    arrays = sample(made.model, made.function, requests, distribution="reference", seed=seed)
+    build = Build.read(folder)
+    manifest = build.manifest
+    arrays = sample(build.model, build.function, requests, distribution="reference", seed=seed)
 
-    def count(done: int, total: int) -> None:
-        progress.step(f"driver, {done:,} of {total:,} requests")
+    def count(finished: int, total: int) -> None:
+        progress.step(f"driver, {finished:,} of {total:,} requests")
 
     progress.step("compiling the simulated card")
     with driver.open(
-        made.folder, device="sim", chunk=CHUNK, done=count, progress=progress
+        build.folder, device="sim", chunk=CHUNK, on_packet=count, progress=progress
     ) as device:
         progress.step("driver, the first requests")
         began = time.perf_counter()
         result = device.run(**arrays)
         seconds = time.perf_counter() - began
-    # The driver sends batches, so its card also stands idle between them; the rate is measured on
-    # an uninterrupted stream, by the RTL's own cycle stamps, with a host that is always ready.
+    # The driver's card is idle between batches; the rate is measured on an uninterrupted stream, by
+    # the RTL's own cycle stamps, with a host that is always ready.
     stream = verify(folder, samples=_RATE_SAMPLES, seed=seed + 1, progress=progress)
     rate = stream["cycles_per_result"]
     progress.step("comparing with the integer and the float model")
     parts = [a.gather(getattr(result, a.name)).reshape(requests, -1) for a in manifest.outputs]
-    got = np.ascontiguousarray(np.concatenate(parts, axis=1), dtype=np.float32)
+    values = np.ascontiguousarray(np.concatenate(parts, axis=1), dtype=np.float32)
     flags = np.asarray(result.saturated)
-    reference = Reference(made)
+    reference = Reference(build)
     words = request_words(manifest, arrays)
     expected, expected_flags = reference.expected(words)
-    differs = (got.view(np.uint32) != expected).any(axis=1) | (flags != expected_flags)
-    comparison = reference.comparison(words, got.astype(np.float64), flags)
+    differs = (values.view(np.uint32) != expected).any(axis=1) | (flags != expected_flags)
+    comparison = reference.comparison(words, values.astype(np.float64), flags)
     valid = comparison.valid
     judged = comparison.error[valid]
     promised = manifest.promise("reference")
@@ -80,7 +81,7 @@ def check(folder: Path, *, requests: int, seed: int, progress: Progress) -> dict
     accuracy_held = comparison.held(comparison.wrong(promised))
     flagged = int(flags.sum())
     flags_held = flagged <= FLAGGED_SHARE * requests
-    words_of = [name for name, _ in made.graph.outputs]
+    words_of = [name for name, _ in build.graph.outputs]
     mismatches = int(differs.sum())
     verdict = Verdict.of(
         mismatches,
@@ -96,7 +97,7 @@ def check(folder: Path, *, requests: int, seed: int, progress: Progress) -> dict
         seed=seed,
         simulator="card",
         verdict=verdict,
-    ).write(made.folder)
+    ).write(build.folder)
     return {
         **{key: getattr(manifest, key) for key in ("robot", "function", "formats", "ii")},
         **{key: getattr(manifest, key) for key in ("ops", "units", "multipliers", "adders")},
@@ -119,13 +120,13 @@ def check(folder: Path, *, requests: int, seed: int, progress: Progress) -> dict
         "simulated_cycles": result.cycles,
         "simulation_seconds": seconds,
         "simulation_requests_per_second": requests / seconds,
-        "folder": str(made.folder),
+        "folder": str(build.folder),
         "ok": verdict.ok,
     }
 
 
 def _errors(error: NDArray[Any], budget: NDArray[Any], words: Sequence[str]) -> dict[str, Any]:
-    """Quantiles of the absolute error by result word, beside its budget; None without any."""
+    """Return quantiles of the absolute error and the budget by result word; None without errors."""
     columns = {"median": 0.5, "p99": 0.99, "max": 1.0}
     rows: dict[str, Any] = {}
     for number, name in enumerate(words):

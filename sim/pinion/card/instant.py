@@ -1,4 +1,4 @@
-"""A card that answers at once and computes nothing: all else of a round trip is the driver's."""
+"""A card that answers at once and computes nothing, to measure the driver alone."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ CONTROL = register("CONTROL").offset
 
 
 class InstantCard(Transport):
-    """Right responses of zeros, copied from a template by length; only their framing is made anew.
+    """A card with valid responses of zeros, copied from templates except for their framing.
 
     Parameters
     ----------
-    layout : of the build that it claims to hold.
+    layout : layout of the build that it claims to hold.
 
     Members
     -------
-    spent : seconds that the card itself took so far, to be taken off what is measured.
-    worked : of a processor's time the same.
+    spent : seconds that the card itself has taken, to be subtracted from a measurement.
+    worked : the same in processor time.
     """
 
     timeout = None
@@ -43,17 +43,17 @@ class InstantCard(Transport):
         self._asked: queue.SimpleQueue[tuple[int, int] | None] = queue.SimpleQueue()
 
     def read_register(self, offset: int) -> int:
-        """As of a real card at rest."""
+        """Read a register of a card at rest."""
         return self._registers.read_register(offset)
 
     def write_register(self, offset: int, value: int) -> None:
-        """As of a real card; a reset ends a read that waits."""
+        """Write a register; a reset ends a waiting `receive`."""
         self._registers.write_register(offset, value)
         if self._waiting and offset == CONTROL and value & RESET:
             self._asked.put(None)
 
     def send(self, packet: Bytes) -> None:
-        """Note what is asked for; the records are ignored."""
+        """Queue a request; its records are ignored."""
         began, worked = time.perf_counter(), time.thread_time()
         header = packet[:BEAT].view(HEADER)[0]
         self._asked.put((int(header["count"]), int(header["sequence"])))
@@ -61,14 +61,14 @@ class InstantCard(Transport):
         self.worked += time.thread_time() - worked
 
     def receive(self, packet: Bytes) -> None:
-        """The response to the next request that came."""
+        """Return the response to the oldest request."""
         self._waiting = True
-        asked = self._asked.get()
+        request = self._asked.get()
         self._waiting = False
-        if asked is None:
+        if request is None:
             raise CardTimeoutError("The card was reset.")
         began, worked = time.perf_counter(), time.thread_time()
-        count, sequence = asked
+        count, sequence = request
         packet[:] = self._template(count)
         packet[:BEAT].view(HEADER)["sequence"] = sequence
         packet[-BEAT:].view(TRAILER)["sequence"] = sequence
@@ -77,13 +77,13 @@ class InstantCard(Transport):
         self.worked += time.thread_time() - worked
 
     def _template(self, count: int) -> Bytes:
-        """A response of zeros whose checksum is still 0."""
+        """Return a response of zeros with a checksum of 0."""
         if count not in self._templates:
             words = np.zeros((count, self._layout.words_out), dtype=np.uint32)
             answers = Answers(words=words, flagged=np.zeros(count, dtype=np.bool_))
-            made = respond(self._layout, answers, sequence=0)
-            made[-BEAT:].view(TRAILER)["crc"] = 0
-            self._templates[count] = made
+            response = respond(self._layout, answers, sequence=0)
+            response[-BEAT:].view(TRAILER)["crc"] = 0
+            self._templates[count] = response
         return self._templates[count]
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
-"""A card at packet level: what the top does to whole beats, in Python, around any way to compute.
+"""A packet-level model of a card in Python, around any way to compute.
 
-It follows `pinion.link.protocol` beat by beat, causes, halts and registers included, but knows no
-clock: a response is there as soon as its request is. The compiled and the simulated RTL are tested
-against the same tables, so tests of the driver may take whichever is at hand.
+It follows `pinion.link.protocol` beat by beat, causes, halts and registers included, but without
+time: a response is complete as soon as its request is. The compiled and the simulated RTL are
+tested against the same tables, so tests of the driver may use either.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ WORD = 0xFFFFFFFF
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """Results of a batch, in the order of its requests.
+    """Results of a batch, in request order.
 
     Members
     -------
@@ -62,15 +62,15 @@ Compute = Callable[[Words], Answers]
 class PacketCard:
     """The top's behaviour on a stream of beats.
 
-    `feed` is for one thread at a time; registers may be read and written from others meanwhile.
+    Only one thread at a time may call `feed`; others may access registers meanwhile.
 
     Parameters
     ----------
     layout : function, build and words of a record.
-    build : the hash that the card has, for one of another build.
-    compute : results of (n, words_in) words.
-    interval, core_khz, link_khz : what the registers say of the build.
-    restart : lets the next request find initial states; None for a function without states.
+    build : the card's build hash, if it differs from the layout's.
+    compute : returns the results of (n, words_in) words.
+    interval, core_khz, link_khz : values of the registers that describe the build.
+    restart : resets the states before the next request; None for a function without states.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class PacketCard:
         self.configure()
 
     def configure(self) -> None:
-        """Come up as after configuration: counters and registers too."""
+        """Start as after configuration, with fresh counters and registers."""
         with self._lock:
             self._values = {row.name: 0 for row in REGISTERS} | self._constants
             self._kept: dict[str, int] = {}
@@ -115,12 +115,12 @@ class PacketCard:
             self._epoch = 0
 
     def feed(self, data: Any, *, whole: Flags | None = None) -> list[Bytes]:
-        """Take request beats as they come; a request may be spread over any number of calls.
+        """Take request beats; a request may be spread over any number of calls.
 
         Parameters
         ----------
-        data : bytes, or anything with a buffer; what is no whole beat at the end is a partial one.
-        whole : (beats,) bool, False for beats that came with less than 64 bytes; all by default.
+        data : bytes, or anything with a buffer; an incomplete last beat is a partial one.
+        whole : (beats,) bool, False for beats of less than 64 bytes; by default all are whole.
 
         Returns
         -------
@@ -138,8 +138,8 @@ class PacketCard:
         at = 0
         while at < len(beats):
             with self._lock:
-                taken, request, epoch = self._take(beats[at:], fit[at:])
-            at += taken
+                count, request, epoch = self._take(beats[at:], fit[at:])
+            at += count
             if request is not None:
                 response = self._respond(request, epoch)
                 if response is not None:
@@ -147,12 +147,12 @@ class PacketCard:
         return responses
 
     def answer(self, request: Any) -> Bytes | None:
-        """The response to one request packet, None where the card stopped or waits for more."""
+        """Return the response to a request packet, or None if the card halted or needs more."""
         responses = self.feed(request)
         return responses[-1] if responses else None
 
     def read_register(self, offset: int) -> int:
-        """Read a register; what is not listed reads as zero."""
+        """Read a register; an unlisted one reads as zero."""
         row = self._rows.get(offset % SPACE)
         if row is None:
             return 0
@@ -167,14 +167,14 @@ class PacketCard:
             return value & WORD
 
     def write_register(self, offset: int, value: int) -> None:
-        """Write a register; what is read-only or not listed ignores it."""
+        """Write a register; a read-only or unlisted one ignores it."""
         row = self._rows.get(offset % SPACE)
         if row is None or row.access == "ro":
             return
         with self._lock:
-            # Bits of CONTROL that mean nothing are not kept.
-            known = RESET | (FRESH if self._restart else 0)
-            self._values[row.name] = value & (known if row.name == "CONTROL" else WORD)
+            # Undefined bits of CONTROL are not stored.
+            control_mask = RESET | (FRESH if self._restart else 0)
+            self._values[row.name] = value & (control_mask if row.name == "CONTROL" else WORD)
             if row.name == "CONTROL" and self._restart and self._values[row.name]:
                 self._restart()
             if row.name == "CONTROL" and self._held:
@@ -191,7 +191,7 @@ class PacketCard:
         return bool(self._values["CONTROL"] & RESET)
 
     def _clear(self) -> None:
-        """What the soft reset clears: everything but constants and counters."""
+        """Clear what the soft reset clears: everything but constants and counters."""
         self._halted = False
         self._header: Any = None
         self._payload = np.zeros(0, dtype=np.uint8)
@@ -200,9 +200,9 @@ class PacketCard:
         self._epoch = getattr(self, "_epoch", 0) + 1
 
     def _take(self, beats: Bytes, fit: Flags) -> tuple[int, Any, int]:
-        """Take some beats: how many, the request that they complete, and the epoch it belongs to.
+        """Take beats; return how many, the request that they complete, and its epoch.
 
-        Holds the lock.
+        The caller holds the lock.
         """
         if self._held or self._halted:
             self._count("DROPPED", len(beats))
@@ -217,21 +217,21 @@ class PacketCard:
             self._payload, self._filled = np.empty(length, dtype=np.uint8), 0
             return 1, None, 0
         room = (len(self._payload) - self._filled) // BEAT
-        taken = min(room, len(beats))
-        if not fit[:taken].all():
+        count = min(room, len(beats))
+        if not fit[:count].all():
             self._stop(Cause.PARTIAL_BEAT)
-            return int(fit[:taken].argmin()) + 1, None, 0
-        end = self._filled + taken * BEAT
-        self._payload[self._filled : end] = beats[:taken].reshape(-1)
+            return int(fit[:count].argmin()) + 1, None, 0
+        end = self._filled + count * BEAT
+        self._payload[self._filled : end] = beats[:count].reshape(-1)
         self._filled = end
         if end < len(self._payload):
-            return taken, None, 0
+            return count, None, 0
         request = self._header, self._payload
         self._header = None
-        return taken, request, self._epoch
+        return count, request, self._epoch
 
     def _check(self, beat: Bytes, *, whole: bool) -> Cause:
-        """What is wrong with a header."""
+        """Return the first fault of a header."""
         header = beat.view(HEADER)[0]
         faults = {
             Cause.PARTIAL_BEAT: not whole,
@@ -243,7 +243,7 @@ class PacketCard:
             Cause.COUNT: not 1 <= header["count"] <= MAX_COUNT,
             Cause.WORDS: header["words"] != self.layout.words_in,
         }
-        return next((cause for cause, found in faults.items() if found), Cause.NONE)
+        return next((cause for cause, faulty in faults.items() if faulty), Cause.NONE)
 
     def _stop(self, cause: Cause) -> None:
         self._latch(cause)
@@ -270,7 +270,7 @@ class PacketCard:
         response = respond(self.layout, answers, sequence=sequence, status=status)
         flagged = int(np.count_nonzero(answers.flagged))
         with self._lock:
-            if epoch != self._epoch:  # reset while it was computed
+            if epoch != self._epoch:  # reset during the computation
                 return None
             if status & Status.PAYLOAD_CRC:
                 self._latch(Cause.PAYLOAD_CRC)
@@ -292,13 +292,13 @@ class PacketCard:
 def respond(
     layout: Layout, answers: Answers, *, sequence: int, status: Status = Status.OK
 ) -> Bytes:
-    """A response packet, (response_bytes(count),) uint8.
+    """Return a response packet, (response_bytes(count),) uint8.
 
     Parameters
     ----------
-    answers : what it carries.
-    sequence : that of the request.
-    status : `Status.FLAGGED` is added where a flag is set.
+    answers : its results.
+    sequence : sequence number of the request.
+    status : `Status.FLAGGED` is added if any flag is set.
     """
     count = len(answers.words)
     packet = np.zeros(layout.response_bytes(count), dtype=np.uint8)

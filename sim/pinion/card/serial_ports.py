@@ -1,4 +1,4 @@
-"""Cards behind a serial line, in this process: a model of packets, and the compiled RTL."""
+"""Cards behind a serial line, in this process: a packet-level model and the compiled RTL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pinion.cosim.engines import Harness, library_of, need_verilator
+from pinion.cosim.engines import Harness, library_of, load_library, need_verilator
 from pinion.link import BEAT
 from pinion.link.uart_framing import END, SHORT, Frame, beats, command, unwrap
 
@@ -20,7 +20,7 @@ from .packets import PacketCard
 SERIAL = Harness(module="pinion_serial", stem="serial", loop="serial_engine.cpp")
 
 Distortion = Callable[[bytes], bytes]
-"""What a bad line does to bytes."""
+"""The effect of a bad line on bytes."""
 
 
 def _same(data: bytes) -> bytes:
@@ -28,14 +28,14 @@ def _same(data: bytes) -> bytes:
 
 
 class ModelPort:
-    """A `PacketCard` behind the frames of a line, as a port of the driver's serial transport.
+    """A `PacketCard` behind a framed line, as a port of the driver's serial transport.
 
-    The card works when the host writes.
+    The card computes while the host writes.
 
     Parameters
     ----------
     card : the model.
-    down, up : what the line does to bytes to the card and to the host.
+    down, up : effect of the line on bytes to the card and to the host.
     """
 
     def __init__(
@@ -51,29 +51,29 @@ class ModelPort:
         self._closed = False
 
     def read(self) -> bytes:
-        """What the card has sent."""
+        """Return what the card has sent."""
         with self._changed:
             self._changed.wait_for(lambda: self._out or self._closed, 0.05)
             data, self._out = bytes(self._out), bytearray()
         return data
 
     def write(self, data: bytes) -> None:
-        """Frames to the card, which answers at once."""
+        """Send frames to the card, which answers at once."""
         *frames, self._text = (self._text + self.down(data)).split(END)
         sent = bytearray()
         for frame in frames:
-            sent += self._one(frame)
+            sent += self._answer(frame)
         with self._changed:
             self._out += self.up(bytes(sent))
             self._changed.notify_all()
 
     def close(self) -> None:
-        """End the reader's wait."""
+        """End a waiting `read`."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
-    def _one(self, frame: bytes) -> bytes:
+    def _answer(self, frame: bytes) -> bytes:
         body = unwrap(frame)
         if body is not None and len(body) == 7 and body[0] in (Frame.READ, Frame.WRITE, Frame.SYNC):
             kind, tag, offset = body[:3]
@@ -98,12 +98,12 @@ class ModelPort:
 class CompiledPort:
     """Module ``pinion_serial``, compiled by Verilator, as a port of the serial transport.
 
-    Time goes on while the host reads. Lines are as fast as the card takes: ``bit`` cycles a bit.
+    Simulated time advances while the host reads. A bit on the line takes ``bit`` cycles.
 
     Parameters
     ----------
-    library : what `build` made.
-    bit : cycles of a bit, that the card was made for.
+    library : the library from `build`.
+    bit : cycles per bit of the card's design.
     """
 
     CYCLES = 20_000
@@ -120,25 +120,25 @@ class CompiledPort:
 
     @classmethod
     def build(cls, *, rtlil: Path, bit: int, folder: Path | None = None) -> CompiledPort:
-        """Compile a card, or take the library of an earlier build with the same content.
+        """Compile a card, or reuse the cached library of the same content.
 
         Parameters
         ----------
         rtlil : file with module ``pinion_serial`` (`pinion.boards.ecp5.top.card_rtlil`).
-        bit : cycles of a bit.
-        folder : of the cache that libraries are found in and put into; None for the user's.
+        bit : cycles per bit.
+        folder : the cache of libraries; None for the user's.
 
         Raises
         ------
-        pinion.cosim.engines.CompileError : g++ or Verilator is missing or failed.
-        pinion.gateware.yosys.YosysError : Yosys is missing or refused the design.
+        pinion.cosim.engines.CompileError : If g++ or Verilator is missing or fails.
+        pinion.gateware.yosys.YosysError : If Yosys is missing or refuses the design.
         """
         need_verilator()
         library = library_of(rtlil, engine="verilator", harness=SERIAL, folder=folder)
         return cls(library=library, bit=bit)
 
     def read(self) -> bytes:
-        """What the card sends within some cycles."""
+        """Run some cycles and return what the card sends."""
         with self._lock:
             data, self._in = bytes(self._in), bytearray()
         if self._closed:
@@ -146,13 +146,13 @@ class CompiledPort:
         return self.run(data, cycles=self.CYCLES)
 
     def run(self, data: bytes, *, cycles: int, level: int = -1) -> bytes:
-        """Send bytes, then go on for some cycles.
+        """Send bytes, then run on for some cycles.
 
         Parameters
         ----------
-        data : goes on the line one behind the other; queued where the line is busy.
-        cycles : at least so many, and all of ``data``.
-        level : 0 or 1 to hold the line there meanwhile, once it is free; -1 to leave it.
+        data : sent byte by byte; queued if the line is busy.
+        cycles : minimum number of cycles; all of ``data`` is sent in any case.
+        level : 0 or 1 to hold the line at that level once it is free; -1 to leave it.
         """
         out = ctypes.create_string_buffer(cycles // self.bit + 16 * len(data) + 64)
         count = self._lib.pinion_serial_run(
@@ -168,17 +168,17 @@ class CompiledPort:
             self._in += data
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """End later reads; there is nothing to release."""
         self._closed = True
 
 
 def _load(library: Path) -> ctypes.CDLL:
-    lib = ctypes.CDLL(str(library.resolve()))
-    u64, card = ctypes.c_uint64, ctypes.c_void_p
-    lib.pinion_serial_create.restype, lib.pinion_serial_create.argtypes = card, [u64]
-    lib.pinion_serial_destroy.restype, lib.pinion_serial_destroy.argtypes = None, [card]
-    lib.pinion_serial_run.restype = u64
-    lib.pinion_serial_run.argtypes = [
-        *(card, ctypes.c_char_p, u64, u64, ctypes.c_int64, ctypes.c_char_p, u64)
-    ]
-    return lib
+    u64, card, text = ctypes.c_uint64, ctypes.c_void_p, ctypes.c_char_p
+    return load_library(
+        library,
+        {
+            "pinion_serial_create": (card, [u64]),
+            "pinion_serial_destroy": (None, [card]),
+            "pinion_serial_run": (u64, [card, text, u64, u64, ctypes.c_int64, text, u64]),
+        },
+    )

@@ -1,7 +1,7 @@
 """Simulated cards in this process, behind the driver's transport interface.
 
-``sim`` is the core of a build, compiled, inside a packet-level model of the top; ``sim:top`` is the
-whole top, compiled.
+``sim`` is the compiled core of a build inside a packet-level model of the top; ``sim:top`` is the
+compiled whole top.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from .packets import Answers, Bytes, PacketCard, Words
 CONTROL = register("CONTROL").offset
 
 WAIT = 10.0
-"""Seconds that a read waits for a response that nobody works at, as the kernel driver does."""
+"""Seconds that a read waits for a response while nothing is computed, as in the kernel driver."""
 
 IDLE, SLICE = 5_000, 20_000
-"""Link cycles without progress after which the top is at rest, and cycles of one run of it."""
+"""Link cycles without progress after which the top is at rest, and cycles per simulation run."""
 
 PAUSE = 0.002
 """Seconds between two polls of a top at rest."""
 
 
 class InProcessCard(Transport):
-    """A `PacketCard` as a transport: requests are answered in the thread that sends them.
+    """A `PacketCard` as a transport that answers requests in the sending thread.
 
     Parameters
     ----------
@@ -66,11 +66,11 @@ class InProcessCard(Transport):
         self._resets = 0
 
     def read_register(self, offset: int) -> int:
-        """A register of the model."""
+        """Read a register of the model."""
         return self.card.read_register(offset)
 
     def write_register(self, offset: int, value: int) -> None:
-        """A register of the model; the soft reset also wakes a waiting `receive`."""
+        """Write a register of the model; the soft reset also wakes a waiting `receive`."""
         self.card.write_register(offset, value)
         if offset == CONTROL and value & RESET:
             with self._changed:
@@ -79,7 +79,7 @@ class InProcessCard(Transport):
                 self._changed.notify_all()
 
     def send(self, packet: Bytes) -> None:
-        """Compute; other threads go on meanwhile."""
+        """Compute the response; other threads can run meanwhile."""
         with self._changed:
             self._sending, resets = True, self._resets
         try:
@@ -98,12 +98,12 @@ class InProcessCard(Transport):
         with self._changed:
             resets = self._resets
             while not self._responses:
-                came = self._changed.wait(self._wait)
+                notified = self._changed.wait(self._wait)
                 if resets != self._resets:
                     raise CardTimeoutError("The simulated card was reset during a transfer.")
-                if not came and not self._sending:
+                if not notified and not self._sending:
                     raise CardTimeoutError(
-                        f"The simulated card gave nothing for {self._wait:g} s: it stopped, or no "
+                        f"The simulated card sent nothing for {self._wait:g} s: it halted, or no "
                         f"request was sent."
                     )
             response = self._responses.popleft()
@@ -114,27 +114,27 @@ class InProcessCard(Transport):
         packet[:] = response
 
     def close(self) -> None:
-        """Nothing to give back: the model goes with the last reference to it."""
+        """Do nothing: the model has no resources."""
 
 
 class SimulatedCard(InProcessCard):
     """A core in this process, compiled from the RTLIL of its build.
 
     The first opening of a build compiles it into the user's cache (some ten seconds); later ones
-    take what is there. A batch leaves the core idle, and its state stays between batches, as on a
+    reuse it. The core is idle after a batch, and its state is preserved between batches, as on a
     real card. Cycles are those of the core.
 
     Parameters
     ----------
     folder : the build folder.
-    manifest : of that folder.
-    idle, stall : patterns, repeated: pauses before request beats and back-pressure on results.
-    progress : as of :func:`pinion.cosim.engines.library_of`.
+    manifest : manifest of that folder.
+    idle, stall : repeated patterns of pauses before request beats and back-pressure on results.
+    progress : as for :func:`pinion.cosim.engines.library_of`.
 
     Raises
     ------
     TransportError
-        When the core cannot be compiled.
+        If the core cannot be compiled.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class SimulatedCard(InProcessCard):
         khz = round(1000 * manifest.clock_mhz)
         card = PacketCard(
             layout=layout_of(manifest),
-            # The build that the RTL holds, not the one that the manifest asks for.
+            # The hash in the RTL, which may differ from the manifest's.
             build=self._core.build_hash(),
             compute=self._compute,
             interval=manifest.ii,
@@ -169,7 +169,7 @@ class SimulatedCard(InProcessCard):
         super().__init__(card=card)
 
     def _restart(self) -> None:
-        """Reset the states before the next batch: another thread may be inside the core now."""
+        """Have the states reset before the next batch; another thread may be in the core now."""
         self._fresh = True
 
     def _compute(self, requests: Words) -> Answers:
@@ -193,7 +193,7 @@ class SimulatedCard(InProcessCard):
             self._core.reset()
             raise TransportError(
                 f"Result {wrong} of the simulated card does not end on its beat {m.beats_out}: "
-                f"core and manifest disagree on the record; build the folder again."
+                f"core and manifest disagree on the record. Build the folder again."
             )
         return Answers(
             words=unpack_records(
@@ -205,24 +205,24 @@ class SimulatedCard(InProcessCard):
 
 
 class SimulatedTop(Transport):
-    """The whole top in this process, compiled: packets beat by beat, registers over AXI-Lite.
+    """The compiled whole top in this process: packets beat by beat, registers over AXI-Lite.
 
-    Both directions share one simulation; whoever waits moves it on. The first opening of a build
-    compiles it into the user's cache, which takes minutes for a large core.
+    Both directions share one simulation, which the waiting thread runs. The first opening of a
+    build compiles it into the user's cache, which takes minutes for a large core.
 
     Parameters
     ----------
     folder : the build folder.
-    crossing : two clocks, the core's apart from the link's.
+    crossing : separate clocks for core and link.
     link, core : periods of the clocks, in any common unit.
-    idle, stall : patterns, repeated: pauses before request beats and back-pressure on results.
+    idle, stall : repeated patterns of pauses before request beats and back-pressure on results.
     wait : seconds that `receive` waits while nothing moves.
-    progress : as of :func:`pinion.cosim.engines.library_of`.
+    progress : as for :func:`pinion.cosim.engines.library_of`.
 
     Raises
     ------
     TransportError
-        When the top cannot be compiled.
+        If the top cannot be compiled.
     """
 
     timeout = None
@@ -240,7 +240,7 @@ class SimulatedTop(Transport):
         wait: float = WAIT,
         progress: Progress = SILENT,
     ) -> None:
-        # A top is only for those who have Verilator.
+        # Imported here because only a top needs Verilator.
         from pinion.boards.top import write_top
         from pinion.cosim.top import CompiledTop
 
@@ -255,19 +255,18 @@ class SimulatedTop(Transport):
         self._wait = wait
         self._moved = threading.Condition()
         self._beats: Words = np.empty((0, WORDS_PER_BEAT), dtype=np.uint32)
-        self._wanted = 0
-        self._found: list[Words] = []
+        self._room = 0  # beats that the posted read still takes
+        self._parts: list[Words] = []
         self._ended = False
         self._resets = 0
-        # A posted read holds `_wanted` above zero until the last beat has come.
 
     def read_register(self, offset: int) -> int:
-        """Over AXI-Lite; the clocks go on meanwhile."""
+        """Read a register over AXI-Lite; the clocks keep running."""
         with self._moved:
             return self.top.read(offset)
 
     def write_register(self, offset: int, value: int) -> None:
-        """Over AXI-Lite; the soft reset also wakes a waiting `receive`."""
+        """Write a register over AXI-Lite; the soft reset also wakes a waiting `receive`."""
         with self._moved:
             self.top.write(offset, value)
             if offset == CONTROL and value & RESET:
@@ -275,55 +274,56 @@ class SimulatedTop(Transport):
             self._moved.notify_all()
 
     def send(self, packet: Bytes) -> None:
-        """Offer beats until all are taken."""
+        """Offer beats until all are accepted."""
         with self._moved:
             self._beats = packet.view(np.uint32).reshape(-1, WORDS_PER_BEAT)
-            self._until(lambda: not len(self._beats), "took nothing more")
+            self._until(lambda: not len(self._beats), "accepted no more beats")
 
     def receive(self, packet: Bytes) -> None:
-        """Take beats until the packet is whole."""
+        """Take beats until the packet is complete."""
         beats = len(packet) // BEAT
         with self._moved:
-            self._wanted, self._ended, self._found = beats, False, []
+            self._room, self._ended, self._parts = beats, False, []
             try:
-                self._until(lambda: not self._wanted or self._ended, "gave nothing")
+                self._until(lambda: not self._room or self._ended, "sent nothing")
             finally:
-                self._wanted = 0
+                self._room = 0
                 self._moved.notify_all()
-            found = np.concatenate([np.empty((0, WORDS_PER_BEAT), np.uint32), *self._found])
-        if len(found) != beats:
+            received = np.concatenate([np.empty((0, WORDS_PER_BEAT), np.uint32), *self._parts])
+        if len(received) != beats:
             raise TornStreamError(
-                f"The simulated top gave {len(found)} of {beats} beats: its response was cut off."
+                f"The simulated top sent {len(received)} of {beats} beats: its response was cut "
+                "off."
             )
-        packet[:] = found.reshape(-1).view(np.uint8)
+        packet[:] = received.reshape(-1).view(np.uint8)
 
     def close(self) -> None:
-        """Nothing to give back: the simulation goes with the last reference to it."""
+        """Do nothing: the simulation ends with its last reference."""
 
-    def _until(self, done: Callable[[], bool], what: str) -> None:
-        """Move the simulation on; others get their turn in between. Holds the lock."""
+    def _until(self, finished: Callable[[], bool], failure: str) -> None:
+        """Run the simulation until a condition holds, releasing the lock in between."""
         resets, end = self._resets, time.monotonic() + self._wait
-        while not done():
+        while not finished():
             if self._step():
                 end = time.monotonic() + self._wait
                 self._moved.notify_all()
-                # Letting go is not enough: the lock must be free for somebody who waits for it.
+                # Releasing the lock is not enough: a waiting thread must be able to take it.
                 self._moved.wait(0)
                 continue
             if time.monotonic() > end or resets != self._resets:
                 self._beats = self._beats[:0]
                 raise CardTimeoutError(
-                    f"The simulated top {what} for {self._wait:g} s, or was reset meanwhile."
+                    f"The simulated top {failure} for {self._wait:g} s, or was reset meanwhile."
                 )
             self._moved.wait(PAUSE)
 
     def _step(self) -> bool:
-        """Run for a while; says whether anything moved."""
-        if not len(self._beats) and not self._wanted:
+        """Run the simulation for a while and return whether anything moved."""
+        if not len(self._beats) and not self._room:
             return False
         run = self.top.run(
             beats=self._beats,
-            room=self._wanted,
+            room=self._room,
             idle=self._idle,
             stall=self._stall,
             limit=IDLE,
@@ -337,24 +337,24 @@ class SimulatedTop(Transport):
         beats, last = run.beats, run.last
         if last.any():
             if not last[-1] or last[:-1].any():
-                raise TransportError("The simulated top went on behind the end of its response.")
+                raise TransportError("The simulated top continued after the end of its response.")
             self._ended = True
-        self._found.append(beats)
-        self._wanted = 0 if self._ended else self._wanted - len(beats)
+        self._parts.append(beats)
+        self._room = 0 if self._ended else self._room - len(beats)
         return bool(run.accepted or len(beats))
 
 
 def seconds_to_open(folder: Path, address: str) -> float:
-    """About how long the first opening of ``sim:top`` compiles; 0 where it was opened before.
+    """Estimate how long ``sim:top`` compiles on first opening; 0 if it is already compiled.
 
-    An estimate for this machine, as busy as it is; 0 also for other cards, which are quick.
+    The estimate is for this machine and its present load; it is 0 for other, quick cards.
 
     Raises
     ------
     TransportError
-        When the top cannot be compiled.
+        If the top cannot be compiled.
     pinion.link.ManifestError
-        When a file of the folder is not the one that was built.
+        If a file of the folder changed since it was built.
     """
     if address != "top":
         return 0.0
@@ -377,21 +377,19 @@ def open_transport(
 ) -> Transport:
     """Open the simulated card of a build: the entry point ``sim`` of ``pinion.transports``.
 
-    Every file of the folder must be as it was built.
-
     Parameters
     ----------
     folder : the build folder.
-    manifest : of that folder.
+    manifest : manifest of that folder.
     address : empty for the core in a model of the top, ``top`` for the whole top.
-    progress : told the steps and shares of what is compiled, if it is not yet.
+    progress : told the steps and shares of a compilation.
 
     Raises
     ------
     pinion.driver.DriverError
-        When there is no such simulated card.
+        If there is no such simulated card.
     pinion.link.ManifestError
-        When a file of the folder is not the one that was built.
+        If a file of the folder changed since it was built.
     """
     if address in ("", "top"):
         check_digests(Path(folder))

@@ -1,4 +1,4 @@
-"""Simulation of a build: compiled, and under cocotb."""
+"""Simulation of a build, compiled or under cocotb."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The cocotb test that runs inside Icarus or Verilator: one stream batch against a core.
+"""The cocotb test inside Icarus or Verilator: one stream batch through a core.
 
-The working directory is the bench's folder. `runner` leaves ``stimuli.npz`` and ``spec.json``
-there; this module leaves ``result.npz`` and ``complaints.json``. Source and sink are those of
-cocotbext-axi, bound to the prefixes ``i`` and ``o``; a monitor of ours stamps cycles and watches
-the rule that an offer stays until it is taken.
+The working directory is the bench's folder. `runner` writes ``stimuli.npz`` and ``spec.json``
+there; this module writes ``result.npz`` and ``complaints.json``. Source and sink come from
+cocotbext-axi, bound to the prefixes ``i`` and ``o``; `Monitor` stamps cycles and checks that an
+offer stays until it is taken.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _SIGNS = 100
 
 
 class Reference(Protocol):
-    """What a reference object, made by ``module:function`` of the spec, must offer."""
+    """Interface of the reference object from ``module:function`` of the spec."""
 
     def expected(self, words: Words) -> tuple[Words, Flags]:
         """Return result words (n, words_out) and flags (n,) for request words (n, words_in)."""
 
     def check_floats(self, words_in: Words, words_out: Words) -> list[str]:
-        """Return sentences about results that leave the error budget of the float model."""
+        """Return sentences about results outside the error budget of the float model."""
 
 
 class Monitor:
-    """Samples both streams at every rising edge, beside source and sink."""
+    """A monitor that samples both streams at every rising edge."""
 
     def __init__(self, *, dut: Any) -> None:
         self.dut = dut
-        # The source offers its first beat after the first edge seen here; counting from -1 gives
-        # that beat cycle 0, as the compiled engine does.
+        # The source offers its first beat after the first edge seen here; counting from -1 makes
+        # that cycle 0, as in the compiled engine.
         self.cycle = -1
         self.waited = 0
         self.violations = 0
@@ -57,9 +57,9 @@ class Monitor:
         self.unknown: list[str] = []
 
     async def run(self, n_beats: int) -> None:
-        """Watch for ever; ``n_beats`` input beats are to come."""
+        """Monitor forever; ``n_beats`` input beats will be sent."""
         dut, edge = self.dut, RisingEdge(self.dut.clk)
-        held: tuple[str, str, str] | None = None
+        offer: tuple[str, str, str] | None = None
         while True:
             await edge
             values = [
@@ -69,12 +69,12 @@ class Monitor:
                 names = "i_tvalid, i_tready, o_tvalid, o_tready"
                 self.unknown.append(f"cycle {self.cycle}: {names} = {', '.join(values)}")
             i_valid, i_ready, o_valid, o_ready = (value == "1" for value in values)
-            if held is not None and (not o_valid or self._payload() != held):
+            if offer is not None and (not o_valid or self._payload() != offer):
                 self.violations += 1
-            held = self._payload() if o_valid and not o_ready else None
+            offer = self._payload() if o_valid and not o_ready else None
             if str(dut.launch.value) == "1":
                 self.launched.append(self.cycle)
-            # Only cycles in which the host did its part count towards the limit.
+            # Only cycles in which the host is willing count towards the limit.
             if o_ready and (i_valid or len(self.accepted) >= n_beats):
                 self.waited += 1
             if i_valid and i_ready:
@@ -101,24 +101,24 @@ def _frames(beats: Words, last: Flags) -> Iterator[AxiStreamFrame]:
         start = end
 
 
-def compare(got: Words | Flags, expected: Words | Flags, *, what: str) -> list[str]:
-    """Return sentences about differing words, naming the first record and word; shapes included.
+def compare(actual: Words | Flags, expected: Words | Flags, *, name: str) -> list[str]:
+    """Return sentences about differing shapes or words, naming the first record and word.
 
     Parameters
     ----------
-    got, expected : (n, words) arrays that must be equal.
-    what : the expected side's name for the sentence.
+    actual, expected : (n, words) arrays that must be equal.
+    name : name of the expected side in a sentence.
 
     """
-    if got.shape != expected.shape:
-        return [f"The results have shape {got.shape}, {what} {expected.shape}."]
-    wrong = np.argwhere(got != expected)
+    if actual.shape != expected.shape:
+        return [f"The results have shape {actual.shape}, {name} {expected.shape}."]
+    wrong = np.argwhere(actual != expected)
     if not len(wrong):
         return []
     record, word = (int(k) for k in wrong[0])
     return [
-        f"{len(wrong)} words of {len(np.unique(wrong[:, 0]))} records differ from {what}; the "
-        f"first is word {word} of record {record}: {int(got[record, word]):#010x} instead of "
+        f"{len(wrong)} words of {len(np.unique(wrong[:, 0]))} records differ from {name}; the "
+        f"first is word {word} of record {record}: {int(actual[record, word]):#010x} instead of "
         f"{int(expected[record, word]):#010x}."
     ]
 
@@ -126,7 +126,7 @@ def compare(got: Words | Flags, expected: Words | Flags, *, what: str) -> list[s
 def _check(
     spec: dict[str, Any], stimuli: dict[str, Any], frames: list[AxiStreamFrame]
 ) -> list[str]:
-    """Compare the frames that came out with expected arrays and with the reference."""
+    """Compare the output frames with expected arrays and with the reference."""
     words_out = spec["words_out"]
     if len({len(frame.tdata) for frame in frames}) != 1:
         return ["The result records differ in length: TLAST is not on every record's last beat."]
@@ -136,10 +136,10 @@ def _check(
     words_in = spec["words_in"]
     complaints: list[str] = []
     if "expected_words" in stimuli:
-        complaints += compare(words, stimuli["expected_words"], what="the expected words")
+        complaints += compare(words, stimuli["expected_words"], name="the expected words")
     if "expected_flags" in stimuli:
         expected = stimuli["expected_flags"][:, None]
-        complaints += compare(flags[:, None], expected, what="the expected flags")
+        complaints += compare(flags[:, None], expected, name="the expected flags")
     if spec["reference"] is not None:
         module, function = spec["reference"].split(":")
         make = getattr(importlib.import_module(module), function)
@@ -147,15 +147,15 @@ def _check(
         ends = np.flatnonzero(stimuli["last"]) + 1
         requests = stimuli["beats"].reshape(len(ends), -1)[:, :words_in]
         expected_words, expected_flags = reference.expected(requests)
-        complaints += compare(words, expected_words, what="the reference's words")
-        complaints += compare(flags[:, None], expected_flags[:, None], what="its flags")
+        complaints += compare(words, expected_words, name="the reference's words")
+        complaints += compare(flags[:, None], expected_flags[:, None], name="its flags")
         complaints += reference.check_floats(requests, words)
     return complaints
 
 
 @cocotb.test()
 async def stream(dut: Any) -> None:
-    """Send every frame, receive every result, compare, and leave the result behind."""
+    """Send every frame, receive and compare every result, and write the result file."""
     logging.getLogger(f"cocotb.{dut._name}").setLevel(logging.WARNING)
     folder = Path.cwd()
     spec = json.loads((folder / SPEC).read_text())
@@ -168,9 +168,9 @@ async def stream(dut: Any) -> None:
     clock = {"reset": dut.rst, "reset_active_level": True, "byte_size": 32}
     source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "i"), dut.clk, **clock)
     sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "o"), dut.clk, **clock)
-    # The source drives X until its first frame; a real host drives something.
+    # The source drives X until its first frame; a real host drives defined values.
     dut.i_tdata.value, dut.i_tlast.value = 0, 0
-    if hasattr(dut, "reset_state"):  # of cores with states
+    if hasattr(dut, "reset_state"):  # only cores with states have it
         dut.reset_state.value = 0
     await ClockCycles(dut.clk, 4)
     dut.rst.value = 0
@@ -186,15 +186,15 @@ async def stream(dut: Any) -> None:
     cocotb.start_soon(monitor.run(len(beats)))
 
     complaints: list[str] = []
-    told = 0
+    reported = 0
     while len(monitor.accepted) < len(beats) or len(monitor.emitted) < n_expected:
         await ClockCycles(dut.clk, 1)
-        if len(monitor.emitted) - told > n_expected // _SIGNS:
-            told = len(monitor.emitted)
-            (folder / DONE).write_text(str(told))
+        if len(monitor.emitted) - reported > n_expected // _SIGNS:
+            reported = len(monitor.emitted)
+            (folder / DONE).write_text(str(reported))
         if monitor.unknown:
-            shown = "; ".join(monitor.unknown[:_SHOWN])
-            complaints.append(f"A handshake signal is X or Z after reset ({shown}).")
+            listing = "; ".join(monitor.unknown[:_SHOWN])
+            complaints.append(f"A handshake signal is X or Z after reset ({listing}).")
             break
         if monitor.waited > spec["limit"]:
             complaints.append(

@@ -1,4 +1,4 @@
-"""A build's bound of errors beside what a verification has sampled."""
+"""Comparison of a build's error bounds with the errors of a verification."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pinion.graph import Word
 
 from .verify import verify
 
-# The float model itself is rounded: relative to a block's largest result, far above what float64
-# adds over its operations and far below what any format does.
+# Allowance for rounding in the float model, relative to a block's largest result: far above the
+# rounding errors of float64 and far below those of any format.
 FLOAT64 = 1e-12
 
 
 def build_bounds(folder: Path, distribution: str = "reference") -> Bounds:
-    """Bounds of a build's errors over the box of a distribution's requests.
+    """Return bounds of a build's errors over the box of a distribution's requests.
 
     Raises
     ------
     ValueError
-        Subclasses with a sentence: no build folder, a function for which no bound is known, an
-        input whose range follows from others, a box all of whose requests raise the flag.
+        Subclasses with a message for the user: if there is no build folder, no bound is known for
+        the function, an input's range depends on others, or all requests of the box are flagged.
     """
     build = Build.read(folder)
     return error_bounds(build.graph, request_box(build.model, build.function, distribution))
@@ -41,21 +41,21 @@ def verify_bounded(
     progress: Progress = SILENT,
     **options: Any,
 ) -> dict[str, Any]:
-    """Verify a build, where ``bound`` is asked for beside a bound of its errors.
+    """Verify a build, with bounds of its errors if ``bound`` is set.
 
     Parameters
     ----------
-    bound : bound the errors, too; figures are those of `bound_figures` then.
-    distribution, function, progress, options : as of :func:`pinion.cosim.verify.verify`.
+    bound : bound the errors as well, and add the figures of `bound_figures`.
+    distribution, function, progress, options : as for :func:`pinion.cosim.verify.verify`.
 
     Raises
     ------
     ValueError, RuntimeError
-        As of `build_bounds` and `verify`; BuildError where a bound and a function are asked for.
+        As for `build_bounds` and `verify`; BuildError if both a bound and a function are requested.
     """
     if bound and function is not None:
         raise BuildError(
-            f"A bound is relative to the build's own float graph, and errors would be to "
+            f"A bound refers to the build's own float graph, but errors would refer to "
             f"'{function.name}': leave bound (--bound) or function (--function) out."
         )
     bounds = None
@@ -69,43 +69,46 @@ def verify_bounded(
 
 
 def bound_figures(bounds: Bounds, verified: Mapping[str, Any]) -> dict[str, Any]:
-    """Figures to stand beside those of :func:`pinion.cosim.verify.verify`.
+    """Return figures that complement those of :func:`pinion.cosim.verify.verify`.
 
     Returns
     -------
-    JSON-able figures. ``bound``: by result word, what no unflagged request's error exceeds, in the
-    result's unit. ``bound_looseness``: that over the largest error of the verification, None where
-    there was none. ``bound_blocks``: for each block the largest sampled error, budget and bound of
-    its words, and the ratio of the last to the first. ``bound_held``: no sampled error is above
-    its bound; None where no request is valid. ``ok``: that of the verification, and this.
+    JSON-able figures. ``bound``: by result word, the bound of the error of unflagged requests, in
+    the result's unit. ``bound_looseness``: the bound over the largest error of the verification,
+    None without an error. ``bound_blocks``: for each block the largest sampled error, budget and
+    bound of its words, and the ratio of the last to the first. ``bound_held``: no sampled error
+    exceeds its bound; None if no request is valid. ``ok``: ``ok`` of the verification, and
+    ``bound_held``.
     """
     sampled: Mapping[str, float | None] = verified["error_max"]
     budget: Mapping[str, float | None] | None = verified["budget"]
     words: dict[str, list[str]] = {}
     for word in bounds.error:
         words.setdefault(Word.of(word).block, []).append(word)
-    held = True
+    within = True
     blocks: dict[str, dict[str, float | None]] = {}
-    for block, own in words.items():
-        noise = FLOAT64 * max(bounds.largest[word] for word in own)
-        seen = {word: sampled[word] for word in own}
-        held &= all(
-            error is None or error <= bounds.error[word] + noise for word, error in seen.items()
+    for block, members in words.items():
+        noise = FLOAT64 * max(bounds.largest[word] for word in members)
+        errors = {word: sampled[word] for word in members}
+        within &= all(
+            error is None or error <= bounds.error[word] + noise for word, error in errors.items()
         )
-        found = max((error for error in seen.values() if error is not None), default=None)
-        end = max(bounds.error[word] for word in own)
+        largest = max((error for error in errors.values() if error is not None), default=None)
+        end = max(bounds.error[word] for word in members)
         blocks[block] = {
-            "sampled": found,
-            "budget": max((budget[word] or 0.0 for word in own), default=0.0) if budget else None,
+            "sampled": largest,
+            "budget": max((budget[word] or 0.0 for word in members), default=0.0)
+            if budget
+            else None,
             "bound": end,
-            "looseness": _ratio(end, found),
+            "looseness": _ratio(end, largest),
         }
     return {
         "bound": dict(bounds.error),
         "bound_looseness": {w: _ratio(end, sampled[w]) for w, end in bounds.error.items()},
         "bound_blocks": blocks,
-        "bound_held": held if verified["valid"] else None,
-        "ok": bool(verified["ok"] and held),
+        "bound_held": within if verified["valid"] else None,
+        "ok": bool(verified["ok"] and within),
     }
 
 

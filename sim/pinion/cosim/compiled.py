@@ -1,7 +1,7 @@
-"""A core compiled to machine code: CXXRTL or Verilator, one C++ driver of ours, and ctypes.
+"""A core compiled to machine code by CXXRTL or Verilator, behind ctypes.
 
 The emitted RTLIL becomes C++, which is compiled together with ``engine.cpp`` into a shared library
-(see `pinion.cosim.engines`). Whole batches run inside the library; Python sees arrays.
+(see `pinion.cosim.engines`). Whole batches run inside the library; Python exchanges arrays.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from pinion.base.progress import SILENT, Progress, watching
 from .engines import (
     CompileError,
     Engine,
+    c_fields,
     choose_engine,
     library_of,
+    load_library,
 )
 from .stream import (
     DRAIN,
@@ -37,7 +39,6 @@ from .stream import (
 
 __all__ = ["CompileError", "CompiledCore"]
 
-# Fields of `_Run`: a star marks a pointer, as in C; everything else is uint64_t.
 _RUN = (
     "beats* last* n_beats idle* n_idle stall* n_stall n_expected limit drain n_trace trace* "
     "out* out_last* out_user* accepted* emitted* launched* launch_capacity "
@@ -46,23 +47,20 @@ _RUN = (
 
 
 class _Run(ctypes.Structure):
-    """Mirrors ``struct Run`` of engine.cpp."""
+    """``struct Run`` of engine.cpp."""
 
-    _fields_ = [
-        (name.rstrip("*"), ctypes.c_void_p if name.endswith("*") else ctypes.c_uint64)
-        for name in _RUN.split()
-    ]
+    _fields_ = c_fields(_RUN)
 
 
 class CompiledCore:
-    """One instance of a compiled core, just reset; its state stays between batches.
+    """An instance of a compiled core, reset once; its state is preserved between batches.
 
-    Instances share nothing, also when they come from the same library. An instance is not for
-    several threads at once; `run` lets other threads go on.
+    Instances share nothing, even if they come from the same library. Only one thread at a time may
+    use an instance; `run` lets other threads run.
     """
 
     def __init__(self, *, library: Path, debug: bool = False) -> None:
-        """Load a library that `build` made."""
+        """Load a library from `build`."""
         self.library = library
         self.debug = debug
         self._lib = _load(library)
@@ -82,30 +80,30 @@ class CompiledCore:
         engine: Engine = "auto",
         progress: Progress = SILENT,
     ) -> CompiledCore:
-        """Compile a core, or take the library of an earlier build with the same content.
+        """Compile a core, or reuse the cached library of the same content.
 
         Parameters
         ----------
         rtlil : file with the top module ``pinion_core``.
-        folder : of the cache that libraries are found in and put into; None for the user's.
-        debug : keep every named signal readable for `trace`; CXXRTL's alone, and slow.
-        engine : the code generator. ``auto`` takes CXXRTL for small cores and Verilator, where it
-            is installed, for large ones; batches give the same results, cycle for cycle.
-        progress : as of :func:`pinion.cosim.engines.library_of`.
+        folder : the cache of libraries; None for the user's.
+        debug : keep every named signal readable for `trace`; only with CXXRTL, and slow.
+        engine : the code generator. ``auto`` selects CXXRTL for small cores and Verilator, if
+            installed, for large ones; batches give the same results, cycle for cycle.
+        progress : as for :func:`pinion.cosim.engines.library_of`.
 
         Raises
         ------
-        FileNotFoundError : ``rtlil`` is not there.
-        ValueError : no such engine, or ``verilator`` together with ``debug``.
-        CompileError : g++ or Verilator is missing or failed.
-        pinion.gateware.yosys.YosysError : Yosys is missing or refused the design.
-        pinion.gateware.foreign.ForeignDesignError : the design holds more than logic.
+        FileNotFoundError : If ``rtlil`` does not exist.
+        ValueError : If there is no such engine, or for ``verilator`` with ``debug``.
+        CompileError : If g++ or Verilator is missing or fails.
+        pinion.gateware.yosys.YosysError : If Yosys is missing or refuses the design.
+        pinion.gateware.foreign.ForeignDesignError : If the design holds more than logic.
 
         """
         if not rtlil.is_file():
             raise FileNotFoundError(f"There is no RTLIL file {rtlil}: build the core first.")
-        chosen = choose_engine(rtlil, engine=engine, debug=debug)
-        library = library_of(rtlil, engine=chosen, debug=debug, folder=folder, progress=progress)
+        generator = choose_engine(rtlil, engine=engine, debug=debug)
+        library = library_of(rtlil, engine=generator, debug=debug, folder=folder, progress=progress)
         return cls(library=library, debug=debug)
 
     def reset(self) -> None:
@@ -113,11 +111,11 @@ class CompiledCore:
         self._lib.pinion_reset(self._engine)
 
     def reset_state(self) -> None:
-        """Pulse ``reset_state``: the next record finds initial values; nothing without states."""
+        """Pulse ``reset_state``, so that the next record finds initial values, if any."""
         self._lib.pinion_reset_state(self._engine)
 
     def build_hash(self) -> int:
-        """Return the 64-bit constant that names the build."""
+        """Return the 64-bit hash of the build."""
         return int(self._lib.pinion_build_hash(self._engine))
 
     def signals(self) -> list[str]:
@@ -138,7 +136,7 @@ class CompiledCore:
         drain: int = DRAIN,
         progress: Progress = SILENT,
     ) -> StreamResult:
-        """Send beats, collect results.
+        """Send beats and collect results.
 
         Parameters
         ----------
@@ -147,14 +145,14 @@ class CompiledCore:
         expected_beats : output beats to wait for.
         idle : (k,) bool, repeated; True in a cycle keeps the host from offering a new beat.
         stall : (k,) bool, repeated; True in a cycle keeps ``o_tready`` low.
-        limit : cycles without progress, the host willing, after which the batch is given up.
-        drain : cycles to run on afterwards, ``o_tready`` high, looking for surplus beats.
-        progress : told from another thread the share of the output beats that came.
+        limit : cycles without progress, with the host willing, after which the batch is given up.
+        drain : cycles to run afterwards with ``o_tready`` high, looking for surplus beats.
+        progress : told from another thread the share of the output beats received.
 
         Raises
         ------
-        ValueError : a shape, dtype or pattern is wrong.
-        pinion.cosim.stream.StreamDeadlockError : the core stopped.
+        ValueError : If a shape, dtype or pattern is wrong.
+        pinion.cosim.stream.StreamDeadlockError : If the core stopped.
 
         """
         request = _Request(self, beats, last, expected_beats, idle, stall)
@@ -185,8 +183,8 @@ class CompiledCore:
     ) -> dict[str, NDArray[Any]]:
         """Record signals at every cycle of a batch that starts from reset.
 
-        A value is what the signal holds just before the rising edge that ends the cycle, so a
-        handshake is in the cycle in which both ``valid`` and ``ready`` are 1 here.
+        A value is the signal's just before the rising edge that ends the cycle, so a handshake is
+        in the cycle in which both ``valid`` and ``ready`` are 1 here.
 
         Parameters
         ----------
@@ -196,12 +194,12 @@ class CompiledCore:
 
         Returns
         -------
-        name -> (cycles,) unsigned bit pattern: uint64 to 64 bits, Python integers beyond.
+        name -> (cycles,) unsigned bit pattern: uint64 up to 64 bits, Python integers beyond.
 
         Raises
         ------
-        KeyError : no such signal; names the nearest ones.
-        ValueError : built without ``debug``, or a shape is wrong.
+        KeyError : If there is no such signal; names the nearest ones.
+        ValueError : If the core was built without ``debug``, or a shape is wrong.
 
         """
         self._need_debug()
@@ -238,7 +236,7 @@ class CompiledCore:
 
 
 class _Request:
-    """Arrays of one batch, kept alive beside the structure that points at them."""
+    """The arrays of a batch and the structure that points to them."""
 
     def __init__(
         self,
@@ -257,7 +255,9 @@ class _Request:
         if last.shape != (len(beats),):
             raise ValueError(f"There are {len(beats)} beats, but last flags of {last.shape}.")
         if expected_beats < 0:
-            raise ValueError(f"The number of expected beats is {expected_beats}: give 0 or more.")
+            raise ValueError(
+                f"The number of expected beats must not be negative, but is {expected_beats}."
+            )
         n, m = len(beats), expected_beats
         self.beats = np.ascontiguousarray(beats)
         self.last = np.ascontiguousarray(last, dtype=np.uint8)
@@ -266,7 +266,7 @@ class _Request:
         self.out = np.zeros((m, core.lanes_out), dtype=np.uint32)
         self.out_last, self.out_user = np.zeros(m, dtype=np.uint8), np.zeros(m, dtype=np.uint8)
         self.accepted, self.emitted = np.full(n, -1, np.int64), np.full(m, -1, np.int64)
-        # A launch takes at least one beat; what a broken core launches beyond is only counted.
+        # A launch takes at least one beat; further launches of a broken core are only counted.
         self.launched = np.full(n + 1, -1, np.int64)
         self.fields = _Run(
             n_beats=n,
@@ -282,7 +282,7 @@ class _Request:
             setattr(self.fields, name, getattr(self, name).ctypes.data)
 
     def share(self) -> float:
-        """Of the output beats those that came until now: the library writes a stamp for each."""
+        """Return the share of the output beats received so far, from the library's stamps."""
         count = len(self.emitted)
         return float(np.count_nonzero(self.emitted >= 0)) / count if count else 1.0
 
@@ -316,12 +316,11 @@ def _join(chunks: NDArray[np.uint32]) -> NDArray[Any]:
 
 def _lanes(bits: int, *, port: str) -> int:
     if bits == 0 or bits % 32:
-        raise CompileError(f"Port {port} has {bits} bits: a core's stream has 32 bits a lane.")
+        raise CompileError(f"Port {port} has {bits} bits: a core's stream has 32 bits per lane.")
     return bits // 32
 
 
 def _load(library: Path) -> ctypes.CDLL:
-    lib = ctypes.CDLL(str(library.resolve()))
     engine, u64 = ctypes.c_void_p, ctypes.c_uint64
     signatures: dict[str, tuple[Any, list[Any]]] = {
         "pinion_create": (engine, []),
@@ -336,7 +335,4 @@ def _load(library: Path) -> ctypes.CDLL:
         "pinion_watch": (ctypes.c_int64, [engine, ctypes.c_char_p]),
         "pinion_run": (None, [engine, ctypes.POINTER(_Run)]),
     }
-    for name, (result, arguments) in signatures.items():
-        function = getattr(lib, name)
-        function.restype, function.argtypes = result, arguments
-    return lib
+    return load_library(library, signatures)

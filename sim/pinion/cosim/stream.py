@@ -1,7 +1,7 @@
-"""Stream data that every engine shares: records, beats, pause patterns and results.
+"""Stream data common to all engines: records, beats, pause patterns and results.
 
 A record is ``beats`` beats of ``lanes`` 32-bit words, padded with zero words, its last beat marked.
-Patterns are boolean arrays, one element a cycle, repeated: True holds the stream back.
+Patterns are boolean arrays with one element per cycle, repeated: True holds the stream back.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ Flags = NDArray[np.bool_]
 Cycles = NDArray[np.int64]
 
 LIMIT = 10_000
-"""Cycles without progress, the host willing, after which an engine gives up."""
+"""Cycles without progress, with the host willing, after which an engine gives up."""
 
 DRAIN = 64
 """Cycles that an engine runs after the last expected beat, looking for surplus ones."""
 
 
 class StreamError(RuntimeError):
-    """A stream broke a rule of AXI-Stream, or brought more beats than it should."""
+    """A stream violated a rule of AXI-Stream, or has surplus beats."""
 
 
 class StreamDeadlockError(StreamError):
-    """A stream stopped: expected beats did not come although the host was willing."""
+    """A stream stopped: expected beats are missing although the host was willing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamResult:
-    """What came out of a core for one batch of beats. Cycles count from the batch's start.
+    """A core's output for one batch of beats. Cycles count from the batch's start.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class StreamResult:
     emitted : (n,) int64, cycle in which each output beat was taken.
     launched : (n_records,) int64, cycles in which a record entered the datapath.
     surplus : number of output beats beyond the expected ones.
-    violations : number of cycles that broke the rule that an offer stays until it is taken.
+    violations : number of cycles in which an offered beat was changed or withdrawn.
     cycles : number of cycles simulated.
 
     """
@@ -65,18 +65,18 @@ class StreamResult:
         if self.surplus:
             raise StreamError(
                 f"The core sent {self.surplus} beats more than the {len(self.beats)} expected: "
-                "a result came twice, or its number of beats is not the manifest's."
+                "a result was repeated, or its number of beats differs from the manifest's."
             )
         if self.violations:
             raise StreamError(
                 f"The core changed or withdrew an offered output beat {self.violations} times "
-                "before it was taken: AXI-Stream wants valid, data, last and user to stay."
+                "before it was taken: AXI-Stream requires valid, data, last and user to stay."
             )
         return self
 
 
 def joined(runs: Sequence[StreamResult]) -> StreamResult:
-    """Runs one behind the other as one; cycles count on."""
+    """Return successive runs as one, with continuous cycles."""
     starts = np.cumsum([0, *(run.cycles for run in runs)])[:-1]
 
     def cycles(name: str) -> Cycles:
@@ -100,7 +100,7 @@ def joined(runs: Sequence[StreamResult]) -> StreamResult:
 def deadlock(
     *, accepted: int, n_beats: int, emitted: int, expected: int, cycles: int, limit: int
 ) -> StreamDeadlockError:
-    """Return the error of a batch that stopped, the same sentence from every engine."""
+    """Return the error of a batch that stopped, common to all engines."""
     return StreamDeadlockError(
         f"The core stopped: {accepted} of {n_beats} input beats taken and {emitted} of {expected} "
         f"output beats given in {cycles} cycles, the last {limit} of them without progress."
@@ -108,7 +108,7 @@ def deadlock(
 
 
 def pack_records(words: Words, *, lanes: int, beats: int) -> tuple[Words, Flags]:
-    """Lay records out as beats.
+    """Divide records into beats.
 
     Parameters
     ----------
@@ -145,19 +145,19 @@ def unpack_records(
 
     Parameters
     ----------
-    records : how many there have to be, where that is known.
+    records : the expected number of records, if known.
 
     Raises
     ------
-    ValueError : the beats are no whole number of records, or hold fewer than ``words`` words.
-    StreamError : there are more or fewer records than there have to be.
+    ValueError : If the last record is incomplete, or a record has fewer than ``words`` words.
+    StreamError : If there are more or fewer records than expected.
 
     """
     n, lanes = beats_array.shape
     if records is not None and n != records * beats:
         raise StreamError(f"The core sent {n} beats for {records} results of {beats} beats each.")
     if n % beats:
-        raise ValueError(f"{n} beats are no whole number of records of {beats} beats.")
+        raise ValueError(f"{n} beats are not a multiple of {beats}, the beats of a record.")
     if words > beats * lanes:
         raise ValueError(f"{beats} beats of {lanes} lanes do not hold {words} words.")
     return np.ascontiguousarray(beats_array.reshape(n // beats, beats * lanes)[:, :words])
@@ -168,7 +168,7 @@ def check_pattern(pattern: NDArray[np.bool_] | None, *, name: str) -> NDArray[np
 
     Raises
     ------
-    ValueError : not one-dimensional, or holds the stream back for ever.
+    ValueError : If it is not one-dimensional, or holds the stream back forever.
 
     """
     if pattern is None:
@@ -185,35 +185,35 @@ def check_pattern(pattern: NDArray[np.bool_] | None, *, name: str) -> NDArray[np
 
 
 def always(*, seed: int = 0) -> Flags:
-    """Never hold the stream back; ``seed`` is there for the common signature."""
+    """Never hold the stream back; ``seed`` is ignored."""
     return np.zeros(1, dtype=np.bool_)
 
 
 def random(*, seed: int, probability: float = 0.5, length: int = 4093) -> Flags:
-    """Hold back each cycle by chance; ``length`` is prime, so that no period of a core meets it."""
+    """Hold back random cycles; ``length`` is prime, so that it shares no period with a core."""
     pattern = np.random.default_rng(seed).random(length) < probability
     pattern[0] = False
     return pattern
 
 
 def bursts(*, seed: int, longest: int = 40, length: int = 4093) -> Flags:
-    """Alternate runs of free and of held cycles, each 1 to ``longest`` cycles long."""
+    """Alternate free and blocked runs, each 1 to ``longest`` cycles long."""
     rng = np.random.default_rng(seed)
     runs = rng.integers(1, longest + 1, size=length)
     pattern = np.repeat(np.arange(len(runs)) % 2 == 1, runs)[:length]
     return np.asarray(pattern, dtype=np.bool_)
 
 
-def long_pause(*, seed: int, held: int = 2000, free: int = 500) -> Flags:
-    """Hold back for longer than any buffer of a core lasts, then run freely, then again."""
+def long_pause(*, seed: int, blocked: int = 2000, free: int = 500) -> Flags:
+    """Alternate a pause longer than any buffer of a core lasts and a free run."""
     shift = int(np.random.default_rng(seed).integers(0, free))
-    pattern = np.zeros(held + free, dtype=np.bool_)
-    pattern[shift : shift + held] = True
+    pattern = np.zeros(blocked + free, dtype=np.bool_)
+    pattern[shift : shift + blocked] = True
     return pattern
 
 
 def single(*, seed: int, period: int = 7) -> Flags:
-    """Let one cycle in ``period`` through, at a place that the seed chooses."""
+    """Let one cycle in ``period`` through, at a phase drawn from the seed."""
     pattern = np.ones(period, dtype=np.bool_)
     pattern[int(np.random.default_rng(seed).integers(0, period))] = False
     return pattern

@@ -1,8 +1,8 @@
-"""The whole top compiled to machine code: stream in, stream out, registers, two clocks.
+"""The whole top compiled to machine code: two streams, registers and two clocks.
 
-The emitted RTLIL goes through Verilator and is compiled together with ``top_engine.cpp``. What this
-module drives is the AXI side of the card, as the vendor's DMA engine would: 512-bit beats each way
-and 32-bit register accesses. It knows nothing of packets; see :mod:`tests.support.top.batches`.
+Verilator converts the emitted RTLIL, which is compiled together with ``top_engine.cpp``. This
+module drives the card's AXI side as the vendor's DMA engine would: 512-bit beats each way and
+32-bit register accesses. For packets see :mod:`tests.support.top.batches`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from pinion.link import WORDS_PER_BEAT
 from .engines import (
     TOP,
     CompileError,
+    c_fields,
     is_compiled,
     library_of,
+    load_library,
     need_verilator,
     verilator_seconds,
 )
@@ -37,7 +39,6 @@ REGISTER_LIMIT = 1000
 
 FOREVER = (1 << 64) - 1
 
-# Fields of `_Run`: a star marks a pointer, as in C; everything else is uint64_t.
 _RUN = (
     "beats* keep* last* n_beats room idle* n_idle stall* n_stall limit max_cycles wait "
     "out* out_keep* out_last* accepted_at* emitted_at* "
@@ -50,37 +51,34 @@ class RegisterError(RuntimeError):
 
 
 class _Run(ctypes.Structure):
-    """Mirrors ``struct Run`` of top_engine.cpp."""
+    """``struct Run`` of top_engine.cpp."""
 
-    _fields_ = [
-        (name.rstrip("*"), ctypes.c_void_p if name.endswith("*") else ctypes.c_uint64)
-        for name in _RUN.split()
-    ]
+    _fields_ = c_fields(_RUN)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopRun:
-    """What happened in one run. Stamps are cycles of the link's clock since the last `reset`.
+    """The outcome of one run. Stamps are cycles of the link's clock since the last `reset`.
 
     Attributes
     ----------
-    accepted : request beats that the caller need not give again: those that the card took, and the
-        one on offer at the end (see ``held``), which stays on offer until the card takes it.
-    held : the last of them is still on offer.
+    accepted : request beats that the caller need not pass again: those that the card took, and the
+        one on offer at the end (see ``pending``), which stays on offer until the card takes it.
+    pending : the last of them is still on offer.
     beats : (m, 16) uint32, result beats in order.
     keep : (m,) uint64, TKEEP of each.
     last : (m,) bool, TLAST of each.
     waiting : the card has another result beat on offer.
-    accepted_at : (accepted,) int64, cycle in which each request beat was taken; -1 while held.
+    accepted_at : (accepted,) int64, cycle in which each request beat was taken; -1 if pending.
     emitted_at : (m,) int64, cycle in which each result beat was taken.
-    violations : cycles in which the card changed or withdrew an offered result beat, since the last
-        run ended: register accesses in between count.
+    violations : cycles since the previous run, including register accesses in between, in which
+        the card changed or withdrew an offered result beat.
     cycles : cycles of this run.
 
     """
 
     accepted: int
-    held: bool
+    pending: bool
     beats: Words
     keep: NDArray[np.uint64]
     last: Flags
@@ -92,16 +90,16 @@ class TopRun:
 
 
 class CompiledTop:
-    """One card in this process: module ``pinion_top``, just configured; its state stays.
+    """A card in this process: module ``pinion_top``, configured once; its state is preserved.
 
-    Time goes on only in `run`, `read`, `write` and `reset`. A request beat that was offered stays
-    on offer, with the same payload, through everything but `reset`, as AXI-Stream wants; between
-    runs no result beat is taken. Cards share nothing, also when they come from the same library. A
-    card is not for several threads at once; every call lets other threads go on.
+    Simulated time advances only in `run`, `read`, `write` and `reset`. An offered request beat
+    stays on offer, with the same payload, through everything but `reset`, as AXI-Stream requires;
+    between runs no result beat is taken. Cards share nothing, even if they come from the same
+    library. Only one thread at a time may use a card; every call lets other threads run.
     """
 
     def __init__(self, *, library: Path) -> None:
-        """Load a library that `build` made."""
+        """Load a library from `build`."""
         self.library = library
         self._lib = _load(library)
         self._card = ctypes.c_void_p(self._lib.pinion_top_create())
@@ -117,19 +115,19 @@ class CompiledTop:
         folder: Path | None = None,
         progress: Progress = SILENT,
     ) -> CompiledTop:
-        """Compile a card, or take the library of an earlier build with the same content.
+        """Compile a card, or reuse the cached library of the same content.
 
         Parameters
         ----------
         rtlil : file with the top module ``pinion_top`` (:func:`pinion.boards.top.write_top`).
-        folder : of the cache that libraries are found in and put into; None for the user's.
-        progress : as of :func:`pinion.cosim.engines.library_of`.
+        folder : the cache of libraries; None for the user's.
+        progress : as for :func:`pinion.cosim.engines.library_of`.
 
         Raises
         ------
-        FileNotFoundError : ``rtlil`` is not there.
-        CompileError : g++ or Verilator is missing or failed.
-        pinion.gateware.yosys.YosysError : Yosys is missing or refused the design.
+        FileNotFoundError : If ``rtlil`` does not exist.
+        CompileError : If g++ or Verilator is missing or fails.
+        pinion.gateware.yosys.YosysError : If Yosys is missing or refuses the design.
 
         """
         if not rtlil.is_file():
@@ -146,18 +144,18 @@ class CompiledTop:
 
     @staticmethod
     def seconds_to_build(rtlil: Path) -> float:
-        """About how long `build` takes on this machine, as busy as it is; 0 if it was done before.
+        """Estimate how long `build` takes under the present load; 0 if the library is cached.
 
         Raises
         ------
-        CompileError : g++ or Verilator is missing.
+        CompileError : If g++ or Verilator is missing.
         """
         need_verilator()
         if is_compiled(rtlil, engine="verilator", harness=TOP):
             return 0.0
         try:
             load = os.getloadavg()[0]
-        except OSError:  # the system does not say
+        except OSError:  # not available on this system
             load = 0.0
         megabytes, processors = rtlil.stat().st_size / 1e6, os.cpu_count() or 1
         return verilator_seconds(megabytes, processors=processors, load=load)
@@ -170,16 +168,16 @@ class CompiledTop:
     def clocks(self, *, link: int = 1, core: int = 1) -> None:
         """Set the periods of both clocks, in any common unit of time.
 
-        With ``link=3, core=5`` the core runs at 0.6 times the link's rate. Edges that meet happen
-        together.
+        With ``link=3, core=5`` the core runs at 0.6 times the link's rate. Coincident edges are
+        simultaneous.
 
         Raises
         ------
-        ValueError : a period below 1, or different ones for a top with a single clock.
+        ValueError : If a period is below 1, or they differ for a top with a single clock.
 
         """
         if link < 1 or core < 1:
-            raise ValueError(f"Periods are whole numbers from 1, not link={link} and core={core}.")
+            raise ValueError(f"Periods must be positive integers, not link={link} and core={core}.")
         if link != core and not self.crossing:
             raise ValueError(
                 f"This top has one clock, so link={link} and core={core} cannot differ: "
@@ -188,39 +186,39 @@ class CompiledTop:
         self._lib.pinion_top_clocks(self._card, link, core)
 
     def reset(self) -> None:
-        """Hold the port ``rst`` as configuration does; a beat on offer is forgotten."""
+        """Hold the port ``rst`` as configuration does; an offered beat is dropped."""
         self._lib.pinion_top_reset(self._card)
 
     def read(self, offset: int) -> int:
-        """Read a 32-bit register; the clocks go on meanwhile.
+        """Read a 32-bit register; the clocks keep running.
 
         Raises
         ------
-        RegisterError : no answer within `REGISTER_LIMIT` cycles, or an error response.
+        RegisterError : Without an answer within `REGISTER_LIMIT` cycles, or for an error response.
 
         """
         value = ctypes.c_uint32()
         response = self._lib.pinion_top_read(
             self._card, offset, ctypes.byref(value), REGISTER_LIMIT
         )
-        _check_response(response, offset=offset, what="read")
+        _check_response(response, offset=offset, action="read")
         return value.value
 
     def write(self, offset: int, value: int, *, strobes: int = 0xF) -> None:
-        """Write a 32-bit register (the bytes that ``strobes`` names); the clocks go on meanwhile.
+        """Write the bytes ``strobes`` of a 32-bit register; the clocks keep running.
 
         Raises
         ------
-        ValueError : the value has more than 32 bits.
-        RegisterError : no answer within `REGISTER_LIMIT` cycles, or an error response.
+        ValueError : If the value has more than 32 bits.
+        RegisterError : Without an answer within `REGISTER_LIMIT` cycles, or for an error response.
 
         """
         if not 0 <= value < 1 << 32:
             raise ValueError(f"A register has 32 bits: {value:#x} does not fit.")
         response = self._lib.pinion_top_write(self._card, offset, value, strobes, REGISTER_LIMIT)
-        _check_response(response, offset=offset, what="written")
+        _check_response(response, offset=offset, action="written")
 
-    # Many parameters: a stream, and the pauses that a test puts into it.
+    # Many parameters: a stream and its pauses.
     def run(
         self,
         *,
@@ -234,25 +232,25 @@ class CompiledTop:
         cycles: int | None = None,
         wait: bool = True,
     ) -> TopRun:
-        """Offer request beats and take result beats, until a reason to stop; never raises for one.
+        """Offer request beats and take result beats until one of the conditions to stop.
 
         Parameters
         ----------
-        beats : (n, 16) uint32, request beats. What an earlier run did not get rid of stands
-            first: ``beats[run.accepted:]``.
+        beats : (n, 16) uint32, request beats, beginning with those that an earlier run did not
+            transfer: ``beats[run.accepted:]``.
         keep : (n,) uint64, TKEEP of each; all bytes by default.
-        last : (n,) bool, TLAST of each; by default on the final one, as a DMA transfer has it.
+        last : (n,) bool, TLAST of each; by default on the final one, as in a DMA transfer.
         room : result beats to take; ``c2h_tready`` is low afterwards.
         idle : (k,) bool, repeated; True in a cycle keeps the host from offering a new beat.
         stall : (k,) bool, repeated; True in a cycle keeps ``c2h_tready`` low.
-        limit : stop after so many cycles without progress, the host willing.
-        cycles : stop after so many cycles.
-        wait : stop when all beats are in and ``room`` beats are out. False goes on to one of the
-            other two ends.
+        limit : stop after this many cycles without progress, with the host willing.
+        cycles : stop after this many cycles.
+        wait : stop when all beats are in and ``room`` beats are out; otherwise only the other two
+            conditions apply.
 
         Raises
         ------
-        ValueError : a shape, dtype or pattern is wrong.
+        ValueError : If a shape, dtype or pattern is wrong.
 
         """
         request = _Request(beats, keep, last, room, idle, stall)
@@ -264,7 +262,7 @@ class CompiledTop:
 
 
 class _Request:
-    """Arrays of one run, kept alive beside the structure that points at them."""
+    """The arrays of a run and the structure that points to them."""
 
     def __init__(
         self,
@@ -282,7 +280,7 @@ class _Request:
             )
         n, m = len(beats), room
         if m < 0:
-            raise ValueError(f"The room for result beats is {m}: give 0 or more.")
+            raise ValueError(f"The room for result beats must not be negative, but is {m}.")
         if last is None:
             last = np.arange(1, n + 1) == n
         for name, array in (("keep", keep), ("last", last)):
@@ -293,7 +291,7 @@ class _Request:
         self.last = np.ascontiguousarray(last, dtype=np.uint8)
         self.idle = check_pattern(idle, name="idle").astype(np.uint8)
         self.stall = check_pattern(stall, name="stall").astype(np.uint8)
-        # Not zeroed: only what was written is given out, and room may be generous.
+        # Not zeroed, because room may be large, and only written elements are returned.
         self.out = np.empty((m, WORDS_PER_BEAT), dtype=np.uint32)
         self.out_keep, self.out_last = np.empty(m, dtype=np.uint64), np.empty(m, dtype=np.uint8)
         self.accepted_at, self.emitted_at = np.full(n, -1, np.int64), np.empty(m, np.int64)
@@ -308,7 +306,7 @@ class _Request:
         m = int(self.fields.emitted)
         return TopRun(
             accepted=int(self.fields.accepted),
-            held=bool(self.fields.held),
+            pending=bool(self.fields.held),
             beats=self.out[:m],
             keep=self.out_keep[:m],
             last=self.out_last[:m].astype(np.bool_),
@@ -320,21 +318,20 @@ class _Request:
         )
 
 
-def _check_response(response: int, *, offset: int, what: str) -> None:
+def _check_response(response: int, *, offset: int, action: str) -> None:
     if response < 0:
         raise RegisterError(
-            f"The register at {offset:#x} could not be {what}: no answer within {REGISTER_LIMIT} "
+            f"The register at {offset:#x} could not be {action}: no answer within {REGISTER_LIMIT} "
             "cycles of the link's clock."
         )
     if response:
         raise RegisterError(
-            f"The register at {offset:#x} could not be {what}: the card gave response {response} "
+            f"The register at {offset:#x} could not be {action}: the card gave response {response} "
             "instead of 0."
         )
 
 
 def _load(library: Path) -> ctypes.CDLL:
-    lib = ctypes.CDLL(str(library.resolve()))
     card, u64, u32, status = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_int
     signatures: dict[str, tuple[Any, list[Any]]] = {
         "pinion_top_create": (card, []),
@@ -347,7 +344,4 @@ def _load(library: Path) -> ctypes.CDLL:
         "pinion_top_read": (status, [card, u32, ctypes.POINTER(u32), u64]),
         "pinion_top_run": (None, [card, ctypes.POINTER(_Run)]),
     }
-    for name, (result, arguments) in signatures.items():
-        function = getattr(lib, name)
-        function.restype, function.argtypes = result, arguments
-    return lib
+    return load_library(library, signatures)

@@ -21,7 +21,7 @@ def mismatches(cycles: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
 
     Raises
     ------
-    ValueError : signals of unequal length, or an expected signal without its partner.
+    ValueError : If signals differ in length, or an expected signal has no partner.
 
     """
     lengths = {name: len(values) for name, values in cycles.items()}
@@ -33,7 +33,7 @@ def mismatches(cycles: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
             continue
         partner = name.removesuffix(EXPECTED)
         if partner not in cycles:
-            raise ValueError(f"The signal {name!r} has no {partner!r} beside it to compare with.")
+            raise ValueError(f"The signal {name!r} has no {partner!r} to compare with.")
         total |= np.asarray(cycles[partner] != values, dtype=np.bool_)
     return total
 
@@ -43,14 +43,14 @@ def write_vcd(
 ) -> NDArray[np.bool_]:
     """Write a VCD file with a clock, the signals, and ``mismatch`` where expected values differ.
 
-    Dots in a name are scopes: ``unit.o`` is signal ``o`` in scope ``core.unit``. One cycle is
-    10 ns, the value of cycle k stands from 10 k ns on, and the clock rises in the middle.
+    Dots in a name are scopes: ``unit.o`` is signal ``o`` in scope ``core.unit``. A cycle is 10 ns,
+    the value of cycle k begins at 10 k ns, and the clock rises in the middle.
 
     Parameters
     ----------
     path : the file.
     cycles : name -> (n,) integers, signed or not; ``tau[0]`` is compared with ``tau[0]_expected``.
-    widths : name -> bits; values are cut to them in two's complement.
+    widths : name -> bits; values are truncated to them in two's complement.
 
     Returns
     -------
@@ -58,15 +58,15 @@ def write_vcd(
 
     Raises
     ------
-    ValueError : unequal lengths, no width, or an expected signal without its partner.
+    ValueError : If lengths differ, a width is missing, or an expected signal has no partner.
 
     """
     bad = mismatches(cycles)
     for name in cycles:
         if widths.get(name, 0) < 1:
-            raise ValueError(f"The signal {name!r} has no width of 1 bit or more in `widths`.")
+            raise ValueError(f"The signal {name!r} needs a width of at least 1 bit in `widths`.")
         if name in (MISMATCH, "clk"):
-            raise ValueError(f"The signal {name!r} is written anyway: leave it out.")
+            raise ValueError(f"The signal {name!r} is always written: leave it out.")
     with path.open("w") as file, VCDWriter(file, timescale="1 ns", comment="pinion") as writer:
         clock = writer.register_var(_ROOT, "clk", "wire", size=1, init=0)
         flag = writer.register_var(_ROOT, MISMATCH, "wire", size=1, init=0)

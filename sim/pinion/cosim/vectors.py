@@ -1,4 +1,4 @@
-"""An exported core with test vectors of the integer model."""
+"""Export of a core with test vectors of the integer model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def export_core(
     name: str | None = None,
     progress: Progress = SILENT,
 ) -> dict[str, Any]:
-    """Write the core of a build as a folder, its vectors answered by the exact integers.
+    """Export the core of a build with vectors answered by the integer model.
 
     Parameters, results and errors are those of :func:`pinion.flow.export.export`.
     """

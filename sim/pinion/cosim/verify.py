@@ -1,4 +1,4 @@
-"""Verification of a build: requests through its RTL, against the integers and the floats."""
+"""Verification of a build's RTL against the integer and the float model."""
 
 from __future__ import annotations
 
@@ -63,47 +63,49 @@ def verify(
     simulator : ``compiled`` (CXXRTL, the embedded default), ``icarus`` or ``verilator`` (the same
         stream under cocotb, the float model running inside the bench).
     idle, stall : patterns of host pauses before requests and back-pressure on results.
-    dsp48e2 : take the explicit blocks of ``core.v``, with a model of the primitive, in place of
-        the generic ones.
-    function : the function that the folder was built of, for its present float model or reference;
-        else errors are those from the float graph that the folder holds. No folder's code is run.
-    progress : told each step, and the share of it that is done, where it is known: of the C++ that
-        is compiled, and of the results that came out of the simulation.
+    dsp48e2 : use the explicit blocks of ``core.v``, with a model of the primitive, instead of the
+        generic ones.
+    function : the function that the folder was built from, to use its present float model or
+        reference instead of the folder's float graph. No code in a folder is run.
+    progress : told each step and, if known, its completed share: of the C++ compilation, and of
+        the simulated results.
 
     Returns
     -------
     JSON-able figures. ``mismatches``: requests whose result words or flag differ from the integer
     model in any bit. ``home``: the distribution that the build is for. ``valid``: requests that
-    are neither flagged nor undecided, whose errors are judged; without any the verification has
-    failed. ``float_model``: what errors are relative to, in words.
+    are neither flagged nor undecided, whose errors count; without any the verification fails.
+    ``float_model``: what errors are relative to, in words.
     ``rel_err_*``: for each request and block, max |RTL - float| / max |float| over the block, of
     unflagged requests; near rest relative to at least ``floor``, by block in its unit
     (:mod:`pinion.link.relative`). ``error_max``, ``budget``: largest absolute error and bound by
     result word, on the distribution that the build is for (the reference, unless it was built for
-    another). ``wrong_unflagged``: unflagged requests that are wrong: there, outside the budget;
-    everywhere, with a block's relative error above ``wrong_above``, the build's ``promise`` for
-    this distribution, which is its ``max_error`` on its own, and also there where it promises
-    nothing, since it saw no valid result. ``budget_held``, ``accuracy_held``: that
-    there is none of the one kind (None elsewhere), and none of the other; None without valid ones.
-    With states the requests are one stream, in the compiled simulation with a reset of the state in
-    its middle; errors are those of each request alone, against floats that begin at the state that
-    the core had, and ``drift_max`` is what a stream in floats alone is off by, which no budget
+    another). ``wrong_unflagged``: wrong unflagged requests: on that distribution those outside the
+    budget; on any, those with a block's relative error above ``wrong_above``, the build's
+    ``promise`` for this distribution, or its ``max_error`` on its own distribution and on any for
+    which it promises nothing because it saw no valid result. ``budget_held``, ``accuracy_held``:
+    there is no request of the first kind (None on other distributions), or of the second; None
+    without valid requests.
+    With states the requests are one stream, with a reset of the state in its middle in the compiled
+    simulation; errors are those of each request alone, against floats that begin at the core's
+    state, and ``drift_max`` is the difference from a stream in floats alone, which no budget
     bounds.
-    ``undecided``, where the build compares: requests in which a comparison is nearer than what it
-    compares may be off, so that floats may decide otherwise; of bits all else holds for them, of
-    errors nothing, and no figure of errors counts them.
-    ``snapping``: the manifest's, where it has any: errors are relative to the build's own robot.
-    ``task``, where one chose the formats: its losses, stated and measured at the build, which are
-    not measured again, and ``task_broken``: what does not hold together in them, as a sentence.
+    ``undecided``, if the build compares: requests in which the compared values differ by less than
+    their possible error, so that floats may decide differently; bits are checked for them, but no
+    figure of errors counts them.
+    ``snapping``: the manifest's, if any: errors are relative to the build's own robot.
+    ``task``, if one chose the formats: its losses as stated and measured at the build, which are
+    not measured again, and ``task_broken``: an inconsistency in them, as a sentence.
     ``schedule_cycles``: the datapath's, measured; ``latency_cycles``: from the first input beat to
-    the last output beat. ``ok``: everything holds. On the distribution that the build is for, the
-    errors' distribution and this verdict go into the folder (:mod:`pinion.link.accuracy`), unless
-    explicit blocks were asked for.
+    the last output beat. ``ok``: every check passes. On the distribution that the build is for, the
+    distribution of errors and this verdict are written into the folder
+    (:mod:`pinion.link.accuracy`), unless explicit blocks were requested.
 
     Raises
     ------
     ValueError, RuntimeError
-        Subclasses with a sentence: no build folder, an unknown name, a simulator that is missing.
+        Subclasses with a message for the user, if there is no build folder, a name is unknown or a
+        simulator is missing.
     """
     if simulator not in SIMULATORS:
         raise BuildError(
@@ -114,8 +116,8 @@ def verify(
     build = Build.read(folder)
     if dsp48e2 and not explicit_text(build.folder):
         raise BuildError(
-            f"The build '{folder}' has no explicit blocks: its products are not those of one "
-            "DSP48E2 each. Formats 'auto' make such."
+            f"The build '{folder}' has no explicit blocks, because its products do not fit one "
+            "DSP48E2 each: build with formats 'auto'."
         )
     reference = Reference(build, function)
     manifest = build.manifest
@@ -123,7 +125,7 @@ def verify(
     arrays = sample(build.model, build.function, samples, distribution=distribution, seed=seed)
     words = request_words(manifest, arrays)
     progress.step("Evaluating the integer model")
-    # In the middle of a stream its state is reset; under cocotb it runs through.
+    # The compiled simulation resets the state in the middle of the stream; cocotb does not.
     fresh: NDArray[np.bool_] | None = None
     if reference.graph.states and simulator == "compiled":
         fresh = np.arange(samples) == samples // 2
@@ -132,12 +134,12 @@ def verify(
         build, words, simulator, distribution, idle, stall, waves, dsp48e2, progress, fresh
     )
     progress.step("Comparing")
-    got = unpack_records(
+    results = unpack_records(
         result.beats, words=manifest.words_out, beats=manifest.beats_out, records=samples
     )
-    got_flags = result.user[manifest.beats_out - 1 :: manifest.beats_out]
+    result_flags = result.user[manifest.beats_out - 1 :: manifest.beats_out]
     last_ok = _lasts_are_right(result, manifest.beats_out)
-    wrong = (got != expected).any(axis=1) | (got_flags != flags) | ~last_ok
+    wrong = (results != expected).any(axis=1) | (result_flags != flags) | ~last_ok
     figures: dict[str, Any] = {
         "samples": samples,
         "seed": seed,
@@ -147,19 +149,21 @@ def verify(
         "dsp48e2": dsp48e2,
         "float_model": _float_model(function),
         "mismatches": int(wrong.sum()),
-        "flagged": int(got_flags.sum()),
+        "flagged": int(result_flags.sum()),
         **({"snapping": manifest.snapping} if manifest.snapping else {}),
     }
     home = distribution == manifest.budget_distribution
     times = stray(distribution, manifest.budget_distribution)
-    comparison = reference.comparison(words, float_values(got), got_flags, times=times, fresh=fresh)
+    comparison = reference.comparison(
+        words, float_values(results), result_flags, times=times, fresh=fresh
+    )
     if manifest.decisions:
         figures["undecided"] = int(comparison.undecided.sum())
     figures["valid"] = int(comparison.valid.sum())
     figures |= _accuracy(reference, comparison, distribution)
     if reference.graph.states:
-        figures |= _drift(reference, words, got, got_flags, fresh)
-    # Flags are for states outside: a format that flags the reference distribution is too small.
+        figures |= _drift(reference, words, results, result_flags, fresh)
+    # A format that flags states of the home distribution is too small.
     figures["flags_held"] = bool(not home or figures["flagged"] <= FLAGGED_SHARE * samples)
     unbroken = samples if fresh is None else samples // 2 or samples
     figures |= _timing(build, result, unbroken, paused=idle is not None or stall is not None)
@@ -184,7 +188,7 @@ def verify(
             verdict=verdict,
         ).write(build.folder)
     figures["first_divergence"] = None
-    if wrong.any() and not dsp48e2:  # it is looked for in the generic form
+    if wrong.any() and not dsp48e2:  # only generic blocks can be traced
         progress.step("Looking for the first operation that differs")
         figures["first_divergence"] = str(
             _diverging_in(reference, words, int(np.flatnonzero(wrong)[0]), Path(folder), fresh)
@@ -194,15 +198,15 @@ def verify(
 
 
 def _float_model(function: Function | None) -> str:
-    """What errors are relative to, in words."""
+    """Describe what errors are relative to."""
     if function is None:
         return "the float graph in the folder"
-    own = getattr(function, "reference", None) is not None
-    return f"the {'reference' if own else 'present code'} of {function.name}"
+    has_reference = getattr(function, "reference", None) is not None
+    return f"the {'reference' if has_reference else 'present code'} of {function.name}"
 
 
 def diverging(reference: Reference, words: Words, request: int, folder: Path) -> Divergence:
-    """The first divergence of a failing request; its waveform goes to ``folder/sim``."""
+    """Return the first divergence of a failing request; its waveform goes to ``folder/sim``."""
     return first_divergence(reference, words, request, folder=folder / SIMULATION)
 
 
@@ -213,12 +217,12 @@ def _diverging_in(
     folder: Path,
     fresh: NDArray[np.bool_] | None,
 ) -> Divergence:
-    """`diverging` of a request in its part of the stream, which begins at a reset."""
+    """Return `diverging` of a request in its part of the stream, which begins at a reset."""
     begins = 0 if fresh is None else int(np.flatnonzero(fresh[: request + 1]).max(initial=0))
     return diverging(reference, words[begins:], request - begins, folder)
 
 
-# Many parameters: the options of `verify` that the engines need.
+# Many parameters: options of `verify`.
 def _simulate(
     build: Build,
     words: Words,
@@ -245,11 +249,11 @@ def _simulate(
         for start, end in pairwise(sorted({int(part) for part in parts})):
             if start:
                 core.reset_state()
-            own = slice(start * manifest.beats_in, end * manifest.beats_in)
+            span = slice(start * manifest.beats_in, end * manifest.beats_in)
             runs.append(
                 core.run(
-                    beats[own],
-                    last[own],
+                    beats[span],
+                    last[span],
                     expected_beats=(end - start) * manifest.beats_out,
                     idle=idle,
                     stall=stall,
@@ -261,8 +265,8 @@ def _simulate(
     progress.step(f"Simulating {len(words)} requests under cocotb with {simulator}")
     verilog = build.folder / VERILOG
     check_verilog(verilog.read_text(), where=verilog)
-    # Not in the build folder: what a stranger left there would be linked and imported. It stays
-    # where the bench fails, since the message names its log.
+    # Not in the build folder, where foreign files would be linked and imported. Kept if the bench
+    # fails, since the message names its log.
     work = Path(tempfile.mkdtemp(prefix="pinion-bench-"))
     result = run_bench(
         verilog=verilog,
@@ -282,17 +286,17 @@ def _simulate(
         models=(model_path(),) if dsp48e2 else (),
         progress=progress,
     ).check()
-    kept = sim / simulator
-    kept.mkdir(parents=True, exist_ok=True)
+    log_folder = sim / simulator
+    log_folder.mkdir(parents=True, exist_ok=True)
     for pattern in ("bench.log", "*.fst", "*.vcd"):
         for path in work.rglob(pattern):
-            shutil.copyfile(path, kept / path.name)
+            shutil.copyfile(path, log_folder / path.name)
     shutil.rmtree(work)
-    return replace(result, log=str(kept / "bench.log"))
+    return replace(result, log=str(log_folder / "bench.log"))
 
 
 def explicit_rtlil(folder: Path, work: Path) -> Path:
-    """RTLIL of a build's ``core.v`` with its explicit blocks and a model of the primitive."""
+    """Write RTLIL of a build's ``core.v`` with explicit blocks and a model of the primitive."""
     verilog = folder / VERILOG
     check_verilog(verilog.read_text(), where=verilog)
     path = work / "explicit.il"
@@ -311,14 +315,14 @@ def explicit_rtlil(folder: Path, work: Path) -> Path:
 
 
 def _lasts_are_right(result: StreamResult, beats: int) -> NDArray[np.bool_]:
-    """Records (n,) whose TLAST stands on the last beat and nowhere else."""
+    """Return records (n,) whose TLAST is on the last beat and nowhere else."""
     last = result.last.reshape(-1, beats)
     right: NDArray[np.bool_] = last[:, -1] & ~last[:, :-1].any(axis=1)
     return right
 
 
 def _accuracy(reference: Reference, comparison: Comparison, distribution: str) -> dict[str, Any]:
-    """The figures that sum up the errors of valid requests."""
+    """Return the figures of the errors of valid requests."""
     names = [name for name, _ in reference.graph.outputs]
     manifest = reference.build.manifest
     promised = manifest.promise(distribution)
@@ -345,13 +349,13 @@ def _accuracy(reference: Reference, comparison: Comparison, distribution: str) -
 def _drift(
     reference: Reference,
     words: Words,
-    got: Words,
+    results: Words,
     flagged: NDArray[np.bool_],
     fresh: NDArray[np.bool_] | None,
 ) -> dict[str, Any]:
-    """How far a stream strays from one in floats, by block, relative as errors are."""
+    """Return the relative difference of a stream from one in floats, by block."""
     stream = Comparison.of(
-        float_values(got),
+        float_values(results),
         reference.float_stream(words, fresh),
         blocks=result_blocks(reference.graph),
         scales=reference.build.manifest.scales,
@@ -368,14 +372,14 @@ def _by_name(names: Sequence[str], values: NDArray[np.float64]) -> dict[str, flo
 
 
 def _timing(build: Build, result: StreamResult, unbroken: int, *, paused: bool) -> dict[str, Any]:
-    """Rates and latencies from the cycle stamps of the RTL, of the first so many requests."""
+    """Return rates and latencies of the first ``unbroken`` requests, from cycle stamps."""
     manifest = build.manifest
-    done = result.emitted[manifest.beats_out - 1 :: manifest.beats_out][:unbroken]
-    count = len(done)
-    rate = float(done[-1] - done[0]) / (count - 1) if count > 1 else float(manifest.ii)
-    total = int(done[0] - result.accepted[0])
-    # From launch to the last beat, what the edges add is fixed; the rest is the datapath.
-    inside = int(done[0] - result.launched[0])
+    end_cycles = result.emitted[manifest.beats_out - 1 :: manifest.beats_out][:unbroken]
+    count = len(end_cycles)
+    rate = float(end_cycles[-1] - end_cycles[0]) / (count - 1) if count > 1 else float(manifest.ii)
+    total = int(end_cycles[0] - result.accepted[0])
+    # From launch to the last beat the edges add a fixed delay; the remainder is the datapath's.
+    inside = int(end_cycles[0] - result.launched[0])
     promised = build.schedule["last_beat"]
     return {
         "schedule_cycles": manifest.schedule_cycles + inside - promised,

@@ -247,7 +247,7 @@ class BuiltCore:
             self.folder,
             device=device,
             chunk=chunk,
-            done=done,
+            on_packet=done,
             timeout=timeout,
             window=window,
             progress=progress,

@@ -98,11 +98,11 @@ def run_chunks(context: typer.Context, file: Path, noun: str) -> Iterator[dict[s
 
         def watch(now: CampaignProgress) -> None:
             nonlocal finished
-            finished = now.done
+            finished = now.finished
             progress.step(progress_words(now))
 
         try:
-            yield {"done": watch, "progress": progress}
+            yield {"on_chunk": watch, "progress": progress}
         except KeyboardInterrupt:
             raise InterruptionError(interrupted(finished, noun, file, context)) from None
         except ChunksError as error:
@@ -123,7 +123,7 @@ def finish(result: Mapping[str, Any], *, json: bool, show: Callable[[], None]) -
 def progress_words(now: CampaignProgress) -> str:
     """Return the progress of a campaign, its rate and the time left, in words."""
     words = [
-        f"{now.done:,} of {now.states:,} states ({now.done / now.states:.0%})",
+        f"{now.finished:,} of {now.states:,} states ({now.finished / now.states:.0%})",
         f"{now.rate:,.0f}/s",
     ]
     if now.remaining is not None:

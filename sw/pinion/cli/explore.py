@@ -143,7 +143,7 @@ def command(
                     place,
                     measure=Measurements(samples=samples, seed=seed, synth=synth, verify=verify),
                     jobs=jobs or len(os.sched_getaffinity(0)),
-                    done=count,
+                    on_row=count,
                     elsewhere=runner,
                 )
         except KeyboardInterrupt:

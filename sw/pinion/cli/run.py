@@ -74,7 +74,7 @@ def command(
 
         progress.step(f"Opening {device}")
         tell_of_compiling(folder, device)
-        with driver.open(folder, device=device, done=advance, progress=progress) as card:
+        with driver.open(folder, device=device, on_packet=advance, progress=progress) as card:
             progress.step("Running")
             began = time.perf_counter()
             result = card.run(**arrays)

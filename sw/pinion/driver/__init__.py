@@ -1,4 +1,4 @@
-"""The host's side: open a card, pass arrays, get arrays.
+"""The host driver: open a card and call it as a function on arrays.
 
 ``with driver.open("build/iiwa14") as device: result = device.run(q=q, qd=qd, qdd=qdd)``
 """

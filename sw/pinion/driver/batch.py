@@ -1,4 +1,4 @@
-"""Batches, the packets that they travel in, and requests for a reset between them."""
+"""Batches, their packets, and requests for a reset between them."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from .packing import Column
 from .process import OwnedFuture
 
 AHEAD = 8
-"""Packets that a batch whose owner waits for it is packed ahead of the card."""
+"""Packets that a throttled batch is packed ahead of the card."""
 
 ROOM_CHECK_INTERVAL = 0.1
-"""Seconds between two checks, by a packer that waits, whether its batch was given up."""
+"""Seconds between a waiting packer's checks of whether its batch was given up."""
 
 
 class Packet:
-    """A request packet and the response to it, from packing to checking.
+    """A request packet and its response, from packing to checking.
 
     Members
     -------
-    batch : that it is a part of.
+    batch : its batch.
     start, count : its records in the batch.
-    request : memory of the request, sealed.
-    response : memory for the response, taken at launch.
-    sequence : number of the request as sealed last; every sealing has another.
-    attempts : how often its request was sent, or began to be.
+    request : memory of the sealed request.
+    response : memory for the response, allocated at launch.
+    sequence : sequence number of the last sealing; each sealing has a new one.
+    attempts : number of started transmissions of the request.
     """
 
     __slots__ = ("attempts", "batch", "count", "request", "response", "sequence", "start")
@@ -59,17 +59,17 @@ class Packet:
 
 
 class Batch(ABC):
-    """Requests that were submitted together. Its counters change under the session's lock.
+    """Requests that were submitted together. The session's lock protects its counters.
 
     Members
     -------
-    count, packet_count : records, and packets that they travel in.
-    future : of its result.
-    ready : packets that wait for launch, in order.
+    count, packet_count : records and packets.
+    future : future of its result.
+    ready : packets ready for launch, in order.
     launched, completed : packets so far.
-    completed_records : those of the completed packets.
-    settled : its future has its result or error, or is about to get it.
-    abandoned : nothing more of it is launched.
+    completed_records : records of the completed packets.
+    settled : its future has a result or an error, or is about to get it.
+    abandoned : no more of its packets are launched.
     """
 
     def __init__(self, *, count: int, packet_count: int) -> None:
@@ -85,11 +85,11 @@ class Batch(ABC):
 
     @property
     def exhausted(self) -> bool:
-        """There is nothing left to launch."""
+        """Whether nothing is left to launch."""
         return self.settled or self.abandoned or self.launched == self.packet_count
 
     def drop_ready(self) -> None:
-        """Forget the packets that wait for launch."""
+        """Drop the packets that are ready for launch."""
         while self.ready:
             self.release(self.ready.popleft(), reusable=True)
 
@@ -99,28 +99,28 @@ class Batch(ABC):
 
     @abstractmethod
     def result(self) -> Result:
-        """All of it, once the last packet was unpacked."""
+        """Return the complete result, once the last packet is unpacked."""
 
     @abstractmethod
     def release(self, packet: Packet, *, reusable: bool) -> None:
-        """Give up the memory of a packet, which the session uses no longer.
+        """Release the memory of a packet that the session no longer uses.
 
         Parameters
         ----------
-        reusable : False where a failed transfer may have written to it until just now.
+        reusable : False if a failed transfer may still have been writing to it.
         """
 
 
 class ArrayBatch(Batch):
-    """A batch whose results go into arrays of their own.
+    """A batch whose results are copied into new arrays.
 
     Parameters
     ----------
-    layout, columns : of the result records.
-    count, packet_count : as of `Batch`.
-    single : results go without a batch axis.
-    pool : where the packets' memory comes from.
-    done : called after each packet with the records done and the records in all.
+    layout, columns : layout and columns of the result records.
+    count, packet_count : as for `Batch`.
+    single : return results without a batch axis.
+    pool : source of the packets' memory.
+    on_packet : called after each packet with the number of completed records and of all records.
     throttled : pack only `AHEAD` packets ahead.
     """
 
@@ -133,7 +133,7 @@ class ArrayBatch(Batch):
         packet_count: int,
         single: bool,
         pool: Pool,
-        done: Callable[[int, int], None] | None,
+        on_packet: Callable[[int, int], None] | None,
         throttled: bool,
     ) -> None:
         super().__init__(count=count, packet_count=packet_count)
@@ -141,21 +141,21 @@ class ArrayBatch(Batch):
         self._columns = columns
         self._single = single
         self._pool = pool
-        self._done = done
+        self._on_packet = on_packet
         self._room = threading.Semaphore(AHEAD) if throttled and packet_count > AHEAD else None
         self._arrays = [column.blank(count, pool) for column in columns]
         self._flags = np.zeros(count, dtype=np.bool_)
         self._cycles = 0
 
     def wait_for_room(self) -> bool:
-        """Wait until the next packet may be packed; False when the batch was given up."""
+        """Wait until the next packet may be packed; return False if the batch was given up."""
         while self._room is not None and not self._room.acquire(timeout=ROOM_CHECK_INTERVAL):
             if self.settled or self.abandoned:
                 return False
         return not (self.settled or self.abandoned)
 
     def unpack(self, packet: Packet, head: ResponseHead) -> None:
-        """Copy the results of a packet out."""
+        """Copy the results of a packet."""
         assert packet.response is not None
         response = packet.response.bytes
         start, stop = packet.start, packet.start + packet.count
@@ -165,21 +165,21 @@ class ArrayBatch(Batch):
         if head.flagged:
             self._flags[start:stop] = self._layout.response_flags(response, packet.count)
         self._cycles += head.cycles
-        if self._done is not None:
-            self._done(stop, self.count)
+        if self._on_packet is not None:
+            self._on_packet(stop, self.count)
 
     def result(self) -> Result:
-        """The arrays, in natural shape."""
+        """Return the arrays in their natural shapes."""
         arrays = {}
-        for column, whole in zip(self._columns, self._arrays, strict=True):
-            array = whole.reshape(self.count, *column.array.shape)
-            # The ellipsis keeps arrays without axes arrays, of the same type as those of a batch.
+        for column, rows in zip(self._columns, self._arrays, strict=True):
+            array = rows.reshape(self.count, *column.array.shape)
+            # The ellipsis makes a scalar a 0-d array.
             arrays[column.array.name] = array[0, ...] if self._single else array
         flags: NDArray[np.bool_] = self._flags[0, ...] if self._single else self._flags
         return Result(arrays=arrays, saturated=flags, cycles=self._cycles)
 
     def release(self, packet: Packet, *, reusable: bool) -> None:
-        """Pooled memory is used again, unless a failed transfer may have left it in doubt."""
+        """Return memory to the pool, unless a failed transfer may still write to it."""
         if reusable:
             self._pool.give(packet.request)
             if packet.response is not None:
@@ -189,15 +189,15 @@ class ArrayBatch(Batch):
 
 
 class ResetRequest:
-    """An entry in the queue of batches: reset the card when everything before it is done.
+    """An entry in the queue of batches: reset the card when everything before it is finished.
 
     Parameters
     ----------
-    state_only : nothing but the states of the function.
+    state_only : reset only the states of the function.
 
     Members
     -------
-    future : done when the card is ready for work again.
+    future : resolved when the card is ready for work again.
     """
 
     def __init__(self, *, state_only: bool = False) -> None:

@@ -21,18 +21,18 @@ Floats = NDArray[np.float32]
 
 
 class Buffers:
-    """A request packet and a response packet of so many records, used over and over.
+    """A reusable request packet and response packet of ``count`` records.
 
-    Nothing is checked in place: a request that holds a NaN, or a number beyond its format, comes
-    back flagged as saturated. While the packet is under way its inputs are read-only.
+    Values are not checked: a request with a NaN, or a number beyond its format, comes back flagged
+    as saturated. While the packet is in flight its inputs are read-only.
 
     Members
     -------
-    count : records.
-    inputs : by name, views (count, ...) float32 into the request packet; of an array of which only
-        a part travels (count, words), the elements that do, in the manifest's order.
-    outputs : by name, arrays (count, ...) that the next result consists of: views into the response
-        packet, where all of an array travels. The next submission overwrites them.
+    count : number of records.
+    inputs : by name, views (count, ...) float32 into the request packet; (count, words) for an
+        array of which only some elements are sent, those elements in the manifest's order.
+    outputs : by name, arrays (count, ...) of the next result, which are views into the response
+        packet if all elements are sent. The next submission overwrites them.
     """
 
     def __init__(
@@ -51,8 +51,8 @@ class Buffers:
         self._response = Block(response, response)
         self._outputs = outputs
         sent = layout.request_words(request, count).view(np.float32)
-        found = layout.response_words(response, count).view(np.float32)
-        self._found = found
+        received = layout.response_words(response, count).view(np.float32)
+        self._received = received
         views: dict[str, Floats] = {}
         for c in inputs:
             view = sent[:, c.start : c.stop]
@@ -61,7 +61,7 @@ class Buffers:
         self._copies: dict[str, Floats] = {}
         results: dict[str, Floats] = {}
         for c in outputs:
-            whole = found[:, c.start : c.stop]
+            whole = received[:, c.start : c.stop]
             if c.gather is not None:
                 whole = self._copies[c.array.name] = c.blank(count)
             results[c.array.name] = whole.reshape(count, *c.array.shape)
@@ -70,56 +70,56 @@ class Buffers:
 
     @property
     def layout(self) -> Layout:
-        """Of the build that the packets are for."""
+        """Layout of the build that the packets are for."""
         return self._layout
 
     @property
     def busy(self) -> bool:
-        """Whether the packets are under way."""
+        """Whether the packets are in flight."""
         return self._busy.locked()
 
     @property
     def nbytes(self) -> int:
-        """Bytes of both packets."""
+        """Size of both packets in bytes."""
         return len(self._request.bytes) + len(self._response.bytes)
 
     def take(self) -> BufferBatch:
-        """A batch that sends the packet; the buffers are busy from now on.
+        """Return a batch that sends the packet and mark the buffers as busy.
 
         Raises
         ------
         DriverError
-            When they are under way.
+            If they are in flight.
         """
         if not self._busy.acquire(blocking=False):
             raise DriverError(
-                "These buffers are under way: wait for their result before they are submitted "
-                "again, or allocate another set."
+                "These buffers are in flight: wait for their result before you submit them again, "
+                "or allocate another set."
             )
         self._protect(True)
         return BufferBatch(buffers=self)
 
     def packet(self, batch: Batch) -> Packet:
-        """The one packet of a batch."""
+        """Return the only packet of a batch."""
         return Packet(
             batch=batch, start=0, count=self.count, request=self._request, response=self._response
         )
 
     def results(self, head: ResponseHead) -> Result:
-        """The result whose response stands in the packet."""
+        """Return the result of the response in the packet."""
         for c in self._outputs:
             if c.array.name in self._copies:
-                c.unpack(self._found, self._copies[c.array.name])
+                c.unpack(self._received, self._copies[c.array.name])
         flags = self._layout.response_flags(self._response.bytes, self.count)
         return Result(arrays=self.outputs, saturated=flags, cycles=head.cycles)
 
     def give_back(self) -> None:
-        """Nobody uses the packets any more."""
+        """Mark the packets as no longer in use."""
         self._protect(False)
         self._busy.release()
 
     def _protect(self, busy: bool) -> None:
-        # The views that the program holds are these very objects.
+        # The program holds these very objects.
         for view in self.inputs.values():
             view.flags.writeable = not busy
 
@@ -133,14 +133,14 @@ class BufferBatch(Batch):
         self._result: Result | None = None
 
     def unpack(self, packet: Packet, head: ResponseHead) -> None:
-        """Read the results where they are."""
+        """Read the results in place."""
         self._result = self._buffers.results(head)
 
     def result(self) -> Result:
-        """Views into the response packet."""
+        """Return views into the response packet."""
         assert self._result is not None
         return self._result
 
     def release(self, packet: Packet, *, reusable: bool) -> None:
-        """The buffers may be used again."""
+        """Mark the buffers as reusable."""
         self._buffers.give_back()

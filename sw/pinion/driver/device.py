@@ -35,44 +35,44 @@ from .session import Session
 from .transport import Transport
 
 PACKET_BYTES = 1 << 20
-"""Size of the packets that large batches are cut into: of requests or of responses, the larger."""
+"""Size of a large batch's packets: of the request or the response, whichever is larger."""
 
 GRACE = 1.0
-"""Seconds that closing waits for a thread inside a transfer of a broken card."""
+"""Seconds that `Device.close` waits for a thread inside a transfer of a broken card."""
 
 _CLOSED_BEFORE = "The device was closed before any of this batch was sent."
 
 
 class Device(Backend):
-    """An open card that holds one build; use it as a context manager.
+    """An open card with one build; use it as a context manager.
 
-    Batches may come from any number of threads; several are under way at a time, and results come
-    in the order of submission. A fault is an error of the batch that it hit, in its future; the
-    card is reset, batches that flew beside it are sent again, and the device goes on.
+    Any number of threads may submit batches; several are in flight at a time, and results arrive in
+    the order of submission. A fault becomes an error in the future of the affected batch; the card
+    is reset, other batches in flight are sent again, and the device continues.
 
     Parameters
     ----------
-    manifest : of the build that the card must hold.
+    manifest : manifest of the build that the card must hold.
     transport : the way to the card; the device closes it.
-    chunk : requests in one packet at most; larger batches are cut. By default packets of about a
-        megabyte.
-    done : called after each packet with the requests done and the requests in all of a batch,
-        in one of the device's threads.
-    timeout : seconds that a packet may take when its turn has come; by default the transport's own,
-        `math.inf` for any time.
-    window : packets under way at a time.
-    patience : seconds that bringing the card back after a fault may take.
-    first_sequence : number of the first packet, for tests; a random one unless it is given.
+    chunk : most requests in one packet; larger batches are divided. By default packets have about
+        a megabyte.
+    on_packet : called in one of the device's threads after each packet with the number of
+        completed requests and of all requests of a batch.
+    timeout : seconds that a packet may take once it is its turn; by default the transport's,
+        `math.inf` for no limit.
+    window : packets in flight at a time.
+    patience : seconds that a recovery after a fault may take.
+    first_sequence : sequence number of the first packet, for tests; random by default.
 
-    A device belongs to the process that made it. In a child that was forked from it every call
-    raises a `DriverError`, but for `close`, which closes what the child inherited.
+    A device belongs to the process that opened it. In a forked child every call raises a
+    `DriverError`, except `close`, which closes the inherited files.
 
     Raises
     ------
     WrongCardError, WrongBuildError
-        When the card holds something else; the transport is closed then.
+        If the card does not hold the build; the transport is closed.
     TransportError
-        When the card does not answer, or does not come out of its reset; the same.
+        If the card does not answer or does not come out of its reset; the transport is closed.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Device(Backend):
         manifest: Manifest,
         transport: Transport,
         chunk: int | None = None,
-        done: Callable[[int, int], None] | None = None,
+        on_packet: Callable[[int, int], None] | None = None,
         timeout: float | None = None,
         window: int = WINDOW,
         patience: float = PATIENCE,
@@ -90,7 +90,7 @@ class Device(Backend):
         self._owner = Owner()
         self._manifest = manifest
         self._transport = transport
-        self._done = done
+        self._on_packet = on_packet
         self._layout = layout_of(manifest)
         self._inputs = columns_of(manifest.inputs)
         self._outputs = columns_of(manifest.outputs)
@@ -103,7 +103,7 @@ class Device(Backend):
                 take=self._pool.take, response_bytes=self._layout.response_bytes, window=window
             )
             check_card(transport.read_register, self._layout, where=transport.where)
-            # Whoever had the card before may have left it in the middle of something.
+            # The previous user may have left the card in the middle of a transfer.
             soft_reset(transport, self._layout, patience=patience)
             khz = read_named(transport.read_register, "LINK_KHZ")
         except BaseException:
@@ -121,12 +121,12 @@ class Device(Backend):
             states=bool(manifest.states),
             first_sequence=first_sequence,
         )
-        # A device that is forgotten, or the end of the program, must not leave a transfer torn.
+        # An unreferenced device, or the end of the program, must not leave a torn transfer.
         self._finalizer = weakref.finalize(self, _shut, self._session, transport, self._owner)
 
     @property
     def manifest(self) -> Manifest:
-        """Of the build that the card holds."""
+        """Manifest of the card's build."""
         return self._manifest
 
     @property
@@ -136,7 +136,7 @@ class Device(Backend):
 
     @property
     def function(self) -> str:
-        """The function's name, such as ``rnea``."""
+        """The function's name."""
         return self._manifest.function
 
     @property
@@ -147,23 +147,23 @@ class Device(Backend):
 
     @property
     def chunk(self) -> int:
-        """Requests in one packet at most."""
+        """Most requests in one packet."""
         return self._chunk
 
     @property
     def profile(self) -> Profile:
-        """Where the time went since the device was opened, or since `reset_profile`."""
+        """Time spent since the device was opened, or since `reset_profile`."""
         self._owner.check()
         return self._meter.read()
 
     def reset_profile(self) -> Profile:
-        """Begin a new profile; returns the one until now."""
+        """Begin a new profile and return the previous one."""
         self._owner.check()
         return self._meter.reset()
 
     @property
     def registers(self) -> Registers:
-        """The card's registers by name, read when they are asked for."""
+        """The card's registers by name, read on access."""
         return self._registers
 
     def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
@@ -171,28 +171,28 @@ class Device(Backend):
 
         Parameters
         ----------
-        values : inputs by position, in the order of the manifest's; the others go by name.
+        values : inputs by position, in the manifest's order; pass the others by name.
         arrays : every input of the function by name, (...) for a single request or (n, ...) for a
             batch, floats or integers, in the manifest's units; converted to float32. An array
-            without a batch axis beside others with one serves all requests. Another thread must
-            not change them meanwhile.
+            without a batch axis beside others with one applies to all requests. Other threads must
+            not change the arrays during the call.
 
         Returns
         -------
-        The outputs by name, float32, with a batch axis unless every input came without one;
-        ``cycles`` are the card's, from the trailers of its packets.
+        The outputs by name, float32, with a batch axis unless no input has one; ``cycles`` are the
+        card's, from the trailers of its packets.
 
         Raises
         ------
         DriverError
-            When an array does not fit, or the device is closed, also by another thread meanwhile.
+            If an array does not fit, or the device is closed, even during the call.
         TransportError
-            When the card failed; it was reset, and the next batch may succeed.
+            If the card failed; it was reset, and the next batch may succeed.
         """
         if self._session.inside:
             raise DriverError(
                 "run() in a callback of the device would wait for itself: call submit() there, or "
-                "wait in a thread of your own."
+                "wait in another thread."
             )
         try:
             return self._submit(values, arrays, throttled=True).result()
@@ -202,23 +202,23 @@ class Device(Backend):
     def submit(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Future[Result]:
         """Queue a batch; the arrays are checked and copied before this returns.
 
-        Any number of batches may be queued; their results come in order. Errors, those of wrong
-        arrays too, arrive through the future, those of a fault before the results of batches that
-        are sent again because of it. A batch that waits when `close(wait=False)` is called is
-        cancelled: its future raises `concurrent.futures.CancelledError`. Callbacks of the future
-        run in a thread of the device and must not wait for it.
+        Any number of batches may be queued; their results arrive in order. Errors, including those
+        of invalid arrays, arrive through the future; the error of a fault arrives before the
+        results of batches that are sent again because of it. `close(wait=False)` cancels a waiting
+        batch: its future raises `concurrent.futures.CancelledError`. Callbacks of the future run in
+        a thread of the device and must not wait for it.
 
         Raises
         ------
         DriverError
-            When the device is closed.
+            If the device is closed.
         TransportError, DriverError
-            When the card failed for good: the reason. `recover` may bring it back.
+            If the card failed permanently, with the reason. `recover` may bring it back.
         """
         return self._submit(values, arrays, throttled=False)
 
     async def run_async(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
-        """Compute a batch as `run` does, without blocking an asyncio loop while the card works.
+        """Compute a batch as `run` does, without blocking an asyncio loop.
 
         Packing runs in the loop's thread: some milliseconds for 100,000 requests.
         """
@@ -231,18 +231,18 @@ class Device(Backend):
             raise DriverError(_CLOSED_BEFORE) from None
 
     def allocate(self, count: int) -> Buffers:
-        """Packets for so many requests that a program fills and reads in place.
+        """Allocate packets for ``count`` requests that a program fills and reads in place.
 
         Raises
         ------
         DriverError
-            When one packet cannot hold them.
+            If one packet cannot hold them.
         """
         self._owner.check()
         if not 1 <= count <= MAX_COUNT:
             raise DriverError(
                 f"Buffers hold 1 to {MAX_COUNT} requests, not {count}: allocate several sets and "
-                f"submit one after the other."
+                f"submit them one after another."
             )
         return Buffers(
             layout=self._layout,
@@ -254,21 +254,20 @@ class Device(Backend):
         )
 
     def submit_buffers(self, buffers: Buffers) -> Future[Result]:
-        """Queue the requests that stand in buffers, without a copy either way.
+        """Queue the requests in buffers, without a copy either way.
 
-        The result's arrays are ``buffers.outputs``: they are overwritten when the buffers are
-        submitted again.
+        The result's arrays are ``buffers.outputs``, which the next submission of the buffers
+        overwrites.
 
         Raises
         ------
         DriverError
-            When the buffers are under way, or the device is closed; TransportError as of `submit`.
+            If the buffers are in flight or the device is closed; TransportError as for `submit`.
         """
         self._check_open()
         if buffers.layout != self._layout:
             raise DriverError(
-                "These buffers were allocated for another build: take those of this device's "
-                "allocate()."
+                "These buffers were allocated for another build: use this device's allocate()."
             )
         batch = buffers.take()
         try:
@@ -280,12 +279,12 @@ class Device(Backend):
         return batch.future
 
     def reset(self) -> None:
-        """Reset the card, after everything that was submitted before.
+        """Reset the card after all submitted batches.
 
         Raises
         ------
         DriverError, TransportError
-            When the card is not ready for work afterwards; the message says why.
+            If the card is not ready for work afterwards, with the reason.
         """
         self._check_open()
         if self._session.inside:
@@ -293,42 +292,41 @@ class Device(Backend):
         self._session.reset()
 
     def reset_state(self) -> None:
-        """Begin a new stream, after everything that was submitted before: the next request finds
-        the function's initial states, and no flag stays from requests before.
+        """Begin a new stream, with initial states and no flags, after all submitted batches.
 
-        Opening a device does the same. After a fault the states are lost with what was under way:
-        the device takes nothing more until this is called.
+        Opening a device does the same. After a fault the states are lost together with the requests
+        in flight: the device accepts no batch until this is called.
 
         Raises
         ------
         DriverError
-            When the function keeps no states, or the device is closed.
+            If the function has no states, or the device is closed.
         TransportError
-            When the card is not ready for work afterwards; the message says why.
+            If the card is not ready for work afterwards, with the reason.
         """
         self._check_open()
         if not self._manifest.states:
             raise DriverError(
-                f"The function '{self.function}' keeps no states: there is nothing to reset."
+                f"The function '{self.function}' has no states: there is nothing to reset."
             )
         if self._session.inside:
             raise DriverError("reset_state() in a callback of the device would wait for itself.")
         self._session.reset_state()
 
     def recover(self) -> None:
-        """Bring a card back that the device had given up: the same as `reset`."""
+        """Bring back a card that the device has given up; the same as `reset`."""
         self.reset()
 
     def close(self, *, wait: bool = True) -> None:
-        """Give the card back; a second call does nothing.
+        """Close the card; a second call does nothing.
 
         Parameters
         ----------
-        wait : finish what was submitted. Otherwise queued batches are cancelled, and those that
-            run are given up after the packets under way, with an error in their futures.
+        wait : finish submitted batches. Otherwise queued batches are cancelled, and running ones
+            are given up after the packets in flight, with an error in their futures.
 
-        A card that is gone is given back like any other: nothing of it stays open, and what was
-        lost with it stands in the futures.
+        Closing also works for a card that is gone: nothing stays open, and lost batches have errors
+        in their futures.
         """
         if not self._owner.here:
             self._closed = True
@@ -341,7 +339,7 @@ class Device(Backend):
         self._session.stop(wait=wait)
         if self._finalizer.detach() is not None:
             _close(self._transport)
-            # Of a broken card they may have been inside a transfer, which the closing ends.
+            # With a broken card they may have been inside a transfer, which closing ends.
             self._session.join(GRACE)
 
     def __exit__(
@@ -350,7 +348,7 @@ class Device(Backend):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # Nobody will use the results of a block that failed.
+        # The results of a failed block are not used.
         self.close(wait=kind is None)
 
     def __repr__(self) -> str:
@@ -387,7 +385,7 @@ class Device(Backend):
             packet_count=-(-requests.count // self._chunk),
             single=requests.single,
             pool=self._pool,
-            done=self._done,
+            on_packet=self._on_packet,
             throttled=throttled,
         )
         if not requests.count:
@@ -423,7 +421,7 @@ def _chunk(manifest: Manifest, chunk: int | None) -> int:
         chunk = PACKET_BYTES // (4 * max(manifest.words_in, manifest.words_out))
         return max(1, min(MAX_COUNT, chunk))
     if not 1 <= chunk <= MAX_COUNT:
-        raise DriverError(f"A packet holds 1 to {MAX_COUNT} requests: give a chunk, not {chunk}.")
+        raise DriverError(f"A chunk must have 1 to {MAX_COUNT} requests, not {chunk}.")
     return chunk
 
 
@@ -431,15 +429,15 @@ def _timeout(transport: Transport, timeout: float | None) -> float | None:
     if timeout is None:
         return transport.timeout
     if not timeout > 0:
-        raise DriverError(f"A packet needs some time: give a timeout above 0 s, not {timeout}.")
+        raise DriverError(f"The timeout must be positive, not {timeout} s.")
     return None if math.isinf(timeout) else timeout
 
 
 def _shut(session: Session, transport: Transport, owner: Owner) -> None:
-    if not owner.here:  # a forked child ends, or forgets what its parent opened
+    if not owner.here:  # in a forked child
         transport.abandon()
         return
-    if session.inside:  # the last reference went in a callback; a thread cannot wait for itself
+    if session.inside:  # in a callback; a thread cannot wait for itself
         threading.Thread(target=_shut, args=(session, transport, owner)).start()
         return
     session.stop(wait=False)
@@ -447,6 +445,6 @@ def _shut(session: Session, transport: Transport, owner: Owner) -> None:
 
 
 def _close(transport: Transport) -> None:
-    """Close a transport; what the system says of a card that is gone is of no use to anybody."""
+    """Close a transport; ignore the system's errors, which a card that is gone causes."""
     with contextlib.suppress(OSError):
         transport.close()

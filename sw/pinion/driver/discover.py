@@ -1,4 +1,4 @@
-"""Which cards there are: their registers are read without disturbing a program using them."""
+"""Discovery of cards by their registers, without disturbing programs that use them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _PREFIX = re.compile(rf"(.*\d)_{USER}")
 
 @dataclass(frozen=True, kw_only=True)
 class CardInfo:
-    """A card as its registers show it; numbers are None where they could not be read.
+    """A card as described by its registers; None for numbers that could not be read.
 
     Members
     -------
     prefix : path of its device files up to the underscore; ``xdma:<prefix>`` opens it.
-    problem : why it cannot be used, empty when it can.
-    identity, version : of the card and its protocol.
+    problem : why it cannot be used, empty if it can.
+    identity, version : identity of the card and version of its protocol.
     build : 64-bit hash of its build.
     functions : `pinion.link.function_id` of each function on it.
-    words_in, words_out : of a record of the first function.
+    words_in, words_out : words of a record of the first function.
     interval : core cycles between results.
-    core_khz, link_khz : its clocks, as built for.
+    core_khz, link_khz : clocks that it was built for.
     status, error : registers STATUS and ERROR.
     """
 
@@ -54,20 +54,20 @@ class CardInfo:
 
 
 def cards(folder: Path = Path("/dev")) -> list[CardInfo]:
-    """All cards whose device files are in a folder, in the order of their names.
+    """Return all cards with device files in a folder, sorted by name.
 
-    A card that is in use is listed like any other: only its registers are opened, for reading.
+    Cards in use are listed as well: only their registers are opened, for reading.
     """
-    found = []
+    prefixes = []
     for path in Path(folder).glob(f"*_{USER}"):
         match = _PREFIX.fullmatch(path.name)
         if match:
-            found.append(path.with_name(match.group(1)))
-    return [read_card(prefix) for prefix in sorted(found, key=_natural)]
+            prefixes.append(path.with_name(match.group(1)))
+    return [read_card(prefix) for prefix in sorted(prefixes, key=_natural)]
 
 
 def read_card(prefix: Path) -> CardInfo:
-    """One card, by the path of its device files up to the underscore."""
+    """Return a card, given the path of its device files up to the underscore."""
     where = str(prefix)
     nodes = FileNodes(prefix=prefix)
     action = "open"
@@ -75,7 +75,7 @@ def read_card(prefix: Path) -> CardInfo:
     def read(offset: int) -> int:
         data = nodes.read_user(offset)
         if len(data) != 4:
-            raise DriverError(f"'{where}_{USER}' ends at {offset:#x}: it is no register space.")
+            raise DriverError(f"'{where}_{USER}' ends at {offset:#x}: it is not a register space.")
         return int.from_bytes(data, "little")
 
     try:

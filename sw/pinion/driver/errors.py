@@ -1,4 +1,4 @@
-"""What can go wrong between a program and a card."""
+"""Errors between a program and a card."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from pinion.link import Cause
 
 
 class DriverError(InputError):
-    """The caller can correct it: a wrong array, device name or build; the message says how."""
+    """An error that the caller can correct, such as a wrong array, device name or build."""
 
 
 class WrongCardError(DriverError):
-    """What answers at this address is no Pinion card, or one that speaks another protocol."""
+    """The device at this address is no Pinion card, or uses another protocol version."""
 
 
 class WrongBuildError(DriverError):
-    """The card holds another build than the program was made for; the message has both hashes."""
+    """The card holds another build than the program expects; the message has both hashes."""
 
 
 class MissingCardError(DriverError):
-    """There are no device files where they were looked for."""
+    """The device files do not exist."""
 
 
 class BusyError(DriverError):
-    """Another program has the card."""
+    """Another program uses the card."""
 
 
 class AccessError(DriverError):
@@ -35,15 +35,15 @@ class DmaBufferError(DriverError):
 
 
 class TransportError(RuntimeError):
-    """The card or the way to it failed in the middle of work; the message says what was seen."""
+    """The card or the way to it failed during work; the message gives the symptom."""
 
 
 class CardTimeoutError(TransportError):
-    """Nothing came, or nothing was taken, for longer than the time allowed."""
+    """The card sent or accepted nothing for longer than the allowed time."""
 
 
 class StateLostError(TransportError):
-    """A fault broke the stream of a function with states: what they were nobody knows any more."""
+    """A fault broke the stream of a function with states, which are lost."""
 
 
 class TornStreamError(TransportError):
@@ -55,11 +55,11 @@ class LinkError(TransportError):
 
 
 class CardFaultError(TransportError):
-    """The card itself found a fault.
+    """A fault reported by the card.
 
     Members
     -------
-    cause : what its register or its trailer named.
+    cause : the cause in its register or its trailer.
     """
 
     def __init__(self, message: str, *, cause: Cause = Cause.NONE) -> None:

@@ -1,8 +1,8 @@
-"""The device files of the Xilinx DMA driver: every system call on them is in this module.
+"""The device files of the Xilinx DMA driver, with every system call on them.
 
-Which calls, and which not: `read` into memory of ours and `write` of one buffer, 4-byte reads and
-writes of registers at their offset. The calls that take lists of buffers crash the kernel on these
-files, and there is neither polling nor mapping of the streams.
+Allowed calls are `read` and `write` of one buffer, and 4-byte reads and writes of registers at
+their offset. Calls with lists of buffers crash the kernel on these files, and the streams support
+neither polling nor mapping.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .errors import (
 H2C, C2H, USER = "h2c_0", "c2h_0", "user"
 
 ERESTARTSYS = 512
-"""What older drivers return for a timeout: a number of the kernel's own, with no name outside."""
+"""Error number of a timeout in older drivers, internal to the kernel and without a name outside."""
 
 
 class Nodes(ABC):
-    """The files of one card. Methods raise `OSError`, as the system does.
+    """The device files of one card. Methods raise `OSError`, as the system does.
 
     Members
     -------
@@ -47,7 +47,7 @@ class Nodes(ABC):
 
     @abstractmethod
     def open_streams(self) -> None:
-        """Open both streams; that towards the host opens once only (`EBUSY`)."""
+        """Open both streams; the one to the host can be open only once (`EBUSY`)."""
 
     @abstractmethod
     def read_user(self, offset: int) -> bytes:
@@ -55,27 +55,27 @@ class Nodes(ABC):
 
     @abstractmethod
     def write_user(self, offset: int, data: bytes) -> int:
-        """Write the 4 bytes of a register; returns how many were taken."""
+        """Write the 4 bytes of a register; return how many were written."""
 
     @abstractmethod
     def write_stream(self, data: memoryview) -> int:
-        """Write to the card, in one system call; returns how many bytes it took."""
+        """Write to the card in one system call; return the number of bytes written."""
 
     @abstractmethod
     def read_stream(self, data: memoryview) -> int:
-        """Read from the card, in one system call; returns how many bytes came."""
+        """Read from the card in one system call; return the number of bytes read."""
 
     @abstractmethod
     def close(self) -> None:
-        """Close what is open; works in any state."""
+        """Close all open files, in any state."""
 
 
 class FileNodes(Nodes):
-    """The files themselves, in ``/dev`` or in any other folder.
+    """Device files in ``/dev`` or in another folder.
 
     Parameters
     ----------
-    prefix : path up to the underscore: ``/dev/xdma0`` stands for ``/dev/xdma0_user`` and so on.
+    prefix : path up to the underscore: ``/dev/xdma0`` for ``/dev/xdma0_user`` and so on.
     """
 
     def __init__(self, *, prefix: str | Path) -> None:
@@ -85,40 +85,40 @@ class FileNodes(Nodes):
         self._c2h: io.FileIO | None = None
 
     def open_user(self, *, write: bool = True) -> None:
-        """Open the registers, also for writing unless told otherwise."""
+        """Open the registers, by default also for writing."""
         access = os.O_RDWR if write else os.O_RDONLY
         self._user = os.open(f"{self.prefix}_{USER}", access | os.O_CLOEXEC)
 
     def open_streams(self) -> None:
-        """Open the stream to the host first: it is the one that tells whether the card is free."""
+        """Open the streams, the one to the host first: it shows whether the card is free."""
         c2h = os.open(f"{self.prefix}_{C2H}", os.O_RDONLY | os.O_CLOEXEC)
         self._c2h = io.FileIO(c2h, "rb", closefd=True)
         self._h2c = os.open(f"{self.prefix}_{H2C}", os.O_WRONLY | os.O_CLOEXEC)
 
     def read_user(self, offset: int) -> bytes:
-        """One aligned 4-byte read at the register's offset."""
+        """Read 4 aligned bytes at the register's offset."""
         return os.pread(self._user, 4, offset)
 
     def write_user(self, offset: int, data: bytes) -> int:
-        """One aligned 4-byte write at the register's offset."""
+        """Write 4 aligned bytes at the register's offset."""
         return os.pwrite(self._user, data, offset)
 
     def write_stream(self, data: memoryview) -> int:
-        """One `write`."""
+        """Perform one `write`."""
         return os.write(self._h2c, data)
 
     def read_stream(self, data: memoryview) -> int:
-        """One `read`, straight into the memory given: the file object keeps no buffer."""
+        """Perform one `read` directly into ``data``: the file object has no buffer."""
         if self._c2h is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         return int(self._c2h.readinto(data) or 0)
 
     def close(self) -> None:
-        """Close all three, whatever one of them says: a card that is gone may answer EIO."""
+        """Close all three and ignore errors: a card that is gone may cause EIO."""
         user, h2c, c2h = self._user, self._h2c, self._c2h
         self._user, self._h2c, self._c2h = -1, -1, None
         if c2h is not None:
-            with contextlib.suppress(OSError):  # the descriptor is free all the same
+            with contextlib.suppress(OSError):  # the descriptor is freed in any case
                 c2h.close()
         for number in (h2c, user):
             if number >= 0:
@@ -127,20 +127,20 @@ class FileNodes(Nodes):
 
 
 def translate(error: OSError, *, node: str, action: str) -> DriverError | TransportError:
-    """The driver's error for one of the system's, with what to do about it.
+    """Return the driver's error for a system error, with advice.
 
     Parameters
     ----------
-    error : what a method of `Nodes` raised.
+    error : the exception of a method of `Nodes`.
     node : path of the file.
     action : ``open``, ``read`` or ``write``.
     """
     number = error.errno
     if number in (errno.ETIMEDOUT, ERESTARTSYS):
-        what = "gave nothing" if action == "read" else "took nothing more"
+        symptom = "sent nothing" if action == "read" else "accepted no more data"
         return CardTimeoutError(
-            f"'{node}' {what} within the kernel driver's timeout (errno {number}): the card "
-            f"stopped, or a packet was lost on the way."
+            f"'{node}' {symptom} within the kernel driver's timeout (errno {number}): the card "
+            f"stopped, or a packet was lost."
         )
     if number == errno.EBUSY:
         return BusyError(
@@ -155,12 +155,12 @@ def translate(error: OSError, *, node: str, action: str) -> DriverError | Transp
     if action == "open" and number in (errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.ENOTDIR):
         return MissingCardError(
             f"There is no card at '{node}' ({os.strerror(number)}): load the kernel module xdma, "
-            f"and see `pinion devices` for the cards that are there."
+            f"and list the present cards with `pinion devices`."
         )
     if number == errno.EFAULT:
         return DmaBufferError(
-            f"The kernel could not {action} the buffer given for '{node}' (EFAULT): take "
-            f"writable memory from the transport's allocate(), also for sending."
+            f"The kernel could not {action} the buffer for '{node}' (EFAULT): use writable memory "
+            f"from the transport's allocate(), even for sending."
         )
     if number in (errno.ENODEV, errno.ENXIO, errno.ENOENT, errno.EBADF):
         return LinkError(
@@ -168,6 +168,5 @@ def translate(error: OSError, *, node: str, action: str) -> DriverError | Transp
             f"bus, or its kernel module was unloaded. Open the device again once it is back."
         )
     return LinkError(
-        f"'{node}' failed to {action} (errno {number}, {error.strerror}): the kernel's log says "
-        f"more."
+        f"'{node}' failed to {action} (errno {number}, {error.strerror}): see the kernel's log."
     )

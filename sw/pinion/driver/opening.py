@@ -1,4 +1,4 @@
-"""From a build folder to an open device."""
+"""Opening a device for a build folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def open(
     *,
     device: str = "sim",
     chunk: int | None = None,
-    done: Callable[[int, int], None] | None = None,
+    on_packet: Callable[[int, int], None] | None = None,
     timeout: float | None = None,
     window: int = WINDOW,
     progress: Progress = SILENT,
@@ -29,25 +29,24 @@ def open(
 
     Parameters
     ----------
-    folder : the build folder (of ``pinion build``).
+    folder : the build folder.
     device : ``sim``, or the name of another transport, with its address: ``xdma:0``.
-    chunk, done, timeout, window : as of :class:`Device`.
-    progress : told the steps of the opening: a simulated card is compiled when it is opened for the
-        first time.
+    chunk, on_packet, timeout, window : as for :class:`Device`.
+    progress : told the steps of the opening: the first opening of a simulated card compiles it.
 
     Raises
     ------
     pinion.link.manifest.ManifestError
-        When the folder is no intact build.
+        If the folder is not an intact build.
     DriverError
-        When there is no such device, it is taken, or it holds another build.
+        If there is no such device, it is in use, or it holds another build.
     TransportError
-        When the card is there and does not work.
+        If the card does not work.
     """
     path = Path(folder)
     manifest = Manifest.read(path)
-    # A card's host may have the manifest alone, whose own hash the card confirms; a simulated card
-    # is made of more files, and checks all of them.
+    # A card's host may have only the manifest, whose hash the card confirms; a simulated card is
+    # made from more files and checks all of them.
     if (path / DIGESTS).exists():
         check_digests(path, (MANIFEST,))
     transport = open_transport(path, manifest, device, progress=progress)
@@ -55,7 +54,7 @@ def open(
         manifest=manifest,
         transport=transport,
         chunk=chunk,
-        done=done,
+        on_packet=on_packet,
         timeout=timeout,
         window=window,
     )

@@ -1,8 +1,8 @@
-"""Arrays straight into packets, and packets straight into arrays: one copy each way.
+"""Conversion between arrays and packets with one copy each way.
 
-A record is the arrays of one request or result, one behind the other, so an array's part of all
-records is a column of the packet. Where only some elements travel (see
-`pinion.link.manifest.Array`), an index says which; it is applied in blocks that stay in the cache.
+A record is the arrays of one request or result, one after another, so an array's part of all
+records is a column of the packet. If only some elements are sent (see
+`pinion.link.manifest.Array`), an index selects them; it is applied in blocks that fit the cache.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from .memory import Pool
 Floats = NDArray[np.float32]
 
 BLOCK = 1024
-"""Records that an index is applied to at a time."""
+"""Records to which an index is applied at a time."""
 
 LARGE = 256 << 10
-"""Bytes of a result array from which on its memory is used again later."""
+"""Bytes from which the memory of a result array is pooled."""
 
 FEW = 32
-"""Records up to which a plain copy is the quickest."""
+"""Records up to which a plain copy is fastest."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -40,10 +40,10 @@ class Column:
     array : shape and name.
     start, stop : its words in the record.
     size : elements of the whole array.
-    gather : (stop - start,) flat positions of the elements that travel, None when all do.
-    target, source : where the words go in the whole array, and which; None when all travel.
+    gather : (stop - start,) flat positions of the elements that are sent, None if all are.
+    target, source : positions in the whole array and their words; None if all elements are sent.
     lump : the words of one record as one element.
-    template : (size,) float32, the whole array where nothing travels, None when all do.
+    template : (size,) float32, values of the elements that are not sent; None if all are.
     """
 
     array: Array
@@ -63,7 +63,7 @@ class Column:
         ----------
         words : (n, words of a record) float32 view of the packet's records.
         values : (count, size) numbers, or (1, size) for all records.
-        first : the record of ``values`` that goes first.
+        first : the first record of ``values`` to pack.
         """
         column = words[:, self.start : self.stop]
         shared = len(values) == 1
@@ -79,33 +79,33 @@ class Column:
             part[:] = values[start : start + len(part)].take(self.gather, axis=1, mode="clip")
 
     def blank(self, count: int, pool: Pool | None = None) -> Floats:
-        """Memory for results, (count, size), what does not travel filled in already."""
+        """Return memory for results, (count, size), with elements that are not sent filled in."""
         length = 4 * count * self.size
         if pool is None or length < LARGE:
-            whole = np.empty((count, self.size), dtype=np.float32)
+            results = np.empty((count, self.size), dtype=np.float32)
         else:
-            whole = pool.lease(length).view(np.float32).reshape(count, self.size)
+            results = pool.lease(length).view(np.float32).reshape(count, self.size)
         if self.template is not None and self.target is not None and len(self.target) < self.size:
-            whole[:] = self.template
-        return whole
+            results[:] = self.template
+        return results
 
-    def unpack(self, words: Floats, whole: Floats) -> None:
-        """Copy the column of a packet into (n, size) results made by `blank`."""
+    def unpack(self, words: Floats, results: Floats) -> None:
+        """Copy the column of a packet into (n, size) results from `blank`."""
         column = words[:, self.start : self.stop]
         if self.target is None or self.source is None:
-            _copy(whole, column, self.lump)
+            _copy(results, column, self.lump)
             return
         full = len(self.target) == self.size
         for at in range(0, len(words), BLOCK):
-            taken = column[at : at + BLOCK].take(self.source, axis=1, mode="clip")
+            block = column[at : at + BLOCK].take(self.source, axis=1, mode="clip")
             if full:
-                whole[at : at + BLOCK] = taken
+                results[at : at + BLOCK] = block
             else:
-                whole[at : at + BLOCK, self.target] = taken
+                results[at : at + BLOCK, self.target] = block
 
 
 def columns_of(arrays: Sequence[Array]) -> tuple[Column, ...]:
-    """The columns of a record, in word order."""
+    """Return the columns of a record, in word order."""
     columns, at = [], 0
     for array in arrays:
         columns.append(_column(array, at))
@@ -114,7 +114,7 @@ def columns_of(arrays: Sequence[Array]) -> tuple[Column, ...]:
 
 
 def flatten(columns: Sequence[Column], arrays: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
-    """Checked arrays as (count, size), or (1, size) where one serves all; views where possible."""
+    """Return checked arrays as (count, size), or (1, size) for all requests; views if possible."""
     return [arrays[c.array.name].reshape(-1, c.size) for c in columns]
 
 
@@ -130,7 +130,7 @@ def _column(array: Array, start: int) -> Column:
         if array.symmetric:
             mirror = np.arange(size).reshape(array.shape).T.reshape(-1)
             words |= {int(mirror[position]): word for position, word in words.items()}
-            # The constants of a symmetric array are those of its lower half as well.
+            # The constants of a symmetric array apply to its lower half as well.
             template = np.where(template == 0, template[mirror], template)
         target = np.array(sorted(words), dtype=np.intp)
         source = np.array([words[position] for position in sorted(words)], dtype=np.intp)
@@ -148,7 +148,7 @@ def _column(array: Array, start: int) -> Column:
 
 
 def _copy(target: Floats, source: NDArray[Any], lump: np.dtype[np.void]) -> None:
-    """Copy rows; many of them as lumps of bytes where that is the same: it takes half the time."""
+    """Copy rows; many rows of the same type as lumps of bytes, which takes half the time."""
     if source.dtype != np.float32:
         with np.errstate(under="ignore"):
             target[:] = source

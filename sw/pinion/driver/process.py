@@ -1,6 +1,7 @@
-"""Which process a device belongs to: a child that ``fork`` made has its memory and not its threads.
+"""The process that a device belongs to.
 
-What the child would do with it would wait for ever, or reach into its parent's transfers.
+A forked child has its memory but not its threads: calls there would wait forever, or disturb the
+parent's transfers.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ T = TypeVar("T")
 
 
 class Owner:
-    """The process that this was made in."""
+    """The process that created an object."""
 
     __slots__ = ("_number",)
 
@@ -28,13 +29,7 @@ class Owner:
         return os.getpid() == self._number
 
     def check(self) -> None:
-        """Refuse another process.
-
-        Raises
-        ------
-        DriverError
-            With the numbers of both.
-        """
+        """Raise `DriverError` in another process."""
         if not self.here:
             raise DriverError(
                 f"The device was opened by process {self._number}, and process {os.getpid()} was "
@@ -44,7 +39,7 @@ class Owner:
 
 
 class OwnedFuture(Future[T], Generic[T]):
-    """A future that threads of the process settle which made it, and no child of it waits for."""
+    """A future that only threads of its process settle, so that forked children cannot wait."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,13 +51,13 @@ class OwnedFuture(Future[T], Generic[T]):
         Raises
         ------
         DriverError
-            In a forked child, where nobody would settle it.
+            In a forked child, unless the future is already settled.
         """
         self._check()
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait for the error, or for None; raises as `result` does in a forked child."""
+        """Wait for the error or None; raises like `result` in a forked child."""
         self._check()
         return super().exception(timeout)
 

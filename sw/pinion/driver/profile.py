@@ -1,4 +1,4 @@
-"""Where the time goes: host, link and card, apart."""
+"""Time spent by host, link and card."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ class Profile:
 
     Members
     -------
-    pack_seconds, unpack_seconds : host: checking and packing requests, checking and unpacking
-        responses; in whatever threads, side by side with the link.
-    flight_seconds : wall time in which some packet was under way.
-    device_cycles : link cycles of the card from each request's header to its trailer. Packets that
-        overlap on the card count twice there.
-    stalled_cycles : of those, cycles in which a result waited for the host.
-    starved_cycles : of those, cycles in which the card waited for more of a packet.
-    link_mhz : clock that these cycles are counted in.
-    batches, packets, records : that came back good.
-    bytes_in, bytes_out : of their requests and of their responses.
-    faults : failed transfers, timeouts, damaged responses and faults that the card named.
+    pack_seconds, unpack_seconds : host time for checking and packing requests, and for checking
+        and unpacking responses, in any thread, concurrently with the link.
+    flight_seconds : wall time with at least one packet in flight.
+    device_cycles : link cycles of the card from each request's header to its trailer; packets that
+        overlap on the card count twice.
+    stalled_cycles : those cycles in which a result waited for the host.
+    starved_cycles : those cycles in which the card waited for more of a packet.
+    link_mhz : clock of these cycles.
+    batches, packets, records : number of good results.
+    bytes_in, bytes_out : size of their requests and responses.
+    faults : failed transfers, timeouts, damaged responses and faults reported by the card.
     recoveries : resets that brought the card back.
-    resent : sendings of packets that another one's fault had undone, each after their first.
+    resent : repeated transmissions of packets because of another packet's fault.
     """
 
     pack_seconds: float = 0.0
@@ -45,12 +45,12 @@ class Profile:
 
     @property
     def device_seconds(self) -> float:
-        """Time of the card: its cycles at the link's clock; 0 where the clock is not known."""
+        """Time of the card: its cycles at the link's clock; 0 if the clock is unknown."""
         return self.device_cycles / (1e6 * self.link_mhz) if self.link_mhz else 0.0
 
     @property
     def link_seconds(self) -> float:
-        """What is left of the flight: transfers, system calls and waiting for threads."""
+        """Remaining flight time: transfers, system calls and waiting for threads."""
         return max(0.0, self.flight_seconds - self.device_seconds)
 
 
@@ -58,7 +58,7 @@ _ADDED = {field.name for field in fields(Profile)} - {"link_mhz"}
 
 
 class Meter:
-    """Adds up a profile, from any thread."""
+    """The running sums of a profile; any thread may add to them."""
 
     def __init__(self, *, link_mhz: float) -> None:
         self._lock = threading.Lock()
@@ -66,7 +66,7 @@ class Meter:
         self._sums: dict[str, float] = {}
 
     def add(self, **more: float) -> None:
-        """Add to members by name."""
+        """Add to the sums by name."""
         if not more.keys() <= _ADDED:
             raise KeyError(f"A profile has no {', '.join(sorted(more.keys() - _ADDED))}.")
         sums = self._sums
@@ -75,12 +75,12 @@ class Meter:
                 sums[name] = sums.get(name, 0) + value
 
     def read(self) -> Profile:
-        """The sums so far."""
+        """Return the sums so far."""
         with self._lock:
             return replace(self._zero, **self._sums)  # type: ignore[arg-type]
 
     def reset(self) -> Profile:
-        """Begin again at zero; returns the sums until now."""
+        """Reset the sums to zero and return the previous ones."""
         with self._lock:
             sums, self._sums = self._sums, {}
         return replace(self._zero, **sums)  # type: ignore[arg-type]

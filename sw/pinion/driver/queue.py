@@ -1,6 +1,6 @@
-"""The order of things: which packet is launched next, and which are under way.
+"""The order of packets: which is launched next, and which are in flight.
 
-Plain state without threads; whoever changes it holds the session's lock.
+Plain state without threads, protected by the session's lock.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from .errors import DriverError
 from .memory import Block
 
 WINDOW = 4
-"""Packets under way at most."""
+"""Most packets in flight."""
 
 WINDOW_BYTES = 16 << 20
-"""Bytes of requests and responses under way at most; one packet may always be."""
+"""Most bytes of requests and responses in flight; a single packet may exceed it."""
 
 
 class Queue:
-    """Batches in the order of their submission, and the packets of theirs that are under way.
+    """Batches in the order of their submission, and their packets in flight.
 
     Parameters
     ----------
-    take : memory for a response of so many bytes.
-    response_bytes : of a packet of so many records.
-    window, window_bytes : packets and bytes under way at most.
+    take : allocates memory for a response, given its bytes.
+    response_bytes : returns the bytes of a response, given its records.
+    window, window_bytes : most packets and bytes in flight.
 
     Members
     -------
-    waiting : batches with packets still to launch, and requests for a reset between them.
-    retries : packets to launch once more, before all others.
-    in_flight : launched, in order; a packet leaves it when its response is there.
-    unsent : of those, packets whose request is not being sent yet.
-    received : with a response that is not checked yet.
-    checking : whose response is being checked.
-    mismatched : got the response to an earlier request; no longer under way, to be sent again.
+    waiting : batches with packets left to launch, and requests for a reset between them.
+    retries : packets to launch again, before all others.
+    in_flight : launched packets in order, until their response arrives.
+    unsent : packets in flight whose request is not being sent yet.
+    received : packets with an unchecked response.
+    checking : the packet whose response is being checked.
+    mismatched : packets that received the response to an earlier request, to be sent again.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Queue:
         window_bytes: int = WINDOW_BYTES,
     ) -> None:
         if window < 1:
-            raise DriverError(f"At least 1 packet must be under way at a time, not {window}.")
+            raise DriverError(f"The window must be at least 1 packet, not {window}.")
         self._take = take
         self._response_bytes = response_bytes
         self._window = window
@@ -64,36 +64,36 @@ class Queue:
 
     @property
     def under_way(self) -> int:
-        """Packets launched whose response is not done with."""
+        """Number of launched packets whose response is not yet handled."""
         return len(self.in_flight) + len(self.received) + (self.checking is not None)
 
     @property
     def empty(self) -> bool:
-        """Nothing under way, nothing to do."""
+        """Whether nothing is in flight and nothing waits."""
         return not (self.waiting or self.retries or self.under_way)
 
     @property
     def first_reset(self) -> ResetRequest | None:
-        """The request for a reset at the head of the queue, whatever is under way."""
+        """The request for a reset at the head of the queue, if any."""
         first = self.waiting[0] if self.waiting else None
         return first if isinstance(first, ResetRequest) else None
 
     @property
     def due_reset(self) -> ResetRequest | None:
-        """The request for a reset whose turn it is: everything before it is done."""
+        """The request for a reset if everything before it is finished."""
         if self.retries or self.under_way:
             return None
         return self.first_reset
 
     def take_reset(self) -> ResetRequest | None:
-        """The request for a reset at the head, taken from the queue."""
+        """Remove the request for a reset at the head, if any, and return it."""
         request = self.first_reset
         if request is not None:
             self.waiting.popleft()
         return request
 
     def prune(self) -> None:
-        """Take batches from the queue's head of which there is nothing left to launch."""
+        """Remove exhausted batches from the head of the queue."""
         while self.waiting:
             batch = self.waiting[0]
             if isinstance(batch, ResetRequest) or not batch.exhausted:
@@ -102,12 +102,12 @@ class Queue:
             batch.drop_ready()
 
     def launch(self) -> bool:
-        """Move what the window has room for into `in_flight`; says whether there was anything.
+        """Move packets into `in_flight` while the window has room; return whether any moved.
 
         Raises
         ------
         Exception
-            What `take` raised; the packet that got no memory is the first of `retries` then.
+            From `take`; the packet without memory becomes the first of `retries`.
         """
         launched = False
         while (packet := self._next()) is not None:
@@ -124,22 +124,22 @@ class Queue:
         return launched
 
     def receive(self) -> None:
-        """The first packet in `in_flight` has its response."""
+        """Move the first packet of `in_flight` to `received`."""
         self.received.append(self.in_flight.popleft())
 
     def check(self) -> Packet:
-        """Begin to check the first packet in `received`."""
+        """Begin to check the first packet of `received`."""
         self.checking = self.received.popleft()
         return self.checking
 
     def done(self, packet: Packet) -> None:
-        """A packet is not under way any more."""
+        """Remove a packet from the window."""
         self._bytes -= _length(packet)
         if packet is self.checking:
             self.checking = None
 
     def recall(self) -> list[Packet]:
-        """Take back everything without a response of its own, in order; under way no more."""
+        """Remove and return all packets without their response, in order."""
         launched = list(self.in_flight)
         self.in_flight.clear()
         self.unsent.clear()
@@ -150,15 +150,15 @@ class Queue:
         return recalled
 
     def retry(self, packets: Iterable[Packet]) -> None:
-        """Put packets, in order, before all others."""
+        """Put packets before all others, in order."""
         self.retries.extendleft(reversed(list(packets)))
 
     def drop_all(self, *, until_reset: bool = False) -> list[Batch | ResetRequest]:
-        """Forget all but what is in `in_flight`; the batches and requests it belonged to.
+        """Drop everything but `in_flight`; return the affected batches and requests.
 
         Parameters
         ----------
-        until_reset : what waits, from the first request for a reset on, goes on waiting.
+        until_reset : keep what waits from the first request for a reset on.
         """
         resets = (k for k, owner in enumerate(self.waiting) if isinstance(owner, ResetRequest))
         end = next(resets, len(self.waiting)) if until_reset else len(self.waiting)
@@ -179,28 +179,28 @@ class Queue:
         return list(owners.values())
 
     def abandon(self) -> list[Batch | ResetRequest]:
-        """Launch nothing more but packets that were launched before.
+        """Launch no new packets, only retries.
 
         Returns
         -------
-        Those that will not be finished, the batches among them marked as abandoned, or as settled
-        where nothing of them was launched: the caller cancels these.
+        Entries that will not be finished. Batches among them are marked as abandoned; those without
+        a launched packet are marked as settled, and the caller cancels them.
         """
-        hit: list[Batch | ResetRequest] = []
+        unfinished: list[Batch | ResetRequest] = []
         for owner in self.waiting:
             if isinstance(owner, ResetRequest):
-                hit.append(owner)
+                unfinished.append(owner)
                 continue
             if owner.launched < owner.packet_count:
                 owner.abandoned = True
                 owner.settled = owner.settled or not owner.launched
-                hit.append(owner)
+                unfinished.append(owner)
             owner.drop_ready()
         self.waiting.clear()
-        return hit
+        return unfinished
 
     def _next(self) -> Packet | None:
-        """The packet to launch now, None where there is none or no room for it."""
+        """Return the packet to launch now, or None if there is none or no room."""
         while self.retries and self.retries[0].batch.settled:
             packet = self.retries.popleft()
             packet.batch.release(packet, reusable=False)
@@ -213,7 +213,7 @@ class Queue:
                 return None
             if not batch.ready or not self._fits(batch.ready[0]):
                 return None
-            # A future that its owner cancelled in time never starts.
+            # A future that was cancelled before its launch never starts.
             if not batch.launched and not batch.future.set_running_or_notify_cancel():
                 batch.settled = True
                 continue

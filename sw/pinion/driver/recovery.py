@@ -1,4 +1,4 @@
-"""From any fault back to a working card: the soft reset, step by step."""
+"""The soft reset, which brings a card back from any fault."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .errors import CardFaultError, CardTimeoutError, DriverError, TransportErro
 from .transport import Transport
 
 PATIENCE = 30.0
-"""Seconds that a recovery waits for blocked calls and for the card; longer than their timeouts."""
+"""Seconds that a recovery waits for blocked calls and the card; longer than their timeouts."""
 
 PAUSE = 0.0005
 """Seconds between two readings of the card's state."""
@@ -23,31 +23,31 @@ Failure = DriverError | TransportError
 
 
 def hold_reset(transport: Transport, layout: Layout) -> None:
-    """Begin the soft reset: from now on the card drops requests and closes its open response.
+    """Begin the soft reset, in which the card drops requests and closes its open response.
 
     Raises
     ------
     DriverError, TransportError
-        When it is not this build's card any more, or its registers cannot be reached.
+        If the card no longer holds this build, or its registers cannot be reached.
     """
     check_card(transport.read_register, layout, where=transport.where)
     transport.write_register(register("CONTROL").offset, RESET)
 
 
 def release_reset(transport: Transport, layout: Layout, *, patience: float = PATIENCE) -> None:
-    """End the soft reset, once the card is empty and nobody is inside a transfer.
+    """End the soft reset once the card is empty; no thread may be inside a transfer.
 
     Raises
     ------
     DriverError, TransportError
-        When the card is not ready for work afterwards; the message says in what.
+        If the card is not ready for work afterwards, with the reason.
     """
     end = time.monotonic() + patience
     while (status := read_named(transport.read_register, "STATUS")) & (
         IN_RESET | QUIET | OPEN
     ) != IN_RESET | QUIET:
         if not status & IN_RESET:
-            # A card that was configured anew meanwhile has forgotten that it is being reset.
+            # A card that was configured again in the meantime has left the reset.
             transport.write_register(register("CONTROL").offset, RESET)
         if status & OPEN:
             _drain(transport)
@@ -65,67 +65,68 @@ def release_reset(transport: Transport, layout: Layout, *, patience: float = PAT
             )
         time.sleep(PAUSE)
     check_card(transport.read_register, layout, where=transport.where)
-    found = read_named(transport.read_register, "ERROR")
-    if found:
+    number = read_named(transport.read_register, "ERROR")
+    if number:
         raise CardFaultError(
-            f"The card reports a fault right after its reset ({sentence(found)}): load its "
+            f"The card reports a fault right after its reset ({sentence(number)}): load its "
             f"bitstream again.",
-            cause=cause_of(found),
+            cause=cause_of(number),
         )
 
 
 def soft_reset(transport: Transport, layout: Layout, *, patience: float = PATIENCE) -> None:
-    """Both steps, for when nobody uses the card."""
+    """Begin and end the soft reset of a card that nobody uses."""
     hold_reset(transport, layout)
     release_reset(transport, layout, patience=patience)
 
 
 def reset_state(transport: Transport) -> None:
-    """Let the next request find the function's initial states; for when nothing is under way.
+    """Reset the function's states while nothing is in flight.
 
     Raises
     ------
     DriverError, TransportError
-        When the card's registers cannot be reached.
+        If the card's registers cannot be reached.
     """
     control = register("CONTROL").offset
     transport.write_register(control, FRESH)
-    read_named(transport.read_register, "CONTROL")  # it is there before it goes
+    read_named(transport.read_register, "CONTROL")  # wait until the write has arrived
     transport.write_register(control, 0)
     read_named(transport.read_register, "CONTROL")
 
 
 def explain(read: Callable[[int], int], error: Exception) -> Exception:
-    """The error with the card's own account of it, where it gives one."""
+    """Return the error with the card's own report of the fault, if there is one."""
     if isinstance(error, CardFaultError):
         return error
     try:
-        found = read_named(read, "ERROR")
+        number = read_named(read, "ERROR")
     except (DriverError, TransportError):
         return error
-    # All ones is what a card reads as that is gone; the reset will find that out.
-    if not found or found == 0xFFFFFFFF:
+    # A card that is gone reads as all ones; the reset will notice.
+    if not number or number == 0xFFFFFFFF:
         return error
     explained = CardFaultError(
-        f"The card reports a fault: {sentence(found)}. On the host: {error}", cause=cause_of(found)
+        f"The card reports a fault: {sentence(number)}. On the host: {error}",
+        cause=cause_of(number),
     )
     explained.__cause__ = error
     return explained
 
 
-def cause_of(found: int) -> Cause:
-    """The cause in a register, NONE for a number that stands for none."""
-    return Cause(found) if found in list(Cause) else Cause.NONE
+def cause_of(number: int) -> Cause:
+    """Return the cause in a register, NONE for an unknown number."""
+    return Cause(number) if number in list(Cause) else Cause.NONE
 
 
-def sentence(found: int) -> str:
-    """What the register ERROR says, in words."""
-    known = cause_of(found)
-    return known.sentence if known or not found else f"it names the unknown cause {found}"
+def sentence(number: int) -> str:
+    """Describe the value of the register ERROR."""
+    cause = cause_of(number)
+    return cause.sentence if cause or not number else f"it names the unknown cause {number}"
 
 
 def duplicate(error: Failure) -> Failure:
-    """The same error once more: one for each future, so that their tracebacks stay apart."""
+    """Return a copy of an error, so that each future has a separate traceback."""
     twin = copy(error)
     twin.__cause__, twin.__traceback__ = error.__cause__, None
     return twin
@@ -135,5 +136,5 @@ def _drain(transport: Transport) -> None:
     try:
         transport.drain()
     except TransportError:
-        # Nothing came although something was on offer: the loop tries again, and gives up in time.
+        # The offered data did not arrive: the caller's loop tries again until its timeout.
         return

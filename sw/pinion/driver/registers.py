@@ -13,9 +13,9 @@ _PAIRS = tuple(row.name[:-4] for row in REGISTERS if row.name.endswith("_LOW"))
 
 
 class Registers:
-    """Reads a register when it is asked for: ``device.registers.ACCEPTED``.
+    """A card's registers as attributes, read on access: ``device.registers.ACCEPTED``.
 
-    Pairs of a low and a high word also go by their common name, as one number: ``BUSY``, ``BUILD``.
+    A pair of a low and a high word also has a common name for one number: ``BUSY``, ``BUILD``.
     """
 
     __slots__ = ("_lock", "_owner", "_transport")
@@ -28,7 +28,7 @@ class Registers:
     def __getattr__(self, name: str) -> int:
         self._owner.check()
         if name in _PAIRS:
-            # The low word keeps the high one, so nobody else may read in between.
+            # Reading the low word latches the high one, so no other read may come in between.
             with self._lock:
                 low = self._transport.read_register(register(f"{name}_LOW").offset)
                 return self._transport.read_register(register(f"{name}_HIGH").offset) << 32 | low
@@ -39,7 +39,7 @@ class Registers:
         return self._transport.read_register(row.offset)
 
     def dump(self) -> dict[str, int]:
-        """All of them, pairs as one number, in the order of the table."""
+        """Return all registers in the table's order, pairs as one number."""
         names: dict[str, None] = {}
         for row in REGISTERS:
             names[row.name.removesuffix("_LOW").removesuffix("_HIGH")] = None

@@ -1,4 +1,4 @@
-"""A card behind a serial line: packets as the frames of `pinion.link.uart_framing`."""
+"""A card behind a serial line: packets in the frames of `pinion.link.uart_framing`."""
 
 from __future__ import annotations
 
@@ -32,51 +32,51 @@ from .tty import TtyPort
 CONTROL = register("CONTROL").offset
 
 TRIES = 4
-"""Times that a register access is sent before it counts as unanswered."""
+"""Transmissions of a register access after which it counts as unanswered."""
 
 ANSWER = 0.5
 """Seconds that an answer may take beyond its time on the line."""
 
 PAUSE = 0.002
-"""Seconds that `drain` waits while the card sends what nobody wants."""
+"""Seconds that `drain` waits while the card sends unwanted data."""
 
 _WORD = 0xFFFFFFFF
 
 
 class Port(Protocol):
-    """A line of bytes both ways; `OSError` when it is gone."""
+    """A bidirectional line of bytes; methods raise `OSError` if it is gone."""
 
     def read(self) -> bytes:
-        """What has come, or nothing after a short while; one thread calls this."""
+        """Return received bytes, or none after a short while; one thread calls this."""
         ...
 
     def write(self, data: bytes) -> None:
-        """Send all of it; one thread at a time calls this, beside a reader."""
+        """Send all bytes; one thread at a time calls this, beside a reader."""
         ...
 
     def close(self) -> None:
-        """Give it back; a reader returns soon."""
+        """Close the line; a reader returns soon."""
         ...
 
 
 class SerialTransport(Transport):
-    """Packets beat by beat, never more under way than the card has room for.
+    """A transport that sends packets beat by beat, never more than the card has room for.
 
-    A thread reads all the time, because the card does not wait.
+    A thread reads continuously, because the card does not wait.
 
     Parameters
     ----------
-    port : open; the transport closes it.
-    layout : what the card must hold.
+    port : the open port; the transport closes it.
+    layout : layout of the build that the card must hold.
     where : name of the port for messages.
-    baud : bits a second, for how long an answer may take.
+    baud : bits per second, which determine how long an answer may take.
     slots : beats that the card has room for.
-    patience : seconds without any progress after which a transfer has failed.
+    patience : seconds without progress after which a transfer has failed.
 
     Raises
     ------
     WrongCardError, WrongBuildError, TransportError
-        When no card answers there, or another; the port is closed then.
+        If no card, or another one, answers; the port is closed.
     """
 
     timeout = None
@@ -95,7 +95,7 @@ class SerialTransport(Transport):
         self.slots = slots
         self._port = port
         self._patience = patience
-        # An answer waits for a beat on the way out, a command for all that was sent before it.
+        # An answer waits for a beat being sent, a command for everything sent before it.
         self._answer = ANSWER + 10 * (slots * WIRE_BEAT + 2 * WIRE_COMMAND) / baud
         self._line = threading.Lock()
         self._asking = threading.Lock()
@@ -110,7 +110,7 @@ class SerialTransport(Transport):
         self._reader = threading.Thread(target=self._read, name="pinion-serial", daemon=True)
         self._reader.start()
         try:
-            self._write(END)  # ends whatever stands in front of it
+            self._write(END)  # ends an incomplete frame
             self._synchronise()
             check_card(self.read_register, layout, where=where)
         except BaseException:
@@ -118,16 +118,16 @@ class SerialTransport(Transport):
             raise
 
     def read_register(self, offset: int) -> int:
-        """One frame each way, again where it gets lost."""
+        """Read a register by one frame each way, repeated if it gets lost."""
         return self._ask(Frame.READ, offset=offset)
 
     def write_register(self, offset: int, value: int) -> None:
-        """One frame each way, again where it gets lost; a reset also ends transfers."""
+        """Write a register by one frame each way, repeated if lost; a reset also ends transfers."""
         self._ask(Frame.WRITE, offset=offset, value=value)
         if offset != CONTROL:
             return
         if not value & RESET:
-            # Everything sent before was dropped, everything from before has arrived.
+            # Everything sent so far was dropped, and everything from the card has arrived.
             self._synchronise()
         with self._changed:
             self._resets += 1
@@ -135,7 +135,7 @@ class SerialTransport(Transport):
             self._changed.notify_all()
 
     def send(self, packet: Bytes) -> None:
-        """As many beats at a time as the card has room for."""
+        """Send a packet, as many beats at a time as the card has room for."""
         data = packet.tobytes()
         with self._changed:
             resets = self._resets
@@ -151,22 +151,22 @@ class SerialTransport(Transport):
             at += count * BEAT
 
     def receive(self, packet: Bytes) -> None:
-        """Wait for the next packet that is complete."""
+        """Wait for the next complete packet."""
         with self._changed:
             resets = self._resets
-            self._wait(lambda: bool(self._packets), resets, "gave nothing")
-            found = self._packets.popleft()
-        if found is None:
+            self._wait(lambda: bool(self._packets), resets, "sent nothing")
+            response = self._packets.popleft()
+        if response is None:
             raise TornStreamError(f"A response from {self.where} arrived damaged.")
-        if len(found) != len(packet):
+        if len(response) != len(packet):
             raise TornStreamError(
-                f"{self.where} gave a response of {len(found)} bytes instead of {len(packet)}: it "
-                f"was cut off, or parts were lost on the way."
+                f"{self.where} sent a response of {len(response)} bytes instead of {len(packet)}: "
+                f"it was cut off, or parts were lost."
             )
-        packet.data.cast("B")[:] = found
+        packet.data.cast("B")[:] = response
 
     def drain(self) -> None:
-        """Let it come: the line takes all that the card has."""
+        """Wait: the line takes all that the card sends."""
         time.sleep(PAUSE)
 
     def close(self) -> None:
@@ -176,7 +176,7 @@ class SerialTransport(Transport):
                 return
             self._closing = True
             self._changed.notify_all()
-        # Nothing can be done about a line that is gone; the thread ends all the same.
+        # The line may be gone; the thread ends in any case.
         with contextlib.suppress(OSError):
             self._port.close()
         if threading.current_thread() is not self._reader:
@@ -192,21 +192,21 @@ class SerialTransport(Transport):
         return f"<SerialTransport {self.where}, {'closed' if self._closing else 'open'}>"
 
     def _room(self, resets: int) -> int:
-        """Beats that may be sent, one at least."""
+        """Wait until beats may be sent and return how many."""
         with self._changed:
-            self._wait(lambda: self._under_way < self.slots, resets, "took nothing more")
+            self._wait(lambda: self._under_way < self.slots, resets, "accepted no more data")
             return self.slots - self._under_way
 
     @property
     def _under_way(self) -> int:
         return (self._sent - self._taken) & _WORD
 
-    def _wait(self, done: Callable[[], bool], resets: int, what: str) -> None:
-        """Until something holds; holds the lock."""
+    def _wait(self, finished: Callable[[], bool], resets: int, symptom: str) -> None:
+        """Wait until a condition holds; the caller holds the lock."""
         progress, since = self._progress, time.monotonic()
         while True:
             self._check_ended(resets)
-            if done():
+            if finished():
                 return
             now = time.monotonic()
             if progress != self._progress:
@@ -214,13 +214,13 @@ class SerialTransport(Transport):
             left = since + self._patience - now
             if left <= 0:
                 raise CardTimeoutError(
-                    f"{self.where} {what} for {self._patience:g} s: the card stopped, or data was "
-                    f"lost on the way."
+                    f"{self.where} {symptom} for {self._patience:g} s: the card stopped, or data "
+                    f"was lost."
                 )
             self._changed.wait(left)
 
     def _check_ended(self, resets: int) -> None:
-        """Raise what has ended a transfer since, if something has; holds the lock."""
+        """Raise an error if the transfer was ended; the caller holds the lock."""
         if self._failure is not None:
             raise LinkError(str(self._failure)) from self._failure
         if self._closing:
@@ -229,7 +229,7 @@ class SerialTransport(Transport):
             raise CardTimeoutError(f"{self.where} was reset during a transfer.")
 
     def _ask(self, kind: Frame, *, offset: int = 0, value: int = 0) -> int:
-        """Send a command until its answer comes."""
+        """Send a command until it is answered."""
         with self._asking:
             for _ in range(TRIES):
                 self._tag = self._tag % 255 + 1
@@ -249,33 +249,35 @@ class SerialTransport(Transport):
                 if answer is not None:
                     return answer
             raise CardTimeoutError(
-                f"Nothing at {self.where} answered {TRIES} times: load the board's bitstream, and "
-                f"give the port and the rate that it was built for."
+                f"Nothing at {self.where} answered {TRIES} attempts: load the board's bitstream, "
+                f"and give the port and the rate that it was built for."
             )
 
     def _synchronise(self) -> None:
-        """Agree on the count of beats, while none is under way."""
-        taken = self._ask(Frame.SYNC)
+        """Agree with the card on the count of beats, while none is in flight."""
+        count = self._ask(Frame.SYNC)
         with self._changed:
-            self._sent = self._taken = taken
+            self._sent = self._taken = count
 
     def _write(self, data: bytes) -> None:
         with self._line:
             self._put(data)
 
     def _put(self, data: bytes) -> None:
-        """Holds the line."""
+        """Write bytes; the caller holds the line's lock."""
         try:
             self._port.write(data)
         except (OSError, ValueError) as error:
-            raise LinkError(f"{self.where} cannot be written to ({error}): is it there?") from error
+            raise LinkError(
+                f"{self.where} cannot be written to ({error}): check that it is connected."
+            ) from error
 
     def _read(self) -> None:
-        """The thread that reads."""
+        """Read until the transport is closed; runs in a thread."""
         text = b""
         packet: list[bytes] = []
         torn = False
-        seen = 0
+        resets = 0
         while not self._closing:
             try:
                 text += self._port.read()
@@ -290,8 +292,8 @@ class SerialTransport(Transport):
             if not frames:
                 continue
             with self._changed:
-                if seen != self._resets:
-                    packet, torn, seen = [], False, self._resets
+                if resets != self._resets:
+                    packet, torn, resets = [], False, self._resets
                 for frame in frames:
                     body = unwrap(frame)
                     if body is None:
@@ -307,7 +309,7 @@ class SerialTransport(Transport):
                 self._changed.notify_all()
 
     def _take_answer(self, body: bytes) -> None:
-        """Of a command, or an unasked ROOM; holds the lock."""
+        """Handle the answer to a command, or an unsolicited ROOM; the caller holds the lock."""
         tag, value = body[1], int.from_bytes(body[3:7], "little")
         if tag:
             self._answers[tag] = value
@@ -317,20 +319,20 @@ class SerialTransport(Transport):
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Path and rate of ``/dev/ttyUSB0`` or ``/dev/ttyUSB0@115200``.
+    """Return the path and rate of ``/dev/ttyUSB0`` or ``/dev/ttyUSB0@115200``.
 
     Raises
     ------
     DriverError
-        When it is neither.
+        If the address is invalid.
     """
     path, at, rate = address.rpartition("@")
     if not at:
         path, rate = address, str(BAUD)
     if not path or not rate.isdecimal() or int(rate) == 0:
         raise DriverError(
-            f"'{address}' is no address of a serial card: give its port, as in "
-            f"'serial:/dev/ttyUSB0', and another rate than {BAUD} behind it, as in "
+            f"'{address}' is not the address of a serial card: give its port, as in "
+            f"'serial:/dev/ttyUSB0', followed by a rate other than {BAUD} as in "
             f"'serial:/dev/ttyUSB0@115200'."
         )
     return path, int(rate)
@@ -341,14 +343,14 @@ def open_transport(folder: Path, manifest: Manifest, address: str) -> Transport:
 
     Parameters
     ----------
-    folder : of the build, not needed here.
-    manifest : of the build that the card must hold.
-    address : of the port (`split_address`).
+    folder : the build folder, not needed here.
+    manifest : manifest of the build that the card must hold.
+    address : address of the port (`split_address`).
 
     Raises
     ------
     DriverError, TransportError
-        When there is no such port, no card behind it, or one that holds something else.
+        If there is no such port, or no card with this build behind it.
     """
     del folder
     path, baud = split_address(address)

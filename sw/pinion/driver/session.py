@@ -1,9 +1,9 @@
-"""Batches through a transport: several packets under way, results in order, no fault fatal.
+"""Batches through a transport, with several packets in flight and recovery from faults.
 
-A reader, a writer and a supervisor, a thread each, work on one `SessionState`. It holds the lock
-and says who may do what when; here is what they do with card and packets meanwhile. After a fault
-the batch whose packet was at fault gets the error, at once, and the card is reset; packets that
-were only under way beside it are sent again under new sequence numbers.
+Three threads, a reader, a writer and a supervisor, work on one `SessionState`, which holds the lock
+and decides who may do what. This module has their work on card and packets. After a fault the
+affected batch gets the error at once, and the card is reset; other packets in flight are sent again
+with new sequence numbers.
 """
 
 from __future__ import annotations
@@ -54,24 +54,24 @@ from .state import CheckResponse, PollStatus, Recover, SessionState, Stop
 from .transport import Transport
 
 ATTEMPTS = 8
-"""How often a packet is sent that faults of others undo, before it fails with the last of them."""
+"""Transmissions of a packet, undone by faults of others, after which it fails with the last one."""
 
 _SYNCHRONOUS = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGABRT", "SIGSYS")
 
 
 class Session:
-    """Runs batches; its threads run until `stop`.
+    """The threads that run batches, until `stop`.
 
     Parameters
     ----------
-    transport : to a card that was checked and reset.
-    layout : of its packets.
-    queue : empty.
-    meter : for the profile.
-    timeout : seconds from a packet's turn to its response, None for any time.
+    transport : transport to a card that was checked and reset.
+    layout : layout of its packets.
+    queue : an empty queue.
+    meter : meter of the profile.
+    timeout : seconds from a packet's turn to its response, None for no limit.
     patience : seconds that a recovery may take.
-    states : the card keeps states from request to request: nothing can be sent again.
-    first_sequence : as of `Sealer`.
+    states : whether the card has states, so that nothing can be sent again.
+    first_sequence : as for `Sealer`.
     """
 
     def __init__(
@@ -112,53 +112,53 @@ class Session:
 
     @property
     def inside(self) -> bool:
-        """Whether the caller is one of the session's own threads."""
+        """Whether the caller is one of the session's threads."""
         return threading.current_thread() in self._threads
 
     def submit(self, batch: Batch) -> None:
-        """Queue a batch; its packets come by `add`.
+        """Queue a batch; its packets follow by `add`.
 
         Raises
         ------
         DriverError, TransportError
-            What broke the session, if something did.
+            If the session is broken, with the reason.
         """
         self._state.submit(batch)
 
     def add(self, packet: Packet) -> None:
-        """Seal the next packet of a batch, and launch it when its turn comes."""
+        """Seal the next packet of a batch and launch it when it is its turn."""
         self._sealer.seal(packet)
         self._state.add(packet)
 
     def fail(self, batch: Batch, error: BaseException) -> None:
-        """Give a batch up; its future gets the error, unless it has something already."""
+        """Give up a batch; its future gets the error, unless it is already settled."""
         self._state.fail(batch, error)
 
     def reset(self) -> None:
-        """Reset the card when everything submitted before is done; also out of a broken state.
+        """Reset the card after all submitted batches, even in a broken session.
 
         Raises
         ------
         DriverError, TransportError
-            Why the card is not ready for work; the session is broken then.
+            If the card is not ready for work, with the reason; the session is then broken.
         """
         self._state.request_reset().future.result()
 
     def reset_state(self) -> None:
-        """Reset the function's states when all that was submitted is done; errors of `reset`."""
+        """Reset the function's states after all submitted batches; errors as for `reset`."""
         self._state.request_reset(state_only=True).future.result()
 
     def stop(self, *, wait: bool) -> None:
-        """Finish what was submitted, or only what was launched; returns when the threads ended."""
+        """Finish all submitted packets, or only launched ones, and end the threads."""
         self._state.stop(wait=wait)
         *transfers, supervisor = self._threads
         supervisor.join()
         for thread in transfers:
-            # One that is stuck in a transfer of a broken card would hold the program up for ever.
+            # A thread stuck in a transfer of a broken card would block the program forever.
             thread.join(0.0 if self._state.broken else self._patience)
 
     def join(self, patience: float) -> None:
-        """Wait until the threads have ended, for so many seconds each at most."""
+        """Wait at most ``patience`` seconds for each thread to end."""
         for thread in self._threads:
             thread.join(patience)
 
@@ -167,13 +167,13 @@ class Session:
 
 
 class Sealer:
-    """Seals requests, each with another sequence number; from any thread.
+    """A thread-safe source of sealed requests, each with a new sequence number.
 
     Parameters
     ----------
-    layout : of the packets.
-    first : the first sequence number; None for a random one, so that what an earlier session left
-        on its way does not pass for an answer to this one's requests.
+    layout : layout of the packets.
+    first : the first sequence number; None for a random one, so that late answers to an earlier
+        session are not mistaken for answers to this one.
     """
 
     def __init__(self, *, layout: Layout, first: int | None = None) -> None:
@@ -181,18 +181,18 @@ class Sealer:
         self._sequences = itertools.count(secrets.randbits(32) if first is None else first)
 
     def seal(self, packet: Packet) -> None:
-        """Give a packet a new sequence number, so that no answer to an old one passes for its."""
+        """Seal a packet with a new sequence number, so that no old answer is taken for its own."""
         packet.sequence = next(self._sequences) & 0xFFFFFFFF
         seal_request(self._layout, packet.request.bytes, packet.count, packet.sequence)
 
 
 class Reader:
-    """Posts a read for each packet in flight, and checks the response where nobody else has to.
+    """The thread that posts a read for each packet in flight, and checks some of the responses.
 
     Parameters
     ----------
-    state, transport : of the session.
-    responses : checks them.
+    state, transport : state and transport of the session.
+    responses : handler of responses.
     """
 
     def __init__(
@@ -216,11 +216,11 @@ class Reader:
 
 
 class Writer:
-    """Writes each packet in flight.
+    """The thread that writes each packet in flight.
 
     Parameters
     ----------
-    state, transport : of the session.
+    state, transport : state and transport of the session.
     """
 
     def __init__(self, *, state: SessionState, transport: Transport) -> None:
@@ -239,13 +239,13 @@ class Writer:
 
 
 class ResponseHandler:
-    """Checks responses, hands their results out, settles the futures of batches.
+    """A handler that checks responses, delivers their results and settles futures.
 
     Parameters
     ----------
-    state : of the session, which lets one thread at a time handle a response.
-    layout : of the packets.
-    meter : for the profile.
+    state : state of the session, which lets one thread at a time handle a response.
+    layout : layout of the packets.
+    meter : meter of the profile.
     """
 
     def __init__(self, *, state: SessionState, layout: Layout, meter: Meter) -> None:
@@ -254,11 +254,11 @@ class ResponseHandler:
         self._meter = meter
 
     def handle(self, packet: Packet) -> None:
-        """Handle the response of a packet; an error of the driver's own fails its batch, goes on.
+        """Handle the response of a packet; an unexpected error fails its batch and is raised.
 
         Parameters
         ----------
-        packet : that the state has under `check`.
+        packet : the packet that the state is checking.
         """
         try:
             self._handle(packet)
@@ -287,7 +287,7 @@ class ResponseHandler:
                 batch.unpack(packet, head)
                 if batch.completed + 1 == batch.packet_count:
                     result = batch.result()
-            except Exception as error:  # the caller's own, from its report of progress
+            except Exception as error:  # from the caller's `on_packet`
                 self._state.fail(batch, error)
         seconds = time.perf_counter() - began
         self._measure(packet, head, whole=result is not None, seconds=seconds)
@@ -298,7 +298,7 @@ class ResponseHandler:
             self._state.fail_abandoned(batch)
 
     def _check(self, packet: Packet) -> tuple[ResponseHead | None, Exception | None]:
-        """Head of a good response, or what is wrong with it; neither when it is an old one's."""
+        """Return the head of a good response or its error; neither for a late, older response."""
         assert packet.response is not None
         response = packet.response.bytes
         try:
@@ -310,10 +310,10 @@ class ResponseHandler:
             torn = TornStreamError(f"The response to {packet.count} requests is damaged. {error}")
             torn.__cause__ = error
             return None, torn
-        for bit, found in ((Status.PAYLOAD_CRC, 9), (Status.CORE_ERROR, 10)):
+        for bit, number in ((Status.PAYLOAD_CRC, 9), (Status.CORE_ERROR, 10)):
             if head.status & bit:
                 return None, CardFaultError(
-                    f"The card reports a fault: {sentence(found)}.", cause=cause_of(found)
+                    f"The card reports a fault: {sentence(number)}.", cause=cause_of(number)
                 )
         return head, None
 
@@ -333,19 +333,19 @@ class ResponseHandler:
 
 
 class Supervisor:
-    """Checks responses, watches the card while it works, and recovers from faults.
+    """The thread that checks responses, monitors the card, and recovers from faults.
 
     Parameters
     ----------
-    state, transport, layout, sealer, meter : of the session.
-    responses : checks them.
+    state, transport, layout, sealer, meter : parts of the session.
+    responses : handler of responses.
     patience : seconds that a recovery may take.
-    threads_alive : whether no thread of the session has ended.
-    states : as of `Session`.
-    attempts : how often a packet is sent that is not at fault itself.
+    threads_alive : returns whether all threads of the session are alive.
+    states : as for `Session`.
+    attempts : most transmissions of a packet that is not at fault itself.
     """
 
-    # Many parameters: the parts of a session, wired in one place.
+    # Many parameters: the parts of a session.
     def __init__(
         self,
         *,
@@ -370,7 +370,7 @@ class Supervisor:
         self._threads_alive = threads_alive
         self._states = states
         self._attempts = attempts
-        # The packet during which the card was found stopped.
+        # The packet during which a poll found the card halted.
         self._halted: Packet | None = None
 
     def run(self) -> None:
@@ -387,22 +387,24 @@ class Supervisor:
                     return
 
     def _poll_status(self, packet: Packet) -> None:
-        """Has the card stopped? What it took before may still come, so two polls must say so."""
+        """Report a halted card. Two polls must agree, because a response may still arrive."""
         read = self._transport.read_register
         try:
             status = read_named(read, "STATUS")
-            found = read_named(read, "ERROR") if status & HALTED else 0
+            number = read_named(read, "ERROR") if status & HALTED else 0
         except (DriverError, TransportError) as error:
             failure: Exception = error
         else:
-            before, self._halted = self._halted, packet if status & HALTED else None
-            if self._halted is None or before is not packet:
+            previous, self._halted = self._halted, packet if status & HALTED else None
+            if self._halted is None or previous is not packet:
                 return
-            failure = CardFaultError(f"The card stopped: {sentence(found)}.", cause=cause_of(found))
+            failure = CardFaultError(
+                f"The card stopped: {sentence(number)}.", cause=cause_of(number)
+            )
         self._state.report_stopped(packet, failure)
 
     def _recover(self, recovery: Recover) -> None:
-        """Fail what was at fault, reset the card, send again what was not."""
+        """Fail the batch at fault, reset the card, and send the other packets again."""
         fault, error = recovery.fault, None
         if fault is not None:
             error = explain(self._transport.read_register, fault.error)
@@ -422,7 +424,7 @@ class Supervisor:
             self._state.wait_for_transfers(self._patience)
             if not self._threads_alive():
                 raise TransportError(
-                    "A thread of the driver has ended after an error of its own: open the device "
+                    "A thread of the driver has ended after an internal error: open the device "
                     "again."
                 )
             release_reset(self._transport, self._layout, patience=self._patience)
@@ -435,10 +437,10 @@ class Supervisor:
             self._halted = None
             self._state.break_down(
                 StateLostError(
-                    f"The states of the stream were lost with a fault. {error} Requests behind it "
+                    f"The states of the stream were lost with a fault. {error} Later requests "
                     "were given up: call reset_state() to begin a new stream."
                 ),
-                until_reset=True,  # somebody may have asked for the new stream already
+                until_reset=True,  # a new stream may already be requested
             )
             return
         again = self._seal_again(self._state.recall(), error)
@@ -447,15 +449,15 @@ class Supervisor:
         self._state.resume(again)
 
     def _seal_again(self, packets: list[Packet], error: Exception | None) -> list[Packet]:
-        """Packets to send again, sealed anew; those that had their chances fail."""
+        """Seal packets again and return them; fail those without attempts left."""
         again = []
         for packet in packets:
             if packet.attempts >= self._attempts:
                 self._state.fail(
                     packet.batch,
                     TransportError(
-                        f"A packet of {packet.count} requests was sent {packet.attempts} times and "
-                        f"undone each time by a fault beside it. The last one: {error}"
+                        f"A packet of {packet.count} requests was sent {packet.attempts} times, "
+                        f"each time undone by the fault of another. The last one: {error}"
                     ),
                 )
             if packet.batch.settled:
@@ -467,7 +469,7 @@ class Supervisor:
 
 
 def guard(state: SessionState, work: Callable[[], None]) -> None:
-    """Do some work such that nobody waits for ever, whatever is wrong in it: the session breaks."""
+    """Run some work; an unexpected error breaks the session, so that nobody waits forever."""
     try:
         work()
     except BaseException as error:
@@ -477,17 +479,17 @@ def guard(state: SessionState, work: Callable[[], None]) -> None:
 
 
 def with_signals_blocked(threads: list[threading.Thread]) -> None:
-    """Start threads that no signal is delivered to: they inherit the mask of their starter.
+    """Start threads with all signals blocked; a thread inherits the mask of its starter.
 
-    One in the middle of a transfer can wedge a DMA engine.
+    A signal in the middle of a transfer can wedge a DMA engine.
     """
     if sys.platform == "win32":  # no signals to block, and no device files either
         for thread in threads:
             thread.start()
         return
-    # Faults of the thread itself stay as they are: blocked, they would end the process unexplained.
-    kept = {getattr(signal, name) for name in _SYNCHRONOUS if hasattr(signal, name)}
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - kept)
+    # Synchronous faults stay unblocked: blocked, they would end the process without a report.
+    synchronous = {getattr(signal, name) for name in _SYNCHRONOUS if hasattr(signal, name)}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - synchronous)
     try:
         for thread in threads:
             thread.start()

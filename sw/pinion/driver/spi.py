@@ -1,7 +1,7 @@
-"""A card behind an SPI line: one request a transfer, for control loops.
+"""A card behind an SPI line: one request per transfer, for control loops.
 
-There are no packets and no registers there (`pinion.link.spi_framing`), so this is no
-:class:`pinion.driver.Device`: one request at a time, and its result when the transfer ends.
+The line has neither packets nor registers (`pinion.link.spi_framing`), so this is not a
+:class:`pinion.driver.Device`: a transfer carries one request and returns its result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from pinion.link.spi_framing import Transfer
 from .records import request_dtype, result_dtype
 
 Line = Callable[[bytes], bytes]
-"""Transfers bytes as an SPI master in mode 0, chip select low meanwhile, and returns what came."""
+"""Function that transfers bytes as an SPI master in mode 0, with chip select low, and returns the
+received bytes."""
 
 
 class SpiDevice:
@@ -29,13 +30,13 @@ class SpiDevice:
 
     Parameters
     ----------
-    manifest : of the build.
-    line : to the card, such as ``lambda sent: bytes(bus.xfer3(sent))`` with an open
-        ``spidev.SpiDev`` of mode 0, at most a sixth of the card's clock fast.
+    manifest : manifest of the build.
+    line : line to the card, such as ``lambda sent: bytes(bus.xfer3(sent))`` with an open
+        ``spidev.SpiDev`` in mode 0 at no more than a sixth of the card's clock.
 
     Members
     -------
-    transfer : lengths of what goes over the line.
+    transfer : lengths of a transfer.
     """
 
     def __init__(self, manifest: Manifest, line: Line) -> None:
@@ -46,40 +47,40 @@ class SpiDevice:
 
     @classmethod
     def open(cls, folder: Path, line: Line) -> Self:
-        """The device of a build folder.
+        """Return the device of a build folder.
 
         Raises
         ------
         pinion.link.ManifestError
-            When the folder is no build, or a file of it is not the one that was built.
+            If the folder is not a build, or a file changed since it was built.
         """
         manifest = Manifest.read(Path(folder))
         check_digests(Path(folder))
         return cls(manifest, line)
 
     def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
-        """Compute one request: arrays (...) without a batch axis in, and out.
+        """Compute one request; inputs and outputs have no batch axis.
 
         Raises
         ------
         pinion.batch.InputError
-            When an array is missing, unknown, of another shape, or holds no finite numbers.
+            If an array is missing, unknown, of another shape, or not finite.
         pinion.link.spi_framing.SpiError
-            When the line was disturbed, the card is none or holds another build.
+            If the line was disturbed, or there is no card with this build.
         """
-        given = check_arrays(self.manifest.inputs, by_name(self.manifest.inputs, values, arrays))
-        if not given.single:
+        request = check_arrays(self.manifest.inputs, by_name(self.manifest.inputs, values, arrays))
+        if not request.single:
             raise InputError(
-                f"A batch of {given.count} is given, and an SPI line takes one request at a time: "
-                "leave the batch axis out."
+                f"An SPI line takes one request at a time, not a batch of {request.count}: leave "
+                "the batch axis out."
             )
         record = np.empty(1, dtype=self._request)
         for array in self.manifest.inputs:
-            record[array.name] = array.gather(given.arrays[array.name])
+            record[array.name] = array.gather(request.arrays[array.name])
         words, flagged = self.transfer.result(self._line(self.transfer.request(record.tobytes())))
         fields = np.frombuffer(words, dtype=self._result)
-        found = {a.name: a.scatter(fields[a.name])[0] for a in self.manifest.outputs}
-        return Result(arrays=found, saturated=np.array(flagged), cycles=None)
+        outputs = {a.name: a.scatter(fields[a.name])[0] for a in self.manifest.outputs}
+        return Result(arrays=outputs, saturated=np.array(flagged), cycles=None)
 
     def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute one request, as `run` does."""

@@ -1,4 +1,4 @@
-"""What the threads of a session share: one lock, and every change that is made under it.
+"""The shared state of a session's threads: one lock, and all changes made under it.
 
 The phases:
 
@@ -8,35 +8,34 @@ from        to          when
 RUNNING     RECOVERING  a fault is reported, or a reset is due
 RECOVERING  RUNNING     the card is ready for work
 RECOVERING  BROKEN      it is not
-BROKEN      RECOVERING  a reset is asked for
+BROKEN      RECOVERING  a reset is requested
 any         BROKEN      the driver itself failed
 RUNNING     STOPPED     `stop` was called, and nothing is left to do
 BROKEN      STOPPED     `stop` was called
 =========== =========== ==========================================================
 
-Who does what, and what it waits for:
+The threads:
 
 =========== ============================= ====================================================
-thread      does                          waits, on a condition of its own, for
+thread      does                          waits, on a separate condition, for
 =========== ============================= ====================================================
 reader      posts a read for each packet  a packet in flight, while RUNNING
             in flight, in order
 writer      writes the requests, in order an unsent packet and a posted read, while RUNNING:
-                                          the card takes nothing more while nobody reads
-supervisor  checks responses, polls the   a response, a fault, a reset that is due, the time to
-            card, recovers, ends it all   poll, the end; in a recovery for the end of transfers
+                                          the card accepts nothing while nobody reads
+supervisor  checks responses, polls the   a response, a fault, a due reset, the time to poll,
+            card, recovers, ends it all   the end; in a recovery for the end of transfers
 callers     submit, pack, reset, stop     the futures of batches and of requests for a reset
 =========== ============================= ====================================================
 
-What always holds:
+Invariants:
 
-- One response at a time is checked and its results handed out, so results come in order. Mostly
-  the supervisor does it; the reader where nothing else is left to read, because waking another
-  thread would only cost time.
-- The phase leaves RUNNING for the first fault; packets whose transfers fail beside it are sent
-  again. Only the supervisor comes back to RUNNING, when no transfer and no check is left.
-- Futures get their results and errors, and caller's code runs, with the lock released.
-- Whatever goes wrong, each future of a batch or request that was accepted is settled.
+- One response at a time is checked and delivered, so results arrive in order. The supervisor does
+  it, or the reader if nothing else is left to read, because waking another thread takes time.
+- The phase leaves RUNNING for the first fault; packets whose transfers fail because of it are sent
+  again. Only the supervisor returns to RUNNING, when no transfer and no check is left.
+- Futures are settled, and the caller's code runs, with the lock released.
+- Every future of an accepted batch or request is settled, whatever fails.
 """
 
 from __future__ import annotations
@@ -53,11 +52,11 @@ from .queue import Queue
 from .recovery import Failure, duplicate
 
 POLL_INTERVAL = 0.05
-"""Seconds between two readings of the status of a card that takes long: it may have stopped."""
+"""Seconds between two readings of the status of a slow card, which may have stopped."""
 
 
 class Phase(Enum):
-    """Of a session."""
+    """Phase of a session."""
 
     RUNNING = "running"
     RECOVERING = "recovering"
@@ -67,26 +66,26 @@ class Phase(Enum):
 
 @dataclass(frozen=True, eq=False)
 class CheckResponse:
-    """The supervisor is to check the response of a packet."""
+    """Task to check the response of a packet."""
 
     packet: Packet
 
 
 @dataclass(frozen=True, eq=False)
 class PollStatus:
-    """The supervisor is to see whether the card still works on a packet."""
+    """Task to poll whether the card still works on a packet."""
 
     packet: Packet
 
 
 @dataclass(frozen=True, eq=False)
 class Fault:
-    """What ended the normal work.
+    """The cause of a recovery.
 
     Members
     -------
-    packet : whose batch fails with the error, None where no batch is to blame.
-    error : of a transfer, or what is wrong with a response.
+    packet : the packet whose batch fails with the error, None if no batch is to blame.
+    error : error of a transfer or of a response.
     """
 
     packet: Packet | None
@@ -95,7 +94,7 @@ class Fault:
 
 @dataclass(frozen=True, eq=False)
 class Recover:
-    """The supervisor is to reset the card: after a fault, or because it was asked to."""
+    """Task to reset the card, after a fault or on request."""
 
     fault: Fault | None = None
     request: ResetRequest | None = None
@@ -103,20 +102,20 @@ class Recover:
 
 @dataclass(frozen=True, eq=False)
 class Stop:
-    """There is nothing left to do."""
+    """Task to end: nothing is left to do."""
 
 
 Task = CheckResponse | PollStatus | Recover | Stop
 
 
 class SessionState:
-    """The lock, the conditions and the fields of a session; each method is one step of its own.
+    """The lock, the conditions and the fields of a session; each method is one atomic step.
 
     Parameters
     ----------
-    queue : empty; belongs to the state from now on.
-    meter : for the time in which packets are under way.
-    timeout : seconds from a packet's turn to its response, None for any time.
+    queue : an empty queue, owned by the state.
+    meter : meter of the time in which packets are in flight.
+    timeout : seconds from a packet's turn to its response, None for no limit.
     """
 
     def __init__(self, *, queue: Queue, meter: Meter, timeout: float | None) -> None:
@@ -130,33 +129,33 @@ class SessionState:
         self._to_supervise = threading.Condition(self._lock)
         self._phase = Phase.RUNNING
         self._stopping = False
-        # The packets that reader and writer are inside a transfer of.
+        # The packets that reader and writer are transferring.
         self._reading: Packet | None = None
         self._writing: Packet | None = None
         self._reading_since = 0.0
         self._polled_at = 0.0
         self._busy_since = 0.0
         self._supervisor_sleeps = False
-        # Results of a checked response are on their way into their future.
+        # Whether results of a checked response are being delivered.
         self._delivering = False
         self._fault: Fault | None = None
         self._recovery: Recover | None = None
         self._reason: Failure | None = None
 
-    # What callers do.
+    # Steps of callers.
 
     @property
     def broken(self) -> bool:
-        """Whether the card was given up, and no recovery has brought it back since."""
+        """Whether the card was given up and not recovered since."""
         return self._reason is not None
 
     def submit(self, batch: Batch) -> None:
-        """Queue a batch; its packets come by `add`.
+        """Queue a batch; its packets follow by `add`.
 
         Raises
         ------
         DriverError, TransportError
-            When the session was stopped, or what broke it.
+            If the session was stopped or is broken, with the reason.
         """
         with self._lock:
             self._check_open()
@@ -165,7 +164,7 @@ class SessionState:
             self._queue.waiting.append(batch)
 
     def add(self, packet: Packet) -> None:
-        """Add the next packet of a batch, sealed; it is launched when its turn comes."""
+        """Add the next sealed packet of a batch, to be launched when it is its turn."""
         batch = packet.batch
         with self._lock:
             if batch.settled or batch.abandoned:
@@ -175,16 +174,16 @@ class SessionState:
             self._launch()
 
     def request_reset(self, *, state_only: bool = False) -> ResetRequest:
-        """Queue a reset of the card behind everything that was submitted.
+        """Queue a reset of the card after everything that was submitted.
 
         Parameters
         ----------
-        state_only : nothing but the states of the function, unless the session is broken.
+        state_only : reset only the states of the function, unless the session is broken.
 
         Raises
         ------
         DriverError
-            When the session was stopped.
+            If the session was stopped.
         """
         with self._lock:
             self._check_open()
@@ -194,7 +193,7 @@ class SessionState:
         return request
 
     def fail(self, batch: Batch, error: BaseException) -> None:
-        """Give a batch up; its future gets the error, unless it has something already."""
+        """Give up a batch; its future gets the error, unless it is already settled."""
         with self._lock:
             if batch.settled:
                 return
@@ -205,7 +204,7 @@ class SessionState:
             batch.future.set_exception(error)
 
     def fail_abandoned(self, batch: Batch) -> None:
-        """Give a batch up of which the end of the session left a part undone."""
+        """Give up a batch that was incomplete when the session ended."""
         self.fail(
             batch,
             DriverError(
@@ -215,14 +214,14 @@ class SessionState:
         )
 
     def stop(self, *, wait: bool) -> None:
-        """Take nothing more; finish what was submitted, or only what was launched."""
-        hit: list[Batch | ResetRequest] = []
+        """Accept nothing more; finish all submitted packets, or only launched ones."""
+        unfinished: list[Batch | ResetRequest] = []
         with self._lock:
             self._stopping = True
             if not wait:
-                hit = self._queue.abandon()
+                unfinished = self._queue.abandon()
             self._to_supervise.notify()
-        for owner in hit:
+        for owner in unfinished:
             if isinstance(owner, ResetRequest):
                 owner.future.set_exception(DriverError("The device was closed before its reset."))
             elif not owner.launched:
@@ -230,10 +229,10 @@ class SessionState:
             elif owner.launched == owner.completed:
                 self.fail_abandoned(owner)
 
-    # What the reader does.
+    # Steps of the reader.
 
     def next_read(self) -> Packet | None:
-        """Wait for a packet to read the response of; the caller reads at once. None at the end."""
+        """Wait for a packet whose response the caller reads at once; None at the end."""
         with self._lock:
             while self._phase is not Phase.RUNNING or not self._queue.in_flight:
                 if self._phase is Phase.STOPPED:
@@ -245,7 +244,7 @@ class SessionState:
             return packet
 
     def end_read(self, packet: Packet, error: Exception | None) -> bool:
-        """The read has ended; says whether the caller is to check the response itself."""
+        """End a read; return whether the caller must check the response itself."""
         with self._lock:
             self._reading = None
             if error is not None:
@@ -258,10 +257,10 @@ class SessionState:
             self._to_supervise.notify()
             return False
 
-    # What the writer does.
+    # Steps of the writer.
 
     def next_write(self) -> Packet | None:
-        """Wait for a packet to write; the caller writes at once. None at the end."""
+        """Wait for a packet that the caller writes at once; None at the end."""
         with self._lock:
             while (
                 self._phase is not Phase.RUNNING
@@ -278,7 +277,7 @@ class SessionState:
             return packet
 
     def end_write(self, packet: Packet, error: Exception | None) -> None:
-        """The write has ended."""
+        """End a write."""
         with self._lock:
             self._writing = None
             if error is not None:
@@ -286,18 +285,18 @@ class SessionState:
             elif self._phase is not Phase.RUNNING:
                 self._to_supervise.notify()  # a recovery may wait for this
 
-    # What becomes of a response, by whoever checks it; `delivered` ends each of these.
+    # Outcomes of a check; each is followed by `delivered`.
 
     def accept(self, packet: Packet, *, completes: bool) -> bool:
-        """A response was good, and its results are taken.
+        """Record a good response, whose results are unpacked.
 
         Parameters
         ----------
-        completes : its batch has all of its results now.
+        completes : its batch now has all of its results.
 
         Returns
         -------
-        Whether the caller is to settle the batch's future: nobody else will.
+        Whether the caller must settle the batch's future.
         """
         batch = packet.batch
         with self._lock:
@@ -310,11 +309,11 @@ class SessionState:
         return settle
 
     def reject(self, packet: Packet, error: Exception) -> bool:
-        """A response was bad: a fault, unless a recovery from another one is in work.
+        """Record a bad response, which is a fault unless a recovery is already in progress.
 
         Returns
         -------
-        Whether the caller is to fail the batch, because no recovery will.
+        Whether the caller must fail the batch, because no recovery will.
         """
         with self._lock:
             beside = self._phase is not Phase.RUNNING
@@ -324,28 +323,28 @@ class SessionState:
         return beside
 
     def mismatch(self, packet: Packet) -> None:
-        """A response was that of an earlier request: nobody's fault, the packet is sent again."""
+        """Record a response to an earlier request: no batch fails, and the packet is sent again."""
         with self._lock:
             self._queue.mismatched.append(packet)
-            self._report(Fault(None, TornStreamError("An answer to an earlier request came.")))
+            self._report(Fault(None, TornStreamError("An answer to an earlier request arrived.")))
             self._end_check(packet)
 
     def give_up_check(self, packet: Packet) -> None:
-        """The check of a response failed by an error of the driver's own."""
+        """Record that the check of a response failed by an unexpected error."""
         with self._lock:
             if self._queue.checking is packet:
                 self._queue.done(packet)
                 packet.batch.release(packet, reusable=False)
 
     def delivered(self) -> None:
-        """Futures have what the last response gave them."""
+        """End the delivery of the last response's results."""
         with self._lock:
             self._delivering = False
 
-    # What the supervisor does.
+    # Steps of the supervisor.
 
     def next_task(self) -> Task:
-        """Wait for something to do."""
+        """Wait for the next task."""
         with self._lock:
             while True:
                 task = self._due_task()
@@ -367,18 +366,18 @@ class SessionState:
                     self._to_supervise.wait(self._poll_interval)
 
     def report_stopped(self, packet: Packet, error: Exception) -> None:
-        """The card does not work on a packet any more; no fault if its response came meanwhile."""
+        """Record that the card stopped on a packet, unless its response has arrived meanwhile."""
         with self._lock:
             if self._reading is packet:
                 self._report(Fault(packet, error))
 
     def wait_for_transfers(self, patience: float) -> None:
-        """Wait until nobody is inside a transfer or a check; a reset ends transfers.
+        """Wait until no transfer and no check is in progress; a reset ends transfers.
 
         Raises
         ------
         CardTimeoutError
-            After so many seconds.
+            After ``patience`` seconds.
         """
         end = time.monotonic() + patience
         with self._lock:
@@ -393,20 +392,20 @@ class SessionState:
                 self._to_supervise.wait(left)
 
     def next_received(self) -> Packet | None:
-        """In a recovery: a response that came before the reset, to be checked; None after all."""
+        """In a recovery, return the next unchecked response from before the reset, if any."""
         with self._lock:
             return self._queue.check() if self._queue.received else None
 
     def recall(self) -> list[Packet]:
-        """In a recovery: the packets that have no response, in order."""
+        """In a recovery, return the packets without a response, in order."""
         with self._lock:
             return self._queue.recall()
 
-    def resume(self, again: list[Packet]) -> None:
-        """End a recovery: the card works again, and these packets, sealed anew, go first."""
+    def resume(self, resealed: list[Packet]) -> None:
+        """End a recovery: the card works again, and the resealed packets go first."""
         with self._lock:
             recovery, self._recovery = self._recovery, None
-            self._queue.retry(again)
+            self._queue.retry(resealed)
             self._reason = None
             self._phase = Phase.RUNNING
             self._launch()
@@ -414,11 +413,11 @@ class SessionState:
             recovery.request.future.set_result(None)
 
     def break_down(self, reason: Failure, *, until_reset: bool = False) -> None:
-        """Nothing works any more: everything that waits fails with the reason.
+        """Break the session: everything that waits fails with the reason.
 
         Parameters
         ----------
-        until_reset : a reset mends it, and what waits from the first one on stays.
+        until_reset : a reset repairs it, so keep what waits from the first reset on.
         """
         with self._lock:
             owners = self._queue.drop_all(until_reset=until_reset)
@@ -439,14 +438,14 @@ class SessionState:
             else:
                 self.fail(owner, duplicate(reason))
 
-    # Parts of the steps above, all with the lock held.
+    # Parts of the steps above, called with the lock held.
 
     def _check_open(self) -> None:
         if self._stopping:
             raise DriverError("The device is closed: open it again with pinion.driver.open.")
 
     def _launch(self) -> None:
-        """Launch what there is room for."""
+        """Launch packets while there is room."""
         queue = self._queue
         if self._phase is Phase.RUNNING:
             idle = not queue.under_way
@@ -459,39 +458,39 @@ class SessionState:
                 if idle:
                     self._busy_since = time.perf_counter()
                 self._to_read.notify()
-                # Beside a read that is posted already: its reader wakes nobody before its end.
+                # The reader of a posted read wakes nobody until it ends.
                 if self._read_is_posted():
                     self._to_write.notify()
-                # A supervisor that sleeps does not watch the time; usually it is awake enough.
+                # A sleeping supervisor does not watch timeouts.
                 if self._supervisor_sleeps:
                     self._to_supervise.notify()
         if self._stopping or queue.first_reset is not None:
             self._to_supervise.notify()
 
     def _report(self, fault: Fault) -> None:
-        """Stop for a fault, of which the first one counts."""
+        """Leave RUNNING for a fault; later ones are ignored."""
         if self._phase is Phase.RUNNING:
             self._fault = fault
             self._phase = Phase.RECOVERING
         self._to_supervise.notify()
 
     def _is_alone(self) -> bool:
-        """Whether the reader may check the only packet received: nothing else is to be read."""
+        """Return whether the reader may check the only received packet: nothing else is to read."""
         queue = self._queue
         return (
             self._phase is Phase.RUNNING
             and queue.checking is None
             and not queue.in_flight
             and len(queue.received) == 1
-            and not self._delivering  # results come in order, so the supervisor's come first
+            and not self._delivering  # the supervisor's results come first
         )
 
     def _read_is_posted(self) -> bool:
-        """Whether a read takes what the card gives, now."""
+        """Return whether a read is posted, so that the card can send."""
         return self._reading is not None
 
     def _end_check(self, packet: Packet) -> None:
-        """A packet is done with; go on with the next ones, and hand out what it gave."""
+        """End the check of a packet, launch the next ones, and begin to deliver its results."""
         self._queue.done(packet)
         if not self._queue.under_way:
             self._meter.add(flight_seconds=time.perf_counter() - self._busy_since)
@@ -501,11 +500,11 @@ class SessionState:
         self._delivering = True
 
     def _due_task(self) -> Task | None:
-        """What the supervisor can do without waiting, None when there is nothing."""
+        """Return a task that the supervisor can do without waiting, if any."""
         queue = self._queue
         if queue.received:
             return CheckResponse(queue.check())
-        # A session that is broken takes a reset before all that waits for its turn.
+        # A broken session takes a reset before anything else.
         broken = self._phase is Phase.BROKEN
         reset = queue.first_reset if broken else queue.due_reset
         if self._fault is not None or reset is not None:
@@ -528,5 +527,5 @@ class SessionState:
         return CardTimeoutError(
             f"The card did not answer a packet of {packet.count} requests within "
             f"{self._timeout:g} s ({'all of it was' if sent else 'not all of it could be'} sent): "
-            f"it stopped, or data was lost on the way."
+            f"it stopped, or data was lost."
         )

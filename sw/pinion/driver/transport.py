@@ -1,9 +1,8 @@
-"""The way to a card: what every transport does, and how one is found by name.
+"""The interface of transports to cards, and their lookup by name.
 
-A transport moves packets and 32-bit registers, and knows neither arrays nor what a packet means.
-The driver finds it through the entry points of the group ``pinion.transports``, because the
-simulated card lies on a floor above the driver and a card of one's own may come from another
-package.
+A transport moves packets and 32-bit registers, and knows neither arrays nor the meaning of a
+packet. The driver finds it through the entry points of the group ``pinion.transports``, because the
+simulated card is on a floor above the driver, and user-defined cards come from other packages.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ from .memory import aligned
 GROUP = "pinion.transports"
 
 TIMEOUT = 10.0
-"""Seconds that a packet may take; the kernel driver's own limit is the same by default."""
+"""Seconds that a packet may take; the default limit of the kernel driver."""
 
 Bytes = NDArray[np.uint8]
 
 
 class Transport(ABC):
-    """A way to one card.
+    """The connection to one card.
 
-    `send` is called from one thread and `receive` from another, at the same time; registers are
-    read and written from any thread. Failures are `TransportError`, with a sentence.
+    `send` is called from one thread and `receive` from another, concurrently; registers are read
+    and written from any thread. Failures raise `TransportError` with a message for the user.
 
     Members
     -------
-    timeout : seconds that a device gives a packet unless told otherwise, None for any time.
+    timeout : default number of seconds that a packet may take, None for no limit.
     where : the card's address, for messages.
     """
 
@@ -48,36 +47,36 @@ class Transport(ABC):
 
     @abstractmethod
     def read_register(self, offset: int) -> int:
-        """Read a register, 32 bits; works at any time, also during transfers and after faults."""
+        """Read a 32-bit register; works at any time, even during transfers and after faults."""
 
     @abstractmethod
     def write_register(self, offset: int, value: int) -> None:
-        """Write a register, 32 bits."""
+        """Write a 32-bit register."""
 
     def allocate(self, length: int) -> Bytes:
-        """Memory for packets, (length,) uint8: begins on a page; a multiple of 64 bytes."""
+        """Return page-aligned memory for packets, (length,) uint8, a multiple of 64 bytes."""
         return aligned(length)
 
     @abstractmethod
     def send(self, packet: Bytes) -> None:
-        """Send a packet; returns when all of it has been taken, which may be long.
+        """Send a packet; return when all of it has been accepted, which may take long.
 
         Parameters
         ----------
-        packet : memory from `allocate`, not changed.
+        packet : memory from `allocate`, not modified.
 
         Raises
         ------
         TransportError
-            When it was not taken in time, or only in part.
+            If it was not accepted in time, or only in part.
         """
 
     @abstractmethod
     def receive(self, packet: Bytes) -> None:
-        """Receive exactly one packet of exactly this length; returns when all of it is there.
+        """Receive one packet of exactly this length; return when it is complete.
 
-        It is called before the request goes out: the card holds back what nobody reads, and then
-        takes nothing either.
+        It is called before the request is sent: the card holds back a response that nobody reads,
+        and then accepts nothing either.
 
         Parameters
         ----------
@@ -86,57 +85,57 @@ class Transport(ABC):
         Raises
         ------
         TransportError
-            When it did not come in time, or was shorter.
+            If it did not arrive in time, or was shorter.
         """
 
     def drain(self) -> None:
-        """Take some of a packet that nobody wants, waiting for it; used while the card is in reset.
+        """Wait for and discard some of an unwanted packet while the card is in reset.
 
         Raises
         ------
         TransportError
-            When there was nothing.
+            If there was nothing.
         """
         self.receive(self.allocate(BEAT))
 
     @abstractmethod
     def close(self) -> None:
-        """Give the card back; called once. What it opened is closed also where the card is gone."""
+        """Close everything, even if the card is gone; called once."""
 
     def abandon(self) -> None:  # noqa: B027 - most transports have nothing that a child inherits
-        """Close what a forked child has inherited, without a word to the card and without locks.
+        """Close files that a forked child has inherited, without card accesses and locks.
 
-        The card stays with the parent, whose files stay open.
+        The parent's files stay open.
         """
 
 
 def transports() -> dict[str, EntryPoint]:
-    """Installed transports by name."""
+    """Return the installed transports by name."""
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
 def split_device(device: str) -> tuple[str, str]:
-    """Name and address of a device: ``sim`` is ("sim", ""), ``xdma:0`` is ("xdma", "0")."""
+    """Return name and address of a device: ("sim", "") of ``sim``, ("xdma", "0") of ``xdma:0``."""
     name, _, address = device.partition(":")
     return name, address
 
 
 def find_transport(device: str) -> EntryPoint:
-    """The entry point of a device's transport, not loaded yet.
+    """Return the entry point of a device's transport, without loading it.
 
     Raises
     ------
     DriverError
-        When no installed transport has this name; the message lists those that are.
+        If no installed transport has this name; the message lists those installed.
     """
     name, _ = split_device(device)
     installed = transports()
     if name not in installed:
-        known = f"installed: {', '.join(sorted(installed)) or 'none'}"
+        listing = f"installed: {', '.join(sorted(installed)) or 'none'}"
         raise DriverError(
-            f"There is no card '{device}' ({known}): give one of these, with an address behind a "
-            "colon if it needs one; processors and GPUs are no cards but devices of "
-            "pinion.backend, such as device='cpu' or 'cuda'."
+            f"There is no card '{device}' ({listing}): choose one of these, followed by a colon "
+            "and an address if it needs one; for processors and GPUs use pinion.backend with "
+            "device='cpu' or 'cuda'."
         )
     return installed[name]
 
@@ -148,33 +147,33 @@ def open_transport(
     *,
     progress: Progress = SILENT,
 ) -> Transport:
-    """Open the card that a device string names.
+    """Open the card named by a device string.
 
     Parameters
     ----------
-    folder : the build folder; a simulated card is made from it.
-    manifest : of that folder.
+    folder : the build folder, from which a simulated card is made.
+    manifest : manifest of that folder.
     device : ``name`` or ``name:address``.
-    progress : told the steps by a transport that takes it: one whose opening may take long.
+    progress : told the steps, by transports that accept it because their opening may take long.
 
     Raises
     ------
     DriverError
-        When there is no such transport, it cannot be imported, or it is none.
+        If there is no such transport, it cannot be imported, or it returns something else.
     """
     point = find_transport(device)
     try:
         factory = point.load()
     except (ImportError, AttributeError) as error:
         raise DriverError(
-            f"The transport '{point.name}' cannot be loaded ({error}): install what it needs; "
+            f"The transport '{point.name}' cannot be loaded ({error}): install its requirements; "
             f"for the simulated card, {install_hint('hw')}."
         ) from error
     options = {"progress": progress} if "progress" in signature(factory).parameters else {}
     transport = factory(folder, manifest, split_device(device)[1], **options)
     if not isinstance(transport, Transport):
         raise DriverError(
-            f"The entry point '{point.value}' of the transport '{point.name}' gave a "
-            f"{type(transport).__name__}: it must return a pinion.driver.Transport."
+            f"The entry point '{point.value}' of the transport '{point.name}' must return a "
+            f"pinion.driver.Transport, not a {type(transport).__name__}."
         )
     return transport

@@ -12,12 +12,12 @@ from .errors import AccessError, BusyError, DriverError, MissingCardError
 
 
 class TtyPort:
-    """A serial port of the operating system, by pyserial.
+    """A serial port of the operating system, through pyserial.
 
     Raises
     ------
     DriverError
-        Its subclasses: pyserial is missing, or the port cannot be had.
+        Subclasses, if pyserial is missing or the port cannot be opened.
     """
 
     def __init__(self, *, path: str, baud: int) -> None:
@@ -29,22 +29,22 @@ class TtyPort:
             self._port = serial.Serial(path, baud, timeout=0.1, exclusive=True)
         except (OSError, ValueError) as error:
             raise _refused(path, error) from error
-        # The bridge of the boards otherwise keeps answers for 16 ms.
+        # The boards' bridge otherwise delays answers by 16 ms.
         try:
             self._port.set_low_latency_mode(True)
         except (AttributeError, OSError, ValueError, NotImplementedError):
             return
 
     def read(self) -> bytes:
-        """What has come, or nothing after a tenth of a second."""
+        """Return received bytes, or none after a tenth of a second."""
         return bytes(self._port.read(max(1, self._port.in_waiting)))
 
     def write(self, data: bytes) -> None:
-        """Send all of it."""
+        """Send all bytes."""
         self._port.write(data)
 
     def close(self) -> None:
-        """Close it, also where it is gone: pyserial leaves its pipes open then."""
+        """Close the port, and pyserial's pipes, which stay open if the port is gone."""
         try:
             self._port.close()
         except (OSError, ValueError):
@@ -62,13 +62,13 @@ def _refused(path: str, error: Exception) -> DriverError:
     text = str(error)
     if number in (2, 6, 19):
         return MissingCardError(
-            f"There is no serial port '{path}': plug the board in, and see /dev/ttyUSB* for its "
-            f"name."
+            f"There is no serial port '{path}': plug the board in, and look for its name in "
+            f"/dev/ttyUSB*."
         )
     if number in (1, 13):
         return AccessError(
-            f"The serial port '{path}' may not be opened by this user: add the user to the group "
-            f"of the file, mostly 'dialout'."
+            f"The serial port '{path}' may not be opened by this user: add the user to the file's "
+            f"group, usually 'dialout'."
         )
     if number in (11, 16) or "lock" in text:
         return BusyError(f"The serial port '{path}' is in use: close the other program.")

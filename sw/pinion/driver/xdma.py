@@ -1,4 +1,4 @@
-"""A card behind the Xilinx DMA: packets through its device files."""
+"""A card behind the Xilinx DMA driver, accessed through its device files."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from .transport import TIMEOUT, Bytes, Transport
 FOLDER = Path("/dev")
 
 PAGE = 4096
-"""Bytes of a transfer that is one descriptor at most, so that a short packet leaves no hole."""
+"""Most bytes of a transfer with one descriptor, in which a short packet leaves no hole."""
 
 
 class XdmaTransport(Transport):
-    """Packets by one blocking system call each.
+    """A transport with one blocking system call per packet.
 
-    A call that moves less than it was given has torn the stream: the rest is not sent after it,
-    because the card may have seen a fault in between, and the caller resets the card instead.
+    A call that transfers only a part has torn the stream: the remainder is not sent, because the
+    card may have seen a fault in between, and the caller resets the card instead.
 
     Parameters
     ----------
-    nodes : the device files, not opened yet; the transport closes them.
-    layout : what the card must hold.
-    timeout : seconds that a device gives a packet, a little more than the kernel module's own
-        limit (its parameters ``h2c_timeout`` and ``c2h_timeout``) gives the better messages.
+    nodes : the device files, not yet open; the transport closes them.
+    layout : layout of the build that the card must hold.
+    timeout : seconds that a packet may take; a little more than the kernel module's own limits (its
+        parameters ``h2c_timeout`` and ``c2h_timeout``) gives better messages.
 
     Raises
     ------
     WrongCardError, WrongBuildError, MissingCardError, BusyError, AccessError
-        When the card cannot be had; nothing stays open then.
+        If the card cannot be opened; nothing stays open.
     """
 
     def __init__(
@@ -56,64 +56,64 @@ class XdmaTransport(Transport):
             raise
 
     def read_register(self, offset: int) -> int:
-        """One aligned 4-byte read."""
+        """Read a register by one aligned 4-byte read."""
         try:
             data = self._nodes.read_user(offset)
         except OSError as error:
             raise translate(error, node=self._path(USER), action="read") from error
         if len(data) != 4:
             raise LinkError(
-                f"'{self._path(USER)}' gave {len(data)} bytes instead of 4 for the register at "
-                f"{offset:#x}: the file is no register space."
+                f"'{self._path(USER)}' returned {len(data)} bytes instead of 4 for the register at "
+                f"{offset:#x}: the file is not a register space."
             )
         return int.from_bytes(data, "little")
 
     def write_register(self, offset: int, value: int) -> None:
-        """One aligned 4-byte write."""
+        """Write a register by one aligned 4-byte write."""
         try:
-            taken = self._nodes.write_user(offset, value.to_bytes(4, "little"))
+            written = self._nodes.write_user(offset, value.to_bytes(4, "little"))
         except OSError as error:
             raise translate(error, node=self._path(USER), action="write") from error
-        if taken != 4:
+        if written != 4:
             raise LinkError(
-                f"'{self._path(USER)}' took {taken} bytes instead of 4 for the register at "
-                f"{offset:#x}: the file is no register space."
+                f"'{self._path(USER)}' took {written} bytes instead of 4 for the register at "
+                f"{offset:#x}: the file is not a register space."
             )
 
     def send(self, packet: Bytes) -> None:
-        """One `write` of the whole packet."""
+        """Send a packet by one `write`."""
         check_buffer(packet)
         try:
-            taken = self._nodes.write_stream(packet.data)
+            written = self._nodes.write_stream(packet.data)
         except OSError as error:
             raise translate(error, node=self._path(H2C), action="write") from error
-        if taken != len(packet):
+        if written != len(packet):
             raise TornStreamError(
-                f"'{self._path(H2C)}' took {taken} of {len(packet)} bytes: the card has half a "
-                f"request, and its stream is torn."
+                f"'{self._path(H2C)}' took {written} of {len(packet)} bytes: the card has only a "
+                f"part of the request, and its stream is torn."
             )
 
     def receive(self, packet: Bytes) -> None:
-        """One `read` of exactly the packet."""
+        """Receive a packet by one `read` of exactly its length."""
         check_buffer(packet)
-        got = self._read(packet)
-        if got != len(packet):
+        received = self._read(packet)
+        if received != len(packet):
             raise TornStreamError(
-                f"'{self._path(C2H)}' gave {got} of {len(packet)} bytes: the response was cut off "
-                f"or lost a part."
+                f"'{self._path(C2H)}' returned {received} of {len(packet)} bytes: the response was "
+                f"cut off or lost a part."
             )
 
     def drain(self) -> None:
-        """One `read` of at most a page, thrown away."""
+        """Discard the result of one `read` of at most a page."""
         if not self._read(self._spill):
-            raise TornStreamError(f"'{self._path(C2H)}' gave nothing to throw away.")
+            raise TornStreamError(f"'{self._path(C2H)}' has nothing to discard.")
 
     def close(self) -> None:
         """Close the files; a second call does nothing."""
         with self._lock:
             first, self._closed = not self._closed, True
         if first:
-            # Nothing can be done about a card that is gone, and nothing of it stays open.
+            # The card may be gone; the files are closed in any case.
             with contextlib.suppress(OSError):
                 self._nodes.close()
 
@@ -149,20 +149,20 @@ class XdmaTransport(Transport):
 
 
 def prefix_of(address: str) -> Path:
-    """Where a card's files are: ``0`` is /dev/xdma0, and a path is what it says.
+    """Return the prefix of a card's files: /dev/xdma0 for ``0``; a path is used unchanged.
 
     Raises
     ------
     DriverError
-        When it is neither.
+        If the address is neither.
     """
     if address.isdecimal():
         return FOLDER / f"xdma{address}"
     path = Path(address)
     if not path.is_absolute() or address.endswith("/"):
         raise DriverError(
-            f"'{address}' is no address of a card: give its number, as in 'xdma:0', or the path "
-            f"of its files up to the underscore, as in 'xdma:/dev/xdma0'."
+            f"'{address}' is not the address of a card: give its number, as in 'xdma:0', or the "
+            f"path of its files up to the underscore, as in 'xdma:/dev/xdma0'."
         )
     return path
 
@@ -172,14 +172,14 @@ def open_transport(folder: Path, manifest: Manifest, address: str) -> Transport:
 
     Parameters
     ----------
-    folder : of the build, not needed here.
-    manifest : of the build that the card must hold.
+    folder : the build folder, not needed here.
+    manifest : manifest of the build that the card must hold.
     address : ``0`` for /dev/xdma0, or a path such as ``/dev/xdma0``.
 
     Raises
     ------
     DriverError
-        When there is no such card, it is taken, or it holds something else.
+        If there is no such card, it is in use, or it does not hold the build.
     """
     del folder
     nodes = FileNodes(prefix=prefix_of(address))

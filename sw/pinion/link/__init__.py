@@ -1,7 +1,7 @@
-"""What travels between host and card: the one table that RTL, driver, stand-in and docs share.
+"""The link between host and card, defined once for RTL, driver, stand-in and documentation.
 
-Records and registers stand here as data (:mod:`.protocol`, :mod:`.registers`); the two ends read
-them. Nothing here knows a transport, a simulator or a hardware description.
+Records and registers are tables (:mod:`.protocol`, :mod:`.registers`) that both ends read. Nothing
+here depends on a transport, a simulator or a hardware description.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How far results are from the float model: statistics of errors, and their file in a build folder.
+"""Statistics of the errors against the float model, and their file in a build folder.
 
-``errors.json`` keeps a distribution, not the errors themselves: a matrix of a humanoid on 10,000
-states would take a hundred megabytes. A group of it is a word of a vector or a row of a matrix.
+``errors.json`` stores a distribution, not the errors themselves: a matrix of a humanoid on 10,000
+states would take a hundred megabytes. A group is a word of a vector or a row of a matrix.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from .build_files import BuildFile, Number
 Floats = NDArray[np.float64]
 
 FLOAT_NOISE = 1e-12
-"""Errors below it are those of the float model: some results are 0 for reasons that neither model
-sees in its formulas, and floats miss that by a few last bits."""
+"""Errors below it are attributed to the float model: results that are always 0, for reasons not in
+the formulas, are off by a few last bits in floats."""
 
 BINS = 89
-"""Of a block's histograms, even on a logarithmic axis."""
+"""Bins of a block's histograms, even on a logarithmic axis."""
 
-# Of a histogram's axis: how far below the largest error and the least budget it may begin, and
-# where it ends at the latest.
+# Limits of a histogram's axis: its beginning relative to the largest error and the least budget,
+# its least value, and its end.
 _BELOW_ERROR, _BELOW_BUDGET, _LEAST = 1e-5, 1e-6, 1e-12
 _BEYOND = 3.0
 
 CHECKS = {
-    "bits": "a result word or a flag is not that of the exact integers",
+    "bits": "a result word or a flag differs from the exact integers",
     "valid": "every request is flagged or undecided, so that no error was checked",
     "budget": "an error is outside the budget",
-    "accuracy": "a relative error is above what the build promises",
-    "flags": "more requests are flagged than the number formats are for",
-    "rate": "results come slower than the interval",
-    "task": "the figures of the task that chose the formats do not hold together",
+    "accuracy": "a relative error is above the build's promise",
+    "flags": "more requests are flagged than the number formats permit",
+    "rate": "results are slower than the interval",
+    "task": "the figures of the task that chose the formats are inconsistent",
 }
-"""What a verification checks, by name, each with what is the case where it fails."""
+"""Checks of a verification by name, each with a description of its failure."""
 
 ERRORS = BuildFile(
     name="errors.json",
@@ -61,10 +61,10 @@ ERRORS = BuildFile(
         "verdict": {"mismatches": int, "failed": (str,)},
     },
     remedy="run `pinion verify` on the build again",
-    # Until version 2 a core whose RTL was wrong left the same file as one that was right.
+    # Version 1 did not record whether the RTL was right.
     older={1: ("verdict",)},
 )
-"""The file; :class:`ErrorDistribution` is what it holds."""
+"""The file of an :class:`ErrorDistribution`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,9 +74,9 @@ class ErrorGroup:
     Members
     -------
     name : ``tau[0]`` or ``M[2, :]``.
-    words : places in the block's words.
-    counts : how many errors each bin holds; errors below the first bin are in it.
-    median, p99, largest : of the errors, None where there are none.
+    words : indices into the block's words.
+    counts : number of errors in each bin; smaller errors are in the first bin.
+    median, p99, largest : quantiles of the errors, None without errors.
     """
 
     name: str
@@ -91,18 +91,18 @@ class ErrorGroup:
 class BlockErrors:
     """The errors of a block of results.
 
-    Groups of a matrix count errors as shares of each word's own budget, because the budgets of a
-    row differ by more than the errors do; groups of a vector count them in its unit.
+    Groups of a matrix count errors as shares of each word's budget, because the budgets in a row
+    differ by more than the errors do; groups of a vector count them in its unit.
 
     Members
     -------
-    name, unit : of the block, such as ``dtau_dq`` in ``N m/rad``.
+    name, unit : name and unit of the block, such as ``dtau_dq`` in ``N m/rad``.
     lsb : weight of a result's last bit.
-    words : names of the words that travel, ``tau[0]`` or ``dtau_dq[1,0]``, row by row.
+    words : names of the words that are sent, ``tau[0]`` or ``dtau_dq[1,0]``, row by row.
     budget, largest : bound and largest error of each word, in its unit.
-    edges : of the bins of every group, rising.
-    invalid : results that are no finite numbers; nothing else here counts them.
-    groups : of the words, in order.
+    edges : rising edges of the bins of every group.
+    invalid : number of results that are not finite, which no other figure counts.
+    groups : groups of the words, in order.
     """
 
     name: str
@@ -117,12 +117,12 @@ class BlockErrors:
 
     @property
     def is_matrix(self) -> bool:
-        """Whether a row of it has several words."""
+        """Whether the block is a matrix."""
         return _is_matrix(self.words)
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """How much of its budget each word's largest error takes."""
+        """Largest error of each word as a share of its budget."""
         return tuple(e / b if b > 0 else e for e, b in zip(self.largest, self.budget, strict=True))
 
     @classmethod
@@ -136,19 +136,19 @@ class BlockErrors:
         error: Floats,
         budget: Floats,
     ) -> BlockErrors:
-        """Sum up errors.
+        """Compute the statistics of errors.
 
         Parameters
         ----------
         name, unit, lsb, words : as the members; at least one word.
         error : (n, words) absolute errors.
-        budget : (words,) their bounds; where one is 0, its errors count as they are.
+        budget : (words,) their bounds; errors of a word with bound 0 are not scaled.
         """
         finite = np.isfinite(error)
-        known = np.where(finite, error, np.nan)
-        scaled, bound = known, budget
+        finite_error = np.where(finite, error, np.nan)
+        scaled, bound = finite_error, budget
         if _is_matrix(words):
-            scaled, bound = known / np.where(budget > 0, budget, 1.0), np.ones_like(budget)
+            scaled, bound = finite_error / np.where(budget > 0, budget, 1.0), np.ones_like(budget)
         every = scaled[finite]
         top = float(every.max(initial=0.0))
         low = float(np.quantile(every, 0.01)) if every.size else 0.0
@@ -174,12 +174,12 @@ class BlockErrors:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """Whether a verification found all as it has to be.
+    """Outcome of a verification.
 
     Members
     -------
     mismatches : requests whose result words or flag differ from the exact integers in any bit.
-    failed : which of `CHECKS` did not hold, in their order; none where all is well.
+    failed : failed checks in the order of `CHECKS`.
     """
 
     mismatches: int
@@ -195,7 +195,7 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
-        """Everything held."""
+        """Whether every check passed."""
         return not self.failed
 
     @classmethod
@@ -210,25 +210,25 @@ class Verdict:
         flags: bool = True,
         task: bool = True,
     ) -> Verdict:
-        """From what was found: the mismatches, whether there were valid requests to judge, and
-        whether each other check held."""
-        held = {"bits": not mismatches, "valid": valid, "budget": budget, "accuracy": accuracy}
-        held |= {"flags": flags, "rate": rate, "task": task}
-        return cls(mismatches=mismatches, failed=tuple(name for name in CHECKS if not held[name]))
+        """Return the verdict for a number of mismatches, the presence of valid requests, and the
+        outcome of each other check."""
+        passed = {"bits": not mismatches, "valid": valid, "budget": budget, "accuracy": accuracy}
+        passed |= {"flags": flags, "rate": rate, "task": task}
+        return cls(mismatches=mismatches, failed=tuple(name for name in CHECKS if not passed[name]))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorDistribution:
-    """What a verification found of a build's errors.
+    """The errors of a build in a verification.
 
     Members
     -------
     build : hash of the build, 16 hexadecimal digits.
     distribution, requests, seed : the states.
-    flagged : requests that raised their flag; their errors are not counted.
-    simulator : what computed the results.
-    blocks : of results, without those of which no word travels.
-    verdict : None in a file of a version that kept none.
+    flagged : number of flagged requests, whose errors are not counted.
+    simulator : the simulator of the results.
+    blocks : blocks of results of which at least one word is sent.
+    verdict : the verdict, None in files of version 1.
     """
 
     build: str
@@ -246,12 +246,12 @@ class ErrorDistribution:
 
     @classmethod
     def find(cls, folder: Path) -> ErrorDistribution | None:
-        """The distribution of a build folder; None where none was measured.
+        """Return the distribution in a build folder, or None if there is none.
 
         Raises
         ------
         pinion.link.ManifestError
-            The file is damaged or of another version.
+            If the file is damaged or of another version.
         """
         data = ERRORS.find(folder)
         if data is None:
@@ -270,17 +270,16 @@ class ErrorDistribution:
 
 
 def quantile(errors: NDArray[Any], share: float) -> float | None:
-    """What so large a share of errors (n,) is not above, as JSON has it; None where there is no
-    error, or where one is no finite number."""
+    """Return a quantile of errors (n,), or None without errors or if one is not finite."""
     finite = len(errors) > 0 and bool(np.isfinite(errors).all())
     return float(np.quantile(errors, share)) if finite else None
 
 
 def margins(error: NDArray[Any], budget: NDArray[Any]) -> dict[str, float | None]:
-    """How many times its largest error a word's budget is: the nearest and the farthest word.
+    """Return the smallest and the largest ratio of a word's budget to its largest error.
 
-    Exact words are left out; where all are exact there are no figures. An error that is no finite
-    number is too large for any budget.
+    Exact words are left out; if all are exact, the figures are None. An error that is not finite
+    counts as infinite.
 
     Parameters
     ----------
@@ -299,12 +298,12 @@ def _is_matrix(words: Sequence[str]) -> bool:
 
 
 def _groups(words: Sequence[str]) -> dict[str, list[int]]:
-    """Places of each group's words, by its name."""
-    found: dict[str, list[int]] = {}
+    """Return the indices of each group's words, by its name."""
+    groups: dict[str, list[int]] = {}
     for column, word in enumerate(words):
         row, comma, _ = word.partition(",")
-        found.setdefault(f"{row}, :]" if comma else word, []).append(column)
-    return found
+        groups.setdefault(f"{row}, :]" if comma else word, []).append(column)
+    return groups
 
 
 def _group(name: str, columns: Sequence[int], errors: Floats, edges: Floats) -> ErrorGroup:
@@ -321,12 +320,7 @@ def _group(name: str, columns: Sequence[int], errors: Floats, edges: Floats) -> 
 
 
 def _block(data: Mapping[str, Any]) -> BlockErrors:
-    """A block from its JSON form.
-
-    Raises
-    ------
-    TypeError, ValueError : numbers that do not fit together.
-    """
+    """Return a block from its JSON form; raise TypeError or ValueError if it is inconsistent."""
     lists = {key: tuple(data[key]) for key in ("words", "budget", "largest", "edges")}
     groups = tuple(
         ErrorGroup(**{**group, "words": tuple(group["words"]), "counts": tuple(group["counts"])})
@@ -336,15 +330,15 @@ def _block(data: Mapping[str, Any]) -> BlockErrors:
     count, bins = len(block.words), len(block.edges) - 1
     places = [place for group in groups for place in group.words]
     if not count or len(block.budget) != count or len(block.largest) != count:
-        raise ValueError(f"{block.name} has {count} words and figures of another number")
+        raise ValueError(f"{block.name} has {count} words but another number of figures")
     if sorted(places) != list(range(count)) or not all(group.words for group in groups):
         raise ValueError(f"the groups of {block.name} are not those of its words")
     if bins < 1 or any(len(group.counts) != bins for group in groups):
-        raise ValueError(f"{block.name} has {bins} bins and counts of another number")
-    known = [x for group in groups for x in (group.median, group.p99, group.largest)]
-    if not all(x is None or type(x) in (int, float) for x in known):
-        raise TypeError(f"a quantile of {block.name} is no number")
+        raise ValueError(f"{block.name} has {bins} bins but another number of counts")
+    quantiles = [x for group in groups for x in (group.median, group.p99, group.largest)]
+    if not all(x is None or type(x) in (int, float) for x in quantiles):
+        raise TypeError(f"a quantile of {block.name} is not a number")
     figures = (block.lsb, *block.budget, *block.largest, *block.edges)
     if not all(math.isfinite(x) and x >= 0 for x in figures) or block.edges[0] == 0:
-        raise ValueError(f"{block.name} has a figure that is none")
+        raise ValueError(f"{block.name} has an invalid figure")
     return block

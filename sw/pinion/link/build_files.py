@@ -1,8 +1,8 @@
-"""JSON files of a build folder besides the manifest: what was made, and what was measured of it.
+"""JSON files of a build folder besides the manifest, with its schedule and measurements.
 
-Each is one object with a ``version`` and, so that a damaged figure is noticed, a ``digest`` of
-all else in it (SHA-256). Tools above write them, and everybody who shows or checks a
-build reads them here, so that no reader needs the tool that wrote the file.
+Each is one object with a ``version`` and, so that damage is noticed, a ``digest`` (SHA-256) of
+everything else in it. Tools on higher floors write them; programs that show or check a build read
+them through this module and need not import those tools.
 
 ============================ ===================================================================
 `SCHEDULE`                   operations with unit, start, latency and region (``pinion build``)
@@ -12,7 +12,7 @@ build reads them here, so that no reader needs the tool that wrote the file.
 `NETLIST_CHECK`              the check of a mapped netlist (``pinion verify --netlist``)
 ============================ ===================================================================
 
-The last two stand in the folder's sub-folder of the board.
+The last two are in the folder's sub-folder of the board.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from typing import Any
 from .manifest import ManifestError, read_file
 
 LARGEST = 1 << 30
-"""Bytes of the largest file that is read; a schedule of a humanoid has some ten million."""
+"""Most bytes of a file; the schedule of a humanoid has some ten million."""
 
 MODEL = "model.json"
 """The robot of a build, as :func:`pinion.robot.model_to_dict` describes it."""
 
 
 class Number:
-    """Stands for any number in the fields of a `BuildFile`: JSON writes 50.0 and 50 alike."""
+    """Placeholder for any number in the fields of a `BuildFile`: JSON writes 50.0 as 50."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,12 +44,12 @@ class BuildFile:
 
     Members
     -------
-    name : of the file.
-    version : what is written.
-    fields : what must stand in it, each with its type; more may. A type in a tuple stands for a
-        list of such values, a mapping for an object with these fields.
-    remedy : what makes the file anew, as the end of a sentence.
-    older : versions that are read as well, each with the fields that it lacks; they read as None.
+    name : name of the file.
+    version : version that is written.
+    fields : required fields with their types; a file may have more. A type in a tuple means a list
+        of such values, a mapping an object with these fields.
+    remedy : how to make the file again, as the end of a sentence.
+    older : older versions that are read as well, each with its missing fields, which read as None.
     """
 
     name: str
@@ -59,37 +59,37 @@ class BuildFile:
     older: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     def write(self, folder: Path, data: Mapping[str, Any], *, indent: int = 2) -> None:
-        """Write the file as a whole, with its version in front.
+        """Write the file atomically, beginning with its version.
 
         Parameters
         ----------
-        folder : where it goes.
-        data : JSON-able; numbers are finite.
+        folder : the build folder.
+        data : JSON-able values with finite numbers.
         """
         path = folder / self.name
-        whole = {"version": self.version, **data}
-        text = json.dumps({**whole, "digest": _digest(whole)}, indent=indent, allow_nan=False)
+        content = {"version": self.version, **data}
+        text = json.dumps({**content, "digest": _digest(content)}, indent=indent, allow_nan=False)
         part = path.with_name(f"{path.name}.part")
         part.write_text(text + "\n")
         os.replace(part, path)
 
     def find(self, folder: Path) -> dict[str, Any] | None:
-        """Read the file, without its version and its digest; None where there is none.
+        """Read the file, without its version and its digest; return None if there is none.
 
         Raises
         ------
         ManifestError
-            It cannot be read, is of another version, lacks a field, or was changed.
+            If it cannot be read, has another version, lacks a field, or was changed.
         """
         path = folder / self.name
         try:
             data = json.loads(read_file(path, LARGEST))
             if not isinstance(data, dict):
-                raise TypeError("it is no object")
+                raise TypeError("it is not an object")
             version = data["version"]
             if type(version) is int and version > self.version:
                 raise ManifestError(
-                    f"'{path}' is of version {version}, and this Pinion reads version "
+                    f"'{path}' has version {version}, but this Pinion reads version "
                     f"{self.version}: use the Pinion that wrote it, or {self.remedy}."
                 )
             if type(version) is not int or version not in (self.version, *self.older):
@@ -112,55 +112,49 @@ class BuildFile:
         return data
 
     def read(self, folder: Path) -> dict[str, Any]:
-        """Read a file that must be there, without its version and its digest.
+        """Read a required file, without its version and its digest.
 
         Raises
         ------
         ManifestError
-            As from `find`, or there is none.
+            As for `find`, or if there is no file.
         """
-        found = self.find(folder)
-        if found is None:
+        data = self.find(folder)
+        if data is None:
             raise ManifestError(f"'{folder}' has no {self.name}: {self.remedy}.")
-        return found
+        return data
 
     def damaged(self, folder: Path, why: str) -> ManifestError:
-        """The error for a file that holds what it must not."""
+        """Return the error for a damaged file."""
         return ManifestError(f"'{folder / self.name}' is damaged ({why}): {self.remedy}.")
 
 
 def _digest(data: Mapping[str, Any]) -> str:
-    """Of what a file holds, as JSON has it: its keys are texts there, and their order is none."""
+    """Return the digest of a file's content, whose JSON form has string keys in any order."""
     read = json.loads(json.dumps(data))
     return hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()
 
 
-def _check(value: Any, wanted: Any, where: str) -> None:
-    """Refuse a value that is not of a field's type.
-
-    Raises
-    ------
-    KeyError : a field is missing.
-    TypeError : a value is of another type.
-    """
-    if isinstance(wanted, Mapping):
+def _check(value: Any, expected: Any, where: str) -> None:
+    """Raise KeyError for a missing field, TypeError for a value of another type."""
+    if isinstance(expected, Mapping):
         if not isinstance(value, dict):
-            raise TypeError(f"{where or 'it'} is no object")
-        for name, inner in wanted.items():
+            raise TypeError(f"{where or 'it'} is not an object")
+        for name, inner in expected.items():
             if name not in value:
                 raise KeyError(f"{where}.{name}".lstrip("."))
             _check(value[name], inner, f"{where}.{name}".lstrip("."))
-    elif isinstance(wanted, tuple):
+    elif isinstance(expected, tuple):
         if not isinstance(value, list):
-            raise TypeError(f"{where} is no list")
+            raise TypeError(f"{where} is not a list")
         for number, item in enumerate(value):
-            _check(item, wanted[0], f"{where}[{number}]")
-    elif wanted is Number:
+            _check(item, expected[0], f"{where}[{number}]")
+    elif expected is Number:
         if type(value) not in (int, float):
-            raise TypeError(f"{where} is no number")
-    # Not isinstance: true would do for a whole number.
-    elif type(value) is not wanted:
-        raise TypeError(f"{where} is {type(value).__name__}, not {wanted.__name__}")
+            raise TypeError(f"{where} is not a number")
+    # Not isinstance, which accepts a bool as an int.
+    elif type(value) is not expected:
+        raise TypeError(f"{where} is {type(value).__name__}, not {expected.__name__}")
 
 
 SCHEDULE = BuildFile(
@@ -179,7 +173,7 @@ SCHEDULE = BuildFile(
     },
     remedy="build the folder again",
 )
-"""When and where each operation runs; the manifest's digest covers it, without the version."""
+"""Cycle and unit of each operation; the manifest's digest covers it, without the version."""
 
 RESOURCES = BuildFile(
     name="synth.json",
@@ -194,7 +188,7 @@ RESOURCES = BuildFile(
     },
     remedy="run `pinion synth` on the build again",
 )
-"""What Yosys counted of the core alone, and an estimate of its clock."""
+"""Yosys' counts for the core alone, and an estimate of its clock."""
 
 BOARD_REPORT = BuildFile(
     name="report.json",
@@ -206,7 +200,7 @@ BOARD_REPORT = BuildFile(
     },
     remedy="run `pinion bitstream` on the build again",
 )
-"""What the tools of a board found: the clock after routing, counts of the mapped netlist."""
+"""Results of a board's tools: the clock after routing, counts of the mapped netlist."""
 
 NETLIST_CHECK = BuildFile(
     name="netlist.json",
@@ -214,4 +208,4 @@ NETLIST_CHECK = BuildFile(
     fields={"requests": int, "mismatches": int, "sha256": str},
     remedy="run `pinion verify --netlist` on the build again",
 )
-"""How a mapped netlist answered, and which one it was."""
+"""Outcome of the check of a mapped netlist, and the netlist's hash."""

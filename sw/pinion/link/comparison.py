@@ -1,8 +1,8 @@
-"""Results beside references: the one judgement of every check that holds words against floats.
+"""Comparison of results with floats, common to all checks.
 
-A request is **valid** when its result may be judged: it is not *flagged*, for then its numbers
-left their format, and not *undecided*, for then rounding may turn a comparison in it. What is not a
-number is wrong and outside any budget, and what compared nothing has no figures, never zeros.
+A request is **valid** if it is neither *flagged*, because then its numbers left their format, nor
+*undecided*, because then rounding may reverse a comparison in it. NaN is wrong and outside any
+budget. Without valid requests figures are None, never zero.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Comparison:
     -------
     error : (n, words) absolute errors, each in its word's unit.
     relative : (n,) relative errors by block (:mod:`pinion.link.relative`).
-    flagged, undecided : (n,) requests; one may be both.
+    flagged, undecided : (n,) requests, which may be both.
     """
 
     error: Floats
@@ -49,19 +49,19 @@ class Comparison:
         flagged: Flags | None = None,
         undecided: Flags | None = None,
     ) -> Self:
-        """Compare.
+        """Compare values with references.
 
         Parameters
         ----------
-        values, references : (n, words) results and what they should be, each in its word's unit.
-        blocks : columns of each block of results; each word is in one.
-        scales : by block, those of :attr:`pinion.link.Manifest.scales`.
+        values, references : (n, words) actual and expected results, each in its word's unit.
+        blocks : columns of each block of results; each word is in one block.
+        scales : :attr:`pinion.link.Manifest.scales`, by block.
         flagged, undecided : (n,) requests; none by default.
 
         Raises
         ------
         ValueError
-            Shapes that differ, or words in no block or in two.
+            If shapes differ, or a word is in no block or in several.
         """
         nobody = np.zeros(len(references), dtype=np.bool_)
         flagged = nobody if flagged is None else flagged
@@ -75,7 +75,7 @@ class Comparison:
                 f"Blocks of the columns {columns} must have each of {references.shape[1]} words "
                 "once."
             )
-        with np.errstate(invalid="ignore"):  # NaN is judged, not warned about
+        with np.errstate(invalid="ignore"):  # NaN counts as wrong; no warning
             error = np.abs(values - references)
             relative = relative_errors(
                 {name: error[:, block] for name, block in blocks.items()},
@@ -91,37 +91,35 @@ class Comparison:
 
     @property
     def largest(self) -> dict[str, float]:
-        """Largest relative error of valid requests by block, NaN where one is no number; empty
-        where no request is valid."""
+        """Largest relative error of valid requests by block, possibly NaN; empty without any."""
         valid = self.valid
         return {name: float(e[valid].max()) for name, e in self.relative.items() if valid.any()}
 
     @property
     def largest_error(self) -> Floats:
-        """Largest absolute error (words,) of valid requests; NaN where none is valid."""
+        """Largest absolute error (words,) of valid requests; NaN without any."""
         error = self.error[self.valid]
         return np.asarray(error.max(axis=0)) if len(error) else np.full(error.shape[1], np.nan)
 
     def wrong(self, limit: float = math.inf) -> Flags:
-        """Valid requests (n,) with a relative error above a limit, or an error that is no finite
-        number."""
+        """Return valid requests (n,) with a relative error above a limit, or not finite."""
         right = np.isfinite(self.error).all(axis=1)
         for errors in self.relative.values():
             right &= errors <= limit  # NaN is not
         return self.valid & ~right
 
     def outside(self, budget: Floats) -> Flags:
-        """Valid requests (n,) with an absolute error that is not within a budget (words,)."""
+        """Return valid requests (n,) with an absolute error outside a budget (words,)."""
         return self.valid & ~(self.error <= budget).all(axis=1)
 
     def held(self, broken: Flags) -> bool | None:
-        """Whether no request is `wrong` or `outside`; None where no request is valid or no word
-        travels, so that nothing was compared."""
+        """Return whether no request is in ``broken``; None if nothing was compared, because no
+        request is valid or no word is sent."""
         return not broken.any() if self.valid.any() and self.error.size else None
 
     def quantiles(self) -> dict[str, dict[str, float | None]]:
-        """Median, 99 % and largest of valid requests' relative errors by block, under the names
-        that ``verify`` gives them; None where no request is valid or one is no finite number."""
+        """Return median, 99 % and largest relative error of valid requests by block, under the
+        names of ``verify``; None without valid requests, or if an error is not finite."""
         valid = self.valid
         return {
             f"rel_err_{key}": {name: quantile(e[valid], q) for name, e in self.relative.items()}

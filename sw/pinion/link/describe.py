@@ -22,7 +22,7 @@ from .registers import REGISTERS
 
 
 def field_texts(name: str) -> dict[str, str]:
-    """Return the description of each field in the docstring of a record type of :mod:`.protocol`.
+    """Return the descriptions of a record's fields, from the docstring in :mod:`.protocol`.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def field_texts(name: str) -> dict[str, str]:
 
 
 def record_table(name: str) -> str:
-    """Render word, byte, field, type and meaning of each field of ``HEADER`` or ``TRAILER``."""
+    """Return the table of the fields of ``HEADER`` or ``TRAILER``."""
     record: np.dtype[np.void] = {"HEADER": HEADER, "TRAILER": TRAILER}[name]
     texts = field_texts(name)
     rows = []
@@ -50,7 +50,7 @@ def record_table(name: str) -> str:
 
 
 def magic_table() -> str:
-    """Render the magic words."""
+    """Return the table of the magic words."""
     rows = [
         (f"`{row.name}`", f"`{int(row):#010x}`", f"`{int(row).to_bytes(4, 'little').decode()}`")
         for row in Magic
@@ -59,14 +59,14 @@ def magic_table() -> str:
 
 
 def status_table() -> str:
-    """Render the bits of a trailer's status."""
+    """Return the table of a trailer's status bits."""
     texts = _member_texts("Status")
     rows = [(int(row).bit_length() - 1, f"`{row.name}`", texts[str(row.name)]) for row in Status]
     return markdown_table(("bit", "name", "meaning"), rows)
 
 
 def cause_table() -> str:
-    """Render the values of the register ERROR, and whether the card stops."""
+    """Return the table of the values of the register ERROR."""
     stay = (Cause.NONE, Cause.PAYLOAD_CRC, Cause.CORE_ERROR)
     rows = [
         (int(row), f"`{row.name}`", row.sentence, "no" if row in stay else "yes") for row in Cause
@@ -75,7 +75,7 @@ def cause_table() -> str:
 
 
 def register_table() -> str:
-    """Render all registers, in the order of their offsets."""
+    """Return the table of all registers, ordered by offset."""
     rows = [
         (f"`{row.offset:#04x}`", f"`{row.name}`", row.access, row.kind, row.text)
         for row in REGISTERS
@@ -108,7 +108,7 @@ def _member_texts(name: str) -> dict[str, str]:
 
 
 def _docstrings(body: Sequence[ast.stmt]) -> dict[str, str]:
-    """Return the docstring below each assignment, as documentation tools read it."""
+    """Return the docstring below each assignment, by name."""
     texts = {}
     for before, after in itertools.pairwise(body):
         match before, after:

@@ -1,4 +1,4 @@
-"""Packets in memory: lengths, views, sealing a request, reading a response."""
+"""Packets in memory: lengths, views, sealing requests, reading responses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NO_CRC = bytes(4)
 
 
 def _reader(dtype: np.dtype[np.void]) -> tuple[Struct, Any]:
-    """A beat of a dtype as a struct and a named tuple: ten times as fast as a view for one beat."""
+    """Return a struct and a named tuple for a beat, ten times as fast as a view for one beat."""
     fields = [(name, field_of(dtype, name)[0]) for name in dtype.names or ()]
     plain = [name for name, sub in fields if sub.subdtype is None]
     codes = {4: "I", 8: "Q"}
@@ -45,16 +45,16 @@ _TRAILER, _Trailer = _reader(TRAILER)
 
 
 class FrameError(ValueError):
-    """A packet is not what was expected; the message says in what."""
+    """A packet differs from what is expected; the message names the field."""
 
 
 class AbortedError(FrameError):
-    """The card cut this response off, because it was reset."""
+    """The card cut off this response because it was reset."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Lengths of the packets of one build, in bytes.
+    """Layout of the packets of one build.
 
     Members
     -------
@@ -69,23 +69,23 @@ class Layout:
     words_out: int
 
     def request_bytes(self, count: int) -> int:
-        """Length of a request packet of ``count`` records: a multiple of 64."""
+        """Return the bytes of a request packet of ``count`` records, a multiple of 64."""
         return BEAT * (1 + _beats(4 * self.words_in * _count(count)))
 
     def response_bytes(self, count: int) -> int:
-        """Length of a response packet of ``count`` records: a multiple of 64."""
+        """Return the bytes of a response packet of ``count`` records, a multiple of 64."""
         return BEAT * (2 + _beats(4 * self.words_out * _count(count)) + _flag_beats(count))
 
     def request_words(self, packet: Bytes, count: int) -> NDArray[np.uint32]:
-        """View (count, words_in) of a request packet's records."""
+        """Return a view (count, words_in) of a request packet's records."""
         return _records(packet, self.words_in, count)
 
     def response_words(self, packet: Bytes, count: int) -> NDArray[np.uint32]:
-        """View (count, words_out) of a response packet's records."""
+        """Return a view (count, words_out) of a response packet's records."""
         return _records(packet, self.words_out, count)
 
     def response_flags(self, packet: Bytes, count: int) -> NDArray[np.bool_]:
-        """Flags (count,) of a response packet's records; a copy."""
+        """Return a copy of the flags (count,) of a response packet's records."""
         start = BEAT * (1 + _beats(4 * self.words_out * count))
         bits = packet[start : start + BEAT * _flag_beats(count)]
         return np.unpackbits(bits, count=count, bitorder="little").astype(np.bool_)
@@ -93,7 +93,7 @@ class Layout:
 
 @dataclass(frozen=True, kw_only=True)
 class ResponseHead:
-    """What a response says beside its records; cycles as in `pinion.link.protocol.TRAILER`."""
+    """A response's data besides its records; cycles as in `pinion.link.protocol.TRAILER`."""
 
     status: Status
     sequence: int
@@ -104,12 +104,12 @@ class ResponseHead:
 
 
 def seal_request(layout: Layout, packet: Bytes, count: int, sequence: int) -> None:
-    """Write header and checksums of a request around records that stand in it already.
+    """Write the header and checksums of a request whose records are already in the packet.
 
     Parameters
     ----------
-    packet : (request_bytes(count),) uint8; the padding behind the last record is zeroed.
-    count : records in it.
+    packet : (request_bytes(count),) uint8; the padding after the last record is zeroed.
+    count : number of records.
     sequence : 32 bits, repeated by the card.
     """
     length = layout.request_bytes(count)
@@ -138,14 +138,14 @@ def read_response(layout: Layout, packet: Bytes, count: int, sequence: int) -> R
     Parameters
     ----------
     packet : (response_bytes(count),) uint8, as it was read.
-    count, sequence : those of the request.
+    count, sequence : count and sequence number of the request.
 
     Raises
     ------
     AbortedError
-        When the card cut it off.
+        If the card cut it off.
     FrameError
-        When anything but the records and their flags is not as it must be.
+        If anything but the records and their flags is wrong.
     """
     length = layout.response_bytes(count)
     if packet.shape != (length,) or packet.dtype != np.uint8:
@@ -167,8 +167,8 @@ def read_response(layout: Layout, packet: Bytes, count: int, sequence: int) -> R
     if trailer.magic != Magic.TRAILER and _was_cut(packet):
         raise AbortedError("The card was reset and cut its response off.")
     _same("magic word of the trailer", trailer.magic, Magic.TRAILER)
-    found = crc32(_NO_CRC, crc32(packet[: length - BEAT + CRC_FIELD]))
-    _same("checksum", trailer.crc, found)
+    checksum = crc32(_NO_CRC, crc32(packet[: length - BEAT + CRC_FIELD]))
+    _same("checksum", trailer.crc, checksum)
     _same("sequence number of the trailer", trailer.sequence, sequence)
     _same("number of records of the trailer", trailer.count, count)
     return ResponseHead(
@@ -186,9 +186,9 @@ def _was_cut(packet: Bytes) -> bool:
     return bool((first == int(Magic.ABORT)).any())
 
 
-def _same(what: str, found: int, wanted: int) -> None:
-    if found != wanted:
-        raise FrameError(f"The response's {what} is {found:#x} instead of {wanted:#x}.")
+def _same(field: str, actual: int, expected: int) -> None:
+    if actual != expected:
+        raise FrameError(f"The response's {field} is {actual:#x} instead of {expected:#x}.")
 
 
 def _count(count: int) -> int:

@@ -1,7 +1,7 @@
-"""The manifest: the one description of a build that driver, simulation and host code share.
+"""The manifest: the description of a build for driver, simulation and host code.
 
 It is a JSON file whose ``hash`` covers everything else in it; the same 64 bits are a constant of
-the RTL, so that a driver can tell whether card and manifest belong together.
+the RTL, by which a driver can tell whether card and manifest belong together.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from pinion.base.escaping import control_in
 MANIFEST = "manifest.json"
 
 MOST_WORDS = 1 << 16
-"""Elements of an array, and words of a record: no robot comes near, and a file may say anything."""
+"""Most elements of an array and words of a record, far more than any robot needs."""
 
 MOST = 1 << 31
-"""No count of cycles or of units reaches it."""
+"""Limit of every count of cycles or units."""
 
 
 LARGEST = 64 << 20
-"""Bytes of the largest manifest that is read; those of large robots have some hundred thousand."""
+"""Most bytes of a manifest; those of large robots have some hundred thousand."""
 
 
 class ManifestError(ValueError):
-    """A build folder is not one, or not intact; the message says what to do."""
+    """A folder is not an intact build folder; the message has advice."""
 
 
 _OPTIONAL = (
@@ -52,21 +52,21 @@ _OPTIONAL = (
         "tracking",
     ),
 )
-"""Members that are not in the file where they are empty."""
+"""Members that are left out of the file if empty."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Array:
-    """A named array of a record: its shape without the batch axis, its unit.
+    """A named array of a record, with its shape without the batch axis and its unit.
 
-    What is known beforehand does not travel: elements that are constants of the robot (structural
-    zeros), and one half of a symmetric matrix.
+    Elements that are known in advance are not sent: constants of the robot (structural zeros), and
+    one half of a symmetric matrix.
 
     Members
     -------
-    sent : flat positions of the elements that travel, in word order; None when all do.
+    sent : flat positions of the elements that are sent, in word order; None if all are.
     constants : flat position and value of elements that never change.
-    symmetric : element (i, j) stands for (j, i) as well; of the two the lower travels.
+    symmetric : element (i, j) equals (j, i); only the lower one is sent.
     """
 
     name: str
@@ -83,11 +83,11 @@ class Array:
 
     @property
     def record_shape(self) -> tuple[int, ...]:
-        """Shape of the array's part of a record: its own, or flat where only a part travels."""
+        """Shape of the array's part of a record: its shape, or flat if only a part is sent."""
         return self.shape if self.sent is None else (self.words,)
 
     def gather(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The elements that travel: (..., *shape) to (..., *record_shape)."""
+        """Select the elements that are sent: (..., *shape) to (..., *record_shape)."""
         if self.sent is None:
             return values
         batch = values.shape[: values.ndim - len(self.shape)]
@@ -95,7 +95,7 @@ class Array:
         return flat[..., list(self.sent)]
 
     def scatter(self, sent: NDArray[Any]) -> NDArray[Any]:
-        """The whole array from the elements that travel: (n, *record_shape) to (n, *shape)."""
+        """Return whole arrays from the sent elements: (n, *record_shape) to (n, *shape)."""
         if self.sent is None:
             return sent
         values = np.zeros((len(sent), math.prod(self.shape)), dtype=sent.dtype)
@@ -111,21 +111,20 @@ class Array:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """A build in numbers.
+    """A build in numbers. Optional members are left out of the file if empty.
 
     Members
     -------
-    version : of Pinion.
+    version : version of Pinion.
     robot, robot_source, function, formats, target : what was built.
-    objective : what the latencies of its units were chosen for.
+    objective : objective of the latencies of its units.
     max_error : largest relative error (:mod:`pinion.link.relative`) that a result of the core's own
-        distribution may have: what formats by signal were chosen for, and what a uniform format has
-        to pass.
+        distribution may have: the goal of formats by signal, and the limit of a uniform format.
     options : variants of the function, such as ``derivatives``.
     ii : cycles between results.
-    clock_mhz : the clock that the build is meant for; assumed, no tool confirmed it.
+    clock_mhz : the intended clock; an assumption, not confirmed by a tool.
     inputs, outputs : arrays of the request and result records, in word order.
-    lanes_in, beats_in, lanes_out, beats_out : 32-bit words a beat, beats a record.
+    lanes_in, beats_in, lanes_out, beats_out : 32-bit words per beat, beats per record.
     schedule_cycles : from the first sine or cosine being available to the last result.
     latency_cycles : from the first input beat to the last output beat on an idle core with
         a host that is always ready, at the worst phase of the slot counter.
@@ -135,26 +134,23 @@ class Manifest:
     registers : words of storage between units.
     budget : bound of the error against the float model, by result word, in its unit, on the
         distribution ``budget_distribution``.
-    decisions : how far what a comparison or choice decides by may be from its float value, by node
-        of the graph; where it is nearer to changing sides, no budget holds. Without comparisons not
-        in the file.
+    decisions : optional: largest error of the value that a comparison or choice decides by, by node
+        of the graph; closer to the threshold, no budget applies.
     content : digest of graph, schedule and binding.
-    request : what was asked for, with its defaults (:meth:`pinion.request.BuildRequest.plain`).
-    snapping : where the robot has right angles in place of its file's rounded ones, what that
-        changed (:class:`pinion.functions.Snapping`); empty for the robot as read, and then not in
-        the file.
-    states : words that go on from request to request, and their initial values; empty, and then
-        not in the file, for a function without.
+    request : the request with its defaults (:meth:`pinion.request.BuildRequest.plain`).
+    snapping : optional: what changed if the robot has right angles instead of its file's rounded
+        ones (:class:`pinion.functions.Snapping`).
+    states : optional: words that persist from request to request, and their initial values.
     scales : by result block, in its unit, what its errors are relative to near zero.
-    measured : by distribution, the largest relative error that the build has seen of the integers;
-        without those where every request was flagged or undecided.
-    promises : by distribution, the largest relative error of a result that is neither; without
-        those where every request was, as in ``measured``. Empty, as are the other two, in folders
-        of versions that promised none.
-    task : where a task chose the formats, its ``name`` and the SHA-256 of its file and of the
-        record of what was tried (``task.toml``, ``task.json``); else empty, and not in the file.
-    tracking : its figures: ``loss`` and ``held_out_loss`` that were stated, ``found`` and
-        ``held_out`` that were measured of the core's integers.
+    measured : by distribution, the largest relative error of the integers that the build has seen;
+        without distributions of which every request was flagged or undecided.
+    promises : by distribution, the largest relative error of a valid result; without the same
+        distributions. ``scales``, ``measured`` and ``promises`` are empty in folders of versions
+        that promised no errors.
+    task : optional: if a task chose the formats, its ``name`` and the SHA-256 of its file and of
+        the record of its tries (``task.toml``, ``task.json``).
+    tracking : optional: its figures: ``loss`` and ``held_out_loss`` as stated, ``found`` and
+        ``held_out`` as measured with the core's integers.
     """
 
     version: str
@@ -196,8 +192,10 @@ class Manifest:
     tracking: dict[str, float] = field(default_factory=dict)
 
     def promise(self, distribution: str) -> float:
-        """Largest relative error that a result without a flag may have there: that of the build's
-        own distribution where no request had a valid result when it was built."""
+        """Return the largest relative error that a valid result of a distribution may have.
+
+        If the build saw no valid result there, the promise of its own distribution applies.
+        """
         return self.promises.get(distribution, self.promises[self.budget_distribution])
 
     @property
@@ -217,7 +215,7 @@ class Manifest:
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able form, with ``words_in``, ``words_out`` and ``hash`` (hexadecimal) added."""
+        """Return the JSON-able form, with ``words_in``, ``words_out`` and hexadecimal ``hash``."""
         return {
             **self._members(),
             "words_in": self.words_in,
@@ -238,15 +236,15 @@ class Manifest:
         Raises
         ------
         ManifestError
-            When `read` would not take it, because of a text in it.
+            If a text in it would make it unreadable.
         """
         text = json.dumps(self.to_dict(), indent=2) + "\n"
         try:
             self._parsed(text.encode())
         except _NO_MANIFEST as error:
             raise ManifestError(
-                f"No build is written that cannot be read again ({_short(error)}): give names, "
-                "units and paths other characters."
+                f"The build could not be read again ({_short(error)}): use other characters in "
+                "names, units and paths."
             ) from None
         (folder / MANIFEST).write_text(text)
 
@@ -257,8 +255,7 @@ class Manifest:
         Raises
         ------
         ManifestError
-            When the folder or the file is missing, unreadable, holds what no build has, or its
-            hash does not fit.
+            If the folder or the file is missing, unreadable or invalid, or its hash is wrong.
         """
         path = Path(folder) / MANIFEST
         try:
@@ -271,17 +268,17 @@ class Manifest:
 
     @classmethod
     def parse(cls, data: bytes, *, path: Path) -> Manifest:
-        """A manifest from a file's content.
+        """Return a manifest from a file's content.
 
         Parameters
         ----------
-        data : what `write` wrote.
-        path : of the file, for messages.
+        data : content of the file.
+        path : path of the file, for messages.
 
         Raises
         ------
         ManifestError
-            When the content is no manifest, holds what no build has, or its hash does not fit.
+            If the content is not a valid manifest, or its hash is wrong.
         """
         try:
             manifest, stated = cls._parsed(data)
@@ -289,21 +286,21 @@ class Manifest:
             raise _unreadable(path, error) from None
         if f"{manifest.hash:016x}" != stated:
             raise ManifestError(
-                f"'{path}' was changed after it was built (its hash is {manifest.hash:016x}, it "
-                f"says {_short(stated)}): build the folder again."
+                f"'{path}' was changed after it was built (its hash is {manifest.hash:016x} "
+                f"instead of {_short(stated)}): build the folder again."
             )
         return manifest
 
     @classmethod
     def _parsed(cls, data: bytes) -> tuple[Manifest, object]:
-        """A manifest from a file's content, and the hash that it states."""
-        found = json.loads(data.decode("utf-8"))
-        _check_members(found, fields(cls))
-        stated, words = found.pop("hash"), (found.pop("words_in"), found.pop("words_out"))
+        """Return a manifest from a file's content, and the hash that the file states."""
+        members = json.loads(data.decode("utf-8"))
+        _check_members(members, fields(cls))
+        stated, words = members.pop("hash"), (members.pop("words_in"), members.pop("words_out"))
         arrays: dict[str, Any] = {
-            key: tuple(_array(a) for a in found.pop(key)) for key in ("inputs", "outputs")
+            key: tuple(_array(a) for a in members.pop(key)) for key in ("inputs", "outputs")
         }
-        manifest = cls(**arrays, **found)
+        manifest = cls(**arrays, **members)
         _check(manifest, words)
         return manifest, stated
 
@@ -313,34 +310,34 @@ _NO_MANIFEST = (
     # A number too large for a float, and brackets nested by the thousand.
     *(OverflowError, RecursionError),
 )
-"""What content that is no manifest raises."""
+"""Exceptions from content that is not a manifest."""
 
 
 def open_file(path: Path) -> BinaryIO:
-    """Open a regular file for reading; a pipe is not waited for, a device not read without end.
+    """Open a regular file for reading, but no pipe, which could block, or device.
 
     Raises
     ------
     OSError
-        The file is missing or cannot be opened.
+        If the file is missing or cannot be opened.
     ValueError
-        It is no regular file.
+        If it is not a regular file.
     """
     flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     handle = os.open(path, os.O_RDONLY | flags)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise ValueError("it is no regular file")
+        raise ValueError("it is not a regular file")
     return os.fdopen(handle, "rb")
 
 
 def read_file(path: Path, most: int) -> bytes:
-    """The content of a regular file.
+    """Return the content of a regular file.
 
     Raises
     ------
     OSError, ValueError
-        As from `open_file`, or it has more than ``most`` bytes.
+        As for `open_file`, or if it has more than ``most`` bytes.
     """
     with open_file(path) as file:
         data = file.read(most + 1)
@@ -350,22 +347,22 @@ def read_file(path: Path, most: int) -> bytes:
 
 
 def _no_build(folder: Path) -> str:
-    """What is wrong with a folder without a manifest, and what to give in its place."""
+    """Describe what is wrong with a folder without a manifest, with advice."""
     wrong = f"'{folder}' is not a build folder"
-    give = "Give the folder that `pinion build ROBOT FUNCTION -o DIR` made."
+    give = "Give a folder made by `pinion build ROBOT FUNCTION -o DIR`."
     make = f"`pinion build ROBOT FUNCTION -o {quote(str(folder))}`"
     if not os.path.lexists(folder):
         return f"{wrong}: it does not exist. Make one with {make}."
     if not folder.is_dir():
         return f"{wrong}: it is a file. {give}"
     try:
-        found = sorted(folder.iterdir())
+        entries = sorted(folder.iterdir())
     except OSError as error:
-        return f"{wrong} that can be read ({error.strerror}): see that you may read it."
+        return f"{wrong} that can be read ({error.strerror}): check its permissions."
     wrong += f": it has no {MANIFEST}"
-    if inner := next((path for path in found if (path / MANIFEST).is_file()), None):
-        return f"{wrong}, and '{inner}' in it has one: give that."
-    if found:
+    if inner := next((path for path in entries if (path / MANIFEST).is_file()), None):
+        return f"{wrong}, but '{inner}' in it has one: give that folder."
+    if entries:
         return f"{wrong}. {give}"
     return f"{wrong}. Make one with {make}."
 
@@ -374,20 +371,20 @@ def _unreadable(path: Path, error: Exception) -> ManifestError:
     return ManifestError(f"'{path}' cannot be read ({_short(error)}): build the folder again.")
 
 
-def _check_members(found: Any, members: Sequence[Field[Any]]) -> None:
-    """See that a manifest has what manifests have; else another Pinion wrote it, or none."""
-    if not isinstance(found, dict):
-        raise TypeError("it is no manifest")
-    wanted = {member.name for member in members} | {"hash", "words_in", "words_out"}
+def _check_members(content: Any, members: Sequence[Field[Any]]) -> None:
+    """Raise an error if a manifest's members are not those of this version of Pinion."""
+    if not isinstance(content, dict):
+        raise TypeError("it is not a manifest")
+    expected = {member.name for member in members} | {"hash", "words_in", "words_out"}
     optional = {m.name for m in members if (m.default, m.default_factory) != (MISSING, MISSING)}
-    if missing := wanted - optional - found.keys():
-        raise ValueError(f"it is of another version of Pinion, without {sorted(missing)[0]}")
-    if strange := found.keys() - wanted:
-        raise ValueError(f"it is of another version of Pinion, with {_short(sorted(strange)[0])}")
+    if missing := expected - optional - content.keys():
+        raise ValueError(f"it is from another version of Pinion, without {sorted(missing)[0]}")
+    if strange := content.keys() - expected:
+        raise ValueError(f"it is from another version of Pinion, with {_short(sorted(strange)[0])}")
 
 
 def _array(data: dict[str, Any]) -> Array:
-    """An array from its JSON form, lists back to tuples."""
+    """Return an array from its JSON form."""
     sent = data["sent"]
     return Array(
         name=_typed(data["name"], str, "a name"),
@@ -403,7 +400,7 @@ def _array(data: dict[str, Any]) -> Array:
 
 
 def _check(manifest: Manifest, words: tuple[object, object]) -> None:
-    """Refuse what no build has, so that nobody behind this has to reckon with it."""
+    """Raise an error for values that no build has, so that later code can rely on them."""
     for member in fields(manifest):
         value = getattr(manifest, member.name)
         match member.type:
@@ -417,16 +414,16 @@ def _check(manifest: Manifest, words: tuple[object, object]) -> None:
                 _typed(value, dict, member.name)
             case "dict[str, str]" | "dict[str, int]" | "dict[str, float]":
                 for key, item in _typed(value, dict, member.name).items():
-                    what = f"{member.name} {key}"
+                    label = f"{member.name} {key}"
                     if member.type == "dict[str, int]":
-                        _count(item, what, False)
+                        _count(item, label, False)
                     elif member.type == "dict[str, str]":
-                        _typed(item, str, what)
+                        _typed(item, str, label)
                     else:
-                        _number(item, what)
+                        _number(item, label)
     if manifest.clock_mhz <= 0:
         raise ValueError(f"clock_mhz is {manifest.clock_mhz}")
-    for way, arrays, said in zip(
+    for way, arrays, stated in zip(
         ("in", "out"), (manifest.inputs, manifest.outputs), words, strict=True
     ):
         for array in arrays:
@@ -436,10 +433,10 @@ def _check(manifest: Manifest, words: tuple[object, object]) -> None:
             raise ValueError(f"arrays share a name: {', '.join(names)}")
         total = sum(array.words for array in arrays)
         beat, beats = getattr(manifest, f"lanes_{way}"), getattr(manifest, f"beats_{way}")
-        if total > min(beat * beats, MOST_WORDS) or type(said) is not int or said != total:
+        if total > min(beat * beats, MOST_WORDS) or type(stated) is not int or stated != total:
             raise ValueError(
-                f"words_{way} is {_short(said)}, the arrays have {total}, {beats} beats of {beat} "
-                f"hold {beat * beats}, a record at most {MOST_WORDS}"
+                f"words_{way} is {_short(stated)}, the arrays have {total}, {beats} beats of "
+                f"{beat} hold {beat * beats}, a record at most {MOST_WORDS}"
             )
 
 
@@ -450,47 +447,47 @@ def _check_array(array: Array) -> None:
     if not array.name.isidentifier():
         raise ValueError(f"an array has the name {array.name!r}")
     elements = 1
-    for size in array.shape:  # not math.prod: it takes its time with a thousand large numbers
+    for size in array.shape:  # not math.prod, which is slow with many large numbers
         elements *= size
         if not 0 <= size <= MOST_WORDS or elements > MOST_WORDS:
             raise ValueError(f"the shape of {array.name} holds {_short(size)}: too large")
     travel = () if array.sent is None else array.sent
     places = (*travel, *(position for position, _ in array.constants))
     if any(not 0 <= place < elements for place in places) or len(set(places)) != len(places):
-        raise ValueError(f"{array.name} has elements outside of its shape, or twice")
+        raise ValueError(f"{array.name} has elements outside its shape, or twice")
     if array.symmetric and (len(array.shape) != 2 or array.shape[0] != array.shape[1]):
         raise ValueError(f"{array.name} is symmetric with the shape {array.shape}")
 
 
-def _typed(value: Any, wanted: type, what: str) -> Any:
-    # Not isinstance: true would do for a whole number.
-    if type(value) is not wanted:
-        raise TypeError(f"{what} is {_short(value)}")
+def _typed(value: Any, kind: type, label: str) -> Any:
+    # Not isinstance, which accepts a bool as an int.
+    if type(value) is not kind:
+        raise TypeError(f"{label} is {_short(value)}")
     if isinstance(value, str):
-        value.encode()  # halves of a character pass JSON, and nothing behind it
-        if control_in(value):  # a terminal that shows it would obey
-            raise ValueError(f"{what} is {value[:100]!a}")
+        value.encode()  # JSON accepts lone surrogates, later code does not
+        if control_in(value):  # a terminal would execute control characters
+            raise ValueError(f"{label} is {value[:100]!a}")
     return value
 
 
-def _whole(value: Any, what: str) -> tuple[int, ...]:
-    return tuple(_typed(item, int, what) for item in _typed(value, list, what))
+def _whole(value: Any, label: str) -> tuple[int, ...]:
+    return tuple(_typed(item, int, label) for item in _typed(value, list, label))
 
 
-def _count(value: Any, what: str, some: bool) -> None:
-    if not int(some) <= _typed(value, int, what) < MOST:
-        raise ValueError(f"{what} is {_short(value)}")
+def _count(value: Any, label: str, some: bool) -> None:
+    if not int(some) <= _typed(value, int, label) < MOST:
+        raise ValueError(f"{label} is {_short(value)}")
 
 
-def _number(value: Any, what: str) -> float:
+def _number(value: Any, label: str) -> float:
     if type(value) not in (int, float) or not math.isfinite(value):
-        raise TypeError(f"{what} is {_short(value)}")
+        raise TypeError(f"{label} is {_short(value)}")
     return float(value)
 
 
 def _short(value: object) -> str:
     try:
         text = str(value) if isinstance(value, Exception) else repr(value)
-    except ValueError:  # an integer of more digits than Python prints
+    except ValueError:  # an integer with more digits than Python prints
         text = "a very large number"
     return text if len(text) <= 100 else f"{text[:100]}..."

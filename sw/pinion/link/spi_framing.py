@@ -1,7 +1,8 @@
 """One request and its result in one SPI transfer, for control loops on boards without PCIe.
 
-The host is the master: mode 0 (data is taken on SCK's rising edge), chip select low for the whole
-transfer, each byte's highest bit first. Both directions run at once; a transfer has a fixed length:
+The host is the master: mode 0 (data is sampled on SCK's rising edge), chip select low for the whole
+transfer, each byte's highest bit first. Both directions are concurrent; a transfer has a fixed
+length:
 
 ======== ================= ================================= =========================
 section  bytes             host to card                      card to host
@@ -15,11 +16,11 @@ check    2                 anything                          CRC-16 of status an
 ======== ================= ================================= =========================
 
 The checksum has the polynomial of CRC-16/XMODEM and starts from the lowest 16 bits of the build's
-hash, so that host and card of different builds refuse each other but for one pair in 65,536. A
-record is launched when its checksum has come and fits; the pause is as long as the slowest record
-takes at the fastest clock, so that its result is there whatever the clock. When results leave is
-therefore set by the master's clock alone. A transfer that ends early launches nothing, or has its
-result dropped.
+hash, so that host and card of different builds refuse each other, except for one pair in 65,536. A
+record is launched when its checksum has arrived and is correct; the pause lasts as long as the
+slowest record takes at the fastest clock, so that its result is ready at any clock. Only the
+master's clock therefore determines when results are sent. A transfer that ends early launches
+nothing, or its result is dropped.
 """
 
 from __future__ import annotations
@@ -33,39 +34,39 @@ from typing import Self
 from .manifest import Manifest
 
 CYCLES = 6
-"""Cycles of the card's clock that a bit takes at least: it samples the lines with that clock."""
+"""Least cycles of the card's clock per bit, because that clock samples the lines."""
 
 CHECK = 2
 """Bytes of a checksum."""
 
 MARGIN = 16
-"""Cycles that synchronisers and control take, at most, beside the words and the core."""
+"""Most cycles of synchronisers and control, besides the words and the core."""
 
 
 class Answer(IntFlag):
     """Bits of the status byte; the others are zero."""
 
     DONE = 1
-    """The result is that of this request."""
+    """The result is this request's."""
     FLAGGED = 2
-    """A value left its number format, or the request held no finite number: it is useless."""
+    """The result is useless: a value left its number format, or the request was not finite."""
     DAMAGED = 4
-    """The request's checksum does not fit, or it is of another build: nothing was computed."""
+    """The request's checksum is wrong, or it is for another build: nothing was computed."""
 
 
 class SpiError(ValueError):
-    """A transfer did not bring the result of its request; the sentence says why."""
+    """A transfer returned no valid result; the message gives the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Transfer:
-    """Lengths of a transfer, and its checksums' start.
+    """Lengths of a transfer, and the initial value of its checksums.
 
     Members
     -------
-    words_in, words_out : of a request and of a result.
+    words_in, words_out : words of a request and of a result.
     pause : bytes between them.
-    start : of the checksums.
+    start : initial value of the checksums.
     """
 
     words_in: int
@@ -75,7 +76,7 @@ class Transfer:
 
     @classmethod
     def of(cls, manifest: Manifest) -> Self:
-        """The transfers of a build."""
+        """Return the transfer of a build."""
         return cls(
             words_in=manifest.words_in,
             words_out=manifest.words_out,
@@ -85,49 +86,47 @@ class Transfer:
 
     @property
     def size(self) -> int:
-        """Bytes of a transfer."""
+        """Number of bytes in a transfer."""
         return self.answered + 4 * self.words_out + CHECK
 
     @property
     def asked(self) -> int:
-        """Bytes of a request with its checksum."""
+        """Number of bytes in a request with its checksum."""
         return 4 * self.words_in + CHECK
 
     @property
     def answered(self) -> int:
-        """Bytes up to the status, which is among them."""
+        """Number of bytes up to and including the status."""
         return self.asked + self.pause + 1
 
     def request(self, record: bytes) -> bytes:
-        """What the host sends in a transfer, from the bytes of a record."""
+        """Return the bytes that the host sends for a record."""
         if len(record) != 4 * self.words_in:
-            raise ValueError(
-                f"A request has {4 * self.words_in} bytes, and {len(record)} are given."
-            )
+            raise ValueError(f"A request has {4 * self.words_in} bytes, not {len(record)}.")
         sent = record + crc_hqx(record, self.start).to_bytes(CHECK, "big")
         return sent.ljust(self.size, b"\0")
 
     def result(self, received: bytes) -> tuple[bytes, bool]:
-        """The record in what the host received in a transfer, and whether it is flagged.
+        """Return the record in a transfer's received bytes, and whether it is flagged.
 
         Raises
         ------
         SpiError
-            When it is damaged, of another build, or says that there is no result.
+            If the transfer is damaged, of another build, or has no result.
         """
         if len(received) != self.size:
-            raise ValueError(f"A transfer has {self.size} bytes, and {len(received)} came.")
+            raise ValueError(f"A transfer has {self.size} bytes, not {len(received)}.")
         answer = received[self.answered - 1 :]
         if crc_hqx(answer, self.start):
             raise SpiError(
-                "The checksum of the card's answer does not fit: the line is disturbed or too "
-                "fast, no card answers, or it holds another build."
+                "The checksum of the card's answer is wrong: the line is disturbed or too fast, no "
+                "card answers, or it holds another build."
             )
         status = Answer(answer[0])
         if Answer.DAMAGED in status:
             raise SpiError(
-                "The card refused the request, whose checksum did not fit when it came: send it "
-                "again, with a slower clock if that happens often."
+                "The card refused the request because its checksum was wrong: send it again, with "
+                "a slower clock if that happens often."
             )
         if Answer.DONE not in status:
             raise SpiError(
@@ -137,14 +136,14 @@ class Transfer:
         return answer[1:-CHECK], Answer.FLAGGED in status
 
     def seconds(self, *, bit_hz: float) -> float:
-        """Time of a transfer at a rate, chip select not counted."""
+        """Return the time of a transfer at a rate, without chip select."""
         return 8 * self.size / bit_hz
 
 
 def pause_bytes(manifest: Manifest) -> int:
-    """Bytes between request and status: as many as the slowest result needs at the fastest clock.
+    """Return the bytes between request and status, for the slowest result at the fastest clock.
 
-    The words of a record go into the core and out of it one in a cycle, and a beat waits two more.
+    The words of a record enter and leave the core at one per cycle, and a beat waits two more.
     """
     words = manifest.beats_in * (manifest.lanes_in + 2)
     words += manifest.beats_out * (manifest.lanes_out + 2)
@@ -152,5 +151,5 @@ def pause_bytes(manifest: Manifest) -> int:
 
 
 def fastest_hz(clock_hz: float) -> float:
-    """The fastest line that a card takes whose clock has this rate."""
+    """Return the highest bit rate for a card with this clock."""
     return clock_hz / CYCLES

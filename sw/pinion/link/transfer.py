@@ -1,6 +1,6 @@
-"""Estimates for the real link, which nothing here has measured: equations and assumptions.
+"""Unmeasured estimates for the real link, from equations and assumptions.
 
-The equations stand in ``docs/link.md``, "A model of the real link".
+The equations are in ``docs/link.md``, "A model of the real link".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LINK_MHZ = 250.0
 """The clock of the DMA engine's user side."""
 
 FIXED_US = (25.0, 60.0)
-"""A write and a read, however small: system calls, descriptors, interrupts."""
+"""Fixed time of a write and a read: system calls, descriptors, interrupts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +28,9 @@ class Link:
 
     Members
     -------
-    name : of the row.
+    name : name of the row.
     to_card, to_host : (least, most).
-    text : whose figures they are.
+    text : source of the figures.
     """
 
     name: str
@@ -56,15 +56,15 @@ LINKS = (
 
 
 def framing_beats(count: int) -> int:
-    """Beats of headers, flags and trailer of a packet and its response."""
+    """Return the beats of headers, flags and trailer of a packet and its response."""
     return 3 + -(-count // FLAGS_PER_BEAT)
 
 
 def card_us(manifest: Manifest, count: int) -> float:
-    """Time of the card for one packet, the host always ready [us].
+    """Return the card's time for one packet with a host that is always ready [us].
 
-    The first result after the core's whole latency, each further one after as long as the slowest
-    of core and streams takes for it.
+    The first result takes the core's whole latency, each further one as long as the slowest of core
+    and streams.
     """
     step = max(
         manifest.ii / manifest.clock_mhz,
@@ -76,13 +76,13 @@ def card_us(manifest: Manifest, count: int) -> float:
 
 
 def estimate(manifest: Manifest, layout: Layout, link: Link, count: int) -> dict[str, Any]:
-    """One estimate of the time from call to last result.
+    """Estimate the time from call to last result.
 
     Returns
     -------
-    ``requests, link, request_bytes, response_bytes, card_us``; ``least_us``: the smaller fixed time
-    and the higher rates, transfers and computing overlap entirely; ``most_us``: the larger fixed
-    time and the lower rates, nothing overlaps.
+    ``requests, link, request_bytes, response_bytes, card_us``; ``least_us``: with the smaller fixed
+    time, the higher rates and complete overlap of transfers and computing; ``most_us``: with the
+    larger fixed time, the lower rates and no overlap.
     """
     sent, received = layout.request_bytes(count), layout.response_bytes(count)
     card = card_us(manifest, count)
@@ -98,7 +98,7 @@ def estimate(manifest: Manifest, layout: Layout, link: Link, count: int) -> dict
 
 
 def model(manifest: Manifest, layout: Layout) -> dict[str, Any]:
-    """All estimates, and what they assume."""
+    """Return all estimates and their assumptions."""
     return {
         "measured": False,
         "robot": manifest.robot,

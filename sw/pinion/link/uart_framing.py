@@ -1,10 +1,10 @@
 """The serial link: beats and register accesses as frames of bytes, for boards without PCIe.
 
-The packets of `pinion.link.protocol` travel beat by beat. Bytes are those of a UART: 8 bits, no
-parity, one stop bit, no lines for flow control. Numbers are little-endian, but for the checksum.
+The packets of `pinion.link.protocol` are sent beat by beat. Bytes are those of a UART: 8 bits, no
+parity, one stop bit, no flow control. Numbers are little-endian, except the checksum.
 
 ====== ===== ============= ======================================== ==============================
-kind   name  direction     body behind the kind                     meaning
+kind   name  direction     body after the kind                      meaning
 ====== ===== ============= ======================================== ==============================
 1      BEAT  both          64 bytes                                 a beat of the stream
 2      LAST  card to host  64 bytes                                 a beat with TLAST
@@ -12,26 +12,26 @@ kind   name  direction     body behind the kind                     meaning
 4      WRITE host to card  tag, offset, four bytes of value         write a register
 5      VALUE card to host  tag, offset, four bytes of value         answer to READ and WRITE
 6      SYNC  host to card  tag, zero, four zeros                    ask for a ROOM
-7      ROOM  card to host  tag (0 unasked), zero, four bytes taken  answer to SYNC, and unasked
+7      ROOM  card to host  tag (or 0), zero, four bytes taken       answer to SYNC, or unsolicited
 ====== ===== ============= ======================================== ==============================
 
 On the line a frame is kind, body and checksum (CRC-16/XMODEM of kind and body, high byte first),
 stuffed so that no byte of it is zero (consistent overhead byte stuffing: each run of bytes up to a
 zero, or to the frame's end, has its length plus one before it and the zero left out), and a zero.
-A frame of a beat takes 69 bytes on the line, any other 11, whatever they carry.
+A frame with a beat takes 69 bytes on the line, any other 11, whatever their content.
 
-A zero ends a frame whatever was before it, so a receiver that has lost its place finds it at the
-next zero; so does a byte without a stop bit, which a break is. The card drops damaged frames of at
-most `SHORT` bytes; a longer one was a beat, and enters the stream as a beat that is not whole, with
-which the card stops (`Cause.PARTIAL_BEAT`) until its soft reset. Register frames pass at any time,
-also while the card is stopped. Tags tell an answer from the answer to an earlier try: the host
-repeats a READ or WRITE that is not answered. The card serves one at a time.
+A zero always ends a frame, so a receiver that has lost its place finds it at the next zero; so does
+a byte without a stop bit, which is a break. The card drops damaged frames of at most `SHORT` bytes;
+a longer one was a beat, and enters the stream as a partial beat, which stops the card
+(`Cause.PARTIAL_BEAT`) until its soft reset. Register frames are served at any time, even while the
+card is stopped. Tags distinguish an answer from the answer to an earlier attempt: the host repeats
+a READ or WRITE that is not answered. The card serves one at a time.
 
-The card has room for ``slots`` beats that the stream has not taken yet (`SLOTS` unless built
-otherwise). ROOM carries the count of beats that the stream has taken since configuration (32 bits,
-it wraps); the host never has more than ``slots`` beats under way beyond it. The card sends ROOM
-without being asked whenever its line is free and the count has changed, and between beats when it
-has changed by a quarter of the slots. What the card sends is not held back: the host reads always.
+The card has room for ``slots`` beats that the stream has not yet taken (`SLOTS` by default). ROOM
+carries the count of beats that the stream has taken since configuration (32 bits, wrapping); the
+host never has more than ``slots`` further beats in flight. The card sends unsolicited ROOM frames
+whenever its line is free and the count has changed, and between beats when it has changed by a
+quarter of the slots. The card's data has no flow control: the host must always read.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from enum import IntEnum
 from .protocol import BEAT
 
 BAUD = 3_000_000
-"""Bits a second: the most that the USB bridge of the boards can do."""
+"""Bits per second: the maximum of the boards' USB bridge."""
 
 SLOTS = 64
 """Beats that the card has room for beyond those that its stream has taken."""
 
 COMMAND = 7
-"""Bytes of a frame that carries no beat, without checksum."""
+"""Bytes of a frame without a beat, without checksum."""
 
 CHECK = 2
 """Bytes of the checksum."""
 
 SHORT = 16
-"""Damaged frames of more bytes, checksum included and unstuffed, count as beats."""
+"""Most bytes of a damaged frame, unstuffed and with checksum, that does not count as a beat."""
 
 WIRE_BEAT = 1 + BEAT + CHECK + 2
 """Bytes on the line of a beat."""
@@ -77,7 +77,7 @@ class Frame(IntEnum):
 
 
 def wrap(body: bytes) -> bytes:
-    """Kind and body as they go on the line, at most 252 bytes: checksum, stuffing, end."""
+    """Return the line's bytes for kind and body of at most 252 bytes: checksum, stuffing, end."""
     if not 1 <= len(body) <= 254 - CHECK:
         raise ValueError(f"A frame has 1 to {254 - CHECK} bytes, not {len(body)}.")
     text = body + crc_hqx(body, 0).to_bytes(CHECK, "big")
@@ -86,7 +86,7 @@ def wrap(body: bytes) -> bytes:
 
 
 def unwrap(text: bytes) -> bytes | None:
-    """Kind and body of what came between two zeros; None when it is damaged."""
+    """Return kind and body of the bytes between two zeros, or None if they are damaged."""
     runs = []
     at = 0
     if 0 in text:
@@ -102,27 +102,27 @@ def unwrap(text: bytes) -> bytes | None:
 
 
 def command(kind: Frame, *, tag: int, offset: int = 0, value: int = 0) -> bytes:
-    """A frame that carries no beat, as it goes on the line.
+    """Return the line's bytes for a frame without a beat.
 
     Parameters
     ----------
     tag : 0 to 255.
-    offset : of a register, 0 to 255.
+    offset : offset of a register, 0 to 255.
     value : 32 bits.
     """
     return wrap(bytes((kind, tag, offset)) + value.to_bytes(4, "little"))
 
 
 def beats(packet: bytes, *, last: bool = False) -> bytes:
-    """Beats as they go on the line.
+    """Return the line's bytes for beats.
 
     Parameters
     ----------
     packet : a multiple of 64 bytes.
-    last : the final one ends a packet of the card.
+    last : the final beat ends a packet of the card.
     """
     if len(packet) % BEAT:
-        raise ValueError(f"Beats have {BEAT} bytes; {len(packet)} bytes are no whole beats.")
+        raise ValueError(f"Beats have {BEAT} bytes, but {len(packet)} is not a multiple of it.")
     kind = bytes((Frame.BEAT,))
     frames = [wrap(kind + packet[at : at + BEAT]) for at in range(0, len(packet), BEAT)]
     if last and frames:

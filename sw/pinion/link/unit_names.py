@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 
-# Units of other functions have the operation's own name, which says what they are.
+# Other units have the operation's name.
 _WORDS = {"add": "sum of 2", "align": "shift and round", "sincos": "sine and cosine"}
 _KIND = re.compile(r"(.+?)(_k\d+)?")
 _SHORT = re.compile(r"auto(\d+)")
 
 
 def unit_name(kind: str, formats: str = "auto") -> str:
-    """A kind of unit in words: ``dot2x18_k1`` is ``sum of 2 products, 27 x 18``.
+    """Describe a kind of unit: ``dot2x18_k1`` is ``sum of 2 products, 27 x 18``.
 
     Parameters
     ----------
-    kind : as the schedule and the manifest name it.
-    formats : of the build; ``auto18`` and shorter words have multipliers as wide as a word.
+    kind : name in the schedule and the manifest.
+    formats : formats of the build; ``auto18`` and shorter words have multipliers as wide as a word.
     """
     label = match[1] if (match := _KIND.fullmatch(kind)) else kind
     products, _, narrow = label.removeprefix("dot").partition("x")

@@ -1,4 +1,4 @@
-"""A card that computes something simple, behind the model of the vendor's driver."""
+"""A card with a simple function, behind the model of the vendor's driver."""
 
 from __future__ import annotations
 
@@ -10,55 +10,35 @@ import pytest
 from pinion.card.packets import Answers, PacketCard
 from pinion.card.stand_in import FaultPlan, PacketAxiCard, XdmaModel
 from pinion.driver.card import layout_of
-from pinion.link import Array, Layout, Manifest, seal_request
+from pinion.link import Array, Layout, seal_request
+from tests.driver.cards import manifest
 from tests.support.workload import Workload
 
-MANIFEST = Manifest(
-    version="0",
+MANIFEST = manifest(
     robot="none",
     robot_source="none",
     function="sums",
-    options={},
-    formats="q16.16",
-    target="sim",
     ii=1,
-    clock_mhz=250.0,
     inputs=(Array(name="q", shape=(5,), unit="rad"),),
     outputs=(Array(name="tau", shape=(7,), unit="N m"),),
-    lanes_in=5,
-    beats_in=1,
-    lanes_out=7,
-    beats_out=1,
-    schedule_cycles=1,
-    latency_cycles=1,
-    multipliers=0,
-    table_multipliers=0,
-    adders=0,
-    units={},
-    ops={},
-    registers=0,
-    budget={},
-    budget_distribution="reference",
-    objective="area",
-    max_error=0.0,
-    content="none",
+    **{"lanes_in": 5, "beats_in": 1, "lanes_out": 7, "beats_out": 1},
 )
 LAYOUT = layout_of(MANIFEST)
 
 
 def expected(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Results (n, 7) uint32 and flags (n,) bool of requests (n, 5) uint32."""
+    """Return results (n, 7) uint32 and flags (n,) bool of requests (n, 5) uint32."""
     columns = [words[:, j % 5] * np.uint32(2 * j + 1) + np.uint32(j) for j in range(7)]
     return np.stack(columns, axis=1), words[:, 0] % 4 == 0
 
 
 def compute(words: np.ndarray) -> Answers:
-    found, flagged = expected(words)
-    return Answers(words=found, flagged=flagged, cycles=len(words))
+    words_out, flagged = expected(words)
+    return Answers(words=words_out, flagged=flagged, cycles=len(words))
 
 
 class CardTools:
-    """What the tests need of the stand-in, as one fixture (test files cannot import each other)."""
+    """Tools for tests of the stand-in, in one fixture (test files cannot import each other)."""
 
     layout = LAYOUT
     manifest = MANIFEST
@@ -73,7 +53,7 @@ class CardTools:
         return XdmaModel(card=self.axi_card(depth=depth), layout=LAYOUT, **options)
 
     def request(self, count: int, sequence: int, *, seed: int = 0) -> np.ndarray:
-        """A sealed packet of random words."""
+        """Return a sealed packet of random words."""
         packet = np.zeros(LAYOUT.request_bytes(count), dtype=np.uint8)
         words = np.random.default_rng([seed, sequence]).integers(
             0, 1 << 32, size=(count, 5), dtype=np.uint32
@@ -83,7 +63,7 @@ class CardTools:
         return packet
 
     def workload(self, count: int, *, seed: int) -> Workload:
-        """Random requests and their results."""
+        """Return random requests and their results."""
         print(f"seed {seed}")
         q = np.random.default_rng(seed).normal(size=(count, 5)).astype(np.float32)
         words, flags = expected(q.view(np.uint32))
@@ -99,6 +79,6 @@ def card() -> CardTools:
 
 
 def echo(folder: Path) -> tuple[PacketAxiCard, Layout]:
-    """A card for a stand-in process, without a build."""
+    """Return a card for a stand-in process, without a build."""
     del folder
     return PacketAxiCard(card=PacketCard(layout=LAYOUT, compute=compute)), LAYOUT

@@ -1,4 +1,4 @@
-"""``pinion card``: it serves, it ends cleanly, and it refuses in one sentence."""
+"""``pinion card``: serving, clean ends, and refusals."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def test_it_serves_until_it_is_told_to_stop(tmp_path, number):
     )
     program = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert program.stdout is not None
-    found = json.loads(program.stdout.readline())
-    assert found["device"] == f"xdma:{tmp_path / 'at' / 'xdma0'}"
-    assert Path(found["prefix"] + "_c2h_0").exists()
+    answer = json.loads(program.stdout.readline())
+    assert answer["device"] == f"xdma:{tmp_path / 'at' / 'xdma0'}"
+    assert Path(answer["prefix"] + "_c2h_0").exists()
     with pytest.raises(StandInError, match="another stand-in"):
         StandIn(folder=".", model=ECHO, at=tmp_path / "at")
     program.send_signal(number)

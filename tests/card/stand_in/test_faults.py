@@ -1,4 +1,4 @@
-"""Fault plans: what can be said, what is refused with its line, and how often chance strikes."""
+"""Fault plans: valid plans, refusals with their line, and rates of random faults."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ def test_every_kind_goes_through_text(kind):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line", "what"),
+    ("old", "new", "line", "needle"),
     [
         ('"delay"', '"dlay"', 4, "no fault 'dlay'"),
         ("probability = 0.25", "probability = 1.25", 17, "1.25"),
         ("probability = 0.25", "probability = true", 17, "True"),
         ("probability = 0.25", "probability = nan", 17, "nan"),
-        ("at = 3", "at = -3", 5, "counted from 0"),
+        ("at = 3", "at = -3", 5, "packet numbers from 0"),
         ("at = 3", "", 4, "never happens"),
-        ("seconds = 0.01", "second = 0.01", 6, "'second' is no parameter"),
+        ("seconds = 0.01", "second = 0.01", 6, "'second' is not a parameter"),
         ("bit = 9", "bit = 512", 13, "512"),
         ('"response"', '"both"', 11, "both"),
         ('per = "request"', 'per = "beat"', 18, "beat"),
@@ -70,16 +70,16 @@ def test_every_kind_goes_through_text(kind):
         ("[[fault]]", "[[faults]]", 3, "unknown"),
     ],
 )
-def test_a_wrong_plan_is_refused_with_its_line(old, new, line, what):
+def test_a_wrong_plan_is_refused_with_its_line(old, new, line, needle):
     text = PLAN.replace(old, new)
     assert text != PLAN
     with pytest.raises(FaultPlanError, match=f"line {line}: .*") as refused:
         FaultPlan.parse(text, name="plan.toml")
-    assert what in str(refused.value) and str(refused.value).startswith("plan.toml, line")
+    assert needle in str(refused.value) and str(refused.value).startswith("plan.toml, line")
 
 
 def test_what_is_no_toml_and_what_is_no_file(tmp_path):
-    with pytest.raises(FaultPlanError, match="no TOML"):
+    with pytest.raises(FaultPlanError, match="not valid TOML"):
         FaultPlan.parse("seed = = 3")
     with pytest.raises(FaultPlanError, match="cannot be read"):
         FaultPlan.read(tmp_path / "none.toml")
@@ -87,13 +87,13 @@ def test_what_is_no_toml_and_what_is_no_file(tmp_path):
 
 def test_a_random_plan_strikes_as_often_as_it_says():
     injector = Injector(plan=FaultPlan.random(every=100, seed=3))
-    drawn = []
+    faults = []
     for packet in range(20_000):
-        drawn += injector.draw(packet, count=10, length=8)
-    assert 1750 < len(drawn) < 2050  # 2000 wanted, at most one a packet: 1912
-    kinds = {fault.kind for fault in drawn}
+        faults += injector.draw(packet, count=10, length=8)
+    assert 1750 < len(faults) < 2050  # 2000, but at most one per packet: 1912
+    kinds = {fault.kind for fault in faults}
     assert kinds == set(KINDS)
-    for fault in drawn:
+    for fault in faults:
         assert 0 <= fault.beat < 8 and 1 <= fault.beats <= 4 and 1 <= fault.size <= 63
 
 

@@ -1,4 +1,4 @@
-"""The stand-in mounted: its device files from another process's view."""
+"""The mounted stand-in: its device files from another process's view."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def stand_in(**options) -> StandIn:
 
 
 def exchange(card, transport: XdmaTransport, count: int, sequence: int) -> list:
-    """One packet there and back, as the driver does it: results, or what was raised."""
+    """Exchange one packet as the driver does; return results or exceptions."""
     packet = transport.allocate(card.layout.request_bytes(count))
     packet[:] = card.request(count, sequence)
     response = transport.allocate(card.layout.response_bytes(count))
@@ -81,7 +81,7 @@ def test_packets_travel_through_the_files(card):
 
 
 def test_an_opening_waits_until_a_closed_file_is_released(card):
-    """The kernel releases a file some time after `close` has returned: no second program yet."""
+    """The kernel releases a file some time after `close` has returned, without a second program."""
     from pinion.card.stand_in.files import CardFiles
 
     path = "/xdma0_c2h_0"
@@ -136,7 +136,7 @@ def test_faults_arrive_and_are_logged(card):
         transport.close()
         with pytest.raises(WrongBuildError):
             opened(stand, card.layout)
-        # The drain in this thread, whose signals are not blocked, is noted besides.
+        # The drain in this thread, whose signals are not blocked, is recorded as well.
         log = [record for record in stand.log() if record.kind != "trap_5"]
         assert [record.kind for record in log] == ["etimedout", "errno512", "other_build"]
         assert [record.sequence for record in log] == [1, 2, 3]
@@ -150,7 +150,7 @@ def test_a_short_read_at_the_files(card):
 
 
 def test_callers_are_watched_through_the_files(card):
-    """What the kernel shows of the calling thread: lists of buffers, addresses, signals."""
+    """The kernel's view of the calling thread: lists of buffers, addresses, signals."""
     if not Path("/proc/self/syscall").exists():
         pytest.skip("This kernel does not show system calls in /proc.")
     with stand_in() as stand:
@@ -183,20 +183,20 @@ def _mounted(folder: Path) -> bool:
 
 
 def _close(file: int) -> None:
-    """Close a file whose file system is gone, which the system complains of."""
+    """Close a file whose file system is gone, and ignore the error."""
     with contextlib.suppress(OSError):
         os.close(file)
 
 
-def _until(what) -> None:
+def _until(condition) -> None:
     end = time.monotonic() + 300
-    while not what():
+    while not condition():
         assert time.monotonic() < end, "nothing happened for 300 s"
         time.sleep(0.02)
 
 
 def _reads(thread: threading.Thread) -> bool:
-    """Whether a thread is inside a read; anyhow true where the kernel does not tell."""
+    """Return whether a thread is inside a read; true if the kernel does not report it."""
     assert thread.is_alive() and thread.native_id is not None
     if not Path("/proc/self/syscall").exists():
         return True
@@ -238,9 +238,9 @@ def test_the_death_of_the_stand_in_is_an_error_and_its_mount_is_cleared(card, tm
     thread.join()
     assert raised and raised[0].errno != errno.ETIMEDOUT
     _close(read)
-    with pytest.raises(StandInError, match="ended without an answer"):
+    with pytest.raises(StandInError, match="ended or did not answer"):
         stand.log()
-    second = stand_in(at=tmp_path / "at")  # the stale mount is found and cleared
+    second = stand_in(at=tmp_path / "at")  # clears the stale mount
     assert exchange(card, opened(second, card.layout), 5, 0) == []
     second.close()
     stand.close()

@@ -1,4 +1,4 @@
-"""The compiled top behind the stand-in, and mutants of its own rules."""
+"""The compiled top behind the stand-in, and mutants of its rules."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SHORT = Fault(kind="partial_tkeep", at=(0,), beat=3, size=24)
 TORN = Fault(kind="corrupt_beat", at=(0,), beat=0, bit=0)
 CUT = Fault(kind="short_read", at=(0,), beats=2)
 
-# What is replaced in the source of the top, and the plan that tells.
+# Replacements in the source of the top, and the plan that reveals them.
 MUTANTS = {
     "2, no error bit for a partial beat": (
         "whole.eq(self.h2c_tkeep.all())",
@@ -74,7 +74,7 @@ def workload(folder: Path) -> Workload:
 def outcome(
     rtlil: Path, workload: Workload, fault: Fault | None, *, sound: float = 120.0
 ) -> list[object]:
-    """What becomes of three batches: None, an error, or a number of wrong results.
+    """Return the outcomes of three batches: None, an error, or a number of wrong results.
 
     A transfer may stand still for ``sound`` seconds where no fault of the plan has stopped it.
     """
@@ -83,7 +83,7 @@ def outcome(
     axi_card = CompiledAxiCard(top=top, stall=bursts(seed=5))
     layout = layout_of(workload.manifest)
     model = XdmaModel(card=axi_card, layout=layout, plan=plan, timeout=0.5, sound_timeout=sound)
-    found: list[object] = []
+    results: list[object] = []
     try:
         transport = XdmaTransport(nodes=StandInNodes(model=model), layout=layout)
         with Device(
@@ -93,14 +93,14 @@ def outcome(
                 rows = np.arange(100 * number, 100 * number + 100)
                 try:
                     wrong = workload.wrong(rows, device.run(**workload.take(rows)))
-                    found.append(wrong or None)
+                    results.append(wrong or None)
                 except (DriverError, TransportError) as error:
-                    found.append(getattr(error, "cause", None) or error)
+                    results.append(getattr(error, "cause", None) or error)
     except (DriverError, TransportError) as error:
-        found.append(error)
-    found += [record.detail for record in model.log() if record.kind == "violation"]
+        results.append(error)
+    results += [record.detail for record in model.log() if record.kind == "violation"]
     model.stop()
-    return found
+    return results
 
 
 def test_the_top_itself_passes(folder, workload, tmp_path):
@@ -128,14 +128,14 @@ def test_a_mutant_of_the_top_is_caught(folder, workload, tmp_path, monkeypatch, 
         pytest.fail(f"the top has no '{old}' any more: state the mutant anew")
     path = tmp_path / "top.il"
     path.write_text(top_rtlil(folder))
-    found = outcome(path, workload, fault, sound=2.0)
-    print(found)
+    results = outcome(path, workload, fault, sound=2.0)
+    print(results)
     if fault is SHORT:
-        assert Cause.PARTIAL_BEAT not in found
+        assert Cause.PARTIAL_BEAT not in results
     elif fault is not None:
-        assert found[1:] != [None, None]
+        assert results[1:] != [None, None]
     else:
-        assert found != [None, None, None]
+        assert results != [None, None, None]
 
 
 @pytest.mark.skipif(why_no_fuse() is not None, reason=str(why_no_fuse()))

@@ -1,4 +1,4 @@
-"""Thousands of requests while everything goes wrong: no result lost, swapped or silently wrong."""
+"""Thousands of requests with many faults: no result is lost, swapped or silently wrong."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_an_exception_needs_a_fault_of_its_name_and_time():
 
 
 def test_the_card_and_the_host_may_name_two_faults():
-    """The card's cause is the first since its reset, so it may be another packet's."""
+    """The card's cause is the first since its reset, and may be another packet's."""
     damaged = Failure(name="PAYLOAD_CRC", text="", began=10.0, ended=11.0)
     late = Failure(name="PAYLOAD_CRC", host="CardTimeoutError", text="", began=10.0, ended=11.0)
 
@@ -82,7 +82,7 @@ def test_thousands_of_requests_with_a_fault_every_hundred(card):
 
 @needs_fuse
 def test_a_card_that_lies_is_noticed(card):
-    """The soak's own comparison can fail: one bit of what it expects is changed."""
+    """The soak's comparison fails if one expected bit is changed."""
     workload = card.workload(64, seed=2)
     workload.words[7, 3] ^= 1 << 12
     with StandIn(folder=".", model=card.echo, sound_timeout=60.0) as stand:

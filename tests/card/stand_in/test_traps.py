@@ -1,4 +1,4 @@
-"""One mutant for each trap of the vendor's driver, and the stand-in catches every one.
+"""One mutant for each trap of the vendor's driver, each of which the stand-in catches.
 
 Mutants of the host (2 to 6, 8, 9) are the real driver with one thing done as one would do it who
 does not know the trap. Mutants of the card (1, 7, 10) are the card's model with one of its own
@@ -38,7 +38,7 @@ from pinion.link import Cause
 from tests.support.breadth import some
 
 LONG, SOON = 60.0, 0.2
-"""Seconds that a transfer may stand still: where none does, and where a mutant makes one."""
+"""Seconds that a transfer may stall, without a mutant that stops one, and with one."""
 
 CALM = FaultPlan()
 SPLIT = FaultPlan(faults=(Fault(kind="ring_wrap", at=(0, 1, 2), beat=4),))
@@ -51,7 +51,7 @@ TORN = FaultPlan(faults=(Fault(kind="corrupt_beat", at=(0,), beat=0, bit=0),))
 
 
 class Unaligned(XdmaTransport):
-    """Trap 2: packets from wherever NumPy put them."""
+    """Trap 2: packets at NumPy's addresses."""
 
     def send(self, packet: np.ndarray) -> None:
         memory = np.zeros(len(packet) + 8192, dtype=np.uint8)
@@ -61,17 +61,17 @@ class Unaligned(XdmaTransport):
 
 
 class RoundedUp(XdmaTransport):
-    """Trap 3: reads of whole pages, and one more to be sure."""
+    """Trap 3: reads of whole pages, and one more."""
 
     def receive(self, packet: np.ndarray) -> None:
         room = self.allocate(-(-len(packet) // 4096) * 4096 + 4096)
-        got = self._read(room)
+        count = self._read(room)
         packet[:] = room[: len(packet)]
-        assert got >= len(packet)
+        assert count >= len(packet)
 
 
 class ReadOnly(XdmaTransport):
-    """Trap 8: bytes objects, which the kernel cannot pin."""
+    """Trap 8: bytes objects, which cannot be pinned."""
 
     def send(self, packet: np.ndarray) -> None:
         try:
@@ -88,7 +88,7 @@ class Vectored(MountedNodes):
 
 
 class TwoOpens(StandInNodes):
-    """Trap 8: the stream is opened anew for each packet."""
+    """Trap 8: the stream is opened again for each packet."""
 
     def read_stream(self, data: memoryview) -> int:
         self.model.open_c2h()
@@ -96,7 +96,7 @@ class TwoOpens(StandInNodes):
 
 
 class LateRead(StandInNodes):
-    """Trap 6: the answer is asked for when the question is out."""
+    """Trap 6: the read is posted after the request has been sent."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -115,7 +115,7 @@ class LateRead(StandInNodes):
 
 
 class WideRegisters(StandInNodes):
-    """Trap 9: the registers as 64-bit words."""
+    """Trap 9: registers read as 64-bit words."""
 
     def read_user(self, offset: int) -> bytes:
         wide = self.model.read_register(offset & ~7, 8)
@@ -126,7 +126,7 @@ class WideRegisters(StandInNodes):
 
 
 class BoundaryCard(PacketAxiCard):
-    """Trap 1: a request ends where TLAST stands."""
+    """Trap 1: a request ends at TLAST."""
 
     def advance(self, beats, keep, last, room):
         step = super().advance(beats, keep, last, room)
@@ -136,7 +136,7 @@ class BoundaryCard(PacketAxiCard):
 
 
 class ImpatientCard(PacketAxiCard):
-    """Trap 7: results that nobody takes for a while make room for newer ones."""
+    """Trap 7: results that nobody takes for a while are dropped for newer ones."""
 
     def advance(self, beats, keep, last, room):
         step = super().advance(beats, keep, last, room)
@@ -152,8 +152,8 @@ class NoResetCard(PacketAxiCard):
         if offset != CONTROL:
             super().write(offset, value)
             return
-        held = self.card._values
-        held["CONTROL"] = value & 1
+        values = self.card._values
+        values["CONTROL"] = value & 1
 
 
 class CarelessCard(PacketAxiCard):
@@ -179,13 +179,13 @@ _translate = xdma_module.translate
 
 @dataclass(kw_only=True)
 class Mutant:
-    """What is exchanged for something broken, in which scenario, and what gives it away.
+    """A broken part, its scenario, and the test that catches it.
 
     A mutant that ``stops`` makes transfers stand still on a card where nothing else is wrong.
     """
 
     trap: str
-    seen: Callable[[Outcome], bool]
+    caught: Callable[[Outcome], bool]
     plan: FaultPlan = CALM
     transport: type[XdmaTransport] = XdmaTransport
     nodes: type[Any] = StandInNodes
@@ -199,7 +199,7 @@ class Mutant:
 
 @dataclass(kw_only=True)
 class Outcome:
-    """Of a scenario: errors of three batches, wrong results, broken rules."""
+    """Outcome of a scenario: errors of three batches, wrong results, broken rules."""
 
     errors: list[Exception | None]
     wrong: int
@@ -217,52 +217,52 @@ class Outcome:
 
 
 MUTANTS = [
-    Mutant(trap="1", axi_card=BoundaryCard, plan=SPLIT, seen=Outcome.failed),
-    Mutant(trap="2", transport=Unaligned, seen=lambda o: "trap_2" in o.rules and o.failed()),
+    Mutant(trap="1", axi_card=BoundaryCard, plan=SPLIT, caught=Outcome.failed),
+    Mutant(trap="2", transport=Unaligned, caught=lambda o: "trap_2" in o.rules and o.failed()),
     Mutant(
         trap="2, the card",
         axi_card=CarelessCard,
         plan=SHORT,
-        seen=lambda o: not any(getattr(e, "cause", None) == Cause.PARTIAL_BEAT for e in o.errors),
+        caught=lambda o: not any(getattr(e, "cause", None) == Cause.PARTIAL_BEAT for e in o.errors),
     ),
-    Mutant(trap="3", transport=RoundedUp, stops=True, seen=lambda o: o.says("CardTimeoutError")),
-    Mutant(trap="4", nodes=Vectored, mounted=True, seen=lambda o: "trap_4" in o.rules),
+    Mutant(trap="3", transport=RoundedUp, stops=True, caught=lambda o: o.says("CardTimeoutError")),
+    Mutant(trap="4", nodes=Vectored, mounted=True, caught=lambda o: "trap_4" in o.rules),
     Mutant(
         trap="5",
         patch=(session_module, "with_signals_blocked", _unblocked),
-        seen=lambda o: "trap_5" in o.rules,
+        caught=lambda o: "trap_5" in o.rules,
     ),
     Mutant(
         trap="5, mounted",
         nodes=MountedNodes,
         mounted=True,
         patch=(session_module, "with_signals_blocked", _unblocked),
-        seen=lambda o: "trap_5" in o.rules,
+        caught=lambda o: "trap_5" in o.rules,
     ),
     Mutant(
-        trap="6", nodes=LateRead, depth=8, stops=True, seen=lambda o: o.says("CardTimeoutError")
+        trap="6", nodes=LateRead, depth=8, stops=True, caught=lambda o: o.says("CardTimeoutError")
     ),
-    Mutant(trap="7", axi_card=ImpatientCard, late=True, stops=True, seen=Outcome.failed),
+    Mutant(trap="7", axi_card=ImpatientCard, late=True, stops=True, caught=Outcome.failed),
     Mutant(
         trap="8, errno",
         plan=LATE,
         patch=(xdma_module, "translate", _one_errno),
-        seen=lambda o: not o.says("CardTimeoutError"),
+        caught=lambda o: not o.says("CardTimeoutError"),
     ),
-    Mutant(trap="8, busy", nodes=TwoOpens, seen=lambda o: o.says("BusyError")),
+    Mutant(trap="8, busy", nodes=TwoOpens, caught=lambda o: o.says("BusyError")),
     Mutant(
         trap="8, read-only",
         transport=ReadOnly,
-        seen=lambda o: "trap_8" in o.rules and o.says("DmaBufferError"),
+        caught=lambda o: "trap_8" in o.rules and o.says("DmaBufferError"),
     ),
-    Mutant(trap="9", nodes=WideRegisters, seen=lambda o: "trap_9" in o.rules and o.failed()),
-    Mutant(trap="10", axi_card=NoResetCard, plan=TORN, seen=lambda o: o.errors[1] is not None),
+    Mutant(trap="9", nodes=WideRegisters, caught=lambda o: "trap_9" in o.rules and o.failed()),
+    Mutant(trap="10", axi_card=NoResetCard, plan=TORN, caught=lambda o: o.errors[1] is not None),
 ]
 
 
 @contextmanager
 def nodes_of(card: Any, mutant: Mutant, kind: type[Any]) -> Iterator[tuple[Any, Callable]]:
-    """Nodes of a stand-in, in this process or mounted, and its log."""
+    """Yield nodes of a stand-in, in this process or mounted, and its log."""
     limits = {"timeout": SOON, "sound_timeout": SOON if mutant.stops else LONG}
     if mutant.mounted:
         with StandIn(folder=".", model=card.echo, faults=mutant.plan, **limits) as stand:
@@ -275,7 +275,7 @@ def nodes_of(card: Any, mutant: Mutant, kind: type[Any]) -> Iterator[tuple[Any, 
 
 
 def scenario(card: Any, mutant: Mutant) -> Outcome:
-    """Three batches, the first of which a fault may hit."""
+    """Run three batches, the first of which a fault may affect."""
     workload = card.workload(300, seed=1)
     errors: list[Exception | None] = []
     wrong = 0
@@ -309,7 +309,7 @@ def scenario(card: Any, mutant: Mutant) -> Outcome:
 
 
 def _dawdle(nodes: StandInNodes) -> None:
-    """A host that is away for a while in the middle of a response, so that the card must wait."""
+    """A host that pauses in the middle of a response, so that the card must wait."""
     model, read = nodes.model, nodes.model.read
 
     def slowly(length: int, *, address: int = 0) -> bytes:
@@ -333,19 +333,19 @@ def test_a_mutant_that_falls_into_a_trap_is_caught(card, mutant, monkeypatch):
         pytest.skip(reason)
     whole = Mutant(
         trap=mutant.trap,
-        seen=mutant.seen,
+        caught=mutant.caught,
         plan=mutant.plan,
         nodes=MountedNodes if mutant.mounted else StandInNodes,
         mounted=mutant.mounted,
         late=mutant.late,
     )
     sound = scenario(card, whole)
-    assert sound.sound and not mutant.seen(sound), f"the sound pair fails: {sound}"
+    assert sound.sound and not mutant.caught(sound), f"the sound pair fails: {sound}"
     if mutant.patch is not None:
         monkeypatch.setattr(*mutant.patch)
     outcome = scenario(card, mutant)
     print(outcome)
-    assert mutant.seen(outcome), f"the mutant passes: {outcome}"
+    assert mutant.caught(outcome), f"the mutant passes: {outcome}"
 
 
 def test_every_trap_has_a_mutant():

@@ -1,4 +1,4 @@
-"""The model of the vendor's driver: each rule that a program can see."""
+"""The model of the vendor's driver: each rule visible to a program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pinion.link.registers import HALTED, OPEN, RESET
 ERROR, STATUS, CONTROL = (register(name).offset for name in ("ERROR", "STATUS", "CONTROL"))
 
 SOON = 0.1
-"""Seconds after which a transfer ends that must end so, although the card is sound."""
+"""Seconds after which a transfer must time out although the card is sound."""
 
 
 @contextmanager
@@ -32,25 +32,25 @@ def word(model, name: str) -> int:
 
 
 def exchange(model, card, count: int, sequence: int, *, length: int | None = None):
-    """Write and read at once; the response, or what the read raised."""
+    """Write and read concurrently; return the packet, and responses or exceptions."""
     packet = card.request(count, sequence)
-    found: list = []
+    results: list = []
 
     def read() -> None:
         try:
-            wanted = card.layout.response_bytes(count) if length is None else length
-            found.append(model.read(wanted))
+            size = card.layout.response_bytes(count) if length is None else length
+            results.append(model.read(size))
         except OSError as error:
-            found.append(error)
+            results.append(error)
 
     thread = threading.Thread(target=read)
     thread.start()
     try:
         model.write(packet.data)
     except OSError as error:
-        found.append(error)
+        results.append(error)
     thread.join()
-    return packet, found
+    return packet, results
 
 
 def check(card, packet, response: bytes, count: int, sequence: int) -> None:
@@ -65,8 +65,8 @@ def check(card, packet, response: bytes, count: int, sequence: int) -> None:
 def test_packets_come_back_whole(card, count):
     model = card.model()
     for sequence in range(3):
-        packet, found = exchange(model, card, count, sequence)
-        check(card, packet, found[0], count, sequence)
+        packet, results = exchange(model, card, count, sequence)
+        check(card, packet, results[0], count, sequence)
     assert model.log() == []
 
 
@@ -108,12 +108,12 @@ def test_a_packet_closes_its_page_and_leaves_a_hole():
 
 
 def test_a_read_longer_than_the_packet_waits_for_the_timeout(card):
-    _, found = exchange(card.model(sound_timeout=SOON), card, 1, 0, length=8192)
-    assert found[0].errno == errno.ETIMEDOUT
+    _, results = exchange(card.model(sound_timeout=SOON), card, 1, 0, length=8192)
+    assert results[0].errno == errno.ETIMEDOUT
 
 
 def test_a_sound_card_waits_for_a_busy_host(card, monkeypatch):
-    """Its own timeout ends a transfer only once something has gone wrong."""
+    """The short timeout ends a transfer only after a fault."""
     model = card.model(timeout=0.01)
     late = threading.Event()
     ask = model._given_up
@@ -125,14 +125,14 @@ def test_a_sound_card_waits_for_a_busy_host(card, monkeypatch):
 
     monkeypatch.setattr(model, "_given_up", given_up)
     response = card.layout.response_bytes(64)
-    found: list = []
-    thread = threading.Thread(target=lambda: found.append(model.read(response)))
+    results: list = []
+    thread = threading.Thread(target=lambda: results.append(model.read(response)))
     thread.start()
     assert late.wait(30)
     packet = card.request(64, 0)
     model.write(packet.data)
     thread.join()
-    check(card, packet, found[0], 64, 0)
+    check(card, packet, results[0], 64, 0)
     model.write_register(CONTROL, RESET.to_bytes(4, "little"))
     with fails_with(errno.ETIMEDOUT):
         model.read(response)
@@ -185,8 +185,8 @@ def test_a_partial_beat_halts_the_card_until_the_soft_reset(card):
     model.write_register(CONTROL, RESET.to_bytes(4, "little"))
     model.write_register(CONTROL, bytes(4))
     assert word(model, "ERROR") == 0
-    packet, found = exchange(model, card, 5, 1)
-    check(card, packet, found[0], 5, 1)
+    packet, results = exchange(model, card, 5, 1)
+    check(card, packet, results[0], 5, 1)
     assert [record.kind for record in model.log()] == ["trap_2"]
 
 
@@ -209,8 +209,8 @@ HARMLESS = ("delay", "split_tlast", "ring_wrap", "ebusy")
 def test_harmless_faults_change_nothing(card, kind):
     model = card.model(FaultPlan(faults=(Fault(kind=kind, at=(0, 1)),)))
     for sequence in range(3):
-        packet, found = exchange(model, card, 64, sequence)
-        check(card, packet, found[0], 64, sequence)
+        packet, results = exchange(model, card, 64, sequence)
+        check(card, packet, results[0], 64, sequence)
     records = model.log()
     assert [(record.kind, record.packet) for record in records] == [(kind, 0), (kind, 1)]
 
@@ -219,10 +219,10 @@ def test_harmless_faults_change_nothing(card, kind):
 @pytest.mark.parametrize(("kind", "number"), [("etimedout", 110), ("errno512", 512)])
 def test_transfers_that_time_out(card, kind, number, side):
     model = card.model(FaultPlan(faults=(Fault(kind=kind, at=(1,), side=side),)))
-    packet, found = exchange(model, card, 64, 7)
-    check(card, packet, found[0], 64, 7)
-    _, found = exchange(model, card, 64, 8)
-    assert number in [error.errno for error in found if isinstance(error, OSError)]
+    packet, results = exchange(model, card, 64, 7)
+    check(card, packet, results[0], 64, 7)
+    _, results = exchange(model, card, 64, 8)
+    assert number in [error.errno for error in results if isinstance(error, OSError)]
     assert [(record.kind, record.packet, record.sequence) for record in model.log()] == [
         (kind, 1, 8)
     ]
@@ -230,8 +230,8 @@ def test_transfers_that_time_out(card, kind, number, side):
 
 def test_a_short_read_leaves_the_rest_in_the_card(card):
     model = card.model(FaultPlan(faults=(Fault(kind="short_read", at=(0,), beats=3),)))
-    _, found = exchange(model, card, 64, 0)
-    assert len(found[0]) == 3 * 64
+    _, results = exchange(model, card, 64, 0)
+    assert len(results[0]) == 3 * 64
     rest = model.read(card.layout.response_bytes(64) - 3 * 64)
     assert rest[-64:-60] == b"PNTR"
 
@@ -247,8 +247,8 @@ def test_a_short_read_leaves_the_rest_in_the_card(card):
 def test_faults_that_the_card_names(card, fault, cause):
     model = card.model(FaultPlan(faults=(fault,)))
     before = word(model, "BUILD_LOW")
-    _, found = exchange(model, card, 64, 0)
-    assert found[0].errno == errno.ETIMEDOUT
+    _, results = exchange(model, card, 64, 0)
+    assert results[0].errno == errno.ETIMEDOUT
     assert word(model, "ERROR") == cause
     assert (word(model, "BUILD_LOW") != before) == (fault.kind == "other_build")
 
@@ -256,16 +256,16 @@ def test_faults_that_the_card_names(card, fault, cause):
 def test_damaged_records_are_told_in_the_trailer(card):
     fault = Fault(kind="corrupt_beat", at=(0,), beat=5, bit=511)
     model = card.model(FaultPlan(faults=(fault,)))
-    _, found = exchange(model, card, 64, 0)
-    assert found[0][-60] & 1
+    _, results = exchange(model, card, 64, 0)
+    assert results[0][-60] & 1
     assert word(model, "ERROR") == Cause.PAYLOAD_CRC
 
 
 def test_damaged_responses_fail_their_checksum(card):
     fault = Fault(kind="corrupt_beat", side="response", at=(0,), beat=4, bit=3)
     model = card.model(FaultPlan(faults=(fault,)))
-    _, found = exchange(model, card, 64, 0)
-    array = np.frombuffer(found[0], dtype=np.uint8)
+    _, results = exchange(model, card, 64, 0)
+    array = np.frombuffer(results[0], dtype=np.uint8)
     with pytest.raises(ValueError, match="checksum"):
         read_response(card.layout, array, 64, 0)
 
@@ -274,14 +274,14 @@ def test_damaged_responses_fail_their_checksum(card):
 def test_a_lost_tail_is_waited_for(card, side):
     fault = Fault(kind="lost_tail", side=side, at=(0,), beats=2)
     model = card.model(FaultPlan(faults=(fault,)))
-    _, found = exchange(model, card, 64, 0)
-    assert found[0].errno == errno.ETIMEDOUT
+    _, results = exchange(model, card, 64, 0)
+    assert results[0].errno == errno.ETIMEDOUT
 
 
 def test_a_card_that_is_configured_anew_in_mid_batch_tears_the_stream(card):
     model = card.model(FaultPlan(faults=(Fault(kind="card_reset", at=(1,), beat=9),)))
     exchange(model, card, 64, 0)
     assert word(model, "BATCHES") == 1
-    _, found = exchange(model, card, 64, 1)
-    assert found[0].errno == errno.ETIMEDOUT
+    _, results = exchange(model, card, 64, 1)
+    assert results[0].errno == errno.ETIMEDOUT
     assert word(model, "BATCHES") == 0 and word(model, "ERROR") == Cause.MAGIC

@@ -111,7 +111,7 @@ class _Host:
     def take(self, run: TopRun) -> str | None:
         """What is wrong with what came out of a run."""
         self.tally.count(
-            cycles=run.cycles, beats_in=run.accepted - run.held, beats_out=len(run.beats)
+            cycles=run.cycles, beats_in=run.accepted - run.pending, beats_out=len(run.beats)
         )
         if run.violations:
             return f"an offered result beat was changed or withdrawn {run.violations} times"

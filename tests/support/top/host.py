@@ -249,8 +249,8 @@ class Host:
         words, flags = self._expected[packet.rows], self._flags[packet.rows]
         got = self.layout.response_words(data, count)
         found = self.layout.response_flags(data, count)
-        wrong = compare(got, words, what="the integer model")
-        wrong += compare(found[:, None], flags[:, None], what="its flags")
+        wrong = compare(got, words, name="the integer model")
+        wrong += compare(found[:, None], flags[:, None], name="its flags")
         flagged = int(flags.sum())
         status = Status.FLAGGED if flagged else Status.OK
         if (head.flagged, head.status) != (flagged, status):

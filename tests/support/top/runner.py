@@ -143,7 +143,7 @@ def run_top_bench(
         # Verilator has no names for what is inside, unless an option keeps them all.
         "deposits": simulator == "icarus",
     }
-    status, log = launch(own=own, spec=spec, simulator=simulator, timeout=timeout)
+    status, log = launch(place=own, spec=spec, simulator=simulator, timeout=timeout)
     bench = f"{simulator}, seed {scenario.seed}"
     check_outcome(own, bench=bench, status=status, log=log, result=OUTCOME, error=TopComplaintError)
     figures: dict[str, int] = json.loads((own / OUTCOME).read_text())

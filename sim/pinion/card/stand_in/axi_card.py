@@ -1,4 +1,4 @@
-"""A card at its AXI side, as a stand-in drives it: the compiled top, or the packet-level model."""
+"""The AXI side of a card as a stand-in drives it: the compiled top or the packet-level model."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ ALL = np.uint64((1 << 64) - 1)
 """TKEEP of a whole beat."""
 
 DEPTH = 512
-"""Request beats that the model at packet level takes while nobody reads."""
+"""Request beats that the packet-level model takes while nobody reads."""
 
 SLICE = 20_000
-"""Link cycles that the compiled top runs at a time, so that others get their turn."""
+"""Link cycles of one run of the compiled top, so that other threads get their turn."""
 
 IDLE = 5_000
 """Link cycles without progress after which the compiled top is at rest; above any latency."""
@@ -35,14 +35,14 @@ CONTROL, STATUS = register("CONTROL").offset, register("STATUS").offset
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """What one step of a card moved.
+    """The transfers of one step of a card.
 
     Members
     -------
     accepted : request beats taken.
-    beats : (m, 16) uint32, result beats given.
+    beats : (m, 16) uint32, result beats sent.
     last : (m,) bool, TLAST of each.
-    violations : broken rules of AXI-Stream on the card's side.
+    violations : violations of AXI-Stream rules by the card.
     """
 
     accepted: int
@@ -52,16 +52,16 @@ class Step:
 
 
 class AxiCard(Protocol):
-    """A card at its AXI side; for one thread at a time."""
+    """The AXI side of a card; for one thread at a time."""
 
     def advance(self, beats: Words, keep: Keep, last: Flags, room: int) -> Step:
-        """Offer request beats and take up to ``room`` result beats, until neither goes on.
+        """Offer request beats and take up to ``room`` result beats, until neither moves.
 
         Parameters
         ----------
-        beats : (n, 16) uint32; those not accepted are given again, with more behind them.
+        beats : (n, 16) uint32; those not accepted are offered again, before any new ones.
         keep, last : (n,) TKEEP and TLAST of each.
-        room : 0 is ``c2h_tready`` low.
+        room : 0 means ``c2h_tready`` low.
         """
 
     def read(self, offset: int) -> int:
@@ -71,16 +71,16 @@ class AxiCard(Protocol):
         """Write a register."""
 
     def reset(self) -> None:
-        """Configure the card anew: everything is lost, counters too."""
+        """Configure the card again: everything is lost, counters included."""
 
 
 class CompiledAxiCard:
-    """The whole RTL, compiled.
+    """The compiled top.
 
     Parameters
     ----------
-    top : just configured.
-    stall : pattern, repeated: cycles in which ``c2h_tready`` is low although a read is posted.
+    top : the top, just configured.
+    stall : repeated pattern of cycles with ``c2h_tready`` low although a read is posted.
     """
 
     def __init__(self, *, top: CompiledTop, stall: Flags | None = None) -> None:
@@ -88,7 +88,7 @@ class CompiledAxiCard:
         self.stall = stall
 
     def advance(self, beats: Words, keep: Keep, last: Flags, room: int) -> Step:
-        """Run until nothing moves any more, or for a slice of time."""
+        """Run until nothing moves, or for a slice of time."""
         if not len(beats) and not room:
             return Step(accepted=0, beats=beats, last=last)
         run = self.top.run(
@@ -105,20 +105,20 @@ class CompiledAxiCard:
         )
 
     def read(self, offset: int) -> int:
-        """Through AXI-Lite."""
+        """Read a register through AXI-Lite."""
         return self.top.read(offset)
 
     def write(self, offset: int, value: int) -> None:
-        """Through AXI-Lite."""
+        """Write a register through AXI-Lite."""
         self.top.write(offset, value)
 
     def reset(self) -> None:
-        """Port ``rst``."""
+        """Assert port ``rst``."""
         self.top.reset()
 
 
 class PacketAxiCard:
-    """The model at packet level, with buffers of finite size and a stream that can be interrupted.
+    """The packet-level model with finite buffers and an interruptible stream.
 
     Parameters
     ----------
@@ -134,13 +134,13 @@ class PacketAxiCard:
         self._credit = depth
 
     def advance(self, beats: Words, keep: Keep, last: Flags, room: int) -> Step:
-        """Take beats while there is room for their answers; give answers in order."""
-        del last  # no boundary of anything
-        given: list[Words] = []
+        """Take beats while there is room for their answers; send answers in order."""
+        del last  # TLAST of a request has no meaning
+        pieces: list[Words] = []
         ends: list[Flags] = []
         accepted = 0
         while True:
-            room -= self._give(room, given, ends)
+            room -= self._give(room, pieces, ends)
             if room:
                 self._credit = self.depth
             left = len(beats) - accepted
@@ -156,48 +156,48 @@ class PacketAxiCard:
             self._credit -= 0 if dropping else take
         return Step(
             accepted=accepted,
-            beats=np.concatenate(given) if given else beats[:0],
+            beats=np.concatenate(pieces) if pieces else beats[:0],
             last=np.concatenate(ends) if ends else np.zeros(0, dtype=np.bool_),
         )
 
     def read(self, offset: int) -> int:
-        """A register; what is still on its way to the host shows in STATUS."""
+        """Read a register; STATUS shows a response that is not yet sent."""
         value = self.card.read_register(offset)
         if offset == STATUS and self._out:
             value = (value & ~IN_RESET) | OPEN
         return value
 
     def write(self, offset: int, value: int) -> None:
-        """A register; the soft reset cuts off what is on its way."""
+        """Write a register; the soft reset cuts off a response."""
         self.card.write_register(offset, value)
         if offset == CONTROL and value & RESET:
             self._cut()
 
     def reset(self) -> None:
-        """Nothing is left, not even the end of a packet."""
+        """Drop everything, even the rest of a packet."""
         self.card.configure()
         self._out.clear()
         self._sent = 0
         self._credit = self.depth
 
-    def _give(self, room: int, given: list[Words], ends: list[Flags]) -> int:
-        taken = 0
-        while self._out and taken < room:
+    def _give(self, room: int, pieces: list[Words], ends: list[Flags]) -> int:
+        moved = 0
+        while self._out and moved < room:
             packet = self._out[0]
-            piece = packet[self._sent : self._sent + room - taken]
+            piece = packet[self._sent : self._sent + room - moved]
             self._sent += len(piece)
-            taken += len(piece)
+            moved += len(piece)
             last = np.zeros(len(piece), dtype=np.bool_)
             if self._sent == len(packet):
                 last[-1] = True
                 self._out.popleft()
                 self._sent = 0
-            given.append(piece)
+            pieces.append(piece)
             ends.append(last)
-        return taken
+        return moved
 
     def _cut(self) -> None:
-        """The beat on offer stays on offer; the packet that it belongs to ends behind it."""
+        """Cut off the response: the offered beat stays, and its packet ends after it."""
         if not self._out or self._aborting():
             return
         offered = self._out[0][self._sent : self._sent + 1]
@@ -215,7 +215,7 @@ class PacketAxiCard:
 
 
 def beats_of(data: bytes | bytearray | memoryview) -> Words:
-    """Bytes as beats, (n, 16) uint32; the last one is filled up with zeros."""
+    """Return bytes as beats, (n, 16) uint32, the last one padded with zeros."""
     raw = np.frombuffer(data, dtype=np.uint8)
     short = -len(raw) % BEAT
     if short:

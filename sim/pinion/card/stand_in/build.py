@@ -1,4 +1,4 @@
-"""From a build folder to a card that a stand-in serves."""
+"""Making the card that a stand-in serves from a build folder."""
 
 from __future__ import annotations
 
@@ -18,28 +18,26 @@ Factory = Callable[[Path], tuple[AxiCard, Layout]]
 
 
 def make_card(folder: Path, *, model: str = "packet") -> tuple[AxiCard, Layout]:
-    """A card for a build folder, and the layout of its packets.
+    """Return a card for a build folder, and the layout of its packets.
 
     Parameters
     ----------
-    folder : of ``pinion build``.
+    folder : the build folder.
     model : ``packet`` for the compiled core in a model of the top, ``rtl`` for the compiled top,
-        or ``file.py:function`` for a `Factory` of one's own.
+        or ``file.py:function`` for a user-defined `Factory`.
 
     Raises
     ------
     ValueError
-        When there is no such model, or a file of the folder is not the one that was built.
+        If there is no such model, or a file of the folder changed since it was built.
     """
     if ":" in model:
         path, _, name = model.rpartition(":")
-        # What a factory raises goes through: who names one reads tracebacks.
+        # A factory's exceptions are not wrapped: its author can read tracebacks.
         factory: Factory = runpy.run_path(path)[name]
         return factory(folder)
     if model not in MODELS:
-        raise ValueError(
-            f"There is no model '{model}' of a card: give packet, rtl, or file.py:function."
-        )
+        raise ValueError(f"There is no card model '{model}': give packet, rtl or file.py:function.")
     manifest = Manifest.read(folder)
     check_digests(folder)
     if model == "packet":

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .nodes import HARMFUL
 
-# Numbers of the system calls that move data, by machine.
+# Numbers of the system calls that transfer data, by machine.
 _CALLS = {
     "x86_64": {
         0: "read",
@@ -45,7 +45,7 @@ class Caller:
     Members
     -------
     call : its name.
-    address : of the caller's buffer; of the list of buffers where it is one.
+    address : address of the caller's buffer, or of its list of buffers.
     length : bytes, or buffers in the list.
     """
 
@@ -55,12 +55,12 @@ class Caller:
 
     @property
     def vectored(self) -> bool:
-        """Whether it gave a list of buffers."""
+        """Whether it passed a list of buffers."""
         return "v" in self.call
 
 
 def current_call(thread: int) -> Caller | None:
-    """The call that a thread is in; None where the system does not report it."""
+    """Return the call that a thread is in, or None if the system does not report it."""
     try:
         fields = Path(f"/proc/{thread}/syscall").read_text().split()
         call = _CALLS.get(platform.machine(), {})[int(fields[0])]
@@ -70,7 +70,7 @@ def current_call(thread: int) -> Caller | None:
 
 
 def unblocked(thread: int) -> list[str]:
-    """Signals that a thread may be interrupted by; empty where the system does not report them."""
+    """Return signals that may interrupt a thread; empty if the system does not report them."""
     try:
         status = Path(f"/proc/{thread}/status").read_text()
         mask = int(status.partition("SigBlk:")[2].split()[0], 16)

@@ -1,9 +1,9 @@
-"""What goes wrong on a stand-in card, and when: the fault plan.
+"""Fault plans: what goes wrong on a stand-in card, and when.
 
 A plan is a TOML file or a :class:`FaultPlan`. Each fault names its kind and when it happens: at
-packets of a number (``at``, counted from 0, resent packets count again), or by chance
+packet numbers (``at``, counted from 0; resent packets count again), or at random
 (``probability``, for each packet, or for each request with ``per = "request"``). The kind
-``random`` stands for one fault of any kind after ``every`` requests on average.
+``random`` means one fault of any kind after ``every`` requests on average.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         ("seconds",),
     ),
 }
-"""Kinds of faults: a sentence, and the parameters beside the time."""
+"""Kinds of faults: a description, and the parameters besides the time."""
 
 RANDOM = "random"
 _WHEN = ("kind", "at", "probability", "per")
@@ -52,25 +52,25 @@ SIDED = tuple(kind for kind, (_, keys) in KINDS.items() if "side" in keys)
 
 
 class FaultPlanError(ValueError):
-    """A fault plan cannot be read; the message names the line and what is wrong."""
+    """A fault plan is invalid; the message names the line and the mistake."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One fault.
+    """One fault; parameters that are None are drawn at random.
 
     Members
     -------
-    kind : of `KINDS`.
-    at : numbers of packets; empty: by chance.
+    kind : one of `KINDS`.
+    at : packet numbers; empty for a random fault.
     probability : 0 to 1, for each packet or for each request.
-    per : what the probability is for.
-    side : which stream.
-    seconds : of a delay, or of the presence of another build.
-    beat : of the packet, counted from its header; None: by chance.
-    beats : number of beats; None: by chance.
-    size : valid bytes of a partial beat, 1 to 63; None: by chance.
-    bit : 0 to 511; None: by chance.
+    per : unit of the probability.
+    side : the stream.
+    seconds : duration of a delay, or of the presence of another build.
+    beat : beat of the packet, counted from its header.
+    beats : number of beats.
+    size : valid bytes of a partial beat, 1 to 63.
+    bit : 0 to 511.
     """
 
     kind: str
@@ -85,10 +85,10 @@ class Fault:
     bit: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no card can do."""
+        """Raise `FaultPlanError` if the fault is impossible."""
         if self.kind not in KINDS:
             raise FaultPlanError(
-                f"There is no fault '{self.kind}': give one of {', '.join(KINDS)} or {RANDOM}."
+                f"There is no fault '{self.kind}'; choose one of {', '.join(KINDS)} or {RANDOM}."
             )
         _within("probability", self.probability, 0.0, 1.0)
         if not self.at and not self.probability:
@@ -97,7 +97,7 @@ class Fault:
                 f"'probability' above 0."
             )
         if any(not _whole(number) or number < 0 for number in self.at):
-            raise FaultPlanError(f"'at' is {list(self.at)}: packets are counted from 0.")
+            raise FaultPlanError(f"'at' must list packet numbers from 0 on, not {list(self.at)}.")
         _within("seconds", self.seconds, 0.0, 60.0)
         for name, low, high in (("beat", 0, 1 << 20), ("beats", 1, 1 << 20), ("bit", 0, 511)):
             _optional(name, getattr(self, name), low, high)
@@ -112,10 +112,10 @@ class FaultPlan:
 
     Members
     -------
-    faults : each with its own times.
-    every : requests between two faults of a random kind on average; None: none such.
-    kinds : what these are chosen from.
-    seed : of everything that happens by chance.
+    faults : faults with individual times.
+    every : average number of requests between two faults of a random kind; None for no such faults.
+    kinds : kinds of these faults.
+    seed : seed of all random choices.
     """
 
     faults: tuple[Fault, ...] = ()
@@ -124,50 +124,50 @@ class FaultPlan:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse a plan that cannot be followed."""
+        """Raise `FaultPlanError` if the plan is invalid."""
         if self.every is not None and not (_number(self.every) and self.every >= 1):
             raise FaultPlanError(
-                f"'every' is {self.every}: give a number of requests of at least 1."
+                f"'every' must be a number of requests of at least 1, not {self.every}."
             )
         if not self.kinds or set(self.kinds) - set(KINDS):
             unknown = ", ".join(sorted(set(self.kinds) - set(KINDS))) or "nothing"
-            raise FaultPlanError(f"'kinds' names {unknown}: give some of {', '.join(KINDS)}.")
+            raise FaultPlanError(f"'kinds' names {unknown}; choose from {', '.join(KINDS)}.")
         if not _whole(self.seed):
-            raise FaultPlanError(f"The seed is {self.seed!r}: give a whole number.")
+            raise FaultPlanError(f"The seed must be an integer, not {self.seed!r}.")
 
     @classmethod
     def random(
         cls, *, every: float, seed: int = 0, kinds: tuple[str, ...] | None = None
     ) -> FaultPlan:
-        """One fault of the whole plan after so many requests on average."""
+        """Return a plan of one random fault per ``every`` requests on average."""
         return cls(every=every, seed=seed, kinds=tuple(KINDS) if kinds is None else kinds)
 
     @classmethod
     def read(cls, path: Path) -> FaultPlan:
-        """A plan from a TOML file.
+        """Read a plan from a TOML file.
 
         Raises
         ------
         FaultPlanError
-            When the file cannot be read or is no plan, with the line.
+            If the file cannot be read or is invalid, with the line.
         """
         try:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             why = getattr(error, "strerror", None) or error
             raise FaultPlanError(
-                f"The fault plan '{path}' cannot be read ({why}): give a TOML file as "
-                "docs/faults.md has it."
+                f"The fault plan '{path}' cannot be read ({why}): give a TOML file as described in "
+                "docs/faults.md."
             ) from None
         return cls.parse(text, name=str(path))
 
     @classmethod
     def parse(cls, text: str, *, name: str = "the fault plan") -> FaultPlan:
-        """A plan from TOML text; errors name the line."""
+        """Return a plan from TOML text; errors name the line."""
         try:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise FaultPlanError(f"{name} is no TOML: {error}.") from None
+            raise FaultPlanError(f"{name} is not valid TOML: {error}.") from None
         lines = _Lines(name, text)
         unknown = [key for key in data if key not in ("seed", "fault")]
         if unknown:
@@ -193,7 +193,7 @@ class FaultPlan:
             raise lines.error(None, "seed", str(error)) from None
 
     def text(self) -> str:
-        """The plan as TOML, for another process."""
+        """Return the plan as TOML, for another process."""
         parts = [f"seed = {self.seed}"]
         if self.every is not None:
             kinds = ", ".join(f'"{kind}"' for kind in self.kinds)
@@ -204,13 +204,13 @@ class FaultPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """Something that happened on the stand-in, for a test to match exceptions with.
+    """An event on the stand-in, which a test can match with exceptions.
 
     Members
     -------
-    kind : of `KINDS`, or ``trap_N`` for a rule of the vendor's driver that the caller broke.
-    packet : number of the request packet, -1 where there is none.
-    sequence : of its header.
+    kind : one of `KINDS`, or ``trap_N`` for a rule of the vendor's driver that the caller broke.
+    packet : number of the request packet, -1 without one.
+    sequence : sequence number in its header.
     time : seconds on the monotonic clock.
     detail : a sentence.
     """
@@ -224,30 +224,30 @@ class Record:
 
 @dataclass(kw_only=True)
 class Injector:
-    """Draws the faults of one packet after the other."""
+    """Generator of the faults of one packet after another."""
 
     plan: FaultPlan
     rng: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
-        """Seed."""
+        """Seed the generator."""
         self.rng = random.Random(self.plan.seed)
 
     def draw(self, packet: int, *, count: int, length: int) -> list[Fault]:
-        """Faults of a packet, with every parameter decided.
+        """Return the faults of a packet, with every parameter set.
 
         Parameters
         ----------
         packet : its number.
         count : requests in it.
-        length : in beats; places are chosen within.
+        length : its length in beats, which bounds the positions of faults.
         """
-        drawn = [fault for fault in self.plan.faults if self._happens(fault, packet, count)]
+        faults = [fault for fault in self.plan.faults if self._happens(fault, packet, count)]
         if self.plan.every is not None:
             chance = 1 - (1 - 1 / self.plan.every) ** count
             if self.rng.random() < chance:
-                drawn.append(self._any())
-        return [self._decided(fault, length) for fault in drawn]
+                faults.append(self._any())
+        return [self._decided(fault, length) for fault in faults]
 
     def _happens(self, fault: Fault, packet: int, count: int) -> bool:
         if packet in fault.at:
@@ -280,10 +280,12 @@ def _fault(table: Mapping[str, Any]) -> Fault:
     kind = table.get("kind")
     if not isinstance(kind, str):
         raise FaultPlanError("A fault has no 'kind': give kind = \"delay\", for example.")
-    known = (*_WHEN, *KINDS[kind][1]) if kind in KINDS else tuple(table)
+    keys = (*_WHEN, *KINDS[kind][1]) if kind in KINDS else tuple(table)
     for key in table:
-        if key not in known:
-            raise FaultPlanError(f"'{key}' is no parameter of '{kind}': it has {', '.join(known)}.")
+        if key not in keys:
+            raise FaultPlanError(
+                f"'{key}' is not a parameter of '{kind}': it has {', '.join(keys)}."
+            )
     values = dict(table)
     at = values.get("at", ())
     values["at"] = tuple(at) if isinstance(at, (list, tuple)) else (at,)
@@ -293,16 +295,18 @@ def _fault(table: Mapping[str, Any]) -> Fault:
 def _random_keys(table: Mapping[str, Any]) -> dict[str, Any]:
     for key in table:
         if key not in _RANDOM_KEYS:
-            raise FaultPlanError(f"'{key}' is no parameter of 'random': it has every and kinds.")
+            raise FaultPlanError(f"'{key}' is not a parameter of 'random': it has every and kinds.")
     if "every" not in table:
-        raise FaultPlanError("The fault 'random' has no 'every': give requests between two faults.")
-    found = {"every": table["every"], "kinds": tuple(table.get("kinds", KINDS))}
-    FaultPlan(**found)  # here, so that the error names this table's line
-    return found
+        raise FaultPlanError(
+            "The fault 'random' has no 'every': give the number of requests between two faults."
+        )
+    settings = {"every": table["every"], "kinds": tuple(table.get("kinds", KINDS))}
+    FaultPlan(**settings)  # checked here, so that the error names this table's line
+    return settings
 
 
 class _Lines:
-    """Finds the line of a key in a TOML text, which the parser does not report."""
+    """The lines of keys in a TOML text, which the parser does not report."""
 
     def __init__(self, name: str, text: str) -> None:
         self.name = name
@@ -337,8 +341,8 @@ def _toml(fault: Fault) -> str:
         value = getattr(fault, item.name)
         if item.name not in keys or value is None or value == item.default:
             continue
-        shown = f'"{value}"' if isinstance(value, str) else value
-        lines.append(f"{item.name} = {list(shown) if isinstance(shown, tuple) else shown}")
+        literal = f'"{value}"' if isinstance(value, str) else value
+        lines.append(f"{item.name} = {list(literal) if isinstance(literal, tuple) else literal}")
     return "\n".join(lines)
 
 
@@ -352,14 +356,14 @@ def _whole(value: object) -> bool:
 
 def _within(name: str, value: float, low: float, high: float) -> None:
     if not _number(value) or not low <= value <= high:
-        raise FaultPlanError(f"'{name}' is {value}: give a number from {low:g} to {high:g}.")
+        raise FaultPlanError(f"'{name}' must be a number from {low:g} to {high:g}, not {value}.")
 
 
 def _optional(name: str, value: int | None, low: int, high: int) -> None:
     if value is not None and not (_whole(value) and low <= value <= high):
-        raise FaultPlanError(f"'{name}' is {value}: give a whole number from {low} to {high}.")
+        raise FaultPlanError(f"'{name}' must be an integer from {low} to {high}, not {value}.")
 
 
-def _choice(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise FaultPlanError(f"'{name}' is '{value}': give {' or '.join(known)}.")
+def _choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise FaultPlanError(f"'{name}' must be {' or '.join(choices)}, not '{value}'.")

@@ -19,15 +19,15 @@ from .xdma import ERESTARTSYS, XdmaModel
 H2C, C2H, USER = "h2c_0", "c2h_0", "user"
 
 RELEASE = 20.0
-"""Seconds that an opening waits for the release of a file that its program has closed."""
+"""Seconds that `open` waits for the release of a closed file."""
 
 
 @dataclass(kw_only=True)
 class _Opened:
-    """An open file, and the system call that is under way on it.
+    """An open file, and the system call in progress on it.
 
-    The kernel cuts long calls into pieces; each comes as a call of its own. After a program has
-    closed its file, its release follows at any later time.
+    The kernel cuts long calls into pieces, each of which arrives as a separate call. The release
+    of a file follows at any time after a program has closed it.
     """
 
     node: str
@@ -42,7 +42,7 @@ class CardFiles(mfusepy.Operations):
     Parameters
     ----------
     model : the card.
-    name : of the files, up to the underscore.
+    name : the files' names up to the underscore.
     """
 
     use_ns = True
@@ -57,7 +57,7 @@ class CardFiles(mfusepy.Operations):
         self._now = time.time_ns()
 
     def getattr(self, path: str, fh: int | None = None) -> dict[str, Any]:
-        """A folder with three files."""
+        """Return the attributes of the folder or of a file."""
         times = {"st_atime": self._now, "st_mtime": self._now, "st_ctime": self._now}
         owner = {"st_uid": os.getuid(), "st_gid": os.getgid()}
         if path == "/":
@@ -66,14 +66,14 @@ class CardFiles(mfusepy.Operations):
         return {"st_mode": stat.S_IFREG | 0o600, "st_nlink": 1, "st_size": 0} | times | owner
 
     def readdir(self, path: str, fh: int) -> list[str]:
-        """Their names."""
+        """List the folder."""
         return [".", "..", *(name[1:] for name in self._nodes)]
 
     def open(self, path: str, flags: int) -> int:
-        """Open a file; the stream to the host opens once.
+        """Open a file; the stream to the host can be open only once.
 
-        The kernel tells of the end of a file after `close` has returned. With the vendor's driver
-        that has happened by then, so a program that opens again waits for it here.
+        The kernel reports the release of a file after `close` has returned, unlike the vendor's
+        driver, so a program that opens again waits for it here.
         """
         node = self._node(path)
         if node == C2H:
@@ -86,13 +86,13 @@ class CardFiles(mfusepy.Operations):
             return self._count
 
     def flush(self, path: str, fh: int) -> int:
-        """A program closes a file, or a copy of it that a child has inherited."""
+        """Note that a program closes a file, or a copy that a child has inherited."""
         with self._lock:
             self._opened[fh].closed = True
         return 0
 
     def release(self, path: str, fh: int) -> int:
-        """No program has the file any more."""
+        """Close the file: no program has it open."""
         if self._opened[fh].node == C2H:
             self.model.close_c2h()
         with self._released:
@@ -101,25 +101,25 @@ class CardFiles(mfusepy.Operations):
         return 0
 
     def truncate(self, path: str, length: int, fh: int | None = None) -> int:
-        """Devices have no length; shells truncate what they write to."""
+        """Do nothing: devices have no length, but shells truncate what they write to."""
         return 0
 
     def read(self, path: str, size: int, offset: int, fh: int) -> bytes:
-        """A piece of a read."""
+        """Serve a piece of a read."""
         opened = self._opened[fh]
         if opened.node == USER:
-            found = self._call(self.model.read_register, offset, size)
+            data = self._call(self.model.read_register, offset, size)
         elif opened.node == C2H:
             address = self._begin(opened, size)
-            found = self._call(self.model.read, size, address=address, opened=opened)
-            if len(found) < size:
+            data = self._call(self.model.read, size, address=address, opened=opened)
+            if len(data) < size:
                 opened.left = 0
         else:
             raise mfusepy.FuseOSError(errno.EINVAL)
-        return bytes(found)
+        return bytes(data)
 
     def write(self, path: str, data: bytes, offset: int, fh: int) -> int:
-        """A piece of a write."""
+        """Serve a piece of a write."""
         opened = self._opened[fh]
         if opened.node == USER:
             return int(self._call(self.model.write_register, offset, data))
@@ -129,7 +129,7 @@ class CardFiles(mfusepy.Operations):
         return int(self._call(self.model.write, data, address=address, opened=opened))
 
     def _closing(self) -> bool:
-        """Whether a stream to the host is closed and not released; holds the lock."""
+        """Return whether a closed stream to the host is not yet released; the lock is held."""
         return any(opened.closed for opened in self._opened.values() if opened.node == C2H)
 
     def _node(self, path: str) -> str:
@@ -148,8 +148,8 @@ class CardFiles(mfusepy.Operations):
             raise mfusepy.FuseOSError(number) from None
 
     def _begin(self, opened: _Opened, size: int) -> int:
-        """The address of a piece's first byte, as far as it can be known; checks the caller."""
-        opened.closed = False  # it was a copy that was closed
+        """Check the caller and return the address of a piece's first byte, 0 if unknown."""
+        opened.closed = False  # only a copy was closed
         if opened.left:
             address, opened.left, opened.next = opened.next, opened.left - size, opened.next + size
             return address

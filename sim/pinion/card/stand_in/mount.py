@@ -1,4 +1,4 @@
-"""A stand-in in a process of its own, its device files mounted in a folder."""
+"""A stand-in in a separate process, with its device files mounted in a folder."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from .xdma import NO_FAULTS
 NAME = "xdma0"
 TEMPORARY = "pinion-card-"
 PATIENCE = 60.0
-"""Seconds that the process has to answer, and to end."""
+"""Seconds within which the process must answer or end."""
 
 
 class StandInError(RuntimeError):
-    """The stand-in cannot be started, or ended by itself; the message says why."""
+    """The stand-in cannot start, or ended unexpectedly; the message gives the reason."""
 
 
 class StandIn(Closing):
@@ -35,24 +35,24 @@ class StandIn(Closing):
     Parameters
     ----------
     folder : the build folder.
-    faults : what goes wrong, a plan or the path of one.
-    timeout : seconds that a transfer may stand still; the vendor's driver has 10.
-    timeout_errno : what it ends with; FUSE carries 511 at most, which then stands for 512.
+    faults : the fault plan, or its path.
+    timeout : seconds that a transfer may stall; 10 in the vendor's driver.
+    timeout_errno : error number of a timeout; FUSE carries at most 511, which then means 512.
     model : ``packet``, ``rtl`` or ``file.py:function``, as for
         `pinion.card.stand_in.build.make_card`.
-    at : folder for the device files, made if it is not there; a temporary one by default.
-    start : seconds that the start may take: a core may have to be compiled.
-    sound_timeout : as of `XdmaModel`.
+    at : folder for the device files, created if missing; a temporary one by default.
+    start : seconds that the start may take, which may include the compilation of a core.
+    sound_timeout : as for `XdmaModel`.
 
     Members
     -------
     prefix : path of the device files up to the underscore.
-    device : what `pinion.driver.open` wants.
+    device : the device's name for `pinion.driver.open`.
 
     Raises
     ------
     StandInError
-        When it cannot be mounted, or the card not be made.
+        If it cannot be mounted, or the card cannot be made.
     """
 
     def __init__(
@@ -103,31 +103,31 @@ class StandIn(Closing):
 
     @property
     def device(self) -> str:
-        """What `pinion.driver.open` wants."""
+        """The device's name for `pinion.driver.open`."""
         return f"xdma:{self.prefix}"
 
     def log(self, start: int = 0) -> list[Record]:
-        """What happened so far, from a record's number on."""
-        found = self._ask({"do": "log", "from": start})["log"]
-        return [Record(**record) for record in found]
+        """Return the events so far, from record ``start`` on."""
+        records = self._ask({"do": "log", "from": start})["log"]
+        return [Record(**record) for record in records]
 
     def read_register(self, name: str) -> int:
-        """A register by its name, past the device files."""
+        """Read a register by name, bypassing the device files."""
         return int(self._ask({"do": "read", "offset": register(name).offset})["value"])
 
     def write_register(self, name: str, value: int) -> None:
-        """A register by its name, past the device files."""
+        """Write a register by name, bypassing the device files."""
         self._ask({"do": "write", "offset": register(name).offset, "value": value})
 
     def set_plan(self, plan: FaultPlan) -> None:
-        """Go on with another plan; packets are counted from 0 again."""
+        """Switch to another plan and count packets from 0 again."""
         self._ask({"do": "plan", "text": plan.text()})
 
     def close(self) -> None:
-        """End the process and unmount, whatever state they are in; a second call does nothing."""
+        """End the process and unmount in any state; a second call does nothing."""
         process = self._process
         if process.stdin is not None and not process.stdin.closed:
-            with contextlib.suppress(BrokenPipeError):  # it ended before
+            with contextlib.suppress(BrokenPipeError):  # it has already ended
                 process.stdin.close()
         try:
             process.wait(PATIENCE)
@@ -160,8 +160,8 @@ class StandIn(Closing):
                 watch.cancel()
         if not line:
             raise StandInError(
-                f"The stand-in's process ended without an answer, or did not give one within "
-                f"{wait:g} s: what it printed says why."
+                f"The stand-in's process ended or did not answer within {wait:g} s: see what it "
+                "printed."
             )
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
@@ -170,7 +170,7 @@ class StandIn(Closing):
 
 
 def why_no_fuse() -> str | None:
-    """What is missing for mounting a stand-in, as a sentence; None where nothing is."""
+    """Return why a stand-in cannot be mounted, or None if it can."""
     device = Path("/dev/fuse")
     if not device.exists():
         return "There is no /dev/fuse here: the kernel lacks FUSE, or a container hides it."
@@ -189,22 +189,22 @@ def why_no_fuse() -> str | None:
 
 
 def unmount(folder: Path) -> None:
-    """Unmount a folder, also while somebody uses it, also when what served it is dead."""
+    """Unmount a folder, even if it is in use or its server is dead."""
     for tool in ("fusermount3", "fusermount"):
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 [tool, "-u", "-z", "-q", str(folder)], check=False, capture_output=True
             )
         except FileNotFoundError:
             continue
-        if done.returncode == 0:
+        if process.returncode == 0:
             return
 
 
 def fresh() -> Path:
-    """A temporary folder.
+    """Return a new temporary folder.
 
-    Those of stand-ins that were killed together with their programs are unmounted and removed.
+    Folders of stand-ins that were killed with their programs are unmounted and removed.
     """
     for folder in Path(tempfile.gettempdir()).glob(f"{TEMPORARY}*"):
         try:
@@ -218,7 +218,7 @@ def fresh() -> Path:
 
 
 def clear(folder: Path) -> None:
-    """Make the folder, free of the mount of a stand-in that died."""
+    """Create the folder if needed, and remove the mount of a dead stand-in."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         filled = any(folder.iterdir())

@@ -1,7 +1,7 @@
-"""The stand-in in this process, behind the driver's own interface of device files.
+"""The stand-in in this process, behind the driver's interface of device files.
 
-Here the buffers of the caller are visible, so that the rules of the vendor's driver which a mounted
-stand-in can only guess at are checked to the letter.
+Here the caller's buffers are visible, so that rules of the vendor's driver which a mounted stand-in
+can only guess at are checked exactly.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pinion.driver.nodes import ERESTARTSYS, FileNodes, Nodes
 from .xdma import XdmaModel
 
 CARRIED = 133
-"""An error number that every libfuse carries, EHWPOISON; it stands for 512, which none does.
+"""Error number that every libfuse carries, EHWPOISON, in place of 512, which none does.
 
-The kernel refuses numbers from 512 on, and libfuse 3.17 all that have no name: it makes 34 of them.
+The kernel refuses numbers from 512 on, and libfuse 3.17 turns unnamed ones into 34.
 """
 
 HARMFUL = ("SIGINT", "SIGTERM", "SIGALRM", "SIGHUP", "SIGUSR1")
-"""Signals that must not be delivered to a thread in a transfer, where the system has them."""
+"""Signals that must not be delivered to a thread in a transfer."""
 
 
 class StandInNodes(Nodes):
@@ -31,7 +31,7 @@ class StandInNodes(Nodes):
 
     Parameters
     ----------
-    model : the card; several sets of nodes may share one, as programs share device files.
+    model : the card; several instances may share one, as programs share device files.
     prefix : for messages.
     """
 
@@ -41,40 +41,40 @@ class StandInNodes(Nodes):
         self._user = self._streams = False
 
     def open_user(self) -> None:
-        """Registers may be opened by everybody."""
+        """Open the registers, which several programs may have open."""
         self._user = True
 
     def open_streams(self) -> None:
-        """The stream to the host opens once."""
+        """Open the streams; the one to the host can be open only once."""
         self.model.open_c2h()
         self._streams = True
 
     def read_user(self, offset: int) -> bytes:
-        """One word."""
+        """Read one word."""
         self._need(self._user)
         return self.model.read_register(offset, 4)
 
     def write_user(self, offset: int, data: bytes) -> int:
-        """One word."""
+        """Write one word."""
         self._need(self._user)
         return self.model.write_register(offset, data)
 
     def write_stream(self, data: memoryview) -> int:
-        """A transfer to the card; the engine pins the pages for writing whatever it does."""
+        """Transfer to the card; the engine pins pages for writing in either direction."""
         self._need(self._streams)
         self._check(data, "write")
         return self.model.write(data, address=_address(data))
 
     def read_stream(self, data: memoryview) -> int:
-        """A transfer from the card."""
+        """Transfer from the card."""
         self._need(self._streams)
         self._check(data, "read")
-        found = self.model.read(data.nbytes, address=_address(data))
-        data.cast("B")[: len(found)] = found
-        return len(found)
+        received = self.model.read(data.nbytes, address=_address(data))
+        data.cast("B")[: len(received)] = received
+        return len(received)
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close all open nodes."""
         if self._streams:
             self.model.close_c2h()
         self._user = self._streams = False
@@ -83,26 +83,30 @@ class StandInNodes(Nodes):
         if not opened:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
-    def _check(self, data: memoryview, what: str) -> None:
+    def _check(self, data: memoryview, direction: str) -> None:
         if open_signals := unblocked():
-            self.model.note("trap_5", f"A {what} may be interrupted by {', '.join(open_signals)}.")
+            self.model.note(
+                "trap_5", f"A {direction} may be interrupted by {', '.join(open_signals)}."
+            )
         if data.readonly:
-            self.model.note("trap_8", f"A {what} got read-only memory, which cannot be pinned.")
+            self.model.note(
+                "trap_8", f"A {direction} got read-only memory, which cannot be pinned."
+            )
             raise OSError(errno.EFAULT, os.strerror(errno.EFAULT))
 
 
 class MountedNodes(FileNodes):
-    """Device files of a mounted stand-in, with the one error number that FUSE cannot carry."""
+    """Device files of a mounted stand-in, which restore the error number that FUSE cannot carry."""
 
     def write_stream(self, data: memoryview) -> int:
-        """One `write`."""
+        """Perform one `write`."""
         try:
             return super().write_stream(data)
         except OSError as error:
             raise _carried(error) from None
 
     def read_stream(self, data: memoryview) -> int:
-        """One `read`."""
+        """Perform one `read`."""
         try:
             return super().read_stream(data)
         except OSError as error:
@@ -110,7 +114,7 @@ class MountedNodes(FileNodes):
 
 
 def unblocked() -> list[str]:
-    """Signals that this thread may be interrupted by."""
+    """Return the harmful signals that may interrupt this thread."""
     if not hasattr(signal, "pthread_sigmask"):
         return []
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, set())

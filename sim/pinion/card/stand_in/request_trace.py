@@ -1,4 +1,4 @@
-"""Which request a beat of the stream belongs to, and what the fault plan does to it."""
+"""Application of a fault plan to the request stream."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .axi_card import Keep
 from .faults import Fault, Injector
 
 OTHER = 0x0BAD_B17D_0000_0001
-"""What the hash of another build differs in."""
+"""Bits in which the hash of another build differs."""
 
 
 @dataclass(kw_only=True)
@@ -23,9 +23,9 @@ class Segment:
 
     Members
     -------
-    beats, keep, last : as they go to the card.
-    before : what happens before they go.
-    lost : they never go.
+    beats, keep, last : as they are sent to the card.
+    before : faults before they are sent.
+    lost : they are never sent.
     """
 
     beats: Words
@@ -37,14 +37,14 @@ class Segment:
 
 @dataclass(kw_only=True)
 class OpenRequest:
-    """A request packet of which beats are still to come.
+    """An incomplete request packet.
 
     Members
     -------
-    number, sequence, count : which one.
+    number, sequence, count : its identity.
     length, at : its beats, and those seen so far.
-    faults : that lie ahead.
-    lost : what is still to come never arrives.
+    faults : faults in its remaining beats.
+    lost : the remaining beats never arrive.
     """
 
     number: int
@@ -57,13 +57,13 @@ class OpenRequest:
 
 
 class RequestTrace:
-    """Follows the request stream by its headers, as the card does, and cuts it at faults.
+    """A view of the request stream that follows its headers, as the card does, and cuts at faults.
 
     Parameters
     ----------
-    injector : of the plan.
+    injector : injector of the plan.
     emit : called for every fault with the packet's number and sequence number, before its beats
-        go.
+        are sent.
     """
 
     def __init__(self, *, injector: Injector, emit: Callable[[Fault, int, int], None]) -> None:
@@ -74,34 +74,34 @@ class RequestTrace:
         self.sequence = 0
 
     def lost(self) -> None:
-        """The stream was cut: the next beat begins a packet."""
+        """Note that the stream was cut: the next beat begins a packet."""
         self._packet = None
 
     def cut(self, beats: Words, keep: Keep, last: Flags, *, other: bool) -> list[Segment]:
-        """Segments of a transfer, with the faults in it.
+        """Return the segments of a transfer with their faults.
 
         Parameters
         ----------
-        beats, keep, last : of the transfer; changed in place.
-        other : the card holds another build now.
+        beats, keep, last : the transfer, modified in place.
+        other : whether the card holds another build now.
         """
-        found: list[Segment] = []
+        segments: list[Segment] = []
         at = 0
         while at < len(beats):
             if self._packet is None:
                 self._begin(beats[at])
             packet = self._packet
-            if packet is None:  # no header: the card will say so
-                found.append(Segment(beats=beats[at:], keep=keep[at:], last=last[at:]))
+            if packet is None:  # not a header: the card reports it
+                segments.append(Segment(beats=beats[at:], keep=keep[at:], last=last[at:]))
                 break
             stop = min(len(beats), at + packet.length - packet.at)
-            here = slice(at, stop)
-            found += self._faulty(packet, beats[here], keep[here], last[here], other)
+            span = slice(at, stop)
+            segments += self._faulty(packet, beats[span], keep[span], last[span], other)
             packet.at += stop - at
             at = stop
             if packet.at == packet.length:
                 self._packet = None
-        return found
+        return segments
 
     def _begin(self, beat: Words) -> None:
         header = np.frombuffer(beat.tobytes(), dtype=HEADER)[0]
@@ -121,7 +121,7 @@ class RequestTrace:
     def _faulty(
         self, packet: OpenRequest, beats: Words, keep: Keep, last: Flags, other: bool
     ) -> list[Segment]:
-        """Segments of one packet's beats; faults that lie further behind stay with it."""
+        """Return the segments of one packet's beats; faults of later beats stay in the packet."""
         start, stop = packet.at, packet.at + len(beats)
         if other and start == 0:
             _rebuild(beats[0])
@@ -133,26 +133,26 @@ class RequestTrace:
                 later.append(fault)
                 continue
             self._emit(fault, packet.number, packet.sequence)
-            here = max(place - start, 0)
+            index = max(place - start, 0)
             if fault.kind == "other_build":
                 _rebuild(beats[0])
             elif fault.kind == "split_tlast":
-                last[here] = True
+                last[index] = True
             elif fault.kind == "ring_wrap":
-                last[here] = True
-                cuts.append((here + 1, fault))
+                last[index] = True
+                cuts.append((index + 1, fault))
             elif fault.kind == "partial_tkeep":
-                keep[here] = np.uint64((1 << (fault.size or 1)) - 1)
+                keep[index] = np.uint64((1 << (fault.size or 1)) - 1)
             elif fault.kind == "corrupt_beat" and fault.side == "request":
-                _flip(beats[here], fault.bit or 0)
+                _flip(beats[index], fault.bit or 0)
             elif fault.side == "request" or fault.kind == "card_reset":
-                cuts.append((here, fault))
+                cuts.append((index, fault))
         packet.faults = later
         return _split(packet, Segment(beats=beats, keep=keep, last=last), cuts)
 
 
 def _place(fault: Fault, packet: OpenRequest) -> int:
-    """Beat of the packet at which a fault happens."""
+    """Return the beat of the packet at which a fault happens."""
     final = packet.length - 1
     if fault.kind in ("split_tlast", "ring_wrap", "partial_tkeep", "card_reset"):
         return min(fault.beat or 0, final)
@@ -168,20 +168,20 @@ def _place(fault: Fault, packet: OpenRequest) -> int:
 
 
 def _split(packet: OpenRequest, whole: Segment, cuts: list[tuple[int, Fault]]) -> list[Segment]:
-    """The beats between the faults, and the faults before them."""
-    found: list[Segment] = []
+    """Split a segment at its faults."""
+    segments: list[Segment] = []
     before: list[Fault] = []
     at = 0
     size = len(whole.beats)
     for place, fault in [*sorted(cuts, key=lambda cut: cut[0]), (size, None)]:
         stop = min(place, size)
         if stop > at or (fault is None and before):
-            here = slice(at, stop)
-            found.append(
+            span = slice(at, stop)
+            segments.append(
                 Segment(
-                    beats=whole.beats[here],
-                    keep=whole.keep[here],
-                    last=whole.last[here],
+                    beats=whole.beats[span],
+                    keep=whole.keep[span],
+                    last=whole.last[span],
                     before=before,
                     lost=packet.lost,
                 )
@@ -190,7 +190,7 @@ def _split(packet: OpenRequest, whole: Segment, cuts: list[tuple[int, Fault]]) -
         if fault is not None:
             before.append(fault)
             packet.lost |= fault.kind == "lost_tail"
-    return found
+    return segments
 
 
 def _flip(beat: Words, bit: int) -> None:
@@ -198,7 +198,7 @@ def _flip(beat: Words, bit: int) -> None:
 
 
 def _rebuild(beat: Words) -> None:
-    """Make a header one that the other build refuses: the card compares it with its own hash."""
+    """Change a header's build hash, so that the card refuses it."""
     header = np.frombuffer(beat.tobytes(), dtype=HEADER).copy()
     header["build"] ^= OTHER
     header["crc"] = 0

@@ -1,4 +1,4 @@
-"""Which response a beat of the stream belongs to, and what the fault plan does to it."""
+"""Application of a fault plan to the response stream."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ FaultEvent = tuple[Fault, int, int]
 """A fault, and the number and the sequence number of its packet."""
 
 UNKNOWN = 1 << 40
-"""Length of a packet that began without a header."""
+"""Length of a packet without a header."""
 
 
 @dataclass(kw_only=True)
 class OpenResponse:
-    """A response of which beats are still to come."""
+    """An incomplete response."""
 
     length: int
     at: int = 0
@@ -31,11 +31,11 @@ class OpenResponse:
 
 
 class ResponseTrace:
-    """Follows the result stream, and says how far it may go until something happens.
+    """A view of the result stream that knows how far it may run before the next event.
 
     Parameters
     ----------
-    layout : of the build.
+    layout : layout of the build.
     """
 
     def __init__(self, *, layout: Layout) -> None:
@@ -44,30 +44,30 @@ class ResponseTrace:
         self._response: OpenResponse | None = None
 
     def expect(self, fault: Fault, packet: int, sequence: int) -> None:
-        """A fault will hit the response of this sequence number."""
+        """Note a fault for the response of a sequence number."""
         self._awaited.setdefault(sequence, []).append((fault, packet, sequence))
 
     def forget(self) -> None:
-        """The card was reset: responses that have not begun will not come."""
+        """Drop responses that have not begun: the card was reset."""
         self._awaited.clear()
 
     def lost(self) -> None:
-        """The card was configured anew: the next beat begins a packet."""
+        """Drop all responses: the card was configured again, and the next beat begins a packet."""
         self.forget()
         self._response = None
 
-    def room(self, wanted: int) -> int:
-        """Beats to take, at most ``wanted``, until the next event."""
+    def room(self, limit: int) -> int:
+        """Return how many beats to take until the next event, at most ``limit``."""
         response = self._response
         if response is None:
-            return min(wanted, 1) if self._awaited else wanted
+            return min(limit, 1) if self._awaited else limit
         if response.lost:
             return response.length - response.at
         if response.events:
-            return min(wanted, max(1, response.events[0][0] - response.at))
+            return min(limit, max(1, response.events[0][0] - response.at))
         if self._awaited:
-            return min(wanted, max(1, response.length - response.at))
-        return wanted
+            return min(limit, max(1, response.length - response.at))
+        return limit
 
     def pass_on(
         self,
@@ -77,12 +77,12 @@ class ResponseTrace:
         take: Callable[[Words, Flags], None],
         inject: Callable[[Fault, int, int], None],
     ) -> None:
-        """Give beats on, with what the plan does to them.
+        """Pass beats on with the plan's faults.
 
         Parameters
         ----------
-        beats, last : as the card gave them.
-        take : receives the beats that get through.
+        beats, last : as the card sent them.
+        take : receives the beats that are not lost.
         inject : called for every fault when it happens.
         """
         at = 0
@@ -114,13 +114,13 @@ class ResponseTrace:
         length = self.layout.response_bytes(int(header["count"])) // BEAT
         response = OpenResponse(length=length)
         for event in self._awaited.pop(int(header["sequence"]), []):
-            kept = response.damages if event[0].kind == "corrupt_beat" else response.events
-            kept.append((_place(event[0], length), event))
+            target = response.damages if event[0].kind == "corrupt_beat" else response.events
+            target.append((_place(event[0], length), event))
         response.events.sort(key=lambda event: event[0])
         return response
 
     def _corrupt(self, response: OpenResponse, piece: Words) -> list[FaultEvent]:
-        """Invert bits in beats that are about to be given."""
+        """Invert bits in beats before they are passed on."""
         injected = []
         for place, event in list(response.damages):
             if place < response.at + len(piece):
@@ -132,7 +132,7 @@ class ResponseTrace:
 
 
 def _place(fault: Fault, length: int) -> int:
-    """Beats that are given before a fault happens."""
+    """Return how many beats are passed on before a fault happens."""
     if fault.kind == "corrupt_beat":
         return min(fault.beat or 0, length - 1)
     if fault.kind == "lost_tail":

@@ -1,8 +1,7 @@
 """The process of a mounted stand-in: ``python -m pinion.card.stand_in.serve``.
 
-The first line on standard input is its task, as JSON; then come commands, one a line, each with one
-line of JSON as its answer. The end of the input ends it: that is what the death of the parent looks
-like, however it died.
+The first line on standard input is its task as JSON; each further line is a command, answered by
+one line of JSON. The process ends with its input, so also with its parent, however that dies.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from .mount import unmount
 from .xdma import XdmaModel
 
 GRACE = 3.0
-"""Seconds that the file system has to end by itself."""
+"""Seconds within which the file system must end."""
 
 
 def main() -> None:
-    """Make the card, mount its files, answer commands until the input ends."""
-    # Ctrl-C in a terminal goes to the whole group: the parent decides.
+    """Make the card, mount its files, and answer commands until the input ends."""
+    # Ctrl-C in a terminal reaches the whole group: the parent decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what a compiler prints is no answer
+    os.dup2(2, 1)  # keep the output of compilers out of the answers
     task = json.loads(sys.stdin.readline())
     folder = Path(task["at"])
     try:
@@ -69,7 +68,7 @@ def _listen(model: XdmaModel, folder: Path, answers: TextIO) -> None:
     finally:
         model.stop()
         unmount(folder)
-        # The loop ends with the mount; where a caller holds it up, the process ends all the same.
+        # The loop ends with the mount; exit even if a caller holds it up.
         threading.Timer(GRACE, os._exit, args=(0,)).start()
 
 
@@ -97,7 +96,7 @@ def _put(stream: TextIO, message: dict[str, Any]) -> None:
         stream.write(json.dumps(message) + "\n")
         stream.flush()
     except (OSError, ValueError):
-        return  # nobody listens any more
+        return  # nobody listens
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How the vendor's driver cuts a buffer into descriptors, and descriptors into beats."""
+"""The vendor's driver's division of a buffer into descriptors and beats."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ PAGE = 4096
 """Bytes of a page: a descriptor covers the part of a buffer that lies in one."""
 
 RING = 2048
-"""Descriptors of an engine's ring, and of one transfer at most."""
+"""Descriptors in an engine's ring, and most in one transfer."""
 
 STALE = 0xA5
-"""What stands in memory that a transfer was to fill and did not."""
+"""Content of memory that a transfer should have filled but did not."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Transfer:
-    """A part of a buffer that the engine moves in one go; TLAST stands at its end.
+    """A part of a buffer that the engine moves at once, with TLAST at its end.
 
     Members
     -------
@@ -35,38 +35,38 @@ class Transfer:
 
 
 def pages(length: int, address: int) -> list[int]:
-    """Ends of the descriptors of a buffer, in bytes from its start."""
+    """Return the ends of a buffer's descriptors, in bytes from its start."""
     first = PAGE - address % PAGE
     return [*range(first, length, PAGE), length] if length else []
 
 
 def transfers(length: int, address: int, index: int) -> tuple[list[Transfer], int]:
-    """Transfers of a buffer, and where in the ring the next one begins.
+    """Return the transfers of a buffer, and the ring index at which the next one begins.
 
     Parameters
     ----------
-    length : of the buffer.
-    address : of the buffer; only its place in a page counts.
-    index : place in the ring of the first descriptor.
+    length : length of the buffer.
+    address : address of the buffer; only its offset in a page matters.
+    index : ring index of the first descriptor.
     """
     ends = pages(length, address)
-    found: list[Transfer] = []
-    start = done = 0
-    while done < len(ends):
-        many = min(len(ends) - done, RING - index)
-        stop = ends[done + many - 1]
-        found.append(Transfer(start=start, stop=stop))
-        start, done, index = stop, done + many, (index + many) % RING
-    return found, index
+    parts: list[Transfer] = []
+    start = used = 0
+    while used < len(ends):
+        many = min(len(ends) - used, RING - index)
+        stop = ends[used + many - 1]
+        parts.append(Transfer(start=start, stop=stop))
+        start, used, index = stop, used + many, (index + many) % RING
+    return parts, index
 
 
 def transfer_beats(data: memoryview, address: int) -> tuple[Words, Keep]:
-    """Beats of a transfer, and TKEEP of each: the last beat of a descriptor may be a partial one.
+    """Return the beats of a transfer and their TKEEP; a descriptor's last beat may be partial.
 
     Parameters
     ----------
-    data : of the transfer.
-    address : of its first byte.
+    data : bytes of the transfer.
+    address : address of the first one.
     """
     if address % BEAT == 0:
         beats = beats_of(data)
@@ -91,14 +91,13 @@ def _keep(size: int) -> np.uint64:
 
 @dataclass(kw_only=True)
 class Reading:
-    """A posted read: memory that fills up, descriptor by descriptor.
+    """A posted read: memory that is filled descriptor by descriptor.
 
     Members
     -------
-    length : of the buffer.
-    address : of the buffer.
+    length, address : length and address of the buffer.
     end : bytes up to the last one written.
-    aborted : the engine gave the read up.
+    full : whether every descriptor is closed.
     """
 
     length: int
@@ -118,33 +117,33 @@ class Reading:
 
     @property
     def room(self) -> int:
-        """Beats that fit at most, if no packet ends before."""
+        """Most beats that fit, unless a packet ends first."""
         return 0 if self.full else -(-(self.length - self._at) // BEAT)
 
     def take(self, beats: Words, last: Flags) -> int:
-        """Put beats into memory; returns how many found room.
+        """Store beats in memory and return how many fitted.
 
-        A beat with TLAST closes its descriptor: what follows goes to the next page.
+        A beat with TLAST closes its descriptor: the next beat goes to the next page.
         """
-        done = 0
-        while done < len(beats) and not self.full:
-            ends = np.flatnonzero(last[done:])
-            run = int(ends[0]) + 1 if len(ends) else len(beats) - done
+        stored = 0
+        while stored < len(beats) and not self.full:
+            ends = np.flatnonzero(last[stored:])
+            run = int(ends[0]) + 1 if len(ends) else len(beats) - stored
             run = min(run, self.room)
             stop = min(self._at + run * BEAT, self.length)
-            raw = beats[done : done + run].tobytes()
+            raw = beats[stored : stored + run].tobytes()
             self.buffer[self._at : stop] = raw[: stop - self._at]
-            done += run
+            stored += run
             self.end = self._at = stop
             while self._descriptor < len(self._ends) and self._ends[self._descriptor] <= stop:
                 self._descriptor += 1
-            if last[done - 1] and (
+            if last[stored - 1] and (
                 self._descriptor == 0 or self._ends[self._descriptor - 1] < stop
             ):
                 self._at = self._ends[self._descriptor]
                 self._descriptor += 1
             self.full = self._descriptor >= len(self._ends)
-        return done
+        return stored
 
 
 EMPTY = np.zeros((0, WORDS_PER_BEAT), dtype=np.uint32)

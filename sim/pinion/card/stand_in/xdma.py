@@ -1,9 +1,9 @@
-"""The vendor's driver and its DMA engine, as far as a program can see them.
+"""A model of the vendor's driver and its DMA engine, as far as a program can see them.
 
-The rules are those of the Xilinx driver (``XDMA/linux-kernel``): a write becomes transfers of at
-most 2048 descriptors, each with TLAST at its end; a descriptor is a page, and a partial beat where
-the buffer is not aligned; a packet from the card closes its descriptor; nothing is taken from the
-card while no read is posted; a transfer that stands still ends with an error after a timeout.
+It follows the Xilinx driver (``XDMA/linux-kernel``): a write becomes transfers of at most 2048
+descriptors, each with TLAST at its end; a descriptor is a page, with a partial beat if the buffer
+is not aligned; a packet from the card closes its descriptor; nothing is taken from the card unless
+a read is posted; a stalled transfer ends with an error after a timeout.
 """
 
 from __future__ import annotations
@@ -27,17 +27,16 @@ from .response_trace import ResponseTrace
 from .transfer import EMPTY, NO_FLAGS, NO_KEEP, STALE, Reading, transfer_beats, transfers
 
 ERESTARTSYS = 512
-"""What older drivers return for a timeout."""
+"""Error number of a timeout in older drivers."""
 
 PAUSE = 0.002
-"""Seconds between two polls of a card that stands still."""
+"""Seconds between two polls of a stalled card."""
 
 LONGEST_PAUSE = 5 * PAUSE
-"""Seconds that one pause counts as at most: the rest of a longer one is the machine's, which had
-something else to do, the card's other callers included."""
+"""Most seconds that one pause counts: in the rest of a longer one, the machine was busy."""
 
 STOPPING = ("etimedout", "errno512", "lost_tail", "card_reset")
-"""Faults after which a transfer may stand still although the card has not halted."""
+"""Faults after which a transfer may stall although the card has not halted."""
 
 BUILD = {
     register("BUILD_LOW").offset: OTHER & 0xFFFFFFFF,
@@ -50,19 +49,19 @@ NO_FAULTS = FaultPlan()
 class XdmaModel:
     """The device files of one card.
 
-    Writes, reads and register accesses come from any threads. The thread that waits runs the card.
-    All methods raise `OSError` as the system calls do.
+    Any thread may write, read and access registers. The waiting thread runs the card. All methods
+    raise `OSError` as the system calls do.
 
     Parameters
     ----------
-    card : at its AXI side.
-    layout : of its packets.
+    card : the card's AXI side.
+    layout : layout of its packets.
     plan : faults to inject.
-    timeout : seconds that a transfer may stand still.
-    timeout_errno : what it ends with then.
+    timeout : seconds that a transfer may stall.
+    timeout_errno : error number of such a timeout.
     sound_timeout : the same while the card is sound, which it is until a fault of `STOPPING`, a
-        halt or a reset; by default ``timeout``. With a short ``timeout`` and a long one of these,
-        stopped transfers end soon and a busy host is no fault.
+        halt or a reset; by default ``timeout``. With a short ``timeout`` and a long
+        ``sound_timeout``, stopped transfers end soon, but a busy host causes no timeout.
     """
 
     def __init__(
@@ -97,10 +96,10 @@ class XdmaModel:
         self._disturbed = False
         self._stopped = False
 
-    # ---- what a program calls ----
+    # ---- system calls of a program ----
 
     def open_c2h(self) -> None:
-        """Open the stream to the host: `EBUSY` if it is open."""
+        """Open the stream to the host; `EBUSY` if it is already open."""
         with self._changed:
             if self._refuse_open or self._opened:
                 self._refuse_open = False
@@ -113,12 +112,12 @@ class XdmaModel:
             self._opened = False
 
     def write(self, data: bytes | memoryview, *, address: int = 0) -> int:
-        """Send; returns when the card has taken everything.
+        """Send data; return when the card has taken everything.
 
         Parameters
         ----------
-        data : any length.
-        address : of the buffer, as far as it is known; a multiple of 64 otherwise.
+        data : bytes of any length.
+        address : address of the buffer if known, a multiple of 64 otherwise.
         """
         view = memoryview(data).cast("B")
         self._check_aligned("written", len(view), address)
@@ -133,9 +132,9 @@ class XdmaModel:
         return len(view)
 
     def read(self, length: int, *, address: int = 0) -> bytes:
-        """Receive; returns when every descriptor is closed.
+        """Receive data; return when every descriptor is closed.
 
-        What is returned ends behind the last byte that came; holes before it hold stale bytes.
+        The result ends after the last received byte; holes before it hold stale bytes.
         """
         self._check_aligned("read", length, address)
         with self._reading_lock, self._changed:
@@ -143,7 +142,7 @@ class XdmaModel:
             self._posted, self._errno, self._hold = reading, 0, 0.0
             self._changed.notify_all()
             try:
-                done = self._pump(lambda: reading.full or bool(self._errno))
+                complete = self._pump(lambda: reading.full or bool(self._errno))
             finally:
                 self._posted = None
             failed, hold = self._errno, self._hold
@@ -151,12 +150,12 @@ class XdmaModel:
             time.sleep(hold)
         if failed:
             raise _error(failed)
-        if not done:
+        if not complete:
             raise _error(self.timeout_errno)
         return bytes(reading.buffer[: reading.end])
 
     def read_register(self, offset: int, length: int = 4) -> bytes:
-        """One word, whatever length is asked for."""
+        """Read one word, whatever the requested length."""
         self._check_word("read", offset, length)
         with self._changed:
             value = self._card.read(offset)
@@ -165,7 +164,7 @@ class XdmaModel:
         return value.to_bytes(4, "little")[:length]
 
     def write_register(self, offset: int, data: bytes) -> int:
-        """One word, whatever length is given."""
+        """Write one word, whatever the length of ``data``."""
         self._check_word("written", offset, len(data))
         word = (bytes(data) + bytes([STALE]) * 4)[:4]
         with self._changed:
@@ -178,15 +177,15 @@ class XdmaModel:
             self._changed.notify_all()
         return 4
 
-    # ---- what a test calls ----
+    # ---- calls of a test ----
 
     def log(self) -> list[Record]:
-        """Everything that happened so far."""
+        """Return all events so far."""
         with self._changed:
             return list(self._records)
 
     def set_plan(self, plan: FaultPlan) -> None:
-        """Go on with another plan; packets are counted from 0 again."""
+        """Switch to another plan and count packets from 0 again."""
         with self._changed:
             self._requests = RequestTrace(injector=Injector(plan=plan), emit=self._planned)
             self._responses = ResponseTrace(layout=self.layout)
@@ -194,7 +193,7 @@ class XdmaModel:
             self._disturbed = False
 
     def note(self, kind: str, detail: str) -> None:
-        """Record something that another part of the stand-in saw."""
+        """Record an event seen by another part of the stand-in."""
         with self._changed:
             self._record(kind, -1, self._requests.sequence, detail)
 
@@ -228,13 +227,16 @@ class XdmaModel:
                 if not self._pump(lambda: not len(self._pending[0])):
                     raise _error(self.timeout_errno)
             finally:
-                # What the engine had not sent is not sent any more.
+                # The engine drops what it has not sent.
                 self._pending = beats[:0], keep[:0], last[:0]
 
-    def _pump(self, done: Callable[[], bool]) -> bool:
-        """Let the card work until something is done; holds the lock but while it stands still."""
+    def _pump(self, finished: Callable[[], bool]) -> bool:
+        """Run the card until a condition holds; return False after a timeout.
+
+        The caller holds the lock, which is released only while the card stalls.
+        """
         still = 0.0
-        while not done():
+        while not finished():
             if self._stopped:
                 raise _error(errno.ENODEV)
             if self._advance():
@@ -249,7 +251,7 @@ class XdmaModel:
         return True
 
     def _given_up(self, still: float) -> bool:
-        """Whether a transfer that has stood still for so long ends with an error."""
+        """Return whether a transfer ends with an error after stalling for ``still`` seconds."""
         if still < self.timeout:
             return False
         if still >= self.sound_timeout:
@@ -258,7 +260,7 @@ class XdmaModel:
         return self._disturbed or bool(status & (HALTED | IN_RESET))
 
     def _advance(self) -> bool:
-        """One step of the card; says whether anything moved."""
+        """Run one step of the card and return whether anything moved."""
         beats, keep, last = self._pending
         reading = self._posted
         if reading is not None and len(self._fifo[0]):
@@ -280,14 +282,14 @@ class XdmaModel:
 
     def _fill(self, beats: Words, last: Flags) -> None:
         reading = self._posted
-        assert reading is not None, "the card gives beats only while a read is posted"
-        taken = reading.take(beats, last)
-        self._fifo = beats[taken:], last[taken:]
+        assert reading is not None, "the card sends beats only while a read is posted"
+        stored = reading.take(beats, last)
+        self._fifo = beats[stored:], last[stored:]
 
     # ---- faults ----
 
     def _planned(self, fault: Fault, packet: int, sequence: int) -> None:
-        """A fault's time has come, or that of its packet; holds the lock."""
+        """Handle a fault when its packet is sent; the lock is held."""
         if fault.kind == "ebusy":
             self._refuse_open = True
         if fault.kind == "other_build":
@@ -314,7 +316,7 @@ class XdmaModel:
                 self._responses.lost()
 
     def _inject_response(self, fault: Fault, packet: int, sequence: int) -> None:
-        """A fault of the response that is being read; holds the lock."""
+        """Handle a fault of the response being read; the lock is held."""
         self._record(fault.kind, packet, sequence, f"response, {_shown(fault)}")
         reading = self._posted
         assert reading is not None
@@ -337,22 +339,22 @@ class XdmaModel:
 
     # ---- rules for callers ----
 
-    def _check_aligned(self, what: str, length: int, address: int) -> None:
+    def _check_aligned(self, action: str, length: int, address: int) -> None:
         if self._stopped:
             raise _error(errno.ENODEV)
         if address % BEAT or length % BEAT:
             self.note(
                 "trap_2",
-                f"{length} bytes were {what} at {address % BEAT} bytes behind a beat's bound: "
-                f"partial beats come of it.",
+                f"{length} bytes were {action} at {address % BEAT} bytes past a beat's boundary, "
+                f"which causes partial beats.",
             )
 
-    def _check_word(self, what: str, offset: int, length: int) -> None:
+    def _check_word(self, action: str, offset: int, length: int) -> None:
         if offset % 4 or length != 4:
             self.note(
                 "trap_9",
-                f"{length} bytes at {offset:#x} of the registers were {what}: an access is of one "
-                f"aligned word, whatever is asked for.",
+                f"{length} bytes at {offset:#x} of the registers were {action}: an access always "
+                f"transfers one aligned word.",
             )
         if offset % 4:
             raise _error(errno.EPROTO)

@@ -130,7 +130,7 @@ def measured(
         rows: Sequence[Mapping[str, Any] | None]
         if measure:
             rows = explore(
-                case_points, folder, measure=measures, jobs=jobs, done=lambda row: progress(1)
+                case_points, folder, measure=measures, jobs=jobs, on_row=lambda row: progress(1)
             )
         else:
             rows = kept(case_points, folder, measure=measures)
