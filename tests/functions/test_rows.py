@@ -118,6 +118,14 @@ MOST = {
     "euler_step": (1824, 268, 1762, 5),
     "rnea_second_derivatives": (1351, 312, 1513, 0),
     "fd_second_derivatives": (3178, 399, 3245, 5),
+    "centroidal_momentum": (274, 61, 302, 0),
+    "centroidal_rate": (170, 163, 288, 0),
+    "centroidal_derivatives": (1543, 681, 1828, 0),
+    "rnea_regressor": (774, 50, 754, 0),
+    "gravity_regressor": (268, 35, 201, 0),
+    "kinetic_energy_regressor": (117, 34, 66, 0),
+    "potential_energy_regressor": (18, 22, 18, 0),
+    "fd_parameter_derivatives": (2809, 262, 2641, 5),
 }
 
 

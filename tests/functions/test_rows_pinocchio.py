@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pinion import dynamics
+from pinion.dynamics.joint_terms import FRICTION_WIDTH
 from pinion.functions import FUNCTIONS, Function, sample
 from pinion.robot import (
     Model,
@@ -133,11 +134,58 @@ def answers(row: Function, model: Model, made: Any, x: dict[str, Array]) -> list
         return [(pin.computeCoriolisMatrix(made, data, q, qd) @ qd)[p]]
     if name == "bias":
         return [pin.nonLinearEffects(made, data, q, qd)[p]]
+    if name.endswith("_regressor") or name == "fd_parameter_derivatives":
+        return by_parameters(name, model, made, q, qd, qdd, tau)
+    if name.startswith("centroidal"):
+        return centroidal(name, made, q, qd, qdd, p)
     if name in SECOND_ORDER:
         return second_order(name, made, q, qd, tau if "tau" in x else qdd, x["weights"], p)
     if name == "euler_step":
         return stepped(made, data, q, qd, tau, float(x["dt"]), p)
     pytest.fail(f"a new row: compute {name} from what Pinocchio has, in {__file__}, answers()")
+
+
+def centroidal(name: str, made: Any, q: Array, qd: Array, qdd: Array, p: Array) -> list[Array]:
+    """Centroidal quantities with the angular half first."""
+    data = made.createData()
+    if name == "centroidal_momentum":
+        h = pin.computeCentroidalMomentum(made, data, q, qd).vector
+        A = np.reshape(pin.computeCentroidalMap(made, data, q), (6, made.nv))
+        return [h[SWAP], A[SWAP][:, p]]
+    if name == "centroidal_rate":
+        rate = pin.computeCentroidalMomentumTimeVariation(made, data, q, qd, np.zeros(made.nv))
+        return [rate.vector[SWAP]]
+    every = pin.computeCentroidalDynamicsDerivatives(made, data, q, qd, qdd)
+    return [np.reshape(rows, (6, made.nv))[SWAP][:, p] for rows in every]
+
+
+def by_parameters(
+    name: str, model: Model, made: Any, q: Array, qd: Array, qdd: Array, tau: Array
+) -> list[Array]:
+    """Regressors in the order of our joints, and what forward dynamics makes of one."""
+    data, rows = made.createData(), v_permutation(model, made)
+    order = [made.getJointId(body.joint.name) - 1 for body in model.bodies]
+    columns = (10 * np.array(order)[:, None] + np.arange(10)).ravel()
+    if name == "kinetic_energy_regressor":
+        return [np.array(pin.computeKineticEnergyRegressor(made, data, q, qd))[columns]]
+    if name == "potential_energy_regressor":
+        return [np.array(pin.computePotentialEnergyRegressor(made, data, q))[columns]]
+    if name == "fd_parameter_derivatives":
+        qdd = np.array(pin.aba(made, made.createData(), q, qd, tau))
+        M = np.triu(pin.crba(made, made.createData(), q))
+        Y = pin.computeJointTorqueRegressor(made, data, q, qd, qdd).reshape(made.nv, -1)
+        by_parameter = -np.linalg.solve(M + np.triu(M, 1).T, Y)
+        return [by_parameter[rows][:, columns], qdd[rows]]
+    Y = np.array(pin.computeJointTorqueRegressor(made, data, q, qd, qdd)).reshape(made.nv, -1)
+    Y = Y[rows][:, columns]
+    if name == "gravity_regressor":
+        return [Y]
+    joints = np.zeros((made.nv, len(model.bodies)))
+    for k, place in enumerate(model.v_slices):
+        joints[place, k] = 1.0
+    share = np.clip(qd[rows] / FRICTION_WIDTH, -1.0, 1.0)
+    friction = share * (15.0 - 10.0 * share**2 + 3.0 * share**4) / 8.0
+    return [Y, *(joints * term[:, None] for term in (qdd[rows], qd[rows], friction))]
 
 
 # Differences of order 8, whose own error is below 1e-12.

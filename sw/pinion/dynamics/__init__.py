@@ -44,6 +44,13 @@ from .bias import (
     gravity,
     gravity_scalars,
 )
+from .centroidal import (
+    CentroidalDerivatives,
+    centroidal_derivatives_scalars,
+    centroidal_momentum,
+    centroidal_momentum_scalars,
+    centroidal_rate_scalars,
+)
 from .checks import DynamicsError
 from .crba import crba_scalars
 from .discrete import (
@@ -80,6 +87,19 @@ from .operational import (
     operational_space_inertia,
     operational_space_inertia_scalars,
 )
+from .regressor import (
+    fd_parameter_derivatives_scalars,
+    gravity_regressor,
+    gravity_regressor_scalars,
+    inertial_parameters,
+    joint_regressor_scalars,
+    kinetic_energy_regressor,
+    kinetic_energy_regressor_scalars,
+    potential_energy_regressor,
+    potential_energy_regressor_scalars,
+    rnea_regressor,
+    rnea_regressor_scalars,
+)
 from .rnea import Region, rnea_scalars
 from .rnea_derivatives import (
     rnea_derivatives_from_links_scalars,
@@ -109,6 +129,7 @@ frame_placement = also_coupled(kinematics.frame_placement)
 frame_velocity = also_coupled(kinematics.frame_velocity)
 
 __all__ = [
+    "CentroidalDerivatives",
     "DynamicsError",
     "ForwardDerivatives",
     "ForwardGradient",
@@ -123,6 +144,10 @@ __all__ = [
     "bias_scalars",
     "centre_of_mass",
     "centre_of_mass_scalars",
+    "centroidal_derivatives_scalars",
+    "centroidal_momentum",
+    "centroidal_momentum_scalars",
+    "centroidal_rate_scalars",
     "com_jacobian",
     "com_jacobian_scalars",
     "coriolis",
@@ -138,6 +163,7 @@ __all__ = [
     "fd_derivatives_from_minv",
     "fd_derivatives_from_minv_scalars",
     "fd_derivatives_scalars",
+    "fd_parameter_derivatives_scalars",
     "fd_second_derivatives_scalars",
     "forces_on_bodies",
     "forces_on_bodies_scalars",
@@ -148,12 +174,18 @@ __all__ = [
     "frame_velocity",
     "frame_velocity_scalars",
     "gravity",
+    "gravity_regressor",
+    "gravity_regressor_scalars",
     "gravity_scalars",
+    "inertial_parameters",
     "integrate",
     "integrate_jacobians",
     "inverse_operational_space_inertia",
     "inverse_operational_space_inertia_scalars",
+    "joint_regressor_scalars",
     "kinetic_energy",
+    "kinetic_energy_regressor",
+    "kinetic_energy_regressor_scalars",
     "kinetic_energy_scalars",
     "link_states",
     "link_states_scalars",
@@ -166,6 +198,8 @@ __all__ = [
     "operational_space_inertia",
     "operational_space_inertia_scalars",
     "potential_energy",
+    "potential_energy_regressor",
+    "potential_energy_regressor_scalars",
     "potential_energy_scalars",
     "random_configuration",
     "reduce_mimic",
@@ -173,6 +207,8 @@ __all__ = [
     "rnea_derivatives",
     "rnea_derivatives_from_links_scalars",
     "rnea_derivatives_scalars",
+    "rnea_regressor",
+    "rnea_regressor_scalars",
     "rnea_scalars",
     "rnea_second_derivatives_scalars",
 ]

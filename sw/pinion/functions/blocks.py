@@ -25,6 +25,7 @@ DIMENSIONS: Mapping[str, Callable[[Model], int]] = MappingProxyType(
         "nv": lambda m: coupled(m).nv,
         "nx": lambda m: 2 * coupled(m).nv,
         "bodies": lambda m: len(m.bodies),
+        "parameters": lambda m: 10 * len(m.bodies),
     }
 )
 

@@ -41,6 +41,8 @@ class Note:
 _RBDA = "Featherstone 2008"
 _JACOBIAN = f"{_RBDA}, section 2.4 and chapter 4"
 _GRADIENTS = "Singh, Russell, Wensing 2022"
+_CENTROIDAL = "Orin, Goswami, Lee 2013"
+_REGRESSOR = "Atkeson, An, Hollerbach 1986"
 _NEWTON_EULER = "Plancher et al. 2021, algorithm 1"
 
 NOTES: Mapping[str, Note] = MappingProxyType(
@@ -73,6 +75,14 @@ NOTES: Mapping[str, Note] = MappingProxyType(
             "Nganga, Wensing 2021; Singh, Russell, Wensing 2023",
         ),
         "fd_second_derivatives": Note("", "implicit differentiation of rnea_second_derivatives"),
+        "centroidal_momentum": Note("computeCentroidalMomentum, computeCentroidalMap", _CENTROIDAL),
+        "centroidal_rate": Note("computeCentroidalMomentumTimeVariation at qdd = 0", _CENTROIDAL),
+        "centroidal_derivatives": Note("computeCentroidalDynamicsDerivatives", _GRADIENTS),
+        "rnea_regressor": Note("computeJointTorqueRegressor", _REGRESSOR),
+        "gravity_regressor": Note("computeJointTorqueRegressor at rest", _REGRESSOR),
+        "kinetic_energy_regressor": Note("computeKineticEnergyRegressor", _REGRESSOR),
+        "potential_energy_regressor": Note("computePotentialEnergyRegressor", _REGRESSOR),
+        "fd_parameter_derivatives": Note("", "implicit differentiation of rnea_regressor"),
     }
 )
 """Of each row."""
@@ -116,6 +126,21 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "F_q_q": "second derivative of weights^T qdd by q twice",
         "F_q_qd": "of it by q, then by qd",
         "F_qd_qd": "of it by qd twice",
+        "h_G": "[angular; linear] momentum about the centre of mass, base axes",
+        "A_G": "derivative of it by qd",
+        "drift_G": "rate of it without accelerations",
+        "dh_dq": "derivative of the centroidal momentum by q",
+        "dhdot_dq": "derivative of its rate by q",
+        "dhdot_dqd": "derivative of its rate by qd",
+        "dhdot_dqdd": "derivative of its rate by qdd, A_G",
+        "Y": "efforts by m, h, I of each body, ten columns in Pinocchio's order",
+        "Y_armature": "efforts by the armature of each joint",
+        "Y_damping": "efforts by the damping of each joint",
+        "Y_friction": "efforts by the dry friction of each joint, of the default width",
+        "G": "generalised gravity by m, h, I of each body",
+        "y_kinetic": "kinetic energy by m, h, I of each body",
+        "y_potential": "potential energy by m, h, I of each body",
+        "dqdd_dpi": "derivative of qdd by m, h, I of each body",
         "F_q_tau": "of it by q, then by tau: derivative of M^-1 weights by q, transposed",
     }
 )
