@@ -12,11 +12,13 @@ import pytest
 from numpy.typing import NDArray
 
 from pinion import dynamics
+from pinion.dynamics.general.tangent import tangent_rates, tangent_rates_jacobians
 from pinion.dynamics.joint_terms import FRICTION_WIDTH
 from pinion.functions import FUNCTIONS, Function, sample
 from pinion.robot import (
     Model,
     load_text,
+    q_from_pinocchio,
     q_to_pinocchio,
     random_tree,
     tip,
@@ -138,10 +140,14 @@ def answers(row: Function, model: Model, made: Any, x: dict[str, Array]) -> list
         return by_parameters(name, model, made, q, qd, qdd, tau)
     if name.startswith("centroidal"):
         return centroidal(name, made, q, qd, qdd, p)
+    if name == "step_second_derivatives":
+        h, value = float(x["dt"]), x["value"]
+        weights = h * h * value[: model.nv] + h * value[model.nv :]
+        return second_order("fd_second_derivatives", made, q, qd, tau, weights, p)
     if name in SECOND_ORDER:
         return second_order(name, made, q, qd, tau if "tau" in x else qdd, x["weights"], p)
-    if name == "euler_step":
-        return stepped(made, data, q, qd, tau, float(x["dt"]), p)
+    if name in ("euler_step", "rk4_step"):
+        return stepped(name, model, made, q, qd, tau, float(x["dt"]), p)
     pytest.fail(f"a new row: compute {name} from what Pinocchio has, in {__file__}, answers()")
 
 
@@ -193,7 +199,7 @@ STENCIL = ((1, 4 / 5), (2, -1 / 5), (3, 4 / 105), (4, -1 / 280))
 STEP = 0.005
 # What rounding in M^-1 leaves of differences; the algorithm itself is held to 1e-12 by complex
 # steps (tests/dynamics/test_second_derivatives.py).
-TOLERANCES = {"fd_second_derivatives": 1e-8}
+TOLERANCES = {"fd_second_derivatives": 1e-8, "step_second_derivatives": 1e-8}
 
 
 def second_order(
@@ -230,24 +236,64 @@ def second_order(
 
 
 def stepped(
-    made: Any, data: Any, q: Array, qd: Array, tau: Array, h: float, p: Array
+    name: str, model: Model, made: Any, q: Array, qd: Array, tau: Array, h: float, p: Array
 ) -> list[Array]:
-    """A step of semi-implicit Euler by Pinocchio's derivatives; positions add here."""
-    pin.computeABADerivatives(made, data, q, qd, tau)
-    square = np.ix_(p, p)
-    by_q, by_qd = np.array(data.ddq_dq)[square], np.array(data.ddq_dv)[square]
-    minv = np.triu(np.array(data.Minv)) + np.triu(np.array(data.Minv), 1).T
-    lower_A = np.hstack([h * by_q, np.eye(len(p)) + h * by_qd])
-    lower_B = h * minv[square]
-    upper = np.hstack([np.eye(len(p)), np.zeros_like(by_q)])
-    rates = (qd + h * np.array(data.ddq))[p]
-    move = rates * h
-    return [
-        move,
-        rates,
-        np.vstack([upper + h * lower_A, lower_A]),
-        np.vstack([h * lower_B, lower_B]),
-    ]
+    """A step and its exact gradient by Pinocchio's forward dynamics, ``integrate`` and dIntegrate.
+
+    Chain rule by columns of [q; qd; tau]; of positions their tangent, in Pinocchio's order.
+    """
+    n, data = made.nv, made.createData()
+    start = np.eye(3 * n)
+    d_q, d_qd, d_tau = start[:n], start[n : 2 * n], start[2 * n :]
+
+    def carried(u: Array, d_u: Array) -> Array:
+        by_q = pin.dIntegrate(made, q, u, pin.ArgumentPosition.ARG0)
+        by_u = pin.dIntegrate(made, q, u, pin.ArgumentPosition.ARG1)
+        return by_q @ d_q + by_u @ d_u
+
+    def accelerated(u: Array, d_u: Array, v: Array, d_v: Array) -> tuple[Array, Array]:
+        pin.computeABADerivatives(made, data, pin.integrate(made, q, u), v, tau)
+        minv = np.triu(data.Minv) + np.triu(data.Minv, 1).T
+        return np.array(data.ddq), (
+            data.ddq_dq @ carried(u, d_u) + data.ddq_dv @ d_v + minv @ d_tau
+        )
+
+    none, d_none = np.zeros(n), np.zeros((n, 3 * n))
+    if name == "euler_step":
+        qdd, d_qdd = accelerated(none, d_none, qd, d_qd)
+        end, d_end = qd + h * qdd, d_qd + h * d_qdd
+        move, d_move = h * end, h * d_end
+    else:
+        move, d_move, end, d_end = none, d_none, qd, d_qd
+        rate, d_rate, qdd, d_qdd = none, d_none, none, d_none
+        for node, weight in ((0.0, 1 / 6), (0.5, 1 / 3), (0.5, 1 / 3), (1.0, 1 / 6)):
+            u, d_u = node * h * rate, node * h * d_rate
+            v, d_v = qd + node * h * qdd, d_qd + node * h * d_qdd
+            qdd, d_qdd = accelerated(u, d_u, v, d_v)
+            rate = tangent_rate(model, u, v, p)
+            by_u, by_v = tangent_rate_jacobians(model, u, v, p)
+            d_rate = by_u @ d_u + by_v @ d_v
+            move, d_move = move + weight * h * rate, d_move + weight * h * d_rate
+            end, d_end = end + weight * h * qdd, d_end + weight * h * d_qdd
+    columns = np.concatenate([p, n + p, 2 * n + p])
+    whole = np.vstack([carried(move, d_move)[p], d_end[p]])[:, columns]
+    q_next = q_from_pinocchio(model, made, pin.integrate(made, q, move))
+    return [q_next, end[p], whole[:, : 2 * n], whole[:, 2 * n :]]
+
+
+def tangent_rate(model: Model, u: Array, v: Array, p: Array) -> Array:
+    """``tangent_rates`` in Pinocchio's order, which tests of ours hold to differences."""
+    rates = np.empty_like(u)
+    rates[p] = tangent_rates(model, u[None, p], v[None, p])[0]
+    return rates
+
+
+def tangent_rate_jacobians(model: Model, u: Array, v: Array, p: Array) -> tuple[Array, Array]:
+    """Their gradient, likewise."""
+    both = tangent_rates_jacobians(model, u[None, p], v[None, p])
+    by_u, by_v = np.zeros((2, len(u), len(u)))
+    by_u[np.ix_(p, p)], by_v[np.ix_(p, p)] = both[0][0], both[1][0]
+    return by_u, by_v
 
 
 def agrees(row: Function, name: str, count: int) -> None:
@@ -260,8 +306,6 @@ def agrees(row: Function, name: str, count: int) -> None:
     x = {key: values.astype(np.float64) for key, values in drawn.items()}
     x["q"] = dynamics.normalise(model, x["q"])
     got = row.evaluate(model, x)
-    if row.name == "euler_step":
-        got["q_next"] = got["q_next"] - x["q"]
     each = [answers(row, model, made, {k: v[i] for k, v in x.items()}) for i in range(count)]
     for block, *wanted in zip(row.results, *each, strict=True):
         want, have = np.array(wanted), got[block.name]

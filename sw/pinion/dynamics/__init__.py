@@ -59,7 +59,6 @@ from .discrete import (
     discrete_dynamics_scalars,
 )
 from .energy import kinetic_energy_scalars, potential_energy_scalars
-from .euler import euler_step_scalars
 from .external import forces_on_bodies, forces_on_bodies_scalars
 from .fd_derivatives import (
     ForwardGradient,
@@ -70,6 +69,7 @@ from .fd_derivatives import (
 from .fd_second_derivatives import (
     ForwardSecondDerivatives,
     fd_second_derivatives_scalars,
+    step_second_derivatives_scalars,
 )
 from .kinematics import (
     frame_jacobian_scalars,
@@ -110,6 +110,7 @@ from .rnea_second_derivatives import (
     rnea_second_derivatives_scalars,
 )
 from .scalar import Scalar
+from .steps import step_scalars
 
 aba = also_coupled(arrays.aba)
 crba = also_coupled(arrays.crba)
@@ -158,7 +159,6 @@ __all__ = [
     "discrete_derivatives",
     "discrete_dynamics",
     "discrete_dynamics_scalars",
-    "euler_step_scalars",
     "fd_derivatives",
     "fd_derivatives_from_minv",
     "fd_derivatives_from_minv_scalars",
@@ -211,4 +211,6 @@ __all__ = [
     "rnea_regressor_scalars",
     "rnea_scalars",
     "rnea_second_derivatives_scalars",
+    "step_scalars",
+    "step_second_derivatives_scalars",
 ]
