@@ -346,7 +346,8 @@ def step_scalars(
         move, d_move, end, d_end = none, d_none, list(qd), d_qd
         u_rate, d_u_rate, qdd, d_qdd = none, d_none, none, d_none
         for node, weight in zip(RK4_NODES, RK4_WEIGHTS, strict=True):
-            h = mul(node, dt)
+            with at_body("step", 1):
+                h, share = mul(node, dt), mul(weight, dt)
             first = node == 0.0
             u, d_u = (
                 (none, d_none) if first else (moved(none, h, u_rate), sums(h, d_none, d_u_rate))
@@ -362,7 +363,6 @@ def step_scalars(
                     d_u_rate += combined(
                         (1.0, product(by_u, d_u[place])), (1.0, product(by_rates, d_rates[place]))
                     )
-            share = mul(weight, dt)
             move, d_move = moved(move, share, u_rate), sums(share, d_move, d_u_rate)
             end, d_end = moved(end, share, qdd), sums(share, d_end, d_qdd)
     whole = carried(move, d_move) + d_end
