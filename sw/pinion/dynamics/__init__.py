@@ -87,6 +87,7 @@ from .operational import (
     operational_space_inertia,
     operational_space_inertia_scalars,
 )
+from .parametric import count_of, parameter_values, parameters_of, parametric_model
 from .regressor import (
     fd_parameter_derivatives_scalars,
     gravity_regressor,
@@ -153,6 +154,7 @@ __all__ = [
     "com_jacobian_scalars",
     "coriolis",
     "coriolis_scalars",
+    "count_of",
     "crba",
     "crba_scalars",
     "difference",
@@ -197,6 +199,9 @@ __all__ = [
     "normalise",
     "operational_space_inertia",
     "operational_space_inertia_scalars",
+    "parameter_values",
+    "parameters_of",
+    "parametric_model",
     "potential_energy",
     "potential_energy_regressor",
     "potential_energy_regressor_scalars",
