@@ -1,9 +1,10 @@
 """The table of measured rows in docs/functions.md: cores of two robots, built and verified.
 
-Each core is built with one result every 8 cycles (64 of ``rk4_step``) and its RTL compared with the exact integers on
-1,000 requests of the reference distribution. ``python -m benchmarks.functions > rows.jsonl``
-measures, or continues the measurement whose lines ``--known`` names; ``--table rows.jsonl`` makes
-Markdown of it. On the HyQ, what speaks of a tip is of one leg, cut down with ``--tip lf_lowerleg``.
+Each core is built with one result every 8 cycles (64 of ``rk4_step``) and its RTL compared with
+the exact integers on 1,000 requests of the reference distribution. ``python -m benchmarks.functions
+> rows.jsonl`` measures, or continues the measurement whose lines ``--known`` names; ``--table
+rows.jsonl`` makes Markdown of it. On the HyQ, what speaks of a tip is of one leg, cut down with
+``--tip lf_lowerleg``.
 """
 
 from __future__ import annotations
