@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pinocchio as pin
 import pytest
 from numpy.typing import NDArray
 
+import pinion.api as pinion
 from pinion import dynamics
 from pinion.functions import FUNCTIONS, Function, FunctionError, LoadBox, sample
 from pinion.functions.row import columns_of
@@ -45,35 +47,35 @@ def pinocchio_of(robot: str) -> Any:
     return pin.buildModelFromXML(urdf_text(robot), *root)
 
 
-def changed(made: Any, joint: int, values: Array, gravity: Array | None) -> None:
-    made.inertias[joint] = pin.Inertia.FromDynamicParameters(values)
+def changed(theirs: Any, joint: int, values: Array, gravity: Array | None) -> None:
+    theirs.inertias[joint] = pin.Inertia.FromDynamicParameters(values)
     if gravity is not None:
-        made.gravity.linear = gravity
+        theirs.gravity.linear = gravity
 
 
-def results(row: str, model: Model, made: Any, x: dict[str, Array]) -> list[Array]:
+def results(row: str, model: Model, theirs: Any, x: dict[str, Array]) -> list[Array]:
     """What Pinocchio computes of a state, in our order of joints."""
-    p, data = v_permutation(model, made), made.createData()
-    q = q_to_pinocchio(model, made, x["q"])
-    v = {name: np.zeros(made.nv) for name in ("qd", "qdd", "tau")}
+    p, data = v_permutation(model, theirs), theirs.createData()
+    q = q_to_pinocchio(model, theirs, x["q"])
+    v = {name: np.zeros(theirs.nv) for name in ("qd", "qdd", "tau")}
     for name, array in v.items():
         if name in x:
             array[p] = x[name]
     square = np.ix_(p, p)
     match row:
         case "rnea":
-            return [pin.rnea(made, data, q, v["qd"], v["qdd"])[p]]
+            return [pin.rnea(theirs, data, q, v["qd"], v["qdd"])[p]]
         case "aba":
-            return [pin.aba(made, data, q, v["qd"], v["tau"])[p]]
+            return [pin.aba(theirs, data, q, v["qd"], v["tau"])[p]]
         case "gravity":
-            return [pin.computeGeneralizedGravity(made, data, q)[p]]
+            return [pin.computeGeneralizedGravity(theirs, data, q)[p]]
         case "crba":
-            M = np.triu(pin.crba(made, data, q))
+            M = np.triu(pin.crba(theirs, data, q))
             return [(M + np.triu(M, 1).T)[square]]
         case "rnea_derivatives":
-            pin.computeRNEADerivatives(made, data, q, v["qd"], v["qdd"])
+            pin.computeRNEADerivatives(theirs, data, q, v["qd"], v["qdd"])
             return [data.dtau_dq[square], data.dtau_dv[square]]
-    pin.computeABADerivatives(made, data, q, v["qd"], v["tau"])
+    pin.computeABADerivatives(theirs, data, q, v["qd"], v["tau"])
     minv = np.triu(data.Minv) + np.triu(data.Minv, 1).T
     return [np.array(data.ddq)[p], data.ddq_dq[square], data.ddq_dv[square], minv[square]]
 
@@ -83,7 +85,7 @@ def results(row: str, model: Model, made: Any, x: dict[str, Array]) -> list[Arra
 def test_a_robot_with_other_parameters_is_pinocchio_s(row: str, robot: str) -> None:
     """1,000 loads on the arm's hand; backpacks on a floating trunk; gravity of any direction."""
     floating = robot == "hyq"
-    model, made = load(robot, floating_base=floating), pinocchio_of(robot)
+    model, theirs = load(robot, floating_base=floating), pinocchio_of(robot)
     link, count = (TRUNK, 100) if floating else (HAND, 1000)
     with_link = FUNCTIONS[row].with_parameters((link, "gravity"))
     x = drawn(model, with_link, count)
@@ -91,14 +93,14 @@ def test_a_robot_with_other_parameters_is_pinocchio_s(row: str, robot: str) -> N
         x["q"] = dynamics.normalise(model, x["q"])
     values = with_link.evaluate(model, x)
     (parameter, _) = dynamics.parameters_of(model, with_link.parameters)
-    joint = made.getJointId(model.bodies[parameter.body].joint.name)
+    joint = theirs.getJointId(model.bodies[parameter.body].joint.name)
     worst = 0.0
     for i in range(count):
         state = {name: array[i] for name, array in x.items()}
         sets = state.pop("parameters")
-        changed(made, joint, sets[:10], sets[10:])
+        changed(theirs, joint, sets[:10], sets[10:])
         for block, expected in zip(
-            with_link.results, results(row, model, made, state), strict=False
+            with_link.results, results(row, model, theirs, state), strict=False
         ):
             largest = np.abs(expected).max()
             worst = max(worst, float(np.abs(values[block.name][i] - expected).max() / largest))
@@ -168,3 +170,20 @@ def test_a_box_of_loads_is_read_or_refused(text: str) -> None:
     assert LoadBox.parsed(str(LoadBox(mass=1 / 3, radius=0.1))).mass == 1 / 3
     with pytest.raises(FunctionError, match=r"mass and a radius"):
         LoadBox.parsed(text)
+
+
+def test_one_set_serves_a_batch_and_sets_serve_samples(tmp_path: Path) -> None:
+    """Compiled, in float64: as the float model, bit for bit the same for equal sets."""
+    row = FUNCTIONS["rnea"].with_parameters((HAND,))
+    model = load("iiwa14")
+    x = drawn(model, row, 33)
+    with pinion.backend(model, row, device="cpu", cache=tmp_path) as inverse_dynamics:
+        each = inverse_dynamics.run(**x).tau
+        expected = row.evaluate(model, x)["tau"]
+        assert np.abs(each - expected).max() <= 1e-11 * np.abs(expected).max()
+        one = x["parameters"][7]
+        states = {name: x[name] for name in ("q", "qd", "qdd")}
+        shared = inverse_dynamics.run(**states, parameters=one).tau
+        repeated = inverse_dynamics.run(**states, parameters=np.tile(one, (33, 1))).tau
+        assert np.array_equal(shared, repeated)
+        assert np.array_equal(shared[7], each[7])

@@ -94,17 +94,19 @@ def _angular_first(rows: Sequence[Sequence[Scalar]], first: int = 6) -> list[lis
     return [list(row[first:]) for row in (*rows[3:6], *rows[:3])]
 
 
-def _about(c: Vector, rows: Rows, moved: Rows | None = None, held: Vector | None = None) -> Rows:
+def _about(
+    c: Vector, rows: Rows, moved: Rows | None = None, linear_part: Vector | None = None
+) -> Rows:
     """Return (6, m) columns of momentum or wrench about the point c, in place of the origin.
 
-    ``moved`` : (3, m) by how much c moves in each column, where ``held`` is the linear part.
+    ``moved`` : (3, m), by how much c moves in each column; ``linear_part`` is h's, or its rate's.
     """
     result: Rows = [[], [], [], [], [], []]
     for k in range(len(rows[0])):
         linear: Vector = (rows[3][k], rows[4][k], rows[5][k])
         turned = vsub((rows[0][k], rows[1][k], rows[2][k]), cross(c, linear))
-        if moved is not None and held is not None:
-            turned = vsub(turned, cross((moved[0][k], moved[1][k], moved[2][k]), held))
+        if moved is not None and linear_part is not None:
+            turned = vsub(turned, cross((moved[0][k], moved[1][k], moved[2][k]), linear_part))
         for row, element in zip(result, (*turned, *linear), strict=True):
             row.append(element)
     return result
@@ -120,8 +122,9 @@ def centroidal_momentum_scalars(
     """
     if model.coupled:
         tied = coupling_of(model, region)
-        h, A = centroidal_momentum_scalars(tied.model, tied.positions(q), tied.rates(qd), region)
-        return h, tied.of_columns(A)
+        states = tied.positions(q), tied.rates(qd)
+        momentum, matrix = centroidal_momentum_scalars(tied.model, *states, region)
+        return momentum, tied.of_columns(matrix)
     c = centre_of_mass_scalars(model, q, region)
     M = crba_scalars(on_a_root(model), [*_AT_HOME, *q], _of_bodies(region))
     with region("moment", 1):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -138,16 +139,16 @@ def parametric_model(
     )
     result = change(model)
     bodies = list(result.bodies)
-    gravity: tuple[Scalar, ...] = result.gravity
+    gravity: Any = result.gravity  # scalars stand for numbers
     for parameter in named:
-        own = values[parameter.first : parameter.first + parameter.count]
+        inputs = values[parameter.first : parameter.first + parameter.count]
         if parameter.placement is None:
             scale = _gravity_scale(model, change)
-            gravity = tuple(scaled_sum((scale,), (component,)) for component in own)
+            gravity = tuple(scaled_sum((scale,), (component,)) for component in inputs)
             continue
         T, constant = linear_map(model, parameter, change)
         m, hx, hy, hz, xx, xy, yy, xz, yz, zz = (
-            add(scaled_sum(row, own), offset)
+            add(scaled_sum(row, inputs), offset)
             for row, offset in zip(T.tolist(), constant.tolist(), strict=True)
         )
         inertia = Inertia(mass=m, h=(hx, hy, hz), I=(xx, xy, xz, yy, yz, zz))  # type: ignore[arg-type] # scalars stand for numbers
@@ -164,11 +165,11 @@ def linear_map(
     body = model.bodies[parameter.body]
 
     def changed(values: Array) -> Array:
-        own = structured(values).turned(E).moved(r)
-        I = own.I  # noqa: E741 - the field's name for it
+        placed = structured(values).turned(E).moved(r)
+        I = placed.I  # noqa: E741 - the field's name for it
         inertia = Inertia(
-            mass=own.m,
-            h=(float(own.h[0]), float(own.h[1]), float(own.h[2])),
+            mass=placed.m,
+            h=(float(placed.h[0]), float(placed.h[1]), float(placed.h[2])),
             I=(*map(float, I[0]), float(I[1, 1]), float(I[1, 2]), float(I[2, 2])),  # type: ignore[arg-type] # six of them
         )
         bodies = list(model.bodies)

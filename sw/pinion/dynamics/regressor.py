@@ -157,8 +157,8 @@ def rnea_regressor_scalars(
     if model.coupled:
         tied = coupling_of(model, region)
         states = tied.positions(q), tied.rates(qd), tied.rates(qdd)
-        Y = rnea_regressor_scalars(tied.model, *states, region)
-        return transposed([tied.efforts(column) for column in transposed(Y)])
+        rows = rnea_regressor_scalars(tied.model, *states, region)
+        return transposed([tied.efforts(column) for column in transposed(rows)])
     Y: Rows = [[0.0] * (10 * len(model.bodies)) for _ in range(model.nv)]
     joints = numbered_axes(model)
     motions: list[BodyMotion] = []
@@ -284,9 +284,22 @@ def joint_regressor_scalars(
 
 def with_unit(term: JointTerm, body: Body) -> Body:
     """Return a body whose joint has one unit of a term, and no other."""
-    figures = dict.fromkeys(("armature", "damping", "friction", "stiffness"), 0.0) | {term: 1.0}
-    none = (0.0, 0.0)
-    joint = replace(body.joint, **figures, damping_poly=none, stiffness_poly=none)
+    plain = replace(
+        body.joint,
+        armature=0.0,
+        damping=0.0,
+        friction=0.0,
+        stiffness=0.0,
+        damping_poly=(0.0, 0.0),
+        stiffness_poly=(0.0, 0.0),
+    )
+    match term:
+        case "armature":
+            joint = replace(plain, armature=1.0)
+        case "damping":
+            joint = replace(plain, damping=1.0)
+        case "friction":
+            joint = replace(plain, friction=1.0)
     return replace(body, joint=joint)
 
 
@@ -344,8 +357,9 @@ def rnea_regressor(model: Model, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) ->
     DynamicsError : a shape is wrong, or a number is not finite.
     """
     x = configurations(model, q=q, qd=qd, qdd=qdd)
-    states = (columns_of(x[name]) for name in ("q", "qd", "qdd"))
-    return matrix_rows(rnea_regressor_scalars(model, *states), x["q"].shape[:-1])
+    states = [columns_of(x[name]) for name in ("q", "qd", "qdd")]
+    rows = rnea_regressor_scalars(model, states[0], states[1], states[2])
+    return matrix_rows(rows, x["q"].shape[:-1])
 
 
 def gravity_regressor(model: Model, q: ArrayLike) -> Array:
@@ -364,8 +378,8 @@ def kinetic_energy_regressor(model: Model, q: ArrayLike, qd: ArrayLike) -> Array
     ``q``, ``qd`` : (nq,) and (nv,) or batches of them. Errors as for :func:`rnea_regressor`.
     """
     x = configurations(model, q=q, qd=qd)
-    states = (columns_of(x[name]) for name in ("q", "qd"))
-    return vector_of(kinetic_energy_regressor_scalars(model, *states), x["q"].shape[:-1])
+    row = kinetic_energy_regressor_scalars(model, columns_of(x["q"]), columns_of(x["qd"]))
+    return vector_of(row, x["q"].shape[:-1])
 
 
 def potential_energy_regressor(model: Model, q: ArrayLike) -> Array:

@@ -310,7 +310,8 @@ def step_scalars(
     # A name with a d in front is the derivative of what it names by the step's [q; qd; tau].
     start = identity(3 * n)
     d_q, d_qd, d_tau = start[:n], start[n : 2 * n], start[2 * n :]
-    none, d_none = [0.0] * n, [[0.0] * (3 * n) for _ in range(n)]
+    none: list[Scalar] = [0.0] * n
+    d_none: Rows = [[0.0] * (3 * n) for _ in range(n)]
 
     def carried(u: Sequence[Scalar], d_u: Rows) -> Rows:
         """Return the derivative of ``integrate(q, u)``."""
@@ -332,7 +333,7 @@ def step_scalars(
                     (forward.dqdd_dqd, d_rates),
                     (forward.minv, d_tau),
                 )
-                total = [[0.0] * (3 * n)]
+                total: Rows = [[0.0] * (3 * n)]
                 for matrix, columns in parts:
                     total = combined((1.0, total), (1.0, product([matrix[i]], columns)))
                 derivatives.append(total[0])

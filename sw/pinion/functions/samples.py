@@ -327,10 +327,11 @@ def _efforts_of_sets(
 ) -> Floats:
     """Efforts of motions (n, nv) of robots with these parameters, one set a motion."""
     robots = dynamics.parametric_model(model, function.parameters, list(sets.T))
-    states = (list(array.T) for array in (q, qd, qdd))
     tau = dynamics.rnea_scalars(
         robots,
-        *states,
+        list(q.T),
+        list(qd.T),
+        list(qdd.T),
         joint_terms=function.joint_terms,
         friction_width=function.friction_width,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pinion import dynamics
+from pinion.dynamics.regressor import JointTerm
 from pinion.functions.blocks import Block
 from pinion.functions.row import Function
 from pinion.robot import Model
@@ -14,13 +15,13 @@ from .blocks import QD, QDD, TAU, Q
 _COLUMNS = ("nv", "parameters")
 _PER_PARAMETER = "N m/kg, N m/(kg m), N m/(kg m^2) | N/kg, ..."
 _JOINTS = ("nv", "bodies")
+_TERMS: tuple[JointTerm, ...] = ("armature", "damping", "friction")
 
 
 def _rnea(model: Model, q: Any, qd: Any, qdd: Any, *, region: Any) -> tuple[Any, ...]:
-    terms = ("armature", "damping", "friction")
     return (
         dynamics.rnea_regressor_scalars(model, q, qd, qdd, region),
-        *(dynamics.joint_regressor_scalars(model, q, qd, qdd, term, region) for term in terms),
+        *(dynamics.joint_regressor_scalars(model, q, qd, qdd, term, region) for term in _TERMS),
     )
 
 
