@@ -212,6 +212,9 @@ def _no_schedule_is_shorter(draw: Random) -> None:
 DIVIDING = ("minv", "aba", "aba_fext", "fd_derivatives", "euler_step")
 DIVIDING += (
     "fd_second_derivatives",
+    "fd_parameter_derivatives",
+    "rk4_step",
+    "step_second_derivatives",
     "operational_space_inertia",
     "inverse_operational_space_inertia",
 )

@@ -18,7 +18,7 @@ LATEX = frozenset(
     re.findall(
         r"\w+",
         "alpha cdot cdots circ ddot delta dot frac ge hat in lambda lceil ldots le left leftarrow"
-        " Lambda lfloor log mathrm max min mu omega Omega partial Pi psi quad rceil rfloor right"
+        " Lambda lfloor log mathrm max min mu omega Omega partial pi Pi psi quad rceil rfloor right"
         " sum tau times top",
     )
 )

@@ -43,6 +43,13 @@ from .bias import (
     gravity,
     gravity_scalars,
 )
+from .centroidal import (
+    CentroidalDerivatives,
+    centroidal_derivatives_scalars,
+    centroidal_momentum,
+    centroidal_momentum_scalars,
+    centroidal_rate_scalars,
+)
 from .checks import DynamicsError
 from .crba import crba_scalars
 from .discrete import (
@@ -51,7 +58,6 @@ from .discrete import (
     discrete_dynamics_scalars,
 )
 from .energy import kinetic_energy_scalars, potential_energy_scalars
-from .euler import euler_step_scalars
 from .external import forces_on_bodies, forces_on_bodies_scalars
 from .fd_derivatives import (
     ForwardGradient,
@@ -62,6 +68,7 @@ from .fd_derivatives import (
 from .fd_second_derivatives import (
     ForwardSecondDerivatives,
     fd_second_derivatives_scalars,
+    step_second_derivatives_scalars,
 )
 from .kinematics import (
     frame_jacobian_scalars,
@@ -79,6 +86,20 @@ from .operational import (
     operational_space_inertia,
     operational_space_inertia_scalars,
 )
+from .parametric import count_of, parameter_values, parameters_of, parametric_model
+from .regressor import (
+    fd_parameter_derivatives_scalars,
+    gravity_regressor,
+    gravity_regressor_scalars,
+    inertial_parameters,
+    joint_regressor_scalars,
+    kinetic_energy_regressor,
+    kinetic_energy_regressor_scalars,
+    potential_energy_regressor,
+    potential_energy_regressor_scalars,
+    rnea_regressor,
+    rnea_regressor_scalars,
+)
 from .rnea import Region, rnea_scalars
 from .rnea_derivatives import (
     rnea_derivatives_from_links_scalars,
@@ -89,6 +110,7 @@ from .rnea_second_derivatives import (
     rnea_second_derivatives_scalars,
 )
 from .scalar import Scalar
+from .steps import step_scalars
 
 aba = also_coupled(arrays.aba)
 crba = also_coupled(arrays.crba)
@@ -108,6 +130,7 @@ frame_placement = also_coupled(kinematics.frame_placement)
 frame_velocity = also_coupled(kinematics.frame_velocity)
 
 __all__ = [
+    "CentroidalDerivatives",
     "DynamicsError",
     "ForwardDerivatives",
     "ForwardGradient",
@@ -122,21 +145,26 @@ __all__ = [
     "bias_scalars",
     "centre_of_mass",
     "centre_of_mass_scalars",
+    "centroidal_derivatives_scalars",
+    "centroidal_momentum",
+    "centroidal_momentum_scalars",
+    "centroidal_rate_scalars",
     "com_jacobian",
     "com_jacobian_scalars",
     "coriolis",
     "coriolis_scalars",
+    "count_of",
     "crba",
     "crba_scalars",
     "difference",
     "discrete_derivatives",
     "discrete_dynamics",
     "discrete_dynamics_scalars",
-    "euler_step_scalars",
     "fd_derivatives",
     "fd_derivatives_from_minv",
     "fd_derivatives_from_minv_scalars",
     "fd_derivatives_scalars",
+    "fd_parameter_derivatives_scalars",
     "fd_second_derivatives_scalars",
     "forces_on_bodies",
     "forces_on_bodies_scalars",
@@ -147,12 +175,18 @@ __all__ = [
     "frame_velocity",
     "frame_velocity_scalars",
     "gravity",
+    "gravity_regressor",
+    "gravity_regressor_scalars",
     "gravity_scalars",
+    "inertial_parameters",
     "integrate",
     "integrate_jacobians",
     "inverse_operational_space_inertia",
     "inverse_operational_space_inertia_scalars",
+    "joint_regressor_scalars",
     "kinetic_energy",
+    "kinetic_energy_regressor",
+    "kinetic_energy_regressor_scalars",
     "kinetic_energy_scalars",
     "link_states",
     "link_states_scalars",
@@ -164,7 +198,12 @@ __all__ = [
     "normalise",
     "operational_space_inertia",
     "operational_space_inertia_scalars",
+    "parameter_values",
+    "parameters_of",
+    "parametric_model",
     "potential_energy",
+    "potential_energy_regressor",
+    "potential_energy_regressor_scalars",
     "potential_energy_scalars",
     "random_configuration",
     "reduce_mimic",
@@ -172,6 +211,10 @@ __all__ = [
     "rnea_derivatives",
     "rnea_derivatives_from_links_scalars",
     "rnea_derivatives_scalars",
+    "rnea_regressor",
+    "rnea_regressor_scalars",
     "rnea_scalars",
     "rnea_second_derivatives_scalars",
+    "step_scalars",
+    "step_second_derivatives_scalars",
 ]

@@ -105,3 +105,41 @@ def _sum(a: Sequence[Scalar], b: Sequence[Scalar]) -> Scalar:
 
 def _column(rows: Rows, j: int) -> list[Scalar]:
     return [row[j] for row in rows]
+
+
+def step_second_derivatives_scalars(
+    model: Model,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    tau: Sequence[Scalar],
+    dt: Scalar,
+    value: Sequence[Scalar],
+    region: Region = no_region,
+    **terms: Any,
+) -> tuple[Rows, Rows, Rows, Rows]:
+    """Return the second derivatives of ``value^T [q+; qd+]`` of a step of semi-implicit Euler.
+
+    With ``q+ = q + h qd + h^2 FD`` and ``qd+ = qd + h FD`` they are those of
+    ``(h^2 value_q + h value_qd)^T FD``.
+
+    Arguments
+    ---------
+    q, qd, tau, region, terms : as for :func:`fd_second_derivatives_scalars`.
+    dt : length of the step [s].
+    value : (2 nv,) scalars, in differential dynamic programming the gradient of the next value.
+
+    Returns
+    -------
+    q_q, q_qd, qd_qd, q_tau : (nv, nv) each, as in :class:`ForwardSecondDerivatives`.
+
+    Raises
+    ------
+    DynamicsError : a joint has several positions or velocities.
+    """
+    n, at_body = model.nv, by_velocity(model, region)
+    weights: list[Scalar] = []
+    for i in range(n):
+        with at_body("step", i + 1):
+            weights.append(mul(dt, add(value[n + i], mul(dt, value[i]))))
+    S = fd_second_derivatives_scalars(model, q, qd, tau, weights, region, **terms)
+    return S.q_q, S.q_qd, S.qd_qd, S.q_tau

@@ -27,6 +27,7 @@ multiplied by L (:mod:`.external`).
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -79,14 +80,14 @@ class Parameters:
         return Parameters(m=self.m - other.m, h=self.h - other.h, I=self.I - other.I)
 
 
-def minimal_model(model: Model) -> Model:
+def minimal_model(model: Model, keep: Collection[int] = ()) -> Model:
     """Return a model with the same dynamics and as many constant zeros and ones as possible.
 
     ``q``, ``qd``, ``qdd``, ``tau`` and their order are unchanged. Use it for tracing ``rnea``,
     ``crba``, ``minv``, ``aba``, kinetic energy and the gradients; not for potential energy, frames
     or forces of links. :mod:`.external` converts external forces to its bodies.
     """
-    return rescaled_model(regrouped_model(slid_model(model)))
+    return rescaled_model(regrouped_model(slid_model(model), keep))
 
 
 def slid_model(model: Model) -> Model:
@@ -120,12 +121,15 @@ def slides_of(model: Model) -> list[float]:
     return slides
 
 
-def regrouped_model(model: Model) -> Model:
-    """Return the second step of :func:`minimal_model`: inertias regrouped towards the base."""
+def regrouped_model(model: Model, keep: Collection[int] = ()) -> Model:
+    """Return the second step of :func:`minimal_model`: inertias regrouped towards the base.
+
+    ``keep`` : bodies whose inertia stays with them.
+    """
     inertias = [parameters(body.inertia) for body in model.bodies]
     for i in reversed(range(len(inertias))):
         body = model.bodies[i]
-        if body.joint.kind is JointKind.REVOLUTE:
+        if body.joint.kind is JointKind.REVOLUTE and i not in keep:
             inertia = inertias[i]
             round_part = Parameters(
                 m=inertia.m,

@@ -220,9 +220,13 @@ def mul(x: Scalar, y: Scalar) -> Scalar:
     return x if is_one(y) else x * y
 
 
-def scaled_sum(constants: Sequence[float], values: Sequence[Scalar]) -> Scalar:
-    """Return the sum of ``constants[k] * values[k]``; constants 0, 1 and -1 cost no product."""
+def scaled_sum(constants: Sequence[Scalar], values: Sequence[Scalar]) -> Scalar:
+    """Return the sum of ``constants[k] * values[k]``; the floats 0, 1 and -1 cost no product.
+
+    Constants of the robot may be scalars (:mod:`.parametric`).
+    """
     total: Scalar = 0.0
     for constant, value in zip(constants, values, strict=True):
-        total = sub(total, value) if constant == -1.0 else add(total, mul(constant, value))
+        negative = isinstance(constant, float) and constant == -1.0
+        total = sub(total, value) if negative else add(total, mul(constant, value))
     return total

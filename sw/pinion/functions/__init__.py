@@ -5,7 +5,7 @@ from __future__ import annotations
 from pinion.functions.own.decorator import OwnFunction, idle_sentence
 from pinion.functions.own.described import array, state, uniform
 
-from .blocks import Block, Drawn, Quantity, State, Table, Uniform
+from .blocks import Block, Drawn, LoadBox, Quantity, State, Table, Uniform
 from .box import request_box
 from .built import BuiltFunction
 from .errors import FunctionError
@@ -37,6 +37,7 @@ __all__ = [
     "Drawn",
     "Function",
     "FunctionError",
+    "LoadBox",
     "OwnFunction",
     "Quantity",
     "RowOptions",

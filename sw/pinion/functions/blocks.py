@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -25,6 +26,7 @@ DIMENSIONS: Mapping[str, Callable[[Model], int]] = MappingProxyType(
         "nv": lambda m: coupled(m).nv,
         "nx": lambda m: 2 * coupled(m).nv,
         "bodies": lambda m: len(m.bodies),
+        "parameters": lambda m: 10 * len(m.bodies),
     }
 )
 
@@ -47,6 +49,10 @@ class Quantity(Enum):
     """On every moving link, (bodies, 6), as :mod:`pinion.dynamics.external` takes them; efforts of
     the state's motion include them."""
 
+    PARAMETER = "parameter"
+    """Inertial parameters of links, and gravity, as :mod:`pinion.dynamics.parametric` takes them;
+    efforts of the state's motion are with them."""
+
     @property
     def of_links(self) -> bool:
         """Whether it has a value for every link."""
@@ -55,6 +61,50 @@ class Quantity(Enum):
             Quantity.LINK_ACCELERATION,
             Quantity.LINK_FORCE,
         )
+
+
+@dataclass(frozen=True)
+class LoadBox:
+    """Rigid loads that a link may carry: masses to a limit, anywhere within a sphere.
+
+    Members
+    -------
+    mass : of the heaviest [kg].
+    radius : of the sphere about the origin of the link's frame that holds the load [m].
+    """
+
+    mass: float
+    radius: float
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.mass < math.inf and 0.0 < self.radius < math.inf):
+            raise FunctionError(
+                f"A load of {self.mass} kg within {self.radius} m cannot be drawn: give a mass "
+                "and a radius above 0."
+            )
+
+    def __str__(self) -> str:
+        return f"{self.mass!r}kg@{self.radius!r}m"
+
+    @classmethod
+    def parsed(cls, text: str) -> Self:
+        """A box from a text such as ``3kg@0.2m``.
+
+        Raises
+        ------
+        FunctionError
+            When the text is of another form.
+        """
+        match = re.fullmatch(r"\s*([\d.eE+-]+)\s*kg\s*@\s*([\d.eE+-]+)\s*m\s*", text)
+        try:
+            if match is None:
+                raise ValueError(text)
+            mass, radius = map(float, match.groups())
+        except ValueError:
+            raise FunctionError(
+                f"The range of loads is {text!r}: write a mass and a radius, such as 3kg@0.2m."
+            ) from None
+        return cls(mass=mass, radius=radius)
 
 
 @dataclass(frozen=True)

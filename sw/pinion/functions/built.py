@@ -19,7 +19,7 @@ from pinion.graph import Graph, GraphError, Stream, evaluate_floats, stream_floa
 from pinion.graph.interchange import graph_from_json, graph_to_json
 from pinion.robot import Model
 
-from .blocks import Block, Quantity, Sampling, State, Table, Uniform
+from .blocks import Block, LoadBox, Quantity, Sampling, State, Table, Uniform
 from .errors import FunctionError
 from .row import Function, columns_of
 
@@ -64,6 +64,17 @@ class BuiltFunction:
     def friction_width(self) -> float:
         """Rate within which friction changes sign [rad/s | m/s]."""
         return float(self.options.get("friction_width", FRICTION_WIDTH))
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Links whose inertial parameters are inputs, or gravity."""
+        return tuple(name for name in self.options.get("parameters", "").split(",") if name)
+
+    @property
+    def load(self) -> LoadBox | None:
+        """The box that parameters of links are drawn from, None for the default."""
+        text = self.options.get("parameter_range", "")
+        return LoadBox.parsed(text) if text else None
 
     @classmethod
     def of(cls, row: Function, model: Model) -> BuiltFunction:

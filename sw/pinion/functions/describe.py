@@ -38,6 +38,8 @@ class Note:
 _RBDA = "Featherstone 2008"
 _JACOBIAN = f"{_RBDA}, section 2.4 and chapter 4"
 _GRADIENTS = "Singh, Russell, Wensing 2022"
+_CENTROIDAL = "Orin, Goswami, Lee 2013"
+_REGRESSOR = "Atkeson, An, Hollerbach 1986"
 _NEWTON_EULER = "Plancher et al. 2021, algorithm 1"
 
 NOTES: Mapping[str, Note] = MappingProxyType(
@@ -65,11 +67,21 @@ NOTES: Mapping[str, Note] = MappingProxyType(
         "operational_space_inertia": Note("", "Khatib 1987; Nakamura, Hanafusa 1986"),
         "inverse_operational_space_inertia": Note("", "Khatib 1987"),
         "euler_step": Note("", "semi-implicit Euler over fd_derivatives"),
+        "rk4_step": Note("", "Munthe-Kaas 1999 over fd_derivatives"),
         "rnea_second_derivatives": Note(
             "ComputeRNEASecondOrderDerivatives (C++ alone), contracted",
             "Nganga, Wensing 2021; Singh, Russell, Wensing 2023",
         ),
         "fd_second_derivatives": Note("", "implicit differentiation of rnea_second_derivatives"),
+        "centroidal_momentum": Note("computeCentroidalMomentum, computeCentroidalMap", _CENTROIDAL),
+        "centroidal_rate": Note("computeCentroidalMomentumTimeVariation at qdd = 0", _CENTROIDAL),
+        "centroidal_derivatives": Note("computeCentroidalDynamicsDerivatives", _GRADIENTS),
+        "step_second_derivatives": Note("", "fd_second_derivatives over euler_step"),
+        "rnea_regressor": Note("computeJointTorqueRegressor", _REGRESSOR),
+        "gravity_regressor": Note("computeJointTorqueRegressor at rest", _REGRESSOR),
+        "kinetic_energy_regressor": Note("computeKineticEnergyRegressor", _REGRESSOR),
+        "potential_energy_regressor": Note("computePotentialEnergyRegressor", _REGRESSOR),
+        "fd_parameter_derivatives": Note("", "implicit differentiation of rnea_regressor"),
     }
 )
 """Notes by row."""
@@ -113,6 +125,26 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "F_q_q": "second derivative of weights^T qdd by q twice",
         "F_q_qd": "of it by q, then by qd",
         "F_qd_qd": "of it by qd twice",
+        "value": "gradient of the next value by [q_next; qd_next]",
+        "S_q_q": "second derivative of value^T [q_next; qd_next] by q twice",
+        "S_q_qd": "of it by q, then by qd",
+        "S_qd_qd": "of it by qd twice",
+        "S_q_tau": "of it by q, then by tau",
+        "h_G": "[angular; linear] momentum about the centre of mass, base axes",
+        "A_G": "derivative of it by qd",
+        "drift_G": "rate of it without accelerations",
+        "dh_dq": "derivative of the centroidal momentum by q",
+        "dhdot_dq": "derivative of its rate by q",
+        "dhdot_dqd": "derivative of its rate by qd",
+        "dhdot_dqdd": "derivative of its rate by qdd, A_G",
+        "Y": "efforts by m, h, I of each body, ten columns in Pinocchio's order",
+        "Y_armature": "efforts by the armature of each joint",
+        "Y_damping": "efforts by the damping of each joint",
+        "Y_friction": "efforts by the dry friction of each joint, of the default width",
+        "G": "generalised gravity by m, h, I of each body",
+        "y_kinetic": "kinetic energy by m, h, I of each body",
+        "y_potential": "potential energy by m, h, I of each body",
+        "dqdd_dpi": "derivative of qdd by m, h, I of each body",
         "F_q_tau": "of it by q, then by tau: derivative of M^-1 weights by q, transposed",
     }
 )

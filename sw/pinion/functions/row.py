@@ -23,7 +23,7 @@ from pinion.dynamics.rnea import no_region
 from pinion.graph import Graph, Stream, Tracer, stream_floats
 from pinion.robot import Model, coupled
 
-from .blocks import Block, State
+from .blocks import Block, LoadBox, Quantity, State
 from .errors import FunctionError
 
 Floats = NDArray[np.float64]
@@ -82,6 +82,9 @@ class Function:
     joint_terms, friction_width : the requested terms, and the rate within which friction changes
         sign [rad/s | m/s].
     robotless : whether it takes no robot, and is built for :data:`pinion.robot.NO_ROBOT`.
+    parameters : links whose inertial parameters are inputs, or ``gravity``; their block is the last
+        of `inputs` (:mod:`pinion.dynamics.parametric`).
+    load : box of the loads that parameters of links are sampled from.
     """
 
     name: str
@@ -101,6 +104,8 @@ class Function:
     joint_terms: tuple[str, ...] = ()
     friction_width: float = FRICTION_WIDTH
     robotless: bool = False
+    parameters: tuple[str, ...] = ()
+    load: LoadBox | None = None
 
     most_nodes: ClassVar[int] = sys.maxsize
     """Largest number of operations of a trace."""
@@ -148,6 +153,10 @@ class Function:
         options = {} if self.variant is None else {"derivatives": self.variant.name}
         if self.added:
             options["outputs"] = ",".join(self.added)
+        if self.parameters:
+            options["parameters"] = ",".join(self.parameters)
+            if self.load is not None:
+                options["parameter_range"] = str(self.load)
         if self.joint_terms:
             options["joint_terms"] = ",".join(self.joint_terms)
             if "friction" in self.joint_terms:
@@ -232,6 +241,41 @@ class Function:
             return self
         return replace(self, joint_terms=names, friction_width=float(friction_width))
 
+    def with_parameters(self, names: Sequence[str], load: LoadBox | None = None) -> Function:
+        """The same function with inertial parameters of links, or gravity, as inputs.
+
+        Parameters
+        ----------
+        names : links, or ``gravity``: the function gets one more input, ``parameters``, of ten
+            numbers a link and three of gravity, in this order (:mod:`pinion.dynamics.parametric`).
+        load : what links may carry besides what the robot's file gives them.
+
+        Raises
+        ------
+        FunctionError
+            When a name comes twice.
+        """
+        if isinstance(names, str):
+            names = [name.strip() for name in names.split(",") if name.strip()]
+        if len(set(names)) != len(names):
+            raise FunctionError(
+                f"The parameters {', '.join(names)} name one twice: name each once."
+            )
+        if self.parameters:
+            raise FunctionError(
+                f"The function '{self.name}' has parameters already: name all at once."
+            )
+        if not names:
+            return self
+        block = Block(
+            name="parameters",
+            shape=(dynamics.count_of(names),),
+            unit="kg, kg m, kg m^2; m/s^2",
+            sampling=Quantity.PARAMETER,
+        )
+        inputs = (*self.inputs, block)
+        return replace(self, parameters=tuple(names), load=load, inputs=inputs)
+
     def trace(self, model: Model, *, minimal: bool = True) -> Graph:
         """Run the algorithm on symbols for one robot and return the graph, constants included.
 
@@ -251,7 +295,8 @@ class Function:
         self._check_robot(model)
         self._check_terms(model)
         model = coupled(model)
-        if minimal and self.joint_space:
+        minimal = minimal and self.joint_space
+        if minimal and not self.parameters:
             model = dynamics.minimal_model(model)
         tracer = Tracer(skip=_HELPERS, most=self.most_nodes)
         arguments = [
@@ -260,6 +305,12 @@ class Function:
         ]
         algorithm = self.scalars if self.variant is None else self.variant.scalars
         try:
+            if self.parameters:
+                values = arguments.pop(len(self.inputs) - 1)
+                with tracer.region("parameters", 1):
+                    model = dynamics.parametric_model(
+                        model, self.parameters, values, minimal=minimal
+                    )
             results = algorithm(model, *arguments, region=tracer.region, **self._terms)
         except dynamics.DynamicsError as error:
             raise FunctionError(f"'{self.name}' cannot be traced: {error}") from None
@@ -354,7 +405,7 @@ class Function:
             for word, at in state.positions(model).items():
                 flat[:, at] = states[word]
             inputs.append(flat.reshape(count, *state.dims(model)))
-        if self.floats is None:
+        if self.floats is None or self.parameters:
             results: Sequence[Floats] = self._on_arrays(model, inputs)
         else:
             results = self.floats(model, *inputs, **self._terms)
@@ -369,6 +420,9 @@ class Function:
         for block, array in zip((*self.inputs, *self.states), arrays, strict=True):
             columns = array.reshape(count, -1)
             arguments.append(block.nested(dict(enumerate(columns.T)), model))
+        if self.parameters:
+            values = arguments.pop(len(self.inputs) - 1)
+            model = dynamics.parametric_model(model, self.parameters, values)
         results = self.scalars(model, *arguments, region=no_region, **self._terms)
         stacked = []
         for block, values in zip((*self.outputs, *self.states), results, strict=True):

@@ -15,7 +15,7 @@ from pinion import dynamics
 from pinion.dynamics.checks import rotation_slices
 from pinion.robot import JointKind, Model, coupled, stated_velocity, ties, uncoupled
 
-from .blocks import Block, Drawn, Quantity, Table, Uniform
+from .blocks import Block, Drawn, LoadBox, Quantity, Table, Uniform
 from .built import BuiltFunction
 from .errors import FunctionError
 from .row import Floats, Function
@@ -36,6 +36,9 @@ BRIEF, LONG = 50, 1000
 FORCE_SHARE = 0.25  # of the robot's weight: largest external force in each direction
 
 FORCE_LEVER = 0.1  # m, from the origin of a link's frame to such a force, for moments
+
+LOAD_SHARE, LOAD_RADIUS = 0.1, 0.2
+"""Of the robot's mass, and in m: loads of links whose parameters are inputs, without a box."""
 
 NEAR_SHARE = 0.25  # of rates within twice the width of friction's step, for functions with friction
 
@@ -131,6 +134,40 @@ def external_forces(model: Model, rng: np.random.Generator, count: int, *, corne
     return np.asarray(share * force_ends(model))
 
 
+def parameter_sets(
+    model: Model, function: Function | BuiltFunction, rng: np.random.Generator, count: int
+) -> Floats:
+    """Draw values of a function's parameters, (count, values): gravity of any direction, and of
+    links what the file gives them with a load that is a solid ball somewhere in the box.
+    """
+    box = function.load or LoadBox(
+        LOAD_SHARE * sum(body.inertia.mass for body in model.bodies), LOAD_RADIUS
+    )
+    sets = np.tile(dynamics.parameter_values(model, function.parameters), (count, 1))
+    for parameter in dynamics.parameters_of(model, function.parameters):
+        place = slice(parameter.first, parameter.first + parameter.count)
+        if parameter.placement is None:
+            direction = rng.normal(size=(count, 3))
+            length = np.linalg.norm(model.gravity) or 9.81
+            sets[:, place] = length * direction / np.linalg.norm(direction, axis=1, keepdims=True)
+            continue
+        mass = rng.uniform(0.0, box.mass, count)
+        ball = rng.uniform(0.0, 0.5, count) * box.radius
+        direction = rng.normal(size=(count, 3))
+        direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+        x, y, z = (direction * (rng.uniform(0.0, 1.0, count) * (box.radius - ball))[:, None]).T
+        round_part = 0.4 * ball**2
+        sets[:, place] += mass[:, None] * np.stack(
+            [
+                *(np.ones(count), x, y, z),
+                *(y * y + z * z + round_part, -x * y, x * x + z * z + round_part),
+                *(-x * z, -y * z, x * x + y * y + round_part),
+            ],
+            axis=1,
+        )
+    return sets
+
+
 def sample(
     model: Model,
     function: Function | BuiltFunction,
@@ -211,8 +248,16 @@ def sample(
         forces = share * external_forces(model, rng, count, corners=corners)
         fext = forces.astype(np.float32).astype(np.float64)
 
+    sets: Floats | None = None
+    if function.parameters:
+        sets = parameter_sets(model, function, rng, count).astype(np.float32).astype(np.float64)
+
     def draw(block: Block) -> Floats:
         match block.sampling:
+            case Quantity.PARAMETER if sets is not None:
+                return sets
+            case Quantity.EFFORT if sets is not None:
+                return _efforts_of_sets(model, function, sets, q, qd, qdd)
             case Quantity.POSITION | Quantity.VELOCITY | Quantity.ACCELERATION as quantity:
                 # The first block is the state's; another one, such as a reference, is independent.
                 return state.pop(quantity) if quantity in state else another[quantity]()
@@ -273,6 +318,27 @@ def sample(
         order = _held(rng, count)
         sent = {name: array[order] for name, array in sent.items()}
     return sent
+
+
+def _efforts_of_sets(
+    model: Model,
+    function: Function | BuiltFunction,
+    sets: Floats,
+    q: Floats,
+    qd: Floats,
+    qdd: Floats,
+) -> Floats:
+    """Efforts of motions (n, nv) of robots with these parameters, one set a motion."""
+    robots = dynamics.parametric_model(model, function.parameters, list(sets.T))
+    tau = dynamics.rnea_scalars(
+        robots,
+        list(q.T),
+        list(qd.T),
+        list(qdd.T),
+        joint_terms=function.joint_terms,
+        friction_width=function.friction_width,
+    )
+    return np.stack([np.broadcast_to(np.asarray(x, np.float64), len(q)) for x in tau], axis=1)
 
 
 def _held(rng: np.random.Generator, count: int) -> NDArray[np.int64]:

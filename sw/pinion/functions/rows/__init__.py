@@ -7,7 +7,17 @@ from types import MappingProxyType
 
 from pinion.functions.row import Function
 
-from . import dynamics, energy, external, kinematics, operational, second_order, simulation
+from . import (
+    centroidal,
+    dynamics,
+    energy,
+    external,
+    identification,
+    kinematics,
+    operational,
+    second_order,
+    simulation,
+)
 
 __all__ = ["SUBJECTS"]
 
@@ -20,6 +30,8 @@ SUBJECTS: Mapping[str, tuple[Function, ...]] = MappingProxyType(
         "operational space": operational.ROWS,
         "simulation": simulation.ROWS,
         "second order": second_order.ROWS,
+        "identification": identification.ROWS,
+        "centroidal": centroidal.ROWS,
     }
 )
 """The rows of each subject, in the order of the command line's help."""

@@ -9,9 +9,13 @@ from pinion.functions.blocks import Block, Uniform
 from pinion.functions.row import Function
 from pinion.robot import Model
 
-from .blocks import MATRIX, QD, QDD, TAU, Q
+from .blocks import DT, MATRIX, QD, QDD, TAU, Q
 
 _WEIGHTS = Block(name="weights", shape=("nv",), unit="1", sampling=Uniform(-1.0, 1.0))
+
+_VALUE = Block(
+    name="value", shape=("nx",), unit="1/rad, s/rad | 1/m, s/m", sampling=Uniform(-1.0, 1.0)
+)
 
 _EFFORT, _RATE = "N m/rad^2 | N/m^2", "N m s/rad^2 | N s/m^2"
 
@@ -32,6 +36,12 @@ def _fd(
         model, q, qd, tau, weights, region, **terms
     )
     return derivatives.q_q, derivatives.q_qd, derivatives.qd_qd, derivatives.q_tau
+
+
+def _step(
+    model: Model, q: Any, qd: Any, tau: Any, dt: Any, value: Any, *, region: Any, **terms: Any
+) -> tuple[Any, ...]:
+    return dynamics.step_second_derivatives_scalars(model, q, qd, tau, dt, value, region, **terms)
 
 
 ROWS = (
@@ -59,6 +69,19 @@ ROWS = (
             Block(name="F_q_tau", shape=MATRIX, unit="1/(kg m^2 rad) | 1/(kg m)"),
         ),
         scalars=_fd,
+        passive=True,
+    ),
+    Function(
+        name="step_second_derivatives",
+        doc="second derivatives of value^T [q_next; qd_next] of euler_step by q, qd and tau",
+        inputs=(Q, QD, TAU, DT, _VALUE),
+        outputs=(
+            Block(name="S_q_q", shape=MATRIX, unit="1/rad^2 | 1/m^2", symmetric=True),
+            Block(name="S_q_qd", shape=MATRIX, unit="s/rad^2 | s/m^2"),
+            Block(name="S_qd_qd", shape=MATRIX, unit="s^2/rad^2 | s^2/m^2", symmetric=True),
+            Block(name="S_q_tau", shape=MATRIX, unit="1/(N m rad) | 1/(N m)"),
+        ),
+        scalars=_step,
         passive=True,
     ),
 )

@@ -1,0 +1,375 @@
+r"""One step of a simulation with its gradient over any scalar, the step's length among them.
+
+The equations are those of :mod:`.general.discrete`, which has them on arrays. Velocities are
+tangent to positions that may be no vectors: a step looks for the vector u with
+``q+ = integrate(q, u)``, and with forward dynamics ``qdd = FD(q, qd, tau)`` it is one of
+
+**semi_implicit** (symplectic Euler)
+
+    qd+ = qd + h FD(q, qd, tau)        u = h qd+
+
+**rk4** (classical where positions add; Munthe-Kaas 1999 elsewhere): four evaluations of
+``u' = (1 + ad_u / 2 + ad_u^2 / 12) qd`` and ``qd' = FD(integrate(q, u), qd, tau)``.
+
+Gradients are those of the step as it is computed, by the chain rule, with changes of positions
+along the axes that each body has at q, and at q+ for the result.
+
+**Rotations without quotients.** The exponential of SO(3) and its Jacobian are power series of W,
+the matrix of the rotation vector w, whose square's trace gives each power from two (Sola, Deray,
+Atchuthan 2018, equations 132, 143):
+
+    exp(W) = 1 + A W + B W^2       A = sin(t)/t     B = (1 - cos t)/t^2      C = (t - sin t)/t^3
+    J_l(w) = 1 + B W + C W^2       t^2 = w . w
+
+A, B and C are series in ``w . w``, which need no limit at zero and can be traced. Those of SE(3)
+are the same functions of the dual vector ``w + e v``: the block beside the diagonal is their
+derivative along v. Of each series ``TERMS`` are taken: for a step that turns by the angle t the
+largest term left out is ``t^13 / 13!``, 2e-14 for half a radian.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pinion.robot import JointKind, Model
+
+from .axis import quaternion_matrix
+from .fd_derivatives import fd_derivatives_scalars
+from .general.discrete import RK4_NODES, RK4_WEIGHTS, StepMethod
+from .joint_terms import FRICTION_WIDTH
+from .ltdl import by_velocity
+from .rnea import Region, no_region
+from .scalar import Scalar, add, mul, sub
+from .spatial import ZERO, Matrix, Vector, cross, dot, scale, vadd
+
+Rows = list[list[Scalar]]
+
+TERMS = 6
+"""Terms of each series."""
+
+_A, _B, _C = (tuple((-1) ** k / math.factorial(2 * k + n) for k in range(TERMS)) for n in (1, 2, 3))
+_COSINE = tuple((-1) ** k / math.factorial(2 * k) for k in range(TERMS))
+
+
+def series(coefficients: Sequence[float], x: Scalar) -> Scalar:
+    """Return the polynomial of x with these coefficients, constant first."""
+    total: Scalar = coefficients[-1]
+    for coefficient in reversed(coefficients[:-1]):
+        total = add(coefficient, mul(total, x))
+    return total
+
+
+def slope(coefficients: Sequence[float]) -> tuple[float, ...]:
+    """Return the coefficients of a polynomial's derivative."""
+    return tuple(k * coefficient for k, coefficient in enumerate(coefficients))[1:]
+
+
+def skew(a: Vector) -> Matrix:
+    """Return the matrix of the cross product with a vector."""
+    x, y, z = a
+    return (
+        (0.0, sub(0.0, z), y),
+        (z, 0.0, sub(0.0, x)),
+        (sub(0.0, y), x, 0.0),
+    )
+
+
+def product(first: Sequence[Sequence[Scalar]], second: Sequence[Sequence[Scalar]]) -> Rows:
+    """Return the product of two matrices, without operations for constant zeros."""
+    width = len(second[0])
+    result: Rows = []
+    for row in first:
+        sums: list[Scalar] = [0.0] * width
+        for element, others in zip(row, second, strict=True):
+            sums = [add(total, mul(element, x)) for total, x in zip(sums, others, strict=True)]
+        result.append(sums)
+    return result
+
+
+def combined(*terms: tuple[Scalar, Sequence[Sequence[Scalar]]]) -> Rows:
+    """Return a sum of matrices, each with its factor."""
+    (factor, first), *others = terms
+    result = [[mul(factor, x) for x in row] for row in first]
+    for factor, matrix in others:
+        result = [
+            [add(total, mul(factor, x)) for total, x in zip(row, row_of, strict=True)]
+            for row, row_of in zip(result, matrix, strict=True)
+        ]
+    return result
+
+
+def identity(n: int) -> Rows:
+    """Return the identity matrix."""
+    return [[float(i == j) for j in range(n)] for i in range(n)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """A rotation vector w beside a shift v, and what is made of them more than once.
+
+    Members
+    -------
+    w, v : (3,) rotation [rad] and shift [m], body axes.
+    x : ``w . w``; y : its derivative along v, ``2 w . v``.
+    """
+
+    w: Vector
+    v: Vector
+    x: Scalar
+    y: Scalar
+
+    def function(self, linear: Sequence[float], square: Sequence[float]) -> tuple[Rows, Rows]:
+        """Return ``1 - f W + g W^2`` and its derivative along v, f and g being series in x."""
+        W, V = skew(self.w), skew(self.v)
+        WW, both = product(W, W), combined((1.0, product(W, V)), (1.0, product(V, W)))
+        f, g = series(linear, self.x), series(square, self.x)
+        f_v = mul(self.y, series(slope(linear), self.x))
+        g_v = mul(self.y, series(slope(square), self.x))
+        value = combined((1.0, identity(3)), (sub(0.0, f), W), (g, WW))
+        along = combined((sub(0.0, f_v), W), (sub(0.0, f), V), (g_v, WW), (g, both))
+        return value, along
+
+
+def turn_of(kind: JointKind, u: Sequence[Scalar]) -> Turn:
+    """Return a step of a joint of several velocities as a rotation vector and a shift."""
+    if kind is JointKind.SPHERICAL:
+        w, v = (u[0], u[1], u[2]), ZERO
+    elif kind is JointKind.PLANAR:
+        w, v = (0.0, 0.0, u[2]), (u[0], u[1], 0.0)
+    else:
+        w, v = (u[3], u[4], u[5]), (u[0], u[1], u[2])
+    half = dot(w, v)
+    return Turn(w=w, v=v, x=dot(w, w), y=add(half, half))
+
+
+def moved_joint(kind: JointKind, q: Sequence[Scalar], u: Sequence[Scalar]) -> list[Scalar]:
+    """Return a joint's positions after the step u, as :func:`pinion.dynamics.integrate`."""
+    if kind.nv == 1:
+        return [add(q[0], u[0])]
+    turn = turn_of(kind, u)
+    if kind is JointKind.SPHERICAL:
+        return turned_quaternion(q, turn)
+    # J_l(w) v = v + B w x v + C w x (w x v)
+    once = cross(turn.w, turn.v)
+    bend = scale(series(_C, turn.x), cross(turn.w, once))
+    shift = vadd(turn.v, vadd(scale(series(_B, turn.x), once), bend))
+    if kind is JointKind.PLANAR:
+        c, s = q[2], q[3]
+        cosine = sub(1.0, mul(turn.x, series(_B, turn.x)))
+        sine = mul(turn.w[2], series(_A, turn.x))
+        return [
+            add(q[0], sub(mul(c, shift[0]), mul(s, shift[1]))),
+            add(q[1], add(mul(s, shift[0]), mul(c, shift[1]))),
+            sub(mul(c, cosine), mul(s, sine)),
+            add(mul(s, cosine), mul(c, sine)),
+        ]
+    R = quaternion_matrix(q[3:])
+    position = [add(x, dot(row, shift)) for x, row in zip(q[:3], R, strict=True)]
+    return position + turned_quaternion(q[3:], turn)
+
+
+def turned_quaternion(q: Sequence[Scalar], turn: Turn) -> list[Scalar]:
+    """Return a quaternion (x, y, z, w) turned in its body, nearer to unit length than it was."""
+    quarter = mul(0.25, turn.x)
+    half, cosine = mul(0.5, series(_A, quarter)), series(_COSINE, quarter)
+    vector: Vector = (q[0], q[1], q[2])
+    step = scale(half, turn.w)
+    real = sub(mul(q[3], cosine), dot(vector, step))
+    imaginary = vadd(vadd(scale(cosine, vector), scale(q[3], step)), cross(vector, step))
+    # One Newton step towards length 1: (3 - L^2) / 2.
+    square = add(dot(imaginary, imaginary), mul(real, real))
+    factor = sub(1.5, mul(0.5, square))
+    return [*scale(factor, imaginary), mul(factor, real)]
+
+
+def _six(value: Rows, along: Rows, kind: JointKind) -> Rows:
+    """Return ``[[value, along], [0, value]]``, or the part of it that a joint of the kind has."""
+    if kind is JointKind.SPHERICAL:
+        return value
+    rows = [a + b for a, b in zip(value, along, strict=True)]
+    rows += [[0.0] * 3 + row for row in value]
+    if kind is JointKind.FREE_FLYER:
+        return rows
+    places = (0, 1, 5)
+    return [[rows[i][j] for j in places] for i in places]
+
+
+def step_jacobians(kind: JointKind, u: Sequence[Scalar]) -> tuple[Rows, Rows]:
+    """Return ``exp(-ad_u)`` and ``J_r(u)``, (nv, nv): as ``integrate_jacobians``, for one joint."""
+    if kind.nv == 1:
+        return [[1.0]], [[1.0]]
+    turn = turn_of(kind, u)
+    return _six(*turn.function(_A, _B), kind), _six(*turn.function(_B, _C), kind)
+
+
+def bracket(kind: JointKind, u: Sequence[Scalar]) -> Rows:
+    """Return ``ad_u``, (nv, nv): the change of a velocity seen from a body that moves with u."""
+    if kind.nv == 1:
+        return [[0.0]]
+    turn = turn_of(kind, u)
+    W, V = ([list(row) for row in skew(a)] for a in (turn.w, turn.v))
+    return _six(W, V, kind)
+
+
+def tangent_rate(kind: JointKind, u: Sequence[Scalar], v: Sequence[Scalar]) -> list[Scalar]:
+    """Return u' of a joint while it moves with the velocity v (:mod:`.general.tangent`)."""
+    if kind.nv == 1:
+        return list(v)
+    ad = bracket(kind, u)
+    once = product(ad, [[x] for x in v])
+    twice = product(ad, once)
+    return [
+        add(x, add(mul(0.5, a[0]), mul(1.0 / 12.0, b[0])))
+        for x, a, b in zip(v, once, twice, strict=True)
+    ]
+
+
+def tangent_rate_jacobians(
+    kind: JointKind, u: Sequence[Scalar], v: Sequence[Scalar]
+) -> tuple[Rows, Rows]:
+    """Return the derivatives of :func:`tangent_rate` by u and by v, (nv, nv)."""
+    if kind.nv == 1:
+        return [[0.0]], [[1.0]]
+    ad, ad_v = bracket(kind, u), bracket(kind, v)
+    once = bracket(kind, [row[0] for row in product(ad, [[x] for x in v])])
+    by_u = combined((-0.5, ad_v), (-1.0 / 12.0, once), (-1.0 / 12.0, product(ad, ad_v)))
+    by_v = combined((1.0, identity(kind.nv)), (0.5, ad), (1.0 / 12.0, product(ad, ad)))
+    return by_u, by_v
+
+
+# Many parameters: the quantities of the equation, and the terms that rows switch.
+def step_scalars(
+    model: Model,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    tau: Sequence[Scalar],
+    dt: Scalar,
+    region: Region = no_region,
+    *,
+    method: StepMethod,
+    joint_terms: bool | Sequence[str] = (),
+    friction_width: float = FRICTION_WIDTH,
+) -> tuple[list[Scalar], list[Scalar], Rows, Rows]:
+    """Return q+, qd+, A and B of one step with the efforts held constant, over any scalar.
+
+    Arguments
+    ---------
+    q : (nq,) scalars, positions [rad | m].
+    qd, tau : (nv,) scalars, rates and efforts [N m | N].
+    dt : length of the step [s], a scalar like the others.
+    region, joint_terms, friction_width : as for :func:`.fd_derivatives.fd_derivatives_scalars`;
+        ``step`` is the pass of the step itself.
+    method : ``semi_implicit`` or ``rk4``.
+
+    Returns
+    -------
+    q+, qd+ : (nq,) and (nv,) positions, angles not wrapped, and rates after the step.
+    A : (2 nv, 2 nv) derivative of [q+; qd+] by [q; qd], in tangent directions where positions are
+        no vector.
+    B : (2 nv, nv) derivative of [q+; qd+] by tau.
+    """
+    terms: dict[str, Any] = {"joint_terms": joint_terms, "friction_width": friction_width}
+    n, at_body = model.nv, by_velocity(model, region)
+    kinds = [
+        (body.joint.kind, at, place)
+        for body, at, place in zip(model.bodies, model.q_slices, model.v_slices, strict=True)
+        if not model.follows(body)
+    ]
+
+    def each_joint(
+        jacobians: Callable[[JointKind, slice], Rows], columns: Sequence[Sequence[Scalar]]
+    ) -> Rows:
+        """Return the product of a matrix of joints' blocks with (nv, m) columns."""
+        result: Rows = []
+        for kind, _, place in kinds:
+            with at_body("step", place.start + 1):
+                result += product(jacobians(kind, place), columns[place])
+        return result
+
+    def integrated(u: Sequence[Scalar]) -> list[Scalar]:
+        positions: list[Scalar] = []
+        for kind, at, place in kinds:
+            with at_body("step", place.start + 1):
+                positions += moved_joint(kind, q[at], u[place])
+        return positions
+
+    def sums(factor: Scalar, first: Rows, second: Rows) -> Rows:
+        """Return ``first + factor second``, row by row."""
+        result: Rows = []
+        for i, (row, others) in enumerate(zip(first, second, strict=True)):
+            with at_body("step", i + 1):
+                result.append([add(x, mul(factor, y)) for x, y in zip(row, others, strict=True)])
+        return result
+
+    def moved(x: Sequence[Scalar], factor: Scalar, rate: Sequence[Scalar]) -> list[Scalar]:
+        return [row[0] for row in sums(factor, [[a] for a in x], [[b] for b in rate])]
+
+    # A name with a d in front is the derivative of what it names by the step's [q; qd; tau].
+    start = identity(3 * n)
+    d_q, d_qd, d_tau = start[:n], start[n : 2 * n], start[2 * n :]
+    none: list[Scalar] = [0.0] * n
+    d_none: Rows = [[0.0] * (3 * n) for _ in range(n)]
+
+    def carried(u: Sequence[Scalar], d_u: Rows) -> Rows:
+        """Return the derivative of ``integrate(q, u)``."""
+        by_q = each_joint(lambda kind, place: step_jacobians(kind, u[place])[0], d_q)
+        return sums(1.0, by_q, each_joint(lambda kind, p: step_jacobians(kind, u[p])[1], d_u))
+
+    def accelerated(
+        u: Sequence[Scalar], d_u: Rows, rates: Sequence[Scalar], d_rates: Rows
+    ) -> tuple[list[Scalar], Rows]:
+        """Return forward dynamics at ``integrate(q, u)`` and its derivative."""
+        positions = list(q) if u is none else integrated(u)
+        d_positions = d_q if u is none else carried(u, d_u)
+        forward = fd_derivatives_scalars(model, positions, rates, tau, region=region, **terms)
+        derivatives: Rows = []
+        for i in range(n):
+            with at_body("step", i + 1):
+                parts = (
+                    (forward.dqdd_dq, d_positions),
+                    (forward.dqdd_dqd, d_rates),
+                    (forward.minv, d_tau),
+                )
+                total: Rows = [[0.0] * (3 * n)]
+                for matrix, columns in parts:
+                    total = combined((1.0, total), (1.0, product([matrix[i]], columns)))
+                derivatives.append(total[0])
+        return forward.qdd, derivatives
+
+    if method == "semi_implicit":
+        qdd, d_qdd = accelerated(none, d_none, qd, d_qd)
+        end, d_end = moved(qd, dt, qdd), sums(dt, d_qd, d_qdd)
+        move, d_move = moved(none, dt, end), sums(dt, d_none, d_end)
+    else:
+        move, d_move, end, d_end = none, d_none, list(qd), d_qd
+        u_rate, d_u_rate, qdd, d_qdd = none, d_none, none, d_none
+        for node, weight in zip(RK4_NODES, RK4_WEIGHTS, strict=True):
+            with at_body("step", 1):
+                h, share = mul(node, dt), mul(weight, dt)
+            first = node == 0.0
+            u, d_u = (
+                (none, d_none) if first else (moved(none, h, u_rate), sums(h, d_none, d_u_rate))
+            )
+            rates = list(qd) if first else moved(qd, h, qdd)
+            d_rates = d_qd if first else sums(h, d_qd, d_qdd)
+            qdd, d_qdd = accelerated(u, d_u, rates, d_rates)
+            u_rate, d_u_rate = [], []
+            for kind, _, place in kinds:
+                with at_body("step", place.start + 1):
+                    u_rate += tangent_rate(kind, u[place], rates[place])
+                    by_u, by_rates = tangent_rate_jacobians(kind, u[place], rates[place])
+                    d_u_rate += combined(
+                        (1.0, product(by_u, d_u[place])), (1.0, product(by_rates, d_rates[place]))
+                    )
+            move, d_move = moved(move, share, u_rate), sums(share, d_move, d_u_rate)
+            end, d_end = moved(end, share, qdd), sums(share, d_end, d_qdd)
+    whole = carried(move, d_move) + d_end
+    return (
+        integrated(move),
+        end,
+        [row[: 2 * n] for row in whole],
+        [row[2 * n :] for row in whole],
+    )
