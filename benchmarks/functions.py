@@ -1,9 +1,9 @@
 """The table of measured rows in docs/functions.md: cores of two robots, built and verified.
 
 Each core is built with one result every 8 cycles (64 of ``rk4_step``) and its RTL compared with
-the exact integers on 1,000 requests of the reference distribution. ``python -m benchmarks.functions > rows.jsonl``
-measures, or continues the measurement in ``--known``; ``--table rows.jsonl`` prints it as Markdown.
-On the HyQ, functions of a tip are for one leg, selected with ``--tip lf_lowerleg``.
+the exact integers on 1,000 requests of the reference distribution. ``python -m benchmarks.functions
+> rows.jsonl`` measures, or continues the measurement in ``--known``; ``--table rows.jsonl`` prints
+it as Markdown. On the HyQ, functions of a tip are for one leg, selected with ``--tip lf_lowerleg``.
 """
 
 from __future__ import annotations

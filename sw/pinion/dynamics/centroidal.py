@@ -29,10 +29,9 @@ from numpy.typing import ArrayLike
 from pinion.robot import Body, Inertia, Joint, JointKind, Model
 from pinion.robot.rotation import IDENTITY_TRANSFORM
 
-from .checks import Array, columns_of, configurations, vector_of
+from .checks import Array, columns_of, configurations, matrix_of, vector_of
 from .coupled import coupling_of
 from .crba import crba_scalars
-from .kinematics import matrix_rows
 from .mass_centre import centre_of_mass_scalars, total_mass
 from .rnea import Region, no_region, rnea_scalars
 from .rnea_derivatives import rnea_derivatives_scalars
@@ -225,4 +224,4 @@ def centroidal_momentum(model: Model, q: ArrayLike, qd: ArrayLike) -> tuple[Arra
     x = configurations(model, q=q, qd=qd)
     batch = x["q"].shape[:-1]
     h, A = centroidal_momentum_scalars(model, columns_of(x["q"]), columns_of(x["qd"]))
-    return vector_of(h, batch), matrix_rows(A, batch)
+    return vector_of(h, batch), matrix_of(A, batch)

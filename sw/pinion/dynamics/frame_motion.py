@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pinion.robot import Frame, Model
+from pinion.robot import Model
 
 from .axis import axis_motion, joint_motion, joint_transform, numbered_axes
 from .bias import weightless
 from .checks import check_choice
 from .coupled import coupling_of
-from .kinematics import REFERENCES, Pose, Reference, body_poses_scalars, frame_of, path_to
+from .kinematics import REFERENCES, Reference, body_poses_scalars, frame_of, path_to, pose_of_frame
 from .rnea import BodyMotion, Region, base_motion, forward_step, no_region
 from .scalar import Scalar
 from .spatial import (
@@ -86,7 +86,7 @@ def frame_acceleration_scalars(
         return al, linear
     body = body_poses_scalars(model, q, path_to(model, named.body), region)[named.body]
     with region("pose", named.body + 1):
-        pose = _frame_pose(named, body)
+        pose = pose_of_frame(named, body)
         angular, linear = pose.to_base(al), pose.to_base(linear)
         if reference == "world":
             linear = vadd(linear, cross(pose.p, angular))
@@ -142,7 +142,7 @@ def frame_jacobian_rate_scalars(
     path = path_to(model, named.body)
     poses = body_poses_scalars(model, q, path, region)
     with region("pose", named.body + 1):
-        pose = _frame_pose(named, poses[named.body])
+        pose = pose_of_frame(named, poses[named.body])
     joints = numbered_axes(model)
     v = NOTHING  # spatial velocity in base axes about the base's origin
     columns: list[tuple[int, Spatial, Spatial]] = []  # each axis with its rate
@@ -180,10 +180,3 @@ def frame_jacobian_rate_scalars(
 def cross_motion(v: Spatial, s: Spatial) -> Spatial:
     """Return ``v x s`` of two spatial motions."""
     return cross(v[0], s[0]), vadd(cross(v[0], s[1]), cross(v[1], s[0]))
-
-
-def _frame_pose(frame: Frame, body: Pose) -> Pose:
-    """Return the pose of a frame that is fixed in a body with pose ``body``."""
-    E, r = frame.placement.E, frame.placement.r
-    R = (rotate(E, body.R[0]), rotate(E, body.R[1]), rotate(E, body.R[2]))
-    return Pose(R=R, p=vadd(body.p, times_constant(body.R, r)))

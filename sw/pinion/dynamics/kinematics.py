@@ -149,7 +149,7 @@ def frame_placement_scalars(
         return frame_placement_scalars(tied.model, tied.positions(q), frame, region)
     body = body_poses_scalars(model, q, path_to(model, named.body), region)[named.body]
     with region("pose", named.body + 1):
-        pose = _in_body(named, body)
+        pose = pose_of_frame(named, body)
     return pose.R, pose.p
 
 
@@ -180,7 +180,7 @@ def frame_jacobian_scalars(
     path = path_to(model, named.body)
     poses = body_poses_scalars(model, q, path, region)
     with region("pose", named.body + 1):
-        point = ZERO if reference == "world" else _in_body(named, poses[named.body]).p
+        point = ZERO if reference == "world" else pose_of_frame(named, poses[named.body]).p
     J: list[list[Scalar]] = [[0.0] * model.nv for _ in range(6)]
     joints = numbered_axes(model)
     for i in path:
@@ -255,7 +255,7 @@ def frame_velocity_scalars(
     angular, linear = rotate(E, angular), rotate(E, vsub(linear, cross(r, angular)))
     if reference == "local":
         return angular, linear
-    pose = _in_body(named, body_poses_scalars(model, q, path)[named.body])
+    pose = pose_of_frame(named, body_poses_scalars(model, q, path)[named.body])
     angular, linear = pose.to_base(angular), pose.to_base(linear)
     if reference == "world":
         linear = vadd(linear, cross(pose.p, angular))
@@ -337,7 +337,7 @@ def frame_velocity(
     return x.vector((*angular, *linear))
 
 
-def _in_body(frame: Frame, body: Pose) -> Pose:
+def pose_of_frame(frame: Frame, body: Pose) -> Pose:
     """Return the pose of a frame fixed in a body with pose ``body``."""
     E, r = frame.placement.E, frame.placement.r
     R = (rotate(E, body.R[0]), rotate(E, body.R[1]), rotate(E, body.R[2]))

@@ -38,12 +38,12 @@ from numpy.typing import ArrayLike
 from pinion.robot import Body, Model, Transform
 
 from .axis import axis_motion, joint_motion, joint_transform, numbered_axes
-from .checks import Array, columns_of, configurations, vector_of
+from .checks import Array, columns_of, configurations, matrix_of, vector_of
 from .coupled import coupling_of, elimination_parents
 from .crba import crba_scalars
 from .external import link_frames
 from .joint_terms import FRICTION_WIDTH, joint_terms_of
-from .kinematics import body_poses_scalars, matrix_rows
+from .kinematics import body_poses_scalars
 from .ltdl import by_velocity, factors, scaled_rows, solve
 from .minimal import parameters
 from .rnea import BodyMotion, Region, base_motion, forward_step, no_region, rnea_scalars
@@ -359,7 +359,7 @@ def rnea_regressor(model: Model, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) ->
     x = configurations(model, q=q, qd=qd, qdd=qdd)
     states = [columns_of(x[name]) for name in ("q", "qd", "qdd")]
     rows = rnea_regressor_scalars(model, states[0], states[1], states[2])
-    return matrix_rows(rows, x["q"].shape[:-1])
+    return matrix_of(rows, x["q"].shape[:-1])
 
 
 def gravity_regressor(model: Model, q: ArrayLike) -> Array:
@@ -369,7 +369,7 @@ def gravity_regressor(model: Model, q: ArrayLike) -> Array:
     :func:`rnea_regressor`.
     """
     x = configurations(model, q=q)
-    return matrix_rows(gravity_regressor_scalars(model, columns_of(x["q"])), x["q"].shape[:-1])
+    return matrix_of(gravity_regressor_scalars(model, columns_of(x["q"])), x["q"].shape[:-1])
 
 
 def kinetic_energy_regressor(model: Model, q: ArrayLike, qd: ArrayLike) -> Array:
