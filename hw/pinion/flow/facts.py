@@ -19,9 +19,15 @@ from numpy.typing import NDArray
 from pinion.base.progress import SILENT, Progress
 from pinion.boards.ecp5.platform import CAPACITY as ECP5
 from pinion.boards.xilinx import board_names, load_board
-from pinion.functions import DISTRIBUTIONS, Function, FunctionError, sample, savings
-from pinion.functions.table import FUNCTIONS
-from pinion.functions.table import table_function as row_of_table
+from pinion.functions import (
+    DISTRIBUTIONS,
+    Function,
+    FunctionError,
+    options_from_text,
+    sample,
+    savings,
+)
+from pinion.functions.table import FUNCTIONS, table_function
 from pinion.graph import op_counts
 from pinion.graph.passes import fold
 from pinion.hls.costs import DatapathCosts
@@ -116,13 +122,7 @@ def _row(build: Build) -> Function | None:
     if function.name not in FUNCTIONS:
         return None
     try:
-        row = row_of_table(
-            function.name,
-            derivatives=function.options.get("derivatives", "composite"),
-            outputs=[name for name in function.options.get("outputs", "").split(",") if name],
-            joint_terms=function.joint_terms,
-            friction_width=function.friction_width,
-        )
+        row = table_function(function.name, **options_from_text(function.options))
         row.check(build.model)
     except (FunctionError, ValueError):
         return None

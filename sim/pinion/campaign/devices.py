@@ -15,7 +15,7 @@ from pinion.cosim.compiled import CompiledCore
 from pinion.cosim.reference import Reference, Words, float_values
 from pinion.cosim.stream import pack_records, unpack_records
 from pinion.driver.transport import split_device, transports
-from pinion.functions import FUNCTIONS, Function, named_function
+from pinion.functions import FUNCTIONS, Function, named_function, options_from_text
 from pinion.gateware.emit import RTLIL
 
 from .errors import CampaignError
@@ -208,15 +208,7 @@ def table_row(name: str, options: Mapping[str, str]) -> Function:
             f"The function '{name}' is user-defined, and its code is not in the build: run it on "
             "integers, rtl or a card; campaigns on cpu, cuda or float take functions of the table."
         )
-    arguments: dict[str, Any] = {}
-    if "derivatives" in options:
-        arguments["derivatives"] = options["derivatives"]
-    for key in ("outputs", "joint_terms"):
-        if options.get(key):
-            arguments[key] = tuple(options[key].split(","))
-    if "friction_width" in options:
-        arguments["friction_width"] = float(options["friction_width"])
-    return named_function(name, **arguments)
+    return named_function(name, **options_from_text(options))
 
 
 def _gathered(arrays: Any, results: Mapping[str, Any], count: int) -> NDArray[Any]:

@@ -155,6 +155,20 @@ class RowArguments:
     outputs: Outputs = None
     joint_terms: JointTerms = None
     friction_width: FrictionWidth = FRICTION_WIDTH
+    parameters: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LINK,...",
+            help="Links whose inertial parameters become inputs, or gravity, separated by commas.",
+        ),
+    ] = None
+    parameter_range: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MASS@RADIUS",
+            help="Loads that such links carry, as 3kg@0.2m. [default: a tenth of the robot, 0.2 m]",
+        ),
+    ] = None
 
     def options(self) -> RowOptions:
         """Return the options for :func:`pinion.functions.row_of`."""
@@ -163,6 +177,8 @@ class RowArguments:
             "outputs": names(self.outputs),
             "joint_terms": names(self.joint_terms),
             "friction_width": self.friction_width,
+            "parameters": names(self.parameters),
+            "parameter_range": self.parameter_range,
         }
 
 

@@ -11,7 +11,7 @@ from .built import BuiltFunction
 from .errors import FunctionError
 from .mistakes import UserError
 from .named import installed, named_function, row_of
-from .options import RowOptions
+from .options import RowOptions, options_from_text
 from .reduced import Saving, independent_states, reduced_graph, savings
 from .requests import arrays_of
 from .row import Function, Variant
@@ -55,6 +55,7 @@ __all__ = [
     "installed",
     "named_function",
     "opportunity_sentences",
+    "options_from_text",
     "pose_change",
     "position_limits",
     "reduced_graph",

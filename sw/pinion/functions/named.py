@@ -21,13 +21,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Unpack
 
-from pinion.dynamics.joint_terms import FRICTION_WIDTH
 from pinion.functions.own.decorator import OwnFunction
 
 from . import table
 from .errors import FunctionError
 from .mistakes import Place, UserError, place_of, said, shown_path
-from .options import RowOptions
+from .options import RowOptions, with_options
 from .row import Function
 from .table import DERIVATIVES, FUNCTIONS
 
@@ -41,21 +40,14 @@ GROUP = "pinion.functions"
 """Entry points that are functions: ``name = "module:function"``."""
 
 
-def named_function(
-    name: str,
-    *,
-    derivatives: str = DERIVATIVES[0],
-    outputs: Sequence[str] = (),
-    joint_terms: bool | Sequence[str] = (),
-    friction_width: float = FRICTION_WIDTH,
-) -> Function:
+def named_function(name: str, **options: Unpack[RowOptions]) -> Function:
     """Return a function by name.
 
     Parameters
     ----------
     name : name of a row of the table, of an entry point of the group ``pinion.functions``, or
         ``module:function`` or ``file.py:function``, whose code is run.
-    derivatives, outputs, joint_terms, friction_width : as in :func:`.table.table_function`.
+    options : of the row.
 
     Raises
     ------
@@ -64,18 +56,12 @@ def named_function(
         where.
     """
     if name in FUNCTIONS:
-        return table.table_function(
-            name,
-            derivatives=derivatives,
-            outputs=outputs,
-            joint_terms=joint_terms,
-            friction_width=friction_width,
-        )
+        return table.table_function(name, **options)
     row = _from_code(name) if ":" in name else _installed(name)
+    derivatives = options.get("derivatives", DERIVATIVES[0])
     if derivatives != DERIVATIVES[0]:
         row = row.formulated(derivatives)
-    row = row.asked(outputs) if outputs else row
-    return row.with_terms(joint_terms, friction_width) if joint_terms else row
+    return with_options(row, **options)
 
 
 def row_of(source: str | Function, **options: Unpack[RowOptions]) -> Function:
@@ -92,9 +78,6 @@ def row_of(source: str | Function, **options: Unpack[RowOptions]) -> Function:
         As :func:`named_function`.
     """
     unchecked: Any = source
-    if strange := sorted(options.keys() - RowOptions.__annotations__.keys()):
-        # As Python would for a signature with these names.
-        raise TypeError(f"A function has no option '{strange[0]}'.")
     if isinstance(unchecked, str):
         return named_function(unchecked, **options)
     if not isinstance(unchecked, Function):
@@ -103,9 +86,7 @@ def row_of(source: str | Function, **options: Unpack[RowOptions]) -> Function:
             f"{text:.60} is not a function for hardware: give the name of one, or put "
             "@pinion.api.function above it."
         )
-    outputs, terms = options.get("outputs"), options.get("joint_terms")
-    row = unchecked.asked(outputs) if outputs else unchecked
-    return row.with_terms(terms, options.get("friction_width", FRICTION_WIDTH)) if terms else row
+    return with_options(unchecked, **options)
 
 
 def installed() -> dict[str, str]:

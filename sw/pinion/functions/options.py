@@ -1,9 +1,14 @@
-"""Options of a row that is requested by its name."""
+"""Options of a row: as keywords, as a manifest has them, and what they make of a row."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict, Unpack
+
+from pinion.dynamics.joint_terms import FRICTION_WIDTH
+
+from .blocks import LoadBox
+from .row import Function
 
 
 class RowOptions(TypedDict, total=False):
@@ -15,9 +20,53 @@ class RowOptions(TypedDict, total=False):
     outputs : optional results to add: names, or one text with commas.
     joint_terms : names of ``damping``, ``friction`` and ``stiffness``; True for all.
     friction_width : rate within which friction changes sign smoothly [rad/s | m/s].
+    parameters : links whose inertial parameters become inputs, or ``gravity``: names, or one text
+        with commas (:meth:`.row.Function.with_parameters`).
+    parameter_range : loads that such links carry, as ``3kg@0.2m``; None for a tenth of the robot's
+        mass within 0.2 m.
     """
 
     derivatives: str
     outputs: Sequence[str]
     joint_terms: bool | Sequence[str]
     friction_width: float
+    parameters: Sequence[str]
+    parameter_range: str | None
+
+
+def with_options(row: Function, **options: Unpack[RowOptions]) -> Function:
+    """Return a row with options; ``derivatives`` has been applied before.
+
+    Raises
+    ------
+    FunctionError
+        If the row has no such result, term or parameter.
+    TypeError
+        If there is no such option.
+    """
+    if strange := sorted(options.keys() - RowOptions.__annotations__.keys()):
+        # As Python would for a signature with these names.
+        raise TypeError(f"A function has no option '{strange[0]}'.")
+    if outputs := options.get("outputs"):
+        row = row.asked(outputs)
+    if terms := options.get("joint_terms"):
+        row = row.with_terms(terms, options.get("friction_width", FRICTION_WIDTH))
+    load = options.get("parameter_range")
+    return row.with_parameters(
+        options.get("parameters", ()), None if load is None else LoadBox.parsed(load)
+    )
+
+
+def options_from_text(texts: Mapping[str, str]) -> RowOptions:
+    """Return the options of a row that its :attr:`.row.Function.options` describe."""
+    options: dict[str, Any] = {}
+    if "derivatives" in texts:
+        options["derivatives"] = texts["derivatives"]
+    for key in ("outputs", "joint_terms", "parameters"):
+        if texts.get(key):
+            options[key] = tuple(texts[key].split(","))
+    if "friction_width" in texts:
+        options["friction_width"] = float(texts["friction_width"])
+    if "parameter_range" in texts:
+        options["parameter_range"] = texts["parameter_range"]
+    return RowOptions(**options)  # type: ignore[typeddict-item] # the keys are its own

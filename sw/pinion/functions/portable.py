@@ -19,7 +19,7 @@ from pinion.functions.own.decorator import OwnFunction
 
 from . import named, table
 from .errors import FunctionError
-from .options import RowOptions
+from .options import RowOptions, options_from_text
 from .row import Function
 
 
@@ -60,15 +60,10 @@ class PortableFunction:
 
 def portable(row: Function) -> PortableFunction:
     """Return the stand-in of a function."""
-    options: RowOptions = {}
-    if row.added:
-        options["outputs"] = row.added
-    if row.joint_terms:
-        options |= {"joint_terms": row.joint_terms, "friction_width": row.friction_width}
+    options = options_from_text(row.options)
     if in_table(row):
-        if row.variant is not None:
-            options["derivatives"] = row.variant.name
         return PortableFunction(row.name, options)
+    options.pop("derivatives", None)
     as_it_is = PortableFunction(row, {})
     if isinstance(row, OwnFunction):
         module, name = row.python.__module__, row.python.__qualname__
@@ -86,13 +81,7 @@ def portable(row: Function) -> PortableFunction:
 def in_table(row: Function) -> bool:
     """Whether a row is in the table, so that its name and options suffice."""
     try:
-        return row == table.table_function(
-            row.name,
-            derivatives=table.DERIVATIVES[0] if row.variant is None else row.variant.name,
-            outputs=row.added,
-            joint_terms=row.joint_terms,
-            friction_width=row.friction_width,
-        )
+        return row == table.table_function(row.name, **options_from_text(row.options))
     except FunctionError:
         return False
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
-
-from pinion.dynamics.joint_terms import FRICTION_WIDTH
+from typing import Unpack
 
 from .errors import FunctionError
+from .options import RowOptions, with_options
 from .row import Function
 from .rows import SUBJECTS
 from .rows.dynamics import DERIVATIVES as DERIVATIVES
@@ -17,23 +17,14 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
 )
 
 
-def table_function(
-    name: str,
-    *,
-    derivatives: str = "composite",
-    outputs: Sequence[str] = (),
-    joint_terms: bool | Sequence[str] = (),
-    friction_width: float = FRICTION_WIDTH,
-) -> Function:
+def table_function(name: str, **options: Unpack[RowOptions]) -> Function:
     """Return a row by name.
 
     Parameters
     ----------
-    derivatives : ``composite`` (closed form, fewest operations) or ``column`` (one chain per joint,
-        the formulation of Plancher et al. 2021), for the functions that contain a gradient.
-    outputs : optional results to add, such as ``minv`` for ``fd_derivatives``.
-    joint_terms, friction_width : passive terms of the joints, as in
-        :meth:`.row.Function.with_terms`.
+    options : of the row. ``derivatives`` is ``composite`` (closed form, fewest operations) or
+        ``column`` (one chain per joint, the formulation of Plancher et al. 2021), for the functions
+        that contain a gradient.
 
     Raises
     ------
@@ -42,7 +33,7 @@ def table_function(
     """
     if name not in FUNCTIONS:
         raise FunctionError(f"There is no function '{name}'; choose one of {', '.join(FUNCTIONS)}.")
-    row = FUNCTIONS[name]
+    row, derivatives = FUNCTIONS[name], options.get("derivatives", DERIVATIVES[0])
     if derivatives not in DERIVATIVES:
         raise FunctionError(
             f"There is no formulation '{derivatives}' of the derivatives; choose one of "
@@ -56,4 +47,4 @@ def table_function(
                 f"functions that do are {', '.join(gradients)}."
             )
         row = row.formulated(derivatives)
-    return row.asked(outputs).with_terms(joint_terms, friction_width)
+    return with_options(row, **options)

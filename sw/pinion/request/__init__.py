@@ -88,6 +88,8 @@ class RowChoice:
     outputs: Sequence[str] = ()
     joint_terms: bool | Sequence[str] = ()
     friction_width: float = FRICTION_WIDTH
+    parameters: Sequence[str] = ()
+    parameter_range: str | None = None
 
     def row(self, function: str | Function) -> Function:
         """Return the row of a function by its name, or a row itself with these options.
@@ -110,6 +112,8 @@ class RowChoice:
             outputs=self.outputs,
             joint_terms=self.joint_terms,
             friction_width=self.friction_width,
+            parameters=self.parameters,
+            parameter_range=self.parameter_range,
         )
 
 
