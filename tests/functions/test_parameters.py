@@ -164,6 +164,11 @@ def test_parameters_that_do_not_exist_are_a_sentence(
         FUNCTIONS["rnea"].with_parameters(parameters).trace(model)
 
 
+def test_parameters_that_change_nothing_are_refused() -> None:
+    with pytest.raises(FunctionError, match=f"'{HAND}' change no result of 'forward_kinematics'"):
+        FUNCTIONS["forward_kinematics"].with_parameters((HAND,)).trace(load("iiwa14"))
+
+
 @pytest.mark.parametrize("text", ["3", "3kg", "kg@m", "-1kg@0.2m", "3kg@0m", "nankg@1m"])
 def test_a_box_of_loads_is_read_or_refused(text: str) -> None:
     assert LoadBox.parsed("3kg@0.2m") == LoadBox(mass=3.0, radius=0.2)

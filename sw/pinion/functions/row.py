@@ -20,7 +20,7 @@ from pinion.base.escaping import one_line
 from pinion.base.html import html_table
 from pinion.dynamics.joint_terms import FRICTION_WIDTH, wanted_terms
 from pinion.dynamics.rnea import no_region
-from pinion.graph import Graph, Stream, Tracer, stream_floats
+from pinion.graph import Graph, Stream, Tracer, names, stream_floats
 from pinion.robot import Model, coupled
 
 from .blocks import Block, LoadBox, Quantity, State
@@ -324,7 +324,33 @@ class Function:
             flat, initial = _flat(values), state.initials(model)
             for word, position in state.positions(model).items():
                 tracer.feed_back(word, flat[position], initial[word])
-        return tracer.finish()
+        graph = tracer.finish()
+        self._check_parameters(graph)
+        return graph
+
+    def _check_parameters(self, graph: Graph) -> None:
+        """Raise for a parameter none of whose values reaches a result."""
+        if not self.parameters:
+            return
+        live = [False] * len(graph.nodes)
+        for root in (*graph.outputs, *graph.states):
+            live[root.node] = True
+        words: set[object] = set()
+        for number in reversed(range(len(graph.nodes))):
+            node = graph.nodes[number]
+            if live[number] and node.op == names.INPUT:
+                words.add(str(node.params[0]))
+            for operand in node.args if live[number] else ():
+                live[operand] = True
+        first = 0
+        for name in self.parameters:
+            count = dynamics.count_of((name,))
+            if not any(f"parameters[{k}]" in words for k in range(first, first + count)):
+                raise FunctionError(
+                    f"The parameters of '{name}' change no result of '{self.name}': leave "
+                    f"'{name}' out of the parameters."
+                )
+            first += count
 
     def check(self, model: Model) -> None:
         """Check, before building, that the function is valid for a robot.
