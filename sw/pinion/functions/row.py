@@ -333,8 +333,8 @@ class Function:
         if not self.parameters:
             return
         live = [False] * len(graph.nodes)
-        for root in (*graph.outputs, *graph.states):
-            live[root.node] = True
+        for root in [*(out.node for out in graph.outputs), *(s.node for s in graph.states)]:
+            live[root] = True
         words: set[object] = set()
         for number in reversed(range(len(graph.nodes))):
             node = graph.nodes[number]
