@@ -138,9 +138,9 @@ def read_compiled(
     )
 
 
-def _names(of: Callable[[int], Any], size: int, prefix: str) -> list[str]:
+def _names(accessor: Callable[[int], Any], size: int, prefix: str) -> list[str]:
     """Return the file's names, with substitutes for missing ones."""
-    file_names = [str(of(k).name) for k in range(size)]
+    file_names = [str(accessor(k).name) for k in range(size)]
     used = set(file_names)
     return [name or _unused(f"{prefix}_{k}", used) for k, name in enumerate(file_names)]
 

@@ -40,10 +40,10 @@ _KINDS: Mapping[str, JointKind] = MappingProxyType(
 )
 
 
-def is_pinocchio(thing: object) -> bool:
-    """Return whether ``thing`` looks like a Pinocchio model."""
+def is_pinocchio(candidate: object) -> bool:
+    """Return whether ``candidate`` looks like a Pinocchio model."""
     needed = ("njoints", "joints", "names", "parents", "jointPlacements", "inertias", "frames")
-    return all(hasattr(thing, name) for name in needed)
+    return all(hasattr(candidate, name) for name in needed)
 
 
 def from_pinocchio(pin_model: Any, *, gravity: Vec3 | None = None, snap: bool = False) -> Model:
