@@ -237,7 +237,8 @@ def _idle_text(model: Model, idle: Idle) -> str:
     gives = "give" if plural else "gives"
     return (
         f"{start} of its own: the link {body.name!r}, of {body.inertia.mass!r} kg, has none "
-        f"{direction}, and the joint{plural} {_listed(others)} behind it {gives} way to whatever it does"
+        f"{direction}, and the joint{plural} {_listed(others)} behind it {gives} way "
+        "to whatever it does"
     )
 
 
