@@ -55,19 +55,19 @@ def test_every_edit_counts(package: Path) -> None:
 
 
 def test_what_python_and_editors_make_does_not_count(package: Path) -> None:
-    before = package_digest(["toy"])
+    digest = package_digest(["toy"])
     (package / "__pycache__").mkdir()
     (package / "__pycache__" / "toy.pyc").touch()
     (package / ".toy.py.swp").touch()
     (package / ".#toy.py").symlink_to("nowhere")
     (package / "link").symlink_to("nowhere")
-    assert package_digest(["toy"]) == before
+    assert package_digest(["toy"]) == digest
 
 
 def test_the_version_counts(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = package_digest(["toy"])
+    digest = package_digest(["toy"])
     monkeypatch.setattr(sources, "version", lambda: "9.9")
-    assert package_digest(["toy"]) != before
+    assert package_digest(["toy"]) != digest
 
 
 def test_order_does_not_count_and_packages_do() -> None:
@@ -76,11 +76,11 @@ def test_order_does_not_count_and_packages_do() -> None:
 
 
 def test_the_content_counts_on_every_machine_alike(package: Path) -> None:
-    file, before = package / "__init__.py", source_digest(["toy"])
+    file, digest = package / "__init__.py", source_digest(["toy"])
     os.utime(file, ns=(1, 1))
-    assert source_digest(["toy"]) == before
+    assert source_digest(["toy"]) == digest
     file.write_text("x = 2\n")
-    assert source_digest(["toy"]) != before
+    assert source_digest(["toy"]) != digest
 
 
 def test_the_list_has_every_package_on_the_floors_in_their_order() -> None:

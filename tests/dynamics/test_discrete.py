@@ -79,8 +79,10 @@ def test_gradient_agrees_with_central_differences(name: str, method: StepMethod)
     x = np.concatenate([q, qd, efforts(model, q, qd, qdd)], axis=1)
     stepped = np.concatenate([x + h * np.eye(3 * nv), x - h * np.eye(3 * nv)])
     parts = (stepped[:, :nv], stepped[:, nv : 2 * nv], stepped[:, 2 * nv :])
-    after = np.concatenate(dynamics.discrete_dynamics(model, *parts, dt, method=method), axis=1)
-    expected = ((after[: 3 * nv] - after[3 * nv :]) / (2 * h)).T
+    states_after = np.concatenate(
+        dynamics.discrete_dynamics(model, *parts, dt, method=method), axis=1
+    )
+    expected = ((states_after[: 3 * nv] - states_after[3 * nv :]) / (2 * h)).T
     A, B = dynamics.discrete_derivatives(
         model, x[0, :nv], x[0, nv : 2 * nv], x[0, 2 * nv :], dt, method=method
     )

@@ -238,8 +238,8 @@ def test_steps_of_a_simulation_have_the_terms(name: str, method: str) -> None:
     q, qd, qdd = (x[0] for x in states(model, 1))
     tau = dynamics.rnea(model, q, qd, qdd, joint_terms=True)
     dt, options = 1e-4, {"method": method, "joint_terms": True}
-    _, after = dynamics.discrete_dynamics(model, q, qd, tau, dt, **options)  # type: ignore[arg-type]
-    assert np.max(np.abs((after - qd) / dt - qdd)) < (1e-8 if method == "semi_implicit" else 1.0)
+    _, qd_next = dynamics.discrete_dynamics(model, q, qd, tau, dt, **options)  # type: ignore[arg-type]
+    assert np.max(np.abs((qd_next - qd) / dt - qdd)) < (1e-8 if method == "semi_implicit" else 1.0)
     A, _ = dynamics.discrete_derivatives(model, q, qd, tau, dt, **options)  # type: ignore[arg-type]
     h, nv = 1e-6, model.nv
     rows = np.broadcast_to(q, (nv, model.nq)), np.broadcast_to(tau, (nv, nv))

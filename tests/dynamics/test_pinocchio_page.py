@@ -221,17 +221,17 @@ def test_pinocchio_has_its_names() -> None:
     ]
     assert len(listed) > 50
     assert [name for name in listed if missing_theirs(name)] == []
-    for gone in ("rneaa", "data.dddq", "model.inertia"):
-        assert missing_theirs(gone)
+    for unknown in ("rneaa", "data.dddq", "model.inertia"):
+        assert missing_theirs(unknown)
 
 
 def test_ours_import() -> None:
     listed = [n for table in ("functions", "models") for r in rows(table) for n in names(r[1])]
     assert len(listed) > 35
-    gone = [name for name in listed if missing_ours(name)]
-    assert not gone, (
-        f"{gone}: docs/pinocchio.md names, in the column 'Pinion', what does not import: write it "
-        "with its package, such as pinion.dynamics.rnea; the name of a row of the table of "
+    missing = [name for name in listed if missing_ours(name)]
+    assert not missing, (
+        f"{missing}: docs/pinocchio.md names, in the column 'Pinion', what does not import: write "
+        "it with its package, such as pinion.dynamics.rnea; the name of a row of the table of "
         "functions is enough for one that only composes others, without `floats`"
     )
     for name in ("pinion.dynamics.rneaa", "pinion.robot.Joint.rotor", "pinion.nowhere.f", "rnea"):

@@ -113,10 +113,10 @@ def test_efforts_are_affine_in_the_accelerations(
     model, rng = model_and_rng
     q, qd, qdd = random_states(rng, model, 4)
     other = rng.normal(size=qdd.shape)
-    rest = dynamics.rnea(model, q, qd, np.zeros_like(qdd))
-    first, second = dynamics.rnea(model, q, qd, qdd) - rest, dynamics.rnea(model, q, qd, other)
-    both = dynamics.rnea(model, q, qd, 2.5 * qdd - other)
-    assert relative_error(both, rest + 2.5 * first - (second - rest)) < 1e-12
+    bias = dynamics.rnea(model, q, qd, np.zeros_like(qdd))
+    first, second = dynamics.rnea(model, q, qd, qdd) - bias, dynamics.rnea(model, q, qd, other)
+    combined = dynamics.rnea(model, q, qd, 2.5 * qdd - other)
+    assert relative_error(combined, bias + 2.5 * first - (second - bias)) < 1e-12
 
 
 def test_mass_matrix_is_symmetric_and_positive_definite(

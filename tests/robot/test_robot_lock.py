@@ -64,11 +64,11 @@ def test_random_trees_agree_with_reduced_models(seed: int) -> None:
     # Every frame is kept, in the same place.
     q = rng.uniform(-2.0, 2.0, locked.nq)
     full = dict(zip(locked.joint_names, q, strict=True)) | positions
-    before = frames(model, np.array([full[name] for name in model.joint_names]))
-    after = frames(locked, q)
-    assert list(after) == list(before)
-    for name, placement in after.items():
-        np.testing.assert_allclose(placement, before[name], rtol=0, atol=1e-13, err_msg=name)
+    frames_before = frames(model, np.array([full[name] for name in model.joint_names]))
+    frames_after = frames(locked, q)
+    assert list(frames_after) == list(frames_before)
+    for name, placement in frames_after.items():
+        np.testing.assert_allclose(placement, frames_before[name], rtol=0, atol=1e-13, err_msg=name)
     links = [name for body in locked.bodies for name in body.links] + list(locked.base_links)
     assert sorted(links) == sorted(frame.name for frame in model.frames)
 

@@ -46,9 +46,9 @@ def check_against_pinocchio(model: Model, text: str, *, floating_base: bool = Fa
     rates, accelerations = np.zeros((2, 4, other.nv))
     rates[:, order], accelerations[:, order] = qd, qdd
     states = zip(q_to_pinocchio(model, other, q), rates, accelerations, strict=True)
-    want = np.array([pin.rnea(other, data, *state)[order] for state in states])
-    assert np.max(np.abs(want)) > 0.1  # else nothing was compared
-    np.testing.assert_allclose(dynamics.rnea(model, q, qd, qdd), want, rtol=0, atol=1e-11)
+    expected = np.array([pin.rnea(other, data, *state)[order] for state in states])
+    assert np.max(np.abs(expected)) > 0.1  # else nothing was compared
+    np.testing.assert_allclose(dynamics.rnea(model, q, qd, qdd), expected, rtol=0, atol=1e-11)
 
 
 READ_AS_IT_IS = {
@@ -139,7 +139,7 @@ def test_declarations_from_elsewhere_are_refused(dtd: str) -> None:
 def test_entities_that_grow_are_refused_and_depth_is_no_matter() -> None:
     names = "abcdefghij"
     grown = "".join(
-        f'<!ENTITY {name} "{f"&{before};" * 10}">' for before, name in itertools.pairwise(names)
+        f'<!ENTITY {name} "{f"&{previous};" * 10}">' for previous, name in itertools.pairwise(names)
     )
     head = f'<!DOCTYPE robot [<!ENTITY a "{"x" * 99}">{grown}]>'
     with pytest.raises(RobotError, match="not XML"):
@@ -303,11 +303,11 @@ def test_planar_joints_say_which_way_they_shift(
     (note,) = notes
     directions = [" ".join(map(str, way)) for way in (x, y)]
     assert f"along ({directions[0]}) and ({directions[1]}) of its own frame" in note
-    for k, way in enumerate((x, y)):
+    for k, direction in enumerate((x, y)):
         q = dynamics.neutral_configuration(model)
         q[k] = 1.0
         _, p = dynamics.frame_placement(model, q, "b")
-        np.testing.assert_array_equal(p, way)
+        np.testing.assert_array_equal(p, direction)
 
 
 def test_a_planar_joint_without_an_axis_says_what_its_normal_is() -> None:

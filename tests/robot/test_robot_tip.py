@@ -55,14 +55,16 @@ def test_random_chains_agree_with_pinocchio(seed: int) -> None:
     assert len(chain.rated_velocity) == chain.nv
     assert rnea_error(chain, pruned(text, chain.joint_names), rng) < 1e-12
     q = dict(zip(model.joint_names, rng.uniform(-1.0, 1.0, model.nq), strict=True))
-    before = frames(model, np.array(list(q.values())))
-    after = frames(chain, np.array([q[name] for name in chain.joint_names]))
-    assert last_link.name in after
-    for name, placement in after.items():
-        np.testing.assert_array_equal(placement, before[name])
-    gone = math.fsum(b.inertia.mass for b in model.bodies if b.joint.name not in chain.joint_names)
+    frames_before = frames(model, np.array(list(q.values())))
+    frames_after = frames(chain, np.array([q[name] for name in chain.joint_names]))
+    assert last_link.name in frames_after
+    for name, placement in frames_after.items():
+        np.testing.assert_array_equal(placement, frames_before[name])
+    removed_mass = math.fsum(
+        b.inertia.mass for b in model.bodies if b.joint.name not in chain.joint_names
+    )
     if chain.nq < model.nq:
-        assert f"with a mass of {gone:.6g} kg" in chain.notes[-1]
+        assert f"with a mass of {removed_mass:.6g} kg" in chain.notes[-1]
     else:
         assert chain is model
 

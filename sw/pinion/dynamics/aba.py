@@ -84,8 +84,10 @@ def aba_scalars(
         terms_of: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
         bias = rnea_scalars(model, q, qd, still, f_ext, region, **terms_of)
         with region("solve", 1):
-            left = [sub(effort, bias_effort) for effort, bias_effort in zip(tau, bias, strict=True)]
-            return solve(factored, scaled_rows(factored), left)
+            net_efforts = [
+                sub(effort, bias_effort) for effort, bias_effort in zip(tau, bias, strict=True)
+            ]
+            return solve(factored, scaled_rows(factored), net_efforts)
     bodies = model.bodies
     n = model.nv
     terms = joint_terms_of(model, joint_terms, friction_width)

@@ -142,9 +142,9 @@ def levered(d: Vector, composite: Composite) -> Composite:
     return Composite(mass=composite.mass, h=h, I=symmetric_sum(composite.I, change))
 
 
-def off_diagonal(d: Vector, before: Vector, after: Vector, a: int, b: int) -> Scalar:
+def off_diagonal(d: Vector, old_h: Vector, new_h: Vector, a: int, b: int) -> Scalar:
     """Return a lever's contribution to a product of inertia: ``-(h_a d_b + d_a h'_b)``."""
-    return sub(0.0, add(mul(d[b], before[a]), mul(d[a], after[b])))
+    return sub(0.0, add(mul(d[b], old_h[a]), mul(d[a], new_h[b])))
 
 
 def levered_coriolis(d: Vector, u: Vector, inertia: Composite, coriolis: Coriolis) -> Coriolis:

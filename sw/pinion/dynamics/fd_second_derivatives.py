@@ -80,18 +80,18 @@ def fd_second_derivatives_scalars(
             multipliers.append(_sum(first.minv[i], list(weights)))
     H = rnea_second_derivatives_scalars(model, q, qd, first.qdd, multipliers, region, **terms)
     q_q, q_qd, qd_qd, q_tau = (empty_square(n) for _ in range(4))
-    turned: Rows = []
+    N_Fq: Rows = []
     for i in range(n):
         with at_body("solve", i + 1):
             row = H.q_qdd[i]
-            turned.append([_sum(row, _column(first.dqdd_dq, j)) for j in range(n)])
+            N_Fq.append([_sum(row, _column(first.dqdd_dq, j)) for j in range(n)])
             for j in range(n):
-                moved = add(H.q_qd[i][j], _sum(row, _column(first.dqdd_dqd, j)))
-                q_qd[i][j] = sub(0.0, moved)
+                block = add(H.q_qd[i][j], _sum(row, _column(first.dqdd_dqd, j)))
+                q_qd[i][j] = sub(0.0, block)
                 q_tau[i][j] = sub(0.0, _sum(row, first.minv[j]))
             for j in range(i + 1):
-                both = add(turned[i][j], turned[j][i])
-                q_q[i][j] = q_q[j][i] = sub(0.0, add(H.q_q[i][j], both))
+                symmetric = add(N_Fq[i][j], N_Fq[j][i])
+                q_q[i][j] = q_q[j][i] = sub(0.0, add(H.q_q[i][j], symmetric))
                 qd_qd[i][j] = qd_qd[j][i] = sub(0.0, H.qd_qd[i][j])
     return ForwardSecondDerivatives(q_q=q_q, q_qd=q_qd, qd_qd=qd_qd, q_tau=q_tau)
 

@@ -99,8 +99,8 @@ def com_jacobian_scalars(
         with region("column", i + 1):
             for m, axis in joints[i]:
                 angular, linear = axis_motion(axis, 1.0)
-                moved = vadd(cross(angular, moments[i]), scale(masses[i], linear))
-                for k, element in enumerate(poses[i].to_base(moved)):
+                momentum = vadd(cross(angular, moments[i]), scale(masses[i], linear))
+                for k, element in enumerate(poses[i].to_base(momentum)):
                     J[k][m] = element
     return J
 

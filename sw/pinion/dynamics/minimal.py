@@ -63,8 +63,8 @@ class Parameters:
     def moved(self, d: Array) -> Parameters:
         """Return it about the point ``-d`` [m], so that the old origin is at ``+d``."""
         h = self.h + self.m * d
-        both = self.h + h
-        change = (d @ both) * np.eye(3) - 0.5 * (np.outer(d, both) + np.outer(both, d))
+        h_sum = self.h + h
+        change = (d @ h_sum) * np.eye(3) - 0.5 * (np.outer(d, h_sum) + np.outer(h_sum, d))
         return Parameters(m=self.m, h=h, I=self.I + change)
 
     def turned(self, E: Array) -> Parameters:

@@ -83,13 +83,13 @@ class Draft:
             odd = [figures for link in body.links for figures in odd_ones.get(link, ())]
             if not odd:
                 continue  # a sum of physical inertias is one
-            whole = _whole(body)
+            body_problem = _whole(body)
             for figures in odd:
                 problem = _problem(figures)
                 accepted = figures.accepted or ("as accept_inertia asks" if accept_inertia else "")
                 if figures.mass <= -LIGHTEST:
                     faults.append(_Fault(problem=problem, remedy=_MASS))
-                elif not whole:
+                elif not body_problem:
                     notes.append(
                         f"{_sentence(problem)}; the body {body.name!r}, of which it is a part, is "
                         "physical all the same."
@@ -220,7 +220,7 @@ def _idle_remedy(body: Body) -> _Remedy:
 
 def _idle_text(model: Model, idle: Idle) -> str:
     body = model.bodies[idle.joint]
-    way = {
+    direction = {
         JointKind.REVOLUTE: "about its axis",
         JointKind.PRISMATIC: "along its axis",
         JointKind.HELICAL: "about its axis",
@@ -231,15 +231,15 @@ def _idle_text(model: Model, idle: Idle) -> str:
         mass = sum(model.bodies[k].inertia.mass for k in idle.bodies)
         single = len(idle.bodies) == 1
         behind = f"the link {names}" if single else f"the links {names}"
-        return (
-            f"{start}: {behind} behind it, of {mass!r} kg, {'has' if single else 'have'} none {way}"
-        )
+        verb = "has" if single else "have"
+        return f"{start}: {behind} behind it, of {mass!r} kg, {verb} none {direction}"
     others = [model.bodies[k].joint.name for k in idle.bodies[1:]]
     plural = "s" if len(others) > 1 else ""
     gives = "give" if plural else "gives"
     return (
-        f"{start} of its own: the link {body.name!r}, of {body.inertia.mass!r} kg, has none {way}, "
-        f"and the joint{plural} {_listed(others)} behind it {gives} way to whatever it does"
+        f"{start} of its own: the link {body.name!r}, of {body.inertia.mass!r} kg, has none "
+        f"{direction}, and the joint{plural} {_listed(others)} behind it {gives} way "
+        "to whatever it does"
     )
 
 

@@ -14,13 +14,13 @@ def loose_ties(model: Model) -> list[str]:
     faults: list[str] = []
     safe: set[str] = set()
     for start in joints:
-        way: dict[str, None] = {}
+        path: dict[str, None] = {}
         name = start
         while name not in safe:
-            if name in way:
-                faults.append(_circle([*list(way)[list(way).index(name) :], name]))
+            if name in path:
+                faults.append(_circle([*list(path)[list(path).index(name) :], name]))
                 break
-            way[name] = None
+            path[name] = None
             tie = joints[name].mimic
             if tie is None:
                 break
@@ -31,19 +31,21 @@ def loose_ties(model: Model) -> list[str]:
                 )
                 break
             name = tie.joint
-        safe.update(way)
+        safe.update(path)
     return faults
 
 
 def _others(joints: Mapping[str, Joint], follower: str) -> list[str]:
     """Return the joints that a joint may follow: neither itself nor one that follows it."""
-    led = {follower}
-    while more := {n for n, j in joints.items() if j.mimic and j.mimic.joint in led} - led:
-        led |= more
-    return [name for name in joints if name not in led]
+    followers = {follower}
+    while (
+        more := {n for n, j in joints.items() if j.mimic and j.mimic.joint in followers} - followers
+    ):
+        followers |= more
+    return [name for name in joints if name not in followers]
 
 
-def _circle(way: list[str]) -> str:
-    if len(way) == 2:
-        return f"the joint {way[0]!r} mimics itself"
-    return f"the joints {' -> '.join(map(repr, way))} mimic each other in a circle"
+def _circle(path: list[str]) -> str:
+    if len(path) == 2:
+        return f"the joint {path[0]!r} mimics itself"
+    return f"the joints {' -> '.join(map(repr, path))} mimic each other in a circle"

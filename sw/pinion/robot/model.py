@@ -8,11 +8,12 @@ numbered so that a parent comes before its children, and the fixed base has the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from itertools import accumulate
+from typing import Any
 
 from pinion.base.escaping import one_line
 from pinion.base.html import html_table
@@ -289,6 +290,12 @@ class Model:
     def joint_names(self) -> tuple[str, ...]:
         """Joint names, in the order of ``q``."""
         return tuple(body.joint.name for body in self.bodies)
+
+
+def vec3(values: Iterable[Any]) -> Vec3:
+    """Return three numbers as a tuple of floats."""
+    x, y, z = map(float, values)
+    return (x, y, z)
 
 
 def _slices(widths: Sequence[int]) -> tuple[slice, ...]:

@@ -22,7 +22,7 @@ from .model import (
     Mimic,
     Model,
     Transform,
-    Vec3,
+    vec3,
 )
 
 FORMAT = "pinion-model-1"
@@ -65,7 +65,7 @@ def model_from_dict(data: Mapping[str, Any]) -> Model:
         return Model(
             name=str(data["name"]),
             source=str(data["source"]),
-            gravity=_vec3(data["gravity"]),
+            gravity=vec3(data["gravity"]),
             bodies=tuple(_body_from(body) for body in data["bodies"]),
             base_links=tuple(data["base_links"]),
             frames=tuple(
@@ -152,7 +152,7 @@ def _body_from(data: Mapping[str, Any]) -> Body:
             stiffness_poly=_pair(joint.get("stiffness_poly", (0.0, 0.0))),
         ),
         inertia=Inertia(
-            mass=float(inertia["mass"]), h=_vec3(inertia["h"]), I=(xx, xy, xz, yy, yz, zz)
+            mass=float(inertia["mass"]), h=vec3(inertia["h"]), I=(xx, xy, xz, yy, yz, zz)
         ),
         links=tuple(data["links"]),
     )
@@ -173,14 +173,9 @@ def _transform_to(transform: Transform) -> dict[str, Any]:
 
 
 def _transform_from(data: Mapping[str, Any]) -> Transform:
-    x, y, z = map(_vec3, data["E"])
+    x, y, z = map(vec3, data["E"])
     rotation: Mat3 = (x, y, z)
-    return Transform(E=rotation, r=_vec3(data["r"]))
-
-
-def _vec3(data: Sequence[float]) -> Vec3:
-    x, y, z = map(float, data)
-    return (x, y, z)
+    return Transform(E=rotation, r=vec3(data["r"]))
 
 
 def _pair(data: Sequence[float]) -> tuple[float, float]:

@@ -7,6 +7,7 @@ linear-algebra library was built for the machine.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .model import Mat3, Transform, Vec3
@@ -149,15 +150,7 @@ def without_residues(a: Mat3, residues: Residues, where: str) -> Mat3:
     the rest of its row and column is zero: a turn by 4e-5 rad has a cosine within 1e-9 of one,
     yet it is a turn.
     """
-    rows = [list(row) for row in a]
-    for row in rows:
-        for k, value in enumerate(row):
-            if abs(value) <= residues.tolerance:
-                if value != 0.0:
-                    residues.snapped(abs(value), where)
-                row[k] = 0.0
-            elif abs(value) < NEARLY:
-                residues.kept(abs(value), where)
+    rows = [_with_zeros(row, residues, where) for row in a]
     for i, row in enumerate(rows):
         for k, value in enumerate(row):
             others = [row[n] for n in range(3) if n != k] + [rows[n][k] for n in range(3) if n != i]
@@ -170,19 +163,25 @@ def without_residues(a: Mat3, residues: Residues, where: str) -> Mat3:
     return (x, y, z)
 
 
+def _with_zeros(values: Sequence[float], residues: Residues, where: str) -> list[float]:
+    """Return the values with residues replaced by zeros, and report them and small tilts."""
+    result = list(values)
+    for k, value in enumerate(values):
+        if abs(value) <= residues.tolerance:
+            if value != 0.0:
+                residues.snapped(abs(value), where)
+            result[k] = 0.0
+        elif abs(value) < NEARLY:
+            residues.kept(abs(value), where)
+    return result
+
+
 def unit_axis(axis: Vec3, residues: Residues, where: str) -> Vec3:
     """Normalise a non-zero axis and remove residues from it."""
     scale = max(abs(value) for value in axis)  # first, so that a tiny axis does not underflow
     scaled = [value / scale for value in axis]
     norm = math.sqrt(sum(value * value for value in scaled))
-    unit = [value / norm for value in scaled]
-    for k, value in enumerate(unit):
-        if abs(value) <= residues.tolerance:
-            if value != 0.0:
-                residues.snapped(abs(value), where)
-            unit[k] = 0.0
-        elif abs(value) < NEARLY:
-            residues.kept(abs(value), where)
+    unit = _with_zeros([value / norm for value in scaled], residues, where)
     if sum(value != 0.0 for value in unit) == 1:
         unit = [math.copysign(1.0, value) if value else 0.0 for value in unit]
     return (unit[0], unit[1], unit[2])

@@ -110,7 +110,7 @@ def test_a_robot_in_free_flight_keeps_its_energy(source: str) -> None:
     start, work, scale = energy(model, q, qd), 0.0, float(dynamics.kinetic_energy(model, q, qd))
     # Power at the ends of each step, by Simpson's rule over it.
     for _ in range(steps):
-        before = qd
+        qd_start = qd
         k1 = dynamics.aba(model, q, qd, tau)
         half = qd + 0.5 * dt * k1
         middle = dynamics.integrate(model, q, 0.5 * dt * 0.5 * (qd + half))
@@ -118,7 +118,7 @@ def test_a_robot_in_free_flight_keeps_its_energy(source: str) -> None:
         half = qd + 0.5 * dt * k2
         q = dynamics.integrate(model, q, dt * half)
         qd = qd + dt * k2
-        work += dt * float(tau @ (before + 4.0 * half + qd)) / 6.0
+        work += dt * float(tau @ (qd_start + 4.0 * half + qd)) / 6.0
     gained = energy(model, q, qd) - start
     scale += abs(work) + abs(float(dynamics.kinetic_energy(model, q, qd)))
     assert abs(gained - work) < 1e-4 * scale

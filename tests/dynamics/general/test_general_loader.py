@@ -93,8 +93,8 @@ def test_planar_and_floating_joints_of_a_urdf_agree_with_pinocchio(floating_base
     qd, qdd = rng.normal(size=(2, model.nv))
     expected = pin.rnea(theirs, theirs.createData(), q_to_pinocchio(model, theirs, q), qd, qdd)
     assert relative_error(dynamics.rnea(model, q, qd, qdd), np.array(expected)) < 1e-12
-    again = from_pinocchio(theirs)
-    assert relative_error(dynamics.rnea(again, q, qd, qdd), np.array(expected)) < 1e-12
+    imported = from_pinocchio(theirs)
+    assert relative_error(dynamics.rnea(imported, q, qd, qdd), np.array(expected)) < 1e-12
 
 
 def test_a_planar_joint_moves_across_its_axis() -> None:

@@ -26,9 +26,9 @@ def tied(rng: np.random.Generator) -> tuple[str, Model]:
     for follower, leader, tie in ((2, 0, "-0.7 0.2"), (5, 3, "1.5 0.0")):
         ratio, offset = tie.split()
         head, tail = text.split(f'<joint name="{names[follower]}"')
-        before, after = tail.split("</joint>", 1)
+        joint_head, joint_tail = tail.split("</joint>", 1)
         mimic = f'<mimic joint="{names[leader]}" multiplier="{ratio}" offset="{offset}"/>'
-        text = f'{head}<joint name="{names[follower]}"{before}{mimic}</joint>{after}'
+        text = f'{head}<joint name="{names[follower]}"{joint_head}{mimic}</joint>{joint_tail}'
     return text, load_text(text)
 
 

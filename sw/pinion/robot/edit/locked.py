@@ -163,7 +163,7 @@ def _resolve(
         if joint.kind.nq != 1:
             raise RobotError(
                 f"The {joint.kind.value} joint {name!r} has {joint.kind.nq} position coordinates "
-                "and cannot be locked; lock joints of one."
+                "and cannot be locked; lock only joints with one."
             )
         locked[name], why = (
             _default(joint) if requested is None else (_inside(joint, requested), "")

@@ -221,13 +221,18 @@ def _root_joint(urdf: Urdf, root: str) -> UrdfJoint:
     )
 
 
+def alignment(name: str, axis: Vec3, residues: Residues, notes: list[str]) -> Mat3:
+    """Return the rotation that turns a joint's axis into +z, with a note on it."""
+    unit = unit_axis(axis, residues, f"the axis of joint {name!r}")
+    if unit != (0.0, 0.0, 1.0):
+        components = " ".join(f"{value:.6g}" for value in unit)
+        kind = "" if sum(value != 0.0 for value in unit) == 1 else "oblique "
+        notes.append(f"Turned the {kind}axis ({components}) of joint {name!r} into +z.")
+    return align_z(unit)
+
+
 def _alignment(joint: UrdfJoint, residues: Residues, notes: list[str]) -> Mat3:
-    axis = unit_axis(joint.axis, residues, f"the axis of joint {joint.name!r}")
-    if axis != (0.0, 0.0, 1.0):
-        components = " ".join(f"{value:.6g}" for value in axis)
-        kind = "" if sum(value != 0.0 for value in axis) == 1 else "oblique "
-        notes.append(f"Turned the {kind}axis ({components}) of joint {joint.name!r} into +z.")
-    align = align_z(axis)
+    align = alignment(joint.name, joint.axis, residues, notes)
     if joint.type == "planar" and align != IDENTITY:
         x, y = (" ".join(f"{row[k] + 0.0:.6g}" for row in align) for k in (0, 1))
         notes.append(

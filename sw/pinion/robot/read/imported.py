@@ -25,15 +25,14 @@ from pinion.robot.rotation import (
     IDENTITY,
     SNAPPED,
     Residues,
-    align_z,
     multiply,
     rotate,
     transpose,
-    unit_axis,
     without_residues,
 )
 from pinion.robot.speeds import rated_velocity
 
+from .canonical import alignment
 from .urdf import LARGEST, UrdfInertial
 
 
@@ -205,12 +204,8 @@ def assemble(
 
 def _joint(joint: ImportedJoint, number: int, state: _State) -> Joint:
     where = f"the origin of joint {joint.name!r}"
-    axis = unit_axis(joint.axis, state.residues, f"the axis of joint {joint.name!r}")
-    if axis != (0.0, 0.0, 1.0):
-        components = " ".join(f"{value:.6g}" for value in axis)
-        kind = "" if sum(value != 0.0 for value in axis) == 1 else "oblique "
-        state.notes.append(f"Turned the {kind}axis ({components}) of joint {joint.name!r} into +z.")
-    align = state.aligns[number] = align_z(axis)
+    align = alignment(joint.name, joint.axis, state.residues, state.notes)
+    state.aligns[number] = align
     back = transpose(state.aligns[joint.parent])
     # Residues are removed before anything is multiplied, so that right angles stay exact.
     turn = multiply(back, without_residues(joint.pose.rotation, state.residues, where))

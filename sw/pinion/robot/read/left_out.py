@@ -98,8 +98,8 @@ def _sentence(tag: str, meaning: str, holders: list[str]) -> str:
     names = [name for name in holders if name]
     listed = ", ".join(repr(one_line(name)[:_LONGEST]) for name in names[:_SHOWN])
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    of = "" if tag in _OF_ROBOT else "of "
-    subject = f"The <{tag}> {of}{listed}{more}" if names else f"A <{tag}>"
+    preposition = "" if tag in _OF_ROBOT else "of "
+    subject = f"The <{tag}> {preposition}{listed}{more}" if names else f"A <{tag}>"
     if tag in _OF_ROBOT:
         return f"{subject} is {meaning}, left out of the model."
     remedy = f"; to count it {_REMEDY[meaning]}" if meaning in _REMEDY else ""

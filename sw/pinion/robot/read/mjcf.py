@@ -13,7 +13,7 @@ from typing import Any
 from pinion.base.installation import install_hint
 from pinion.robot.errors import RobotError
 from pinion.robot.faults import Draft
-from pinion.robot.model import JointKind, Mat3, Model, Vec3
+from pinion.robot.model import JointKind, Mat3, Model, Vec3, vec3
 from pinion.robot.rotation import add, multiply, rotate
 
 from .imported import (
@@ -110,7 +110,8 @@ def read_compiled(
     frames = [ImportedFrame(name=names[0], joint=-1, pose=Pose())]
     for body in range(1, len(names)):  # MuJoCo numbers parents first
         parent = int(compiled.body_parentid[body])
-        pose, carried = _behind(poses[parent], _own_pose(compiled, body)), carrier[parent]
+        in_parent = _pose(compiled.body_quat[body], compiled.body_pos[body])
+        pose, carried = _behind(poses[parent], in_parent), carrier[parent]
         first = int(compiled.body_jntadr[body])
         for number in range(first, first + int(compiled.body_jntnum[body])):
             # Each joint moves the body's frame as the joints before it have left it.
@@ -137,9 +138,9 @@ def read_compiled(
     )
 
 
-def _names(of: Callable[[int], Any], size: int, prefix: str) -> list[str]:
+def _names(accessor: Callable[[int], Any], size: int, prefix: str) -> list[str]:
     """Return the file's names, with substitutes for missing ones."""
-    file_names = [str(of(k).name) for k in range(size)]
+    file_names = [str(accessor(k).name) for k in range(size)]
     used = set(file_names)
     return [name or _unused(f"{prefix}_{k}", used) for k, name in enumerate(file_names)]
 
@@ -194,7 +195,7 @@ def _joint(
     kind = _KINDS[int(compiled.jnt_type[number])]
     if kind is JointKind.FREE_FLYER:
         pose = Pose()  # its positions are the body's in the world, wherever the file puts it
-    anchor, axis = _vec3(compiled.jnt_pos[number]), _vec3(compiled.jnt_axis[number])
+    anchor, axis = vec3(compiled.jnt_pos[number]), vec3(compiled.jnt_axis[number])
     offset = add(pose.offset, rotate(pose.rotation, anchor))
     rotation = pose.rotation
     # The file places the body at q = ref, the model at q = 0.
@@ -236,11 +237,8 @@ def _joint(
 
 
 def _inertial(compiled: Any, body: int, joint: int, pose: Pose) -> ImportedInertial:
-    xx, yy, zz = _vec3(compiled.body_inertia[body])
-    inertia_pose = Pose(
-        rotation=_from_quaternion(compiled.body_iquat[body]), offset=_vec3(compiled.body_ipos[body])
-    )
-    placed = _behind(pose, inertia_pose)
+    xx, yy, zz = vec3(compiled.body_inertia[body])
+    placed = _behind(pose, _pose(compiled.body_iquat[body], compiled.body_ipos[body]))
     return ImportedInertial(
         joint=joint,
         mass=float(compiled.body_mass[body]),
@@ -258,10 +256,8 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _own_pose(compiled: Any, body: int) -> Pose:
-    return Pose(
-        rotation=_from_quaternion(compiled.body_quat[body]), offset=_vec3(compiled.body_pos[body])
-    )
+def _pose(quaternion: Iterable[float], position: Iterable[float]) -> Pose:
+    return Pose(rotation=_from_quaternion(quaternion), offset=vec3(position))
 
 
 def _behind(outer: Pose, inner: Pose) -> Pose:
@@ -288,11 +284,6 @@ def _from_quaternion(quaternion: Iterable[float]) -> Mat3:
         (2.0 * (x * y + w * z), w * w - x * x + y * y - z * z, 2.0 * (y * z - w * x)),
         (2.0 * (x * z - w * y), 2.0 * (y * z + w * x), w * w - x * x - y * y + z * z),
     )
-
-
-def _vec3(values: Iterable[float]) -> Vec3:
-    x, y, z = (float(value) for value in values)
-    return (x, y, z)
 
 
 def _pair(values: Iterable[float]) -> tuple[float, float]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from pinion.robot.errors import RobotError
 from pinion.robot.faults import Draft
-from pinion.robot.model import JointKind, Mat3, Model, Vec3
+from pinion.robot.model import JointKind, Mat3, Model, Vec3, vec3
 
 from .imported import (
     ImportedFrame,
@@ -40,10 +40,10 @@ _KINDS: Mapping[str, JointKind] = MappingProxyType(
 )
 
 
-def is_pinocchio(thing: object) -> bool:
-    """Return whether ``thing`` looks like a Pinocchio model."""
+def is_pinocchio(candidate: object) -> bool:
+    """Return whether ``candidate`` looks like a Pinocchio model."""
     needed = ("njoints", "joints", "names", "parents", "jointPlacements", "inertias", "frames")
-    return all(hasattr(thing, name) for name in needed)
+    return all(hasattr(candidate, name) for name in needed)
 
 
 def from_pinocchio(pin_model: Any, *, gravity: Vec3 | None = None, snap: bool = False) -> Model:
@@ -98,14 +98,14 @@ def read_pinocchio(pin_model: Any, *, gravity: Vec3 | None = None, snap: bool = 
 
 
 def _gravity(pin_model: Any) -> Vec3:
-    turning = _vec3(pin_model.gravity.angular)
+    turning = vec3(pin_model.gravity.angular)
     if any(turning):
         raise RobotError(
             f"The Pinocchio model's gravity has the angular part {turning!r}, an acceleration of "
             "the base that is not supported; set pin_model.gravity.angular to zeros, or give "
             "gravity."
         )
-    return _vec3(pin_model.gravity.linear)
+    return vec3(pin_model.gravity.linear)
 
 
 _TWO_SIDED = (
@@ -207,7 +207,7 @@ def _axis(joint: Any, kind: JointKind, continuous: bool) -> tuple[Vec3, float]:
     joint.calc(data, q)
     subspace = data.S.matrix() if hasattr(data.S, "matrix") else data.S
     column = [float(value) for value in np.asarray(subspace).reshape(6)]
-    linear, angular = _vec3(column[:3]), _vec3(column[3:])  # Pinocchio's order
+    linear, angular = vec3(column[:3]), vec3(column[3:])  # Pinocchio's order
     if kind is JointKind.PRISMATIC:
         return linear, 0.0
     return angular, math.fsum(a * b for a, b in zip(linear, angular, strict=True))
@@ -232,7 +232,7 @@ def _inertial(inertia: Any, joint: int) -> ImportedInertial:
     return ImportedInertial(
         joint=joint,
         mass=float(inertia.mass),
-        com=_vec3(inertia.lever),
+        com=vec3(inertia.lever),
         tensor=(
             *(float(a[0, 0]), float(a[0, 1]), float(a[0, 2])),
             *(float(a[1, 1]), float(a[1, 2]), float(a[2, 2])),
@@ -241,7 +241,7 @@ def _inertial(inertia: Any, joint: int) -> ImportedInertial:
 
 
 def _pose(placement: Any) -> Pose:
-    return Pose(rotation=_mat3(placement.rotation), offset=_vec3(placement.translation))
+    return Pose(rotation=_mat3(placement.rotation), offset=vec3(placement.translation))
 
 
 def _entries(pin_model: Any, names: Iterable[str], at: slice) -> list[float]:
@@ -274,11 +274,6 @@ def _one(figures: list[float], quantity: str, joint: str) -> float:
     return figures[0]
 
 
-def _vec3(values: Any) -> Vec3:
-    x, y, z = (float(value) for value in values)
-    return (x, y, z)
-
-
 def _mat3(values: Any) -> Mat3:
-    x, y, z = (_vec3(row) for row in values)
+    x, y, z = (vec3(row) for row in values)
     return (x, y, z)

@@ -56,14 +56,14 @@ def _check_cycles(urdf: Urdf, above: dict[str, UrdfJoint]) -> None:
     """Follow every link upwards; a link met twice on one path closes a cycle."""
     safe: set[str] = set()
     for link in urdf.links:
-        way: dict[str, None] = {}
+        path: dict[str, None] = {}
         name = link.name
         while name not in safe and name in above:
-            if name in way:
-                loop = list(way)[list(way).index(name) :]
+            if name in path:
+                loop = list(path)[list(path).index(name) :]
                 downwards = [name, *reversed(loop)]  # ends where it starts
                 cycle = " -> ".join(map(repr, downwards))
                 raise RobotError(f"The links {cycle} form a cycle; only trees are supported.")
-            way[name] = None
+            path[name] = None
             name = above[name].parent
-        safe.update(way)
+        safe.update(path)
