@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from benchmarks.functions import robot_for
 
-from pinion.base.pages import PageError, rewritten, write_tables
+from pinion.base.pages import rewritten, write_tables
 from pinion.functions import FUNCTIONS, describe
 from pinion.functions.describe import DRAWS, MEANINGS, NOTES, TABLES
 from tests.support.rows import NEW
@@ -37,18 +37,6 @@ def test_every_row_and_array_has_its_words() -> None:
         rows = [line.split("|") for line in render().splitlines()]
         assert len({len(row) for row in rows}) == 1, "a cell holds a bar"
         assert all(cell.strip() for row in rows for cell in row[1:-1]), rows
-
-
-def test_a_table_that_was_changed_is_rewritten(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(PAGE.read_text().replace("| `fext` |", "| `wrench` |"))
-    assert page.read_text() != PAGE.read_text()
-    assert write_tables([str(page)], TABLES) == 0 and page.read_text() == PAGE.read_text()
-    assert "rewritten" in capsys.readouterr().out
-    with pytest.raises(PageError, match="needs each of arrays, functions"):
-        rewritten(page.read_text().replace("table: arrays", "table: words"), TABLES)
 
 
 def test_a_row_without_words_is_a_sentence(

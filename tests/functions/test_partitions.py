@@ -19,6 +19,7 @@ from pinion.functions.partitions import (
     PARTITIONS,
     RNEA_DERIVATIVES_FROM_LINKS,
 )
+from pinion.functions.row import columns_of
 from pinion.graph import Graph, evaluate_floats
 from pinion.robot import Model, load, load_text, random_tree
 from tests.support.breadth import some
@@ -61,11 +62,8 @@ def program(name: str, row: Function) -> Graph:
 
 def traced(row: Function, model: Model, arrays: Arrays) -> Arrays:
     """Results of the graph that programs are made from."""
-    words = {}
-    for block in row.inputs:
-        flat = arrays[block.name].reshape(COUNT, -1)
-        words |= {word: flat[:, at] for word, at in block.positions(model).items()}
-    values = evaluate_floats(program(model.name, row), words)
+    columns = columns_of(row.inputs, model, arrays)
+    values = evaluate_floats(program(model.name, row), columns)
     return {
         block.name: np.stack(
             [np.broadcast_to(values[word], (COUNT,)) for word in block.words(model)], axis=-1

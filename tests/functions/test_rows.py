@@ -17,6 +17,7 @@ from pinion.functions import (
     reduced_graph,
     sample,
 )
+from pinion.functions.row import columns_of
 from pinion.functions.samples import FORCE_LEVER, FORCE_SHARE, QDD_RANGE
 from pinion.graph import Graph, evaluate_floats, names, op_counts
 from pinion.graph.passes import fold
@@ -42,10 +43,7 @@ def drawn(row: Function, model: Model, count: int = 30, seed: int = SEED) -> dic
 def check(row: Function, model: Model, graph: Graph, arrays: dict[str, Array]) -> None:
     """The graph's results equal the float model's, to 1e-11 of each block's largest entry."""
     count = len(arrays["q"])
-    columns = {}
-    for block in row.inputs:
-        flat = arrays[block.name].reshape(count, -1)
-        columns |= {word: flat[:, at] for word, at in block.positions(model).items()}
+    columns = columns_of(row.inputs, model, arrays)
     traced, want = evaluate_floats(graph, columns), row.evaluate(model, arrays)
     assert [word for word, _ in graph.outputs] == [w for b in row.results for w in b.words(model)]
     for block in row.results:

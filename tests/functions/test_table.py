@@ -8,7 +8,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from pinion import dynamics
 from pinion.flow.description import array_of
@@ -25,6 +24,7 @@ from pinion.functions import (
     sample,
     unit_for,
 )
+from pinion.functions.row import columns_of
 from pinion.graph import evaluate_floats, op_counts
 from pinion.graph.passes import fold
 from pinion.hls import DesignSettings, Timing, design
@@ -58,17 +58,6 @@ def robot(name: str) -> Model:
     return model
 
 
-def columns(
-    row: Function, model: Model, arrays: dict[str, NDArray[np.float64]]
-) -> dict[str, NDArray[np.float64]]:
-    """Request arrays (n, ...) by word, (n,)."""
-    words = {}
-    for block in row.inputs:
-        flat = arrays[block.name].reshape(len(arrays[block.name]), -1)
-        words |= {word: flat[:, at] for word, at in block.positions(model).items()}
-    return words
-
-
 @pytest.mark.parametrize("name", ["iiwa14", "hyq", "tree"])
 @pytest.mark.parametrize("row", VARIANTS, ids=label)
 def test_the_graph_is_the_float_model(row: Function, name: str) -> None:
@@ -79,7 +68,7 @@ def test_the_graph_is_the_float_model(row: Function, name: str) -> None:
     assert list(graph.inputs) == [w for block in row.inputs for w in block.words(model)]
     words = [w for block in row.results for w in block.words(model)]
     assert [word for word, _ in graph.outputs] == words
-    traced = evaluate_floats(graph, columns(row, model, arrays))
+    traced = evaluate_floats(graph, columns_of(row.inputs, model, arrays))
     want = row.evaluate(model, arrays)
     assert list(want) == [block.name for block in row.results]
     for block in row.results:
@@ -126,7 +115,7 @@ def test_what_travels_and_the_constants_make_the_whole_result(row: Function, nam
         ii=16,
         plan=Q16,
         timing=Timing(),
-        states={w: x[:1] for w, x in columns(row, model, requests).items()},
+        states={w: x[:1] for w, x in columns_of(row.inputs, model, requests).items()},
         droppable={word for block in matrices for word in block.words(model)},
         effort=1,
     )

@@ -19,6 +19,7 @@ from pinion.formats.auto import AutoFormats
 from pinion.formats.scales import block_scales
 from pinion.formats.signals import TableFormats
 from pinion.functions import named_function, sample
+from pinion.functions.row import columns_of
 from pinion.gateware.library import timing_for
 from pinion.graph import Graph, Node, Region
 from pinion.graph.check import verify
@@ -59,11 +60,7 @@ def states(robot: str, count: int, *, seed: int, name: str = "rnea") -> Arrays:
     """Requests of the reference distribution, float32 as transmitted, by word, each (count,)."""
     row = named_function(name)
     arrays = sample(model(robot), row, count, distribution="reference", seed=seed)
-    columns: Arrays = {}
-    for block in row.inputs:
-        flat = arrays[block.name].astype(np.float64).reshape(count, -1)
-        columns |= {word: flat[:, at] for word, at in block.positions(model(robot)).items()}
-    return columns
+    return columns_of(row.inputs, model(robot), arrays)
 
 
 def integers(values: Mapping[str, Any], fmt: Format) -> dict[str, Ints]:

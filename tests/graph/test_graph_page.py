@@ -8,9 +8,8 @@ from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-from pinion.base.pages import PageError, rewritten, write_tables
+from pinion.base.pages import rewritten
 from pinion.fixedpoint import Format, Overflow, Rounding
 from pinion.fixedpoint.sincos import SinCos
 from pinion.formats import lower
@@ -74,24 +73,6 @@ def test_every_operation_has_its_integer_rule_on_the_page() -> None:
     rules = [row for row in table("operation | integer result") if row]
     named = [name for row in rules for name in re.findall(r"`(\w+)`", row[0])]
     assert sorted(named) == sorted(OPS)
-
-
-def test_a_table_that_was_changed_is_rewritten(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(PAGE.read_text().replace("| a - b |", "| b - a |"))
-    assert page.read_text() != PAGE.read_text()
-    assert write_tables([str(page)], TABLES) == 0 and page.read_text() == PAGE.read_text()
-    assert write_tables([str(page)], TABLES) == 0 and page.read_text() == PAGE.read_text()
-    changes = [line.rpartition(": ")[2] for line in capsys.readouterr().out.splitlines()]
-    assert changes == ["rewritten", "unchanged"]
-
-
-@pytest.mark.parametrize("change", [("table: columns", "table: rows"), ("table: columns", "rows")])
-def test_a_page_without_a_table_is_refused(change: tuple[str, str]) -> None:
-    with pytest.raises(PageError, match="needs each of columns, operations once"):
-        rewritten(PAGE.read_text().replace(*change), TABLES)
 
 
 def test_the_example_in_json_reads_back_as_it_stands() -> None:

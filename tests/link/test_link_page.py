@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pinion.base.pages import PageError, rewritten, write_tables
+from pinion.base.pages import rewritten
 from pinion.link import REGISTERS, Cause, Layout, Status, function_id, read_response, seal_request
 from pinion.link.describe import TABLES, field_texts
 from pinion.link.protocol import HEADER, TRAILER
@@ -48,26 +48,6 @@ def test_every_row_has_its_words() -> None:
         rows = [line.split("|") for line in render().splitlines()]
         assert len({len(row) for row in rows}) == 1, "a cell holds a bar"
         assert all(cell.strip() for row in rows for cell in row[1:-1]), rows
-
-
-def test_a_table_that_was_changed_is_rewritten(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(PAGE.read_text().replace("| `SCRATCH` |", "| `SCRAPS` |"))
-    assert page.read_text() != PAGE.read_text()
-    assert write_tables([str(page)], TABLES) == 0 and page.read_text() == PAGE.read_text()
-    assert write_tables([str(page)], TABLES) == 0 and page.read_text() == PAGE.read_text()
-    assert [line.rpartition(": ")[2] for line in capsys.readouterr().out.splitlines()] == [
-        "rewritten",
-        "unchanged",
-    ]
-
-
-@pytest.mark.parametrize("change", [("table: cause", "table: reason"), ("table: cause", "cause")])
-def test_a_page_without_a_table_is_refused(change: tuple[str, str]) -> None:
-    with pytest.raises(PageError, match="needs each of cause, header"):
-        rewritten(PAGE.read_text().replace(*change), TABLES)
 
 
 def test_the_request_of_the_example() -> None:

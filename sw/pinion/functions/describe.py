@@ -88,20 +88,20 @@ NOTES: Mapping[str, Note] = MappingProxyType(
 
 MEANINGS: Mapping[str, str] = MappingProxyType(
     {
-        "q": "positions, as Pinocchio orders them within a joint",
+        "q": "positions, in Pinocchio's order within a joint",
         "qd": "rates",
         "qdd": "accelerations",
         "tau": "efforts",
         "minv": "inverse of the joint-space inertia matrix",
         "M": "joint-space inertia matrix",
-        "dtau_dq": "derivative of tau by q; by the tangent where q is no vector",
+        "dtau_dq": "derivative of tau by q, or by its tangent if q is not a vector",
         "dtau_dqd": "derivative of tau by qd",
-        "dqdd_dq": "derivative of qdd by q; by the tangent where q is no vector",
+        "dqdd_dq": "derivative of qdd by q, or by its tangent if q is not a vector",
         "dqdd_dqd": "derivative of qdd by qd",
-        "fext": "[moment; force] on each moving link, about its own frame's origin in its axes",
-        "R": "rotation, tip's coordinates to the base's",
+        "fext": "[moment; force] on each moving link, about its frame's origin in its axes",
+        "R": "rotation from the tip's coordinates to the base's",
         "p": "the tip's origin in the base",
-        "J": "[angular; linear] velocity of the tip by qd, in the axes that the row says",
+        "J": "[angular; linear] velocity of the tip by qd, in the row's axes",
         "com": "centre of mass in the base",
         "J_com": "velocity of the centre of mass by qd, base axes",
         "kinetic": "kinetic energy",
@@ -111,25 +111,26 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "h": "efforts without accelerations",
         "Lambda": "inertia of the tip, [angular; linear], base axes",
         "Lambda_inverse": "acceleration of the tip by a wrench at it, [angular; linear], base axes",
-        "damping": "what is added to the diagonal of J M^-1 J^T; 0 for none",
+        "damping": "addition to the diagonal of J M^-1 J^T; 0 for none",
         "dt": "length of the step",
         "q_next": "positions after the step, angles not wrapped",
         "qd_next": "rates after the step",
         "A": "derivative of [q_next; qd_next] by [q; qd]",
         "B": "derivative of [q_next; qd_next] by tau",
-        "weights": "a vector that sums efforts, or accelerations, to the number differentiated",
+        "weights": "factors of efforts, or accelerations, in the sum that is differentiated",
         "H_q_q": "second derivative of weights^T tau by q twice",
-        "H_q_qd": "of it by q, then by qd",
-        "H_qd_qd": "of it by qd twice",
-        "H_q_qdd": "of it by q, then by qdd: derivative of M weights by q, transposed",
+        "H_q_qd": "the same by q, then by qd",
+        "H_qd_qd": "the same by qd twice",
+        "H_q_qdd": "the same by q, then by qdd: derivative of M weights by q, transposed",
         "F_q_q": "second derivative of weights^T qdd by q twice",
-        "F_q_qd": "of it by q, then by qd",
-        "F_qd_qd": "of it by qd twice",
+        "F_q_qd": "the same by q, then by qd",
+        "F_qd_qd": "the same by qd twice",
+        "F_q_tau": "the same by q, then by tau: derivative of M^-1 weights by q, transposed",
         "value": "gradient of the next value by [q_next; qd_next]",
         "S_q_q": "second derivative of value^T [q_next; qd_next] by q twice",
-        "S_q_qd": "of it by q, then by qd",
-        "S_qd_qd": "of it by qd twice",
-        "S_q_tau": "of it by q, then by tau",
+        "S_q_qd": "the same by q, then by qd",
+        "S_qd_qd": "the same by qd twice",
+        "S_q_tau": "the same by q, then by tau",
         "h_G": "[angular; linear] momentum about the centre of mass, base axes",
         "A_G": "derivative of it by qd",
         "drift_G": "rate of it without accelerations",
@@ -145,18 +146,17 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "y_kinetic": "kinetic energy by m, h, I of each body",
         "y_potential": "potential energy by m, h, I of each body",
         "dqdd_dpi": "derivative of qdd by m, h, I of each body",
-        "F_q_tau": "of it by q, then by tau: derivative of M^-1 weights by q, transposed",
     }
 )
 """Meanings by array."""
 
 DRAWS: Mapping[Quantity, str] = MappingProxyType(
     {
-        Quantity.POSITION: "even within the joints' limits",
-        Quantity.VELOCITY: "even within the rated speeds",
-        Quantity.ACCELERATION: f"even within {QDD_RANGE:g}",
-        Quantity.EFFORT: "those of the drawn motion",
-        Quantity.INVERSE_INERTIA: "that of the drawn positions",
+        Quantity.POSITION: "uniform within the joints' limits",
+        Quantity.VELOCITY: "uniform within the rated speeds",
+        Quantity.ACCELERATION: f"uniform within {QDD_RANGE:g}",
+        Quantity.EFFORT: "efforts of the drawn motion",
+        Quantity.INVERSE_INERTIA: "inverse inertia at the drawn positions",
         Quantity.EXTERNAL_FORCE: (
             f"each component within {FORCE_SHARE:.0%} of the robot's weight, moments on a lever of "
             f"{FORCE_LEVER:g} m"
@@ -220,7 +220,7 @@ def _names(blocks: Sequence[Block]) -> str:
 
 def _results(row: Function) -> str:
     extras = [block for block in row.outputs if block.name in row.optional]
-    extra = f"; if asked {_names(extras)}" if extras else ""
+    extra = f"; on request {_names(extras)}" if extras else ""
     return _names(row.results) + extra
 
 
@@ -237,8 +237,8 @@ def _drawn(block: Block) -> str:
     if isinstance(block.sampling, Quantity):
         return DRAWS[block.sampling]
     if isinstance(block.sampling, Uniform):
-        return f"even between {block.sampling.low:g} and {block.sampling.high:g}"
-    return "by a rule of its own"
+        return f"uniform between {block.sampling.low:g} and {block.sampling.high:g}"
+    return "by its own rule"
 
 
 if __name__ == "__main__":

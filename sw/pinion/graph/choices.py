@@ -17,15 +17,11 @@ from pinion.fixedpoint import Flags, Format
 from . import names
 from .graph import Node
 from .op import Family, Op, Point, constant_format
-from .rules import Exact, format_complaint
+from .rules import Exact, format_check
 
 # Two numbers unrelated to each other and to any robot: how often a stand-in cycles through its
 # values when an operand grows by one.
 _FIRST, _SECOND = 7919.0 * np.pi, 6133.0 * np.e
-
-
-def _check(node: Node) -> str:
-    return format_complaint(*node.params) if node.params else ""
 
 
 def _drawn(a: Any, b: Any = 0.0) -> Any:
@@ -140,7 +136,7 @@ ROWS = (
         unit_price=0.1,
         unit_latency=lambda width: 1,
         unit_flags=True,
-        check=_check,
+        check=format_check,
         parity=1,
         points=(Point.RESULT,),
         fold=lambda node, operands: 0 if operands[0].op == names.ABS else None,
@@ -163,7 +159,7 @@ ROWS = (
             unit="minmax",
             unit_price=0.1,
             unit_latency=lambda width: 1,
-            check=_check,
+            check=format_check,
             commutative=True,
             points=(Point.RESULT, Point.RESULT),
             control=(control,),
@@ -194,7 +190,7 @@ ROWS = (
         unit="less",
         unit_price=0.1,
         unit_latency=lambda width: 1,
-        check=_check,
+        check=format_check,
         points=(Point.SHARED, Point.SHARED),
         least=1.0,
         unit_parameters=lambda node, sources, target: (target.frac,),
@@ -223,7 +219,7 @@ ROWS = (
         unit="select",
         unit_price=0.1,
         unit_latency=lambda width: 1,
-        check=_check,
+        check=format_check,
         points=(Point.STORED, Point.RESULT, Point.RESULT),
         unit_parameters=lambda node, sources, target: (half(sources[0]),),
         fold=_chosen_fold,

@@ -21,7 +21,7 @@ from pinion.fixedpoint.table import Table
 
 from .graph import Node
 from .op import Family, Op, Point, constant_format
-from .rules import Exact, format_complaint
+from .rules import Exact, format_check, format_complaint
 
 # States between the samples may be this many times nearer to a singularity than the nearest sample,
 # whose distance is extrapolated from the distances of the nearest few.
@@ -163,10 +163,6 @@ def _look_up_text(node: Node) -> str:
     return f"[&](V at) {{{{ {body} }}}}({{0}})"
 
 
-def _format_check(node: Node) -> str:
-    return format_complaint(*node.params) if node.params else ""
-
-
 def _look_up_check(node: Node) -> str:
     text, *fmt = node.params
     if not isinstance(text, str):
@@ -193,7 +189,7 @@ ROWS = (
         unit="sqrt",
         unit_price=3.0,
         unit_flags=True,
-        check=_format_check,
+        check=format_check,
         error=lambda node, sources, target: 0.5 * target.lsb,
         points=(Point.STORED,),
         unit_parameters=_sqrt_unit,
@@ -218,7 +214,7 @@ ROWS = (
         unit="arctan2",
         unit_price=10.0,
         unit_flags=True,
-        check=_format_check,
+        check=format_check,
         error=lambda node, sources, target: Atan2(source=sources[0], target=target).error_bound,
         points=(Point.SHARED, Point.SHARED),
         least=math.pi,

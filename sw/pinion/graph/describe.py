@@ -66,7 +66,7 @@ TABLES: Tables = {"operations": operation_table, "columns": column_table}
 def _operands(row: Op) -> str:
     if row.arity is not None:
         return str(row.arity)
-    return "two a product" if row.family is Family.PRODUCT else "one a sign"
+    return "two per product" if row.family is Family.PRODUCT else "one per sign"
 
 
 def _meaning(row: Op) -> str:
@@ -82,7 +82,7 @@ def _parameters(row: Op) -> str:
 def _derived(row: Op) -> str:
     """Return the format that the table derives for operands of one format."""
     if row.family not in _EXACT:
-        return "as its parameters say"
+        return "given by its parameters"
     count = _SOME[row.family] if row.arity is None else row.arity
     signs = count // 2 if row.family is Family.PRODUCT else count
     node = Node(row.name, tuple(range(count)), () if row.arity is not None else (1,) * signs)

@@ -43,6 +43,11 @@ def format_complaint(width: object, frac: object) -> str:
     )
 
 
+def format_check(node: Node) -> str:
+    """Return what is wrong with the format among the parameters of a node, or an empty string."""
+    return format_complaint(*node.params) if node.params else ""
+
+
 def number_complaint(value: object) -> str:
     """Return what is wrong with a number, or an empty string."""
     try:
