@@ -47,9 +47,7 @@ def check_threads(threads: object) -> int:
     except TypeError:
         count = -1
     if count < 0:
-        raise ComputeError(
-            f"'threads' must be a number, or 0 for all processors, not {threads!r}."
-        )
+        raise ComputeError(f"'threads' must be a number, or 0 for all processors, not {threads!r}.")
     return count
 
 
