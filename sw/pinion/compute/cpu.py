@@ -38,13 +38,13 @@ from pinion.link import Array
 from pinion.native import isa as isas
 from pinion.native.cache import Cache, default_folder
 from pinion.native.isa import InstructionSet
-from pinion.native.toolchain import compile_library, find_compiler
+from pinion.native.toolchain import find_compiler
 from pinion.robot import Model, load, model_to_dict
 
 from .arguments import check_out, check_threads, dtype_name, flags_for
 from .layouts import LAYOUTS, batch_shape, check_layout, count_of, row_stride
-from .native import HEADERS, ONE, Runtime, View, called_by, load_kernel, load_runtime
 from .native import LAYOUTS as LAYOUT_NUMBERS
+from .native import ONE, Runtime, View, cached_library, called_by, load_kernel, load_runtime
 
 __all__ = ["DTYPES", "LAYOUTS", "Kernel", "compile", "source"]
 
@@ -139,14 +139,7 @@ def compile(
     command = find_compiler(compiler)
     store = Cache(default_folder(os.environ) if cache is None else cache)
 
-    key: dict[str, Any] = {
-        "kind": "kernel",
-        "package": package_digest(("native", "compute")),
-        "compiler": command.identity,
-        "isa": machine.name,
-        "dtype": dtype,
-        "vector": vector,
-    }
+    key: dict[str, Any] = {"kind": "kernel", "dtype": dtype, "vector": vector}
 
     def print_kernel() -> str:
         graph = graph_of(model, row)
@@ -162,15 +155,14 @@ def compile(
         text = print_kernel()
         key["source"] = text
 
-    def make(path: Path) -> None:
+    def sources() -> dict[str, str]:
         progress.step(f"Compiling {row.name} of {model.name} for {machine.name}; {store.lifetime}")
-        code = print_kernel() if text is None else text
-        compile_library(
-            {"kernel.cpp": code}, out=path, compiler=command, isa=machine, include=(HEADERS,)
-        )
+        return {"kernel.cpp": print_kernel() if text is None else text}
 
     runtime = load_runtime(machine, command, store)
-    library, address = load_kernel(store.library(key, make))
+    library, address = load_kernel(
+        cached_library(store, key, sources, compiler=command, isa=machine)
+    )
     return Kernel(
         model=model,
         function=row,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sysconfig
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_loader
@@ -129,10 +129,7 @@ class Runtime:
         """
         if self.module is not None:
             return self.module.empty(shape, dtype.num, reuse)
-        size = int(np.prod(shape)) * dtype.itemsize
-        memory = np.empty(size + 64, dtype=np.uint8)
-        start = -memory.ctypes.data % 64
-        return memory[start : start + size].view(dtype).reshape(shape)
+        return aligned(shape, dtype)
 
     def first_nonfinite(self, array: np.ndarray[Any, Any]) -> int:
         """Return the position of the first NaN or infinity of a contiguous array, or -1."""
@@ -143,6 +140,40 @@ class Runtime:
                 ctypes.c_size_t(array.size),
             )
         )
+
+
+def cached_library(
+    cache: Cache,
+    key: Mapping[str, Any],
+    sources: Mapping[str, str] | Callable[[], Mapping[str, str]],
+    *,
+    compiler: Compiler,
+    isa: InstructionSet,
+    include: Sequence[Path] = (HEADERS,),
+    defines: Mapping[str, str] | None = None,
+) -> Path:
+    """Return the library of some sources, compiling it if it is not in the cache.
+
+    Parameters
+    ----------
+    key : what the library depends on besides compiler, instruction set and this package.
+    sources : texts by file name, or a function that returns them.
+    include, defines : as for :func:`pinion.native.toolchain.compile_library`.
+    """
+
+    def make(path: Path) -> None:
+        compile_library(
+            sources() if callable(sources) else sources,
+            out=path,
+            compiler=compiler,
+            isa=isa,
+            include=include,
+            defines=defines,
+        )
+
+    package = package_digest(("native", "compute"))
+    common = {"package": package, "compiler": compiler.identity, "isa": isa.name}
+    return cache.library({**common, **key}, make)
 
 
 def load_runtime(isa: InstructionSet, compiler: Compiler, cache: Cache) -> Runtime:
@@ -156,23 +187,26 @@ def load_runtime(isa: InstructionSet, compiler: Compiler, cache: Cache) -> Runti
     python = _python_headers()
     key = {
         "kind": "runtime",
-        "package": package_digest(("native", "compute")),
-        "compiler": compiler.identity,
-        "isa": isa.name,
         "python": sysconfig.get_config_var("SOABI") if python else None,
         "numpy": np.__version__ if python else None,
     }
     sources = {"runtime.cpp": (HEADERS / "runtime.cpp").read_text()}
     if python:
         sources["pycall.cpp"] = (HEADERS / "pycall.cpp").read_text()
-
-    def make(path: Path) -> None:
-        compile_library(sources, out=path, compiler=compiler, isa=isa, include=(HEADERS, *python))
-
-    path = cache.library(key, make)
+    path = cached_library(
+        cache, key, sources, compiler=compiler, isa=isa, include=(HEADERS, *python)
+    )
     library = ctypes.CDLL(str(path))
     library.pinion_first_nonfinite.restype = ctypes.c_int64
     return Runtime(library, _module(path) if python else None)
+
+
+def aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Return an uninitialised array that begins at a cache line."""
+    size = int(np.prod(shape)) * dtype.itemsize
+    memory = np.empty(size + 64, dtype=np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 def load_kernel(path: Path) -> tuple[ctypes.CDLL, int]:

@@ -19,16 +19,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.base.sources import package_digest
 from pinion.functions import Function, sample
 from pinion.native.cache import Cache
 from pinion.native.isa import InstructionSet
-from pinion.native.toolchain import Compiler, compile_library
+from pinion.native.toolchain import Compiler
 from pinion.robot import Model
 
 from .cpu import Kernel
 from .layouts import BLOCK, batch_shape, to_blocks
-from .native import HEADERS
+from .native import HEADERS, aligned, cached_library
 
 SINCOS_INSTRUCTIONS: Mapping[str, int] = {"float32": 23, "float64": 32}
 """Vector instructions for one pair of sine and cosine (``runtime/sincos.hpp``)."""
@@ -50,19 +49,8 @@ class Probe:
     @classmethod
     def compiled(cls, isa: InstructionSet, compiler: Compiler, cache: Cache) -> Probe:
         """Load the probe for an instruction set, compiling it if it is not in the cache."""
-        key = {
-            "kind": "probe",
-            "package": package_digest(("native", "compute")),
-            "compiler": compiler.identity,
-            "isa": isa.name,
-        }
         sources = {"probe.cpp": (HEADERS / "probe.cpp").read_text()}
-        path = cache.library(
-            key,
-            lambda out: compile_library(
-                sources, out=out, compiler=compiler, isa=isa, include=(HEADERS,)
-            ),
-        )
+        path = cached_library(cache, {"kind": "probe"}, sources, compiler=compiler, isa=isa)
         library = ctypes.CDLL(str(path))
         library.pinion_fma_ns.restype = ctypes.c_double
         return cls(library)
@@ -215,9 +203,7 @@ def states_of(model: Model, function: Function, *, seed: int) -> dict[str, NDArr
 
 
 def _aligned_copy(values: NDArray[Any]) -> NDArray[Any]:
-    memory = np.empty(values.nbytes + 64, dtype=np.uint8)
-    start = -memory.ctypes.data % 64
-    copy = memory[start : start + values.nbytes].view(values.dtype).reshape(values.shape)
+    copy: NDArray[Any] = aligned(values.shape, values.dtype)
     copy[...] = values
     return copy
 

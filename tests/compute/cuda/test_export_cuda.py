@@ -423,14 +423,14 @@ def test_wrong_arguments_are_one_sentence(tmp_path: Path, monkeypatch: pytest.Mo
     for options, message in (
         ({"dtype": "float16"}, "Unknown dtype 'float16'"),
         ({"name": "7up"}, "'7up' is not a valid name"),
-        ({"name": "a\nb"}, "is no name"),
+        ({"name": "a\nb"}, "is not a valid name"),
         ({"name": "double"}, "'double' is not a valid name"),
     ):
         with pytest.raises(ComputeError, match=message):
             export_header(model, row, folder=tmp_path / "out", **options)
     (tmp_path / "file").write_text("file")
     for folder in ("file", "file/out"):
-        with pytest.raises(ComputeError, match=r"give another one|move it away"):
+        with pytest.raises(ComputeError, match=r"choose another one|move it away"):
             export_header(model, row, folder=tmp_path / folder)
     monkeypatch.setattr(threads, "_ROOMS", {"float32": Room(plain=40, registers=30, slots=15)})
     with pytest.raises(ComputeError, match=r"needs several kernels, .*: export it for processors"):

@@ -224,7 +224,7 @@ def test_a_program_that_fits_nowhere_is_split_as_well_as_can_be() -> None:
         ({"dtype": "float16"}, "Unknown dtype 'float16'"),
         ({"layout": "rows"}, "Unknown layout 'rows'"),
         ({"name": "a b"}, "'a b' is not a valid name for a kernel"),
-        ({"results": [Block(name=WORKSPACE, shape=(7,), unit="")]}, "is taken"),
+        ({"results": [Block(name=WORKSPACE, shape=(7,), unit="")]}, "is reserved"),
     ],
 )
 def test_wrong_arguments_are_refused(change: dict[str, Any], message: str) -> None:

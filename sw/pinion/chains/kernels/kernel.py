@@ -32,13 +32,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from pinion.base.sources import package_digest
 from pinion.chains.chain import Chain
-from pinion.compute.arguments import check_threads
-from pinion.compute.cpu import DTYPES, Compiled, Native
+from pinion.compute.arguments import check_threads, dtype_name
+from pinion.compute.cpu import Compiled, Native
 from pinion.compute.layouts import check_layout
 from pinion.compute.native import (
     HEADERS,
     ArrayStruct,
     KernelStruct,
+    cached_library,
     load_kernel,
     load_runtime,
 )
@@ -47,7 +48,7 @@ from pinion.link import Array
 from pinion.native import isa as isas
 from pinion.native.cache import Cache, default_folder
 from pinion.native.errors import ComputeError
-from pinion.native.toolchain import compile_library, find_compiler
+from pinion.native.toolchain import find_compiler
 
 from .frames import Frames
 
@@ -98,9 +99,7 @@ def compile(
         raise ComputeError(
             f"There is no kernel '{function}' for chains: choose one of {', '.join(FUNCTIONS)}."
         )
-    if dtype not in DTYPES:
-        raise ComputeError(f"Unknown dtype '{dtype}': choose one of {', '.join(DTYPES)}.")
-    threads = check_threads(threads)
+    dtype, threads = dtype_name(dtype), check_threads(threads)
     if refine < 0:
         raise ComputeError(f"'refine' must be 0 or more, not {refine}.")
     data = _Data.of(chain, function, dtype, refine)
@@ -111,24 +110,20 @@ def compile(
         "kind": "chain",
         "package": package_digest(("native", "compute", "chains")),
         "sources": {path.name: path.read_text() for path in sorted(sources.glob("*.?pp"))},
-        "compiler": command.identity,
-        "isa": machine.name,
         "dtype": dtype,
         "function": function,
     }
-
-    def make(path: Path) -> None:
-        compile_library(
-            {"kernel.cpp": (sources / "kernel.cpp").read_text()},
-            out=path,
-            compiler=command,
-            isa=machine,
-            include=(sources, HEADERS),
-            defines={"PINION_FUNCTION": function, "PINION_SCALAR": SCALARS[dtype]},
-        )
-
     runtime = load_runtime(machine, command, store)
-    library, pattern = load_kernel(store.library(key, make))
+    path = cached_library(
+        store,
+        key,
+        {"kernel.cpp": (sources / "kernel.cpp").read_text()},
+        compiler=command,
+        isa=machine,
+        include=(sources, HEADERS),
+        defines={"PINION_FUNCTION": function, "PINION_SCALAR": SCALARS[dtype]},
+    )
+    library, pattern = load_kernel(path)
     inputs, result = (
         (("q", "qd", "qdd"), "tau") if function == "rnea" else (("q", "qd", "tau"), "qdd")
     )

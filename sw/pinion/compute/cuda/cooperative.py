@@ -20,6 +20,7 @@ from types import MappingProxyType
 from pinion.base import installation
 from pinion.base.escaping import comment
 from pinion.batch import InputError
+from pinion.compute.arguments import dtype_name
 from pinion.compute.program.source import SCALARS
 from pinion.functions import Block, Function, row_of
 from pinion.functions.partitions import RNEA_DERIVATIVES_FROM_LINKS
@@ -297,8 +298,7 @@ def source(
         has.
     """
     model = load(model) if isinstance(model, str) else model
-    if dtype not in SCALARS:
-        raise ComputeError(f"Unknown dtype '{dtype}': choose one of {', '.join(SCALARS)}.")
+    dtype = dtype_name(dtype)
     row = _row(function, outputs)
     for body in model.bodies:
         if body.joint.mimic is not None:

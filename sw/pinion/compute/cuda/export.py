@@ -27,6 +27,7 @@ from pinion.robot import Model
 from pinion.robot.c_names import c_names
 
 from .. import cpu
+from ..arguments import dtype_name
 from ..export import undone_on_failure
 from ..native import HEADERS
 from . import export_texts as texts
@@ -97,8 +98,7 @@ def export_header(
             f"'{header_name[:80]}' is not a valid name for a CUDA header: use letters, digits and "
             "underscores, starting with a letter, and no word of C++ or of the header."
         )
-    if dtype not in SCALARS:
-        raise ComputeError(f"Unknown dtype '{dtype}': choose one of {', '.join(SCALARS)}.")
+    dtype = dtype_name(dtype)
     inputs = tuple(b.resolved(model) for b in function.inputs)
     results = tuple(b.resolved(model) for b in function.results)
     progress.step("tracing")

@@ -16,7 +16,7 @@ through an array in the card's memory, a *workspace*. Again nothing is computed 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pinion.compute.program.allocate import Allocation, allocate
@@ -139,9 +139,9 @@ def split(program: Program, groups: int) -> list[Program]:
         [pair for column in run for pair in columns[column]]
         for run in _runs(program, columns, min(groups, len(columns)))
     ]
-    cones = [_cone(program, (at for _, at in outputs)) for outputs in sets]
+    cones = [program.cone((at for _, at in outputs)) for outputs in sets]
     readers = [0] * len(program.instructions)
-    for cone in (*cones, *([_cone(program, (at for _, at in first))] * 2)):
+    for cone in (*cones, *([program.cone((at for _, at in first))] * 2)):
         for i in cone:
             readers[i] += 1
     shared = [n > 1 for n in readers]
@@ -170,7 +170,7 @@ def _runs(
 ) -> list[list[int]]:
     """Return the columns in ordered groups of about the same work."""
     order = sorted(columns)
-    work = [len(_cone(program, (at for _, at in columns[c]))) for c in order]
+    work = [len(program.cone((at for _, at in columns[c]))) for c in order]
     runs: list[list[int]] = [[] for _ in range(max(1, groups))]
     total, finished = sum(work), 0
     for column, size in zip(order, work, strict=True):
@@ -180,23 +180,11 @@ def _runs(
     return [run for run in runs if run]
 
 
-def _cone(program: Program, roots: Iterable[int], stop: Iterable[int] = ()) -> list[int]:
-    """Return everything that the roots need, including them, not going beyond `stop`."""
-    ends, visited, todo = set(stop), set(), list(roots)
-    while todo:
-        i = todo.pop()
-        if i not in visited:
-            visited.add(i)
-            if i not in ends:
-                todo += program.instructions[i].args
-    return sorted(visited)
-
-
 def _piece(
     program: Program, outputs: Sequence[tuple[Word, int]], words: dict[int, Word]
 ) -> Program:
     """Return the part of a program for some outputs, with some values read as words."""
-    cone = _cone(program, (at for _, at in outputs), words)
+    cone = program.cone((at for _, at in outputs), words)
     place = {old: new for new, old in enumerate(cone)}
     instructions = []
     for old in cone:

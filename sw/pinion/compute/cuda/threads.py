@@ -16,6 +16,7 @@ from pinion.functions import Block
 from pinion.graph import Graph, Word
 from pinion.native.errors import ComputeError
 
+from ..arguments import dtype_name
 from .parts import WORKSPACE, Part, Room, plan
 
 # A value takes one of a thread's 255 registers, or two. The share for addresses and for the
@@ -121,8 +122,7 @@ def thread_source(
     ComputeError
         If an argument is invalid, or an array has the workspace's name.
     """
-    if dtype not in SCALARS:
-        raise ComputeError(f"Unknown dtype '{dtype}': choose one of {', '.join(SCALARS)}.")
+    dtype = dtype_name(dtype)
     if layout not in LAYOUTS:
         raise ComputeError(f"Unknown layout '{layout}': choose one of {', '.join(LAYOUTS)}.")
     if not (name.isascii() and name.isidentifier()):

@@ -30,14 +30,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pinion.base.sources import package_digest
 from pinion.batch import InputError
 from pinion.compute import cpu, cuda
 from pinion.compute.cuda.device import Device
-from pinion.compute.native import HEADERS
+from pinion.compute.native import HEADERS, cached_library
 from pinion.native import isa as isas
 from pinion.native.cache import Cache, default_folder
-from pinion.native.toolchain import compile_library, find_compiler
+from pinion.native.toolchain import find_compiler
 from pinion.robot import Model
 
 from .gradients import Differentiable
@@ -243,23 +242,13 @@ def _registered(
     """Register a call with XLA and return its name; its library is compiled once."""
     command, machine = find_compiler(compiler), isas.best()
     store = Cache(default_folder(os.environ) if cache is None else cache)
-    key = {
-        "kind": f"jax {platform}",
-        "package": package_digest(("native", "compute")),
-        "compiler": command.identity,
-        "isa": machine.name,
-        "jax": jax.__version__,
-    }
-    sources = {file: (HEADERS / file).read_text() for file in files}
-    path = store.library(
-        key,
-        lambda out: compile_library(
-            sources,
-            out=out,
-            compiler=command,
-            isa=machine,
-            include=(HEADERS, Path(jax.ffi.include_dir())),
-        ),
+    path = cached_library(
+        store,
+        {"kind": f"jax {platform}", "jax": jax.__version__},
+        {file: (HEADERS / file).read_text() for file in files},
+        compiler=command,
+        isa=machine,
+        include=(HEADERS, Path(jax.ffi.include_dir())),
     )
     name = f"pinion_{path.stem}"
     function = getattr(ctypes.CDLL(str(path)), symbol)

@@ -8,7 +8,7 @@ fuse any more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -113,6 +113,17 @@ class Program:
                 for a in it.args:
                     needed[a] = True
         return needed
+
+    def cone(self, roots: Iterable[int], stop: Iterable[int] = ()) -> list[int]:
+        """Return everything that the roots need, including them, not going beyond `stop`."""
+        ends, visited, todo = set(stop), set(), list(roots)
+        while todo:
+            i = todo.pop()
+            if i not in visited:
+                visited.add(i)
+                if i not in ends:
+                    todo += self.instructions[i].args
+        return sorted(visited)
 
     def ordered(self, order: Sequence[int]) -> Program:
         """Return the program with its instructions in another order, a permutation."""

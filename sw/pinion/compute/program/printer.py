@@ -145,21 +145,12 @@ class _Printer:
             angle = it.args[0] if it.kind in TRIG else -1
             if angle not in self.early or angle in self.turn:
                 continue
-            for k in self._cone(angle):
+            for k in self.program.cone([angle]):
                 if k not in printed and self.program.instructions[k].kind not in GIVEN:
                     printed.add(k)
                     lines.append(self._line(k))
             lines += self._pair(angle, self._read(angle))
         return lines
-
-    def _cone(self, root: int) -> list[int]:
-        visited, todo = set(), [root]
-        while todo:
-            i = todo.pop()
-            if i not in visited:
-                visited.add(i)
-                todo += self.program.instructions[i].args
-        return sorted(visited)
 
     def _puts(self) -> dict[int, list[str]]:
         """Return for each instruction the lines that write it as results."""
