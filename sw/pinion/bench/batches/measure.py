@@ -208,7 +208,7 @@ class Collected:
         """Measure others' code, the fastest of each kind."""
         opponents, missing = opponents_of(*target, native=native, states=SERIAL)
         if not native:
-            missing["pinocchio_native"] = "It was not asked for (--no-native)."
+            missing["pinocchio_native"] = "It was disabled (--no-native)."
         for opponent_name, why in missing.items():
             by = _OPPONENTS.get(opponent_name.replace("_", "-"), opponent_name)
             self._leave_out(by, f"{why[:1].upper()}{why[1:]}", target)
@@ -222,12 +222,12 @@ class Collected:
         sizes = [n for n in self._sizes(target[1], largest) if n <= SERIAL]
         for kind, (ns, spread, built) in best_of.items():
             by = f"{_OPPONENTS[kind]}, float64, one processor"
-            note = f"{built}; one state after the other, N times the time of one in {SERIAL:,}"
+            note = f"{built}; one state after another, N times the time of one in {SERIAL:,}"
             about = {"by": by, "dtype": "float64", "processors": "one", "note": note}
             rows = [{**about, "samples": n, "ns_per_sample": ns, "spread": spread} for n in sizes]
             self._measured(target, rows, {}, on=processor())
             if largest > SERIAL:
-                why = "It computes one state after the other: a batch takes N times as long."
+                why = "It computes one state after another: a batch takes N times as long."
                 self._leave_out(f"{by}, N > {SERIAL:,}", why, target)
 
     def grid(self) -> None:
@@ -235,7 +235,7 @@ class Collected:
         version = installed_version("grid-rbd")
         why = "The package grid-rbd is not installed."
         if version is not None:
-            why = f"How grid-rbd {version} is called was not checked here."
+            why = f"The calls of grid-rbd {version} were not tested here."
         for target in self._targets:
             self._leave_out("GRiD", why, target)
 
@@ -252,7 +252,7 @@ class Collected:
             built.add(of)
             sizes = [n for n in self._sizes(manifest.function, largest) if n <= MAX_COUNT]
             if largest > MAX_COUNT:
-                why = "The model of the link is of one packet, which holds no more."
+                why = "The model of the link covers one packet, which holds no more."
                 self._leave_out(f"FPGA, modelled, N > {MAX_COUNT:,}", why, targets[of])
             self.rows += [row for n in sizes for row in fpga_rows(manifest, n)]
         why = "No build was given: make one with pinion build, and name it with --build."

@@ -338,11 +338,11 @@ def _show(data: dict[str, Any]) -> None:
         )
     say(
         f"{about['processor']}, one core, {about['isa']}, {about['compiler']}. Medians of "
-        f"{data['rounds']} rounds; spread is of the middle half. x floor: over the kernel's vector "
-        "instructions, each for the time of one fused multiply-add of this run (below 1 where "
-        "additions have units of their own). x copy: over a copy of the bytes, the faster of two "
-        "ways. x baseline: how many times faster than Pinocchio's algorithm as C that CasADi "
-        "wrote, the faster of the compilers here."
+        f"{data['rounds']} rounds; spread is of the middle half. x floor: time over that of the "
+        "kernel's vector instructions, each as long as a fused multiply-add in this run (below 1 "
+        "if additions have separate units). x copy: time over that of a copy of the bytes, the "
+        "faster of two ways. x baseline: speed over Pinocchio's algorithm as C that CasADi wrote, "
+        "with the fastest compiler here."
     )
     for label, why in data["left_out"].items():
         say(f"Left out: {label}: {why}")

@@ -203,11 +203,11 @@ def _show(data: Mapping[str, Any]) -> None:
     say(
         f"{about['name']} ({about['architecture']}, {about['multiprocessors']} multiprocessors at "
         f"{about['clock_ghz']:.2f} GHz at most, copies at {about['copy_bytes_ns']:.0f} GB/s read "
-        f"plus written). Medians of {data['rounds']} rounds. threads: a thread a sample; blocks: a "
-        "block a sample; both with arrays on the device, launches queued behind each other. host "
-        "to host: NumPy arrays, copies included; graph: the same, with copies and kernels started "
-        "in one call of the driver. x floor: over the larger of the time of the bytes at the rate "
-        "of a copy and the time to issue the instructions."
+        f"plus written). Medians of {data['rounds']} rounds. threads: a thread per sample; blocks: "
+        "a block per sample; both with arrays on the device and queued launches. host to host: "
+        "NumPy arrays, copies included; graph: the same, with copies and kernels started in one "
+        "call of the driver. x floor: time over the larger of the time of the bytes at the rate of "
+        "a copy and the time to issue the instructions."
     )
     for label, why in data["left_out"].items():
         say(f"Left out: {label}: {why}")

@@ -85,7 +85,7 @@ def filled(page: str, data: Mapping[str, Any], folder: str) -> str:
     if not (begin and end):
         raise ValueError(f"the page must have '{BEGIN}' and, after it, '{END}'")
     lines = [escaped(finding(data)), "", f"![Path, errors and times]({folder}/{PICTURE})", ""]
-    lines += ["By this command, whose page has the machine and the rest:", ""]
+    lines += ["Made by this command, whose page has the machine and all settings:", ""]
     lines += [code_line(data["command"]), ""]
     for table in tables(data):
         lines += [f"**{table.title}**", "", *escaped_table(table), "", escaped(table.note), ""]
