@@ -126,7 +126,8 @@ The last column has the options that a file needs if it does not open as it is.
   `<inertial>`, `<axis>`, ... appears twice, the first counts, with a note. A limit of -1 counts as
   none, with a note, and so does an infinite one, without. A rotor's inertia in a `<transmission>`,
   springs, velocity decays and joints in a `<gazebo>`, and a `<loop_joint>` are left out, with a
-  note, unless the joint's `<pinion>` says the same. A DOCTYPE with external declarations is refused.
+  note, unless the joint's `<pinion>` says the same. A DOCTYPE with external declarations is
+  refused.
 - Always refused: a file that is not a regular file (a pipe, a device) or has more than 64 MiB,
   unexpanded xacro in an element that is read, two `<parent>` or `<child>` of one
   joint, coordinates above 1e7 m, angles above 1e6 rad, digits of other scripts than ASCII, and

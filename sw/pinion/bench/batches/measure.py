@@ -20,6 +20,7 @@ from pinion.batch import InputError
 from pinion.bench.cpu.measure import opponents_of
 from pinion.bench.machine import installed_version, machine, processor
 from pinion.bench.partitions.times import partition_times
+from pinion.bench.targets import robots_and_functions
 from pinion.compute import cuda
 from pinion.console.errors import UsageError
 from pinion.console.terminal import counted, put_json, say, show
@@ -29,7 +30,7 @@ from pinion.link import Manifest
 from pinion.link.protocol import MAX_COUNT
 from pinion.link.transfer import FIXED_US, LINK_MHZ, LINKS, estimate
 from pinion.native.errors import ComputeError
-from pinion.robot import Model, load
+from pinion.robot import Model
 
 from .data import (
     WORK,
@@ -49,7 +50,6 @@ from .times import cpu_times, cuda_times, summary
 FOLDER = Path("build") / "bench" / "compare"
 PUBLISHED = Path(__file__).parents[4] / "benchmarks" / "published.json"
 
-ROBOTS = ("iiwa14", "hyq", "atlas")
 GRADIENTS = tuple(WORK)
 SINGLE = ("rnea", "aba")
 """Functions measured by default only at `SINGLE_SIZES`: one call, and the published batch."""
@@ -99,14 +99,10 @@ def run(
     UsageError : if the page's folder is a file.
     pinion.functions.FunctionError : if a function is unknown.
     """
-    robots = tuple(target[:1]) or ROBOTS
-    names = tuple(dict.fromkeys(target[1:])) or (*GRADIENTS, *SINGLE)
-    for name in names:
-        function(name)  # raises for an unknown name before the work
+    models, names = robots_and_functions(target, (*GRADIENTS, *SINGLE))
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"'{folder}' is a file: give a folder for the page with -o.")
-    models = {robot: load(robot) for robot in robots}
-    targets = [(robot, name) for robot in robots for name in names]
+    targets = [(robot, name) for robot in models for name in names]
     manifests = {path: Manifest.read(path) for path in builds}
     load_before = os.getloadavg()[0]
     collected = Collected(models=models, targets=targets, single=() if target[1:] else SINGLE)
