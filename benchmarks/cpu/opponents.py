@@ -360,7 +360,7 @@ def pinocchio_python(robot: str, name: str, *, states: int = 1000) -> Opponent:
         function=name,
         built=f"Pinocchio {version('pin')}, Python {platform.python_version()}, one state a call",
         states=states,
-        worst=states_of.worst(run.outputs),
+        worst=states_of.worst(outputs),
         _time=run,
     )
 
