@@ -138,9 +138,9 @@ The last column has the options that a file needs if it does not open as it is.
 def _counts(rows: Sequence[Row]) -> str:
     compared = [row for row in rows if row.errors is not None]
     plain = sum(not row.options for row in compared)
-    near = sum(max(row.errors.values()) <= GOAL for row in compared if row.errors is not None)
+    agreeing = sum(max(row.errors.values()) <= GOAL for row in compared if row.errors is not None)
     return (
-        f"{len(compared)} of {len(rows)} files open, {plain} of them as they are; {near} agree "
+        f"{len(compared)} of {len(rows)} files open, {plain} of them as they are; {agreeing} agree "
         f"within {GOAL:g} in every function.\n"
     )
 

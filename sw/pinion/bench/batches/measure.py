@@ -242,19 +242,19 @@ class Collected:
         for path, manifest in manifests.items():
             of = (manifest.robot, manifest.function)
             if of not in targets:
-                why = f"It is of {' '.join(of)}, which is not compared here."
-                self._missing[f"The build {path}", why] = []
+                reason = f"It is of {' '.join(of)}, which is not compared here."
+                self._missing[f"The build {path}", reason] = []
                 continue
             built.add(of)
             sizes = [n for n in self._sizes(manifest.function, largest) if n <= MAX_COUNT]
             if largest > MAX_COUNT:
-                why = "The model of the link covers one packet, which holds no more."
-                self._leave_out(f"FPGA, modelled, N > {MAX_COUNT:,}", why, targets[of])
+                reason = "The model of the link covers one packet, which holds no more."
+                self._leave_out(f"FPGA, modelled, N > {MAX_COUNT:,}", reason, targets[of])
             self.rows += [row for n in sizes for row in fpga_rows(manifest, n)]
-        why = "No build was given: make one with pinion build, and name it with --build."
+        reason = "No build was given: make one with pinion build, and name it with --build."
         for of, target in targets.items():
             if of not in built:
-                self._leave_out("FPGA, modelled", why, target)
+                self._leave_out("FPGA, modelled", reason, target)
 
     def published(self, path: Path) -> None:
         """Add published figures for the robots and functions that are compared."""
@@ -284,8 +284,8 @@ class Collected:
         reasons = {}
         for (label, why), targets in self._missing.items():
             words = "; ".join(f"{self._models[robot].name} {name}" for robot, name in targets)
-            whole = not targets or len(targets) == len(self._targets)
-            reasons[label if whole else f"{label} ({words})"] = why
+            of_all = not targets or len(targets) == len(self._targets)
+            reasons[label if of_all else f"{label} ({words})"] = why
         return reasons
 
     def _sizes(self, name: str, largest: int) -> list[int]:
