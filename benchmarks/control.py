@@ -119,12 +119,12 @@ def measure(count: int, rounds: int) -> dict[str, Any]:
     """Return times and results of both."""
     model, options = load("iiwa14"), Options()
     problem = problems(model, count)
-    other = Crocoddyl(urdf_text("iiwa14"))
+    crocoddyl = Crocoddyl(urdf_text("iiwa14"))
     efforts = gravity_efforts(model, problem.start[:, : model.nq])
     goals = np.concatenate([problem.target.q, problem.target.qd], axis=-1)[:, 0]
-    shootings = [other.problem(problem.start[i], goals[i]) for i in range(count)]
+    shootings = [crocoddyl.problem(problem.start[i], goals[i]) for i in range(count)]
     guesses = np.repeat(efforts[:, None], KNOTS, axis=1)
-    needed = [other.iterations(s, g, options) for s, g in zip(shootings, guesses, strict=True)]
+    needed = [crocoddyl.iterations(s, g, options) for s, g in zip(shootings, guesses, strict=True)]
     kernels = {
         dtype: Kernels.compile(model, cost(), DT, dtype=dtype, threads=1)
         for dtype in ("float32", "float64")
@@ -139,13 +139,13 @@ def measure(count: int, rounds: int) -> dict[str, Any]:
             times[dtype].append(time.process_time() - began)
         began = time.process_time()
         for i, shooting in enumerate(shootings):
-            solver, _ = other.solve(shooting, guesses[i], needed[i])
+            solver, _ = crocoddyl.solve(shooting, guesses[i], needed[i])
             costs[i] = solver.cost
         times["crocoddyl"].append(time.process_time() - began)
     median = {name: float(np.median(values)) for name, values in times.items()}
     table = {
         "crocoddyl": {
-            "what": other.version + (", armature set" if other.armature else ""),
+            "what": crocoddyl.version + (", armature set" if crocoddyl.armature else ""),
             "ms_a_problem": 1e3 * median["crocoddyl"] / count,
             "iterations_mean": float(np.mean(needed)),
         }

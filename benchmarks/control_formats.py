@@ -43,9 +43,9 @@ OPTIONS = Options(iterations=60)
 
 def types() -> Iterator[str]:
     """Yield all types of the sweep."""
-    for whole in INTEGER_BITS:
+    for integer_bits in INTEGER_BITS:
         for fraction in FRACTION_BITS:
-            yield f"q{whole}.{fraction}"
+            yield f"q{integer_bits}.{fraction}"
     for bits in BY_SIGNAL:
         yield f"auto {bits}"
 
@@ -92,7 +92,7 @@ def row_of(name: str, solution: Solution, exact: Solution, seconds: float) -> di
     above = solution.cost / exact.cost - 1.0
     solved = above <= 0.01
     off = np.abs(solution.x[:, :, :7] - exact.x[:, :, :7]).max(axis=(1, 2))
-    more = solution.iterations - exact.iterations
+    extra_iterations = solution.iterations - exact.iterations
     return {
         "type": name,
         "paper": {
@@ -102,7 +102,7 @@ def row_of(name: str, solution: Solution, exact: Solution, seconds: float) -> di
             "off_rad": float(off[0]),
         },
         "solved": int(solved[1:].sum()),
-        "within_one": int((np.abs(more[1:]) <= 1).sum()),
+        "within_one": int((np.abs(extra_iterations[1:]) <= 1).sum()),
         "iterations_mean": float(solution.iterations[1:].mean()),
         "cost_above_median": float(np.median(above[1:])),
         "off_rad_median": float(np.median(off[1:])),

@@ -54,9 +54,12 @@ def figures(tolerance: float, first: dict[str, Any], second: dict[str, Any]) -> 
             "iterations_most": int(solution.iterations[1:].max()),
             "seconds": run["seconds"],
         }
-    more = second["found"].iterations[1:] - first["found"].iterations[1:]
+    extra_iterations = second["found"].iterations[1:] - first["found"].iterations[1:]
     apart = costs["ddp"][1:] / costs["ilqr"][1:] - 1.0
-    line["ddp_fewer"], line["ddp_more"] = int((more < 0).sum()), int((more > 0).sum())
+    line["ddp_fewer"], line["ddp_more"] = (
+        int((extra_iterations < 0).sum()),
+        int((extra_iterations > 0).sum()),
+    )
     line["ddp_cheaper"], line["ddp_dearer"] = int((apart < -1e-3).sum()), int((apart > 1e-3).sum())
     return line
 
@@ -69,8 +72,8 @@ def measure(tolerances: list[float]) -> list[dict[str, Any]]:
     with Plant.open(model, dt=problem.dt, device="cpu") as plant:
         solve(problem.at(np.arange(1)), plant, second_order=True)  # compiles, which is not timed
         for tolerance in tolerances:
-            both = [solved(problem, plant, tolerance, second=second) for second in (False, True)]
-            lines.append(figures(tolerance, *both))
+            runs = [solved(problem, plant, tolerance, second=second) for second in (False, True)]
+            lines.append(figures(tolerance, *runs))
     return lines
 
 

@@ -109,12 +109,14 @@ def generate(casadi: Any, robot: str, traces: Path, folder: Path, only: list[str
             traced = casadi.Function.load(str(path))
             simplified = traced.transform(PASSES)
             operations = count_operations(casadi, simplified)
-            before = sum(count_operations(casadi, traced).values())
+            operations_before = sum(count_operations(casadi, traced).values())
             convention = path.name.split(".")[1]
             candidates.append(
-                (sum(operations.values()), convention, simplified, operations, before)
+                (sum(operations.values()), convention, simplified, operations, operations_before)
             )
-        total, convention, simplified, operations, before = min(candidates, key=lambda c: c[:2])
+        total, convention, simplified, operations, operations_before = min(
+            candidates, key=lambda c: c[:2]
+        )
         writer = casadi.CodeGenerator(f"{robot}_{function}.c", {"indent": 0})
         writer.add(simplified)
         text = writer.dump().encode()
@@ -127,7 +129,7 @@ def generate(casadi: Any, robot: str, traces: Path, folder: Path, only: list[str
             "convention": convention,
             "operations": total,
             "operations_by_kind": operations,
-            "operations_as_traced": before,
+            "operations_as_traced": operations_before,
             "bytes": len(packed),
             "bytes_of_c": len(text),
             "sha256": hashlib.sha256(packed).hexdigest(),

@@ -425,8 +425,10 @@ class States:
             np.ascontiguousarray(samples[block.name], dtype=np.float64)
             for block in self.function.inputs
         ]
-        some = {name: array[: self.CHECKED].astype(np.float64) for name, array in samples.items()}
-        self._some = list(self.function.evaluate(self.model, some).values())
+        checked = {
+            name: array[: self.CHECKED].astype(np.float64) for name, array in samples.items()
+        }
+        self._some = list(self.function.evaluate(self.model, checked).values())
         self.expected = [np.zeros((states, *array.shape[1:])) for array in self._some]
 
     def worst(self, outputs: Sequence[Floats], tolerance: float = TOLERANCE) -> float:

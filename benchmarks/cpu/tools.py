@@ -143,9 +143,9 @@ def one_core() -> Iterator[None]:
     if not hasattr(os, "sched_setaffinity"):  # macOS
         yield
         return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(before)})
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(allowed)})
     try:
         yield
     finally:
-        os.sched_setaffinity(0, before)
+        os.sched_setaffinity(0, allowed)

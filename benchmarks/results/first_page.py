@@ -21,12 +21,12 @@ def headline(
     cores: Mapping[str, Any], factor: Mapping[str, Any], batches: Mapping[str, Any]
 ) -> str:
     """Return a short table of counted, measured and modelled figures, beside others'."""
-    whole = whole_range(factor)
-    ours = [row for _, row in beside(cores, factor, whole["robot"])]
+    fast_core = whole_range(factor)
+    ours = [row for _, row in beside(cores, factor, fast_core["robot"])]
     every, rated, uniform = (row["dsp"] for row in ours)
     if len({row["ii"] for row in ours}) != 1:
         raise ValueError("The cores of the first page have different intervals.")
-    designs = [d for d in cores["published"]["design"] if d["robot"] == whole["robot"]]
+    designs = [d for d in cores["published"]["design"] if d["robot"] == fast_core["robot"]]
     theirs = []
     for design in designs:
         blocks = design["figures"]["dsp"]
@@ -37,16 +37,16 @@ def headline(
         theirs.append(f"{text})")
     rows: list[tuple[str, str, str]] = [
         (
-            f"DSP blocks of `{GRADIENT}`, one result every {whole['ii']} cycles",
+            f"DSP blocks of `{GRADIENT}`, one result every {fast_core['ii']} cycles",
             f"**{every} over the robot's whole speed range**, {rated} at rated speeds, {uniform} "
             "in the 32-bit format of the 2021 paper; counted",
             ", ".join(theirs),
         ),
         (
-            f"largest relative error of the first, {whole['samples']:,} requests up to the URDF's "
-            "speed limits",
-            f"{error(whole['error_max'])}, {whole['flagged']} flagged, {whole['mismatches']} with "
-            "a wrong bit in simulation",
+            f"largest relative error of the first, {fast_core['samples']:,} requests up to the "
+            "URDF's speed limits",
+            f"{error(fast_core['error_max'])}, {fast_core['flagged']} flagged, "
+            f"{fast_core['mismatches']} with a wrong bit in simulation",
             "-",
         ),
         (

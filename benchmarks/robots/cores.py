@@ -138,10 +138,10 @@ def _limit(seconds: int) -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         raise TooLongError(f"It took longer than {seconds} seconds.")
 
-    before = signal.signal(signal.SIGALRM, stop)
+    previous_handler = signal.signal(signal.SIGALRM, stop)
     signal.alarm(seconds)
     try:
         yield
     finally:
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, previous_handler)

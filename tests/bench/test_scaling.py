@@ -194,8 +194,8 @@ def test_page_pictures_and_data_are_written(data: dict[str, Any], tmp_path: Path
     assert "groups_fd_10)" not in page
     assert "| rnea | Pinion | one | float32 | 1,000 | 26.8 | 70.1 |" in page
     assert read_scaling(written[1]) == json.loads(json.dumps(data))
-    again = write_scaling(tmp_path / "again", data)
-    assert [p.read_bytes() for p in again] == [p.read_bytes() for p in written]
+    rewritten = write_scaling(tmp_path / "again", data)
+    assert [p.read_bytes() for p in rewritten] == [p.read_bytes() for p in written]
 
 
 @pytest.mark.parametrize(

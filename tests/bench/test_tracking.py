@@ -91,7 +91,7 @@ def test_tables_say_what_was_measured_and_what_is_a_model(data: dict[str, Any]) 
     times = solve_times_table(data)
     # The time of a simulation gives no rate.
     assert [line[-1] for line in times.rows] == ["1111", "1111", None, None]
-    assert "nothing of a card" in times.note
+    assert "nothing about a card" in times.note
     model = card_model_table(data)
     assert model is not None and model.title is not None
     assert model.title.startswith("MODEL, not measured") and "no board has run" in model.note
@@ -107,13 +107,13 @@ def test_tables_say_what_was_measured_and_what_is_a_model(data: dict[str, Any]) 
 
 def test_the_finding_is_what_came_out(data: dict[str, Any]) -> None:
     text = finding(data)
-    assert "by 0.002 % at most, inside the 1% that is allowed" in text
-    assert "Of 800 gradients from RTL none differ" in text and "the very states" in text
+    assert "by at most 0.002 %, inside the allowed 1%" in text
+    assert "Of 800 gradients from RTL none differ" in text and "the same states as" in text
     wrong = deepcopy(data)
     wrong["rows"][3] |= {"mismatches": 1, "max_over": -0.25}
     wrong |= {"within": False, "ok": False, "card_path_is_the_integers": False}
     text = finding(wrong)
-    assert "by 25 % at most, OUTSIDE" in text
+    assert "by at most 25 %, OUTSIDE" in text
     assert "1 differs from the integers" in text and "OTHER states" in text
 
 

@@ -34,9 +34,9 @@ def small(
     """
     model = load("two_link")
     rng = np.random.default_rng(7)
-    near = {"limits": 50.0 * limits, "barrier": 0.3 * barrier}
-    running = Weights(q=0.1, qd=0.01, tau=0.01, tip=1.0 * tip, **near)
-    final = Weights(q=0.0 if tip else 10.0, qd=1.0, tip=100.0 * tip, **near)
+    weights = {"limits": 50.0 * limits, "barrier": 0.3 * barrier}
+    running = Weights(q=0.1, qd=0.01, tau=0.01, tip=1.0 * tip, **weights)
+    final = Weights(q=0.0 if tip else 10.0, qd=1.0, tip=100.0 * tip, **weights)
     cost = Cost(
         running=running,
         final=final,

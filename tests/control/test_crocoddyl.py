@@ -23,19 +23,19 @@ def test_its_own_differences_agree(kinds: dict[str, bool]) -> None:
         for knot in (0, problem.knots):
             model = ActionModel(problem, plant, knot=knot, which=1)
             check = crocoddyl.ActionModelNumDiff(model, True)
-            data, other = model.createData(), check.createData()
+            data, check_data = model.createData(), check.createData()
             x, u = rng.uniform(-1.0, 1.0, model.state.nx), rng.uniform(-1.0, 1.0, model.nu)
             model.calc(data, x, u)
             model.calcDiff(data, x, u)
-            check.calc(other, x, u)
-            check.calcDiff(other, x, u)
+            check.calc(check_data, x, u)
+            check.calcDiff(check_data, x, u)
             tolerance = 10 * np.sqrt(check.disturbance)
-            assert abs(data.cost - other.cost) < 1e-12
-            np.testing.assert_allclose(data.Lx, other.Lx, atol=tolerance)
+            assert abs(data.cost - check_data.cost) < 1e-12
+            np.testing.assert_allclose(data.Lx, check_data.Lx, atol=tolerance)
             if knot < problem.knots:
-                np.testing.assert_allclose(data.Fx, other.Fx, atol=tolerance)
-                np.testing.assert_allclose(data.Fu, other.Fu, atol=tolerance)
-                np.testing.assert_allclose(data.Lu, other.Lu, atol=tolerance)
+                np.testing.assert_allclose(data.Fx, check_data.Fx, atol=tolerance)
+                np.testing.assert_allclose(data.Fu, check_data.Fu, atol=tolerance)
+                np.testing.assert_allclose(data.Lu, check_data.Lu, atol=tolerance)
 
 
 def test_its_solver_finds_what_ours_does() -> None:

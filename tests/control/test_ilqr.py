@@ -103,13 +103,13 @@ def feedback_error(plant: Plant, *, second_order: bool) -> float:
         return solve(moved, plant, options=fine, second_order=second_order)
 
     K = found(far.start).K[0, 0]
-    want = np.empty_like(K)
+    expected = np.empty_like(K)
     for i in range(4):
         tiny = np.zeros((1, 4))
         tiny[0, i] = 1e-4
         up, down = (found(far.start + sign * tiny).u[0, 0] for sign in (1, -1))
-        want[:, i] = (down - up) / 2e-4
-    return float(np.abs(K - want).max() / np.abs(want).max())
+        expected[:, i] = (down - up) / 2e-4
+    return float(np.abs(K - expected).max() / np.abs(expected).max())
 
 
 def test_second_order_feedback_is_how_the_optimum_moves(arm: Plant) -> None:

@@ -48,5 +48,5 @@ def note(words: str) -> str:
 
 def span(values: Sequence[int]) -> str:
     """Return the range of some numbers as text."""
-    least, most = min(values), max(values)
-    return str(least) if least == most else f"{least} to {most}"
+    smallest, largest = min(values), max(values)
+    return str(smallest) if smallest == largest else f"{smallest} to {largest}"

@@ -30,7 +30,7 @@ def draw_convergence(
     best = min(min(series) for series in costs.values())
     figure = Figure(figsize=(10.0, 3.8), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
-    whole, near = figure.subplots(1, 2)
+    costs_axes, excess_axes = figure.subplots(1, 2)
     shades = colormaps["viridis"](np.linspace(0.15, 0.85, max(len(costs) - 1, 1)))
     colours = [INK, *(tuple(shade) for shade in shades)]
     for k, (name, series) in enumerate(costs.items()):
@@ -42,15 +42,15 @@ def draw_convergence(
             "linewidth": 1.2,
         }
         steps = np.arange(len(series))
-        whole.plot(steps, series, label=name, **style)
+        costs_axes.plot(steps, series, label=name, **style)
         # The lowest cost itself has no logarithm.
-        near.plot(steps, np.maximum(np.array(series) / best - 1.0, 1e-9), **style)
-    whole.set_yscale("log")
-    whole.set_title("cost", fontsize=10)
-    near.set_yscale("log")
-    near.set_title("above the lowest cost of all, as a share", fontsize=10)
-    near.axhline(tolerance, color=FAINT, linewidth=0.8, linestyle=":")
-    near.annotate(
+        excess_axes.plot(steps, np.maximum(np.array(series) / best - 1.0, 1e-9), **style)
+    costs_axes.set_yscale("log")
+    costs_axes.set_title("cost", fontsize=10)
+    excess_axes.set_yscale("log")
+    excess_axes.set_title("above the lowest cost of all, as a share", fontsize=10)
+    excess_axes.axhline(tolerance, color=FAINT, linewidth=0.8, linestyle=":")
+    excess_axes.annotate(
         f"a gain of {tolerance:g} ends it",
         (0.99, tolerance),
         xycoords=("axes fraction", "data"),
@@ -59,10 +59,10 @@ def draw_convergence(
         fontsize=8,
         color=FAINT,
     )
-    for axes in (whole, near):
+    for axes in (costs_axes, excess_axes):
         axes.set_xlabel("iteration")
         axes.grid(alpha=0.3)
         axes.xaxis.get_major_locator().set_params(integer=True)
-    whole.legend(fontsize=8)
+    costs_axes.legend(fontsize=8)
     figure.suptitle(title, fontsize=10)
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)

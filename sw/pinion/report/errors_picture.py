@@ -36,10 +36,12 @@ def draw_errors(path: Path, *, title: str, blocks: Sequence[BlockErrors]) -> Non
     title : robot, function and number of requests, for the first line.
     blocks : from top to bottom.
     """
-    most = max(len(block.groups) for block in blocks)
+    most_groups = max(len(block.groups) for block in blocks)
     tall = 5.2 if len(blocks) == 1 else 3.7
     figure = Figure(
-        figsize=(max(9.5, 1.35 * most), 1.0 + tall * len(blocks)), dpi=DPI, layout="constrained"
+        figsize=(max(9.5, 1.35 * most_groups), 1.0 + tall * len(blocks)),
+        dpi=DPI,
+        layout="constrained",
     )
     FigureCanvasAgg(figure)
     column = figure.subplots(len(blocks), 1, squeeze=False)[:, 0]
@@ -135,8 +137,8 @@ def _margin(error: Floats, budget: Floats) -> str:
     ratios = margins(error, budget)
     if ratios["min"] is None:
         return "no error at all"
-    both = np.array([ratios["min"], ratios["max"]])
-    return _range(both, " ×") if error.shape[1] > 1 else _range(both, " × largest")
+    extremes = np.array([ratios["min"], ratios["max"]])
+    return _range(extremes, " ×") if error.shape[1] > 1 else _range(extremes, " × largest")
 
 
 def _title(title: str, blocks: Sequence[BlockErrors]) -> str:
@@ -152,6 +154,6 @@ def _title(title: str, blocks: Sequence[BlockErrors]) -> str:
     elif used[nearest] > 1.0:
         finding = f"{words[nearest]} BREAKS its budget, by a factor of {used[nearest]:.3g}"
     else:
-        most = f"{words[nearest]} uses most, {percent(used[nearest])}"
-        finding = f"every error is inside its budget; {most}"
+        nearest_word = f"{words[nearest]} uses most, {percent(used[nearest])}"
+        finding = f"every error is inside its budget; {nearest_word}"
     return f"{title}:\n{finding}"

@@ -47,8 +47,8 @@ def _histograms(errors: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
     for name, distribution in errors["distributions"].items():
         promise = promises.get(name)
         for block, block_errors in distribution["blocks"].items():
-            why = f"{NONE_VALID}, {distribution['flagged']:,} flagged"
-            chart = _chart(name, block, block_errors, why, promise, errors["edges"], first, last)
+            reason = f"{NONE_VALID}, {distribution['flagged']:,} flagged"
+            chart = _chart(name, block, block_errors, reason, promise, errors["edges"], first, last)
             charts.setdefault(block, []).append(chart)
             status = None if block_errors["max"] is not None else NONE_VALID
             if promise is not None and block_errors["max"] is not None:
@@ -123,10 +123,10 @@ def _chart(
     for exponent in range(int(first), int(last) + 1):
         x = number((exponent - first) * scale)
         parts.append(element("line", {"class": "grid", "x1": x, "x2": x, "y1": 0, "y2": floor}))
-        every = max(1, math.ceil(_LABEL / scale))
+        stride = max(1, math.ceil(_LABEL / scale))
         # A label at an end would be cut off, or run into the next chart.
         inside = _LABEL / 2 <= (exponent - first) * scale <= WIDTH - _LABEL / 2
-        if (exponent - int(first)) % every == 0 and inside:
+        if (exponent - int(first)) % stride == 0 and inside:
             at = {"x": x, "y": HEIGHT - 6, "text-anchor": "middle"}
             parts.append(element("text", at, f"1e{exponent}"))
     for k, count in enumerate(block_errors["counts"]):
@@ -230,6 +230,6 @@ def _verdict(verdict: Mapping[str, Any]) -> str:
             element("strong", {}, text(count)) + ": every bit agrees, every error is as promised"
         )
         return element("p", {"class": "verdict good"}, sentence + " and inside its budget.")
-    why = "; ".join(CHECKS[name] for name in verdict["failed"])
-    sentence = element("strong", {}, "FAILED") + text(f", {count}: {why}.")
+    reasons = "; ".join(CHECKS[name] for name in verdict["failed"])
+    sentence = element("strong", {}, "FAILED") + text(f", {count}: {reasons}.")
     return element("p", {"class": "verdict bad"}, sentence)

@@ -23,10 +23,10 @@ def formats_section(build: Data, k: int) -> str:
         )
         body += element("p", {}, text(line))
     else:
-        most = max(n for _, n in format_data["widths"])
+        largest = max(n for _, n in format_data["widths"])
         chart = bars(
             [
-                (f"{width} bits", count, most, f"{count:,}")
+                (f"{width} bits", count, largest, f"{count:,}")
                 for width, count in format_data["widths"]
             ],
             f"Widths of {format_data['signals']:,} signals: request words and results of "
@@ -56,8 +56,8 @@ def _integer_bits(format_data: Data) -> str:
     counts: dict[int, int] = {}
     for width, frac, count in format_data["kinds"]:
         counts[width - frac] = counts.get(width - frac, 0) + count
-    most = max(counts.values())
-    rows = [(f"{bits} bits", n, most, f"{n:,}") for bits, n in sorted(counts.items())]
+    largest = max(counts.values())
+    rows = [(f"{bits} bits", n, largest, f"{n:,}") for bits, n in sorted(counts.items())]
     return bars(rows, "Integer bits of the same signals, including the sign")
 
 

@@ -47,9 +47,12 @@ def _card(link: Data, m: Data) -> str:
         ],
         note="Records of a packet have no gaps between them, so a record may end inside a beat.",
     )
-    most = max(link["us_each"].values())
+    longest = max(link["us_each"].values())
     chart = bars(
-        [(name, us, most, f"{1e3 * us:.1f} ns a request") for name, us in link["us_each"].items()],
+        [
+            (name, us, longest, f"{1e3 * us:.1f} ns a request")
+            for name, us in link["us_each"].items()
+        ],
         "Time per request of each stage: the longest is the bottleneck",
     )
     assumed = link["model"]["assumed"]

@@ -31,9 +31,9 @@ def posture(robot: Model) -> list[float]:
     angles = []
     for body in robot.bodies:
         turns = body.joint.kind is JointKind.REVOLUTE
-        before = depth[body.parent] if body.parent >= 0 else 0
-        depth.append(before + turns)
-        angles.append(_position(body.joint, share * BENDS[before % len(BENDS)]))
+        parent_depth = depth[body.parent] if body.parent >= 0 else 0
+        depth.append(parent_depth + turns)
+        angles.append(_position(body.joint, share * BENDS[parent_depth % len(BENDS)]))
     return angles
 
 

@@ -23,14 +23,14 @@ def summary(build: Data) -> str:
     home = m["budget_distribution"]
     promise = m.get("promises", {}).get(home)
     resources = build["resources"]
-    more = f", and {m['table_multipliers']} in its sine and reciprocal units"
+    table_multipliers = f", and {m['table_multipliers']} in its sine and reciprocal units"
     tiles = [
         (f"{m['ii']}", "cycles between results", ""),
         (f"{m['latency_cycles']}", "cycles of latency, first beat in to last beat out", ""),
         (f"{per_second:.4g} M/s", f"results at an assumed {m['clock_mhz']:g} MHz", ""),
         (
             f"{m['multipliers']}",
-            "multipliers in the core" + (more if m["table_multipliers"] else ""),
+            "multipliers in the core" + (table_multipliers if m["table_multipliers"] else ""),
             "",
         ),
         _verification(build["verified"]),

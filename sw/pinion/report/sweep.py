@@ -93,15 +93,15 @@ def write_sweep(folder: Path, result: Mapping[str, Any]) -> tuple[list[Path], li
 def _covers(result: Mapping[str, Any], folder: Path) -> bool:
     """Whether a sweep has every figure of the one in the folder, measured alike."""
     try:
-        before = SWEEP.read(folder)
+        earlier = SWEEP.read(folder)
     except ManifestError:
         return False
-    if any(before.get(name) != result[name] for name in ("samples", "seed")):
+    if any(earlier.get(name) != result[name] for name in ("samples", "seed")):
         return False
     now = {row["point"]: row for row in result["points"]}
     return all(
         value is None or name == "failure" or now.get(row.get("point"), {}).get(name) is not None
-        for row in before["points"]
+        for row in earlier["points"]
         for name, value in row.items()
     )
 
@@ -196,15 +196,17 @@ def sweep_blocks(table: Table) -> str:
 
 def sweep_failures(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Return sentences about failures, each with its points by the options in which they differ."""
-    every = [{key: option_word(value) for key, value in row["options"].items()} for row in rows]
-    first = every[0] if every else {}
+    point_options = [
+        {key: option_word(value) for key, value in row["options"].items()} for row in rows
+    ]
+    first = point_options[0] if point_options else {}
     varied = (
         "ii",
         "formats",
-        *(k for k in first if any(options[k] != first[k] for options in every)),
+        *(k for k in first if any(options[k] != first[k] for options in point_options)),
     )
     labels: dict[str, list[str]] = {}
-    for row, options in zip(rows, every, strict=True):
+    for row, options in zip(rows, point_options, strict=True):
         sentences = [row["failure"]] if row["failure"] else []
         if row["valid"] == 0:
             states = amount(row["samples"], "state")

@@ -95,8 +95,8 @@ def place_in_words(place: Mapping[str, Any]) -> str:
     )
     if unit:
         regions = place["regions"]
-        more = len(regions) - _REGIONS
-        region_names = ", ".join(regions[:_REGIONS]) + (f" and {more} more" if more > 0 else "")
+        hidden = len(regions) - _REGIONS
+        region_names = ", ".join(regions[:_REGIONS]) + (f" and {hidden} more" if hidden > 0 else "")
         return f"{description} of unit {unit}" + (f" in {region_names}" if region_names else "")
     inside = place["inside"].rpartition(".")[2]
     return f"{description} of {_PARTS.get(inside, inside)}"

@@ -144,11 +144,11 @@ def _check_rows(rows: Sequence[Row]) -> None:
             raise ValueError(f"the label {row['label']!r} is none of {', '.join(LABELS)}")
         if not isinstance(row["samples"], int) or row["samples"] < 1:
             raise ValueError(f"{row['samples']!r} samples are no batch")
-        least = row["us_least"]
+        least_us = row["us_least"]
         for value in (
             row["us_per_batch"],
             row["ns_per_sample"],
-            *(() if least is None else (least,)),
+            *(() if least_us is None else (least_us,)),
         ):
             if not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise ValueError(f"{value!r} is not a time")
@@ -255,12 +255,12 @@ def fastest_table(robot: str, function: str, rows: Sequence[Row]) -> Table | Non
         sized = [row for row in measured if row["samples"] == count]
         alike = [r for r in sized if (r.get("dtype"), r.get("processors")) == ("float64", "one")]
         ours = _least(row for row in alike if is_own(row))
-        other = _least(row for row in alike if not is_own(row))
+        rival = _least(row for row in alike if not is_own(row))
         ratio = None
-        if ours is not None and other is not None:
-            times = other["us_per_batch"] / ours["us_per_batch"]
+        if ours is not None and rival is not None:
+            times = rival["us_per_batch"] / ours["us_per_batch"]
             ratio = f"{times:.2f}" + ("" if times >= 1 else ", Pinion is slower")
-        lines.append((f"{count:,}", *map(_who, (ours, other)), ratio, _who(_least(sized))))
+        lines.append((f"{count:,}", *map(_who, (ours, rival)), ratio, _who(_least(sized))))
     if not lines:
         return None
     return Table(

@@ -20,6 +20,7 @@ from pinion.batch import InputError
 from pinion.bench.cpu.measure import opponents_of
 from pinion.bench.machine import installed_version, machine, processor
 from pinion.bench.partitions.times import partition_times
+from pinion.bench.targets import robots_and_functions
 from pinion.compute import cuda
 from pinion.console.errors import UsageError
 from pinion.console.terminal import counted, put_json, say, show
@@ -29,7 +30,7 @@ from pinion.link import Manifest
 from pinion.link.protocol import MAX_COUNT
 from pinion.link.transfer import FIXED_US, LINK_MHZ, LINKS, estimate
 from pinion.native.errors import ComputeError
-from pinion.robot import Model, load
+from pinion.robot import Model
 
 from .data import (
     WORK,
@@ -49,7 +50,6 @@ from .times import cpu_times, cuda_times, summary
 FOLDER = Path("build") / "bench" / "compare"
 PUBLISHED = Path(__file__).parents[4] / "benchmarks" / "published.json"
 
-ROBOTS = ("iiwa14", "hyq", "atlas")
 GRADIENTS = tuple(WORK)
 SINGLE = ("rnea", "aba")
 """Functions measured by default only at `SINGLE_SIZES`: one call, and the published batch."""
@@ -99,14 +99,10 @@ def run(
     UsageError : if the page's folder is a file.
     pinion.functions.FunctionError : if a function is unknown.
     """
-    robots = tuple(target[:1]) or ROBOTS
-    names = tuple(dict.fromkeys(target[1:])) or (*GRADIENTS, *SINGLE)
-    for name in names:
-        named_function(name)  # raises for an unknown name before the work
+    models, names = robots_and_functions(target, (*GRADIENTS, *SINGLE))
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"'{folder}' is a file: give a folder for the page with -o.")
-    models = {robot: load(robot) for robot in robots}
-    targets = [(robot, name) for robot in robots for name in names]
+    targets = [(robot, name) for robot in models for name in names]
     manifests = {path: Manifest.read(path) for path in builds}
     load_before = os.getloadavg()[0]
     collected = Collected(models=models, targets=targets, single=() if target[1:] else SINGLE)
@@ -208,7 +204,7 @@ class Collected:
         """Measure others' code, the fastest of each kind."""
         opponents, missing = opponents_of(*target, native=native, states=SERIAL)
         if not native:
-            missing["pinocchio_native"] = "It was not asked for (--no-native)."
+            missing["pinocchio_native"] = "It was disabled (--no-native)."
         for opponent_name, why in missing.items():
             by = _OPPONENTS.get(opponent_name.replace("_", "-"), opponent_name)
             self._leave_out(by, f"{why[:1].upper()}{why[1:]}", target)
@@ -222,12 +218,12 @@ class Collected:
         sizes = [n for n in self._sizes(target[1], largest) if n <= SERIAL]
         for kind, (ns, spread, built) in best_of.items():
             by = f"{_OPPONENTS[kind]}, float64, one processor"
-            note = f"{built}; one state after the other, N times the time of one in {SERIAL:,}"
+            note = f"{built}; one state after another, N times the time of one in {SERIAL:,}"
             about = {"by": by, "dtype": "float64", "processors": "one", "note": note}
             rows = [{**about, "samples": n, "ns_per_sample": ns, "spread": spread} for n in sizes]
             self._measured(target, rows, {}, on=processor())
             if largest > SERIAL:
-                why = "It computes one state after the other: a batch takes N times as long."
+                why = "It computes one state after another: a batch takes N times as long."
                 self._leave_out(f"{by}, N > {SERIAL:,}", why, target)
 
     def grid(self) -> None:
@@ -235,7 +231,7 @@ class Collected:
         version = installed_version("grid-rbd")
         why = "The package grid-rbd is not installed."
         if version is not None:
-            why = f"How grid-rbd {version} is called was not checked here."
+            why = f"The calls of grid-rbd {version} were not tested here."
         for target in self._targets:
             self._leave_out("GRiD", why, target)
 
@@ -246,19 +242,19 @@ class Collected:
         for path, manifest in manifests.items():
             of = (manifest.robot, manifest.function)
             if of not in targets:
-                why = f"It is of {' '.join(of)}, which is not compared here."
-                self._missing[f"The build {path}", why] = []
+                reason = f"It is of {' '.join(of)}, which is not compared here."
+                self._missing[f"The build {path}", reason] = []
                 continue
             built.add(of)
             sizes = [n for n in self._sizes(manifest.function, largest) if n <= MAX_COUNT]
             if largest > MAX_COUNT:
-                why = "The model of the link is of one packet, which holds no more."
-                self._leave_out(f"FPGA, modelled, N > {MAX_COUNT:,}", why, targets[of])
+                reason = "The model of the link covers one packet, which holds no more."
+                self._leave_out(f"FPGA, modelled, N > {MAX_COUNT:,}", reason, targets[of])
             self.rows += [row for n in sizes for row in fpga_rows(manifest, n)]
-        why = "No build was given: make one with pinion build, and name it with --build."
+        reason = "No build was given: make one with pinion build, and name it with --build."
         for of, target in targets.items():
             if of not in built:
-                self._leave_out("FPGA, modelled", why, target)
+                self._leave_out("FPGA, modelled", reason, target)
 
     def published(self, path: Path) -> None:
         """Add published figures for the robots and functions that are compared."""
@@ -288,8 +284,8 @@ class Collected:
         reasons = {}
         for (label, why), targets in self._missing.items():
             words = "; ".join(f"{self._models[robot].name} {name}" for robot, name in targets)
-            whole = not targets or len(targets) == len(self._targets)
-            reasons[label if whole else f"{label} ({words})"] = why
+            of_all = not targets or len(targets) == len(self._targets)
+            reasons[label if of_all else f"{label} ({words})"] = why
         return reasons
 
     def _sizes(self, name: str, largest: int) -> list[int]:

@@ -32,33 +32,32 @@ PAGE = "compare.md"
 """File of the page; its data is ``compare.json``."""
 
 _LABELS = (
-    "**Measured** rows are of the machine below and of one run. **Published** rows are of others' "
-    "machines, which are named; figures of different machines stand beside each other and are not "
-    "ratios. **Model** rows were computed from a build's cycles at an assumed clock and a model of "
-    "the link: no board has run them."
+    "**Measured** rows are from the machine below and one run. **Published** rows are from others' "
+    "machines, which are named; figures of different machines are side by side and must not be "
+    "read as ratios. **Model** rows are computed from a build's cycles at an assumed clock and a "
+    "model of the link: no board has run them."
 )
 _WORK = (
     "A gradient of forward dynamics either computes M^-1 (`fd_derivatives`) or is given it "
     "(`fd_derivatives_from_minv`, the work of the 2021 paper). Only rows of the same work are "
-    "compared; published rows of the other work stand in both tables and say so."
+    "compared; published rows appear in both tables, marked if they do the other work."
 )
 _TERMS = (
     "Equal terms: measured in this run, float64, one processor, the same work. Other code is "
-    "called for one state after the other. Pinion's times are of a call from Python, which counts "
-    "most at N = 1; those of C and C++ code are of a loop in their own language. All are by the "
-    "clock on the wall."
+    "called for one state after another. Pinion's times include a call from Python, which matters "
+    "most at N = 1; those of C and C++ code are of a loop in that language. All are wall times."
 )
 
 
 _FIGURES = (
-    "Drawn again with what is measured here. Filled bars are measured in this run, hatched ones "
+    "Redrawn with this run's measurements. Filled bars are measured in this run, hatched ones "
     "published, and dashed ones models; a line in a model's bar is its lower end. Machines differ, "
-    "as their rows above say."
+    "as the rows above show."
 )
 _GAIN = (
     "The paper states for its GPU (Section V-C) that from split to completely fused the time falls "
-    "by 1.9 times at N = 16 and by up to 2.8 times at N = 128. Its single times are in a plot "
-    "alone, and of them only those of the completely fused kernel are in the data."
+    "by 1.9 times at N = 16 and by up to 2.8 times at N = 128. Single times are only in a plot, of "
+    "which the data has those of the completely fused kernel."
 )
 
 
@@ -144,14 +143,14 @@ def _origin(data: Mapping[str, Any]) -> list[str]:
     return [
         *lines,
         "",
-        "Times are medians of the rounds; in each round all kernels of a size take their turn and "
-        "the fastest of their repetitions counts.",
+        "Times are medians of the rounds; in each round all kernels of a size take turns and the "
+        "fastest of their repetitions counts.",
     ]
 
 
 def _no_loss(data: Mapping[str, Any]) -> str:
     if not any(r["label"] == "measured" and r["by"].startswith("Pinion") for r in data["rows"]):
-        return "Pinion was not measured, so nothing is said here."
+        return "Pinion was not measured in this run."
     return "No measured or published row of the same work and size is faster than Pinion's here."
 
 

@@ -173,7 +173,7 @@ def show_comparison(data: Mapping[str, Any]) -> None:
             say(f"{row['robot']} {row['function']} {row['formats']}: {sentence}", style="bold red")
     if any(row["verified"] is None and not row["failure"] for row in data["measured"]):
         say(
-            "Rows with dashes were not measured by this version of the sources; "
-            "'pinion bench core --measure' does that, and goes on where it was interrupted."
+            "Rows with dashes were not measured with this version of the sources; 'pinion bench "
+            "core --measure' does so, and continues after an interruption."
         )
     show(compared_table(data["compared"], clock_mhz=CLOCK_MHZ))

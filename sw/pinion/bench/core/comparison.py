@@ -38,8 +38,8 @@ def published_table(data: Mapping[str, Any]) -> Table:
         title=f"Published: {functions}",
         left=3,
         note=(
-            "Published by others, no figure of ours in it: d is derived from what the source says, "
-            "f measured off a plot. Sources: "
+            "Published by others: d is derived from the source's statements, f measured off a "
+            "plot. Sources: "
             + "; ".join(f"[{key}] {text}" for key, text in data["sources"].items())
             + "."
         ),
@@ -103,7 +103,7 @@ def critical_table(rows: Sequence[Mapping[str, Any]]) -> Table:
             for row in rows
             if row["critical_path"] is not None
         ],
-        title="Where the clock is lost",
+        title="Critical paths",
         left=6,
         note="Estimated from the mapped netlist with typical nets; no vendor's tool timed it.",
     )
@@ -182,9 +182,9 @@ def compared_table(rows: Sequence[Mapping[str, Any]], *, clock_mhz: float) -> Ta
         left=4,
         note=(
             f"Assumed: a clock of {clock_mhz:g} MHz for our cores, which no vendor tool has "
-            "confirmed and no board has run; latency and results a second stand and fall with it. "
-            "Published latencies and rates are for the published clock. DSP blocks of theirs over "
-            "ours need no clock, but theirs come from vendor tools and ours from Yosys."
+            "confirmed and no board has run; latency and results per second depend on it. "
+            "Published latencies and rates are for the published clock. The ratio of DSP blocks "
+            "needs no clock, but theirs come from vendor tools and ours from Yosys."
         ),
     )
 

@@ -76,7 +76,7 @@ def _against(measure: bool, folder: Path, jobs: int) -> dict[str, Any]:
         except KeyboardInterrupt:
             raise InterruptionError(
                 f"Interrupted with {finished} of {len(designs)} cores finished; they are kept in "
-                f"{folder}, and the same command goes on from there."
+                f"{folder}, and the same command continues from there."
             ) from None
     return {
         "published": published,

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from pinion.bench.machine import processor
+from pinion.bench.targets import measured_each, robots_and_functions
 from pinion.compute import cpu
 from pinion.compute.layouts import BLOCK
 from pinion.compute.program.source import Source
@@ -34,14 +35,12 @@ from pinion.compute.rates import (
     states_of,
 )
 from pinion.console.errors import UsageError
-from pinion.console.terminal import counted, out, put_json, say, table
-from pinion.functions import FUNCTIONS, SUBJECTS, named_function
+from pinion.console.terminal import out, put_json, say, table
+from pinion.functions import FUNCTIONS, named_function
 from pinion.native.cache import Cache, default_folder
 from pinion.native.isa import available, best
 from pinion.native.toolchain import find_compiler
-from pinion.robot import load
 
-ROBOTS = ("iiwa14", "hyq", "atlas")
 SIZES = (1, 16, 256, 4096, 100_000, 1_000_000)
 IN_CACHE = 4096
 SEED = 11
@@ -76,33 +75,22 @@ def run(
     UsageError : if the folder cannot be created.
     pinion.functions.FunctionError : if a function is unknown.
     """
-    robots = tuple(target[:1]) or ROBOTS
-    names = tuple(target[1:]) or tuple(row.name for row in SUBJECTS["dynamics"])
-    for name in names:
-        named_function(name)  # raises for an unknown name before the work
-    models = {robot: load(robot) for robot in robots}
+    models, names = robots_and_functions(target)
     if folder is not None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"The folder {folder} cannot be created: {error.strerror}.") from None
-    rows: list[dict[str, Any]] = []
-    left_out: dict[str, str] = {}
-    with _one_core(), counted("Measuring", total=len(robots) * len(names)) as advance:
-        for robot, model in models.items():
-            for name in names:
-                measured_rows, missing = measured(
-                    robot,
-                    name,
-                    model=model,
-                    largest=largest,
-                    seconds=seconds,
-                    rounds=rounds,
-                    native=native,
-                )
-                rows += measured_rows
-                left_out |= missing
-                advance(1)
+    options: dict[str, Any] = {
+        "largest": largest,
+        "seconds": seconds,
+        "rounds": rounds,
+        "native": native,
+    }
+    with _one_core():
+        rows, left_out = measured_each(
+            models, names, lambda robot, name, model: measured(robot, name, model=model, **options)
+        )
     command = ["pinion", "bench", "cpu", *target, "--largest", str(largest)]
     command += ["--seconds", f"{seconds:g}", "--rounds", str(rounds)]
     data = {
@@ -338,11 +326,11 @@ def _show(data: dict[str, Any]) -> None:
         )
     say(
         f"{about['processor']}, one core, {about['isa']}, {about['compiler']}. Medians of "
-        f"{data['rounds']} rounds; spread is of the middle half. x floor: over the kernel's vector "
-        "instructions, each for the time of one fused multiply-add of this run (below 1 where "
-        "additions have units of their own). x copy: over a copy of the bytes, the faster of two "
-        "ways. x baseline: how many times faster than Pinocchio's algorithm as C that CasADi "
-        "wrote, the faster of the compilers here."
+        f"{data['rounds']} rounds; spread is of the middle half. x floor: time over that of the "
+        "kernel's vector instructions, each as long as a fused multiply-add in this run (below 1 "
+        "if additions have separate units). x copy: time over that of a copy of the bytes, the "
+        "faster of two ways. x baseline: speed over Pinocchio's algorithm as C that CasADi wrote, "
+        "with the fastest compiler here."
     )
     for label, why in data["left_out"].items():
         say(f"Left out: {label}: {why}")

@@ -76,9 +76,9 @@ def cpu_page(data: Mapping[str, Any], picture: str) -> str:
         f"Measured by `{_escaped(data['command'])}` on one core of {about['processor']} "
         f"({about['isa']}), {about['compiler']}, Python {about['python']}, NumPy "
         f"{about['numpy']}; medians of {data['rounds']} rounds in one run. Batches stay in "
-        "the cache; others' code computes float64. *x its graph as C*: how many times faster "
-        "float32 in blocks is than Pinocchio's algorithm as C that CasADi wrote. *x floor*: over "
-        "the kernel's vector instructions, each for the time of one fused multiply-add.",
+        "the cache; others' code computes float64. *x its graph as C*: speed of float32 in blocks "
+        "over Pinocchio's algorithm as C that CasADi wrote. *x floor*: time over that of the "
+        "kernel's vector instructions, each as long as a fused multiply-add.",
         "",
         f"![Time of an evaluation over the size of the batch]({picture})",
         "",

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.bench.targets import Rows, measured_each, robots_and_functions
 from pinion.compute import cuda
 from pinion.compute.cuda.device import Device
 from pinion.compute.cuda.kernel import GRAPH_SAMPLES, CudaKernel
 from pinion.compute.rates import Case, rounds_of, states_of
-from pinion.console.terminal import counted, out, put_json, say, table
-from pinion.functions import SUBJECTS, named_function
+from pinion.console.terminal import out, put_json, say, table
+from pinion.functions import named_function
 from pinion.native.errors import ComputeError
-from pinion.robot import Model, load
+from pinion.robot import Model
 
 from .rates import Limits, OnDevice, host_case, measured_limits
 
-ROBOTS = ("iiwa14", "hyq", "atlas")
 SIZES = (1, 16, 64, 128, 1024, 4096, 100_000, 1_000_000)
 MOST_BLOCKS = 100_000
 """Largest batch that a block per sample computes."""
@@ -55,31 +55,15 @@ def run(
     pinion.functions.FunctionError : if a function is unknown.
     pinion.batch.InputError : if there is no GPU.
     """
-    robots = tuple(target[:1]) or ROBOTS
-    names = tuple(target[1:]) or tuple(row.name for row in SUBJECTS["dynamics"])
-    for name in names:
-        named_function(name)  # raises for an unknown name before the work
-    models = {robot: load(robot) for robot in robots}
+    models, names = robots_and_functions(target)
     gpu = cuda.open_gpu(0, cache) if device is None else device
     limits = measured_limits(gpu)
-    rows: list[dict[str, Any]] = []
-    left_out: dict[str, str] = {}
-    with counted("Measuring", total=len(robots) * len(names)) as advance:
-        for robot, model in models.items():
-            for name in names:
-                measured_rows, missing = measured(
-                    robot,
-                    name,
-                    model=model,
-                    device=gpu,
-                    limits=limits,
-                    largest=largest,
-                    rounds=rounds,
-                    cache=cache,
-                )
-                rows += measured_rows
-                left_out |= missing
-                advance(1)
+    options: dict[str, Any] = {"largest": largest, "rounds": rounds, "cache": cache}
+
+    def measure(robot: str, name: str, model: Model) -> tuple[Rows, dict[str, str]]:
+        return measured(robot, name, model=model, device=gpu, limits=limits, **options)
+
+    rows, left_out = measured_each(models, names, measure)
     data = {
         "bench": "cuda",
         "device": {
@@ -203,11 +187,11 @@ def _show(data: Mapping[str, Any]) -> None:
     say(
         f"{about['name']} ({about['architecture']}, {about['multiprocessors']} multiprocessors at "
         f"{about['clock_ghz']:.2f} GHz at most, copies at {about['copy_bytes_ns']:.0f} GB/s read "
-        f"plus written). Medians of {data['rounds']} rounds. threads: a thread a sample; blocks: a "
-        "block a sample; both with arrays on the device, launches queued behind each other. host "
-        "to host: NumPy arrays, copies included; graph: the same, with copies and kernels started "
-        "in one call of the driver. x floor: over the larger of the time of the bytes at the rate "
-        "of a copy and the time to issue the instructions."
+        f"plus written). Medians of {data['rounds']} rounds. threads: a thread per sample; blocks: "
+        "a block per sample; both with arrays on the device and queued launches. host to host: "
+        "NumPy arrays, copies included; graph: the same, with copies and kernels started in one "
+        "call of the driver. x floor: time over the larger of the time of the bytes at the rate of "
+        "a copy and the time to issue the instructions."
     )
     for label, why in data["left_out"].items():
         say(f"Left out: {label}: {why}")

@@ -60,9 +60,8 @@ def run(*, json: bool) -> None:
         "words of storage. Schedule is its length in cycles, from sine and cosine to the last "
         "result; the latency, beats included, is longer. Errors "
         f"are those of the exact integers, on {STATES:,} states of the reference distribution: "
-        "the largest of a block, over the largest value of the block, near zero over 1 % of its "
-        "usual one at least. budget is how many times "
-        "the largest error the derived budgets are, word by word."
+        "the largest of a block, over the largest value of the block, but at least over 1 % of its "
+        "usual one. budget is the derived budgets over the largest errors, word by word."
     )
     _leave(rows)
 

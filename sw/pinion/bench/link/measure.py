@@ -138,23 +138,23 @@ def _show(data: Mapping[str, Any]) -> None:
     title = f"{data['robot']} {data['function']} {data['formats']}, ii {data['ii']}"
     console.print(_batch_table(data["batches"], f"{title}, on {data['device']}"))
     say(
-        "Milliseconds a batch: pack and unpack are the host's, in threads beside the flight; "
-        "flight is from a request's leaving to its response's coming. Of it, card is what the "
-        "card counted, at the link's clock, and link the rest. "
+        "Milliseconds per batch: pack and unpack are the host's, in threads during the flight; "
+        "flight is from sending a request to receiving its response. Of it, card is the card's "
+        "count at the link's clock, and link the remainder. "
         + (
-            "The card is simulated: all else, results a second too, is wall time of "
-            "a simulation and says nothing of a card; card is what one would take, if it ran at "
+            "The card is simulated: everything else, including results per second, is wall time "
+            "of a simulation and tells nothing about a card; card is the time of a real one at "
             "its clock."
             if data["simulated"]
-            else "A card behind device files, which a stand-in may serve."
+            else "A card behind device files, possibly a stand-in."
         )
     )
     console.print(_driver_table(data["driver"]))
     say(
         "Measured here: the driver's own cost, on a transport that answers at once and whose time "
-        "is taken off. GB/s are bytes of packets over the wall time of packing and unpacking, "
-        "checks included; 'one core' is bytes over all the processor's time that the driver took, "
-        "checksums and threads included, which is the figure to trust on a machine that is busy."
+        "is subtracted. GB/s are bytes of packets over the wall time of packing and unpacking, "
+        "checks included; 'one core' is bytes over all CPU time of the driver, checksums and "
+        "threads included, the most reliable figure on a busy machine."
     )
     show(link_times_table(data["model"]))
 

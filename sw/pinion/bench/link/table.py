@@ -30,8 +30,8 @@ def link_times_table(data: Mapping[str, Any]) -> Table:
             f"{assumed['core_mhz']:g} MHz for the core and {assumed['link_mhz']:g} MHz for the "
             f"link. Microseconds from the call to the last of N results of {data['robot']} "
             f"{data['function']}. least: {low:g} us fixed, the higher rates, transfers and "
-            f"computing overlap entirely; most: {high:g} us fixed, the lower rates, nothing "
-            f"overlaps. Links: {links}. card is the card's own share. "
+            f"computation overlap fully; most: {high:g} us fixed, the lower rates, no overlap. "
+            f"Links: {links}. card is the card's share. "
             + (
                 "f: read off a plot of the 2021 paper (plancher2021 of 'pinion bench core'), the "
                 "gradient with M^-1 given, at 55.6 MHz on its FPGA. "

@@ -80,12 +80,12 @@ def filled(page: str, data: Mapping[str, Any], folder: str) -> str:
     ------
     ValueError : if the page lacks a mark.
     """
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, begin, tail = page.partition(BEGIN)
+    _, end, after = tail.partition(END)
     if not (begin and end):
         raise ValueError(f"the page must have '{BEGIN}' and, after it, '{END}'")
     lines = [escaped(finding(data)), "", f"![Path, errors and times]({folder}/{PICTURE})", ""]
-    lines += ["By this command, whose page has the machine and the rest:", ""]
+    lines += ["Made by this command, whose page has the machine and all settings:", ""]
     lines += [code_line(data["command"]), ""]
     for table in tables(data):
         lines += [f"**{table.title}**", "", *escaped_table(table), "", escaped(table.note), ""]

@@ -148,13 +148,13 @@ def _draw_times(axes: Axes, data: Mapping[str, Any]) -> None:
 def _draw_differences(axes: Axes, data: Mapping[str, Any]) -> None:
     series = data["series"]
     first = data["reference"]
-    least = np.inf
+    smallest = np.inf
     for name, columns in series["rows"].items():
         values = 1e3 * np.array(columns["apart_mm"])
         if name == first or values.max() < ROUNDING:
             continue
         positive = np.where(values > 0, values, np.nan)
-        least = min(least, float(np.nanmin(positive)))
+        smallest = min(smallest, float(np.nanmin(positive)))
         card = name == "card"
         axes.plot(
             series["t"],
@@ -177,8 +177,8 @@ def _draw_differences(axes: Axes, data: Mapping[str, Any]) -> None:
         color=FAINT,
     )
     axes.set_yscale("log")
-    if np.isfinite(least):
-        axes.set_ylim(least / 100, 20 * error)
+    if np.isfinite(smallest):
+        axes.set_ylim(smallest / 100, 20 * error)
     axes.set_xlabel("s")
     axes.set_ylabel("micrometres")
     _finish(axes, f"How far the tip is from where {label(data, first)} brings it")

@@ -114,12 +114,10 @@ def solve_times_table(data: Mapping[str, Any]) -> Table:
         rows=rows,
         note=(
             "Microseconds, medians of the whole run on one core. gradients: the call of the "
-            "backend; backward pass: NumPy; rest: rollouts, costs, making A and B, all the "
-            "interpreter's work."
+            "backend; backward pass: NumPy; rest: rollouts, costs, A and B, and the interpreter."
             + (
-                " Rows without a rate have gradients of an integer model and of a simulation of "
-                "the RTL, warm and at its own pace: they say nothing of a card, and no rate "
-                "follows from them."
+                " Rows without a rate have gradients of an integer model and of a warm simulation "
+                "of the RTL, whose times tell nothing about a card."
                 if any(simulated(data, row["name"]) for row in data["rows"])
                 else ""
             )
@@ -171,8 +169,8 @@ def finding(data: Mapping[str, Any]) -> str:
     if len(rows) > 1:
         worst = max(abs(row[key]) for row in rows for key in ("rms_over", "max_over"))
         text += (
-            f"; with all others the errors differ from that by {_percent(worst)} at most, "
-            f"{'inside' if data['within'] else 'OUTSIDE'} the {data['allowed']:.0%} that is allowed"
+            f"; with all others the errors differ from that by at most {_percent(worst)}, "
+            f"{'inside' if data['within'] else 'OUTSIDE'} the allowed {data['allowed']:.0%}"
         )
     card = next((row for row in rows if row["name"] == "card"), None)
     if card is not None:
@@ -184,10 +182,8 @@ def finding(data: Mapping[str, Any]) -> str:
         )
     if data["card_path_is_the_integers"] is not None:
         same = data["card_path_is_the_integers"]
-        text += (
-            f", and the robot went through {'the very' if same else 'OTHER'} states"
-            f"{'' if same else ' than'} that the integers lead it through"
-        )
+        which = "the same states as" if same else "OTHER states than"
+        text += f", and the robot went through {which} with the integers"
     return text + "."
 
 

@@ -18,11 +18,11 @@ TIMES: Mapping[str, str] = {
 """Heads of a row's times, microseconds per batch, in the order of execution."""
 
 NOTE = (
-    "Microseconds a batch, measured here; - was not measured, for the reason that is given with "
-    "what is missing. Host: the CPU path on all processors, called from Python. Kernel: arrays on "
-    "the device, launches queued behind each other. Copies: a call with the host's arrays less the "
-    "kernel, so calls and waits are in it. Total: measured as a whole, one part behind the other. "
-    "Bytes a sample are counted from the functions' arrays."
+    "Microseconds per batch, measured here; - was not measured, for the reason listed with what is "
+    "missing. Host: the CPU path on all processors, called from Python. Kernel: arrays on the "
+    "device, queued launches. Copies: a call with the host's arrays less the kernel, including "
+    "calls and waits. Total: measured as a whole, one part after another. Bytes per sample are "
+    "counted from the functions' arrays."
 )
 
 

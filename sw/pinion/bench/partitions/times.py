@@ -137,8 +137,8 @@ class _Run:
         kernel = None
         if device is not None:
             kernel = cuda.compile(model, partition.device, dtype=dtype, device=device, cache=cache)
-        whole = named_function("fd_derivatives_from_minv")
-        states = states_of(model, whole, seed=SEED)
+        whole_function = named_function("fd_derivatives_from_minv")
+        states = states_of(model, whole_function, seed=SEED)
         return cls(before=before, kernel=kernel, after=after, states=states)
 
     def who(self, count: int) -> str | None:

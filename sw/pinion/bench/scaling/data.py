@@ -350,15 +350,15 @@ def _logarithmic(figures: Figures) -> Verdict | None:
 
 def _serial_jsiia_slowest(figures: Figures) -> Verdict | None:
     ours = figures.curve("links_fd", "jsiia", "one")
-    other = figures.curve("links_fd", "aba", "one")
-    both = [n for n in ours if n in other]
-    if not both:
+    serial_aba = figures.curve("links_fd", "aba", "one")
+    shared_sizes = [n for n in ours if n in serial_aba]
+    if not shared_sizes:
         return None
     # A tenth is within the repeatability of one machine.
-    faster = [n for n in both if ours[n] < 0.9 * other[n]]
+    faster = [n for n in shared_sizes if ours[n] < 0.9 * serial_aba[n]]
     if faster:
         return REFUTED, f"faster than articulated bodies at {', '.join(map(str, faster))} links"
-    ratio = {n: ours[n] / other[n] for n in (both[0], both[-1])}
+    ratio = {n: ours[n] / serial_aba[n] for n in (shared_sizes[0], shared_sizes[-1])}
     words = " and ".join(f"{x:.2g} at {n:,} links" for n, x in ratio.items())
     return REPRODUCED, f"times the time of articulated bodies: {words}"
 
@@ -371,9 +371,11 @@ def _crossings(figures: Figures) -> Verdict | None:
         return None
     first = crossing(ours, hybrid)
     second = crossing(ours, serial)
-    near = first is not None and second is not None and 50 <= first <= 200 and 95 <= second <= 380
+    in_range = (
+        first is not None and second is not None and 50 <= first <= 200 and 95 <= second <= 380
+    )
     return _verdict(
-        near, f"passed by hybrid ABIA at {_at(first)} links, by serial ABA at {_at(second)}"
+        in_range, f"passed by hybrid ABIA at {_at(first)} links, by serial ABA at {_at(second)}"
     )
 
 
@@ -418,10 +420,10 @@ def _at_200_links(figures: Figures) -> Verdict | None:
 def _multithreaded_jsiia_last(figures: Figures) -> Verdict | None:
     ours = figures.curve("groups_fd_200", "jsiia", "all")
     aba = figures.curve("groups_fd_200", "aba", "all")
-    both = [n for n in ours if n in aba]
-    if not both:
+    shared_sizes = [n for n in ours if n in aba]
+    if not shared_sizes:
         return None
-    ratio = [ours[n] / aba[n] for n in both]
+    ratio = [ours[n] / aba[n] for n in shared_sizes]
     return _verdict(
         min(ratio) > 1.0,
         f"{min(ratio):.3g} to {max(ratio):.3g} times the time of multithreaded articulated bodies",

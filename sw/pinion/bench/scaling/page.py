@@ -25,13 +25,12 @@ PAGE = "scaling.md"
 
 _ABOUT = (
     "The experiments of the papers on parallel dynamics, on random chains in double precision, "
-    "with random states. *C++* rows compute many robots at once in vectors, so that of one robot "
-    "only one lane is used; *NumPy* rows are the readable float models, whose scans and "
-    "eliminations compute a level in one call, so that their depth shows and their speed says "
-    "nothing. A figure is the mean of as many calls as fit into the time for it, their number "
-    "beside it."
+    "with random states. *C++* rows compute many robots at once in vectors, so that a single robot "
+    "uses one lane only; *NumPy* rows are the readable float models, whose scans and eliminations "
+    "compute a level in one call: they show depth, not speed. A figure is the mean of as many "
+    "calls as fit into its time, with their number beside it."
 )
-_NO_GPU = "No GPU was measured in this run: nothing here says how the CUDA kernels perform."
+_NO_GPU = "No GPU was measured in this run: the performance of the CUDA kernels is unknown."
 
 
 def write_scaling(folder: Path, data: Mapping[str, Any]) -> list[Path]:

@@ -129,9 +129,12 @@ def joint_ranges(model: Model) -> tuple[Floats, Floats]:
         if not ends[0] < ends[1] or tie.ratio == 0.0:
             continue
         # The leader's range that keeps a mimic joint inside; the ratio of a leader is 1.
-        least, most = sorted((end - tie.offset) / tie.ratio for end in ends)
+        lowest, highest = sorted((end - tie.offset) / tie.ratio for end in ends)
         column = model.q_slices[tie.leader]
-        low[column], high[column] = np.maximum(low[column], least), np.minimum(high[column], most)
+        low[column], high[column] = (
+            np.maximum(low[column], lowest),
+            np.minimum(high[column], highest),
+        )
     bounded = np.isfinite(low) & np.isfinite(high) & (low < high)
     middle = np.where(bounded, (np.where(bounded, low, 0) + np.where(bounded, high, 0)) / 2, 0.0)
     half = np.where(bounded, np.where(bounded, high, 0) - middle, np.inf)

@@ -164,12 +164,12 @@ def iterate(
     last = np.zeros(count, dtype=np.bool_)
     active = np.zeros(0, dtype=np.intp)
     waiting = np.arange(count)
-    most = width or count
+    batch = width or count
     rounds = 0
     while len(active) or len(waiting):
-        room = most - len(active)
+        room = batch - len(active)
         # Adding a few problems costs as much as adding many.
-        if len(waiting) and room >= min(len(waiting), max(1, most // 8)):
+        if len(waiting) and room >= min(len(waiting), max(1, batch // 8)):
             added, waiting = waiting[:room], waiting[room:]
             engine.add(problem.at(added), u[added])
             active = np.concatenate([active, added])

@@ -137,13 +137,13 @@ def references(cost: Cost) -> tuple[str, ...]:
 
 
 def _reference_arrays(cost: Cost) -> dict[str, Any]:
-    near = {
+    arrays = {
         "q_ref": array("nq", unit="rad", sampling=POSITION),
         "qd_ref": array("nv", unit="rad/s", sampling=VELOCITY),
     }
     if cost.has_tip:
-        near["tip_ref"] = array(3, unit="m", sampling=_ANY)
-    return near
+        arrays["tip_ref"] = array(3, unit="m", sampling=_ANY)
+    return arrays
 
 
 def _state_arrays(q: str = "q", qd: str = "qd") -> dict[str, Any]:
@@ -304,9 +304,9 @@ def riccati_function(model: Model, cost: Cost, dt: float) -> Function:
             left = [*_column(F, a), *(-Qux[i][a] for i in joints)]
             Vx.append(lx + shifted + _dot(left, [*y, *feedforward]))
         expected_decrease = _dot(feedforward, Qu)
-        least = values["pivot_next"]
+        least_pivot = values["pivot_next"]
         for pivot in pivots:
-            least = select(less(pivot, least), pivot, least)
+            least_pivot = select(less(pivot, least_pivot), pivot, least_pivot)
         return {
             "K": gains,
             "k": feedforward,
@@ -316,7 +316,7 @@ def riccati_function(model: Model, cost: Cost, dt: float) -> Function:
             "curve": values["curve_next"]
             + expected_decrease
             - values["damping"] * _dot(feedforward, feedforward),
-            "pivot": least,
+            "pivot": least_pivot,
         }
 
     m = 2 * n

@@ -75,8 +75,8 @@ class Problem:
         if first.ndim != 2:
             raise ControlError(f"'start' has the shape {np.shape(start)}: give (n, {2 * nv}).")
         count = len(first)
-        near = first[:, None] if goal is None else _along("goal", _states("goal", goal, nv), count)
-        _fits("goal", near, count, knots + 1)
+        goals = first[:, None] if goal is None else _along("goal", _states("goal", goal, nv), count)
+        _fits("goal", goals, count, knots + 1)
         place = None if tip is None else _along("tip", _finite("tip", tip), count)
         if place is not None:
             if place.shape[-1] != 3:
@@ -86,7 +86,7 @@ class Problem:
         if effort.shape[-1] != nv:
             raise ControlError(f"'tau' ends in {effort.shape[-1]} numbers, not {nv}.")
         _fits("tau", effort, count, knots)
-        target = Target(q=near[..., :nv], qd=near[..., nv:], tau=effort, tip=place)
+        target = Target(q=goals[..., :nv], qd=goals[..., nv:], tau=effort, tip=place)
         return cls(model=model, knots=knots, dt=dt, cost=cost, start=first, target=target)
 
     @property
@@ -152,10 +152,10 @@ class Solution:
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name}={getattr(self, name).shape}" for name in ("x", "u", "K"))
         count = len(self.cost)
-        most = int(self.iterations.max(initial=0))
+        most_iterations = int(self.iterations.max(initial=0))
         return (
             f"Solution({shapes}, converged: {int(self.converged.sum())} of {count}, "
-            f"iterations: {most} at most, saturated: {self.saturated})"
+            f"iterations: {most_iterations} at most, saturated: {self.saturated})"
         )
 
 

@@ -54,8 +54,8 @@ def motion_of(
 def _ends(model: Model) -> tuple[Floats, Floats]:
     """Return finite limits of the joints, (nv,) each."""
     low, high = joint_limits(model)
-    wide = ~(np.isfinite(low) & np.isfinite(high) & (high - low < 4 * _FREE))
-    return np.where(wide, -_FREE, low), np.where(wide, _FREE, high)
+    unbounded = ~(np.isfinite(low) & np.isfinite(high) & (high - low < 4 * _FREE))
+    return np.where(unbounded, -_FREE, low), np.where(unbounded, _FREE, high)
 
 
 def _postures(model: Model, seed: int) -> Floats:
@@ -84,7 +84,7 @@ def _figure(
     axes = [axis if axis[np.argmax(np.abs(axis))] > 0 else -axis for axis in left[best].T[:2]]
     limit, length = task_motion.speed * rated_rates(model), task_motion.duration + horizon
     ramp = RAMP * task_motion.duration
-    share, why = 1.0, ""
+    share, reason = 1.0, ""
     while share >= SMALLEST:
         path = figure_eight(
             places[best],
@@ -98,7 +98,7 @@ def _figure(
         # A figure is closed, so its positions must depend on the tip's place alone.
         places_on_path = path(np.linspace(0.0, length, round(length / period) + 1))
         if not nearest(model, places_on_path, posture=postures[best], frame=tip)[1].all():
-            why = "joints near the posture do not reach all of it"
+            reason = "joints near the posture do not reach all of it"
             share *= SMALLER
             continue
         try:
@@ -106,16 +106,16 @@ def _figure(
                 model, path, posture=postures[best], duration=length, dt=period, frame=tip
             )
         except ControlError as error:
-            why = str(error)
+            reason = str(error)
         else:
             if (np.abs(motion.qd) <= limit).all():
                 return motion, share
-            why = "joints would exceed the task's share of their rated rates"
+            reason = "joints would exceed the task's share of their rated rates"
         share *= SMALLER
     raise ControlError(
         f"The tip of {model.name} cannot draw the figure of seed {task_motion.seed}, not even at a "
-        f"{round(1 / SMALLEST)}th of its size: {why.rstrip('.')}; choose another seed, or a slower "
-        "or smaller figure."
+        f"{round(1 / SMALLEST)}th of its size: {reason.rstrip('.')}; choose another seed, or a "
+        "slower or smaller figure."
     )
 
 

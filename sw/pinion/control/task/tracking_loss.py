@@ -53,9 +53,9 @@ class WithCore(Backend):
         """Compute a batch: q, qd, tau (n, nv) in; qdd, dqdd_dq, dqdd_dqd, minv out."""
         arrays = by_name(gradient_row().inputs, values, arrays)
         exact = self.floats(**arrays)
-        every = {name: np.asarray(exact[name], np.float64) for name in exact.names}
-        results, flags = self.candidate.run({**arrays, **every})
-        return Result(arrays=every | results, saturated=flags, cycles=None)
+        float_results = {name: np.asarray(exact[name], np.float64) for name in exact.names}
+        results, flags = self.candidate.run({**arrays, **float_results})
+        return Result(arrays=float_results | results, saturated=flags, cycles=None)
 
     def close(self) -> None:
         """Leave the float64 backend open for other candidates."""
@@ -193,9 +193,9 @@ class TrackingLoss:
                 tracked = self._tracked(gradients, run.motion, run.hidden)
                 if tracked is None:
                     return Outcome(loss=math.inf)
-                more = _rms(tracked) / _rms(run.exact) - 1.0
-                worst = float(np.maximum(worst, abs(more)))  # NaN stays
-                change = more if abs(more) >= abs(change) else change
+                excess = _rms(tracked) / _rms(run.exact) - 1.0
+                worst = float(np.maximum(worst, abs(excess)))  # NaN stays
+                change = excess if abs(excess) >= abs(change) else change
                 flagged += tracked.flagged
                 restarts += tracked.restarts
                 away = np.linalg.norm(tracked.tip - run.exact.tip, axis=1)

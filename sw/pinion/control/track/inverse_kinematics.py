@@ -47,8 +47,8 @@ def nearest(model: Model, places: Floats, *, posture: Floats, frame: str) -> tup
         # The solution of the linearised problem that is nearest to the posture.
         gap = off + np.einsum("nij,nj->ni", J, q - posture)
         gram = J @ np.swapaxes(J, 1, 2) + 1e-12 * np.eye(3)
-        least = np.linalg.solve(gram, gap[..., None])[..., 0]
-        new = posture + np.einsum("nji,nj->ni", J, least)
+        multipliers = np.linalg.solve(gram, gap[..., None])[..., 0]
+        new = posture + np.einsum("nji,nj->ni", J, multipliers)
         lost |= ~(np.abs(new).max(axis=1) < FAR)
         q = np.where(lost[:, None], q, new)
     return q, arrived
@@ -80,7 +80,7 @@ def followed(model: Model, places: Floats, times: Floats, *, posture: Floats, fr
         As :func:`inverse_kinematics`, or if joints would have to jump.
     """
     order = np.argsort(times, kind="stable")
-    first, why, outside = order[0], "", None
+    first, reason, outside = order[0], "", None
     for start in _searched(model, places[first], posture, frame, _when(times[first])):
         q = np.empty((len(places), len(posture)))
         last = start
@@ -89,7 +89,7 @@ def followed(model: Model, places: Floats, times: Floats, *, posture: Floats, fr
             if distance[0] >= CLOSE:
                 # Raises if the place is out of reach from every start.
                 _searched(model, places[at], posture, frame, _when(times[at]))
-                why = why or (
+                reason = reason or (
                     f"The tip '{frame}' of {model.name} reaches {_spelled(places[at])} m"
                     f"{_when(times[at])} only in postures to which the joints would jump: choose "
                     "another path or posture."
@@ -101,7 +101,7 @@ def followed(model: Model, places: Floats, times: Floats, *, posture: Floats, fr
                 return q
             outside = q if outside is None else outside
     if outside is None:
-        raise ControlError(why)
+        raise ControlError(reason)
     return outside
 
 

@@ -92,10 +92,10 @@ def follow(
     ControlError
         If the tip cannot follow, or joints would leave their limits; the message says where.
     """
-    near = np.asarray(posture, dtype=np.float64)
-    if near.shape != (model.nv,) or model.nq != model.nv:
+    stay_near = np.asarray(posture, dtype=np.float64)
+    if stay_near.shape != (model.nv,) or model.nq != model.nv:
         raise ControlError(
-            f"A posture of {model.name} has {model.nv} positions, not the shape {near.shape}."
+            f"A posture of {model.name} has {model.nv} positions, not the shape {stay_near.shape}."
         )
     if not (np.isfinite(duration) and 0.0 < dt <= duration):
         raise ControlError(
@@ -109,9 +109,9 @@ def follow(
     rules[times > times[-1] - step] = _LAST
     stencil_times = np.clip(times[:, None] + step * rules[:, 0], 0.0, times[-1])
     places = _places(path, stencil_times.ravel())
-    q, arrived = nearest(model, places, posture=near, frame=tip)
+    q, arrived = nearest(model, places, posture=stay_near, frame=tip)
     if not arrived.all() or len(_jumps(q.reshape(*stencil_times.shape, -1), rules, step, dt)):
-        q = followed(model, places, stencil_times.ravel(), posture=near, frame=tip)
+        q = followed(model, places, stencil_times.ravel(), posture=stay_near, frame=tip)
     q = q.reshape(*stencil_times.shape, model.nv)
     if len(rows := _jumps(q, rules, step, dt)):
         raise ControlError(

@@ -295,8 +295,12 @@ class Mpc(Closing):
                     "bits, or with other ranges."
                 )
             for at in np.flatnonzero(flags[0]):
-                near = choice[np.argmin(np.abs(times[choice] - instants[at]))]
-                A[0, at], B[0, at], sources[at] = source.A[0, near], source.B[0, near], times[near]
+                nearest = choice[np.argmin(np.abs(times[choice] - instants[at]))]
+                A[0, at], B[0, at], sources[at] = (
+                    source.A[0, nearest],
+                    source.B[0, nearest],
+                    times[nearest],
+                )
             linear, instants = Linear(A, B, flags), sources
         self._linear, self._instants = linear, instants
         return linear

@@ -212,14 +212,14 @@ def quaternion(rotation: Mat3) -> list[float]:
     """
     (a, b, c), (d, e, f), (g, h, i) = rotation
     squares = (1 + a + e + i, 1 + a - e - i, 1 - a + e - i, 1 - a - e + i)
-    most = max(range(4), key=squares.__getitem__)
+    largest = max(range(4), key=squares.__getitem__)
     rows = (
         (squares[0], h - f, c - g, d - b),
         (h - f, squares[1], b + d, c + g),
         (c - g, b + d, squares[2], f + h),
         (d - b, c + g, f + h, squares[3]),
     )
-    row = rows[most]
+    row = rows[largest]
     norm = math.sqrt(sum(x * x for x in row))
     return [x / norm for x in row]
 
