@@ -75,7 +75,7 @@ def test_run_says_what_it_wrote_and_flags_what_saturated(
         assert results["saturated"].nonzero()[0].tolist() == [3]
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(0.0, ""), (50.0, "about 50 s")])
+@pytest.mark.parametrize(("seconds", "sentence"), [(0.0, ""), (50.0, "about 50 s")])
 def test_a_device_that_is_compiled_for_long_is_told_before(
     pinion: Pinion,
     built: Built,

@@ -138,7 +138,7 @@ def test_no_memory_is_a_sentence(
 
 
 @pytest.mark.parametrize(
-    ("stop", "said"),
+    ("stop", "message"),
     [
         (KeyboardInterrupt(), "Interrupted: unfinished work is not kept, and the same"),
         (KeyboardInterrupt("law.py:3: interrupted."), "law.py:3: interrupted.\n"),

@@ -541,7 +541,7 @@ def test_the_demonstration_passes_on_nothing_false(
     )
 
 
-@pytest.mark.parametrize("held", [True, False, None])
+@pytest.mark.parametrize("accuracy_held", [True, False, None])
 def test_a_table_of_functions_fails_with_a_budget(
     accuracy_held: bool | None, pinion: Pinion, monkeypatch: pytest.MonkeyPatch
 ) -> None:

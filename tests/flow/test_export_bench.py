@@ -217,7 +217,7 @@ def _slow(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("break_it", "said"),
+    ("break_it", "message"),
     some_rows(
         [
             (_lose, "23 of 24 results given"),
@@ -268,7 +268,7 @@ def _no_words(data: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     some_rows(
         [
             (_nothing, "nothing was compared"),

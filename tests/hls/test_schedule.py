@@ -74,7 +74,8 @@ def table_row(robot: str, ii: int, core_design: Design) -> str:
         f"{robot:9} ii {ii:2}: {counts['mul'] + counts['mul_const']:4} products on "
         f"{core_design.multipliers:3} multipliers, {core_design.adders:3} adders, "
         f"{core_design.units().get('sincos', 0):2} sincos, "
-        f"{core_design.binding.schedule.schedule_cycles:3} cycles, {core_design.binding.registers} registers"
+        f"{core_design.binding.schedule.schedule_cycles:3} cycles, "
+        f"{core_design.binding.registers} registers"
     )
 
 
