@@ -14,8 +14,8 @@ The law is the one of the build folder, ``tracking_law`` or ``tip_law``, and ans
 
 Every answer of the first three is compared bit for bit with the integer model, and its cycles with
 those of the first sample. The plant differs from the law's model: its load is heavier and placed
-elsewhere, its friction differs and jumps with the rate's sign, and the torque of a sample reaches the joints
-when the answer arrives, not when the sample was taken.
+elsewhere, its friction differs and jumps with the rate's sign, and the torque of a sample reaches
+the joints when the answer arrives, not when the sample was taken.
 
 Needs MuJoCo (``pip install mujoco``). Nothing here runs on a board.
 """
