@@ -137,7 +137,7 @@ def test_an_interrupt_is_a_sentence(exported: Path, python: Path, tmp_path: Path
         timeout=1800,
     )
     assert process.returncode == 130
-    assert process.stderr == "Interrupted: the next run builds anew.\n"
+    assert process.stderr == "Interrupted: the next run builds again.\n"
 
 
 def test_the_make_file_runs_it_too(exported: Path, python: Path, tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ def test_a_core_that_does_not_build_is_a_sentence(exported: Path, run: Run, tmp_
     path.write_text("module pendulum_rnea (;\nendmodule\n")
     completed = run(copy)
     assert completed.returncode == 2
-    assert "icarus could not build the core: the lines above say why." in completed.stderr
+    assert "icarus could not build the core: see the lines above." in completed.stderr
     assert "Traceback" not in completed.stderr
 
 
