@@ -19,7 +19,7 @@ def main() -> float:
     q, qd, tau = jax.random.uniform(jax.random.key(0), (3, 64, 7), minval=-0.5, maxval=0.5)
     gradient = jax.jit(jax.grad(cost))(tau, q, qd)
 
-    # Beside differences of the cost.
+    # Compare with differences of the cost.
     direction = jax.random.normal(jax.random.key(1), tau.shape)
     h = 0.05
     slope = (cost(tau + h * direction, q, qd) - cost(tau - h * direction, q, qd)) / (2 * h)

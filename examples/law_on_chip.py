@@ -12,10 +12,10 @@ The law is the one of the build folder, ``tracking_law`` or ``tip_law``, and ans
 - ``netlist``: the core as it was mapped to cells of the FPGA, compiled with their behaviour;
 - ``float``: the law itself in float64, for comparison.
 
-Every answer of the first three is compared bit for bit with the integer model on the way, and
-their cycles with those of the first sample. The plant knows what the law does not: its load is
-heavier and lies elsewhere, its friction is another and jumps with the rate's sign, and the torque
-of a sample reaches the joints when the answer is there, not when the sample was taken.
+Every answer of the first three is compared bit for bit with the integer model, and its cycles with
+those of the first sample. The plant differs from the law's model: its load is heavier and placed
+elsewhere, its friction differs and jumps with the rate's sign, and the torque of a sample reaches
+the joints when the answer arrives, not when the sample was taken.
 
 Needs MuJoCo (``pip install mujoco``). Nothing here runs on a board.
 """
@@ -54,14 +54,14 @@ LAWS = {
 }
 
 RATE_HZ = 1000.0
-"""Samples a second."""
+"""Samples per second."""
 
 
 class Law(Protocol):
-    """Answers one request: torques (nv,), whether they are flagged, and cycles that it took."""
+    """Answers a request with torques (nv,), their flag, and the cycles taken."""
 
     def __call__(self, request: Request) -> tuple[Floats, bool, int]:
-        """Answer."""
+        """Answer a request."""
         ...
 
 
@@ -73,7 +73,7 @@ class InFloats:
     model: Model
 
     def __call__(self, request: Request) -> tuple[Floats, bool, int]:
-        """Answer; it takes no cycles."""
+        """Answer a request, in 0 cycles."""
         batch = {name: values[None].astype(np.float64) for name, values in request.items()}
         return np.asarray(self.law.evaluate(self.model, batch)["tau"])[0], False, 0
 
@@ -85,7 +85,7 @@ class OnChip:
     ----------
     build : the folder, read.
     ask : sends the words of a request (1, words_in); returns those of the result, its flag, and
-        the cycles that it took.
+        the cycles taken.
     """
 
     def __init__(
@@ -98,26 +98,29 @@ class OnChip:
         self._ask = ask
 
     def __call__(self, request: Request) -> tuple[Floats, bool, int]:
-        """Answer.
+        """Answer a request.
 
         Raises
         ------
-        AssertionError : a bit is not that of the integer model.
+        AssertionError
+            If a bit differs from the integer model.
         """
         words = request_words(self.manifest, {n: values[None] for n, values in request.items()})
         result, flagged, cycles = self._ask(words)
         expected, flags = self.reference.expected(words)
-        assert (result == expected[0]).all() and flagged == flags[0], "the answer is another"
+        assert (result == expected[0]).all() and flagged == flags[0], (
+            "the answer differs from the integer model"
+        )
         return result.view(np.float32).astype(np.float64), flagged, cycles
 
 
 def core_asked(
     build: Build, core: CompiledCore, period: int
 ) -> Callable[[NDArray[np.uint32]], tuple[NDArray[np.uint32], bool, int]]:
-    """A core at one request a sample; cycles from its first beat in to its last beat out.
+    """A core with one request per sample; cycles from its first beat in to its last beat out.
 
-    A core at rest repeats itself every ``ii`` cycles, so of the ``period`` cycles from sample to
-    sample those at its end are left out that change nothing.
+    An idle core repeats itself every ``ii`` cycles, so the cycles at the end of a ``period`` that
+    change nothing are left out.
     """
     manifest = build.manifest
     nothing = np.zeros((0, manifest.lanes_in), dtype=np.uint32)
@@ -149,9 +152,9 @@ def card_asked(
         cycles = line.now - begun
         if cycles > period:
             raise ValueError(
-                f"A transfer takes {cycles} cycles, and a sample has {period}: lower the rate."
+                f"A transfer takes {cycles} cycles, but a sample has {period}: lower the rate."
             )
-        # A card at rest repeats itself every ii cycles: what is left of the sample, less those.
+        # An idle card repeats itself every ii cycles: the rest of the sample, without those.
         line.wait((period - cycles) % build.manifest.ii + 8 * build.manifest.ii)
         return np.frombuffer(record, dtype=np.uint32), flagged, cycles
 
@@ -160,13 +163,13 @@ def card_asked(
 
 @dataclass
 class Loop:
-    """What happened, sample by sample.
+    """Record of a run, sample by sample.
 
     Members
     -------
-    requests, tau : as they were sent and came back.
-    error : of the joints, or of the tip's rotation, when they were sampled [rad].
-    tip : (samples,) distance of the tip from where it should be [m].
+    requests, tau : as sent and received.
+    error : of the joints, or of the tip's rotation, at the sample [rad].
+    tip : (samples,) distance of the tip from its target [m].
     cycles : of each answer.
     """
 
@@ -177,7 +180,7 @@ class Loop:
     cycles: list[int] = field(default_factory=list)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Requests by name, (samples, ...)."""
+        """Return the requests by name, (samples, ...)."""
         return {name: np.stack([r[name] for r in self.requests]) for name in self.requests[0]}
 
 
@@ -191,7 +194,7 @@ def close_loop(
     delay: float,
     rate_hz: float = RATE_HZ,
 ) -> Loop:
-    """Run a law on an arm; torques change ``delay`` seconds behind the samples."""
+    """Run a law on an arm; torques change ``delay`` seconds after the samples."""
     loop = Loop()
     arm.place(motion.start)
     still = np.zeros((1, model.nv))
@@ -219,7 +222,7 @@ THROUGH = ("card", "core", "netlist", "float")
 
 
 def law_of(build: Build, through: str, rate_hz: float = RATE_HZ) -> Law:
-    """The law of a build, through one of `THROUGH`."""
+    """Return the law of a build, through one of `THROUGH`."""
     period = round(1e6 * build.manifest.clock_mhz / rate_hz)
     if through == "float":
         return InFloats(named_function(LAWS[build.manifest.function]), build.model)
@@ -233,7 +236,7 @@ def law_of(build: Build, through: str, rate_hz: float = RATE_HZ) -> Law:
 
 
 def figures(build: Build, loop: Loop, exact: Loop) -> dict[str, float]:
-    """What a run amounts to, beside the same one in float64."""
+    """Return the figures of a run, beside the same run in float64."""
     error = np.array(loop.error)
     tau, exact_tau = np.array(loop.tau), np.array(exact.tau)
     manifest, transfer = build.manifest, Transfer.of(build.manifest)
@@ -256,13 +259,13 @@ def figures(build: Build, loop: Loop, exact: Loop) -> dict[str, float]:
 
 
 def main() -> None:
-    """Run the loop and print what came of it."""
+    """Run the loop and print the result."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder", type=Path, help="a build of the law")
     parser.add_argument("--robot", default="iiwa14")
     parser.add_argument("--through", choices=THROUGH, default="card")
     parser.add_argument("--samples", type=int, default=1000)
-    parser.add_argument("--record", type=Path, help="where the requests go (.npz)")
+    parser.add_argument("--record", type=Path, help="file for the requests (.npz)")
     arguments = parser.parse_args()
     build = Build.read(arguments.folder)
     transfer = Transfer.of(build.manifest)
@@ -281,7 +284,7 @@ def main() -> None:
     if len(set(loop.cycles)) > 1:
         raise SystemExit("The answers took different numbers of cycles.")
     if arguments.through != "float":
-        print("Every bit of every answer is that of the integer model, in the same cycles each.")
+        print("Every bit of every answer equals the integer model, always in the same cycles.")
     if arguments.record is not None:
         recorded: dict[str, Any] = loop.arrays()
         np.savez(arguments.record, **recorded)

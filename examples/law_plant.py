@@ -1,4 +1,4 @@
-"""A robot in MuJoCo that differs from what its control law reckons with, and motions to follow.
+"""A robot in MuJoCo that differs from the model of its control law, and motions to follow.
 
 For :mod:`examples.law_on_chip`.
 """
@@ -23,23 +23,23 @@ SUBSTEP = 0.25e-3
 """Longest step of the plant's integration [s]."""
 
 LOAD, CENTRE = 2.3, (0.01, 0.0, 0.09)
-"""What the plant carries [kg, m in the last link]; the law reckons with 2 kg at 0.08 m."""
+"""Load of the plant [kg, m in the last link]; the law assumes 2 kg at 0.08 m."""
 
 VISCOUS = (1.8, 1.8, 1.2, 1.2, 0.7, 0.5, 0.5)
 COULOMB = (3.2, 3.2, 2.4, 2.4, 1.6, 1.0, 0.8)
-"""The plant's friction, base to tip [N m s/rad, N m]: a fifth off what the law reckons with."""
+"""Friction of the plant, base to tip [N m s/rad, N m]: a fifth off the law's assumption."""
 
 SHARE = 0.6
-"""Of the rated speeds that the motion reaches."""
+"""Share of the rated speeds that the motion reaches."""
 
 
 class Arm:
-    """A robot in MuJoCo, with a load and friction of its own.
+    """A robot in MuJoCo, with a load and friction.
 
     Parameters
     ----------
     robot : a built-in robot's name.
-    load, centre : what its last link carries [kg], and where in that link [m].
+    load, centre : mass [kg] that its last link carries, and its place in that link [m].
     viscous, coulomb : (nv,) friction [N m s/rad, N m].
     """
 
@@ -64,15 +64,15 @@ class Arm:
 
     @property
     def state(self) -> tuple[Floats, Floats]:
-        """Positions and rates, (nv,) each."""
+        """Return positions and rates, (nv,) each."""
         return self._data.qpos.copy(), self._data.qvel.copy()
 
     def place(self, q: Floats) -> None:
-        """Put it somewhere, at rest."""
+        """Set the positions, at rest."""
         self._data.qpos[:], self._data.qvel[:] = q, 0.0
 
     def advance(self, tau: Floats, seconds: float) -> None:
-        """Hold torques for a while."""
+        """Integrate for a time with constant torques."""
         if seconds <= 0.0:
             return
         steps = math.ceil(seconds / SUBSTEP)
@@ -83,24 +83,24 @@ class Arm:
 
 
 class Motion(Protocol):
-    """What a law is to follow: where it begins, (nv,), and a request at a time [s].
+    """Motion for a law to follow: its start, (nv,), and the request at a time [s].
 
-    ``off`` : of a state at a time, errors of positions [rad] and of the tip's place [m].
+    ``off`` returns errors of positions [rad] and of the tip's place [m] of a state at a time.
     """
 
     start: Floats
 
     def request(self, t: float, q: Floats, qd: Floats) -> dict[str, Floats]:
-        """The request of a sample."""
+        """Return the request of a sample."""
         ...
 
     def off(self, t: float, q: Floats) -> tuple[Floats, float]:
-        """How far the robot is from where it should be."""
+        """Return the errors of the robot."""
         ...
 
 
 class JointMotion:
-    """All joints swing from ``start`` with periods of their own, beginning at rest.
+    """All joints swing from ``start`` with different periods, beginning at rest.
 
     They stay within the limits and reach `SHARE` of the rated speeds, at most 2 rad/s.
     """
@@ -114,17 +114,17 @@ class JointMotion:
         self.swing: Floats = 2.0 * speed / self.omega * np.where(k % 2, -1.0, 1.0)
 
     def positions(self, t: float) -> Floats:
-        """Where the joints should be."""
+        """Return the target positions of the joints."""
         return self.start + self.swing * (1.0 - np.cos(self.omega * t)) / 2.0
 
     def request(self, t: float, q: Floats, qd: Floats) -> dict[str, Floats]:
-        """The request of a sample."""
+        """Return the request of a sample."""
         phase, rate = self.omega * t, self.swing * self.omega / 2.0
         moving = {"qd_des": rate * np.sin(phase), "qdd_des": rate * self.omega * np.cos(phase)}
         return {"q": q, "qd": qd, "q_des": self.positions(t), **moving}
 
     def off(self, t: float, q: Floats) -> tuple[Floats, float]:
-        """Errors of the joints and of the tip."""
+        """Return errors of the joints and of the tip."""
         target = self.positions(t)
         _, x = dynamics.frame_placement(self.model, np.stack([q, target]), tip_of(self.model))
         return q - target, float(np.linalg.norm(x[0] - x[1]))
@@ -144,20 +144,20 @@ class TipMotion:
         return R[0], x[0]
 
     def place(self, t: float) -> tuple[Floats, Floats]:
-        """Where the tip should be, and how fast it should move."""
+        """Return target place and velocity of the tip."""
         w = np.pi
         bow = np.array([0.0, 0.08 * (1.0 - np.cos(w * t)), 0.04 * (1.0 - np.cos(2 * w * t))])
         rate = np.array([0.0, 0.08 * w * np.sin(w * t), 0.08 * w * np.sin(2 * w * t)])
         return self._x + bow, rate
 
     def request(self, t: float, q: Floats, qd: Floats) -> dict[str, Floats]:
-        """The request of a sample; of the load the law knows the mass alone."""
+        """Return the request of a sample; the law only knows the load's mass."""
         x, xd = self.place(t)
         tip = {"x_des": x, "R_des": self._R, "xd_des": xd, "load": np.array(LOAD)}
         return {"q": q, "qd": qd, **tip}
 
     def off(self, t: float, q: Floats) -> tuple[Floats, float]:
-        """The turn between where the tip points and should point, and the error of its place."""
+        """Return the errors of the tip's rotation and place."""
         R, x = self._pose(q)
         turn = np.sum(np.cross(R.T, self._R.T), axis=0) / 2.0
         return turn, float(np.linalg.norm(x - self.place(t)[0]))
@@ -170,7 +170,7 @@ MOTIONS: dict[str, Callable[[Model], Motion]] = {
 
 
 def arm_of(robot: str, model: Model) -> Arm:
-    """The plant: what the law reckons with is only near it."""
+    """Return the plant, which differs from the law's model."""
     at = [min(k, len(COULOMB) - 1) for k in range(model.nv)]
     viscous, coulomb = np.array(VISCOUS)[at], np.array(COULOMB)[at]
     return Arm(robot, load=LOAD, centre=CENTRE, viscous=viscous, coulomb=coulomb)

@@ -1,7 +1,7 @@
 """One step of a Kalman filter for four states, without a robot: measurement, then prediction.
 
 A point moves in a plane with a velocity that changes little; its place is measured every 0.1 s. The
-state is (x, y, vx, vy) in metres and metres a second. Numbers of that size suit fixed point; in
+state is (x, y, vx, vy) in metres and metres per second. Numbers of that size suit fixed point; in
 millimetres, or with variances of a millionth, the same filter would want other formats (``auto``).
 
 ``pinion build none examples/functions/kalman.py:kalman -o build/kalman``
@@ -17,20 +17,20 @@ from numpy.typing import NDArray
 from pinion.api import array, function, uniform
 
 STEP = 0.1
-"""Between two measurements [s]."""
+"""Time between two measurements [s]."""
 
 F = np.eye(4) + STEP * np.eye(4, k=2)
-"""What the state becomes in a step."""
+"""Transition of the state in a step."""
 
 Q = np.diag([1e-3, 1e-3, 1e-2, 1e-2])
-"""Covariance of what disturbs it in a step [m^2, m^2/s^2]."""
+"""Covariance of the disturbance in a step [m^2, m^2/s^2]."""
 
 R = 0.04 * np.eye(2)
 """Covariance of a measurement [m^2]."""
 
 
 def covariances(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-    """Draw covariances as the filter has them: symmetric, positive, half a metre at most."""
+    """Draw symmetric positive covariances of at most half a metre."""
     turn, _ = np.linalg.qr(rng.normal(size=(count, 4, 4)))
     spread = rng.uniform(0.02, 0.25, (count, 1, 4))
     return np.asarray((turn * spread) @ np.swapaxes(turn, 1, 2))

@@ -1,8 +1,8 @@
-"""A PID controller with anti-windup, without a robot: its memory goes on from sample to sample.
+"""A PID controller with anti-windup, without a robot: its memory continues from sample to sample.
 
-The output is limited, as an actuator's torque is. While it stands at its limit the integral must
-not grow on, or the controller would overshoot for as long as it grew: what the limit cuts off is
-taken back from the integral (back-calculation; Astrom and Hagglund, PID Controllers, 1995, section
+The output is limited, like an actuator's torque. At the limit the integral must not grow further,
+or the controller would overshoot for as long as it grew: the excess over the limit is taken back
+from the integral (back-calculation; Astrom and Hagglund, PID Controllers, 1995, section
 3.5). The derivative is that of the measurement, through a filter of first order, so that neither a
 step of the target nor noise kicks.
 
@@ -16,7 +16,7 @@ from typing import Any
 from pinion.api import array, clamp, function, state, uniform
 
 STEP = 0.001
-"""Between two samples [s]."""
+"""Time between two samples [s]."""
 
 KP, KI, KD = 20.0, 80.0, 0.5
 """Gains [N m/rad], [N m/(rad s)], [N m s/rad]."""
@@ -25,13 +25,13 @@ LIMIT = 8.0
 """Largest torque [N m]."""
 
 CUTOFF = 200.0
-"""Of the derivative's filter [1/s]."""
+"""Cutoff of the derivative's filter [1/s]."""
 
 BACK = 4.0
-"""How fast the integral gives back what the limit cut off [1/s]."""
+"""Rate at which the integral gives back the excess over the limit [1/s]."""
 
 A = 1.0 / (1.0 + CUTOFF * STEP)
-"""The filter, backward differences: of the last derivative so much stays."""
+"""Share of the last derivative that the filter keeps, by backward differences."""
 
 
 @function(

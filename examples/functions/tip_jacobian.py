@@ -14,7 +14,7 @@ from pinion.robot import Model, tip_of
 
 
 def in_numpy(model: Model, q: Any) -> dict[str, Any]:
-    """The same on arrays (n, nq), to be verified against."""
+    """Return the same on arrays (n, nq), as the reference for verification."""
     link = tip_of(model)
     rotation, position = dynamics.frame_placement(model, q, link)
     jacobian = dynamics.frame_jacobian(model, q, link)

@@ -1,21 +1,20 @@
 r"""A control law in operational space, as one core: state, pose and load of the tip in, torque out.
 
-With J the Jacobian of the tip, x and R its place and rotation, and the subscript d for where it
-should be,
+With J the Jacobian of the tip, x and R its place and rotation, and the subscript d for the target,
 
     f   = TURN 1/2 sum_i r_i x r_d,i - SPIN w                      moment [N m]
           STIFF clamp(x_d - x) + DAMP clamp(xd_d - xd) - m g       force [N]
     tau = J^T f + h(q, qd) - REST qd
 
 a spring and a damper at the tip, the torques that hold the arm and its load m against gravity and
-its own motion, and damping of what moves the joints and not the tip (Khatib, "A unified approach
+its own motion, and damping of joint motions that do not move the tip (Khatib, "A unified approach
 for motion and force control of robot manipulators: the operational space formulation", 1987;
 without the inertia at the tip, which grows without bound near singular postures). The columns r_i
 of both rotations give the turn between them (Siciliano, Sciavicco, Villani, Oriolo, "Robotics",
 2009, section 3.7.3). Errors are limited before they are multiplied.
 
 ``pinion build iiwa14 examples/functions/tip_law.py:tip_law -o build/tip`` takes the tip of the
-robot, the moving link that nothing hangs on; of a robot with several ``--tip LINK`` says which.
+robot, the moving link without children; for a robot with several tips choose ``--tip LINK``.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ from pinion.api import POSITION, VELOCITY, array, clamp, function, uniform
 from pinion.robot import Model, tip_of
 
 STIFF, DAMP = 2000.0, 100.0
-"""Of the tip's place [N/m, N s/m]."""
+"""Stiffness and damping of the tip's place [N/m, N s/m]."""
 
 TURN, SPIN = 100.0, 5.0
-"""Of its rotation [N m, N m s/rad]."""
+"""Stiffness and damping of the tip's rotation [N m, N m s/rad]."""
 
 REST = 0.5
-"""Of every joint [N m s/rad]."""
+"""Damping of every joint [N m s/rad]."""
 
 AWAY, RATE = 0.02, 0.2
-"""Errors that count at most [m, m/s]: each asks for up to 40 N in each direction."""
+"""Largest errors [m, m/s]: each asks for up to 40 N in each direction."""
 
 
 def rotations(rng: np.random.Generator, count: int) -> NDArray[np.float64]:

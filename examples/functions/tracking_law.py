@@ -8,11 +8,11 @@ With q, qd the state and the subscript d for the reference,
           + VISCOUS qd_d + COULOMB step(qd_d)
 
 which is computed torque (Siciliano, Sciavicco, Villani, Oriolo, "Robotics", 2009, section 8.5.2)
-with what it leaves out: a load at the tip, friction, and springs and dampers at the joints, for at
-the wrist an acceleration is worth little torque beside what friction is off by. Both errors are
-limited before they are multiplied, so that a reference far from the robot asks for a bounded
-acceleration, and the number formats of a core need not hold a larger one. Friction is that of the
-reference's rate, which has no noise where the step is steep.
+with a load at the tip, friction, and springs and dampers at the joints, since at the wrist an
+acceleration takes little torque compared with the error of friction. Both errors are limited before
+they are multiplied, so that a reference far from the robot asks for a bounded acceleration, and the
+number formats of a core need not hold a larger one. Friction is computed from the reference's rate,
+which has no noise where the step is steep.
 
 ``pinion build iiwa14 examples/functions/tracking_law.py:tracking_law -o build/law``; a board takes
 ``--target ulx3s-spi``.
@@ -31,17 +31,17 @@ KP, KV = 400.0, 40.0
 
 STIFFNESS = (200.0, 200.0, 200.0, 200.0, 100.0, 100.0, 60.0)
 DAMPING = (10.0, 10.0, 10.0, 10.0, 4.0, 4.0, 2.0)
-"""At the joints, base to tip [N m/rad, N m s/rad]."""
+"""Stiffness and damping at the joints, base to tip [N m/rad, N m s/rad]."""
 
 POSITION_ERROR, RATE_ERROR = 0.05, 0.5
-"""Errors that count at most [rad, rad/s]: each asks for up to 20 rad/s^2."""
+"""Largest errors [rad, rad/s]: each asks for up to 20 rad/s^2."""
 
 LOAD, CENTRE = 2.0, (0.0, 0.0, 0.08)
-"""What the last link carries [kg], and where its centre of mass is in that link [m]."""
+"""Load of the last link [kg], and its centre of mass in that link [m]."""
 
 VISCOUS = (1.5, 1.5, 1.0, 1.0, 0.6, 0.4, 0.4)
 COULOMB = (4.0, 4.0, 3.0, 3.0, 2.0, 1.2, 1.0)
-"""Friction of the joints, base to tip [N m s/rad, N m]: figures of this example, of no robot."""
+"""Friction of the joints, base to tip [N m s/rad, N m]: invented for this example."""
 
 WIDTH = 0.05
 """Rate within which dry friction changes sign [rad/s]."""
@@ -72,7 +72,7 @@ def tracking_law(
 
 
 def at_joint(k: int, e: Any, ed: Any, rate: Any) -> Any:
-    """Effort [N m] of a joint's spring and damper, and of its friction at a rate.
+    """Return the effort [N m] of a joint's spring, damper and friction at a rate.
 
     Dry friction changes sign as x (3 - x^2) / 2 for x from -1 to 1, which meets the constants
     outside without a bend. The last figures hold for all joints beyond them.

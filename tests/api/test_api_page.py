@@ -1,4 +1,4 @@
-"""The page of the API: every block of Python runs, in order, and prints what it says."""
+"""The API page: every block of Python runs, in order, and prints what its comments state."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ ROOT = Path(__file__).parents[2]
 
 
 def blocks() -> list[str]:
-    """The page's Python, a block each."""
+    """Return the page's blocks of Python."""
     return re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/api.md").read_text(), re.M | re.S)
 
 
 def run(code: list[str]) -> tuple[str, dict[str, object]]:
-    """What blocks print, and the names that they make."""
+    """Run blocks, and return their output and names."""
     names: dict[str, object] = {"__name__": "page"}
     printed = io.StringIO()
     with redirect_stdout(printed):
@@ -28,7 +28,7 @@ def run(code: list[str]) -> tuple[str, dict[str, object]]:
 
 
 def stated(code: list[str]) -> list[str]:
-    """What the comments behind calls of print say that is printed."""
+    """Return the output that comments after calls of print state."""
     return re.findall(r"^\s*print\(.*\)  # (.*)$", "\n".join(code), re.M)
 
 

@@ -1,4 +1,4 @@
-"""The front door: builds as objects with the command line's options, arrays by position, pages."""
+"""The API: builds as objects with the command line's options, arrays by position, pages."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ ONLY_PYTHON = {"progress"}  # what it prints by
 
 
 def options_of(command: str) -> set[str]:
-    """Parameters of a verb, under their names in Python."""
+    """Return the parameters of a verb, by their names in Python."""
     group: Any = typer.main.get_command(app)
     return {RENAMED.get(p.name, p.name) for p in group.commands[command].params}
 
@@ -114,7 +114,7 @@ def test_a_request_has_the_options_of_its_parts() -> None:
 def test_an_option_that_a_device_has_not_is_named() -> None:
     with pytest.raises(pinion.InputError, match="'float' has no option 'ii'; it has progress, and"):
         pinion.backend("two_link", "rnea", device="float", ii=4)
-    # Those of rows and robots are every device's.
+    # Options of rows and robots belong to every device.
     with pytest.raises(pinion.InputError, match=r"'tipp', perhaps tip; .* every .*outputs.* tip,"):
         pinion.backend("two_link", "rnea", tipp="link_2")  # type: ignore[call-arg]  # a mistake
     with pytest.raises(TypeError, match="no option 'output'"):
@@ -141,7 +141,7 @@ def test_a_robot_is_locked_and_cut_wherever_it_is_named() -> None:
 
 
 class NoCard(Closing):
-    """In the place of a card that would be compiled."""
+    """Stand-in for a card that would be compiled."""
 
 
 def test_a_folder_that_nobody_named_goes_with_its_backend(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +156,7 @@ def test_a_folder_that_nobody_named_goes_with_its_backend(monkeypatch: pytest.Mo
     card: Any = pinion.backend("pendulum", "rnea", device="sim", ii=2, progress=progress)
     folder = card.folder
     assert (folder / "manifest.json").is_file()
-    # What takes its time in the driver speaks to the same ear.
+    # Slow steps in the driver report to the same progress.
     assert messages[-1] is progress
     del card
     gc.collect()
@@ -167,7 +167,7 @@ def test_a_card_backend_builds_anew_when_an_option_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[str] = []
-    # A card is not needed, and would be compiled for each.
+    # No card is needed; it would be compiled for each build.
     monkeypatch.setattr("pinion.driver.open", lambda folder, device, progress: NoCard())
     options: dict[str, Any] = {
         "folder": tmp_path / "core",
@@ -268,7 +268,7 @@ def test_arrays_go_in_by_position_and_by_name(computed: Any) -> None:
     for result in calls:
         assert np.array_equal(result.tau, expected)
     assert np.array_equal(computed(q[0], qd[0], qdd[0]).tau, expected[0])
-    # In their order: exchanged arrays are other requests.
+    # In order: swapped arrays are other requests.
     assert not np.array_equal(computed(q, qdd, qd).tau, expected)
 
 
@@ -293,7 +293,7 @@ def test_wrong_calls_are_named(
 
 
 def test_a_gpu_takes_them_too() -> None:
-    """Names are given before anything is looked for on a device."""
+    """Names are checked before a device is searched."""
     inputs = pinion.row_of("rnea").inputs
     assert by_name(inputs, (1, 2), {"qdd": 3}) == {"q": 1, "qd": 2, "qdd": 3}
     source = inspect.getsource(
@@ -325,7 +325,7 @@ class Page(HTMLParser):
 
 
 def hostile_objects(core: pinion.BuiltCore) -> list[Any]:
-    """Everything that a notebook shows, with names that would do something."""
+    """Everything that a notebook shows, with hostile names."""
     model = replace(core.model, name=HOSTILE, source=HOSTILE)
     body = replace(
         model.bodies[0], name=HOSTILE, joint=replace(model.bodies[0].joint, name=HOSTILE)

@@ -205,7 +205,7 @@ def test_a_spawned_pool_computes(tmp_path: Path) -> None:
         assert all(np.array_equal(remote[name], local[name]) for name in local)
 
 
-@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("with_folder", [False, True])
 def test_a_simulated_card_is_opened_again(with_folder: bool, tmp_path: Path) -> None:
     folder = {"folder": tmp_path / "build"} if with_folder else {}
     states_sent = states(load("pendulum"), named_function("rnea"), 6)

@@ -1,4 +1,4 @@
-"""A user's program against ``mypy --strict``: the API has types, and mistakes are found."""
+"""A user's program under ``mypy --strict``: the API has types, and mypy finds mistakes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ pinion.open_build("core").verify().mismatch
 
 
 def checked(program: str, folder: Path) -> list[str]:
-    """What mypy says of a program in a folder where no configuration of ours is found."""
+    """Return mypy's output on a program in a folder without Pinion's configuration."""
     (folder / "program.py").write_text(program)
     process = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--no-color-output", "program.py"],
@@ -73,7 +73,7 @@ def checked(program: str, folder: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One for both programs: the second one finds what mypy has read for the first."""
+    """One folder for both programs, so that the second uses mypy's cache of the first."""
     return tmp_path_factory.mktemp("typed")
 
 

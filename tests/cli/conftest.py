@@ -21,7 +21,7 @@ from pinion.cli import main
 
 @dataclass(frozen=True)
 class Done:
-    """Exit code and what was printed."""
+    """Exit code and output."""
 
     code: int
     out: str
@@ -29,18 +29,18 @@ class Done:
 
     @property
     def json(self) -> dict[str, Any]:
-        """The one object on standard output."""
+        """The JSON object on standard output."""
         assert self.code in (0, 1), self.err
         data = json.loads(self.out, parse_constant=_refuse)
         assert isinstance(data, dict)
         return data
 
     def refused(self, *needles: str) -> None:
-        """Exit code 2, one sentence on standard error that names each needle, no other output."""
+        """Check for exit code 2 and one sentence on standard error with each needle."""
         assert self.code == 2, (self.out, self.err)
         assert self.out == ""
         assert self.err.endswith("\n") and self.err.count("\n") == 1, self.err
-        # A place in a file of the user's begins it as terminals and editors open it.
+        # A place in a user's file comes first, as terminals and editors open it.
         assert re.match(r"([A-Z'<\"]|\S+\.py:[0-9]+[:,] ).*\.$", self.err), self.err
         assert "Traceback" not in self.err
         for needle in needles:
@@ -48,7 +48,7 @@ class Done:
 
 
 PROGRESS = re.compile(r"^ *[0-9]+ s  .*\n", re.MULTILINE)
-"""A line of progress as a pipe gets it."""
+"""Match a line of progress in a pipe."""
 
 
 def _refuse(constant: str) -> None:
@@ -60,7 +60,7 @@ Pinion = Callable[..., Done]
 
 @pytest.fixture
 def pinion(capfd: pytest.CaptureFixture[str]) -> Pinion:
-    """Runs the command in this process, at its file descriptors."""
+    """Run the command in this process, at its file descriptors."""
 
     def run(*arguments: object) -> Done:
         capfd.readouterr()
@@ -75,7 +75,7 @@ def pinion(capfd: pytest.CaptureFixture[str]) -> Pinion:
 
 @pytest.fixture(scope="session")
 def process() -> Pinion:
-    """Runs the command as a stranger does: in a process of its own, its output in pipes.
+    """Run the command as users do: in a separate process, with its output in pipes.
 
     ``before`` is a line of Python that the process runs first.
     """
@@ -102,7 +102,7 @@ def process() -> Pinion:
 
 @dataclass(frozen=True)
 class Built:
-    """A build folder and what the command said about it."""
+    """A build folder and the result of the command."""
 
     folder: Path
     completed: Done

@@ -1,4 +1,4 @@
-"""``pinion bench compare``: rows are whole and labelled, and what is missing is said.
+"""``pinion bench compare``: rows are complete and labelled, and missing ones are named.
 
 No figure is checked for how fast it is, only for what it was made of.
 """
@@ -111,7 +111,7 @@ def test_on_a_terminal_the_tables_and_the_page_are_named(pinion: Pinion, tmp_pat
 def test_published_rows_are_never_called_measured_and_what_is_missing_is_listed(
     pinion: Pinion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a machine that has nothing: no compiler, no GPU, none of the others' code."""
+    """On a machine without compiler, GPU and the others' code."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "ziglang", None)
     monkeypatch.setitem(sys.modules, "cuda", None)
@@ -124,7 +124,7 @@ def test_published_rows_are_never_called_measured_and_what_is_missing_is_listed(
     assert "no C++ compiler" in data["left_out"]["Pinion CPU"]
     assert "cuda-core" in data["left_out"]["Pinion CUDA"]
     assert data["machine"]["compiler"] == data["machine"]["gpu"] == "none"
-    # Bytes are counted all the same.
+    # Bytes are counted nevertheless.
     assert [row["bytes_to_device"] for row in data["partitions"]] == [560, 84, 280]
     for row in data["partitions"]:
         hosted = row["partition"] != "completely fused"  # or the host has nothing to do

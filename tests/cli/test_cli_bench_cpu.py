@@ -1,4 +1,4 @@
-"""``pinion bench cpu``: every row is there and whole, and stands beside what it is compared with.
+"""``pinion bench cpu``: every row is complete, and beside the rows it is compared with.
 
 No figure is checked for how fast it is, only for what it was made of.
 """
@@ -28,8 +28,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 SHORT = ("--largest", 16, "--rounds", 1, "--seconds", 0, "--no-native")
-# Layout, samples, and what it was compiled for: vectors of the best instruction set, of the others,
-# and one sample at a time.
+# Layout, samples and instruction set: vectors of the best one, of the others, and one sample at a
+# time.
 BEST, *OTHERS = (machine.name for machine in isa.available())
 KINDS = [("blocks", 16, BEST), ("aos", 1, BEST), ("aos", 16, BEST), ("soa", 16, BEST)]
 KINDS += [("blocks", 16, label) for label in (*OTHERS, "one at a time")]

@@ -1,4 +1,4 @@
-"""``pinion bench link``: the measured rows, the driver alone, and the model, each as what it is."""
+"""``pinion bench link``: measured rows, the driver alone, and the model, each labelled."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.fuzz.packets import compute
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A build folder whose card is a model in Python, so that nothing is compiled."""
+    """A build folder whose card is a model in Python, so nothing is compiled."""
     manifest = plain()
     manifest.write(tmp_path)
 
@@ -95,7 +95,7 @@ def test_a_build_is_named_by_its_folder_or_made_once(
         path.mkdir()
         plain().write(path)
 
-    # The package has a function of the module's name, so the module is asked for by import.
+    # The package has a function of the module's name, so the module is imported.
     monkeypatch.setattr(importlib.import_module("pinion.flow.build"), "build", build)
     assert bench_link.find_build(["some/folder"], tmp_path) == Path("some/folder")
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""``pinion bench scaling``: what it measures here, and what it writes."""
+"""``pinion bench scaling``: its measurements and its files."""
 
 from __future__ import annotations
 

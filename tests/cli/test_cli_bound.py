@@ -1,4 +1,4 @@
-"""``pinion verify --bound``: a bound for every unflagged request beside the sampled errors."""
+"""``pinion verify --bound``: bounds for every unflagged request beside the sampled errors."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_what_has_no_bound_is_said_before_anything_is_simulated(
 
 
 def test_errors_that_are_not_there_have_no_looseness() -> None:
-    """All flagged, or exact but for what float64 itself is off by."""
+    """All flagged, or exact except for float64's own error."""
     bounds = Bounds(error={"a": 0.0, "b": 1e-3}, largest={"a": 1.0, "b": 0.0})
     verified = {"error_max": {"a": 1e-15, "b": None}, "budget": None, "ok": True, "valid": 1}
     figures = bound_figures(bounds, verified)

@@ -106,7 +106,7 @@ def test_build_explains_the_interval_that_it_chooses(
     process: Pinion, tmp_path: Path, json: bool
 ) -> None:
     options = ["--json"] if json else []
-    options += ["--max-error", "0.1"]  # rarely, its two words are both near zero
+    options += ["--max-error", "0.1"]  # both of its words are rarely near zero
     completed = process("build", "two_link", "aba", "--ii", "auto", "-o", tmp_path / "b", *options)
     assert completed.code == 0, completed.err
     ii = Manifest.read(tmp_path / "b").ii
@@ -252,7 +252,7 @@ def test_synth_counts(process: Pinion, built: Built) -> None:
     assert completed.err == ""
     figures = completed.json
     assert figures.keys() >= SYNTH_KEYS
-    # A 32 by 32 product takes four DSP blocks; the sine unit has some of its own.
+    # A 32 by 32 product takes four DSP blocks; the sine unit has more.
     assert figures["dsp"] >= 4 * built.completed.json["multipliers"]
     assert figures["ff"] > 32 * built.completed.json["registers"] / 2
     assert figures["lut"] > 100
@@ -318,7 +318,7 @@ def test_bench_functions_has_hardware_and_errors(
 
 
 def test_errors_without_a_build_are_those_of_a_build(pinion: Pinion, built: Built) -> None:
-    """The integer model of a design and the RTL of its build stray from floats alike."""
+    """The integer model of a design and the RTL of its build have equal errors."""
     figures = pinion("verify", built.folder, "--samples", 300, "--seed", 4, "--json").json
     model, row = load("two_link"), named_function("rnea")
     design = make_design(model, row, ii=4, formats="q16.16")

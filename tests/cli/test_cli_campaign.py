@@ -1,4 +1,4 @@
-"""``pinion campaign``: its table, its JSON, and what it refuses."""
+"""``pinion campaign``: table, JSON and refusals."""
 
 from __future__ import annotations
 

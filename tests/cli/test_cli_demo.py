@@ -1,4 +1,4 @@
-"""`pinion demo`, its pictures, and what a terminal shows that a pipe does not."""
+"""`pinion demo`, its pictures, and its output on a terminal and in a pipe."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_demo_in_small(
     assert list(rnea["error"]) == [f"tau[{k}]" for k in range(joints)]
     assert set(rnea["rel_err_max"]) == {"tau"} and set(crba["rel_err_max"]) == {"M"}
     assert set(crba["error"]) <= {f"M[{i},{j}]" for i in range(joints) for j in range(i + 1)}
-    # Again, for a reader, from the simulation that is there.
+    # Again, as text, with the cached simulation.
     assert not list(folder.rglob("*.so"))
 
     def refuse(*arguments: Any, **parameters: Any) -> None:
@@ -71,7 +71,7 @@ def test_demo_in_small(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engines, "compile_library", refuse)
         assert pinion("demo", "--folder", folder, "--functions", "crba", "--requests", 60).code == 0
-    # One table with a column a function.
+    # One table with a column per function.
     monkeypatch.setattr(demo, "one", lambda name, *_: completed.json["functions"][name])
     completed = pinion("demo", "--functions", "rnea,crba")
     assert completed.code == 0 and completed.err == ""
@@ -105,7 +105,7 @@ def test_demo_shows_gradient_and_forward_dynamics_unless_told_otherwise(
 
 
 def on_a_terminal(*arguments: Any, before: str = "") -> tuple[int, str]:
-    """Exit code and everything printed, where both streams are a terminal.
+    """Return exit code and output if both streams are a terminal.
 
     ``before`` is a line of Python that the process runs first.
     """
@@ -121,7 +121,7 @@ def on_a_terminal(*arguments: Any, before: str = "") -> tuple[int, str]:
     while True:
         try:
             part = os.read(terminal, 65536)
-        except OSError:  # how Linux says that the other end is closed
+        except OSError:  # Linux's error for a closed other end
             break
         if not part:
             break
@@ -146,7 +146,7 @@ RIGHT: dict[str, Any] = {
     **{"mismatches": 0, "valid": 5, "budget_held": True, "accuracy_held": True},
     **{"flags_held": True, "cycles_per_result": 8, "ii": 8},
 }
-"""What the verdict reads of a function's figures, where everything holds."""
+"""The figures of a function that the verdict reads, if everything holds."""
 
 HOLDS = "Every bit is as the integers have it; every error is inside its budget."
 

@@ -1,4 +1,4 @@
-"""``pinion devices``: what it says of good cards, strange files and empty folders."""
+"""``pinion devices``: good cards, strange files and empty folders."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def make(path: Path, values: Mapping[str, int], *, length: int = SPACE) -> None:
 
 @pytest.fixture
 def listed(capfd: pytest.CaptureFixture[str]) -> Any:
-    """Runs the verb, which the app may not know yet, as the app does."""
+    """Run the verb as the app does."""
     app = typer.Typer(pretty_exceptions_enable=False)
     app.command("devices")(command)
 

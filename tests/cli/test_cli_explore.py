@@ -1,4 +1,4 @@
-"""`pinion explore`: files, JSON, table, refusals, going on after Ctrl-C; `pinion bench core`."""
+"""`pinion explore`: files, JSON, table, refusals, resuming after Ctrl-C; `pinion bench core`."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def test_an_interrupted_sweep_says_how_to_go_on(tmp_path: Path) -> None:
     assert again[again.index("--output") + 1] == str(place)
 
 
-@pytest.mark.slow  # that of the demo is asked of tests/cli/test_cli_demo.py
+@pytest.mark.slow  # tests/cli/test_cli_demo.py tests that of the demo
 def test_progress_is_for_terminals(tmp_path: Path, process: Pinion) -> None:
     arguments = ("explore", "pendulum", "rnea", "--ii", "1", "--samples", 50, "-o", tmp_path)
     code, printed = on_a_terminal(*arguments)
@@ -260,7 +260,7 @@ def test_no_sweep_takes_figures_of_another_away(pinion: Pinion, tmp_path: Path) 
 
     few = ("--samples", 20)
     assert kept("--ii", "1", *few) == []
-    assert kept("--ii", "1,2", "--formats", "q16.16,q40.40", *few) == []  # which has all of it
+    assert kept("--ii", "1,2", "--formats", "q16.16,q40.40", *few) == []  # which has all points
     assert kept("--ii", "1,2", "--formats", "q16.16,q40.40", *few) == []
     before = (tmp_path / "explore.json").read_bytes()
     first = ["explore-1.csv", "explore-1.json", "pareto-1.png", "pareto-1.svg"]
@@ -278,7 +278,7 @@ def test_no_sweep_takes_figures_of_another_away(pinion: Pinion, tmp_path: Path) 
     sentence = " ".join(pinion(*command).out.split())
     assert "The earlier sweep has figures that these files lack: it is kept as " in sentence
     assert (tmp_path / "explore-5.json").read_text() == "{}"
-    (tmp_path / "explore.json").unlink()  # of a sweep only its table is left
+    (tmp_path / "explore.json").unlink()  # only the table of a sweep is left
     sentence = " ".join(pinion(*command).out.split())
     assert "The earlier sweep has figures that these files lack: it is kept as " in sentence
 
@@ -318,7 +318,7 @@ def test_every_published_figure_has_a_kind_and_a_source() -> None:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The bench with one small core and one design to set it beside."""
+    """The bench with one small core and one published design."""
     design = {
         "name": "Somebody",
         "robot": "two_link",

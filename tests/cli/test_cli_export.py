@@ -1,4 +1,4 @@
-"""`pinion export`: a folder for other projects, and a sentence for whatever is in its way."""
+"""`pinion export`: a folder for other projects, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pinion export --cpu`: the C example built as it says itself, and sentences for wrong input."""
+"""`pinion export --cpu`: the C example, built by its own commands, and refusals."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def ran(command: Sequence[object], folder: Path, **variables: str) -> str:
 
 @pytest.fixture(scope="module")
 def commands() -> list[list[str]]:
-    """Those of the comment that the example begins with: export, compile, run."""
+    """Commands of the comment at the head of the example: export, compile, run."""
     text = (ROOT / "examples/c/main.c").read_text()
     comment = text[: text.index("*/")].replace("\\\n", " ")
     lines = [line.strip() for line in comment.splitlines()]
@@ -68,7 +68,7 @@ def commands() -> list[list[str]]:
 def place(
     commands: list[list[str]], process: Pinion, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """A folder with the examples and the library that theirs is for."""
+    """A folder with the examples and their library."""
     folder = tmp_path_factory.mktemp("c")
     (folder / "examples").symlink_to(ROOT / "examples")
     completed = process(*commands[0][1:], cwd=folder)
@@ -80,7 +80,7 @@ def place(
 
 
 def check(printed: str) -> None:
-    """What the example prints, beside the float model."""
+    """Compare the example's output with the float model."""
     name, _, numbers = printed.partition(": qdd of the last sample:")
     assert name == available()[0].name
     printed_values = np.array([float(word) for word in numbers.split()])
@@ -167,14 +167,14 @@ def test_wrong_input_is_one_sentence_and_leaves_nothing(pinion: Pinion, tmp_path
     refused("two_link", "rnea", out="file/out", needles=["file/out'", "choose another one"])
     assert (tmp_path / "full/mine").read_text() == "mine"
     assert (tmp_path / "file").read_text() == "file"
-    # Without --cpu a robot and a function are no build folder.
+    # Without --cpu a build folder is required.
     pinion("export", "two_link", "rnea", "-o", tmp_path / "out").refused("--cpu")
     assert left_in(tmp_path) == before
 
 
 @contextmanager
 def nobody(folder: str) -> Iterator[None]:
-    """This process as a user without rights, to whom the folder belongs; root may write anywhere.
+    """Run as an unprivileged user who owns the folder, since root may write anywhere.
 
     What is imported until then stays: the interpreter may be where only root reads.
     """
@@ -193,7 +193,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(pinion: Pinion) -> None
     # Not below pytest's own, which other users cannot enter.
     with tempfile.TemporaryDirectory() as name:
         command = ("export", "--cpu", "two_link", "rnea", "-o")
-        pinion(*command, "/dev/null").refused("/dev/null")  # imports all that there is to import
+        pinion(*command, "/dev/null").refused("/dev/null")  # imports everything
         Path(name).chmod(0o500)
         for out in ("out", "new/out"):
             with nobody(name):

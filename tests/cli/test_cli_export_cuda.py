@@ -1,4 +1,4 @@
-"""`pinion export --cuda`: the command, and sentences for wrong input."""
+"""`pinion export --cuda`: the command and its refusals."""
 
 from __future__ import annotations
 

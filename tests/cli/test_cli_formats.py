@@ -1,4 +1,4 @@
-"""Formats by signal at the command line: options, keys, and what is refused in one sentence."""
+"""Formats by signal at the command line: options, keys and refusals."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_build_takes_all_options_of_formats_by_signal(auto: Built) -> None:
     assert figures["options"] == {} and figures["folder"] == str(auto.folder)
     assert set(figures["budget"]) == {"tau[0]", "tau[1]"}
     assert all(0 < bound < 1e-2 for bound in figures["budget"].values())
-    # Products of one multiplier block each, wide ones by their port's name.
+    # Products of one multiplier block each; the name states the narrow port.
     products = {unit for unit in figures["units"] if unit.startswith("dot")}
     assert products and all(unit.endswith(("x18", "x27")) for unit in products)
     manifest = Manifest.read(auto.folder)
@@ -124,10 +124,10 @@ def test_a_core_that_misses_its_gate_is_told_at_build_and_fails_at_verify(
     assert failed.code == 1 and not failed.json["distributions"]["reference"]["held"]
     table = pinion("verify", core, "--promises", "--samples", 500)
     assert table.code == 1 and "The check failed: results are wrong and not flagged." in table.out
-    # As the sentence says.
+    # Follow the sentence's advice.
     (error,) = re.findall(r"max_error=([\d.e-]*\d) \(--max-error\)", gate)
     accepted = pinion(*arguments, "--max-error", error)
-    # Between what is said of the build that was there.
+    # Besides the sentences on the earlier build.
     assert accepted.code == 0 and accepted.err.splitlines()[1:-1] == limits
     assert " on reference states, measured; 0.01 was asked for" in " ".join(built_core.out.split())
     assert "was asked for" not in accepted.out and f"at most {error} on" in accepted.out
@@ -142,7 +142,7 @@ def test_a_core_that_misses_its_gate_is_told_at_build_and_fails_at_verify(
         ("max_error = ", "max_errors = ", ["is incomplete", "'max_error'"]),
         ("angle = [27,", "angle = [99,", ["Signal angle of", "[bits, fraction bits]"]),
         ("value = [27,", "value = (27,", ["cannot be read"]),
-        ("", "", ["another core", "formats auto"]),  # whole, but of the two-link arm
+        ("", "", ["another core", "formats auto"]),  # complete, but of the two-link arm
     ],
 )
 def test_build_refuses_a_plan_with_one_sentence(
@@ -190,7 +190,7 @@ def test_info_shows_what_each_step_saves(pinion: Pinion) -> None:
     assert completed.code == 0 and completed.err == ""
     for words in ("rnea for two_link", "Operations of rnea after each step", *STEPS):
         assert words in completed.out
-    # As `pinion build` takes it.
+    # As for `pinion build`.
     assert pinion("info", "two_link", "rnea").out == completed.out
     pinion("info", "two_link", "rnea", "--function", "aba").refused("'rnea'", "'aba'", "leave one")
     # The robot has its own call.
@@ -244,7 +244,7 @@ def test_tables_in_a_file_have_a_width_and_no_blanks_at_ends(
 def test_formats_that_miss_their_error_end_with_a_code_that_scripts_see(
     pinion: Pinion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the states that the build measures; the folder is there all the same."""
+    """On the states that the build measures; the folder is written nevertheless."""
     shares: list[float] = []
     designing = importlib.import_module("pinion.flow.design")
     original_plan, measured = designing.format_plan, building.measured_errors
@@ -266,6 +266,6 @@ def test_formats_that_miss_their_error_end_with_a_code_that_scripts_see(
         in completed.err
     )
     assert shares[0] == HEADROOM and shares == sorted(shares, reverse=True) and len(shares) > 1
-    # A uniform format is for no error of its own: it is said, and that is all.
+    # A uniform format is not chosen for an error, so there is only a note.
     same = pinion("build", "pendulum", "rnea", "--ii", 4, "--max-error", 1e-3, "-o", folder)
     assert same.code == 0 and "above the largest allowed" in same.err

@@ -1,4 +1,4 @@
-"""`pinion bench mpc` and `pinion demo mpc`, on a small arm, and what both refuse."""
+"""`pinion bench mpc` and `pinion demo mpc` on a small arm, and their refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verbs with a function of one's own: built, explored and shown by the name of its file."""
+"""The verbs with a user-defined function, given by the name of its file."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def late(x, last):
             "summed",
             ["the loop through 'total' takes", "without it the interval would be 1:"],
         ),
-        # A state without a loop overrules nothing.
+        # A state without a loop changes nothing.
         ("late", ["1 word", "a core is never faster"]),
     ],
 )
@@ -131,7 +131,7 @@ def test_verbs_take_a_module_of_the_present_folder(folder: Path, pinion: Pinion)
 
 @pytest.mark.slow
 def test_a_sweep_knows_the_code_that_it_was_of(folder: Path, pinion: Pinion) -> None:
-    """A point is measured again when its function has changed, and only then."""
+    """A point is measured again only if its function has changed."""
     sweep = ("explore", "none", "own_file.py:scaled", "--ii", 4, "--samples", 50, "-j", 1)
 
     def points() -> list[dict[str, object]]:
@@ -172,7 +172,7 @@ def test_an_input_that_a_robot_does_not_need_is_said(
     for verb in (("info", "two_link"), ("build", "two_link")):
         more = ("-o", "core") if verb[0] == "build" else ()
         assert sentence in " ".join(pinion(*verb, "law.py:f", *more).out.split())
-    # One that no robot was said to do without is an error, before anything is written.
+    # One that is not optional is an error, before anything is written.
     Path("law.py").write_text(law.replace(", optional=True", ""))
     for verb in ("info", "build"):
         more = ("-o", "other") if verb == "build" else ()

@@ -1,4 +1,4 @@
-"""What is written wrong in a function of one's own is one sentence with its file and line."""
+"""Mistakes in a user-defined function give one sentence with file and line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ keep = lambda f: f
 
 
 def of(body: str, *, head: str = "@function(**ONE)\ndef f(x):\n") -> str:
-    """A file whose function has this body."""
+    """Return a file whose function has this body."""
     return HEAD + head + "".join(f"    {line}\n" for line in body.split("\n"))
 
 
@@ -35,7 +35,7 @@ def vector(body: str) -> str:
 
 
 def described(inputs: str, outputs: str = '{"y": array()}', parameters: str = "x") -> str:
-    """A file whose description is this."""
+    """Return a file with this description."""
     return (
         HEAD
         + f"@function(inputs={inputs}, outputs={outputs})  #!\ndef f({parameters}):\n"
@@ -44,14 +44,14 @@ def described(inputs: str, outputs: str = '{"y": array()}', parameters: str = "x
 
 
 def taking(parameters: str, inputs: str = '{"x": X}') -> str:
-    """A file whose function takes something else than is described."""
+    """Return a file whose function has other parameters than described."""
     text = described(inputs, parameters=parameters).replace("  #!", "")
     return text.replace(f"({parameters}):", f"({parameters}):  #!")
 
 
-# Name, the file with a mark behind the line that is wrong, what the sentence must say.
+# Name, the file with a mark behind the wrong line, needles of the sentence.
 MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
-    # What cannot be traced.
+    # Mistakes in tracing.
     "if": (
         of("if x > 0.5:  #!\n    return x\nreturn -x"),
         ("neither true nor false yet: in place of `if`", "select(condition, a, b)"),
@@ -169,7 +169,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         vector("w = np.zeros(3)\nw[0] = v[0]  #!\nreturn w[0]"),
         ("no float value", "dtype=object"),
     ),
-    # What is returned.
+    # Mistakes in results.
     "asymmetric": (
         HEAD + '@function(inputs={"v": V}, outputs={"y": array(2, 2, symmetric=True)})\n'
         "def f(v):\n    return [[v[0], v[1]], [v[2], v[0]]]  #!\n",
@@ -240,7 +240,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         "    return x * len(seen)  #!\n",
         ("between its trace and a call with numbers", "earlier calls"),
     ),
-    # What is described.
+    # Mistakes in descriptions.
     "times zero": (
         taking("x, z", '{"x": X, "z": X}').replace("2.0 * x", "2.0 * x + 0.0 * z"),
         ("input 'z' of 'f' changes no output",),
@@ -333,7 +333,7 @@ def test_a_mistake_is_a_sentence_with_file_and_line(
     Path("own.py").write_text(text)
     completed = pinion("info", "none", "--function", "own.py:f")
     completed.refused(*needles)
-    # Without quotes, so that it can be opened where it is read.
+    # Without quotes, so that terminals can open it.
     assert re.match(rf"own\.py:{lines[0]}: ", completed.err), completed.err
 
 
@@ -387,7 +387,7 @@ def test_an_endless_loop_is_named_where_it_is_interrupted(
     pinion: Pinion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    # As Ctrl-C does: in the main thread, whatever runs there.
+    # Like Ctrl-C: in the main thread, whatever runs there.
     ring = "from signal import raise_signal, SIGINT\n"
     text = of("k = 0\nwhile k < 9:\n    raise_signal(SIGINT)\nreturn x")
     Path("own.py").write_text(ring + text)

@@ -1,4 +1,4 @@
-"""How far long work is: percent, step, time left; lines in a pipe; ``--quiet`` of every verb."""
+"""Progress of long work: percent, step, time left; lines in a pipe; ``--quiet`` of every verb."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.cli.test_cli_demo import on_a_terminal
 
 
 class Clock:
-    """Seconds that pass when told."""
+    """A clock that advances on request."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -35,7 +35,7 @@ class Clock:
         return self.now
 
     def at(self, seconds: float) -> None:
-        """So many seconds after the beginning."""
+        """Advance to this many seconds after the beginning."""
         self.now = 100.0 + seconds
 
 
@@ -43,7 +43,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=clock.monotonic))
-    # Lines come when work changes; what the thread does is a test of its own.
+    # Lines come when work changes; another test covers the thread.
     monkeypatch.setattr(progress.Lines, "_watch", lambda lines: None)
     return clock
 
@@ -63,7 +63,7 @@ def test_time_left_follows_from_the_share_done(clock: Clock) -> None:
     work.advance(0.75)
     assert work.left() == pytest.approx(20.0)
     assert work.words() == "Scheduling: 75%, about 20 s left in this step"
-    # Another step says nothing of its time before it has a share, and counts from its beginning.
+    # Another step has no estimate before it has a share, and counts from its beginning.
     work.begin("Writing")
     assert work.left() is None and work.share is None
     clock.at(65.0)
@@ -91,7 +91,7 @@ def test_a_line_of_the_same_step_keeps_its_share_and_its_beginning(clock: Clock)
     assert work.words() == "Mapping: flip-flops: 50%, about 10 s left in this step"
     work.begin("Mapping: LUTs")
     assert work.words() == "Mapping: LUTs: 50%, about 10 s left in this step"
-    # A step of another name is another one, and the same name alone begins anew.
+    # A step of another name is a new one, and the same name alone begins again.
     work.begin("Mapping LUTs: some")
     assert work.share is None
     work.advance(0.5)
@@ -106,7 +106,7 @@ def test_time_left_runs_down_between_two_shares_and_ends_unsaid(clock: Clock) ->
     work.advance(0.5)
     clock.at(60.0)
     assert work.left() == pytest.approx(20.0)
-    clock.at(80.0)  # it should be over: what was thought of it is wrong
+    clock.at(80.0)  # it should be over: the estimate was wrong
     assert work.left() is None and work.words() == "Mapping: 50%"
 
 
@@ -175,13 +175,13 @@ def test_a_pipe_hears_how_many_are_done(clock: Clock, capfd: pytest.CaptureFixtu
 def test_a_pipe_is_told_of_work_that_says_nothing(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A tool that runs for a minute calls nobody: a thread looks at the clock."""
+    """A tool that runs for a minute reports nothing: a thread watches the clock."""
     monkeypatch.setattr(progress, "EVERY", 0.0)
     with progress.steps():
         printed = ""
         while "Starting\n" not in printed:  # not a time: it ends when the line is there
             printed += capfd.readouterr().err
-    # Of the next line a part may be there.
+    # A part of the next line may be there.
     assert PROGRESS.sub("", printed[: printed.rindex("\n") + 1]) == ""
 
 
@@ -211,7 +211,7 @@ def test_a_terminal_gets_step_percent_and_time_left(tmp_path: Path) -> None:
 
 
 def drawn(work: progress.Work, width: int) -> str:
-    """What a terminal shows of work, styles aside."""
+    """Return the text that a terminal shows, without styles."""
     console = Console(file=StringIO(), width=width, color_system=None, force_terminal=True)
     columns = (progress._Words(work), BarColumn(bar_width=progress._BAR), TimeElapsedColumn())
     display = Display(*columns, console=console)
@@ -283,7 +283,7 @@ def test_every_verb_can_be_quiet_or_says_why_not() -> None:
     assert without_quiet(verb_app) == {"mute"}
 
 
-# What each verb does when it works: its arguments, and where its work begins.
+# Arguments of each verb, and the function in which its work begins.
 WORK: dict[str, tuple[tuple[str, ...], str]] = {
     "build": (("two_link", "rnea", "-o", "NEW"), "pinion.flow.build:build"),
     "verify": (("BUILT",), "pinion.cosim.bound:verify_bounded"),
@@ -336,7 +336,7 @@ WORK: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 def halfway(*arguments: Any, **named: Any) -> Any:
-    """Stands for the work of a verb: says a step to whoever listens, and refuses the rest."""
+    """Stand-in for the work of a verb: report a step, and refuse the rest."""
     for listener in (named.get("progress"), *arguments):
         if isinstance(listener, Progress):
             listener.step("Halfway")
@@ -366,7 +366,7 @@ def test_a_verb_speaks_unless_it_is_asked_to_be_quiet(
     owner, _, attribute = place.rpartition(".")
     holder: Any = import_module(module)
     monkeypatch.setattr(getattr(holder, owner) if owner else holder, attribute, halfway)
-    if name == "bench cuda":  # a machine without a GPU ends before
+    if name == "bench cuda":  # a machine without a GPU stops earlier
         monkeypatch.setattr("pinion.bench.cuda.measure.cuda.open_gpu", lambda *arguments: None)
         monkeypatch.setattr("pinion.bench.cuda.measure.measured_limits", lambda device: None)
     words = [str(built.folder) if word == "BUILT" else word for word in arguments]

@@ -1,4 +1,4 @@
-"""`pinion report`: what is known of builds, and nothing that was measured for another one."""
+"""`pinion report`: known figures of builds, and none measured for another build."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def leave(folder: Path, **changes: Any) -> None:
-    """What a run of the board's tools leaves behind."""
+    """Write the result of a run of the board's tools."""
     manifest = Manifest.read(folder)
     board = folder / manifest.target
     board.mkdir(exist_ok=True)
@@ -56,7 +56,7 @@ def test_a_build_alone_has_no_figures(pinion: Any, folder: Path) -> None:
 
 
 def count(folder: Path, **changes: Any) -> None:
-    """What `pinion synth` leaves behind, its figures made up."""
+    """Write the result of `pinion synth`, with invented figures."""
     kinds = {name: {"instances": number} for name, number in Manifest.read(folder).units.items()}
     timing = {"table": "", "note": "", "ns": {}, "mhz": {"typical": 247.5}, "paths": []}
     totals = {"dsp": 31, "lut": 7412, "ff": 5023, "bram": 1.5, "levels": 18, "dies": 3}
@@ -89,7 +89,7 @@ def test_only_rows_of_the_target_and_counts_where_they_are_kept(
         **{"dsp": 31, "lut": 7412, "ff": 5023, "bram": 1.5, "levels": 18, "mhz": 247.5},
         "share": None,
     }
-    # What was counted of a core with other units is not this one's.
+    # Counts of a core with other units do not apply.
     count(alone, by_kind={"add": {"instances": 99}})
     assert pinion("report", alone, "--json").json["builds"][0]["counted"] is None
 
@@ -127,7 +127,7 @@ def test_units_shares_and_the_last_verification(
             verdict=Verdict(mismatches=0, failed=failed),
         ).write(copy)
         assert rows().get(wrong) == advice
-    monkeypatch.undo()  # the part is another board's
+    monkeypatch.undo()  # the part belongs to another board
     assert "% of part (die): DSP" not in rows()
 
 
@@ -159,7 +159,7 @@ def test_counts_are_made_for_the_terminal_too(
 
     # The package has a function of the module's name.
     monkeypatch.setattr(import_module("pinion.synthesis.synth"), "synth", counts)
-    for _ in range(2):  # what is there is not counted again
+    for _ in range(2):  # existing counts are kept
         assert "247.5" in pinion("report", alone, "--synth").out
     assert requested == [alone]
 

@@ -1,4 +1,4 @@
-"""`pinion robots`, `pinion info`: what is there, and what is wrong with a file."""
+"""`pinion robots` and `pinion info`: their output, and faults of files."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_info_has_joints_links_and_notes(pinion: Pinion, name: str) -> None:
 
 
 def test_info_names_the_tip(pinion: Pinion) -> None:
-    """What tip functions speak of, and where it is one of several, which there are."""
+    """The tip of tip functions, or the tips to choose from."""
     legs = [f"{side}_lowerleg" for side in ("lf", "rf", "lh", "rh")]
     for arguments, tip, tips, words in (
         (["two_link"], "tip", ["tip"], "tip, fixed to link_2"),
@@ -255,7 +255,7 @@ def test_a_robot_of_many_joints_is_shown_in_part(pinion: Pinion) -> None:
     whole = pinion("info", "chain_230", "--json").json
     assert len(whole["joints"]) == len(whole["links"]) == 230
     assert whole["joints"][229]["rated_velocity"] > 0.0
-    # Places in q and qd are found once, not at every look: robots have thousands of joints.
+    # Places in q and qd are looked up once: robots have thousands of joints.
     model = load("chain_230")
     assert model.v_slices is model.v_slices and model.q_slices is model.q_slices
     assert model.v_slices[229] == slice(229, 230)

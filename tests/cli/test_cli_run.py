@@ -1,4 +1,4 @@
-"""`pinion run`: arrays from a file through a core, and everything that can be wrong with them."""
+"""`pinion run`: arrays from a file through a core, and refusals of wrong arrays."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_run_says_what_it_wrote_and_flags_what_saturated(
     requests = arrays()
     requests["qdd"][3] = 30_000.0
     np.savez(tmp_path / "in.npz", **requests)
-    # A name without a suffix stays as it is, and an older file gives way.
+    # A name without a suffix is unchanged, and an older file is replaced.
     out = tmp_path / "result"
     out.write_text("old")
     completed = pinion("run", built.folder, "--input", tmp_path / "in.npz", "--output", out)
@@ -77,7 +77,7 @@ def test_run_says_what_it_wrote_and_flags_what_saturated(
         assert results["saturated"].nonzero()[0].tolist() == [3]
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(0.0, ""), (50.0, "about 50 s")])
+@pytest.mark.parametrize(("seconds", "sentence"), [(0.0, ""), (50.0, "about 50 s")])
 def test_a_device_that_is_compiled_for_long_is_told_before(
     pinion: Pinion,
     built: Built,
@@ -86,7 +86,7 @@ def test_a_device_that_is_compiled_for_long_is_told_before(
     seconds: float,
     sentence: str,
 ) -> None:
-    """Nothing is compiled here: what the verb does before and with an opened device."""
+    """What the verb does before and with an opened device; nothing is compiled."""
     opened: list[str] = []
 
     def estimated(folder: Path, address: str) -> float:
@@ -176,7 +176,7 @@ def test_a_file_that_is_no_npz_is_refused(
     out = tmp_path / "out.npz"
     completed = pinion("run", built.folder, "--input", tmp_path / "in.npz", "-o", out)
     completed.refused("in.npz", "write it with numpy.savez")
-    # What NumPy says of how to run a stranger's objects is no advice.
+    # NumPy's advice to load a stranger's objects is not repeated.
     assert "allow_pickle" not in completed.err and not out.exists()
 
 

@@ -1,4 +1,4 @@
-"""Rounded angles at the command line: snapped and told for cores, kept with `--no-snap`."""
+"""Rounded angles at the command line: snapped for cores with a note, kept with `--no-snap`."""
 
 from __future__ import annotations
 

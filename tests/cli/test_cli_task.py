@@ -1,4 +1,4 @@
-"""``pinion build --task``: formats by a closed loop, and what is refused in one sentence."""
+"""``pinion build --task``: formats chosen by a closed loop, and refusals."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_build_chooses_formats_by_a_task_and_says_so(task_build: Built, task: Pa
     assert record["tried"] and manifest.tracking["found"] <= 0.01
     assert manifest.tracking["held_out"] <= 0.02
     assert manifest.tracking["bits"] < manifest.tracking["ordinary_bits"]
-    # A millimetre and a promise of many per cent: both are stated, neither hides the other.
+    # Both the millimetres and a promise of many per cent are stated.
     assert manifest.tracking["float64_rms_mm"] > 0.0
     assert manifest.promises["reference"] > manifest.measured["reference"] > 1e-3
 
@@ -93,7 +93,7 @@ def test_mistakes_in_the_file_are_refused(pinion: Pinion, tmp_path: Path) -> Non
     pinion("build", "two_link", "minv", *options).refused("bad.toml", "loss", "'much'")
     options = ("--formats", "auto", "--task", tmp_path / "none.toml", "-o", tmp_path / "core")
     pinion("build", "two_link", "minv", *options).refused("none.toml", "cannot be read")
-    # A task that no formats do.
+    # A task beyond all formats.
     path.write_text(SHORT.replace("loss = 0.01", "loss = 1e-9\nheld_out_loss = 1e-9", 1))
     options = ("--formats", "auto", "--task", path, "-o", tmp_path / "core")
     pinion("build", "two_link", "minv", *options).refused("short", "loss of 1e-09", "larger loss")

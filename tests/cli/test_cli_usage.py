@@ -1,4 +1,4 @@
-"""The command line itself: help, mistakes, defects, and what starts fast."""
+"""The command line itself: help, mistakes, defects and fast starts."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_no_memory_is_a_sentence(
 
 
 @pytest.mark.parametrize(
-    ("stop", "said"),
+    ("stop", "message"),
     [
         (KeyboardInterrupt(), "Interrupted: unfinished work is not kept, and the same"),
         (KeyboardInterrupt("law.py:3: interrupted."), "law.py:3: interrupted.\n"),
@@ -236,7 +236,7 @@ def test_what_is_only_read_needs_no_heavy_package(arguments: list[str]) -> None:
 def _unheard(
     *arguments: object, both: bool = False, buffered: bool = True
 ) -> subprocess.CompletedProcess[str]:
-    """The command behind whose standard output, or both streams, nobody reads any more."""
+    """Run the command with nobody reading its standard output, or both streams."""
     reads, writes = os.pipe()
     os.close(reads)
     try:
@@ -287,7 +287,7 @@ def test_a_verb_goes_on_when_its_reader_has_left(tmp_path: Path) -> None:
 
 
 def _closed(streams: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """The command as a shell starts it with these streams closed."""
+    """Run the command from a shell with these streams closed."""
     words = [sys.executable, "-m", "pinion", *map(str, arguments)]
     line = ["sh", "-c", f'exec "$@" {streams}', "sh", *words]
     return subprocess.run(line, capture_output=True, text=True, check=False, timeout=600)
@@ -319,7 +319,7 @@ def test_a_closed_standard_output_is_one_that_nobody_reads(
 
 @pytest.mark.slow
 def test_closed_streams_are_taken_by_nothing_else(tmp_path: Path) -> None:
-    # A complaint does not end in the results, nor what a tool prints in a file of the build.
+    # Complaints do not go into the results, nor a tool's output into a file of the build.
     assert _closed("2>&-", "info", "nobody").stdout == ""
     folder = tmp_path / "made"
     completed = _closed("<&- >&- 2>&-", "build", "pendulum", "rnea", "-o", folder, "--quiet")

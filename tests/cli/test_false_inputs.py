@@ -1,4 +1,4 @@
-"""Every verb that compares, with inputs that are damaged, empty or false: none may pass.
+"""Every verb that compares, with damaged, empty or false inputs: none may pass.
 
 Three kinds. Files of a build that are damaged: each verb refuses them, exit code 2. Builds that are
 whole and false, their digests made anew: hardware, integers or floats of another robot, which every
@@ -51,7 +51,7 @@ verification = importlib.import_module("pinion.cosim.verify")
 SAMPLES = 40
 
 Arguments = Callable[[Path, Path], tuple[object, ...]]
-"""Of a verb, from a build folder and an empty one."""
+"""Arguments of a verb, from a build folder and an empty one."""
 
 COMPARING: dict[str, Arguments] = {
     "verify": lambda f, o: ("verify", f, "--samples", SAMPLES),
@@ -75,7 +75,7 @@ OTHERS: dict[str, Arguments] = {
     "run": lambda f, o: ("run", f, "--input", requests(o), "--output", o / "out.npz"),
     "export": lambda f, o: ("export", f, "-o", o / "exported"),
 }
-"""Verbs that have to refuse what is damaged; answers that are made here do not reach them."""
+"""Verbs that have to refuse damaged files; changed answers do not reach them."""
 
 
 def requests(folder: Path) -> Path:
@@ -95,7 +95,7 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same core for the same robot elsewhere, where half of its weight is left."""
+    """The same core for the same robot at half the gravity."""
     folder = tmp_path_factory.mktemp("false") / "other"
     model = load("pendulum")
     lighter = replace(model, gravity=tuple(0.5 * g for g in model.gravity))
@@ -115,7 +115,7 @@ def half(data: bytes) -> bytes:
 
 
 def changed(data: bytes) -> bytes:
-    """One bit, in the middle."""
+    """Flip one bit, in the middle."""
     at = len(data) // 2
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
@@ -152,7 +152,7 @@ Answer = Callable[[StreamResult], StreamResult]
 
 
 class Core:
-    """In the place of a compiled simulation: what a right core sends, perhaps changed."""
+    """Stand-in for a compiled simulation: the answers of a right core, perhaps changed."""
 
     def __init__(self, reference: Reference, change: Answer) -> None:
         self.reference, self.change = reference, change
@@ -172,11 +172,11 @@ class Core:
 
 @pytest.fixture
 def simulated(core: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
-    """Makes all simulations of the core send what a change makes of what is right."""
+    """Make all simulations of the core send changed answers."""
 
     def change(answer: Answer = lambda result: result) -> None:
         reference = Reference(Build.read(core))
-        # Of its own: what others expect may be changed.
+        # A separate reference: that of others may be changed.
         right = Reference.expected
         reference.expected = lambda *words: right(reference, *words)  # type: ignore[method-assign]  # in the simulation's place
         simulated = Core(reference, answer)
@@ -215,7 +215,7 @@ def nothing(result: StreamResult) -> StreamResult:
 
 
 def one_result(result: StreamResult) -> StreamResult:
-    """One for all: arrays of one row are compared with any number of rows."""
+    """Broadcast: arrays of one row are compared with any number of rows."""
     few = {name: getattr(result, name)[:1] for name in ("beats", "last", "user", "emitted")}
     return replace(result, **few)
 
@@ -239,7 +239,7 @@ def test_answers_that_are_wrong_or_missing_fail(
 
 
 def failed(completed: Done, *, said_by: object) -> None:
-    """Exit code 1 of a check, or 2 with a sentence where there was nothing to check."""
+    """Check for exit code 1, or 2 with a sentence if there was nothing to check."""
     assert completed.code in (1, 2), (said_by, completed)
     assert "Traceback" not in completed.err
     if completed.code == 2:
@@ -293,7 +293,7 @@ def test_where_every_request_is_flagged_nothing_was_checked(
     name: str, core: Path, tmp_path: Path, pinion: Pinion, simulated: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """By hardware and integers alike."""
+    """Both in hardware and in the integers."""
     folder = tmp_path / "core"
     shutil.copytree(core, folder)
     expect(monkeypatch, flagged)
@@ -341,7 +341,7 @@ def test_floats_that_are_false_fail(
 
 
 def with_content(folder: Path) -> None:
-    """Make a folder whole again, whatever is in it."""
+    """Seal a folder again, whatever is in it."""
     manifest = Manifest.read(folder)
     computed = BuiltFunction.from_json(json.loads((folder / "function.json").read_text()))
     graph = parse_graph((folder / "graph.txt").read_text())
@@ -361,7 +361,7 @@ def test_a_build_with_another_robots_model_fails(
     files: tuple[str, ...], names: list[str], core: Path, other: Path, tmp_path: Path,
     pinion: Pinion, simulated: Callable[..., None],
 ) -> None:  # fmt: skip
-    """The folder is as whole as any; what it computes, or is compared with, is another robot's."""
+    """The folder is intact, but its function or reference is another robot's."""
     folder = tmp_path / "core"
     shutil.copytree(core, folder)
     for file in files:
@@ -378,7 +378,7 @@ def test_a_build_with_another_robots_model_fails(
 def test_hardware_of_another_robot_fails(
     name: str, core: Path, other: Path, tmp_path: Path, pinion: Pinion
 ) -> None:
-    """Compiled, mapped and run as it is."""
+    """Compiled, mapped and run unchanged."""
     folder = tmp_path / "core"
     shutil.copytree(core, folder)
     for file in ("core.il", "core.v"):
@@ -405,7 +405,7 @@ def test_a_campaign_passes_on_nothing_false(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     def ok(name: str) -> bool:
-        """Whether a campaign of its own passes; one that ends with a sentence does not."""
+        """Return whether a new campaign passes; one that ends with a sentence does not."""
         try:
             result = campaign(core, tmp_path / name, states=SAMPLES, device=device, client=threads)
         except CampaignError:
@@ -473,7 +473,7 @@ def test_a_sweep_passes_on_nothing_false(
 
 
 class Device:
-    """In the place of a card: the integers, perhaps changed."""
+    """Stand-in for a card: the integers, perhaps changed."""
 
     def __init__(self, folder: Path, change: Expected) -> None:
         self.reference, self.change = Reference(Build.read(folder)), change
@@ -541,7 +541,7 @@ def test_the_demonstration_passes_on_nothing_false(
     )
 
 
-@pytest.mark.parametrize("held", [True, False, None])
+@pytest.mark.parametrize("accuracy_held", [True, False, None])
 def test_a_table_of_functions_fails_with_a_budget(
     accuracy_held: bool | None, pinion: Pinion, monkeypatch: pytest.MonkeyPatch
 ) -> None:

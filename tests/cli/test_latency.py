@@ -1,4 +1,4 @@
-"""One latency: the word, the key and the figure mean the same wherever a core is meant."""
+"""The word latency has one meaning in texts, keys and figures of cores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TELLERS = ("docs/adr/", "CHANGELOG.md", "tests/cli/test_latency.py")
 
 
 def old_names(text: str) -> list[str]:
-    """Names that the other figures had when they were called latencies."""
+    """Former names of figures that were called latencies."""
     gone = r"total_latency\w*|datapath_latency\w*|\"LATENCY\"|`LATENCY`"
     return re.findall(gone, text)
 
@@ -57,7 +57,7 @@ def test_the_key_is_what_the_core_takes(built: Built, pinion: Pinion, tmp_path: 
     build = Build.read(built.folder)
     edges = build.schedule["last_beat"]  # launch to last beat: inside of the whole
     assert manifest.schedule_cycles < edges < manifest.latency_cycles
-    # As the RTL does it, at whatever phase the first request met.
+    # As in the RTL, at any phase of the first request.
     figures = verify(built.folder, samples=20)
     checked = Verification.of(figures)
     assert checked.latency_cycles == figures["latency_cycles"] <= manifest.latency_cycles

@@ -1,4 +1,4 @@
-"""The examples' functions by other means: mechanics on arrays, none of the examples' own code."""
+"""Independent implementations of the examples' functions, as mechanics on arrays."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def computed_torque(model: Model, link: str, x: Arrays) -> dict[str, np.ndarray]
 
 
 def energy_gradient(model: Model, link: str, x: Arrays) -> dict[str, np.ndarray]:
-    """By differences of q: good to 1e-8 of its size."""
+    """By differences of q, with a relative error of 1e-8."""
     M = dynamics.crba(model, x["q"])
     by_q = np.empty_like(x["qd"])
     for k in range(model.nv):
@@ -46,7 +46,7 @@ def energy_gradient(model: Model, link: str, x: Arrays) -> dict[str, np.ndarray]
 
 
 def tip_jacobian(model: Model, link: str, x: Arrays) -> dict[str, np.ndarray]:
-    """The Jacobian by differences of the pose: good to 1e-9 of its size."""
+    """Return the Jacobian by differences of the pose, with a relative error of 1e-9."""
     R, place = dynamics.frame_placement(model, x["q"], link)
     columns = []
     for k in range(model.nv):
@@ -79,7 +79,7 @@ def tip_law(model: Model, link: str, x: Arrays) -> dict[str, np.ndarray]:
     R, place = dynamics.frame_placement(model, x["q"], link)
     J = dynamics.frame_jacobian(model, x["q"], link, reference="local_world_aligned")
     moved = np.einsum("nij,nj->ni", J, x["qd"])
-    # The velocity is that of the tip itself, and not of another point that moves with it.
+    # The velocity of the tip itself, not of another point of the link.
     ends = [dynamics.frame_placement(model, x["q"] + h * x["qd"], link)[1] for h in (1e-6, -1e-6)]
     assert np.abs((ends[0] - ends[1]) / 2e-6 - moved[:, 3:]).max() < 1e-7
     # The turn between two rotations from the skew part of R_d R^T, which shares no cross product.

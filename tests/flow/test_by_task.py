@@ -1,4 +1,4 @@
-"""Formats chosen by a measure: what is found, what is refused, and measures that lie."""
+"""Formats chosen by a measure: results, refusals and wrong measures."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ ROBOT, FUNCTION = "two_link", "minv"
 
 
 def widths(candidate: Candidate) -> tuple[int, int]:
-    """Bits of stored words and of the narrowest port of a product."""
+    """Return the bits of stored words and of the narrowest product port."""
     stored = max(int(n.params[-2]) for n in candidate.fixed.nodes if n.op == "input")
     ports = [int(n.params[0]) for n in candidate.fixed.nodes if n.op == "quantize"]
     return stored, min(ports)
 
 
 def error_of(candidate: Candidate) -> float:
-    """Largest absolute error of a candidate's results on some states: no task, but a measure."""
+    """Return the largest absolute error of a candidate's results on some states."""
     arrays = sample(candidate.model, candidate.row, 200, seed=7, distribution="reference")
     results, _ = candidate.run(arrays)
     exact = candidate.row.evaluate(candidate.model, arrays)
@@ -89,7 +89,7 @@ def test_the_cheapest_words_that_hold_are_built_and_recorded(folder: Path) -> No
     rows, choice = record["tried"], record["tried"][record["chosen"]]
     assert manifest.task["name"] == "small_errors"
     assert (folder / TASK).read_text() == "loss = 0.1\n"
-    # Some held and some did not, or nothing was searched.
+    # Some held and some did not, so there was a search.
     assert {row["held"] for row in rows} == {True, False}
     assert all(row["held"] == (row["loss"] <= 0.1) for row in rows)
     alike = [row for row in rows if row["held"] and row["wide"] == choice["wide"]]
@@ -103,11 +103,11 @@ def test_the_cheapest_words_that_hold_are_built_and_recorded(folder: Path) -> No
     assert (figures["blocks"], figures["bits"]) == (choice["blocks"], choice["bits"])
     assert figures["bits"] < figures["ordinary_bits"]
     assert figures["blocks"] <= figures["ordinary_blocks"]
-    # Nobody takes it for a core of small errors: its promise is what was measured.
+    # It promises no small errors, but the measured ones.
     assert manifest.formats.startswith("auto by task small_errors: ")
     home = manifest.measured["reference"]
     assert manifest.max_error == manifest.promises["reference"] > 2.9 * home
-    # What was measured are the core's own integers.
+    # The core's integers were measured.
     core = Build.read(folder)
     again = Candidate(core.model, named_function(FUNCTION), core.graph, {})
     assert error_of(again) == pytest.approx(figures["found"], rel=1e-5)
@@ -142,7 +142,7 @@ def test_a_measure_that_always_says_good_is_caught_by_what_was_held_out(tmp_path
 
 
 def test_a_loss_that_is_no_number_is_never_chosen(tmp_path: Path) -> None:
-    """Even words have NaN, of which every comparison is false; uneven ones are judged."""
+    """Even words have loss NaN, which compares false; odd ones are judged."""
 
     def broken(candidate: Candidate) -> float:
         return math.nan if widths(candidate)[0] % 2 == 0 else error_of(candidate)
@@ -156,7 +156,7 @@ def test_a_loss_that_is_no_number_is_never_chosen(tmp_path: Path) -> None:
 
 
 def test_a_lucky_length_is_not_chosen(tmp_path: Path) -> None:
-    """Of 11 bits alone the measure says good: the next longer one does not hold, so it is luck."""
+    """Only 11 bits hold: the next longer words do not, so it is luck."""
 
     def lucky(candidate: Candidate) -> float:
         bits = widths(candidate)[0]
@@ -167,13 +167,13 @@ def test_a_lucky_length_is_not_chosen(tmp_path: Path) -> None:
 
 
 def test_a_scheduled_core_that_does_not_hold_is_not_kept(tmp_path: Path) -> None:
-    """The measure has its say once more of the design itself; finer ones are tried, then none."""
+    """The design itself is measured again; finer ones are tried, then none is left."""
     bits_measured: list[int] = []
 
     def forgetful(candidate: Candidate) -> float:
         bits = widths(candidate)[0]
         bits_measured.append(bits)
-        # The second time the same words are measured they are those of the design.
+        # The second measurement of the same words is that of the design.
         return 0.0 if bits >= 14 and bits_measured.count(bits) == 1 else 1.0
 
     with pytest.raises(TaskError, match="scheduled core loses 1 in the task"):
@@ -193,7 +193,7 @@ def test_the_number_of_measurements_is_bounded(tmp_path: Path) -> None:
 
 
 def test_words_in_which_a_pivot_becomes_zero_are_refused_and_others_are_tried() -> None:
-    """The reciprocal of nothing is no reach of any format: such words cannot be made."""
+    """No format holds the reciprocal of zero, so such words cannot be made."""
     model, row = load("chain_4"), named_function(FUNCTION)
     search = TaskSearch(model, row, goal_of(lambda candidate: 0.0))
     make_design(model, row, ii=8, formats="auto", search=search)
@@ -256,7 +256,7 @@ def failed_one(record: dict[str, Any]) -> None:
 def test_a_forged_record_is_found_out(
     folder: Path, tmp_path: Path, forge: Forge, message: str
 ) -> None:
-    """Even where manifest and digests were made to fit: `verify` needs no robot in motion."""
+    """Even if manifest and digests fit: `verify` needs no robot in motion."""
     forged = tmp_path / "core"
     shutil.copytree(folder, forged)
     record = json.loads((forged / RECORD).read_text())
@@ -281,7 +281,7 @@ def test_another_record_than_the_manifests_is_found_out(folder: Path, tmp_path: 
 
 
 def test_candidates_compute_what_the_float_model_does() -> None:
-    """Symmetric blocks come whole, and constants of the robot are in them."""
+    """Symmetric blocks are complete and contain constants of the robot."""
     model, row = load(ROBOT), named_function(FUNCTION)
     candidates: list[Candidate] = []
 

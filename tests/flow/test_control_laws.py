@@ -1,4 +1,4 @@
-"""The examples of whole control laws: against mechanics, as cores, and in closed loop."""
+"""Examples of control laws: against mechanics, as cores, and in closed loop."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def same(result: np.ndarray, expected: np.ndarray) -> None:
 
 
 def test_the_tracking_law_is_that_of_its_terms(robot: Model) -> None:
-    """Half of the references are drawn near the state, where no limit holds."""
+    """Half of the references are near the state, where no limit is active."""
     law = named_function(LAWS["tracking_law"])
     x, _ = floats(robot, "tracking_law")
     rng = np.random.default_rng(1)
@@ -78,7 +78,7 @@ def close(law_build: Build, robot: str, through: str, samples: int) -> Any:
 
 
 def test_the_tip_law_follows_in_floats(robot: Model) -> None:
-    """A law whose forces act elsewhere than at the tip leaves it by more, and spins the wrist."""
+    """Forces that do not act at the tip leave a larger error and spin the wrist."""
     pytest.importorskip("mujoco", reason="MuJoCo is not installed")
     law, arm = (
         law_on_chip.InFloats(named_function(LAWS["tip_law"]), robot),
@@ -92,7 +92,7 @@ def test_the_tip_law_follows_in_floats(robot: Model) -> None:
 
 
 def test_a_tenth_of_a_second_is_tracked_through_the_core(small: Build) -> None:
-    """Every answer is compared with the integers on the way; a law that is off does not track."""
+    """Every answer is compared with the integers; a wrong law does not track."""
     pytest.importorskip("mujoco", reason="MuJoCo is not installed")
     loop, exact = close(small, "two_link", "core", 100), close(small, "two_link", "float", 100)
     assert set(loop.cycles) == {min(loop.cycles)} and len(loop.tau) == 100
@@ -109,7 +109,7 @@ def test_an_answer_that_is_another_is_noticed(small: Build) -> None:
 
     law = law_on_chip.OnChip(small, wrong)
     requests = sample(small.model, small.function, 1, distribution="reference", seed=1)
-    with pytest.raises(AssertionError, match="the answer is another"):
+    with pytest.raises(AssertionError, match="the answer differs"):
         law({name: values[0] for name, values in requests.items()})
 
 

@@ -1,4 +1,4 @@
-"""Every example of a function of one's own on five robots, against the same law by other means.
+"""Every example of a user-defined function on five robots, against an independent law.
 
 A core can be right to every bit and its law wrong for a robot: one of them has a fixed link behind
 all others in its file, as public files of the UR5 have their `base`.
@@ -33,7 +33,7 @@ ROBOTS = {
 }
 SEVERAL_TIPS = ("hyq", "baxter")
 
-# What differences leave of the values that are made by them.
+# Relative error of differences.
 CLOSE = {"energy_gradient": 1e-8, "tip_jacobian": 1e-8}
 
 
@@ -88,7 +88,7 @@ def test_a_fixed_link_is_no_tip(tmp_path: Path) -> None:
 
 
 def test_a_law_that_ignores_its_reference_is_refused(tmp_path: Path) -> None:
-    """The tip law about the last link of the file, which for one robot does not move."""
+    """The tip law for the last link of the file, which is fixed for one robot."""
     text = (EXAMPLES / "tip_law.py").read_text()
     wrong = tmp_path / "wrong_law.py"
     wrong.write_text(text.replace("tip_of(model)", "model.frames[-1].name"))
@@ -105,7 +105,7 @@ def test_a_law_that_ignores_its_reference_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_ur5_s_jacobian_is_a_core(tmp_path: Path) -> None:
-    """What the core computes is the Jacobian of the tool, by an independent law."""
+    """The core computes the tool's Jacobian, compared with an independent law."""
     model, law = robot("like_a_ur5", tmp_path), named_function(named("tip_jacobian"))
     build(model, law, tmp_path / "core", ii=8)
     figures = verify(tmp_path / "core", samples=300, seed=2)

@@ -1,4 +1,4 @@
-"""Exploring: keys of points, the estimate of DSP blocks, the best, resuming, failures, stopping."""
+"""Exploration: keys of points, estimated DSP blocks, the best, resuming, failures, stopping."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_points_are_measured_and_kept(tmp_path: Path) -> None:
         assert not row["usable"] and not row["pareto"]
     stamps = {r["point"]: record(r, tmp_path).stat().st_mtime_ns for r in good}
 
-    # Again: what is complete is read, what failed is tried again.
+    # Again: complete points are read, failed ones are tried again.
     second = explore(sweep, tmp_path, measure=MEASURE, jobs=2)
     assert [r["resumed"] for r in second] == [True, False, True, False]
     for r in good:
@@ -245,7 +245,7 @@ def test_points_are_measured_and_kept(tmp_path: Path) -> None:
 
 
 def test_errors_and_requests_are_of_the_distribution_that_is_asked_for(tmp_path: Path) -> None:
-    """At twice its limits a core with formats by signal flags; at rated speeds it does not."""
+    """A core with formats by signal flags at twice its limits, but not at rated speeds."""
     sweep = points(ii=[2], formats=["auto"])
     (usual,) = explore(sweep, tmp_path, measure=Measurements(samples=100, seed=5))
     (beyond,) = explore(
@@ -300,7 +300,7 @@ def test_a_point_that_dies_takes_nobody_along(
 
 
 def _die_on_command(model: Any, function: Any, *rest: Any) -> str | None:
-    """Runs in the point's process, where `running` is as it always is."""
+    """Run in the point's process, where `running` is unchanged."""
     if callable(function):
         function(9)
     return running.measure_point(model, function, *rest)
@@ -360,7 +360,7 @@ def test_stopping_leaves_whole_points_and_no_processes(tmp_path: Path, number: i
         assert sweep.stdout is not None and sweep.stderr is not None
         finished = {sweep.stdout.readline().strip() for _ in range(2)}
         if number == signal.SIGINT:
-            os.killpg(sweep.pid, number)  # as a terminal does: everybody in front hears it
+            os.killpg(sweep.pid, number)  # like a terminal: the whole foreground group gets it
         else:
             os.kill(sweep.pid, number)
         finished |= {line.strip() for line in sweep.stdout}
@@ -443,7 +443,7 @@ def test_a_process_that_is_stopped_in_a_destructor_ends_without_a_word() -> None
 
 
 def _alive(session: int) -> list[str]:
-    """Processes of a session that still run."""
+    """Return the processes of a session that still run."""
     measured = []
     for place in Path("/proc").glob("[0-9]*/stat"):
         try:

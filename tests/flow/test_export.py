@@ -1,4 +1,4 @@
-"""An exported folder: what is in it, that it agrees with its build, and what is refused."""
+"""An exported folder: its files, its agreement with the build, and refusals."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def paths(folder: Path) -> set[str]:
 
 
 def verilog_ports(text: str, module: str) -> list[tuple[str, str, int]]:
-    """(direction, name, width) of a module's ports in the text of its head."""
+    """Return (direction, name, width) of the ports in a module's head."""
     head = text[text.index(f"module {module} (") :]
     head = re.sub(r"\(\*.*?\*\)", "", head[: head.index(");")])
     ports = re.findall(r"(input|output) wire (?:\[(\d+):0\] )?(\w+)", head)
@@ -92,7 +92,7 @@ def test_the_readme_tells_what_needs_no_pinion(built: Path, exported: Path, tmp_
     words = [row.split(" ") for row in vectors["requests"]]
     assert {len(row) for row in words} == {manifest.words_in}
     assert all(re.fullmatch("[0-9a-f]{8}", word) for row in words for word in row)
-    # Multiplier blocks of their own have the explicit form, and the readme says when to take it.
+    # Explicit multiplier blocks have a second form, and the README says when to use it.
     build("pendulum", "rnea", tmp_path / "auto", ii=1, formats="auto")
     make(tmp_path / "auto", tmp_path / "out", requests=4)
     readme = (tmp_path / "out/README.md").read_text()
@@ -104,7 +104,7 @@ def test_the_readme_tells_what_needs_no_pinion(built: Path, exported: Path, tmp_
 def test_kinds_of_units_have_words() -> None:
     assert unit_name("dot2x18_k1") == "sum of 2 products, 27 x 18"
     assert unit_name("dot1x18", "auto18") == "multiply, 18 x 18"
-    # Those of other functions have the operation's name, so that a new one needs no place here.
+    # Units of functions have the operation's name, so new ones need no entry.
     assert {kind for kind in UNITS if unit_name(kind) != kind} == {"sincos"}
     assert (unit_name("add3"), unit_name("dot1")) == ("sum of 3", "multiply")
 
@@ -178,7 +178,7 @@ def test_verilators_of_distributions_read_the_file(exported: Path) -> None:
     rules = set(re.findall(r"verilator lint_o(?:ff|n) (\w+)", text))
     silenced = {"WIDTH", "CASEOVERLAP", "UNUSEDSIGNAL", "PINCONNECTEMPTY", "DECLFILENAME"}
     assert rules <= silenced
-    # What newer ones warn of under such a rule (PROCASSINIT) is not there.
+    # Warnings of newer rules (PROCASSINIT) do not occur.
     assert not re.findall(r"^ *reg [^;\n]*=.*$", text, re.MULTILINE)
     assert len(re.findall(r"^ *initial \S+ = \d+'h[0-9a-f]+;$", text, re.MULTILINE)) > 50
 
@@ -222,7 +222,7 @@ def test_cores_of_two_builds_live_in_one_design(
 def test_vectors_are_what_the_integers_say(built: Path, exported: Path) -> None:
     data = json.loads((exported / "tb/vectors.json").read_text())
     assert len(data["requests"]) == len(data["results"]) == len(data["flags"]) == 16
-    # Some state must raise the flag, and most must not: else the bench tests no flags.
+    # Some states must raise the flag and most must not, so that the bench tests flags.
     assert 1 <= sum(data["flags"]) <= 6
     manifest = Build.read(built).manifest
     assert all(len(row.split()) == manifest.words_in for row in data["requests"])
@@ -257,7 +257,7 @@ def test_the_prefix_reaches_modules_and_instances_alone() -> None:
         "module \\p__pinion_core_a_b\nend\n"
     )
     assert explicit == "// Blocks\nmodule \\p__pinion_core_a_b (clk);\nendmodule\n"
-    # Names that differ in a character that is no letter stay different.
+    # Names that differ in a non-letter stay different.
     two, _ = prefix_modules("module \\pinion_core\nmodule \\a.b\nmodule \\a_b\n", "p")
     assert len(set(two.split("\n"))) == 4
     with pytest.raises(ExportError, match="no module pinion_core"):

@@ -1,4 +1,4 @@
-"""An exported core as a component: a design around it, down to the bench in simulation."""
+"""An exported core as an Amaranth component, in a simulated design with the bench."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Around(Elaboratable):
         m = Module()
         m.domains.sync = ClockDomain()
         m.submodules.core, m.submodules.idle = core, idle = self.core, self.idle
-        # Not through the signature's own flip: what a user's component would do.
+        # Without the signature's flip, as in a user's component.
         source = stream.Signature(core.i.payload.shape()).create(path=("source",))
         wiring.connect(m, source, core.i)
         m.d.comb += [
@@ -85,7 +85,7 @@ def test_its_signature_is_that_of_two_streams(exported: Path) -> None:
 
 def test_a_platform_gets_the_verilog(exported: Path) -> None:
     class Platform:
-        """As much of a platform as the component uses."""
+        """The part of a platform that the component uses."""
 
         def __init__(self) -> None:
             self.files: dict[str, str] = {}

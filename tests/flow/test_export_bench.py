@@ -1,4 +1,4 @@
-"""The exported bench in an environment that has cocotb alone, on cores whole and broken."""
+"""The exported bench in an environment with only cocotb, on intact and broken cores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.builds import build
 
 pytestmark = pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus is not installed")
 
-# Every interpreter of the environment, the simulator's as well, leaves a line.
+# Every interpreter of the environment, including the simulator's, leaves a line.
 PROBE = """
 import importlib.util, os, sys
 if "BENCH_PROBE" in os.environ:
@@ -33,7 +33,7 @@ if "BENCH_PROBE" in os.environ:
 
 
 def _needed(name: str, collected: dict[str, Distribution]) -> None:
-    """A distribution and all that it needs, without what it needs only for extras."""
+    """Collect a distribution and its requirements, without extras."""
     key = re.sub(r"[-_.]+", "-", name).lower()
     if key in collected:
         return
@@ -50,7 +50,7 @@ def _needed(name: str, collected: dict[str, Distribution]) -> None:
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of an environment that has cocotb and what it needs, and nothing else."""
+    """The interpreter of an environment with only cocotb and its requirements."""
     folder = tmp_path_factory.mktemp("empty") / "env"
     venv.create(folder, with_pip=False, symlinks=True)
     (packages,) = folder.glob("lib/python*/site-packages")
@@ -61,7 +61,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
             source = Path(str(package.locate_file(top)))
             if top != "__pycache__" and source.exists() and not (packages / top).exists():
                 (packages / top).symlink_to(source)
-    # Not as sitecustomize, of which a system's Python may have one of its own.
+    # Not as sitecustomize, which a system's Python may have.
     (packages / "bench_probe.py").write_text(PROBE)
     (packages / "bench_probe.pth").write_text("import bench_probe\n")
     return folder / "bin" / "python"
@@ -88,7 +88,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def run(python: Path, tmp_path: Path) -> Iterator[Run]:
-    """Run the bench of an exported folder; checks that Pinion was out of reach."""
+    """Run the bench of an exported folder, and check that it could not import Pinion."""
     probe = tmp_path / "probe"
 
     def bench(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -137,13 +137,13 @@ def test_an_interrupt_is_a_sentence(exported: Path, python: Path, tmp_path: Path
         timeout=1800,
     )
     assert process.returncode == 130
-    assert process.stderr == "Interrupted: the next run builds anew.\n"
+    assert process.stderr == "Interrupted: the next run builds again.\n"
 
 
 def test_the_make_file_runs_it_too(exported: Path, python: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(exported, copy)
-    # What pip would have made of the entry point.
+    # The script that pip makes of the entry point.
     config = tmp_path / "bin" / "cocotb-config"
     config.parent.mkdir()
     config.write_text(f'#!/bin/sh\nexec {python} -m cocotb_tools.config "$@"\n')
@@ -171,7 +171,7 @@ FREE = COUNTER.format(taken="1'b1")
 
 
 def _lose(text: str) -> str:
-    """The sixth beat is taken from the core and not shown."""
+    """The sixth beat is taken from the core but not shown."""
     lines = COUNTER.format(taken="(m_axis_tready | lose)") + "wire lose = seen == 5;\n  "
     text = text.replace(VALID, lines + "assign m_axis_tvalid = offering & aresetn & ~lose;")
     return text.replace(".o_tready(m_axis_tready)", ".o_tready(m_axis_tready | lose)")
@@ -203,7 +203,7 @@ def _flip(text: str) -> str:
 
 
 def _stop(text: str) -> str:
-    """After twenty beats nothing comes any more."""
+    """Nothing comes after twenty beats."""
     return text.replace(VALID, COUNT + VALID.replace("aresetn", "aresetn & (seen < 20)")).replace(
         ".o_tready(m_axis_tready)", ".o_tready(m_axis_tready & (seen < 20))"
     )
@@ -217,7 +217,7 @@ def _slow(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("break_it", "said"),
+    ("break_it", "message"),
     some_rows(
         [
             (_lose, "23 of 24 results given"),
@@ -268,7 +268,7 @@ def _no_words(data: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     some_rows(
         [
             (_nothing, "nothing was compared"),
@@ -305,7 +305,7 @@ def test_a_core_that_does_not_build_is_a_sentence(exported: Path, run: Run, tmp_
     path.write_text("module pendulum_rnea (;\nendmodule\n")
     completed = run(copy)
     assert completed.returncode == 2
-    assert "icarus could not build the core: the lines above say why." in completed.stderr
+    assert "icarus could not build the core: see the lines above." in completed.stderr
     assert "Traceback" not in completed.stderr
 
 

@@ -84,7 +84,7 @@ def compiled(manifest: Manifest, folder: Path, compiler: str) -> Path:
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
-    """Half a symmetric matrix in the request, whole and constant parts in the result."""
+    """Half a symmetric matrix in the request; full and constant parts in the result."""
     folder = tmp_path_factory.mktemp("records") / "build"
     return build("two_link", "fd_derivatives_from_minv", folder, ii=8)
 
@@ -93,7 +93,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
 def manifest(request: pytest.FixtureRequest, real: Manifest) -> Manifest:
     if request.param == "real":
         return real
-    # Every way in which an array travels, in one record; figures that float32 rounds.
+    # All forms of arrays in one record; figures that float32 rounds.
     lower = tuple(int(i * 4 + j) for i in range(4) for j in range(i + 1))
     inputs = (
         Array(name="q", shape=(4,), unit="rad | m"),

@@ -1,4 +1,4 @@
-"""Names that would do something: refused where they are read, harmless wherever they are written.
+"""Hostile names: refused where they are read, harmless where they are written.
 
 The outputs go through the programs that would obey: Tcl, Icarus, compilers, Python. Each has a
 mutant, a writer that does not escape, so that the trap is known to snap.
@@ -47,7 +47,7 @@ from pinion.robot import Model, RobotError, from_pinocchio, load, load_text
 from tests.support.builds import build
 
 TRAP = "PWNED"
-"""File that each name tries to make."""
+"""The file that each name tries to create."""
 
 PIECES = (
     f"[exec touch {TRAP}]",
@@ -77,7 +77,7 @@ HOSTILE = [
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    """A robot whose name does everything that a name of one line can try."""
+    """A robot whose name combines all attacks of a single line."""
     return replace(load("pendulum"), name=VISIBLE)
 
 
@@ -89,7 +89,7 @@ def hostile_build(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Bui
 
 
 def named(manifest: Manifest, name: str) -> Manifest:
-    """A build of anybody's: every text in it is the name."""
+    """A build in which every text is the name."""
     return replace(
         manifest, robot=name, robot_source=name, function=name, formats=name, version=name
     )
@@ -114,7 +114,7 @@ def test_control_characters_are_refused_wherever_robots_come_from(end: str) -> N
         build(replace(model, bodies=(body,)), "rnea", Path("nowhere"))
     with pytest.raises(BuildError, match="function's name"):
         build("pendulum", replace(named_function("rnea"), name=name), Path("nowhere"))
-    if end not in "\x00\x0b\x1b[2J":  # which XML cannot say at all
+    if end not in "\x00\x0b\x1b[2J":  # which XML cannot represent
         reference = "".join(f"&#{ord(c)};" for c in end)
         text = f'<robot name="arm{reference}[exec touch {TRAP}]"><link name="a"/></robot>'
         with pytest.raises(RobotError, match="control character"):
@@ -174,7 +174,7 @@ def test_a_robot_with_such_a_joint_is_no_intact_build(hostile_build: Build, tmp_
 
 
 def test_a_mistake_in_code_shows_no_control_characters(tmp_path: Path) -> None:
-    """Its file may be called anything, and what stands there is quoted."""
+    """Its file may have any name, and its text is quoted."""
     path = tmp_path / "own\x1b[2J\u202e.py"
     path.write_text(
         "from pinion.api import array, function, uniform\n"
@@ -223,7 +223,7 @@ def test_scripts_run_no_command_of_a_name(
 ) -> None:
     for name in HOSTILE:
         for file, text in scripts(named(hostile_build.manifest, name)).items():
-            # There is no Vivado: the script comes to its first command of one, and says so.
+            # Without Vivado the script stops at its first command, with a message.
             assert run_tcl(text, tmp_path) == script.FAILED, (file, name)
             assert not (tmp_path / TRAP).exists(), (file, name)
     monkeypatch.setattr(script, "comment", str)
@@ -235,7 +235,7 @@ def test_scripts_run_no_command_of_a_name(
 
 
 def compiles(text: str, folder: Path, *, language: str) -> str:
-    """What a compiler says of a header; trigraphs are on, as in old standards."""
+    """Return the compiler's output for a header; trigraphs are on, as in old standards."""
     path = folder / ("text.c" if language == "c" else "text.cpp")
     path.write_text(text)
     standard = "-std=c11" if language == "c" else "-std=c++17"
@@ -314,7 +314,7 @@ def test_an_exported_folder_is_read_by_its_tools(hostile_build: Build, tmp_path:
     head = verilog.read_text().partition("module ")[0]
     ours = ("// ", "`timescale 1ns / 1ps", "/* verilator lint_off ")
     assert all(line.startswith(ours) or not line for line in head.splitlines())
-    # Icarus parses it, and no name has become more than a comment.
+    # Icarus parses it, and names are only in comments.
     command = ["iverilog", "-t", "null", "-Wall", str(verilog)]
     if shutil.which("iverilog") is None:
         pytest.skip("iverilog is missing: the exported Verilog is not parsed")
@@ -397,7 +397,7 @@ def test_build_files_of_the_library_are_no_commands(tmp_path: Path) -> None:
         assert not set(escaping.identifier(name)) - set(
             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
         )
-        # Nor is what a shell would make of a comment's text.
+        # Nor is a comment's text that a shell would expand.
         process = subprocess.run(
             ["sh", "-c", f": {shlex.quote(escaping.comment(name))}; : {escaping.identifier(name)}"],
             cwd=tmp_path, capture_output=True, check=False,

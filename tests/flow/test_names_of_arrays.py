@@ -1,4 +1,4 @@
-"""Names that a language has for itself: free in what is exported, or refused where they stand."""
+"""Reserved names of languages: renamed in exports, or refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HALF = len(WORDS) // 2
 
 
 def own() -> OwnFunction:
-    """A function whose arrays have all those names, each result a product of its own."""
+    """A function whose arrays have all those names, each result another product."""
     inputs, results = WORDS[:HALF], WORDS[HALF:]
     values = ", ".join(f"{inputs[k % HALF]} * {k + 2}.0" for k in range(len(results)))
     space: dict[str, Any] = {}
@@ -76,7 +76,7 @@ def test_any_name_compiles_in_what_is_exported(tmp_path: Path) -> None:
         ["./x"], cwd=tmp_path / "library", capture_output=True, text=True, timeout=300
     )
     assert ran.returncode == 0 and exported["name"] == "names"
-    # Of the second sample's 0.1 the first result is twice as much.
+    # The first result is twice the second sample's 0.1.
     library = (tmp_path / "library" / "include" / "names.h").read_text()
     compiled(f"{library}\nint main(void) {{ return 0; }}\n", "cpp", tmp_path)
 
@@ -85,7 +85,7 @@ def test_the_names_are_free_and_different() -> None:
     names = c_names(WORDS, ["n"])
     assert len(set(names)) == len(WORDS)
     assert all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) for name in names)
-    # What is free stays: the names of the literature above all.
+    # Free names stay, especially those of the literature.
     free = ["q", "qd", "tau", "M", "P", "p", "dtau_dq", "x_des", "Minv", "INTO", "M2", "tail_"]
     assert c_names(free) == free
     assert c_names(["int", "int_", "int"]) == ["int_", "int_2", "int_2_"]
@@ -153,7 +153,7 @@ def test_the_longest_names_and_units_are_read_again(tmp_path: Path) -> None:
 
 
 def test_a_manifest_that_cannot_be_read_is_not_written(tmp_path: Path) -> None:
-    """Whatever else a text is: the writer asks the reader."""
+    """Any other text: the writer uses the reader's check."""
     build(None, described(), tmp_path / "core")
     manifest = Build.read(tmp_path / "core").manifest
     (tmp_path / "other").mkdir()

@@ -1,4 +1,4 @@
-"""What formats for other speeds would cost and give, against designs that are made for them."""
+"""Estimates of formats for other speeds, against designs that are made for them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def designs(model: Model) -> dict[str, Design]:
 
 
 def _run(model: Model, row: Function, design: Design, distribution: str) -> tuple[int, float]:
-    """Flags, and the largest error over the largest effort, by another runner and NumPy."""
+    """Return flags and the largest error over the largest effort, computed independently."""
     arrays = sample(model, row, STATES, distribution=distribution, seed=SEED)
     results, flags = Candidate(model, row, design.fixed, design.constants).run(arrays)
     doubles = {name: array.astype(np.float64) for name, array in arrays.items()}
@@ -60,7 +60,7 @@ def test_the_estimate_is_about_what_a_design_for_the_other_states_has(
     expected_blocks = unit_cost(designs[other].binding.schedule.units)[0]
     assert ranges.blocks_now == unit_cost(designs[home].binding.schedule.units)[0]
     assert ranges.blocks is not None and abs(ranges.blocks - expected_blocks) <= 1
-    # Of the core that is there everything is exact; of the other one its formats are an estimate.
+    # Figures of the present core are exact; those of the other formats are estimates.
     flagged, _ = _run(model, ROW, designs[home], "stress")
     assert ranges.present.flagged == flagged
     other_flagged, _ = _run(model, ROW, designs[other], "stress")
@@ -108,7 +108,7 @@ def test_formats_that_cannot_be_had_are_told_with_the_reason(
     def refuse(*_: Any) -> None:
         raise PrecisionError("An error of 0.001 is out of reach: it is 0.2. Ask for 0.3.")
 
-    # What is advised there is of these sums, and is left out.
+    # Advice on these sums is left out.
     monkeypatch.undo()
     monkeypatch.setattr(AutoFormats, "refine", refuse)
     ranges = other_ranges(model, ROW, designs["reference"])

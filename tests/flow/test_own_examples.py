@@ -1,4 +1,4 @@
-"""The examples of functions of one's own: from their files to the driver, with and without code."""
+"""The examples of user-defined functions: from file to driver, with and without code."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def named(name: str) -> str:
 
 @pytest.mark.parametrize("name", some(ROBOTS, ("tip_jacobian",)))
 def test_an_example_builds_verifies_and_runs(name: str, tmp_path: Path) -> None:
-    """What the card answers is within 1e-3 of NumPy, and every bit is that of the integers."""
+    """The card's answers are within 1e-3 of NumPy, and equal the integers bit for bit."""
     example, model = named_function(named(name)), load(ROBOTS[name])
     build(ROBOTS[name], named(name), tmp_path / "core", ii=4)
     for own_or_folder in (None, example):
@@ -83,7 +83,7 @@ def test_the_torque_is_that_of_the_sum(robot: Model) -> None:
 
 
 def test_the_filter_is_joseph_formed_by_numpy() -> None:
-    """Against the textbook's gain by a solver and Joseph's form, which shares no step."""
+    """Compare with the textbook's gain by a solver and Joseph's form."""
     x, y = floats(load("none"), "kalman")
     F = np.eye(4)
     F[0, 2] = F[1, 3] = 0.1
@@ -120,7 +120,7 @@ def test_a_folder_needs_no_code_and_runs_none(tmp_path: Path) -> None:
     build(None, f"{path}:product", folder)
     before = verify(folder, samples=200, function=named_function(f"{path}:product"))
     assert before["ok"] and before["float_model"] == "the reference of product"
-    # A file that fails when it is run, and then none at all.
+    # A file that fails when it is run, and then no file.
     path.write_text("raise SystemExit('it was run')\n")
     without = verify(folder, samples=200)
     path.unlink()
@@ -132,7 +132,7 @@ def test_a_folder_needs_no_code_and_runs_none(tmp_path: Path) -> None:
 
 
 def test_a_reference_that_differs_is_noticed(tmp_path: Path) -> None:
-    """Before the build, and by ``verify`` where the code has changed since."""
+    """Before the build, and by ``verify`` if the code has changed since."""
     path, folder = tmp_path / "own.py", tmp_path / "core"
     path.write_text(OWN.format(shift="0.001", drawn=DRAWN))
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""A function that no table knows: built, verified and run as it is given, and from its folder."""
+"""A user-defined function: built, verified and run as an object, and from its folder."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ REACH = Function(
 
 
 def expected(q: Any, gain: Any, shift: Any) -> tuple[Any, Any]:
-    """Tip and Jacobian in NumPy, written anew."""
+    """Return tip and Jacobian, computed independently in NumPy."""
     angles = np.cumsum(np.asarray(q, float), axis=1)
     arm = np.array(LENGTHS)
     xy = np.stack([(arm * np.cos(angles)).sum(1), (arm * np.sin(angles)).sum(1)], axis=1)
@@ -125,7 +125,7 @@ def test_a_backend_takes_it(model: Model) -> None:
 
 
 def test_its_folder_says_all_of_it(folder: Path, model: Model) -> None:
-    """What was built is read back from data: no code, no name that is looked up."""
+    """The built function is read back from data, without code or names."""
     stored = Build.read(folder).function
     assert stored == BuiltFunction.of(REACH, model)
     assert stored.inputs[1].sampling == Uniform(0.5, 2.0) and stored.results[1].shape == (2, 2)

@@ -37,7 +37,7 @@ def again(plan: Path, folder: Path, **options: Any) -> Manifest:
 
 
 def refused(error: type[ValueError], match: str, folder: Path, do: Callable[[], object]) -> None:
-    """One clear sentence or two on one line, and nothing is left behind."""
+    """Check for one or two sentences on one line, and for no files left behind."""
     with pytest.raises(error, match=match) as raised:
         do()
     text = str(raised.value)
@@ -60,7 +60,7 @@ def test_an_auto_build_writes_its_plan(auto_build: Path) -> None:
     text = (auto_build / PLAN).read_text()
     for i, fmt in values.items():
         section = text.partition(f"[signal.{i}]")[2].partition("[signal.")[0]
-        # The largest magnitude stands beside each format, which holds it.
+        # The largest magnitude is beside each format, which holds it.
         ends = section.partition("# holds ")[2].splitlines()[0].split("; seen ")
         assert float(ends[0]) == pytest.approx(fmt.max, rel=1e-3)
         assert 0 < float(ends[1]) <= fmt.max
@@ -95,7 +95,7 @@ def test_a_plan_is_known_by_its_content_not_its_name(auto_build: Path, tmp_path:
     assert manifest.formats == "mine.toml"  # without the folder: builds are the same anywhere
     assert manifest.objective == "throughput"
     assert manifest.schedule_cycles > Manifest.read(auto_build).schedule_cycles
-    # The same formats; operands that may trade places stand as each schedule's selectors like it.
+    # The same formats; each schedule orders swappable operands for its selectors.
     ours, theirs = (
         [sorted(line.split()) for line in (folder / GRAPH).read_text().splitlines()]
         for folder in (tmp_path / "b", auto_build)
@@ -107,7 +107,7 @@ def test_a_plan_is_known_by_its_content_not_its_name(auto_build: Path, tmp_path:
 
 
 def section(text: str, *ops: str) -> tuple[int, str]:
-    """Number and text of the last signal that one of these operations makes."""
+    """Return number and text of the last signal of one of these operations."""
     parts = text.split("\n[signal.")
     line = next(part for part in reversed(parts[1:]) if part.split()[3] in ops)
     return int(line.partition("]")[0]), line
@@ -120,7 +120,7 @@ def coarser(text: str, *ops: str) -> tuple[str, int]:
     width, frac = entry["value"]
     ports = [list(port) for port in entry["ports"]]
     for k in range(len(ports)):
-        # Of a product one port, the wide one; of a sum, and of what is added to products, all.
+        # The wide port of a product; all ports of a sum and of addends.
         alone = ops == ("add", "sub") or (len(ports) % 2 and k == len(ports) - 1)
         partner = None if alone else ports[k ^ 1]
         if partner is None or (ports[k][0], k % 2) > (partner[0], (k ^ 1) % 2):
@@ -149,7 +149,7 @@ def test_an_edited_plan_makes_another_core_that_is_as_good(
     assert {i for i, row in signals.ports.items() if before.signals.ports[i] != row} == numbers
     folder = tmp_path / "b"
     manifest = again(mine, folder)
-    # What was asked for, not what would have been chosen, and it can be read back.
+    # The requested formats, not the chosen ones, and they can be read back.
     assert read_plan(folder / PLAN).signals == signals
     assert (folder / GRAPH).read_text() != (auto_build / GRAPH).read_text()
     assert manifest.content != Manifest.read(auto_build).content
@@ -192,7 +192,7 @@ def swap(old: str, new: str) -> Callable[[str], str]:
 
 
 def first_value(new: str) -> Callable[[str], str]:
-    """The format of the first signal exchanged."""
+    """Return the plan with another format of the first signal."""
     return lambda text: re.sub(r"value = [^#]*", f"value = {new}  ", text, count=1)
 
 
@@ -259,7 +259,7 @@ def test_a_plan_checks_its_graph_by_digest(auto_build: Path) -> None:
     graph = Build.read(auto_build).graph
     with pytest.raises(PlanError, match="another core"):
         plan.check(graph)  # the fixed graph is not the one that the plan was made for
-    # With its digest the signals are looked at, and they are others.
+    # With its digest the signals are compared, and they differ.
     with pytest.raises(PlanError, match="The plan has"):
         replace(plan, digest=graph_digest(graph)).check(graph)
 

@@ -1,4 +1,4 @@
-"""Plans that are whole but do not fit together: each is refused in a sentence."""
+"""Complete but inconsistent plans: each is refused in a sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A build says what it does and how far it is, to who asked, and prints nothing."""
+"""A build reports its steps and their shares to its caller, and prints nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MEASURED = {
     "Bounding the errors",
     "Elaborating the gateware",
 }
-"""Steps that know how far they are."""
+"""Steps that report their share."""
 
 
 def test_steps_come_in_order_and_each_rises_to_the_whole(

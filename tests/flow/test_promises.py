@@ -1,4 +1,4 @@
-"""What a build promises of its errors: scales, distributions, the gate, and advice that holds."""
+"""Promised errors of builds: scales, distributions, the gate, and advice."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def auto(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def still(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A core for a robot that is held, which flags every request of another kind."""
+    """A core for a robot at rest, which flags all other requests."""
     where = tmp_path_factory.mktemp("promises") / "still"
     build("two_link", "fd_derivatives", where, formats="auto", ranges="rest")
     return where
@@ -73,7 +73,7 @@ def test_scales_are_those_of_the_reference_distribution(auto: Path) -> None:
 
 
 def test_a_core_made_for_rest_has_the_same_scales_and_is_exact_there(tmp_path: Path) -> None:
-    """What errors are relative to is not what a core is made for."""
+    """The scale of errors differs from the states that a core is made for."""
     moving, still = (
         build("two_link", "aba", tmp_path / ranges, ii=4, formats="auto", ranges=ranges)
         for ranges in ("reference", "rest")
@@ -97,16 +97,16 @@ def test_every_promise_holds_on_other_states(auto: Path) -> None:
 
 
 def test_promises_are_what_was_asked_for_or_measured() -> None:
-    # Every request that is beyond was flagged.
+    # Every request beyond was flagged.
     measured = {"reference": 5e-3, "slow": 1e-3 / MARGIN, "rest": 0.0123, "beyond": None}
     limits = promises(measured, home="reference", limit=1e-3)
-    # Where floats have no number, as there under stress, what was asked for is to be broken.
+    # If floats are not finite, as under stress, the requested error is promised and breaks.
     assert limits == {"reference": 1e-3, "slow": 1e-3, "rest": 0.037, "stress": 1e-3}
     assert promises(measured, home="beyond", limit=1e-3)["beyond"] == 1e-3
 
 
 def test_nothing_is_promised_where_nothing_is_valid(still: Path) -> None:
-    """A core for robots that are held flags all that move: no error of those is known."""
+    """A core for robots at rest flags all that move: their errors are unknown."""
     manifest = Manifest.read(still)
     moving = set(DISTRIBUTIONS) - {"rest"}
     assert manifest.promises.keys() == manifest.measured.keys() == {"rest"}
@@ -136,7 +136,7 @@ def test_a_core_none_of_whose_own_states_has_a_valid_result_breaks_its_promise(
 
 
 def coarser(bits: int) -> Callable[..., Any]:
-    """The integer model of a core whose results have so many fraction bits."""
+    """The integer model of a core whose results have this many fraction bits."""
     plain = Reference.expected
 
     def expected(self: Reference, *arguments: Any) -> Any:
@@ -158,7 +158,7 @@ def test_a_format_that_is_too_coarse_near_rest_is_found_there(
     assert held_rows["rest"] is False, (
         "half a hundredth is nothing beside what moves, and much at rest"
     )
-    # With the requests' own size in the place of the scale everything would be wrong, or nothing.
+    # With the requests' size instead of the scale everything would be wrong, or nothing.
     broken = mutant(check_promises, "comparison.wrong(promise)", "comparison.wrong(1.0)")
     assert broken(auto, samples=2000, seed=6)["distributions"]["rest"]["held"]
 
@@ -201,7 +201,7 @@ def test_a_uniform_format_that_misses_the_gate_is_told_and_fails(
     assert figures["wrong_unflagged"] > 0 and figures["wrong_above"] == GATE
     broken = mutant(verify, 'accuracy=figures["accuracy_held"]', "accuracy=True")
     assert broken(coarse, samples=2000, seed=3)["ok"]
-    # Followed as it stands, the advice passes.
+    # Following the advice passes.
     accepted = build(
         "two_link", "minv", tmp_path / "core", ii=6, formats="q12.6", max_error=float(match[2])
     )
@@ -256,7 +256,7 @@ def _manifest() -> Manifest:
 
 
 def again(errors: Sequence[float | None]) -> tuple[Any, Any, list[float]]:
-    """What becomes of designs with these errors, one after the other; and the shares asked for."""
+    """Return the design chosen among ones with these errors, and the requested shares."""
     shares: list[float] = []
 
     def choose(draft: Any) -> None:
@@ -329,7 +329,7 @@ def test_where_no_error_below_1_is_had_other_formats_are_advised(tmp_path: Path)
 
 
 def test_what_needs_fine_sines_gets_them_at_coarse_goals_too(tmp_path: Path) -> None:
-    """An error that is refused at first with short sines and cosines, and had with long ones."""
+    """An error that short sines and cosines miss, and long ones reach."""
     lines: list[str] = []
     model, row = load("two_link"), named_function("rnea")
     goal = 2.1e-4  # above the goals for which sines are long from the start

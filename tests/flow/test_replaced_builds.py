@@ -1,4 +1,4 @@
-"""A build in the place of another one: nothing is lost that took others time."""
+"""Replacing a build: no file of the user is lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def _put(source: Path, folder: Path, *, scratch: Path) -> list[Path]:
-    """A build comes to a place, as `build` does it; where the one before is kept, if it is."""
+    """Put a build into a folder as `build` does; return where the earlier one is, if kept."""
     parts = scratch / source.parent.name / "build"
     shutil.copytree(source, parts)
     earlier = exchange(folder, parts)
@@ -125,7 +125,7 @@ def test_what_became_of_the_earlier_build_is_said(tmp_path: Path) -> None:
 def test_a_link_to_a_build_stays_a_link(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "b")
-    for ii in (8, 4):  # where nothing is, and where a build is
+    for ii in (8, 4):  # in an empty place, and over a build
         build("pendulum", "gravity", link, ii=ii)
         assert link.is_symlink() and Build.read(tmp_path / "b").manifest.ii == ii
     _write(link, "mine")

@@ -1,4 +1,4 @@
-"""Rounded angles cost multipliers, and cores built from a file with them do without."""
+"""Rounded angles cost multipliers, which cores built from such a file save."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def multipliers(model: Model) -> int:
 def test_a_file_with_few_digits_gives_the_same_datapath(decimals: int) -> None:
     row, costs = named_function("rnea"), DatapathCosts()
     built_in = reduced_graph(load("iiwa14"), row, costs=costs)
-    # All that follows is made of this graph alone, its units too.
+    # All further steps, including units, depend only on this graph.
     assert reduced_graph(iiwa14(decimals, snap=True), row, costs=costs) == built_in
 
 

@@ -1,4 +1,4 @@
-"""A build folder is sealed: a bit that flips is noticed, and nothing in a strange folder runs."""
+"""Sealed build folders: flipped bits are detected, and nothing in a foreign folder runs."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_one_bit_of_any_file_is_noticed_by_each_verb(verb: str, folder: Path) ->
 
 
 def test_a_card_is_opened_with_the_manifest_alone_if_it_is_whole(folder: Path) -> None:
-    """A host of a card needs no more; what it has must fit all the same."""
+    """A card's host needs no more files; those present must still match."""
     flip(folder / MANIFEST, 1000)
     with pytest.raises(ManifestError, match=r"manifest\.json'"):
         driver.open(folder, device="xdma:7")
@@ -130,7 +130,7 @@ def test_a_missing_a_strange_and_an_outside_file_are_refused(folder: Path, tmp_p
     os.mkfifo(folder / DIGESTS)
     with pytest.raises(ManifestError, match=r"digests\.json' is damaged \(it is no regular"):
         read_digests(folder)
-    # What a list may name, written as `write_digests` does for a folder of the root.
+    # Names in a list, written as by `write_digests` for a folder of the root.
     other = tmp_path / "other"
     (other / "up").mkdir(parents=True)
     (other / "up" / "file").write_text("x")
@@ -181,7 +181,7 @@ def test_nothing_compiled_lies_in_the_folder(
     assert not list(folder.rglob("*.so"))
 
 
-# What a stranger may have put into a core, each where Yosys reads it.
+# Attacks in a core, each where Yosys reads it.
 _FOREIGN_RTLIL = {
     "a print": '  cell $print $p\n    parameter \\FORMAT "x"\n  end\n',
     "a check": "  cell $check $c\n  end\n",
@@ -225,7 +225,7 @@ def test_rtlil_with_more_than_logic_is_not_compiled(text: str, folder: Path) -> 
         "` include",
         "/*verilator public*/",
         "bind other mine m();",
-        # Words that end elsewhere for us than for a simulator, and so hide what is behind them.
+        # Words that end elsewhere for Pinion than for a simulator, and so hide text behind them.
         'wire \\a\u00a0" ; initial $system("touch x"); // "',
         'wire \\a\x0b" ; initial $system("touch x"); // "',
         "// a comment\rinitial $finish;",
@@ -235,7 +235,7 @@ def test_verilog_with_system_tasks_is_not_simulated(text: str, folder: Path) -> 
     path = folder / VERILOG
     core = path.read_text()
     check_verilog(core, where=path)
-    # The same words as names and in comments do nothing.
+    # The same words in names and comments are harmless.
     check_verilog("// $system \n/* $c */ wire \\$system ; wire \\`include ;", where=path)
     path.write_text(core.replace("endmodule", f"{text}\nendmodule", 1))
     write_digests(folder)
@@ -244,7 +244,7 @@ def test_verilog_with_system_tasks_is_not_simulated(text: str, folder: Path) -> 
 
 
 def test_names_are_no_commands_of_a_script(tmp_path: Path) -> None:
-    """Commands of Yosys are parted by `;`, and some of them write files."""
+    """Yosys commands are separated by `;`, and some of them write files."""
     words = ["x;", "tee", "-o", "ran", "stat"]
     text = "".join(f"module \\{word} (a);\nendmodule\n" for word in words)
     assert module_names(text) == ["tee", "ran", "stat"]

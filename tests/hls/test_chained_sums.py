@@ -58,7 +58,7 @@ WIDTHS: tuple[tuple[int, ...], ...] = ((), (2,), (4, 3, 2))
 
 
 def sum_of(*signs: int, late: tuple[int, ...] = ()) -> Graph:
-    """One result, +- of so many inputs; those that are late come as sines."""
+    """Return a graph with one signed sum of inputs; late ones are sines."""
     tracer = Tracer()
     total: Any = None
     for k, sign in enumerate(signs):
@@ -80,7 +80,7 @@ def test_three_summands_of_any_sign_are_one_operation(signs: tuple[int, ...]) ->
     assert after.count("sum") == 1 and after.count("add", "sub") == 0
     node = next(node for node in after.nodes if node.op == "sum")
     assert len(node.args) == len(node.params) == 3 and node.params[0] == 1
-    # A sign in front of the whole is for the result's converter to turn.
+    # The result's converter applies a sign in front of the sum.
     turned = after.count("neg")
     assert turned == len(after.negated_results())
     assert turned <= 1 if len(set(signs)) > 1 else turned == (signs[0] < 0)
@@ -102,7 +102,7 @@ def test_a_tree_of_threes_is_shallower(count: int, cycles: int, cycles_plain: in
 
 
 def test_a_late_summand_is_not_waited_for() -> None:
-    """A third that is not there yet joins later; nothing is held up for it."""
+    """A late third summand joins later; nothing waits for it."""
     before = sum_of(1, 1, 1, late=(1,))
     after = gather_dots(before, CHAINED, widths=(), ii=1)
     assert finish_time(after, CHAINED) == CHAINED.sincos + CHAINED.add
@@ -177,7 +177,7 @@ def test_chaining_a_robots_function(robot: str, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def negating() -> Graph:
-    """y[0] negates what y[1] is; y[2] an input; y[3] is plain and y[4] its own negative."""
+    """y[0] negates y[1]; y[2] negates an input; y[3] is plain and y[4] its own negative."""
     tracer = Tracer()
     a, b = tracer.input("x[0]"), tracer.input("x[1]")
     square = a * a + b * b
@@ -244,7 +244,7 @@ def test_negations_take_no_unit(negating: Graph) -> None:
     ops = operations(fixed, TIMING)
     assert {op.node for op in ops}.isdisjoint(fixed.negated_results())
     assert "add" not in {op.kind.name for op in ops}
-    # One that something else reads is an operation like any other.
+    # A negation with another reader is an ordinary operation.
     x = Node("input", (), ("x",))
     read = verify(Graph((x, Node("neg", (0,)), Node("sin", (1,))), (("y", 1), ("z", 2))))
     assert "add" in {op.kind.name for op in operations(lower(read, Q16), TIMING)}
@@ -266,7 +266,7 @@ def test_the_binder_marks_them_and_the_checker_looks(negating: Graph) -> None:
         with pytest.raises(CheckError, match=rf"Word {w} of the result, 'y\[{w}\]', is bound"):
             check_binding(fixed, replace(binding, outputs=tuple(outputs)))
         node = fixed.outputs[w][1]
-        if out.negated:  # the lane that reads the negation itself: no unit makes it
+        if out.negated:  # the lane that reads the negation itself, which no unit makes
             outputs[w] = replace(out, node=node)
             with pytest.raises(CheckError, match=rf"Word {w} of the result"):
                 check_binding(fixed, replace(binding, outputs=tuple(outputs)))
@@ -291,19 +291,19 @@ def test_a_chained_design_passes_the_checker(robot: str, name: str) -> None:
     single, two = made(1), made(2)
     labels = {kind.label for kind in two.binding.schedule.units}
     assert "add3" in labels and "add3" not in {k.label for k in single.binding.schedule.units}
-    # With units without end; what a search finds for few units may be a cycle off either way.
+    # With unlimited units; a search with few units may differ by a cycle either way.
     ends = [finish_time(core.real, core.binding.schedule.timing) for core in (two, single)]
     assert ends[0] <= ends[1]
     threes = [op for op in two.binding.schedule.operations if op.kind.label == "add3"]
     assert {op.latency for op in threes} == {1} and {len(op.control) for op in threes} == {2}
-    # A sign that the graph does not have is found.
+    # A sign that is not in the graph is detected.
     i = two.binding.schedule.operations.index(threes[0])
     plan = two.binding.schedule
     wrong = list(plan.operations)
     wrong[i] = replace(threes[0], control=(1 - threes[0].control[0], threes[0].control[1]))
     with pytest.raises(CheckError, match=rf"%{threes[0].node} \(sum\) has the control bits"):
         check_schedule(two.fixed, replace(plan, operations=tuple(wrong)))
-    # The graphs compute the same, exactly so in real arithmetic.
+    # The graphs are equal in real arithmetic.
     inputs = states(robot, 20, seed=7, name=name)
     a, b = evaluate_floats(single.real, inputs), evaluate_floats(two.real, inputs)
     assert a.keys() == b.keys()

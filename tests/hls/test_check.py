@@ -1,4 +1,4 @@
-"""The checkers bite: every kind of damage to a schedule or a binding is found."""
+"""The checkers detect every kind of damage to a schedule or a binding."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_a_missing_register_stage_is_found(core_design: Design) -> None:
 
 
 class _Shifted(Binding):
-    """A binding whose reads of one node look one stage further."""
+    """A binding whose reads of one node are one stage further."""
 
     node = -1
 
@@ -171,7 +171,7 @@ def test_a_read_of_the_wrong_stage_is_found(core_design: Design) -> None:
 
 
 class _Late(Binding):
-    """A binding of which one read comes in another cycle, from the same place."""
+    """A binding with one read in another cycle, from the same place."""
 
     number, cycle = -1, 0
 
@@ -189,7 +189,7 @@ def late(binding: Binding, number: int, cycle: int) -> Binding:
 
 
 def lives(core_design: Design) -> dict[str, tuple[int, int, int, int]]:
-    """One read of each kind of place: its number, its node, and when the place holds that node."""
+    """Return a read of each kind of place: number, node, and the cycles that hold the node."""
     inputs, ii = set(core_design.binding.inputs), core_design.binding.schedule.ii
     born = core_design.binding.ready
     spans: dict[str, tuple[int, int, int, int]] = {}
@@ -207,7 +207,7 @@ def lives(core_design: Design) -> dict[str, tuple[int, int, int, int]]:
 
 @pytest.mark.parametrize("kind", ["input", "unit", "register 0", "register 1"])
 def test_a_read_outside_of_a_values_life_is_found(core_design: Design, kind: str) -> None:
-    """To the cycle: the first and the last in which a place holds a value, and one beyond each."""
+    """The first and last cycle in which a place holds a value, and one beyond each."""
     number, node, first, last = lives(core_design)[kind]
     for cycle in (first, last):
         check_binding(core_design.fixed, late(core_design.binding, number, cycle))
@@ -296,7 +296,7 @@ def test_a_port_that_is_read_in_another_cycle_is_found(core_design: Design, cycl
 
 
 def test_a_wrong_control_bit_is_found(core_design: Design) -> None:
-    """The sign of each product, also of the first where there is an addend, and the addend's."""
+    """The sign of each product, with an addend also of the first, and the addend's bit."""
     plan = core_design.binding.schedule
     cases = 0
     for i, operation in enumerate(plan.operations):
@@ -310,7 +310,7 @@ def test_a_wrong_control_bit_is_found(core_design: Design) -> None:
 
 
 def with_port_for_addends(core_design: Design) -> tuple[list[int], list[int]]:
-    """Operations whose units have a port for an addend: those that have one, those that do not."""
+    """Return operations with and without addend whose units have a port for it."""
     adding = [i for i, op in enumerate(core_design.binding.schedule.operations) if op.kind.adds]
     used, unused = [], []
     for i in adding:
@@ -346,7 +346,7 @@ def test_an_addend_that_is_dropped_or_invented_is_found(core_design: Design) -> 
 
 
 def test_an_operand_that_is_not_read_is_found(core_design: Design) -> None:
-    """Only an addend may be missing, and only where the node has none."""
+    """Only an addend may be missing, and only if the node has none."""
     plan = core_design.binding.schedule
     for i, operation in enumerate(plan.operations):
         for k in range(len(operation.operands) - operation.kind.adds):
@@ -356,7 +356,7 @@ def test_an_operand_that_is_not_read_is_found(core_design: Design) -> None:
 
 
 def test_an_addend_before_it_is_there_is_found(core_design: Design) -> None:
-    """One that its unit reads too early, though it is there for the products behind it."""
+    """An addend that is read too early, though it is ready for later products."""
     plan = core_design.binding.schedule
     ready = {op.node: plan.ready(i) for i, op in enumerate(plan.operations)}
     used, _ = with_port_for_addends(core_design)
@@ -365,7 +365,7 @@ def test_an_addend_before_it_is_there_is_found(core_design: Design) -> None:
         operation = plan.operations[i]
         late = unit_offsets(operation, plan)
         for j, other in enumerate(plan.operations):
-            # Another value, of the same format, that is a cycle late for this one's addend.
+            # Another value of the same format, a cycle too late as the addend.
             node = plan.operations[j].node
             if ready[node] == plan.start[i] + late[-1] + 1 and other.kind.name in ("dot", "add"):
                 exact = core_design.fixed.nodes[operation.node].args[0]
@@ -383,7 +383,7 @@ def test_an_addend_before_it_is_there_is_found(core_design: Design) -> None:
 
 
 def test_an_addend_at_another_binary_point_is_found(shifting: tuple[Graph, Schedule]) -> None:
-    """The unit adds it at the point of the result, wherever the graph has it."""
+    """The unit adds it at the binary point of the result, whatever the graph has."""
     fixed, plan = shifting
     cases = 0
     for i, operation in enumerate(plan.operations):
@@ -514,7 +514,7 @@ def test_ports_of_another_width_are_found(shifting: tuple[Graph, Schedule]) -> N
 def test_another_reader_of_the_same_value_is_not_enough(
     shifting: tuple[Graph, Schedule],
 ) -> None:
-    """The node of a port's format instead of the value behind it: no unit computes it."""
+    """The node of a port's format instead of its value: no unit computes it."""
     fixed, plan = shifting
     cases = 0
     for i, operation in enumerate(plan.operations):

@@ -1,4 +1,4 @@
-"""Units for short wires: the same schedule, legal, shorter, and its own books are right."""
+"""Units for short wires: the same schedule, legal, shorter, with consistent costs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.builds import make_design
 
 
 def places(binding: Binding) -> int:
-    """Places that all operand ports of units read from, counted afresh."""
+    """Count the places that operand ports read from, independently."""
     plan = binding.schedule
     made_by = {op.node: i for i, op in enumerate(plan.operations)}
     sources = set()
@@ -44,7 +44,7 @@ def places(binding: Binding) -> int:
 
 
 def shuffled(binding: Binding, seed: int = 0) -> Binding:
-    """The same binding with operations of one kind and slot on each other's units."""
+    """Return the binding with operations of one kind and slot shuffled over units."""
     plan, random = binding.schedule, Random(seed)
     groups: dict[tuple[object, int], list[int]] = {}
     for i, operation in enumerate(plan.operations):
@@ -74,7 +74,7 @@ def test_only_units_change_and_wires_get_shorter(robot: str, ii: int, name: str)
     same = [field.name for field in fields(Binding) if field.name != "unit"]
     assert all(getattr(best, member) == getattr(first, member) for member in same)
     assert best.unit != first.unit
-    # From any start: it is not the first choice that was good.
+    # From any start, not only a good one.
     mixed = shuffled(first)
     check_binding(core_design.fixed, mixed)
     again = replace(mixed, unit=arrange(mixed))
@@ -98,7 +98,7 @@ def test_the_books_are_right_after_many_moves(ii: int) -> None:
         moved = replace(binding, unit=plan.units())
         fresh = Floorplan(moved)
         assert _used(plan) == _used(fresh)
-        # Without the lanes of the results, which come last: what an independent count finds.
+        # An independent count, without the lanes of the results, which come last.
         units = _used(plan)[: -binding.lanes_out]
         assert sum(len(table) for ports in units for table in ports.values()) == places(moved)
         # The same units in the same places: the same wires.
@@ -109,7 +109,7 @@ def test_the_books_are_right_after_many_moves(ii: int) -> None:
 
 
 def _used(plan: Floorplan) -> list[dict[int, dict[object, int]]]:
-    """What each port reads and how often, ports that read nothing left out."""
+    """Count the reads of each port, without unused ports."""
     return [{port: table for port, table in ports.items() if table} for ports in plan.ports]
 
 

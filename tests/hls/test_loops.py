@@ -53,7 +53,7 @@ def test_auto_takes_the_loop() -> None:
 
 
 def test_sums_let_a_loop_in_last() -> None:
-    """One product and what adds it to the rest: y2, x, x1 and x2 wait for y1, not it for them."""
+    """A product and its sum: y2, x, x1 and x2 wait for y1, not it for them."""
     core_design = made(BIQUAD, None)
     interval, words = loop_interval(core_design.real, core_design.binding.schedule.timing)
     assert interval == core_design.binding.schedule.ii == 5 and "y1" in words
@@ -66,7 +66,7 @@ def test_a_delay_line_needs_no_interval() -> None:
 
 
 def test_a_word_of_state_may_arrive_late() -> None:
-    """What is before a loop does not count: only the way from the state back to it."""
+    """Only the path from the state back to it counts, not operations before the loop."""
     core_design = made(INTEGRATOR, None)
     plan = core_design.binding.schedule
     assert max(plan.arrivals.values()) > plan.ii // 2 or plan.length > plan.ii
@@ -142,7 +142,7 @@ def test_a_register_of_state_that_is_wrong_is_found(biquad: Design) -> None:
 def test_random_loops_are_scheduled_at_their_shortest_interval(
     graph: Graph, data: st.DataObject
 ) -> None:
-    """Words become states that any value feeds; every rung's checker looks at what comes out."""
+    """Words become states fed by any value; the checkers examine the result."""
     states_kept = data.draw(st.lists(st.sampled_from(graph.inputs), unique=True, min_size=1))
     node = st.integers(0, len(graph.nodes) - 1)
     states = tuple(Feedback(word, data.draw(node), 0.25) for word in states_kept)

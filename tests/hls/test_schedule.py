@@ -62,13 +62,13 @@ def _up(count: int, ii: int) -> int:
 
 
 def unit_offsets(operation: Operation, timing: Timing = TIMING) -> list[int]:
-    """Cycles after an operation's start in which its unit reads each of its ports."""
+    """Return the cycles after an operation's start in which its unit reads each port."""
     ports = len(operation.operands)
     return offsets(ports, timing) if operation.kind.name == "dot" else [0] * ports
 
 
 def table_row(robot: str, ii: int, core_design: Design) -> str:
-    """One line of the table that ``pytest -s`` shows."""
+    """Return a line of the table that ``pytest -s`` shows."""
     counts = op_counts(core_design.real)
     return (
         f"{robot:9} ii {ii:2}: {counts['mul'] + counts['mul_const']:4} products on "
@@ -160,7 +160,7 @@ def test_many_operations_are_looked_at_together_as_they_are_one_by_one(count: in
 
 
 def _fits(problem: _Problem, length: int) -> bool:
-    """Whether there is a schedule of at most a length: every one is tried."""
+    """Return whether a schedule of at most a length exists, by trying all."""
     order, start = problem.order(), [0] * len(problem.latency)
     free = problem.free()
 
@@ -258,7 +258,7 @@ def test_schedules_with_reciprocals_are_checked(name: str, ii: int) -> None:
     assert divisions and all(o.latency == TIMING.reciprocal for o in divisions)
     starts = dict(zip((o.node for o in plan.operations), plan.start, strict=True))
     for division in divisions:
-        # Nothing reads the quotient before it is there; the checker says so, and so do we.
+        # Nothing reads the quotient before it is ready; the checker and this test agree.
         for operation, start in zip(plan.operations, plan.start, strict=True):
             late = unit_offsets(operation)
             for operand, k in zip(operation.operands, late, strict=True):
@@ -338,11 +338,11 @@ def test_sums_with_and_without_an_addend_share_a_unit(stages: int) -> None:
         assert [o.offset for o in op.operands] == unit_offsets(op, timing)
         assert op.operands[-1].unused == (op in (plain, product))
         assert not any(o.unused for o in op.operands[:-1])
-        # Control bits are read with what they are about.
+        # Control bits are read with their operands.
         assert op.control_offset(len(op.control) - 1) == stages - 1
         products = range(op.kind.products)
         assert [op.control_offset(k) for k in products] == list(products)
-    # Without a sum that has an addend there is no port for one.
+    # Without sums with an addend there is no port for one.
     alone = Graph(
         fixed.nodes, tuple(out for out in fixed.outputs if out.word.block in ("y1", "y3"))
     )
@@ -446,7 +446,7 @@ def test_a_record_passes_within_an_interval(words: int, ii: int, want: tuple[int
 def test_formats_by_signal_take_no_more_units_than_operations_need(
     robot: str, name: str, ii: int
 ) -> None:
-    """Ports shift, so every sum of as many products can share a unit, whatever its formats."""
+    """Ports shift, so sums of equally many products can share a unit, whatever their formats."""
     real, auto = auto_robot(robot, name, ii)
     timing = timing_for(auto)
     fixed = auto.lower(real)

@@ -1,4 +1,4 @@
-"""Fewer inputs of selectors: legal, the same results, repeatable, and its own books are right."""
+"""Fewer selector inputs: legal, equal results, repeatable, with consistent costs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def robot(name: str, ii: int) -> tuple[Graph, Binding]:
 
 
 def check(fixed: Graph, binding: Binding, before: Binding) -> None:
-    """Legal, and all that others count with is as it was."""
+    """Check that it is legal and that all other figures are unchanged."""
     check_schedule(fixed, binding.schedule)
     check_binding(fixed, binding)
     plan, was = binding.schedule, before.schedule
@@ -109,7 +109,7 @@ def small() -> tuple[Graph, Binding]:
 
 
 def best_of_all(fixed: Graph, binding: Binding) -> float:
-    """Least cost of all legal choices of cycles, units and orders of operands."""
+    """Return the least cost of all legal cycles, units and operand orders."""
     plan = binding.schedule
     kinds = plan.operations
     deadline = {out.node: out.cycle for out in binding.outputs}

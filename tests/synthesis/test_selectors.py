@@ -1,4 +1,4 @@
-"""Selectors made of slices' cells select what the generic ones do, and take as many as they say."""
+"""Selectors made of slice cells equal the generic ones, and take the stated cells."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pinion.gateware.yosys import run_yosys
 from pinion.hls.schedule.sources import tables
 from pinion.synthesis.selectors import selectors_of, selectors_verilog
 
-# Inputs, lookup tables of an even and of the odd bit, MUXF7 and MUXF8 a bit.
+# Inputs, lookup tables of an even and of the odd bit, MUXF7 and MUXF8 per bit.
 CELLS = {
     2: (0.5, 1, 0, 0),
     3: (1, 1, 0, 0),
@@ -33,7 +33,7 @@ WIDTH = 3
 
 @pytest.fixture(scope="module")
 def counts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int]]:
-    """Cells of each selector, once Yosys has proved it equal to the generic one."""
+    """Return the cells of each selector that Yosys has proved equal to the generic one."""
     folder = tmp_path_factory.mktemp("selectors")
     names = {inputs: f"pinion_mux{inputs}x{WIDTH}" for inputs in CELLS}
     generic = "\n".join(

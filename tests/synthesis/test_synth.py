@@ -1,4 +1,4 @@
-"""Counts of Yosys on a small build, and how far it is meanwhile."""
+"""Counts of Yosys on a small build, and its progress."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def steps_and_shares() -> tuple[list[str], list[float]]:
-    """Steps, and shares of them, that `result` was told of."""
+    """Steps and their shares that `result` reports."""
     return [], []
 
 
@@ -47,8 +47,8 @@ def test_yosys_is_heard_to_its_end(
     assert first == "Synthesising for UltraScale+" and last == "Estimating delays"
     assert all(step.startswith(f"{first}: ") for step in inside)
     assert shares == sorted(shares) and shares[0] > 0.0 and shares[-1] < 1.0
-    # Every pass whose share is known begins, and ABC is over all of the modules: else the estimate
-    # is of another script than this one.
+    # Every pass with a known share begins, and ABC covers all modules: otherwise the estimate is of
+    # another script.
     log = (folder / "synth.log").read_text()
     for name in SHARES:
         assert re.search(rf"^[\d.]+\. Executing {name} (pass|backend)", log, re.MULTILINE), name

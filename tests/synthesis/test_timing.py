@@ -1,4 +1,4 @@
-"""Estimated delays on netlists made by hand, figure by figure of the delay table."""
+"""Estimated delays on handmade netlists, figure by figure of the delay table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pinion.synthesis.timing import Graph, Timing, estimate_timing
 
 Cell = dict[str, Any]
 
-# Of the table for UltraScale+.
+# From the table for UltraScale+.
 CLOCK, SETUP, LUT, FAR, NEAR = 0.077, 0.025, 0.12, 0.1, 0.05
 NET, NET4, NET1024 = 0.26, 0.36, 1.1
 
@@ -144,13 +144,13 @@ def test_registers_around_a_product_count_as_its_own() -> None:
     # The slowest: from a table through a net, not a wire in its slice, to the block's register.
     to_block = CLOCK + NET4 + LUT + NET + 0.28
     assert Timing(inside, scale=1.0).worst_ns == pytest.approx(max(to_block, 1.07 + 0.55 + 0.18))
-    # One operand that something else reads keeps its registers outside, for all its bits.
+    # An operand with another reader keeps its registers outside, for all its bits.
     shared = {"top": product(feeds=[ff(10, 70)])}
     outside = Graph(flatten(shared, "top", table), table, ports=False)
     assert outside.absorbed == 3
     to_product = CLOCK + NET4 + 1.0 + 0.55 + 0.18
     assert Timing(outside, scale=1.0).worst_ns == pytest.approx(to_product)
-    # So does a product of which one bit goes elsewhere: its path goes on through the block.
+    # So does a product with a bit that goes elsewhere: its path continues through the block.
     bare = Graph(flatten({"top": product(feeds=[], kept=False)}, "top", table), table, ports=False)
     assert bare.absorbed == 3
     through = 1.07 + 0.55 + NET + LUT + NEAR + SETUP

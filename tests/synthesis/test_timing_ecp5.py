@@ -1,4 +1,4 @@
-"""The estimate for the ECP5 beside what nextpnr found when it placed and routed the same designs.
+"""The estimate for the ECP5 compared with nextpnr's placed and routed designs.
 
 The record is `tests/synthesis/ecp5_nextpnr.json`; `python -m tests.support.ecp5_timing` makes it
 anew.
@@ -35,7 +35,7 @@ def error_of(name: str, estimate: dict[str, Any], mhz: float) -> float:
 
 
 def in_order(estimates: dict[str, float], routed: dict[str, float]) -> list[tuple[str, str]]:
-    """Pairs that the estimate puts in the wrong order, or takes for alike."""
+    """Return pairs that the estimate orders wrongly or considers equal."""
     pairs = [(a, b) for a, b in combinations(routed, 2)]
     pairs = [(a, b) if routed[a] < routed[b] else (b, a) for a, b in pairs]
     apart = [(a, b) for a, b in pairs if routed[b] >= APART * routed[a]]
@@ -56,7 +56,7 @@ def test_a_small_design_is_estimated_near_its_routed_clock(name: str, tmp_path: 
     line = read_record()["designs"][name]
     result = estimated(map_design(name, tmp_path), load_delays("ecp5"))
     assert abs(error_of(name, result, line["mhz"])) <= 0.1
-    # Both find the product between two registers, or the sum that it is added to with it.
+    # Both find the product between two registers, or with the sum that it is added to.
     cells = result["paths"][0]["cells"]
     assert cells["MULT18X18D"] == 1
     if name == "dot":
