@@ -75,7 +75,7 @@ def interrupted_behind(target: object, name: str, ready: Path) -> Iterator[None]
         setattr(target, name, plain)
 
 
-def test_an_interrupt_while_it_is_started_is_no_escape(tmp_path: Path) -> None:
+def test_an_interrupt_during_the_start_ends_the_tool(tmp_path: Path) -> None:
     """Within the library's code the caller has no process yet."""
     reached = False
     for name in ("_execute_child", "__init__"):
@@ -105,7 +105,7 @@ def interrupted(folder: Path, then: str, work: Callable[[subprocess.Popen[str]],
         ends(number)
 
 
-def test_an_interrupt_while_it_prints_ends_it(tmp_path: Path) -> None:
+def test_an_interrupt_during_output_ends_the_tool(tmp_path: Path) -> None:
     def read(process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None and process.stdout.readline() == "up\n"
         signal.raise_signal(signal.SIGINT)
@@ -113,7 +113,7 @@ def test_an_interrupt_while_it_prints_ends_it(tmp_path: Path) -> None:
     interrupted(tmp_path, "echo up", read)
 
 
-def test_an_interrupt_when_it_has_closed_its_output_ends_it(tmp_path: Path) -> None:
+def test_an_interrupt_after_closed_output_ends_the_tool(tmp_path: Path) -> None:
     def interrupt() -> None:
         numbers(tmp_path)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
@@ -137,7 +137,7 @@ def test_a_second_interrupt_leaves_nothing_either(tmp_path: Path) -> None:
         interrupted(tmp_path, "", twice)
 
 
-def test_what_ends_by_itself_keeps_its_exit_code_and_all_that_it_said(tmp_path: Path) -> None:
+def test_a_normal_end_keeps_exit_code_and_output(tmp_path: Path) -> None:
     code = "for k in 1 2 3; do echo $k; echo error >&2; done; cat; exit 3"
     with running(["bash", "-c", code], folder=tmp_path, output=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -172,7 +172,7 @@ def run_in_thread(work: Callable[[], None]) -> None:
     assert not thread.is_alive()
 
 
-def test_what_a_tool_leaves_behind_ends_with_it(tmp_path: Path) -> None:
+def test_children_end_with_their_tool(tmp_path: Path) -> None:
     """A script that fails while its child runs, as without a licence."""
     with running(command("exit 3"), folder=tmp_path, output=subprocess.DEVNULL) as process:
         pass

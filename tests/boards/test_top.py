@@ -51,7 +51,7 @@ def test_the_text_is_the_same_each_time_and_names_its_content(folder: Path, writ
     assert "core_clk" not in single and "\\core_clk" in written
 
 
-def test_a_file_that_is_right_is_left_alone_and_any_other_replaced(
+def test_only_an_outdated_or_damaged_file_is_replaced(
     folder: Path, written: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = folder / RTLIL
@@ -82,7 +82,7 @@ def test_a_file_that_is_right_is_left_alone_and_any_other_replaced(
     path.write_text(written)
 
 
-def test_a_failure_leaves_what_was_there(
+def test_a_failure_leaves_the_folder_unchanged(
     folder: Path, written: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*arguments: object, **parameters: object) -> str:

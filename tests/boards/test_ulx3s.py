@@ -154,7 +154,7 @@ def test_a_bitstream_comes_out(folder: Path) -> None:
     assert len(steps) >= 3
 
 
-def test_what_is_no_build_for_the_board_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_builds_for_other_boards_are_refused(folder: Path, tmp_path: Path) -> None:
     manifest = Manifest.read(folder)
     with pytest.raises(ClockError, match=r"cannot clock a core at 49\.9 MHz: build it for 50"):
         flow.write_ulx3s(folder, manifest, clock_mhz=49.9)
@@ -186,7 +186,7 @@ def test_a_bitstream_stays_until_the_design_changes(tmp_path: Path) -> None:
     assert not bit.exists()
 
 
-def test_the_log_says_how_far_it_is() -> None:
+def test_progress_is_read_from_the_log() -> None:
     """Lines of nextpnr 0.11."""
     log = "Info: Running Static placer...\nInfo: coord_dist: 0.14 grad_dist: 0.17\n"
     assert flow.tool_step(log) is None
@@ -198,7 +198,9 @@ def test_the_log_says_how_far_it_is() -> None:
     assert flow.tool_step(log) == "Routing: 13,525 arcs are left"
 
 
-def test_a_failing_tool_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_tool_raises_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / flow.NETLIST).write_text("{}")
     (tmp_path / flow.LPF).write_text("")
     with pytest.raises(flow.BitstreamError, match="nextpnr_ecp5 failed"):

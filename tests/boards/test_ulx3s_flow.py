@@ -208,7 +208,7 @@ def test_missed_timing_gives_no_bitstream(
     assert dict(summary(result))["met"] is met
 
 
-def test_a_crowded_design_is_spread_and_counted_as_it_was(
+def test_a_crowded_design_is_spread_after_counting(
     record: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = int(0.45 * CAPACITY["lut4"])
@@ -227,7 +227,7 @@ def test_a_crowded_design_is_spread_and_counted_as_it_was(
     assert result["use"]["lut4"] == limit + 1
 
 
-def test_rows_are_filled_with_cells_that_do_nothing() -> None:
+def test_rows_are_filled_with_unused_cells() -> None:
     sites = list(free_sites())
     rows = sorted({int(site.split("/")[1][1:]) for site in sites})
     # Rows 10, 22, 34, ... have no logic; every third of the others is filled.
@@ -259,7 +259,7 @@ def test_rows_are_filled_with_cells_that_do_nothing() -> None:
     assert empty["modules"]["top"]["cells"]["filler0"]["connections"]["Z"] == [2]
 
 
-def test_what_does_not_fit_is_named(
+def test_resources_that_do_not_fit_are_named(
     record: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for use in ({**SMALL, "mult18x18d": 156}, {**SMALL, "dp16kd": 208}):

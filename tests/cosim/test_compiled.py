@@ -177,7 +177,7 @@ def test_missing_tools_and_files_are_sentences(
         CompiledCore.build(rtlil=tmp_path / "no.il", folder=tmp_path)
     broken = tmp_path / "broken.il"
     broken.write_text("module \\pinion_core\n  nonsense\nend\n")
-    with pytest.raises(ForeignDesignError, match=r"Line 2 of .*broken\.il' holds 'nonsense'"):
+    with pytest.raises(ForeignDesignError, match=r"Line 2 of .*broken\.il' contains 'nonsense'"):
         CompiledCore.build(rtlil=broken, folder=tmp_path)
     broken.write_text("module \\pinion_core\n  connect \\missing 1'0\nend\n")
     with pytest.raises(YosysError, match=r"ERROR.*log is .*cxxrtl\.log"):

@@ -207,7 +207,7 @@ def test_rtlil_with_more_than_logic_is_not_compiled(text: str, folder: Path) -> 
     path.write_text(core.replace(head, head + text, 1))
     write_digests(folder)  # forged: digests are no signature
     for verb in ("verify", "open", "export", "synth"):
-        with pytest.raises(ForeignDesignError, match=r"Line \d+ of .*core\.il' holds"):
+        with pytest.raises(ForeignDesignError, match=r"Line \d+ of .*core\.il' contains"):
             VERBS[verb](folder)
 
 
@@ -239,7 +239,7 @@ def test_verilog_with_system_tasks_is_not_simulated(text: str, folder: Path) -> 
     check_verilog("// $system \n/* $c */ wire \\$system ; wire \\`include ;", where=path)
     path.write_text(core.replace("endmodule", f"{text}\nendmodule", 1))
     write_digests(folder)
-    with pytest.raises(ForeignDesignError, match=r"Line \d+ of .*core\.v' holds"):
+    with pytest.raises(ForeignDesignError, match=r"Line \d+ of .*core\.v' contains"):
         verify(folder, samples=1, simulator="icarus")
 
 

@@ -60,7 +60,7 @@ def test_a_wrong_checksum_is_found(name: str, tmp_path: Path):
         prove_checksum(mutant(Checksum, *MUTANTS[name])(bits=64), tmp_path)
 
 
-def test_what_is_no_exclusive_or_is_refused(tmp_path: Path):
+def test_logic_other_than_exclusive_or_is_refused(tmp_path: Path):
     broken = mutant(Checksum, ".xor()\n", ".any()\n")
     with pytest.raises(NotAffineError):
         prove_checksum(broken(bits=64), tmp_path)

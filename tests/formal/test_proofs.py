@@ -258,7 +258,7 @@ def test_the_tools_are_found_without_a_path(tmp_path: Path, monkeypatch: pytest.
     assert prove(replace(BY_NAME["holding"], mode="bmc", depth=3), tmp_path).passed
 
 
-def test_a_harness_that_the_tools_refuse_is_an_error_and_no_proof(tmp_path: Path):
+def test_a_refused_harness_raises_an_error(tmp_path: Path):
     broken: Proof = replace(BY_NAME["holding"], mode="bmx")  # type: ignore[arg-type] # not a mode
     with pytest.raises(FormalError, match="no verdict on holding"):
         prove(broken, tmp_path)

@@ -81,7 +81,7 @@ def test_one_record_every_interval(bench: Bench) -> None:
     assert spent[-1] >= bench.binding.schedule.length
 
 
-def test_latency_is_what_the_core_says_at_the_worst_phase(bench: Bench) -> None:
+def test_the_latency_holds_at_the_worst_phase(bench: Bench) -> None:
     ii = bench.binding.schedule.ii
     beats, last = bench.pack(request_bits(robot_of(bench), 1, seed=37))
     spent = []

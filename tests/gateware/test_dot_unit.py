@@ -130,7 +130,7 @@ def test_latency(check, stages, products):
     check(unit, rows, [golden(unit, row) for row in rows])
 
 
-def test_rounding_is_what_was_asked_for(check):
+def test_roundings_are_distinguished(check):
     """The two roundings differ, and the bench distinguishes them."""
     nearest, floor = make(), make(rounding=Rounding.FLOOR)
     rows = vectors(nearest, seed=11)
@@ -273,7 +273,7 @@ def _late(unit, row):
 
 
 @pytest.mark.parametrize("mutant", [_truncating, _silent, _late])
-def test_another_port_is_told_apart(check, mutant):
+def test_wrong_ports_are_found(check, mutant):
     unit = make(
         2, width_a=27, width_b=18, shift=17, target=Format(27, 0), rounding=Rounding.FLOOR,
         overflow=Overflow.WRAP, rounded_ports=True, final_stage=False,
@@ -370,7 +370,7 @@ def test_an_addend_beside_ports_that_round(check, width_a, width_b, rounded, sta
 
 
 @pytest.mark.parametrize("mutant", [{"add": 0}, {"add": 1}, {"neg0": 0}, {"c": 1}], ids=str)
-def test_another_addend_is_told_apart(check, mutant):
+def test_wrong_addends_are_found(check, mutant):
     unit = make(2, width_a=8, width_b=8, shift=4, target=Format(16, 4), addend=16)
     rows = vectors(unit, seed=60)
     with pytest.raises(AssertionError, match="Vector"):

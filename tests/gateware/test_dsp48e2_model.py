@@ -97,7 +97,7 @@ def simulate(folder: Path, registers: dict[str, int], model: str) -> str:
 
 
 @pytest.mark.parametrize("without", [(), ("MREG",), REGISTERS, ("PREG",), ("CREG", "OPMODEREG")])
-def test_it_does_what_its_predecessor_does(without: tuple[str, ...], tmp_path: Path) -> None:
+def test_it_matches_its_predecessor(without: tuple[str, ...], tmp_path: Path) -> None:
     registers = {name: int(name not in without) for name in REGISTERS}
     summary = re.fullmatch(
         r"(\d+) wrong, (\d+) busy", simulate(tmp_path, registers, model_path().read_text())

@@ -159,7 +159,7 @@ def test_fixed_to_float_of_every_binary_point(check, source, moves):
 
 
 @pytest.mark.parametrize("unit_class", [FloatToFixed, FixedToFloat])
-def test_a_move_that_is_one_off_is_told_apart(check, unit_class):
+def test_a_move_that_is_one_off_is_found(check, unit_class):
     base, moves = Format(27, 10), 5
     words_of = float_words if unit_class is FloatToFixed else fixed_words
     dtype = np.uint32 if unit_class is FloatToFixed else np.int64
@@ -243,7 +243,7 @@ def test_negatives_of_every_binary_point(check):
 
 
 @pytest.mark.parametrize("mutant", ["never", "late", "always", "zero"])
-def test_another_sign_is_told_apart(check, mutant):
+def test_wrong_signs_are_found(check, mutant):
     source = Format(18, 9)
     unit = FixedToFloat(source=source, negates=True)
     pairs = turned_rows(source, seed=9)

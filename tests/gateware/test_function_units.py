@@ -168,9 +168,7 @@ def test_a_million_operands_agree_bit_for_bit(bench: Bench) -> None:
         (8, {"params": (24, -3)}),
     ],
 )
-def test_another_rule_is_not_that_of_the_core(
-    bench: Bench, i: int, changes: dict[str, Any]
-) -> None:
+def test_a_core_with_another_rule_is_found(bench: Bench, i: int, changes: dict[str, Any]) -> None:
     nodes = list(bench.graph.nodes)
     nodes[i] = replace(nodes[i], **changes)
     mutant = replace(bench, graph=Graph(tuple(nodes), bench.graph.outputs))
@@ -178,7 +176,7 @@ def test_another_rule_is_not_that_of_the_core(
         mutant.agree(operands(Format(24, 10), 4000, seed=8))
 
 
-def test_words_that_units_cannot_have_are_said() -> None:
+def test_impossible_widths_are_refused() -> None:
     with pytest.raises(ValueError, match="cannot represent 1"):
         LessUnit(width=8, target_width=8, target_frac=7)
     for make in (lambda: Hypot2Unit(width=1, shift=0, target_width=8),
@@ -187,7 +185,7 @@ def test_words_that_units_cannot_have_are_said() -> None:
             make()
 
 
-def test_a_flag_that_the_datapath_does_not_know_of_is_a_sentence(
+def test_an_unexpected_flag_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kind = UnitKind("clamp", 0, (8,), 0, 8, parameters=(-3, 4))

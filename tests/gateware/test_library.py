@@ -137,19 +137,19 @@ DOT2, ADD, SINCOS, RECIPROCAL = (uniform_kinds("q16.16")[k] for k in (1, -4, -2,
         (replace(ADD, widths=(32, 30)), r"one width, not widths \(32, 30\) and a shift by 0"),
     ],
 )
-def test_a_kind_without_hardware_is_a_sentence(kind: UnitKind, message: str) -> None:
+def test_a_kind_without_hardware_is_refused(kind: UnitKind, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make_unit(kind, Timing())
 
 
-def test_a_latency_that_the_unit_has_not_is_a_sentence() -> None:
+def test_a_wrong_latency_is_refused() -> None:
     with pytest.raises(ValueError, match=r"sincos unit has a latency of \d+ cycles, but the sched"):
         make_unit(SINCOS, Timing(sincos=3))
     with pytest.raises(ValueError, match=r"reciprocal unit has a latency of \d+ cycles, but the "):
         make_unit(RECIPROCAL, Timing(reciprocal=3))
 
 
-def test_a_port_that_is_read_in_another_cycle_is_a_sentence() -> None:
+def test_a_wrong_offset_is_refused() -> None:
     class Early(Timing):
         def offset(self, op: str, operands: int, k: int, *, wide: bool = False) -> int:
             return 0
@@ -180,6 +180,6 @@ def test_a_selector_shows_the_input_of_that_number(inputs: int) -> None:
     simulator.run()
 
 
-def test_a_selector_of_one_is_a_sentence() -> None:
+def test_a_selector_of_one_is_refused() -> None:
     with pytest.raises(ValueError, match=r"A selector needs at least 2 inputs, not 1\."):
         Selector(inputs=1, width=8)

@@ -37,7 +37,7 @@ def seen(value: int, shift: int, width: int) -> tuple[int, bool]:
 
 
 @pytest.mark.parametrize("width", [2, 3, 5, 6, 7, 10])
-def test_a_port_sees_every_word_rightly(width: int) -> None:
+def test_a_port_reads_every_word_correctly(width: int) -> None:
     """All words of six bits, every shift, whether or not the port is checked."""
     m = Module()
     source = Signal(signed(WIDTH))
@@ -201,7 +201,7 @@ def unchecked(binding: Binding, name: str, graph: Graph) -> Binding:
     return replace(binding, schedule=replace(binding.schedule, operations=tuple(changed)))
 
 
-def test_a_port_that_says_nothing_is_found(fixed: Graph, tmp_path: Path) -> None:
+def test_an_unchecked_port_is_found(fixed: Graph, tmp_path: Path) -> None:
     """Only the narrow product and `left` are limited to 4: without both checks flags differ."""
     graph, binding = bound_fixed(fixed, ii=2, timing=timing())
     for name in ("narrow", "left"):

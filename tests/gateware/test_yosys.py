@@ -32,7 +32,7 @@ def test_what_the_set_up_compiled_is_used(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert cache_of(monkeypatch, tmp_path / "it's") == str(cache)
 
 
-def test_another_place_that_is_named_counts(
+def test_the_environments_cache_takes_precedence(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "cache" / "yowasp").mkdir(parents=True)

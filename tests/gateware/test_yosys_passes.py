@@ -37,7 +37,7 @@ def reading(tmp_path: Path) -> Callable[..., Callable[[str], str | None]]:
     return create
 
 
-def test_passes_are_told_as_they_begin(
+def test_passes_are_reported_as_they_begin(
     reading: Callable[..., Callable[[str], str | None]],
 ) -> None:
     grows = reading()
@@ -63,7 +63,7 @@ def test_passes_are_told_as_they_begin(
     )
 
 
-def test_a_pass_tells_of_its_modules_and_of_its_share(
+def test_modules_and_share_of_a_pass_are_reported(
     reading: Callable[..., Callable[[str], str | None]],
 ) -> None:
     shares = list[float]()
@@ -81,7 +81,7 @@ def test_a_pass_tells_of_its_modules_and_of_its_share(
     assert shares[-1] == 0.8 and shares == sorted(shares)
 
 
-def test_modules_that_nobody_counted_are_told_without_a_share(
+def test_uncounted_modules_are_reported_without_a_share(
     reading: Callable[..., Callable[[str], str | None]],
 ) -> None:
     shares = list[float]()
@@ -94,7 +94,7 @@ def test_modules_that_nobody_counted_are_told_without_a_share(
     )
 
 
-def test_the_log_has_what_comes_behind_abc(tmp_path: Path) -> None:
+def test_the_log_continues_after_abc(tmp_path: Path) -> None:
     """The WebAssembly build stops writing to standard output after ABC."""
     commands = ["design -reset", "read_verilog a.v", "synth -top a", "log the end", "stat"]
     (tmp_path / "a.v").write_text("module a(input x, y, output z); assign z = x & y; endmodule\n")
@@ -106,7 +106,7 @@ def test_the_log_has_what_comes_behind_abc(tmp_path: Path) -> None:
         run_yosys([*commands, "nonsense"], folder=tmp_path, name="mine")
 
 
-def test_a_yosys_that_never_began_leaves_what_it_said(
+def test_the_output_of_a_failed_start_is_in_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -117,7 +117,7 @@ def test_a_yosys_that_never_began_leaves_what_it_said(
     assert (tmp_path / "mine.log").read_text() == "no room\n"
 
 
-def test_a_folder_that_is_replaced_meanwhile_is_a_sentence(
+def test_a_folder_replaced_meanwhile_raises_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, messages = tmp_path / "b", list[str]()

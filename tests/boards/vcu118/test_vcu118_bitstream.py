@@ -94,7 +94,7 @@ def test_without_vivado_one_sentence_says_what_is_missing(
         lambda number, code: number == signal.SIGTERM,
     ),
 )
-def test_vivado_ends_with_whoever_started_it(build: Path, number: int, code: int) -> None:
+def test_vivado_ends_with_its_parent(build: Path, number: int, code: int) -> None:
     program, number_file = build / "vivado", build / "pid"
     program.write_text(
         f'#!/bin/sh\necho $$ > "{number_file}.part"\n'
@@ -162,7 +162,7 @@ def test_missed_timing_leaves_with_the_code_of_a_failed_check(
         ({**GOOD, "setup_slack_ns": "fast"}, 0, None, "no result"),
     ],
 )
-def test_a_run_that_went_wrong_is_a_sentence(
+def test_a_failed_run_raises_one_sentence(
     build: Path, result: dict[str, str] | None, code: int, build_hash: str | None, needle: str
 ) -> None:
     program = pretend(build, result, code=code, build=build_hash)
@@ -177,7 +177,7 @@ def test_progress_reaches_the_user(build: Path) -> None:
     assert reported == ["3/8 synthesise"]
 
 
-def test_words_for_the_script_stand_behind_all_options(build: Path) -> None:
+def test_words_for_the_script_follow_all_options(build: Path) -> None:
     program = pretend(build, GOOD)
     run_vivado(build, Manifest.read(build), vivado=str(program), words=["margin", "dies"])
     arguments = (build / "vcu118/arguments").read_text().split()
@@ -194,7 +194,7 @@ def test_builds_without_a_board_are_refused(build: Path, tmp_path: Path) -> None
         bitstream.command(tmp_path)
 
 
-def test_the_readme_says_what_nobody_has_run(make_folder: Any) -> None:
+def test_the_readme_says_what_has_not_been_run(make_folder: Any) -> None:
     folder = make_folder("vcu118", 200.0)
     text = (folder.path / "README.md").read_text()
     for word in (

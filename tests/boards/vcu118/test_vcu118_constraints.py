@@ -62,9 +62,7 @@ def test_a_wrong_or_missing_constraint_is_found(
     assert any(needle in text for text in messages), messages
 
 
-def test_a_port_that_nobody_constrains_is_found(
-    make_folder: Any, design: DesignFacts, tclsh: str
-) -> None:
+def test_an_unconstrained_port_is_found(make_folder: Any, design: DesignFacts, tclsh: str) -> None:
     folder = make_folder("vcu118", MHZ)
     more = DesignFacts(**{**vars(design), "ports": (*design.ports, "uart_tx")})
     messages = problems(folder.path, more, tclsh, folder.board)

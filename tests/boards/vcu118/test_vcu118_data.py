@@ -143,7 +143,7 @@ def test_wrong_data_is_refused(tmp_path: Path, file: str, old: str, new: str, ne
         load_names(folder / NAMES) if file == NAMES else load_board("vcu118", folder)
 
 
-def test_an_unknown_board_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_board_is_refused_with_a_list() -> None:
     with pytest.raises(BoardError, match=r"'u9000'.*u250, vcu118"):
         load_board("u9000")
     with pytest.raises(BoardError, match="table of pins"):
@@ -198,7 +198,7 @@ def test_a_wrong_pin_in_the_table_changes_the_constraints(tmp_path: Path) -> Non
     assert "PACKAGE_PIN A40} [get_ports {pcie_rx_p[3]}]" in text
 
 
-def test_words_that_are_said_to_be_amaranths_stand_in_its_template() -> None:
+def test_words_attributed_to_amaranth_are_in_its_template() -> None:
     spec = find_spec("amaranth.vendor._xilinx")
     assert spec is not None and spec.origin is not None
     template = Path(spec.origin).read_text()

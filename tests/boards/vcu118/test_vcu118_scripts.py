@@ -82,7 +82,7 @@ def test_missed_timing_writes_no_bitstream(
         ({"pins": {"xdma/axi_aclk": 4.0, "core_clock_buffer/O": 4.0}}, "period of 4.0 ns"),
     ],
 )
-def test_a_design_that_is_not_as_assumed_stops_the_script(
+def test_an_unexpected_clock_stops_the_script(
     make_folder: Any, designs: Any, tclsh: str, change: dict[str, Any], needle: str
 ) -> None:
     folder = make_folder("vcu118", 200.0)

@@ -118,7 +118,7 @@ def test_explicit_blocks_are_a_macro_of_the_synthesis_and_another_build(
     assert "-verilog_define" not in call and "taking up" not in inferred.output
 
 
-def test_none_meets_timing_and_the_best_is_kept(run: Run, out: Path) -> None:
+def test_if_none_meets_timing_the_best_is_reported(run: Run, out: Path) -> None:
     # The third misses setup least; the fifth meets it, but misses hold, which no clock helps.
     slacks = [(-0.3, 0.01), (-0.2, 0.01), (-0.1, 0.01), (-0.4, 0.01), (0.2, -0.01), (-0.5, 0.01)]
     rehearsal = run(slacks=slacks)
@@ -160,7 +160,7 @@ def test_a_strategy_that_leaves_wires_unrouted_has_failed(run: Run, out: Path) -
     assert second.startswith("met")
 
 
-def test_where_every_strategy_fails_the_reason_is_told(run: Run, out: Path) -> None:
+def test_if_every_strategy_fails_the_reason_is_reported(run: Run, out: Path) -> None:
     rehearsal = run(faults=[("place_design", k + 1, "fails") for k in range(len(STRATEGIES))])
     assert (rehearsal.code, rehearsal.refused) == (FAILED, ())
     assert (
@@ -175,7 +175,7 @@ def test_a_failure_before_strategies_ends_it_at_once(run: Run) -> None:
     assert len(calls(rehearsal, "synth_design")) == 1 and not calls(rehearsal, "place_design")
 
 
-def test_a_run_that_died_is_taken_up(run: Run, out: Path) -> None:
+def test_a_crashed_run_is_continued(run: Run, out: Path) -> None:
     died = run(slacks=[BAD], faults=[("route_design", 2, "dies")])
     assert died.code == 139
     assert list(outcomes(out)) == NAMES[:1]
@@ -187,7 +187,7 @@ def test_a_run_that_died_is_taken_up(run: Run, out: Path) -> None:
     assert [text.split(",")[0] for text in outcomes(out).values()] == ["missed", "met"]
 
 
-def test_a_strategy_that_vivado_dies_of_is_passed_over(run: Run, out: Path) -> None:
+def test_a_strategy_that_crashes_vivado_is_skipped(run: Run, out: Path) -> None:
     for _ in range(2):
         assert run(slacks=[GOOD], faults=[("route_design", 1, "dies")]).code == 139
     rehearsal = run(slacks=[GOOD])
@@ -228,7 +228,7 @@ def test_strategies_can_be_asked_for_by_name(run: Run, out: Path) -> None:
     ("luts", "dsp", "several"),
     [(236_448, 1368, False), (236_449, 10, True), (10, 1369, True)],
 )
-def test_a_die_that_would_be_too_full_makes_it_several(
+def test_a_die_that_would_be_too_full_is_not_used_alone(
     run: Run, design: DesignFacts, luts: int, dsp: int, several: bool
 ) -> None:
     large = dataclasses.replace(design, luts=luts, dsp=dsp)
@@ -364,9 +364,7 @@ printf '%s\\n' "build $(cat hash)" "part p" "vivado v" "met 1" "strategy default
 
 
 @pytest.mark.parametrize("code", [139, 1])
-def test_vivado_is_started_again_when_it_dies_of_a_strategy(
-    make_folder: Any, copied: Any, code: int
-) -> None:
+def test_vivado_is_restarted_after_a_crash(make_folder: Any, copied: Any, code: int) -> None:
     folder = make_folder("vcu118", MHZ)
     path: Path = copied(folder)
     (path / "hash").write_text(f"{folder.manifest.hash:016x}")
@@ -380,7 +378,7 @@ def test_vivado_is_started_again_when_it_dies_of_a_strategy(
     assert (path / "starts").read_text() == "x\n" * 3
 
 
-def test_vivado_is_not_started_again_for_nothing(make_folder: Any, copied: Any) -> None:
+def test_vivado_is_not_restarted_outside_a_strategy(make_folder: Any, copied: Any) -> None:
     folder = make_folder("vcu118", MHZ)
     path: Path = copied(folder)
     (path / OUT).mkdir(exist_ok=True)

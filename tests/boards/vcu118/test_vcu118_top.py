@@ -208,9 +208,7 @@ def test_marks_of_registers_reach_the_vendors_tool(make_folder: Any) -> None:
         ("\n  reg [1:0] link1_copy1", "\n  output [1:0] link1_copy1", "keep marks a port"),
     ],
 )
-def test_a_mark_that_the_vendors_tool_would_not_take_is_found(
-    make_folder: Any, old: str, new: str, needle: str
-) -> None:
+def test_invalid_attributes_are_found(make_folder: Any, old: str, new: str, needle: str) -> None:
     text = (make_folder("vcu118", 200.0).path / f"{TOP}.v").read_text()
     assert old in text
     messages = attribute_problems(text.replace(old, new, 1))

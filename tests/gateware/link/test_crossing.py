@@ -175,14 +175,14 @@ def test_a_payload_passes_every_cycle_of_the_slower_clock(clocks):
 
 
 @pytest.mark.parametrize(("phase", "cycles"), [(0.0, 4), (1.3, 3)])
-def test_a_payload_is_on_offer_behind_the_third_edge(phase, cycles):
+def test_a_payload_is_offered_after_the_third_edge(phase, cycles):
     ends = cross(Crossing, (4.0, 4.0, phase), payloads(2, 1))
     assert ends.offered[0] - ends.accepted[0] == cycles
 
 
 @pytest.mark.parametrize("clocks", CLOCKS, ids=str)
 @pytest.mark.parametrize("late", some([(0, 0), (5, 0), (0, 5)], 1), ids=str)
-def test_behind_a_reset_of_both_sides_everything_is_as_in_the_beginning(clocks, late):
+def test_a_reset_of_both_sides_restores_the_initial_state(clocks, late):
     for at in (8, 23):
         resets = Resets(at=(at, at + 200), late=dict(zip(SIDES, late, strict=True)))
         stall = often(at, 0.5)

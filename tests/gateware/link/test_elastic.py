@@ -42,7 +42,7 @@ def test_a_payload_passes_every_cycle_two_cycles_late(depth):
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_it_takes_up_its_depth_while_nobody_reads(depth):
+def test_it_stores_its_depth_while_stalled(depth):
     items = payloads(depth)
     trace = stream(
         ElasticBuffer(shape=12, depth=depth), items, expect=len(items), stall=lambda c: c < 60

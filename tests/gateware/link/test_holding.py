@@ -30,7 +30,7 @@ def run(component: type[HoldingStage], seed: int, idle: float, stall: float) -> 
 
 @pytest.mark.parametrize("pauses", PAUSES, ids=str)
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_on_offer_stays_through_resets(pauses, seed):
+def test_an_offer_stays_through_resets(pauses, seed):
     print("seed", seed)
     assert not run(HoldingStage, seed, *pauses)
 

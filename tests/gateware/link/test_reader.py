@@ -145,7 +145,7 @@ def test_packets_become_payload_batches_and_verdicts(shares: tuple[float, float]
 
 
 @pytest.mark.parametrize("bus", BUSES, ids=str)
-def test_two_cycles_beside_the_slices(bus: Bus) -> None:
+def test_a_packet_takes_two_cycles_more_than_its_slices(bus: Bus) -> None:
     counts = [8, 8, 8, 3, 1, 1, 8]  # the last fills its beat
     packets = requests(counts, seed=1)
     items = whole(bus, *packets)

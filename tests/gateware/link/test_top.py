@@ -59,7 +59,7 @@ def top(crossed: CompiledTop) -> CompiledTop:
     return crossed
 
 
-def test_registers_that_say_who_we_are(top: CompiledTop) -> None:
+def test_constant_registers_and_initial_values(top: CompiledTop) -> None:
     parameters = TopParameters(crossing=True, **PARAMETERS)
     for name, value in parameters.constants().items():
         assert get(top, name) == value, name
@@ -179,7 +179,7 @@ def test_a_partial_beat_stops_the_card(top: CompiledTop, place: int, bus: Bus) -
     works(top, 14)
 
 
-def test_a_damaged_payload_is_told_and_nothing_stops(top: CompiledTop) -> None:
+def test_a_damaged_payload_is_reported_without_a_stop(top: CompiledTop) -> None:
     batches = load(15, 6, 30, 2)
     corrupted = batches.packets[1]
     LAYOUT.request_words(corrupted, 30)[29, 5] ^= 1 << 31
@@ -203,7 +203,7 @@ def test_a_damaged_payload_is_told_and_nothing_stops(top: CompiledTop) -> None:
     works(top, 16)
 
 
-def test_a_core_that_lost_its_records_is_told(top: CompiledTop) -> None:
+def test_lost_records_of_the_core_are_reported(top: CompiledTop) -> None:
     batches = load(17, 30, 4)
     words = LAYOUT.request_words(batches.packets[0], 30)
     words[0, 0] = batches.words[0][0, 0] = LOSE
@@ -267,7 +267,7 @@ def test_resets_at_random_times(crossed: CompiledTop, clocks: tuple[int, int], b
     assert get(top, "DROPPED") > 0 and get(top, "ERRORS") == 0
 
 
-def test_a_host_that_takes_nothing_loses_nothing(top: CompiledTop) -> None:
+def test_a_long_stall_of_the_host_loses_nothing(top: CompiledTop) -> None:
     """All buffers are full both ways for long; then everything arrives."""
     batches = load(21, *[700] * 6)
     first = top.run(beats=batches.beats, room=0, limit=3000)

@@ -160,7 +160,7 @@ def test_the_host_reads_what_the_writer_writes(shares: tuple[float, float], bus:
 
 
 @pytest.mark.parametrize("bus", BUSES, ids=str)
-def test_no_cycles_beside_those_of_the_slices(bus: Bus) -> None:
+def test_a_packet_takes_no_more_cycles_than_its_slices(bus: Bus) -> None:
     rng = random.Random(5)
     batches = [Batch(n, k, rng) for k, n in enumerate([20, 20, 1])]
     sources = {

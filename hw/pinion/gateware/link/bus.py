@@ -85,7 +85,7 @@ class Bus:
         return StructLayout({"data": self.bits, "last": 1, "flagged": COUNT})
 
     def place(self, m: Module, passes: ValueLike, name: str) -> Value:
-        """Count the ``passes`` to the next slice's place in its beat; constant for whole beats."""
+        """Return the next slice's place in its beat, which counts ``passes``; 0 for whole beats."""
         if self.slices == 1:
             return Const(0, 1)
         place = Signal(range(self.slices), name=name)
