@@ -16,7 +16,7 @@ PLACE = Path("folder/manifest.json")
 
 
 def sealed(change: dict[str, Any], **words: Any) -> bytes:
-    """The sample with changed members and a matching hash and numbers of words."""
+    """Return the sample with changed members and a matching hash and numbers of words."""
     data = {**sample().to_dict(), **change}
     for key in ("hash", "words_in", "words_out"):
         del data[key]
@@ -26,7 +26,7 @@ def sealed(change: dict[str, Any], **words: Any) -> bytes:
 
 
 def array(**change: Any) -> list[dict[str, Any]]:
-    """The sample's outputs, the second of them changed."""
+    """Return the sample's outputs with the second one changed."""
     first, second = sample().to_dict()["outputs"]
     return [first, {**second, **change}]
 
