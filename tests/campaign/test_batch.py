@@ -21,7 +21,7 @@ ARM = load("two_link")
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """All results, joined."""
+    """Return all results, concatenated."""
     parts = [arrays for _, arrays in read_results(file)]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 

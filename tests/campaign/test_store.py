@@ -105,13 +105,6 @@ def test_what_finished_no_chunk_is_begun_anew(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["c.sqlite"]
 
 
-def test_a_second_writer_is_refused_until_the_first_one_is_gone(tmp_path: Path) -> None:
-    path = tmp_path / "c.sqlite"
-    with Store.open(path, PLAN), pytest.raises(CampaignError, match="Another process uses"):
-        Store.open(path, PLAN)
-    Store.open(path, PLAN).close()
-
-
 WRITER = """
 import sys
 from pathlib import Path

@@ -113,8 +113,8 @@ def test_a_wrong_request_is_looked_for_by_its_number(
     )
     calls: list[tuple[int, int]] = []
 
-    def diverging(reference: Reference, words: Words, request: int, where: Path) -> str:
-        assert where == folder
+    def diverging(_: Reference, words: Words, request: int, where: Path, fresh: object) -> str:
+        assert where == folder and fresh is None
         calls.append((len(words), request))
         return "there"
 
@@ -128,14 +128,17 @@ def test_a_wrong_request_is_looked_for_by_its_number(
 
 def test_a_part_of_a_stream_begins_at_its_reset(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[list[int], int]] = []
-    monkeypatch.setattr(
-        module, "diverging", lambda _, words, request, where: calls.append((list(words), request))
-    )
+
+    def first_divergence(_: object, words: Words, request: int, *, folder: Path) -> None:
+        assert folder == Path("build") / "sim"
+        calls.append((list(words), request))
+
+    monkeypatch.setattr(module, "first_divergence", first_divergence)
     words, fresh = np.arange(10), np.zeros(10, dtype=np.bool_)
     fresh[[3, 6]] = True
     for request in (2, 3, 5, 6, 9):
-        module._diverging_in(None, words, request, Path(), fresh)
-    module._diverging_in(None, words, 9, Path(), None)
+        module.diverging(None, words, request, Path("build"), fresh)
+    module.diverging(None, words, 9, Path("build"), None)
     begins = [(0, 2), (3, 0), (3, 2), (6, 0), (6, 3), (0, 9)]
     assert calls == [(list(range(first, 10)), request) for first, request in begins]
 

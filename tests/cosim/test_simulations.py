@@ -364,14 +364,3 @@ def test_a_result_ends_on_its_last_beat_and_on_no_other() -> None:
     assert module._lasts_are_right(result, 4).tolist() == [True, False, False, False, True]
     single: Any = SimpleNamespace(last=np.array([True, False, True]))
     assert module._lasts_are_right(single, 1).tolist() == [True, False, True]
-
-
-def test_waveforms_go_into_the_builds_own_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[Any] = []
-    monkeypatch.setattr(
-        module,
-        "first_divergence",
-        lambda *positional, **named: calls.append((positional, named)) or "found",
-    )
-    assert module.diverging("reference", "words", 3, Path("build")) == "found"
-    assert calls == [(("reference", "words", 3), {"folder": Path("build") / "sim"})]

@@ -166,12 +166,12 @@ TERMS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, str]]] = {
     "a result word": (
         {"change": last_bit},
         {"mismatches": 1, "budget_held": True, "rate_held": True, "flags_held": True},
-        ("(got != expected).any(axis=1) | ", ""),
+        ("(results != expected).any(axis=1) | ", ""),
     ),
     "a flag": (
         {"change": wrong_flag},
         {"mismatches": 1, "budget_held": True, "rate_held": True, "flags_held": True},
-        ("(got_flags != flags) | ", ""),
+        ("(result_flags != flags) | ", ""),
     ),
     "an end too early": (
         {"change": early_end},
@@ -181,7 +181,7 @@ TERMS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, str]]] = {
     "no end": (
         {"change": no_end},
         {"mismatches": 1, "budget_held": True, "rate_held": True, "flags_held": True},
-        ("(got_flags != flags) | ~last_ok", "(got_flags != flags)"),
+        ("(result_flags != flags) | ~last_ok", "(result_flags != flags)"),
     ),
     "mismatches": (
         {"change": last_bit},

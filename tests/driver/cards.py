@@ -21,7 +21,7 @@ WAIT = 30.0
 
 
 def manifest(**changes: Any) -> Manifest:
-    """A function of an arm with two joints: q, qd, matrix in; tau and a matrix out."""
+    """Return a manifest of a two-joint arm: inputs q, qd, matrix; outputs tau, matrix."""
     fields: dict[str, Any] = {
         "version": "0",
         "robot": "two_link",
@@ -146,7 +146,7 @@ def sequence_of(packet: np.ndarray) -> int:
 
 
 def states(count: int, *, seed: int) -> dict[str, np.ndarray]:
-    """Random request arrays of the made-up function, float32."""
+    """Return random float32 request arrays."""
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
     shapes = {"q": (count, 2), "qd": (count, 2), "weight": (count, 2, 3)}

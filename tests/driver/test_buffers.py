@@ -10,7 +10,6 @@ import pytest
 
 from pinion.driver import Device, DriverError
 from pinion.link import MAX_COUNT
-from tests.driver import cards
 from tests.driver import test_unsent_words as unsent
 from tests.driver.cards import BIG, WAIT, Card, expected, manifest, states
 
@@ -147,4 +146,3 @@ def test_buffers_and_arrays_go_side_by_side(device: Device) -> None:
         device.submit_buffers(buffers).result(WAIT)
     for seed, future in futures:
         assert np.array_equal(future.result(WAIT).tau, expected(**states(7, seed=seed))[0])
-    assert cards.BIG > 0

@@ -260,7 +260,7 @@ MUTANTS: dict[str, tuple[Check, Any, str, tuple[str, str]]] = {
     ),
     "sent again under the old sequence number": (
         *(each_launch_has_a_number_of_its_own, session, "Supervisor"),
-        ("self._sealer.seal(packet)\n                again", "again"),
+        ("self._sealer.seal(packet)\n                resealed", "resealed"),
     ),
     "one tag for all commands": (
         *(a_late_answer_is_nobodys, serial, "SerialTransport"),

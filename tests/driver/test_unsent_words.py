@@ -20,7 +20,7 @@ WORDS_IN, WORDS_OUT = N + len(LOWER), len(LOWER) + len(GRADIENT) + N
 
 
 def manifest() -> Manifest:
-    """A function with inputs qdd and minv, and outputs 2 minv, a gradient and a vector."""
+    """Return a manifest with inputs qdd and minv, outputs 2 minv, a gradient and a vector."""
     return cards.manifest(
         function="fd_derivatives_from_minv",
         inputs=(

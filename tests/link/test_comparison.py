@@ -21,7 +21,7 @@ NAN, INF = math.nan, math.inf
 
 
 def drawn(seed: int, count: int = 40) -> dict[str, Any]:
-    """Results and references (n, 4), a few of which are not finite, and flags (n,)."""
+    """Return random results and references (n, 4), a few not finite, and flags (n,)."""
     print("seed", seed)
     rng = np.random.default_rng(seed)
     references = rng.normal(size=(count, 4)) * rng.choice([1e-3, 1.0], size=(count, 1))
@@ -45,7 +45,7 @@ def compared(cls: Any = Comparison, **arrays: Any) -> Any:
 
 
 def largest(numbers: list[float]) -> float:
-    """The largest of numbers, NaN if one is."""
+    """Return the largest number, NaN if any is."""
     return NAN if any(map(math.isnan, numbers)) else max(numbers)
 
 

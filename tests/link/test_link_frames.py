@@ -43,7 +43,7 @@ seeds = st.integers(0, 2**32 - 1)
 def respond(
     layout: Layout, count: int, sequence: int, *, seed: int
 ) -> tuple[Bytes, np.ndarray, np.ndarray]:
-    """A good response, its words and its flags, written without the code under test."""
+    """Write a good response without the code under test; return it with its words and flags."""
     rng = np.random.default_rng(seed)
     words = rng.integers(0, 2**32, size=(count, layout.words_out), dtype=np.uint32)
     flags = rng.random(count) < 0.3

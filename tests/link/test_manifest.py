@@ -119,14 +119,15 @@ def test_every_member_of_an_array_is_part_of_the_hash(change: dict[str, Any]) ->
         ('"symmetric": true', '"symmetric": false'),
         ("0.25", "0.5"),
         ('"derivatives": "column"', '"derivatives": "composite"'),
+        ('"ii": 4', '"ii": 5'),
     ],
 )
-def test_a_manifest_with_other_arrays_is_refused(tmp_path: Path, before: str, after: str) -> None:
+def test_a_changed_manifest_is_refused(tmp_path: Path, before: str, after: str) -> None:
     manifest().write(tmp_path)
     path = tmp_path / "manifest.json"
     assert before in path.read_text()
     path.write_text(path.read_text().replace(before, after))
-    with pytest.raises(ManifestError, match=r"was changed after it was built"):
+    with pytest.raises(ManifestError, match=r"was changed after it was built .* build the folder"):
         Manifest.read(tmp_path)
 
 
@@ -207,32 +208,6 @@ def test_what_was_gathered_is_scattered_back(data: st.DataObject) -> None:
         assert np.all(flat[:, at] == value)
     for at, kind in zip(free, kinds, strict=True):
         assert kind != "z" or not flat[:, at].any()
-
-
-def test_a_changed_manifest_is_refused(tmp_path: Path) -> None:
-    manifest().write(tmp_path)
-    path = tmp_path / "manifest.json"
-    path.write_text(path.read_text().replace('"ii": 4', '"ii": 5'))
-    with pytest.raises(ManifestError, match=r"was changed after it was built .* build the folder"):
-        Manifest.read(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{}", "{]", '{"hash": "0"}', '"text"', "null"], ids=repr
-)
-def test_a_broken_manifest_is_a_sentence(tmp_path: Path, text: str) -> None:
-    (tmp_path / "manifest.json").write_text(text)
-    with pytest.raises(ManifestError, match=r"cannot be read .*: build the folder again\."):
-        Manifest.read(tmp_path)
-
-
-def test_a_missing_or_an_extra_member_is_a_sentence(tmp_path: Path) -> None:
-    path = tmp_path / "manifest.json"
-    for change in ({"ii": None}, {"color": "red"}):
-        data = {**manifest().to_dict(), **change}
-        path.write_text(json.dumps({k: v for k, v in data.items() if v is not None}))
-        with pytest.raises(ManifestError, match=r"cannot be read|was changed"):
-            Manifest.read(tmp_path)
 
 
 def test_a_folder_that_is_no_build_says_how_to_make_one(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ PLACE = Path("folder/manifest.json")
 
 
 def sealed(change: dict[str, Any], **words: Any) -> bytes:
-    """The sample with changed members and a matching hash and numbers of words."""
+    """Return the sample with changed members and a matching hash and numbers of words."""
     data = {**sample().to_dict(), **change}
     for key in ("hash", "words_in", "words_out"):
         del data[key]
@@ -26,7 +26,7 @@ def sealed(change: dict[str, Any], **words: Any) -> bytes:
 
 
 def array(**change: Any) -> list[dict[str, Any]]:
-    """The sample's outputs, the second of them changed."""
+    """Return the sample's outputs with the second one changed."""
     first, second = sample().to_dict()["outputs"]
     return [first, {**second, **change}]
 
@@ -106,7 +106,7 @@ def test_the_words_that_it_states_are_its_own() -> None:
         b'{"a":' * 100_000,
         b"9" * 10_000,
         b"\xff\xfe{}",
-        b"",
+        *(b"", b"{}", b"{]", b"null"),
         b'{"hash": 1e999}',
         json.dumps({**sample().to_dict(), "hash": "x" * 100_000}).encode(),
         json.dumps({**sample().to_dict(), "y" * 100_000: 1}).encode(),

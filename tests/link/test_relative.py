@@ -16,7 +16,7 @@ SCALES = {"qdd": 8.0, "still": 0.0}
 
 
 def requests(count: int, size: float, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Errors of one size, and values of another."""
+    """Return errors of one size, and values of another."""
     rng = np.random.default_rng(seed)
     floats = {"qdd": size * rng.normal(size=(count, 7)), "still": np.zeros((count, 2))}
     return {name: 1e-3 * rng.random(size=x.shape) for name, x in floats.items()}, floats
@@ -42,7 +42,7 @@ def test_an_error_is_relative_to_the_blocks_largest_word_or_to_the_floor() -> No
 
 
 def check_alone(errors_of: Callable[..., dict[str, Any]]) -> None:
-    """A request's error is the same by itself, among others at rest, and among fast ones."""
+    """Check that a request's error is the same alone, among others at rest, and among fast ones."""
     rest, floats = requests(50, 1e-3, seed=1)
     fast, fast_floats = requests(50, 10.0, seed=2)
     alone = errors_of(rest, floats, SCALES)

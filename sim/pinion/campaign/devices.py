@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,16 +52,17 @@ class Answer:
     exact: bool = False
 
 
-class Computes(Protocol):
+class Computes(ABC):
     """An open device."""
 
+    @abstractmethod
     def run(self, words: Words) -> Answer:
         """Answer requests (n, words_in), float32 bits; states continue from the previous call."""
 
-    def begin(self) -> None:
+    def begin(self) -> None:  # noqa: B027 - the model always begins with initial states
         """Begin a stream: the next request starts from the initial states."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - models have nothing to close
         """Close the device."""
 
 
@@ -101,24 +103,18 @@ def open_device(reference: Reference, device: str) -> Computes:
     return _Card(reference, device)
 
 
-class _Integers:
+class _Integers(Computes):
     """The exact integer model."""
 
     def __init__(self, reference: Reference) -> None:
         self._reference = reference
 
-    def begin(self) -> None:
-        pass  # every call starts from the initial states
-
     def run(self, words: Words) -> Answer:
         bits, flags = self._reference.expected(words)
         return Answer(values=float_values(bits), bits=bits, flags=flags, exact=True)
 
-    def close(self) -> None:
-        pass
 
-
-class _Rtl:
+class _Rtl(Computes):
     """The compiled RTL."""
 
     def __init__(self, reference: Reference) -> None:
@@ -141,11 +137,8 @@ class _Rtl:
             broken=~lasts[:, -1] | lasts[:, :-1].any(axis=1),
         )
 
-    def close(self) -> None:
-        pass
 
-
-class _Card:
+class _Card(Computes):
     """A simulated or real card behind the driver."""
 
     def __init__(self, reference: Reference, device: str) -> None:
@@ -166,7 +159,7 @@ class _Card:
         self._device.close()
 
 
-class _Floats:
+class _Floats(Computes):
     """The function on a processor, on a GPU or in NumPy."""
 
     def __init__(self, reference: Reference, device: str) -> None:

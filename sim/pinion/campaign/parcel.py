@@ -43,7 +43,7 @@ class Bench(Protocol):
 
 
 class Parcel(Protocol):
-    """What workers compute, serialized."""
+    """The serialized work of a campaign: a build or a function."""
 
     @property
     def digest(self) -> str:

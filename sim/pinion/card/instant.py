@@ -87,7 +87,7 @@ class InstantCard(Transport):
         return self._templates[count]
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
 
 def _nothing(words: NDArray[np.uint32]) -> Answers:

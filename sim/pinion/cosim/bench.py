@@ -108,7 +108,6 @@ def compare(actual: Words | Flags, expected: Words | Flags, *, name: str) -> lis
     ----------
     actual, expected : (n, words) arrays that must be equal.
     name : name of the expected side in a sentence.
-
     """
     if actual.shape != expected.shape:
         return [f"The results have shape {actual.shape}, {name} {expected.shape}."]

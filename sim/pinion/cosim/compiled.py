@@ -98,7 +98,6 @@ class CompiledCore:
         CompileError : If g++ or Verilator is missing or fails.
         pinion.gateware.yosys.YosysError : If Yosys is missing or refuses the design.
         pinion.gateware.foreign.ForeignDesignError : If the design holds more than logic.
-
         """
         if not rtlil.is_file():
             raise FileNotFoundError(f"There is no RTLIL file {rtlil}: build the core first.")
@@ -153,7 +152,6 @@ class CompiledCore:
         ------
         ValueError : If a shape, dtype or pattern is wrong.
         pinion.cosim.stream.StreamDeadlockError : If the core stopped.
-
         """
         request = _Request(self, beats, last, expected_beats, idle, stall)
         fields = request.fields
@@ -200,7 +198,6 @@ class CompiledCore:
         ------
         KeyError : If there is no such signal; names the nearest ones.
         ValueError : If the core was built without ``debug``, or a shape is wrong.
-
         """
         self._need_debug()
         self._lib.pinion_watch_none(self._engine)

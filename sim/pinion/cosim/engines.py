@@ -109,7 +109,6 @@ def choose_engine(rtlil: Path, *, engine: Engine, debug: bool) -> Literal["cxxrt
     ------
     ValueError : If there is no such engine, or Verilator was requested for a debug build.
     CompileError : If Verilator was requested but is missing.
-
     """
     if engine not in ("auto", "cxxrtl", "verilator"):
         raise ValueError(f"There is no engine {engine!r}; choose auto, cxxrtl or verilator.")
@@ -283,7 +282,6 @@ def compile_library(
     ------
     CompileError : If g++ or Verilator is missing or fails.
     pinion.gateware.yosys.YosysError : If Yosys is missing or refuses the design.
-
     """
     # A separate private folder for each attempt: two processes may build the same core at once.
     # Absolute, because compilers run in that folder and receive paths of files in it.

@@ -106,7 +106,6 @@ def run_bench(
     ------
     BenchError : If the simulator is missing or does not build, or the bench complained.
     pinion.cosim.stream.StreamDeadlockError : If the core stopped.
-
     """
     _check_arguments(verilog, simulator, beats, last, reference)
     place = (folder / simulator).resolve()
@@ -176,7 +175,6 @@ def launch(
     Raises
     ------
     BenchError : If a tool is missing, or after ``timeout``.
-
     """
     environment = _environment(simulator)
     (place / COMPLAINTS).unlink(missing_ok=True)
@@ -264,7 +262,6 @@ def check_outcome(
     status, log : from `launch`.
     result : file that a good bench writes.
     error : exception class for complaints.
-
     """
     complaints: list[str] = []
     if (place / COMPLAINTS).exists():

@@ -46,7 +46,6 @@ class StreamResult:
     surplus : number of output beats beyond the expected ones.
     violations : number of cycles in which an offered beat was changed or withdrawn.
     cycles : number of cycles simulated.
-
     """
 
     beats: Words
@@ -119,7 +118,6 @@ def pack_records(words: Words, *, lanes: int, beats: int) -> tuple[Words, Flags]
     Returns
     -------
     (n * beats, lanes) uint32 beats, padded with zeros, and (n * beats,) bool last flags.
-
     """
     if words.ndim != 2 or words.dtype != np.uint32:
         raise ValueError(
@@ -151,7 +149,6 @@ def unpack_records(
     ------
     ValueError : If the last record is incomplete, or a record has fewer than ``words`` words.
     StreamError : If there are more or fewer records than expected.
-
     """
     n, lanes = beats_array.shape
     if records is not None and n != records * beats:
@@ -169,7 +166,6 @@ def check_pattern(pattern: NDArray[np.bool_] | None, *, name: str) -> NDArray[np
     Raises
     ------
     ValueError : If it is not one-dimensional, or holds the stream back forever.
-
     """
     if pattern is None:
         return np.zeros(0, dtype=np.bool_)

@@ -74,7 +74,6 @@ class TopRun:
     violations : cycles since the previous run, including register accesses in between, in which
         the card changed or withdrew an offered result beat.
     cycles : cycles of this run.
-
     """
 
     accepted: int
@@ -128,7 +127,6 @@ class CompiledTop:
         FileNotFoundError : If ``rtlil`` does not exist.
         CompileError : If g++ or Verilator is missing or fails.
         pinion.gateware.yosys.YosysError : If Yosys is missing or refuses the design.
-
         """
         if not rtlil.is_file():
             raise FileNotFoundError(f"There is no RTLIL file {rtlil}: write the top first.")
@@ -174,7 +172,6 @@ class CompiledTop:
         Raises
         ------
         ValueError : If a period is below 1, or they differ for a top with a single clock.
-
         """
         if link < 1 or core < 1:
             raise ValueError(f"Periods must be positive integers, not link={link} and core={core}.")
@@ -195,7 +192,6 @@ class CompiledTop:
         Raises
         ------
         RegisterError : Without an answer within `REGISTER_LIMIT` cycles, or for an error response.
-
         """
         value = ctypes.c_uint32()
         response = self._lib.pinion_top_read(
@@ -211,7 +207,6 @@ class CompiledTop:
         ------
         ValueError : If the value has more than 32 bits.
         RegisterError : Without an answer within `REGISTER_LIMIT` cycles, or for an error response.
-
         """
         if not 0 <= value < 1 << 32:
             raise ValueError(f"A register has 32 bits: {value:#x} does not fit.")
@@ -251,7 +246,6 @@ class CompiledTop:
         Raises
         ------
         ValueError : If a shape, dtype or pattern is wrong.
-
         """
         request = _Request(beats, keep, last, room, idle, stall)
         fields = request.fields

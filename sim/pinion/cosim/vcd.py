@@ -22,7 +22,6 @@ def mismatches(cycles: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
     Raises
     ------
     ValueError : If signals differ in length, or an expected signal has no partner.
-
     """
     lengths = {name: len(values) for name, values in cycles.items()}
     if len(set(lengths.values())) > 1:
@@ -59,7 +58,6 @@ def write_vcd(
     Raises
     ------
     ValueError : If lengths differ, a width is missing, or an expected signal has no partner.
-
     """
     bad = mismatches(cycles)
     for name in cycles:

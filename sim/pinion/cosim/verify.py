@@ -191,7 +191,7 @@ def verify(
     if wrong.any() and not dsp48e2:  # only generic blocks can be traced
         progress.step("Looking for the first operation that differs")
         figures["first_divergence"] = str(
-            _diverging_in(reference, words, int(np.flatnonzero(wrong)[0]), Path(folder), fresh)
+            diverging(reference, words, int(np.flatnonzero(wrong)[0]), Path(folder), fresh)
         )
     figures["ok"] = verdict.ok
     return figures
@@ -205,21 +205,19 @@ def _float_model(function: Function | None) -> str:
     return f"the {'reference' if has_reference else 'present code'} of {function.name}"
 
 
-def diverging(reference: Reference, words: Words, request: int, folder: Path) -> Divergence:
-    """Return the first divergence of a failing request; its waveform goes to ``folder/sim``."""
-    return first_divergence(reference, words, request, folder=folder / SIMULATION)
-
-
-def _diverging_in(
+def diverging(
     reference: Reference,
     words: Words,
     request: int,
     folder: Path,
     fresh: NDArray[np.bool_] | None,
 ) -> Divergence:
-    """Return `diverging` of a request in its part of the stream, which begins at a reset."""
+    """Return the first divergence of a failing request, replayed from the last state reset.
+
+    The waveform goes to ``folder/sim``.
+    """
     begins = 0 if fresh is None else int(np.flatnonzero(fresh[: request + 1]).max(initial=0))
-    return diverging(reference, words[begins:], request - begins, folder)
+    return first_divergence(reference, words[begins:], request - begins, folder=folder / SIMULATION)
 
 
 # Many parameters: options of `verify`.

@@ -61,10 +61,10 @@ class Buffers:
         self._copies: dict[str, Floats] = {}
         results: dict[str, Floats] = {}
         for c in outputs:
-            whole = received[:, c.start : c.stop]
+            columns = received[:, c.start : c.stop]
             if c.gather is not None:
-                whole = self._copies[c.array.name] = c.blank(count)
-            results[c.array.name] = whole.reshape(count, *c.array.shape)
+                columns = self._copies[c.array.name] = c.blank(count)
+            results[c.array.name] = columns.reshape(count, *c.array.shape)
         self.outputs: Mapping[str, Floats] = MappingProxyType(results)
         self._busy = threading.Lock()
 

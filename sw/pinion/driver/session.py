@@ -443,14 +443,14 @@ class Supervisor:
                 until_reset=True,  # a new stream may already be requested
             )
             return
-        again = self._seal_again(self._state.recall(), error)
+        resealed = self._seal_again(self._state.recall(), error)
         self._meter.add(recoveries=1)
         self._halted = None
-        self._state.resume(again)
+        self._state.resume(resealed)
 
     def _seal_again(self, packets: list[Packet], error: Exception | None) -> list[Packet]:
         """Seal packets again and return them; fail those without attempts left."""
-        again = []
+        resealed = []
         for packet in packets:
             if packet.attempts >= self._attempts:
                 self._state.fail(
@@ -464,8 +464,8 @@ class Supervisor:
                 packet.batch.release(packet, reusable=False)
             else:
                 self._sealer.seal(packet)
-                again.append(packet)
-        return again
+                resealed.append(packet)
+        return resealed
 
 
 def guard(state: SessionState, work: Callable[[], None]) -> None:

@@ -63,11 +63,11 @@ class Comparison:
         ValueError
             If shapes differ, or a word is in no block or in several.
         """
-        nobody = np.zeros(len(references), dtype=np.bool_)
-        flagged = nobody if flagged is None else flagged
-        undecided = nobody if undecided is None else undecided
+        no_requests = np.zeros(len(references), dtype=np.bool_)
+        flagged = no_requests if flagged is None else flagged
+        undecided = no_requests if undecided is None else undecided
         shapes = [array.shape for array in (values, references, flagged, undecided)]
-        if shapes != [references.shape] * 2 + [nobody.shape] * 2:
+        if shapes != [references.shape] * 2 + [no_requests.shape] * 2:
             raise ValueError(f"The shapes {shapes} must be two of (n, words) and two of (n,).")
         columns = sorted(column for block in blocks.values() for column in block)
         if columns != list(range(references.shape[1])):

@@ -30,7 +30,6 @@ MOST_WORDS = 1 << 16
 MOST = 1 << 31
 """Limit of every count of cycles or units."""
 
-
 LARGEST = 64 << 20
 """Most bytes of a manifest; those of large robots have some hundred thousand."""
 
@@ -40,17 +39,8 @@ class ManifestError(ValueError):
 
 
 _OPTIONAL = (
-    *(
-        "request",
-        "snapping",
-        "states",
-        "decisions",
-        "scales",
-        "measured",
-        "promises",
-        "task",
-        "tracking",
-    ),
+    *("request", "snapping", "states", "decisions", "scales"),
+    *("measured", "promises", "task", "tracking"),
 )
 """Members that are left out of the file if empty."""
 

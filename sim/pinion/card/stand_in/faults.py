@@ -20,15 +20,15 @@ Side = Literal["request", "response"]
 KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "delay": ("A transfer takes `seconds` longer.", ("side", "seconds")),
     "short_read": (
-        "A read ends after `beats` beats, the rest of the packet stays in the card.",
+        "A read ends after `beats` beats; the remainder of the packet stays in the card.",
         ("beats",),
     ),
     "etimedout": ("A transfer ends half-way with ETIMEDOUT.", ("side",)),
-    "errno512": ("A transfer ends half-way with errno 512, as of older drivers.", ("side",)),
+    "errno512": ("A transfer ends half-way with errno 512, as in older drivers.", ("side",)),
     "ebusy": ("The next opening of the response node fails with EBUSY.", ()),
-    "split_tlast": ("TLAST stands on request beat `beat` too, without harm.", ("beat",)),
+    "split_tlast": ("TLAST is also on request beat `beat`, without harm.", ("beat",)),
     "partial_tkeep": (
-        "Request beat `beat` has only `size` valid bytes, as of a buffer that is not aligned.",
+        "Request beat `beat` has only `size` valid bytes, as with an unaligned buffer.",
         ("beat", "size"),
     ),
     "ring_wrap": (
@@ -37,7 +37,7 @@ KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     ),
     "corrupt_beat": ("Bit `bit` of beat `beat` is inverted.", ("side", "beat", "bit")),
     "lost_tail": ("The last `beats` beats of a packet never arrive.", ("side", "beats")),
-    "card_reset": ("The card is configured anew at request beat `beat`.", ("beat",)),
+    "card_reset": ("The card is configured again at request beat `beat`.", ("beat",)),
     "other_build": (
         "The card holds another build from this packet on, for `seconds`.",
         ("seconds",),
