@@ -1,4 +1,4 @@
-"""How exact the algorithms for long chains are: the tables of docs/parallel.md and docs/cpu.md.
+"""How exact the algorithms for long chains are: the tables of docs/cpu.md and docs/cpu.md.
 
     python -m benchmarks.chain_accuracy
 

@@ -1,4 +1,4 @@
-"""What joint terms cost in a core: the table of docs/joint-terms.md.
+"""What joint terms cost in a core: the table of docs/joints.md.
 
     python -m benchmarks.joint_terms
 

@@ -24,7 +24,7 @@ def page(name: str) -> str:
 
 @cache
 def record(name: str) -> dict[str, Any]:
-    found = json.loads((ROOT / "docs/results" / f"{name}.json").read_text("utf-8"))
+    found = json.loads((ROOT / "benchmarks/records" / f"{name}.json").read_text("utf-8"))
     assert isinstance(found, dict)
     return dict(found["figures"])
 
@@ -91,7 +91,7 @@ class Quantity:
     digits: int = 12
 
 
-LAW, WHERE = "docs/on-chip-law.md", "docs/where-each-backend-wins.md"
+LAW, WHERE = "docs/control.md", "docs/where-each-backend-wins.md"
 GRADIENTS = "docs/concepts/fd-derivatives.md"
 MINV = "fd_derivatives_from_minv"
 
@@ -134,7 +134,7 @@ QUANTITIES: Mapping[str, Quantity] = {
     "its units, where a task chooses the formats": Quantity(
         places=[
             (
-                "docs/task-formats.md",
+                "docs/formats.md",
                 r"\| `--max-error 1e-3` \|[^|]*\| (\d+) \| (\d+) \| [\d,]+ \| ([\d,]+) \| (\d+) \|",
             )
         ],

@@ -78,10 +78,11 @@ RULES: dict[str, Rule] = {
     "docs/campaigns.md": Rule(
         first=("batch two_link rnea --device float --states 200 --workers 1 -o batch.sqlite",),
     ),
+    "docs/control.md": Rule(skip={"SpiDevice": "needs a board on an SPI bus"}),
     "docs/cpu.md": Rule(
         given=ARRAYS,
         put={"random_chain(1000, seed=1)": "random_chain(7, seed=1)"},
-        skip={"pinion.compute.frameworks.torch": FRAMEWORK},
+        skip={"pinion.compute.frameworks.torch": FRAMEWORK, "cuda.compile": GPU},
     ),
     "docs/cuda.md": Rule(
         skip={
@@ -96,12 +97,6 @@ RULES: dict[str, Rule] = {
         first=(BUILT, "export build/iiwa14 -o export/iiwa14"),
         then=INSIDE,
     ),
-    "docs/faults.md": Rule(first=(BUILT,)),
-    "docs/floating-base.md": Rule(
-        given="import numpy as np; q = np.eye(19)[:3] * 0; q[:, 6] = 1; qdd = qd = q[:, 1:]",
-        # A core of a quadruped on a floating base takes a quarter of an hour; the robots' tests do.
-        put={'device="sim", ii=16': 'device="float"'},
-    ),
     "docs/guides/mpc.md": Rule(
         skip={"scenario.controller": "docs/mpc.md has the same lines, and runs them"}
     ),
@@ -114,16 +109,19 @@ RULES: dict[str, Rule] = {
     "docs/guides/vcu118.md": Rule(
         put={"xdma:0": "sim", "build/vcu": "build/iiwa14", "64, 7": "64, 2"}, first=(BUILT,)
     ),
+    "docs/joints.md": Rule(
+        given="import numpy as np; q = np.eye(19)[:3] * 0; q[:, 6] = 1; qdd = qd = q[:, 1:]",
+        # A core of a quadruped on a floating base takes a quarter of an hour; the robots' tests do.
+        put={'device="sim", ii=16': 'device="float"'},
+    ),
     "docs/mpc.md": Rule(
         put={"duration=5.0": "duration=0.2"},
         skip={'formats="auto"': "builds the core of a plant, half an hour"},
     ),
-    "docs/on-chip-law.md": Rule(skip={"SpiDevice": "needs a board on an SPI bus"}),
-    # A core of minutes; the tests of the examples have it.
+    # The core takes minutes to build; the tests of the examples cover it.
     "docs/own-functions.md": Rule(
         given=KALMAN, put={'kalman, device="sim"': 'kalman, device="float"'}
     ),
-    "docs/parallel.md": Rule(skip={"cuda.compile": GPU}),
 }
 
 
@@ -200,8 +198,7 @@ def test_imports_of_a_page_are_there(page: str) -> None:
 QUICK = (
     *("README.md", "docs/start.md", "docs/guides/your-robot.md", "docs/guides/your-function.md"),
     *("docs/guides/export.md", "docs/guides/formats-and-accuracy.md", "docs/guides/ulx3s.md"),
-    *("docs/concepts/rnea.md", "docs/concepts/the-link.md", "docs/angles.md", "docs/cuda.md"),
-    "docs/on-chip-law.md",
+    *("docs/concepts/rnea.md", "docs/concepts/the-link.md", "docs/robot-files.md", "docs/cuda.md"),
 )
 
 

@@ -143,7 +143,7 @@ def pages(folder: Path) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def records(root: Path) -> dict[str, dict[str, int]]:
     """Operations of each function of the iiwa14, by its gradient's usual form."""
-    rows = json.loads((root / "docs/results/functions.json").read_text())["figures"]["functions"]
+    rows = json.loads((root / "benchmarks/records/functions.json").read_text())["figures"]["functions"]
     return {row["function"]: row["ops"] for row in rows if row["derivatives"] != "column"}
 
 

@@ -16,7 +16,9 @@ from pinion.gateware.link.bus import Bus
 from .formal import KINDS, Mode, Proof
 from .parity import WIDTHS
 from .proofs import PROOFS
-from .record import PAGE
+from .record import ROOT
+
+PAGE = ROOT / "docs" / "checks.md"
 
 _MARKED = re.compile(r"<!-- table: proofs -->\n(.*?)<!-- end -->", flags=re.DOTALL)
 

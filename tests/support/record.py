@@ -1,7 +1,7 @@
-"""Runs a slow suite and notes its result: ``python -m tests.support.record SUITE -- COMMAND``.
+"""Run a slow suite and record its result: ``python -m tests.support.record SUITE -- COMMAND``.
 
-The record is a table in ``docs/checks.md``. A run of uncommitted sources says so: its result is of
-nothing that anybody else has.
+The record is a table in ``tests/RECORDS.md``. A run of uncommitted sources is marked as such,
+because nobody else can repeat it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "checks.md"
+PAGE = ROOT / "tests" / "RECORDS.md"
 
 SUITES = (
     *("test-slow", "test-frameworks", "test-corpus", "test-gpu", "formal", "soak", "fuzz", "ulx3s"),

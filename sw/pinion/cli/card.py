@@ -24,7 +24,7 @@ def command(
     *,
     faults: Annotated[
         Path | None,
-        typer.Option(metavar="PLAN.toml", help="What goes wrong, and when; see docs/faults.md."),
+        typer.Option(metavar="PLAN.toml", help="What goes wrong, and when; see docs/driver.md."),
     ] = None,
     at: Annotated[
         Path | None,

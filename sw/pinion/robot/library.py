@@ -90,7 +90,7 @@ def load(
         does; negative masses are refused all the same.
     snap : take angles such as 1.5708 in a URDF for the right angles that their digits stand for,
         and residues up to 1e-9 for zeros, as cores are built; without it the model is as read, but
-        for what float64 rounds. See ``docs/angles.md``.
+        for what float64 rounds. See ``docs/robot-files.md``.
 
     Errors
     ------

@@ -2,7 +2,7 @@
 
 MuJoCo's inverse dynamics (``mj_inverse``) reads more of a file than the bodies: flags of
 ``<option>`` switch parts off, actuators add armature and damping to their joints by the square of
-their gear, damping and stiffness have coefficients of higher orders. ``docs/mjcf.md`` has every
+their gear, damping and stiffness have coefficients of higher orders. ``docs/robot-files.md`` has every
 field.
 """
 
