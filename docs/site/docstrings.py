@@ -30,31 +30,31 @@ class Sections(Extension):
 def listed(text: str) -> str:
     """A docstring with its sections as headings in bold and lists of Markdown."""
     parts = SECTION.split(text)
-    made = [parts[0].rstrip()]
+    sections = [parts[0].rstrip()]
     for title, body in zip(parts[1::2], parts[2::2], strict=True):
-        made.append(f"**{title}**\n\n{_body(body.rstrip())}")
-    return "\n\n".join(made)
+        sections.append(f"**{title}**\n\n{_body(body.rstrip())}")
+    return "\n\n".join(sections)
 
 
 def _body(text: str) -> str:
-    made: list[str] = []
+    formatted: list[str] = []
     lines = text.splitlines()
     items = False
     for number, line in enumerate(lines):
         below = lines[number + 1] if number + 1 < len(lines) else ""
         entry = ENTRY.match(line)
         if entry:
-            made.append(f"- `{entry['names'].replace('`', '')}`: {entry['text']}")
+            formatted.append(f"- `{entry['names'].replace('`', '')}`: {entry['text']}")
             items = True
         elif ALONE.match(line) and below.startswith("    "):
-            made.append(f"- `{line}`:")
+            formatted.append(f"- `{line}`:")
             items = True
         elif items and line.startswith(" "):
-            made.append(f"    {line.strip()}")
+            formatted.append(f"    {line.strip()}")
         else:
             # Text after a list begins a paragraph of its own.
-            if items and line.strip() and made and made[-1].strip():
-                made.append("")
+            if items and line.strip() and formatted and formatted[-1].strip():
+                formatted.append("")
             items = items and not line.strip()
-            made.append(line)
-    return "\n".join(made)
+            formatted.append(line)
+    return "\n".join(formatted)

@@ -37,21 +37,21 @@ def to_mathml(page: str, *, where: str) -> str:
     EquationError : a command that is not known, or braces that do not match.
     """
 
-    def one(found: re.Match[str]) -> str:
-        tex = html.unescape(found["tex"]).strip()
-        block = found["open"] == "["
+    def one(match: re.Match[str]) -> str:
+        tex = html.unescape(match["tex"]).strip()
+        block = match["open"] == "["
         try:
-            made: str = convert(tex, display="block" if block else "inline")
+            mathml: str = convert(tex, display="block" if block else "inline")
         except Exception as error:  # of many classes, none of them the package's own base
             raise EquationError(
                 f"{where}: the equation '{tex}' cannot be set: {error!r}."
             ) from error
-        unknown = UNKNOWN.search(made)
+        unknown = UNKNOWN.search(mathml)
         if unknown:
             raise EquationError(
                 f"{where}: the equation '{tex}' has \\{unknown[1]}, which is not known here; "
                 "write it with other commands."
             )
-        return f'<div class="equation">{made}</div>' if block else made
+        return f'<div class="equation">{mathml}</div>' if block else mathml
 
     return FOUND.sub(one, page)

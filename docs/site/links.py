@@ -36,17 +36,17 @@ def outside(root: Path, pages: Mapping[str, str]) -> dict[str, str]:
     root : the root of the repository.
     pages : the text of each page under ``docs``, by its path there.
     """
-    made = {
+    top_pages = {
         name: (root / source).read_text("utf-8")
         for source, name in TOP.items()
         if source.endswith(".md") and name.startswith("project/")
     }
-    for page, text in {**pages, **made}.items():
-        for found in LINK.finditer(FENCED.sub("", text)):
-            path = _in_repository(page, found["target"])
+    for page, text in {**pages, **top_pages}.items():
+        for match in LINK.finditer(FENCED.sub("", text)):
+            path = _in_repository(page, match["target"])
             if path is not None and path not in TOP and not path.startswith("docs/"):
-                made |= _shown(root, path)
-    return made
+                top_pages |= _shown(root, path)
+    return top_pages
 
 
 def inside(root: Path, page: str, markdown: str) -> str:
@@ -59,10 +59,10 @@ def inside(root: Path, page: str, markdown: str) -> str:
     markdown : its text.
     """
 
-    def one(found: re.Match[str]) -> str:
-        path = _in_repository(page, found["target"])
+    def one(match: re.Match[str]) -> str:
+        path = _in_repository(page, match["target"])
         if path is None:
-            return found[0]
+            return match[0]
         if path in TOP:
             target = TOP[path]
         elif path.startswith("docs/"):
@@ -70,7 +70,7 @@ def inside(root: Path, page: str, markdown: str) -> str:
         else:
             target = _page_of(root, path)
         target = posixpath.relpath(target, posixpath.dirname(page) or ".")
-        return f"{found['before']}{target}{found['anchor'] or ''}{found['after']}"
+        return f"{match['before']}{target}{match['anchor'] or ''}{match['after']}"
 
     return _outside_code(markdown, lambda text: LINK.sub(one, text))
 
@@ -93,10 +93,12 @@ def _shown(root: Path, path: str) -> dict[str, str]:
     place = root / path
     if place.is_dir():
         within = sorted(p for p in place.iterdir() if p.is_file() and _is_text(p))
-        made = {f"files/{path}/{p.name}.md": _file_page(p, f"{path}/{p.name}") for p in within}
+        folder_pages = {
+            f"files/{path}/{p.name}.md": _file_page(p, f"{path}/{p.name}") for p in within
+        }
         lines = [f"- [{p.name}]({p.name}.md)" for p in within]
-        made[_page_of(root, path)] = _head(path) + "\n".join(lines) + "\n"
-        return made
+        folder_pages[_page_of(root, path)] = _head(path) + "\n".join(lines) + "\n"
+        return folder_pages
     # A link to what is not there is left for MkDocs to complain of.
     return {_page_of(root, path): _file_page(place, path)} if place.is_file() else {}
 
@@ -117,8 +119,8 @@ def _is_text(place: Path) -> bool:
 
 def _outside_code(markdown: str, change: Callable[[str], str]) -> str:
     """Change a text but for its fenced blocks."""
-    made, place = [], 0
+    parts, place = [], 0
     for fenced in FENCED.finditer(markdown):
-        made += [change(markdown[place : fenced.start()]), fenced[0]]
+        parts += [change(markdown[place : fenced.start()]), fenced[0]]
         place = fenced.end()
-    return "".join([*made, change(markdown[place:])])
+    return "".join([*parts, change(markdown[place:])])

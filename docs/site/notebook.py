@@ -31,11 +31,11 @@ def pages(root: Path) -> dict[str, str | bytes]:
     text, resources = MarkdownExporter().from_filename(str(place))
     # What a cell prints and what it gives, as one block.
     text = re.sub(r"\n(?:[ \t]*\n){3,}(?=    )", "\n\n", text)
-    made: dict[str, str | bytes] = {}
+    pictures: dict[str, str | bytes] = {}
     for name, content in resources["outputs"].items():
-        made[f"notebook/{name}"] = content
+        pictures[f"notebook/{name}"] = content
         text = text.replace(f"]({name})", f"](notebook/{name})")
-    return {"notebook.md": text, **made}
+    return {"notebook.md": text, **pictures}
 
 
 def is_executed(root: Path) -> bool:

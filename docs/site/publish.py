@@ -55,8 +55,8 @@ def publish(site: Path, folder: Path) -> list[str]:
         )
     folder.mkdir(parents=True, exist_ok=True)
     _copy(site, folder / version)
-    there = [version_of for path in folder.iterdir() if (version_of := _published(path))]
-    versions = sorted(there, key=order, reverse=True)
+    published = [version_of for path in folder.iterdir() if (version_of := _published(path))]
+    versions = sorted(published, key=order, reverse=True)
     releases = [name for name in versions if not _numbered(name)[1]]
     newest = (releases or versions)[0]
     _copy(folder / newest, folder / LATEST)
@@ -76,10 +76,10 @@ def order(version: str) -> tuple[tuple[int, ...], bool, str]:
 
 
 def _numbered(version: str) -> tuple[str, str]:
-    found = NUMBER.fullmatch(version)
-    if found is None:
+    match = NUMBER.fullmatch(version)
+    if match is None:
         raise PublishError(f"'{version}' is no version: it begins with a number, such as 0.1.0.")
-    return found[1], found[2]
+    return match[1], match[2]
 
 
 def _version(site: Path) -> str:
@@ -105,15 +105,15 @@ def _copy(site: Path, target: Path) -> None:
     """Copy a site with the list of versions switched on; it is there as a whole or not at all."""
     switch = (site / SWITCH).read_text("utf-8")
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".publish-") as place:
-        made = Path(place) / "site"
-        shutil.copytree(site, made)
+        copy = Path(place) / "site"
+        shutil.copytree(site, copy)
         switched = switch.replace("const published = false;", "const published = true;")
         if "const published = true;" not in switched:
             raise PublishError(f"'{site / SWITCH}' has no switch: build the site again, make docs.")
-        (made / SWITCH).write_text(switched, encoding="utf-8")
+        (copy / SWITCH).write_text(switched, encoding="utf-8")
         if target.exists():
             target.rename(Path(place) / "old")
-        made.rename(target)
+        copy.rename(target)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -21,8 +21,8 @@ def menu(root: Path) -> list[str]:
 
 
 def _records(root: Path) -> list[tuple[Path, str]]:
-    found = []
+    listed = []
     for path in sorted((root / FOLDER).glob("*.md")):
         heading = re.search(r"^# (.+)$", path.read_text("utf-8"), re.MULTILINE)
-        found.append((path, heading[1] if heading else path.stem))
-    return found
+        listed.append((path, heading[1] if heading else path.stem))
+    return listed

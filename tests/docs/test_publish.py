@@ -29,8 +29,8 @@ def _publish(site: Path, folder: Path, version: str, text: str = "") -> list[str
 
 
 def _listed(folder: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((folder / "versions.json").read_text())
-    return found
+    listed: list[dict[str, Any]] = json.loads((folder / "versions.json").read_text())
+    return listed
 
 
 def test_versions_stand_beside_each_other_the_newest_release_as_latest(
@@ -38,14 +38,19 @@ def test_versions_stand_beside_each_other_the_newest_release_as_latest(
 ) -> None:
     folder = tmp_path / "a" / "versions"
     for version in ("0.9.0", "0.10.0", "0.11.0.dev1", "0.2.0"):
-        there = _publish(site, folder, version)
-    assert there == ["0.11.0.dev1", "0.10.0", "0.9.0", "0.2.0"]
-    assert [row["version"] for row in _listed(folder)] == there
+        versions = _publish(site, folder, version)
+    assert versions == ["0.11.0.dev1", "0.10.0", "0.9.0", "0.2.0"]
+    assert [row["version"] for row in _listed(folder)] == versions
     assert [row["aliases"] for row in _listed(folder)] == [[], ["latest"], [], []]
     assert (folder / "latest/index.html").read_text() == "0.10.0"
     assert (folder / "0.9.0/index.html").read_text() == "0.9.0"
     assert "latest/index.html" in (folder / "index.html").read_text()
-    assert {p.name for p in folder.iterdir()} == {*there, "latest", "versions.json", "index.html"}
+    assert {p.name for p in folder.iterdir()} == {
+        *versions,
+        "latest",
+        "versions.json",
+        "index.html",
+    }
 
 
 def test_a_version_is_replaced_and_copies_list_the_others(site: Path, tmp_path: Path) -> None:

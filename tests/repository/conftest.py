@@ -18,10 +18,10 @@ _CACHES = {".pytest_cache", ".mypy_cache", ".ruff_cache", ".import_linter_cache"
 def _listed_by_git() -> list[Path] | None:
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return None
-    return [ROOT / name for name in done.stdout.split("\0") if name]
+    return [ROOT / name for name in process.stdout.split("\0") if name]
 
 
 @pytest.fixture(scope="session")
@@ -37,19 +37,19 @@ def files() -> list[Path]:
     if listed is None:
         skipped = _NOT_OURS | _CACHES
         listed = [p for p in ROOT.rglob("*") if not skipped & set(p.relative_to(ROOT).parts)]
-    found = sorted(path for path in listed if path.is_file())
-    assert len(found) > 20, f"{ROOT} does not look like the repository"
-    return found
+    paths = sorted(path for path in listed if path.is_file())
+    assert len(paths) > 20, f"{ROOT} does not look like the repository"
+    return paths
 
 
 @pytest.fixture(scope="session")
 def packages() -> dict[str, Path]:
     """The folder of each package of the namespace that has code, by its name."""
-    found = {
+    folders = {
         f"pinion.{folder.name}": folder
         for source_root in SOURCE_ROOTS
         for folder in sorted((ROOT / source_root / "pinion").iterdir())
         if folder.is_dir() and any(folder.glob("*.py"))
     }
-    assert "pinion.fixedpoint" in found
-    return found
+    assert "pinion.fixedpoint" in folders
+    return folders

@@ -41,7 +41,7 @@ def test_the_site_of_before_stays(number: signal.Signals, code: int, tmp_path: P
         while not part.exists() and time.monotonic() < end:
             time.sleep(0.02)
         os.kill(running.pid, number)
-        _, said = running.communicate(timeout=600)
-    assert running.returncode == code and "interrupted: the site of before is as it was" in said
+        _, errors = running.communicate(timeout=600)
+    assert running.returncode == code and "interrupted: the site of before is as it was" in errors
     assert (site / "index.html").read_text() == "whole"
     assert sorted(path.name for path in site.parent.iterdir()) == ["site"]

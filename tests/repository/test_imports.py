@@ -10,7 +10,7 @@ from tests.support import imports
 
 
 @pytest.mark.parametrize(
-    ("edges", "found"),
+    ("edges", "expected"),
     [
         ({"a": [], "b": ["a"], "c": ["a", "b"]}, []),
         ({"a": ["b"], "b": ["a"]}, [["a", "b"]]),
@@ -20,8 +20,8 @@ from tests.support import imports
         ({"a": ["b"], "b": ["c"], "c": ["b"], "d": ["a"]}, [["b", "c"]]),
     ],
 )
-def test_cycles_are_found(edges: dict[str, list[str]], found: list[list[str]]) -> None:
-    assert imports.cycles(edges) == found
+def test_cycles_are_found(edges: dict[str, list[str]], expected: list[list[str]]) -> None:
+    assert imports.cycles(edges) == expected
 
 
 def test_a_long_chain_needs_no_deep_stack() -> None:

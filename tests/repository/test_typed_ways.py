@@ -75,10 +75,10 @@ def callees(root: Path, folder: Path, shadows: dict[str, str]) -> list[tuple[str
         shadow = folder / f"{number}.py"
         shadow.write_text(text)
         command += ["--shadow-file", name, str(shadow)]
-    done = subprocess.run(
+    process = subprocess.run(
         [*command, *shadows], cwd=root, capture_output=True, text=True, check=False
     )
-    return re.findall(r'^(\S+: \w+: )Revealed type is "(.*)"', done.stdout, re.MULTILINE)
+    return re.findall(r'^(\S+: \w+: )Revealed type is "(.*)"', process.stdout, re.MULTILINE)
 
 
 def test_every_call_on_the_ways_is_resolved(root: Path, tmp_path: Path) -> None:
@@ -95,9 +95,9 @@ def test_every_call_on_the_ways_is_resolved(root: Path, tmp_path: Path) -> None:
                 if isinstance(n, ast.FunctionDef)
             }
             assert defined >= set(functions), f"{name} has no {set(functions) - defined}"
-    found = callees(root, tmp_path, shadows)
-    assert len(found) > 100
-    unknown = [f"{where}{kind}" for where, kind in found if kind == "Any"]
+    types = callees(root, tmp_path, shadows)
+    assert len(types) > 100
+    unknown = [f"{where}{kind}" for where, kind in types if kind == "Any"]
     assert not unknown, "mypy does not know what is called: " + "; ".join(unknown)
 
 
@@ -109,5 +109,5 @@ def test_a_look_up_by_name_is_noticed(root: Path, tmp_path: Path) -> None:
         '    return getattr(import_module("pinion.flow.build"), "build")(1)\n',
         ("build",),
     )
-    found = callees(root, tmp_path, {"sw/pinion/api/builds.py": text})
-    assert "Any" in [kind for _, kind in found]
+    types = callees(root, tmp_path, {"sw/pinion/api/builds.py": text})
+    assert "Any" in [kind for _, kind in types]

@@ -115,9 +115,9 @@ def sources(robot: str, row: Function) -> Iterator[tuple[str, str]]:
 def digests() -> Iterator[tuple[str, str]]:
     """Names and digests of everything, as they come."""
     with tempfile.TemporaryDirectory() as scratch:
-        for name, (robot, wanted, options) in BUILDS.items():
+        for name, (robot, expected, options) in BUILDS.items():
             folder = Path(scratch) / name
-            pinion.build(robot, wanted, folder=folder, **options)
+            pinion.build(robot, expected, folder=folder, **options)
             for file, digest in folder_digests(folder).items():
                 yield f"build/{name}/{file}", digest
     for robot in ROBOTS:

@@ -53,6 +53,6 @@ def _staying(params: Sequence[Any], cases: Sequence[Any], quick: Quick) -> list[
         if cases and not any(stays):
             raise ValueError(f"None of the cases {cases} is quick: mend what asks, or give 0.")
         return stays
-    if unknown := [one for one in quick if one not in cases]:
+    if unknown := [case for case in quick if case not in cases]:
         raise ValueError(f"The quick cases {unknown} are not among {cases}: name some that are.")
     return [case in quick for case in cases]

@@ -121,8 +121,8 @@ class Browser:
             deviceScaleFactor=1,
             mobile=phone,
         )
-        wanted = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", features=[wanted])
+        feature = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", features=[feature])
 
     def open(self, place: Path | str, anchor: str = "") -> None:
         """Open a page from a file, or by the address of a local server, and wait for it to load."""
@@ -139,12 +139,12 @@ class Browser:
         ------
         BrowserError : it throws.
         """
-        found = self.call(
+        answer = self.call(
             "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
         )
-        if "exceptionDetails" in found:
-            raise BrowserError(f"{expression}: {found['exceptionDetails'].get('text')}")
-        return found["result"].get("value")
+        if "exceptionDetails" in answer:
+            raise BrowserError(f"{expression}: {answer['exceptionDetails'].get('text')}")
+        return answer["result"].get("value")
 
     def until(self, holds: Callable[[], bool]) -> None:
         """Wait for a condition.
@@ -162,9 +162,9 @@ class Browser:
 
     def photograph(self, place: Path, *, whole: bool = False) -> None:
         """Write what the page looks like as a PNG; the whole page, or what the window shows."""
-        found = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(base64.b64decode(found["data"]))
+        place.write_bytes(base64.b64decode(answer["data"]))
 
     def close(self) -> None:
         """End the browser and remove its profile."""
@@ -203,20 +203,20 @@ class Browser:
             self._events.append(heard)
         return heard
 
-    def _note(self, method: str, found: dict[str, Any]) -> None:
+    def _note(self, method: str, event: dict[str, Any]) -> None:
         if method == "Network.requestWillBeSent":
-            self._urls[found["requestId"]] = found["request"]["url"]
-        elif method == "Network.loadingFailed" and not found.get("canceled"):
-            name = self._urls.get(found["requestId"], "?")
-            self.trouble.failed.append(f"{name}: {found['errorText']}")
+            self._urls[event["requestId"]] = event["request"]["url"]
+        elif method == "Network.loadingFailed" and not event.get("canceled"):
+            name = self._urls.get(event["requestId"], "?")
+            self.trouble.failed.append(f"{name}: {event['errorText']}")
         elif method == "Runtime.exceptionThrown":
-            details = found["exceptionDetails"]
+            details = event["exceptionDetails"]
             text = details.get("exception", {}).get("description", details["text"])
             self.trouble.errors.append(text)
-        elif method == "Log.entryAdded" and found["entry"]["level"] == "error":
-            self.trouble.errors.append(f"{found['entry']['text']} {found['entry'].get('url', '')}")
-        elif method == "Runtime.consoleAPICalled" and found["type"] in ("error", "assert"):
-            texts = [str(a.get("value", a.get("description"))) for a in found["args"]]
+        elif method == "Log.entryAdded" and event["entry"]["level"] == "error":
+            self.trouble.errors.append(f"{event['entry']['text']} {event['entry'].get('url', '')}")
+        elif method == "Runtime.consoleAPICalled" and event["type"] in ("error", "assert"):
+            texts = [str(a.get("value", a.get("description"))) for a in event["args"]]
             self.trouble.errors.append(" ".join(texts))
 
 

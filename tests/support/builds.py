@@ -35,5 +35,5 @@ def build(
 def make_design(model: Model, row: Function, **options: Any) -> Design:
     """A design; what belongs to no request goes to `pinion.flow.design.make_design` as it is."""
     names = ("search", "progress")
-    own = {name: options.pop(name) for name in names if name in options}
-    return design_core(model, row, BuildRequest.of(**options), **own)
+    build_options = {name: options.pop(name) for name in names if name in options}
+    return design_core(model, row, BuildRequest.of(**options), **build_options)

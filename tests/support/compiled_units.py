@@ -31,9 +31,9 @@ def _rtlil(units: Mapping[str, Unit]) -> str:
     for name, unit in units.items():
         m.submodules[name] = unit
         for port in (*unit.inputs, *unit.outputs):
-            own = getattr(unit, port)
-            outside = Signal(own.shape(), name=name + port)
-            m.d.comb += own.eq(outside) if port in unit.inputs else outside.eq(own)
+            stream = getattr(unit, port)
+            outside = Signal(stream.shape(), name=name + port)
+            m.d.comb += stream.eq(outside) if port in unit.inputs else outside.eq(stream)
             ports.append(outside)
     text: str = rtlil.convert(
         m,
@@ -111,16 +111,16 @@ class CompiledUnits:
         """
         n = len(next(iter(next(iter(operands.values())).values())))
         after = max(unit.latency for unit in self.units.values())
-        given = np.zeros((n + after, len(self._inputs)), dtype=np.int64)
+        inputs = np.zeros((n + after, len(self._inputs)), dtype=np.int64)
         for k, (name, port) in enumerate(self._inputs):
-            given[:n, k] = operands[name][port]
-        found = np.zeros((n + after, len(self._outputs)), dtype=np.uint64)
-        self._run(n + after, given.ctypes.data, found.ctypes.data)
+            inputs[:n, k] = operands[name][port]
+        outputs = np.zeros((n + after, len(self._outputs)), dtype=np.uint64)
+        self._run(n + after, inputs.ctypes.data, outputs.ctypes.data)
         results: dict[str, dict[str, Words]] = {name: {} for name in self.units}
         for k, (name, port) in enumerate(self._outputs):
             unit = self.units[name]
             shape = Shape.cast(unit.signature.members[port].shape)
-            words = found[unit.latency - 1 : unit.latency - 1 + n, k].astype(np.int64)
+            words = outputs[unit.latency - 1 : unit.latency - 1 + n, k].astype(np.int64)
             if shape.signed:
                 words = (words << (64 - shape.width)) >> (64 - shape.width)
             results[name][port] = words

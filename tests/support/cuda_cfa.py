@@ -128,23 +128,23 @@ def launched(
     work = np.full(kernels[0].work_bytes + guard if workspace else guard, 0xFF, np.uint8)
     work = work if memory is None else memory
     widths: dict[str, int] = {"F": 6, "Lambda_inverse": 36}
-    given = {"q": robots.q, "qd": robots.qd, "tau": robots.tau, **(contact or {})}
-    if "tip" in given and not same:
-        given["tip"] = np.broadcast_to(given["tip"], (count, 12))
+    inputs = {"q": robots.q, "qd": robots.qd, "tau": robots.tau, **(contact or {})}
+    if "tip" in inputs and not same:
+        inputs["tip"] = np.broadcast_to(inputs["tip"], (count, 12))
     arrays = {
-        name: np.ascontiguousarray(given[name], dtype)
-        if name in given
+        name: np.ascontiguousarray(inputs[name], dtype)
+        if name in inputs
         else np.full((count, widths.get(name, n)), np.nan, dtype)
         for name in kernels[0].arrays
     }
-    for one in kernels:
-        scratch = np.full(max(16, one.scratch_bytes), 0xFF, np.uint8)
+    for launched in kernels:
+        scratch = np.full(max(16, launched.scratch_bytes), 0xFF, np.uint8)
         scratch[:16] = 0
         host.launch(
-            one.name,
-            one.blocks,
-            one.shape.threads,
-            one.shared_bytes if shared_bytes is None else shared_bytes,
+            launched.name,
+            launched.blocks,
+            launched.shape.threads,
+            launched.shared_bytes if shared_bytes is None else shared_bytes,
             [
                 *_numbers(count, n),
                 numbers,
@@ -153,15 +153,15 @@ def launched(
                 *_numbers(0 if same else constraints.shape[1], n, 1),
                 scratch,
                 work,
-                *_numbers(one.work_step, one.row_step),
+                *_numbers(launched.work_step, launched.row_step),
                 *arrays.values(),
             ],
             seed,
-            cooperative=one.shape.scope == "Grid",
+            cooperative=launched.shape.scope == "Grid",
         )
     if memory is None and not np.all(work[-guard:] == 0xFF):
         raise AssertionError(f"{kernels[0].name} wrote behind its work memory.")
-    return {name: x for name, x in arrays.items() if name not in given}
+    return {name: x for name, x in arrays.items() if name not in inputs}
 
 
 @cache

@@ -55,6 +55,6 @@ class _Seeded(HostKernels):
         self._device = device
 
     def launch(self, *arguments: Any, **more: Any) -> None:
-        given = list(arguments)
-        given[5] = self._device.seed
-        self._device._kernels.launch(*given, **more)
+        positional = list(arguments)
+        positional[5] = self._device.seed
+        self._device._kernels.launch(*positional, **more)

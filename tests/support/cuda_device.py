@@ -125,22 +125,22 @@ class HostDevice:
         self.check()
         if size > self.pinnable:
             raise MemoryError(f"{self.name} cannot pin {size:,} bytes.")
-        made = np.full(size, 0xFF, dtype=np.uint8)
+        memory = np.full(size, 0xFF, dtype=np.uint8)
         self.pinnable -= size
-        weakref.finalize(made, self._unpinned, size)
-        return made
+        weakref.finalize(memory, self._unpinned, size)
+        return memory
 
     def _unpinned(self, size: int) -> None:
         self.pinnable += size
 
-    def stream(self, given: Any = None) -> Stream:
+    def stream(self, existing: Any = None) -> Stream:
         self.check()
-        if given is not None:
-            other: Stream = given
+        if existing is not None:
+            other: Stream = existing
             return other
-        made = HostStream(self)
-        self.streams.add(made)
-        return made
+        stream = HostStream(self)
+        self.streams.add(stream)
+        return stream
 
     def wait(self) -> None:
         self.check()
@@ -260,9 +260,9 @@ class HostStream:
 
         def work() -> None:
             check_memory()
-            kept = other()
+            reference = other()
             ctypes.memmove(to, source, size)
-            del kept
+            del reference
 
         self.queue(work)
 
@@ -323,11 +323,11 @@ def _kept_by(array: NDArray[Any]) -> Callable[[], object]:
     whole = array
     while isinstance(whole.base, np.ndarray):
         whole = whole.base
-    there = weakref.ref(whole)
+    weak = weakref.ref(whole)
 
     def kept() -> object:
-        found = there()
-        assert found is not None, "Pinned memory is used that nobody keeps any more."
-        return found
+        memory = weak()
+        assert memory is not None, "Pinned memory is used that nobody keeps any more."
+        return memory
 
     return kept

@@ -139,12 +139,12 @@ class HostKernels:
             raise HostError(f"{name}: {message.value.decode()}")
 
 
-def _pointer(found: re.Match[str]) -> str:
+def _pointer(match: re.Match[str]) -> str:
     """In the place of a dynamic shared array: its address, which every block has in turn."""
-    kind, name = found[1], found[2]
+    kind, name = match[1], match[2]
     return f"{kind} *const {name} = ({kind} *)cuda_host::shared();"
 
 
 def _three(shape: Shape) -> list[int]:
-    given = [shape] if isinstance(shape, int) else list(shape)
-    return given + [1] * (3 - len(given))
+    sizes = [shape] if isinstance(shape, int) else list(shape)
+    return sizes + [1] * (3 - len(sizes))

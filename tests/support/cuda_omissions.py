@@ -66,9 +66,9 @@ class Omissions:
 
     def met(self) -> list[Place]:
         """Barriers and exchanges that were executed since the last call."""
-        found = np.zeros((128, _LINES), np.uint8)
-        self._kernels.launch("places", 1, 1, 0, [found], 0)
-        return [(int(letter), int(line)) for letter, line in np.argwhere(found)]
+        executed = np.zeros((128, _LINES), np.uint8)
+        self._kernels.launch("places", 1, 1, 0, [executed], 0)
+        return [(int(letter), int(line)) for letter, line in np.argwhere(executed)]
 
     def omit(self, place: Place | None) -> None:
         """Leave a place out from now on, or none."""

@@ -146,12 +146,12 @@ class _Function:
             inner = _Exits(exits.returned, after, head, exits.raised)
             begin = self._block(node.body, head, inner)
             if isinstance(node, ast.While):
-                found = self._read(node.test, join(begin, end))
+                events = self._read(node.test, join(begin, end))
             else:
-                found = join(self._target(node.target, begin), end)
-            if found == head:
+                events = join(self._target(node.target, begin), end)
+            if events == head:
                 break
-            head = found
+            head = events
         return head if isinstance(node, ast.While) else self._read(node.iter, head)
 
     def _try(self, node: ast.Try | ast.TryStar, after: Events, exits: _Exits) -> Events:
@@ -224,10 +224,10 @@ class _Function:
             case ast.NamedExpr():
                 return self._read(node.value, self._target(node.target, after))
             case ast.BoolOp():
-                found = self._read(node.values[-1], after)
+                events = self._read(node.values[-1], after)
                 for value in reversed(node.values[:-1]):
-                    found = self._read(value, join(found, after))
-                return found
+                    events = self._read(value, join(events, after))
+                return events
             case ast.IfExp():
                 sides = (self._read(side, after) for side in (node.body, node.orelse))
                 return self._read(node.test, join(*sides))
@@ -270,9 +270,9 @@ def _shared_names(function: FunctionNode) -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check files and folders, all of the sources unless given, and say what is wrong."""
-    given = sys.argv[1:] if arguments is None else arguments
+    paths = sys.argv[1:] if arguments is None else arguments
     wrong = 0
-    for path in _files(map(Path, given or FOLDERS)):
+    for path in _files(map(Path, paths or FOLDERS)):
         for store in dead_stores(path.read_text()):
             wrong += 1
             print(f"{path}:{store.line}: {store}", file=sys.stderr)

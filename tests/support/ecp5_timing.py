@@ -154,11 +154,11 @@ def place_and_route(folder: Path) -> dict[str, Any]:
 
 def line_of(folder: Path) -> dict[str, Any]:
     """A line of the record, from nextpnr's report."""
-    found = json.loads((folder / "timing.json").read_text())
-    paths = [p for p in found["critical_paths"] if "clk" in p["from"] and "clk" in p["to"]]
+    report = json.loads((folder / "timing.json").read_text())
+    paths = [p for p in report["critical_paths"] if "clk" in p["from"] and "clk" in p["to"]]
     path = critical_path(paths[0]["path"])
     return {
-        "mhz": round(found["fmax"]["clk"]["achieved"], 2),
+        "mhz": round(report["fmax"]["clk"]["achieved"], 2),
         **{key: path[key] for key in ("delay_ns", "logic_ns", "routing_ns", "start", "end")},
     }
 
@@ -169,7 +169,7 @@ def net_delays(folders: list[Path], table: DelayTable) -> dict[str, tuple[int, f
     Connections inside a slice, along carry chains and of clocks are left out; those at multipliers
     are a class of their own.
     """
-    found: dict[str, list[float]] = defaultdict(list)
+    delays: dict[str, list[float]] = defaultdict(list)
     for folder in folders:
         lines = re.findall(
             r"\(INTERCONNECT (\S+) (\S+) \([\d.]*:[\d.]*:([\d.]+)\)",
@@ -182,8 +182,8 @@ def net_delays(folders: list[Path], table: DelayTable) -> dict[str, tuple[int, f
             step = int(np.searchsorted(table.loads, loads[source]))
             bound = f"up to {table.loads[step]}" if step < len(table.loads) else "more"
             multiplier = "MULT18" in source or "MULT18" in target
-            found["multipliers" if multiplier else bound].append(float(text) / 1000)
-    return {key: (len(values), float(np.mean(values))) for key, values in sorted(found.items())}
+            delays["multipliers" if multiplier else bound].append(float(text) / 1000)
+    return {key: (len(values), float(np.mean(values))) for key, values in sorted(delays.items())}
 
 
 def main(names: list[str]) -> None:

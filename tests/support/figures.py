@@ -58,7 +58,7 @@ class Section:
 
 def sections(page: str) -> Iterator[Section]:
     """The sections of a page, in order."""
-    title, start, kept, fence = "", 1, list[str](), ""
+    title, start, lines, fence = "", 1, list[str](), ""
     for number, line in enumerate(page.splitlines(), start=1):
         opened = FENCE.match(line)
         if opened and not fence:
@@ -66,27 +66,27 @@ def sections(page: str) -> Iterator[Section]:
         elif fence and line.strip() == fence:
             fence = ""
         if not fence and _TITLE.match(line):
-            yield Section(title=title, line=start, text="\n".join(kept))
-            title, start, kept = line.lstrip("# "), number, []
-        kept.append(line)
-    yield Section(title=title, line=start, text="\n".join(kept))
+            yield Section(title=title, line=start, text="\n".join(lines))
+            title, start, lines = line.lstrip("# "), number, []
+        lines.append(line)
+    yield Section(title=title, line=start, text="\n".join(lines))
 
 
 def figures(text: str) -> list[str]:
     """The figures of a section, and the first line of each table of numbers."""
-    said = re.sub(r"`[^`\n]*`", "``", _FROM_CODE.sub("", _without_code(text)))
-    return [*_FIGURE.findall(said), *tables_of_numbers(said)]
+    prose = re.sub(r"`[^`\n]*`", "``", _FROM_CODE.sub("", _without_code(text)))
+    return [*_FIGURE.findall(prose), *tables_of_numbers(prose)]
 
 
 def tables_of_numbers(text: str) -> list[str]:
     """Heads of tables in which half of the cells behind the first column are numbers."""
-    found = []
+    heads = []
     for table in re.findall(r"(?:^ *\|.*\|$\n?){3,}", text, re.MULTILINE):
         head, _, *rows = table.strip().splitlines()
         cells = [cell.strip() for row in rows for cell in row.strip().strip("|").split("|")[1:]]
         if len(cells) > 1 and 2 * sum(bool(_NUMBER.match(cell)) for cell in cells) >= len(cells):
-            found.append(head.strip())
-    return found
+            heads.append(head.strip())
+    return heads
 
 
 def is_repeatable(text: str) -> bool:
@@ -128,7 +128,7 @@ class Program:
 def programs(page: str) -> Iterator[Program]:
     """Every program on a page, in sentences and in blocks of commands."""
     prose = _without_code(page)
-    lines = [" ".join(found.split("\n")) for found in _INLINE.findall(prose)]
+    lines = [" ".join(command.split("\n")) for command in _INLINE.findall(prose)]
     lines += _INDENTED.findall(prose)
     for block in blocks(page):
         if block.language in ("", "sh"):
@@ -151,10 +151,10 @@ def complaint(root: Path, packages: Sequence[Path], program: Program) -> str:
     place = _file_of(root, packages, program.name)
     if place is None:
         return f"there is no program {program.name}"
-    known = _options(place)
+    options = _options(place)
     for word in program.arguments:
         option = word.partition("=")[0]
-        if option.startswith("-") and option != "--" and option not in known:
+        if option.startswith("-") and option != "--" and option not in options:
             return f"{program.name} has no option {option}"
     return ""
 

@@ -109,7 +109,7 @@ def prove(proof: Proof, folder: Path, *, timeout: float = 1800.0) -> ProofResult
     start = time.monotonic()
     with log.open("w") as output:
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 [*command, f"{name}.sby"],
                 cwd=folder,
                 env=os.environ | {"PATH": path},
@@ -125,7 +125,9 @@ def prove(proof: Proof, folder: Path, *, timeout: float = 1800.0) -> ProofResult
     text = log.read_text(errors="replace")
     # An induction that does not converge is no proof either; SymbiYosys calls it UNKNOWN.
     if not any(f"DONE ({word}" in text for word in ("PASS", "FAIL", "UNKNOWN")):
-        raise FormalError(f"The tools gave no verdict on {name} (exit {done.returncode}): {log}.")
+        raise FormalError(
+            f"The tools gave no verdict on {name} (exit {process.returncode}): {log}."
+        )
     return ProofResult(
         name=name,
         mode=proof.mode,

@@ -43,7 +43,7 @@ def cycles(imports: Mapping[str, Iterable[str]]) -> list[list[str]]:
     number: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
-    found: list[list[str]] = []
+    cycles_found: list[list[str]] = []
     for root in sorted(imports):
         if root in number:
             continue
@@ -71,8 +71,8 @@ def cycles(imports: Mapping[str, Iterable[str]]) -> list[list[str]]:
                     at = stack.index(module)
                     group, stack[at:] = sorted(stack[at:]), []
                     if len(group) > 1 or module in imports[module]:
-                        found.append(group)
-    return sorted(found)
+                        cycles_found.append(group)
+    return sorted(cycles_found)
 
 
 def loaded(module: str) -> list[str]:
@@ -86,20 +86,24 @@ def loaded(module: str) -> list[str]:
     code = (
         f"import {module}, sys; print(*sorted(m for m in sys.modules if m.startswith('pinion.')))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    if done.returncode:
-        (*_, last) = done.stderr.splitlines() or [f"exit status {done.returncode}"]
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    if process.returncode:
+        (*_, last) = process.stderr.splitlines() or [f"exit status {process.returncode}"]
         raise ImportError(
             f"'import {module}' fails, and what it loads is unknown: {last}: mend it first."
         )
-    return done.stdout.split()
+    return process.stdout.split()
 
 
 def seconds(module: str) -> float:
     """What importing a module takes in a fresh interpreter, NumPy's share included [s]."""
     code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return float(done.stdout)
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    return float(process.stdout)
 
 
 def hardware(modules: Iterable[str]) -> list[str]:
@@ -122,8 +126,8 @@ def main() -> int:
             print(f"'import {module}': {len(modules)} of our modules, {seconds(module):.2f} s")
             if len(modules) > MOST:
                 wrong.append(f"'import {module}' loads {len(modules)} modules, more than {MOST}")
-        if found := hardware(modules):
-            wrong.append(f"'import {module}' loads {', '.join(found)}")
+        if hardware_modules := hardware(modules):
+            wrong.append(f"'import {module}' loads {', '.join(hardware_modules)}")
     for line in wrong:
         print(f"imports: {line}", file=sys.stderr)
     return int(bool(wrong))

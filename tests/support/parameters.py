@@ -42,15 +42,15 @@ def long_lists(source: str) -> Iterator[tuple[int, str, int, bool]]:
 
 def main(root: Path = Path()) -> int:
     """Print the functions that have too many and no reason; 0 when there is none."""
-    seen, wrong = 0, []
+    checked, wrong = 0, []
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*.py")):
             name = path.relative_to(root).as_posix()
             for line, function, parameters, reason in long_lists(path.read_text()):
-                seen += 1
+                checked += 1
                 if not reason and not (name.startswith(VERBS) and function == "command"):
                     wrong.append(f"{name}:{line}: '{function}' has {parameters} parameters")
-    if not seen:
+    if not checked:
         wrong.append(f"no function has more than {MOST} parameters: was anything read?")
     for text in wrong:
         print(f"parameters: {text}; make an object, or say why above it", file=sys.stderr)

@@ -58,8 +58,8 @@ class Netlist:
     @property
     def variables(self) -> list[int]:
         """Bits that no gate makes: inputs and states."""
-        made = self.gates.keys() | self.registers.keys()
-        inputs = [bit for bits in self.ports.values() for bit in bits if bit not in made]
+        driven = self.gates.keys() | self.registers.keys()
+        inputs = [bit for bits in self.ports.values() for bit in bits if bit not in driven]
         return [*inputs, *self.registers]
 
 
@@ -92,46 +92,46 @@ def netlist(component: Any, folder: Path) -> Netlist:
     return Netlist(gates=gates, registers=registers, ports=ports)
 
 
-def forms(net: Netlist, bits: Sequence[int | str], given: Mapping[int, int]) -> list[int]:
+def forms(net: Netlist, bits: Sequence[int | str], variables: Mapping[int, int]) -> list[int]:
     """The affine form of each bit.
 
     Parameters
     ----------
-    given : the forms of the variables.
+    variables : the forms of the variables.
 
     Raises
     ------
     NotAffineError
         When a choice depends on a variable.
     """
-    known: dict[int | str, int] = {"0": 0, "1": ONE}
-    for variable, form in given.items():
-        known[variable] = form
+    known_forms: dict[int | str, int] = {"0": 0, "1": ONE}
+    for variable, form in variables.items():
+        known_forms[variable] = form
 
     def operands(bit: int | str) -> list[int | str]:
         kind, inputs = net.gates[bit]  # type: ignore[index] # a constant is known
-        if kind == "$_MUX_" and inputs[2] in known:  # the other side may be anything
-            return [inputs[1] if known[inputs[2]] == ONE else inputs[0]]
+        if kind == "$_MUX_" and inputs[2] in known_forms:  # the other side may be anything
+            return [inputs[1] if known_forms[inputs[2]] == ONE else inputs[0]]
         return list(inputs[2:] if kind == "$_MUX_" else inputs)
 
-    for wanted in bits:
-        waiting = [wanted]
+    for target in bits:
+        waiting = [target]
         while waiting:
             bit = waiting[-1]
-            if bit in known:
+            if bit in known_forms:
                 waiting.pop()
                 continue
-            missing = [other for other in operands(bit) if other not in known]
+            missing = [other for other in operands(bit) if other not in known_forms]
             kind, inputs = net.gates[bit]  # type: ignore[index] # a constant is known
             if not missing and kind == "$_MUX_":
-                _constant(known[inputs[2]])
-                missing = [other for other in operands(bit) if other not in known]
+                _constant(known_forms[inputs[2]])
+                missing = [other for other in operands(bit) if other not in known_forms]
             if missing:
                 waiting.extend(missing)
                 continue
-            known[bit] = _gate(kind, [known[other] for other in operands(bit)])
+            known_forms[bit] = _gate(kind, [known_forms[other] for other in operands(bit)])
             waiting.pop()
-    return [known[bit] for bit in bits]
+    return [known_forms[bit] for bit in bits]
 
 
 def _constant(form: int) -> int:
@@ -193,42 +193,46 @@ def prove_checksum(checksum: Any, folder: Path) -> int:
     cases = 0
     for values in _cases(net, {}):
         cases += 1
-        given = {bit: values.get(number, 2 << number) for number, bit in enumerate(net.variables)}
-        (valid,), (start,), (rst,) = (_port(net, given, name) for name in ("valid", "start", "rst"))
-        shown, then = _step(net, given)
-        fresh = [0] * WIDTH if start or rst else shown
-        data = _port(net, given, "data")
-        wanted = crc32_of(fresh, data) if valid and not rst else fresh
-        assert then == wanted, f"The checksum is wrong with {values}."
+        variable_forms = {
+            bit: values.get(number, 2 << number) for number, bit in enumerate(net.variables)
+        }
+        (valid,), (start,), (rst,) = (
+            _port(net, variable_forms, name) for name in ("valid", "start", "rst")
+        )
+        current, then = _step(net, variable_forms)
+        fresh = [0] * WIDTH if start or rst else current
+        data = _port(net, variable_forms, "data")
+        expected = crc32_of(fresh, data) if valid and not rst else fresh
+        assert then == expected, f"The checksum is wrong with {values}."
     return cases
 
 
-def _port(net: Netlist, given: Mapping[int, int], name: str) -> list[int]:
-    return [given[bit] for bit in net.ports[name]]
+def _port(net: Netlist, variable_forms: Mapping[int, int], name: str) -> list[int]:
+    return [variable_forms[bit] for bit in net.ports[name]]
 
 
-def _step(net: Netlist, given: Mapping[int, int]) -> tuple[list[int], list[int]]:
+def _step(net: Netlist, variable_forms: Mapping[int, int]) -> tuple[list[int], list[int]]:
     """What the checksum shows in a cycle and in the next, whose inputs it does not depend on."""
-    shown = forms(net, net.ports["crc"], given)
-    after = forms(net, list(net.registers.values()), given)
-    return shown, forms(net, net.ports["crc"], dict(zip(net.registers, after, strict=True)))
+    current = forms(net, net.ports["crc"], variable_forms)
+    after = forms(net, list(net.registers.values()), variable_forms)
+    return current, forms(net, net.ports["crc"], dict(zip(net.registers, after, strict=True)))
 
 
 def _cases(net: Netlist, values: dict[int, int]) -> Iterator[dict[int, int]]:
     """Values of the control bits, all of them together; they are found on the way."""
     variables = net.variables
-    given = {bit: values.get(number, 2 << number) for number, bit in enumerate(variables)}
+    variable_forms = {bit: values.get(number, 2 << number) for number, bit in enumerate(variables)}
     control = [variables.index(net.ports[name][0]) for name in ("valid", "start", "rst")]
-    asked = next((number for number in control if number not in values), None)
-    if asked is None:
+    undecided = next((number for number in control if number not in values), None)
+    if undecided is None:
         try:
-            _step(net, given)
+            _step(net, variable_forms)
         except NotAffineError as refused:
             if refused.variable is None or len(values) == CONTROL:
                 raise
-            asked = refused.variable
-    if asked is None:
+            undecided = refused.variable
+    if undecided is None:
         yield values
         return
     for value in (0, ONE):
-        yield from _cases(net, values | {asked: value})
+        yield from _cases(net, values | {undecided: value})

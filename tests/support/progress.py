@@ -60,7 +60,7 @@ class Progress:
 def pytest_configure(config: pytest.Config) -> None:
     """Where there is a terminal to write to: not in xdist's workers."""
     if not hasattr(config, "workerinput"):
-        for path in (given.split("::")[0] for given in config.args):
+        for path in (argument.split("::")[0] for argument in config.args):
             if not Path(config.invocation_params.dir, path).exists():
                 # With workers pytest itself is silent about it.
                 raise pytest.UsageError(f"'{path}' is not there: give a file or folder of tests")

@@ -45,7 +45,7 @@ def written(page: str, suite: str, line: str) -> str:
     ValueError
         When the page has not exactly one row of that suite.
     """
-    rows = [found for found in _ROW.finditer(page) if found["suite"] == suite]
+    rows = [match for match in _ROW.finditer(page) if match["suite"] == suite]
     if len(rows) != 1:
         raise ValueError(
             f"{PAGE.name} has {len(rows)} rows of `make {suite}`, and needs one to write to."
@@ -56,14 +56,14 @@ def written(page: str, suite: str, line: str) -> str:
 
 def commit() -> str:
     """What is checked out, in short."""
-    found = subprocess.run(
+    process = subprocess.run(
         ["git", "describe", "--always", "--abbrev=10", "--exclude=*", "--dirty=, changed"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
-    return found.stdout.strip() or "unknown"
+    return process.stdout.strip() or "unknown"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -75,29 +75,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--part", default="", help="not empty: of a part of it, which no record is of"
     )
     parser.add_argument("command", nargs=argparse.REMAINDER, help="behind --")
-    given = parser.parse_args(arguments)
-    command = given.command[1:] if given.command[:1] == ["--"] else given.command
-    what, began = commit(), time.monotonic()
-    print(f"{given.suite}: {' '.join(command)}", flush=True)
+    options = parser.parse_args(arguments)
+    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    revision, began = commit(), time.monotonic()
+    print(f"{options.suite}: {' '.join(command)}", flush=True)
     code = subprocess.run(command, cwd=ROOT, check=False).returncode
     seconds = time.monotonic() - began
     result = "passed" if code == 0 else f"failed (exit status {code})"
-    if given.part:
+    if options.part:
         print(
-            f"{given.suite}: {result} in {duration(seconds)}, at {what}; this was a part alone, "
-            f"{given.part}, so {given.page.name} keeps what it had.",
+            f"{options.suite}: {result} in {duration(seconds)}, at {revision}; "
+            f"this was only a part, {options.part}, so {options.page.name} keeps its row.",
             flush=True,
         )
         return code
     line = row(
-        given.suite,
+        options.suite,
         date=datetime.now(UTC).strftime("%Y-%m-%d"),
-        commit=what,
+        commit=revision,
         result=result,
         seconds=seconds,
     )
-    given.page.write_text(written(given.page.read_text(), given.suite, line))
-    print(f"{given.suite}: {line}", flush=True)
+    options.page.write_text(written(options.page.read_text(), options.suite, line))
+    print(f"{options.suite}: {line}", flush=True)
     return code
 
 

@@ -212,16 +212,16 @@ class Scheduler:
                 self._abandon(f"Nothing but the clock moves, which is at {self.now:g} s")
                 return None
 
-    def _abandon(self, what: str) -> None:
+    def _abandon(self, reason: str) -> None:
         """End a schedule that hangs, with all stacks as its error."""
         frames = sys._current_frames()
-        lines = [f"{what}, in the schedule with seed {self.seed}. Its threads:"]
+        lines = [f"{reason}, in the schedule with seed {self.seed}. Its threads:"]
         for task in self._tasks:
             if task.ended or task.ident not in frames:
                 continue
             stack = traceback.extract_stack(frames[task.ident])
-            shown = [entry for entry in stack if entry.filename not in _OUTSIDE]
-            lines += [f"{task.name}:", *map(str.rstrip, traceback.format_list(shown))]
+            own_frames = [entry for entry in stack if entry.filename not in _OUTSIDE]
+            lines += [f"{task.name}:", *map(str.rstrip, traceback.format_list(own_frames))]
         self._hang = "\n".join(lines)
         for task in self._tasks:
             if task is not self.task:
@@ -229,17 +229,17 @@ class Scheduler:
 
     @contextmanager
     def _exchanged(self, modules: Iterable[ModuleType]) -> Iterator[None]:
-        kept: list[tuple[ModuleType, str, ModuleType]] = []
+        originals: list[tuple[ModuleType, str, ModuleType]] = []
         try:
             for module in modules:
                 for name, ours in (("threading", self._threading), ("time", self._time)):
                     real = sys.modules[name]
                     if vars(module).get(name) is real:
-                        kept.append((module, name, real))
+                        originals.append((module, name, real))
                         setattr(module, name, ours)
             yield
         finally:
-            for module, name, real in kept:
+            for module, name, real in originals:
                 setattr(module, name, real)
 
 

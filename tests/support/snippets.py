@@ -81,11 +81,11 @@ def program(page: Sequence[Block], before: str = "") -> str:
     page : blocks in order.
     before : statements that run first; they stand on the first line.
     """
-    made = [before.replace("\n", "; ")]
+    lines = [before.replace("\n", "; ")]
     for block in page:
-        made += [""] * (block.line - 1 - len(made))
-        made += block.text.splitlines()
-    return "\n".join(made) + "\n"
+        lines += [""] * (block.line - 1 - len(lines))
+        lines += block.text.splitlines()
+    return "\n".join(lines) + "\n"
 
 
 def run(text: str, *, name: str, folder: Path, limit: float = 1800.0) -> str:
@@ -101,10 +101,10 @@ def run(text: str, *, name: str, folder: Path, limit: float = 1800.0) -> str:
     place.write_text(text, encoding="utf-8")
     environment = {**os.environ, "MPLBACKEND": "agg"}
     command = [sys.executable, place.name]
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=limit
     )
-    return "" if done.returncode == 0 else done.stderr or f"exit code {done.returncode}"
+    return "" if process.returncode == 0 else process.stderr or f"exit code {process.returncode}"
 
 
 def imports(block: Block) -> list[str]:
@@ -133,10 +133,10 @@ def commands(page: str) -> Iterator[Command]:
         if line.endswith("\\") and COMMAND.match(line):
             joined = line[:-1].rstrip()
             continue
-        found = COMMAND.match(line)
-        if found and (inside or line.startswith("    ")):
+        match = COMMAND.match(line)
+        if match and (inside or line.startswith("    ")):
             # A second command, or a word of explanation, stands behind some space.
-            for part in re.split(r"\s{2,}(?=pinion )", found["rest"]):
+            for part in re.split(r"\s{2,}(?=pinion )", match["rest"]):
                 yield _command(start, part.removeprefix("pinion "), whole=True)
         elif not inside:
             for rest in INLINE.findall(line):
@@ -160,8 +160,8 @@ def complaint(verbs: Mapping[str, Any], command: Command) -> str:
     try:
         verbs[verb].make_context(f"pinion {verb}", list(rest))
     except Exception as error:  # the command line's own classes moved between versions of Typer
-        said = getattr(error, "format_message", None)
-        message = str(error if said is None else said())
+        format_message = getattr(error, "format_message", None)
+        message = str(error if format_message is None else format_message())
         left_out = type(error).__name__ == "MissingParameter" or "requires an argument" in message
         return "" if left_out and not command.whole else message
     return ""

@@ -275,29 +275,29 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--timeout", type=float, default=0.05, help="seconds of a transfer")
     parser.add_argument("--model", default="packet", help="packet or rtl")
     parser.add_argument("--json", action="store_true")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
         figures = soak(
-            given.build,
-            requests=given.requests,
-            every=given.every,
-            seed=given.seed,
-            timeout=given.timeout,
-            model=given.model,
+            options.build,
+            requests=options.requests,
+            every=options.every,
+            seed=options.seed,
+            timeout=options.timeout,
+            model=options.model,
         )
     except (StandInError, ValueError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
-    if given.json:
+    if options.json:
         print(json.dumps(figures))
     else:
         for name, value in figures.items():
-            shown = (
+            text = (
                 ", ".join(f"{k} {v}" for k, v in value.items())
                 if isinstance(value, dict)
                 else value
             )
-            print(f"{name:12} {shown}")
+            print(f"{name:12} {text}")
     return 1 if figures["complaints"] else 0
 
 

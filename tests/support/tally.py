@@ -145,13 +145,13 @@ def unexplained(
     causes = [_causes(failure, faults, over) for failure in failures]
     owner: dict[int, int] = {}
 
-    def matched(number: int, seen: set[int]) -> bool:
+    def matched(number: int, visited: set[int]) -> bool:
         for k in causes[number]:
             if faults[k].kind in LASTING:
                 return True
-            if k not in seen:
-                seen.add(k)
-                if k not in owner or matched(owner[k], seen):
+            if k not in visited:
+                visited.add(k)
+                if k not in owner or matched(owner[k], visited):
                     owner[k] = number
                     return True
         return False
@@ -194,17 +194,17 @@ def figures_of(
     """
     faults = Counter(record.kind for record in records if record.kind in KINDS)
     rules = [record for record in records if record.kind not in KINDS]
-    found = unexplained(tally.failures, records, tally.successes)
+    without_fault = unexplained(tally.failures, records, tally.successes)
     settled = tally.right + tally.failed
     complaints = [f"A thread of the soak ended with {error!r}." for error in tally.broken]
     if tally.wrong:
         complaints.append(f"{tally.wrong} results were wrong without an exception.")
     if tally.lost or settled != requests:
         complaints.append(f"{requests - settled} requests had no result and no exception.")
-    for failure in found[:5]:
+    for failure in without_fault[:5]:
         complaints.append(f"No fault explains {failure.name}: {failure.text}")
-    if len(found) > 5:
-        complaints.append(f"{len(found)} exceptions have no fault that explains them.")
+    if len(without_fault) > 5:
+        complaints.append(f"{len(without_fault)} exceptions have no fault that explains them.")
     for rule in rules[:5]:
         complaints.append(f"The driver broke a rule ({rule.kind}): {rule.detail}")
     if not usable:
@@ -219,7 +219,7 @@ def figures_of(
         "faults": dict(sorted(faults.items())),
         "faults_total": sum(faults.values()),
         "exceptions": dict(sorted(Counter(f.name for f in tally.failures).items())),
-        "unexplained": len(found),
+        "unexplained": len(without_fault),
         "retried": tally.retried,
         "recovered": tally.recovered,
         "resets": tally.resets,

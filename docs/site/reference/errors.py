@@ -45,38 +45,38 @@ def page() -> str:
     for package, classes in _classes().items():
         parts.append(f"\n### `{package}`\n\n| error | is a | exit code | what it says |\n")
         parts.append("| --- | --- | --- | --- |\n")
-        for found in classes:
-            bases = ", ".join(f"`{base.__name__}`" for base in found.__bases__)
-            code = "2" if issubclass(found, SPOKEN) else "-"
-            doc = " ".join((inspect.getdoc(found) or "").partition("\n\n")[0].split())
-            parts.append(f"| `{found.__name__}` | {bases} | {code} | {doc} |\n")
+        for error_class in classes:
+            bases = ", ".join(f"`{base.__name__}`" for base in error_class.__bases__)
+            code = "2" if issubclass(error_class, SPOKEN) else "-"
+            doc = " ".join((inspect.getdoc(error_class) or "").partition("\n\n")[0].split())
+            parts.append(f"| `{error_class.__name__}` | {bases} | {code} | {doc} |\n")
     return "".join(parts)
 
 
 def _classes() -> dict[str, list[type[Exception]]]:
     """Classes of errors by package, in the order of their lines."""
-    made: dict[str, dict[str, type[Exception]]] = {}
+    by_package: dict[str, dict[str, type[Exception]]] = {}
     for name in _modules():
         module = import_module(name)
-        for found in vars(module).values():
-            if not inspect.isclass(found) or not issubclass(found, Exception):
+        for value in vars(module).values():
+            if not inspect.isclass(value) or not issubclass(value, Exception):
                 continue
-            if found.__module__ != name or not found.__name__.endswith("Error"):
+            if value.__module__ != name or not value.__name__.endswith("Error"):
                 continue
-            if not found.__name__.startswith("_") and not issubclass(found, Warning):
+            if not value.__name__.startswith("_") and not issubclass(value, Warning):
                 package = ".".join(name.split(".")[:2])
-                made.setdefault(package, {})[found.__qualname__] = found
-    return {package: list(made[package].values()) for package in sorted(made)}
+                by_package.setdefault(package, {})[value.__qualname__] = value
+    return {package: list(by_package[package].values()) for package in sorted(by_package)}
 
 
 def _modules() -> list[str]:
     """Modules that define errors, found by their text, so that no other is imported."""
-    found = []
+    names = []
     for info in pkgutil.walk_packages(pinion.__path__, "pinion."):
         spec = info.module_finder.find_spec(info.name, None)
         origin = spec.origin if spec else None
         if origin and origin.endswith(".py"):
             with open(origin, encoding="utf-8") as source:
                 if any(line.startswith("class ") and "Error(" in line for line in source):
-                    found.append(info.name)
-    return found
+                    names.append(info.name)
+    return names

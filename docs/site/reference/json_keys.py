@@ -30,7 +30,7 @@ def keys() -> dict[str, dict[str, Any]]:
 def page() -> str:
     """A table for each verb."""
     parts = [HEAD]
-    for verb, found in keys().items():
-        parts.append(f"\n## {verb}\n\n`{found['command']}`\n\n| key | meaning |\n| --- | --- |\n")
-        parts += [f"| `{key}` | {text} |\n" for key, text in found["keys"].items()]
+    for verb, entry in keys().items():
+        parts.append(f"\n## {verb}\n\n`{entry['command']}`\n\n| key | meaning |\n| --- | --- |\n")
+        parts += [f"| `{key}` | {text} |\n" for key, text in entry["keys"].items()]
     return "".join(parts)

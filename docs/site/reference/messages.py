@@ -120,18 +120,18 @@ def rows() -> dict[str, list[tuple[str, type[Exception], str]]]:
     ------
     NoErrorError : a situation passes.
     """
-    made: dict[str, list[tuple[str, type[Exception], str]]] = {}
+    rows_by_heading: dict[str, list[tuple[str, type[Exception], str]]] = {}
     for heading, situations in SITUATIONS.items():
-        made[heading] = [(name, *_said(name, act)) for name, act in situations.items()]
-    return made
+        rows_by_heading[heading] = [(name, *_said(name, act)) for name, act in situations.items()]
+    return rows_by_heading
 
 
 def tables() -> str:
     """The tables as a part of a page."""
     parts = []
-    for heading, found in rows().items():
+    for heading, situations in rows().items():
         parts.append(f"\n### {heading}\n\n| when | error | message |\n| --- | --- | --- |\n")
-        for name, kind, message in found:
+        for name, kind, message in situations:
             parts.append(f"| {name} | `{kind.__name__}` | {_cell(message)} |\n")
     return "".join(parts)
 
@@ -143,8 +143,8 @@ def _said(name: str, act: Callable[[], Any]) -> tuple[type[Exception], str]:
             act()
         except (ValueError, RuntimeError, TypeError, OSError) as error:
             # Where this file stands is no part of the message.
-            said = str(error).replace(str(Path(__file__).parent) + "/", "")
-            return type(error), " ".join(said.replace(place, "").split())
+            message = str(error).replace(str(Path(__file__).parent) + "/", "")
+            return type(error), " ".join(message.replace(place, "").split())
     raise NoErrorError(f"'{name}' leads to no error.")
 
 

@@ -43,13 +43,13 @@ MODULES = {
 
 def pages() -> dict[str, str]:
     """A page for each module, after the one that lists them."""
-    rows = "".join(f"| [`{name}`]({name}.md) | {what} |\n" for name, what in MODULES.items())
-    made = {
+    rows = "".join(f"| [`{name}`]({name}.md) | {summary} |\n" for name, summary in MODULES.items())
+    texts = {
         "reference/python/index.md": f"# Python\n\n| module | in a line |\n| --- | --- |\n{rows}"
     }
     for name in MODULES:
-        made[f"reference/python/{name}.md"] = f"# `{name}`\n\n::: {name}\n{_order(name)}"
-    return made
+        texts[f"reference/python/{name}.md"] = f"# `{name}`\n\n::: {name}\n{_order(name)}"
+    return texts
 
 
 def _order(name: str) -> str:

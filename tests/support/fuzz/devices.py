@@ -71,7 +71,7 @@ def fuzz_devices(*, cases: int, seed: int) -> Tally:
     with Device(manifest=manifest, transport=transport) as device:
         for _ in range(cases):
             x = rng.normal(size=(int(rng.integers(1, 5)), 7)).astype(np.float32)
-            wanted = compute(x.view(np.uint32))
+            expected = compute(x.view(np.uint32))
             try:
                 result = device.run(x=x)
             except TransportError:
@@ -83,8 +83,8 @@ def fuzz_devices(*, cases: int, seed: int) -> Tally:
             except Exception as error:
                 tally.fail(error_text(error))
                 continue
-            right = np.array_equal(result.y.view(np.uint32), wanted.words)
-            if right and np.array_equal(result.saturated, wanted.flagged):
+            right = np.array_equal(result.y.view(np.uint32), expected.words)
+            if right and np.array_equal(result.saturated, expected.flagged):
                 tally.accept()
             else:
                 tally.fail("a batch has results that are not its own, and no error")

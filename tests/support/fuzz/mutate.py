@@ -77,8 +77,8 @@ class Mutator:
         return packet
 
     def _swap(self, packet: bytearray, other: bytes) -> bytearray:
-        one, two = self._beat(packet), self._beat(packet)
-        packet[one], packet[two] = packet[two], packet[one]
+        first, two = self._beat(packet), self._beat(packet)
+        packet[first], packet[two] = packet[two], packet[first]
         return packet
 
     def _drop(self, packet: bytearray, other: bytes) -> bytearray:

@@ -167,5 +167,5 @@ def _account(card: FickleCard, r: Random) -> str | None:
         return error_text(error)
     finally:
         del card.values["ERROR"]
-    said = str(explained), words
-    return None if all(0 < len(text) < 1000 for text in said) else f"it says '{said}'"
+    messages = str(explained), words
+    return None if all(0 < len(text) < 1000 for text in messages) else f"it says '{messages}'"

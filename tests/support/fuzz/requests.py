@@ -76,15 +76,15 @@ def judge(
     head = packet[:BEAT].view(HEADER)[0]
     count, sequence = int(head["count"]), int(head["sequence"])
     try:
-        found = read_response(layout, packet, count, sequence)
+        response = read_response(layout, packet, count, sequence)
     except FrameError as error:
         return f"a response of {len(packet)} bytes is malformed: {error}"
-    if found.status & (Status.PAYLOAD_CRC | Status.CORE_ERROR):
+    if response.status & (Status.PAYLOAD_CRC | Status.CORE_ERROR):
         return None
     words, flags = expected.get(sequence, (_NOTHING, _NOTHING.astype(np.bool_)))
     # A sealed header may count a record more or less and still bound the same beats.
     if not len(words) or layout.request_bytes(count) != layout.request_bytes(len(words)):
-        return f"a response of status {found.status!r} answers {count} requests of nobody"
+        return f"a response of status {response.status!r} answers {count} requests of nobody"
     both = min(count, len(words))
     if not np.array_equal(layout.response_words(packet, count)[:both], words[:both]):
         return f"the results of request {sequence:#x} are wrong, and the status is good"

@@ -74,7 +74,7 @@ def sealed(packet: bytes) -> bytes:
 
 def _pool(seed: int) -> list[Asked]:
     rng = np.random.default_rng(seed)
-    made = []
+    pool = []
     for number in range(POOL):
         layout = Layout(
             function=int(rng.integers(1 << 32)),
@@ -86,8 +86,8 @@ def _pool(seed: int) -> list[Asked]:
         words = rng.integers(0, 1 << 32, size=(count, layout.words_out), dtype=np.uint32)
         flags, sequence = rng.random(count) < 0.2, int(rng.integers(1 << 32))
         raw = good_response(layout, words, flags, sequence)
-        made.append(Asked(layout=layout, count=count, sequence=sequence, raw=raw))
-    return made
+        pool.append(Asked(layout=layout, count=count, sequence=sequence, raw=raw))
+    return pool
 
 
 def fuzz_responses(*, cases: int, seed: int) -> Tally:
@@ -101,26 +101,26 @@ def fuzz_responses(*, cases: int, seed: int) -> Tally:
     r = Random(seed)
     mutator, pool = Mutator(random=r), _pool(seed)
     for _ in range(cases):
-        asked, other = r.choice(pool), r.choice(pool)
+        request, other = r.choice(pool), r.choice(pool)
         draw = r.random()
         if draw < 0.75:
-            packet = mutator.packet(asked.raw, other.raw)
-            right = packet == asked.raw
+            packet = mutator.packet(request.raw, other.raw)
+            right = packet == request.raw
         elif draw < 0.9:
-            packet, right = _bound_field(asked, r), False
+            packet, right = _bound_field(request, r), False
         elif draw < 0.98:
-            packet, right = _free_part(asked, r), True
+            packet, right = _free_part(request, r), True
         else:
-            packet, right = asked.raw, True
-        _one(tally, asked, packet, right)
+            packet, right = request.raw, True
+        _one(tally, request, packet, right)
     return tally
 
 
-def _one(tally: Tally, asked: Asked, packet: bytes, right: bool) -> None:
+def _one(tally: Tally, request: Asked, packet: bytes, right: bool) -> None:
     buffer = np.frombuffer(bytearray(packet), dtype=np.uint8)
-    layout, count = asked.layout, asked.count
+    layout, count = request.layout, request.count
     try:
-        read_response(layout, buffer, count, asked.sequence)
+        read_response(layout, buffer, count, request.sequence)
         words, flags = layout.response_words(buffer, count), layout.response_flags(buffer, count)
     except FrameError as error:
         if right:
@@ -139,9 +139,9 @@ def _one(tally: Tally, asked: Asked, packet: bytes, right: bool) -> None:
         tally.accept()
 
 
-def _bound_field(asked: Asked, r: Random) -> bytes:
+def _bound_field(request: Asked, r: Random) -> bytes:
     """A field that must fit is changed, and the checksum fits the change."""
-    packet = bytearray(asked.raw)
+    packet = bytearray(request.raw)
     last = r.random() < 0.3
     record = TRAILER if last else HEADER
     name = r.choice(TRAILER_FIELDS if last else HEADER_FIELDS)
@@ -151,9 +151,9 @@ def _bound_field(asked: Asked, r: Random) -> bytes:
     return sealed(bytes(packet))
 
 
-def _free_part(asked: Asked, r: Random) -> bytes:
+def _free_part(request: Asked, r: Random) -> bytes:
     """Records, flags or counters are others, and the checksum fits."""
-    packet = bytearray(asked.raw)
+    packet = bytearray(request.raw)
     if r.random() < 0.5:
         field = TRAILER.fields[r.choice(FREE_FIELDS)]  # type: ignore[index]
         at = len(packet) - BEAT + field[1]

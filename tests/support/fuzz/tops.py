@@ -90,19 +90,19 @@ class _Host:
         self.tally.count(compared=1)
         now = self._counters()
         for name, old in self.before.items():
-            wanted = self.model.read_register(register(name).offset)
-            found = now[name] if name == "ERROR" else (now[name] - old) % (1 << 32)
-            if found != wanted:
-                return f"the burst left {name} at {found}, at packet level at {wanted}"
+            expected = self.model.read_register(register(name).offset)
+            counted = now[name] if name == "ERROR" else (now[name] - old) % (1 << 32)
+            if counted != expected:
+                return f"the burst left {name} at {counted}, at packet level at {expected}"
         if len(self.answered) != len(self.predicted):
             return f"{len(self.answered)} responses, at packet level {len(self.predicted)}"
-        for one, two in zip(self.answered, self.predicted, strict=True):
-            bare, predicted = one.copy(), two.copy()
+        for answer, two in zip(self.answered, self.predicted, strict=True):
+            bare, predicted = answer.copy(), two.copy()
             for packet in (bare, predicted):
                 for name in ("cycles", "stalled", "starved", "crc"):
                     packet[-BEAT:].view(TRAILER)[name] = 0
             if not np.array_equal(bare, predicted):
-                return f"the response to {int(one[16:20].view(np.uint32)[0]):#x} is another"
+                return f"the response to {int(answer[16:20].view(np.uint32)[0]):#x} is another"
         return None
 
     def _counters(self) -> dict[str, int]:

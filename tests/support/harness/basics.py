@@ -93,7 +93,7 @@ def in_order(
     """
     width = max(Shape.cast(Value.cast(word).shape()).width for word in (*entered, *left))
     flight, ahead = Signal(FLIGHT), Signal(FLIGHT)
-    marked, done, value = Signal(), Signal(), Signal(width)
+    marked, passed, value = Signal(), Signal(), Signal(width)
     place = AnySeq(range(len(entered)))
     m.d.comb += Assert(leaving <= flight)
     m.d.comb += Assert(flight + entering - leaving < (1 << FLIGHT))
@@ -102,16 +102,16 @@ def in_order(
         m.d.comb += Assert(ahead < flight)
         m.d.sync += ahead.eq(ahead - leaving)
         with m.If(ahead < leaving):
-            m.d.sync += [marked.eq(0), done.eq(1)]
+            m.d.sync += [marked.eq(0), passed.eq(1)]
             for k, word in enumerate(left):
                 with m.If(ahead == k):
                     m.d.comb += Assert(value == word)
-    with m.Elif(~done & (place < entering) & AnySeq(1)):
+    with m.Elif(~passed & (place < entering) & AnySeq(1)):
         m.d.sync += [marked.eq(1), ahead.eq(flight - leaving + place)]
         for k, word in enumerate(entered):
             with m.If(place == k):
                 m.d.sync += value.eq(word)
-    m.d.comb += Cover(done)
+    m.d.comb += Cover(passed)
     return Track(flight=flight, marked=marked, ahead=ahead, value=value)
 
 

@@ -38,7 +38,7 @@ def line_up(m: Module, track: Track, stages: Sequence[Stage]) -> None:
     total: Value = Const(0)
     for number, stage in enumerate(stages):
         before, place = (
-            Signal.like(track.flight, name=f"{what}{number}") for what in ("before", "place")
+            Signal.like(track.flight, name=f"{prefix}{number}") for prefix in ("before", "place")
         )
         m.d.comb += [before.eq(total), place.eq(track.ahead - before)]
         m.d.comb += Assert(stage.count <= stage.most)
@@ -57,13 +57,13 @@ def one_of(value: Value, choices: Sequence[int] | set[int]) -> Value:
 
 def places(g: Geometry) -> set[tuple[int, int]]:
     """Offsets at which the core beats of a record can begin, each with the beat's number."""
-    found: set[tuple[int, int]] = set()
+    starts: set[tuple[int, int]] = set()
     start, beat = 0, 0
-    while (start, beat) not in found:
-        found.add((start, beat))
+    while (start, beat) not in starts:
+        starts.add((start, beat))
         words = g.tail if beat == g.beats - 1 else g.lanes
         start, beat = (start + words) % g.words_per_beat, (beat + 1) % g.beats
-    return found
+    return starts
 
 
 def unpacker(dut: Any) -> Elaboratable:
@@ -108,7 +108,7 @@ def _inside_unpacker(
 ) -> None:
     space, bits = g.words_per_beat, (g.words_per_beat - 1).bit_length()
     of = inside.signal
-    have, final, offset, held = of("have"), of("final"), of("offset"), of("held")
+    have, final, offset, held_beat = of("have"), of("final"), of("offset"), of("held")
     beat = of("beat") if g.beats > 1 else Const(0)
     remaining, behind = Signal(range(space + 1)), Signal(range(g.lanes * g.beats))
     m.d.comb += remaining.eq(Mux(have, Mux(final, of("valid_words"), space) - offset, 0))
@@ -135,7 +135,7 @@ def _inside_unpacker(
                 count=remaining,
                 most=space,
                 word=lambda k: Cat(
-                    held.word_select((offset + k)[:bits], g.word),
+                    held_beat.word_select((offset + k)[:bits], g.word),
                     (behind + k) % g.record == g.record - 1,
                 ),
             ),
@@ -253,15 +253,15 @@ def _inside_packer(m: Module, inside: Inside, g: Geometry, track: Track, *, clos
     offset, rest = of("offset"), of("rest")
     turned = _beat(m, g, of("turned"), of("turned_offset"), of("turned_end"), of("turned_close"))
     # The next stage has masks instead of the offset.
-    kept = [Signal.like(of(name)) for name in ("turned_offset", "turned_end", "turned_close")]
+    copies = [Signal.like(of(name)) for name in ("turned_offset", "turned_end", "turned_close")]
     with m.If(of("put")):
         m.d.sync += [
             copy.eq(value)
             for copy, value in zip(
-                kept, (turned.offset, turned.ending, turned.closing), strict=True
+                copies, (turned.offset, turned.ending, turned.closing), strict=True
             )
         ]
-    placed = _beat(m, g, of("placed"), *kept)
+    placed = _beat(m, g, of("placed"), *copies)
     upstream, gathers = Signal(range(space)), Signal(range(space))
     m.d.comb += [
         upstream.eq(Mux(turned.valid, turned.offset, offset)),

@@ -51,12 +51,14 @@ class Inside:
         KeyError
             When none is called so, or several are.
         """
-        found = self._signals.get(name, [])
-        if len(found) > 1:  # a register of the same name as a port
-            found = [signal for signal in found if signal is not getattr(self._component, name)]
-        if len(found) != 1:
-            raise KeyError(f"The component assigns {len(found)} signals called {name!r}, not one.")
-        return found[0]
+        signals = self._signals.get(name, [])
+        if len(signals) > 1:  # a register of the same name as a port
+            signals = [signal for signal in signals if signal is not getattr(self._component, name)]
+        if len(signals) != 1:
+            raise KeyError(
+                f"The component assigns {len(signals)} signals called {name!r}, not one."
+            )
+        return signals[0]
 
     def port(self, name: str) -> Any:
         """A port of the component, which its own parent alone can name."""
@@ -77,15 +79,15 @@ class Inside:
 
     @cached_property
     def _signals(self) -> dict[str, list[Signal]]:
-        found: dict[str, list[Signal]] = {}
+        by_name: dict[str, list[Signal]] = {}
         for statements in self._fragment.statements.values():
             for signal in statements._lhs_signals():
                 if not isinstance(signal, Signal):  # the clock or reset of a domain
                     continue
-                known = found.setdefault(signal.name, [])
-                if not any(signal is other for other in known):
-                    known.append(signal)
-        return found
+                same_name = by_name.setdefault(signal.name, [])
+                if not any(signal is other for other in same_name):
+                    same_name.append(signal)
+        return by_name
 
 
 def abstracted(m: Module, inside: Inside, name: str) -> Any:

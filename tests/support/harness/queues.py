@@ -124,7 +124,7 @@ def crossing(dut: Any) -> Elaboratable:
     m.d.comb += [stored.eq(fifo.look("storage", at)), first.eq(fifo.look("storage", head))]
     produce, consume, reset = map(fifo.child, ("produce_cdc", "consume_cdc", "rst_cdc"))
     written, read = fifo.signal("produce_w_bin"), fifo.signal("consume_r_bin")
-    seen = [_binary(produce.signal(f"stage{k}")) for k in (1, 0)]
+    produced = [_binary(produce.signal(f"stage{k}")) for k in (1, 0)]
     freed = [_binary(consume.signal(f"stage{k}")) for k in (0, 1)]
     begins = [reset.signal(f"stage{k}") for k in (0, 1)]
     ahead, inside, fetched = Signal(FLIGHT), Signal.like(written), Signal(len(payload))
@@ -142,7 +142,7 @@ def crossing(dut: Any) -> Elaboratable:
         m.d.comb += Assert(stored == value)
     # Each side sees counts of the other that are late, the older the further on their way.
     limit: Value = Const(0, len(written))
-    for count in (*seen, written):
+    for count in (*produced, written):
         late = (count - read)[: len(written)]
         m.d.comb += Assert(late >= limit)
         limit = late
@@ -151,13 +151,13 @@ def crossing(dut: Any) -> Elaboratable:
         m.d.comb += Assert(late >= limit)
         limit = late
     m.d.comb += Assert(limit < dut.depth)
-    with m.If(seen[0] != read):
+    with m.If(produced[0] != read):
         m.d.comb += Assert(fetched == first)
     # Behind the configuration the reading side waits until its own reset is over.
     with m.If(begins[1]):
-        m.d.comb += Assert((seen[0] == 0) & (read == 0) & ~o.valid)
+        m.d.comb += Assert((produced[0] == 0) & (read == 0) & ~o.valid)
     with m.If(begins[0]):
-        m.d.comb += Assert(begins[1] & (seen[1] == 0))
+        m.d.comb += Assert(begins[1] & (produced[1] == 0))
     return m
 
 

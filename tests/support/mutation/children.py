@@ -218,11 +218,11 @@ class Child:
 
     def _hangs(self) -> bool:
         worked, waited = schedule(self.pid)
-        now, asked = time.monotonic(), worked + waited
+        now, cpu_time = time.monotonic(), worked + waited
         # Threads that only look at the clock ask for a core now and then.
         # It is less than before where a process of the child's has ended, which is no rest either.
-        if not 0.0 <= asked - self._asked <= IDLE * (now - self._since):
-            self._asked, self._since = asked, now
+        if not 0.0 <= cpu_time - self._asked <= IDLE * (now - self._since):
+            self._asked, self._since = cpu_time, now
         return worked > self._work or now - self._since > self._rest
 
     def wait(self) -> int:

@@ -96,8 +96,8 @@ class _Place:
 
 def mutants_of(text: str) -> list[Mutant]:
     """All changes of a module's text."""
-    found: list[Mutant] = []
-    seen: Counter[tuple[str, str, str]] = Counter()
+    mutants: list[Mutant] = []
+    ordinals: Counter[tuple[str, str, str]] = Counter()
     for index, place in enumerate(_places(ast.parse(text))):
         before, after = (_short(ast.unparse(node)) for node in (place.old, place.new))
         key = (place.scope, before, after)
@@ -105,19 +105,19 @@ def mutants_of(text: str) -> list[Mutant]:
         assert isinstance(old, ast.expr | ast.stmt)
         end = old.end_lineno or old.lineno
         lines = {*range(old.lineno, end + 1), place.statement.lineno}
-        found.append(
+        mutants.append(
             Mutant(
                 index=index,
                 scope=place.scope,
                 before=before,
                 after=after,
-                ordinal=seen[key],
+                ordinal=ordinals[key],
                 lines=frozenset(lines),
                 imported=place.imported,
             )
         )
-        seen[key] += 1
-    return found
+        ordinals[key] += 1
+    return mutants
 
 
 def mutated(text: str, index: int) -> ast.Module:
@@ -210,28 +210,33 @@ class _Walk:
         scope: str,
         statement: ast.stmt,
         imported: bool,
-        said: bool = False,
+        in_message: bool = False,
     ) -> Iterator[_Place]:
-        """Changes of the expressions in a field; `said`: they are words of an error."""
+        """Changes of the expressions in a field; `in_message`: they are words of an error."""
         value = getattr(parent, field)
         many = value if isinstance(value, list) else [value]
         for at, node in enumerate(many):
             if not isinstance(node, ast.AST):
                 continue
             if isinstance(node, ast.expr) and not isinstance(node, ast.JoinedStr):
-                for new in _changes(node, parent, field, said):
-                    here = at if isinstance(value, list) else None
-                    yield _Place(parent, field, here, new, scope, statement, imported)
+                for new in _changes(node, parent, field, in_message):
+                    position = at if isinstance(value, list) else None
+                    yield _Place(parent, field, position, new, scope, statement, imported)
             if isinstance(node, ast.JoinedStr):
                 continue
-            words = said or _is_error(node)
+            words = in_message or _is_error(node)
             for name, _ in ast.iter_fields(node):
                 yield from self.values(
-                    node, name, scope=scope, statement=statement, imported=imported, said=words
+                    node,
+                    name,
+                    scope=scope,
+                    statement=statement,
+                    imported=imported,
+                    in_message=words,
                 )
 
 
-def _changes(node: ast.expr, parent: ast.AST, field: str, said: bool) -> Iterator[ast.expr]:
+def _changes(node: ast.expr, parent: ast.AST, field: str, in_message: bool) -> Iterator[ast.expr]:
     match node:
         case ast.Compare():
             for at, operator in enumerate(node.ops):
@@ -248,14 +253,14 @@ def _changes(node: ast.expr, parent: ast.AST, field: str, said: bool) -> Iterato
         case ast.UnaryOp(op=ast.Not() | ast.USub() | ast.Invert()):
             yield copy.deepcopy(node.operand)
         case ast.Constant():
-            yield from _constants(node, said)
+            yield from _constants(node, in_message)
     if field == "test" and isinstance(parent, ast.If | ast.While | ast.IfExp):
         plain = not isinstance(node, ast.Constant | ast.Compare)
         if plain and not (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
             yield ast.UnaryOp(ast.Not(), copy.deepcopy(node))
 
 
-def _constants(node: ast.Constant, said: bool) -> Iterator[ast.expr]:
+def _constants(node: ast.Constant, in_message: bool) -> Iterator[ast.expr]:
     match node.value:
         case bool(value):
             yield ast.Constant(not value)
@@ -263,7 +268,7 @@ def _constants(node: ast.Constant, said: bool) -> Iterator[ast.expr]:
             yield ast.Constant(value + 1)
         case float(value):
             yield ast.Constant(2 * value or 1.0)
-        case str(text) if not said:
+        case str(text) if not in_message:
             yield ast.Constant(f"XX{text}")
         case bytes(data):
             yield ast.Constant(b"XX" + data)

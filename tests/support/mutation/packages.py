@@ -33,11 +33,11 @@ class Package:
 
     def files(self) -> list[Path]:
         """The modules, sorted."""
-        found: set[Path] = set()
+        paths: set[Path] = set()
         for source in self.sources:
             path = ROOT / source
-            found |= set(path.rglob("*.py")) if path.is_dir() else {path}
-        return sorted(found)
+            paths |= set(path.rglob("*.py")) if path.is_dir() else {path}
+        return sorted(paths)
 
 
 # From below upwards: what one has loaded, none of the next ones changes.

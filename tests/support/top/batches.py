@@ -106,9 +106,9 @@ def read_responses(
         packet alone; TKEEP is not all ones; there are more or fewer beats.
 
     """
-    wanted = response_beats(layout, counts)
-    if len(run.beats) != wanted:
-        raise FrameError(f"The card gave {len(run.beats)} beats instead of {wanted}.")
+    expected = response_beats(layout, counts)
+    if len(run.beats) != expected:
+        raise FrameError(f"The card gave {len(run.beats)} beats instead of {expected}.")
     if not (run.keep == ALL_BYTES).all():
         bad = int(np.flatnonzero(run.keep != ALL_BYTES)[0])
         raise FrameError(f"Result beat {bad} has TKEEP {int(run.keep[bad]):#x}: not all its bytes.")

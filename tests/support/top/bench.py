@@ -88,7 +88,7 @@ class Bench:
             raise ComplaintError(
                 f"STATUS is {status:#x} while the card waits for a read: not BUSY and OPEN."
             )
-        await ClockCycles(host.dut.clk, self.spec["held"])
+        await ClockCycles(host.dut.clk, self.spec["stall"])
         await host.check_stalled()
         await self.snapshot()
         await host.finish(writer, host.spawn(host.answers(packets)))
@@ -270,11 +270,11 @@ class Bench:
         )
         self.host.dma.pause(idle, stall)
 
-    async def until(self, done: Callable[[], bool], sentence: str, *, times: int = 1) -> None:
+    async def until(self, condition: Callable[[], bool], sentence: str, *, times: int = 1) -> None:
         """Wait for something, but not for ever: so many times the scenario's limit."""
         cycles = times * self.spec["limit"]
         for _ in range(cycles):
-            if done():
+            if condition():
                 return
             await ClockCycles(self.host.dut.clk, 1)
         raise ComplaintError(f"{sentence}: nothing came of it in {cycles} cycles.")

@@ -157,7 +157,7 @@ class Dma:
         """Whether nothing is being sent."""
         return bool(self._source.idle())
 
-    async def read(self, length: int, *, what: str) -> Bytes:
+    async def read(self, length: int, *, packet_name: str) -> Bytes:
         """Receive one packet of at most ``length`` bytes, a multiple of 64.
 
         Raises
@@ -173,8 +173,8 @@ class Dma:
                         await self._edge
                 if self._sink.empty():
                     raise ComplaintError(
-                        f"{what} has no TLAST on the last of its {length // BEAT} beats: the "
-                        "engine would put the next packet behind it."
+                        f"{packet_name} has no TLAST on the last of its {length // BEAT} beats: "
+                        "the engine would put the next packet behind it."
                     )
                 frame = self._sink.recv_nowait(compact=False)
             finally:
@@ -182,18 +182,18 @@ class Dma:
             raw = b"".join(int(beat).to_bytes(BEAT, "little") for beat in frame.tdata)
             return np.frombuffer(raw, dtype=np.uint8)
 
-    async def read_exactly(self, length: int, *, what: str) -> Bytes:
+    async def read_exactly(self, length: int, *, packet_name: str) -> Bytes:
         """Receive one packet of exactly ``length`` bytes.
 
         Raises
         ------
         ComplaintError : it is shorter or longer.
         """
-        data = await self.read(length, what=what)
+        data = await self.read(length, packet_name=packet_name)
         if len(data) != length:
             raise ComplaintError(
-                f"{what} ended with TLAST after {len(data) // BEAT} of {length // BEAT} beats: "
-                "the engine closes its descriptor there, and the read has a hole."
+                f"{packet_name} ended with TLAST after {len(data) // BEAT} of {length // BEAT} "
+                "beats: the engine closes its descriptor there, and the read has a hole."
             )
         return data
 

@@ -139,9 +139,9 @@ class Host:
 
     async def expect(self, name: str, value: int) -> None:
         """Read a register that has to hold a value."""
-        found = await self.get(name)
-        if found != value:
-            raise ComplaintError(f"Register {name} reads {found:#x} instead of {value:#x}.")
+        reading = await self.get(name)
+        if reading != value:
+            raise ComplaintError(f"Register {name} reads {reading:#x} instead of {value:#x}.")
 
     async def check_card(self) -> None:
         """What a driver asks a card before it believes it."""
@@ -150,15 +150,17 @@ class Host:
 
     async def check_fault(self) -> None:
         """Ask whether the card found something wrong with requests that are right."""
-        found = await self.get("ERROR")
-        if found:
-            what = Cause(found).sentence if found in list(Cause) else "an unknown cause"
-            raise ComplaintError(f"The card finds good requests faulty, ERROR is {found}: {what}.")
+        code = await self.get("ERROR")
+        if code:
+            cause = Cause(code).sentence if code in list(Cause) else "an unknown cause"
+            raise ComplaintError(f"The card finds good requests faulty, ERROR is {code}: {cause}.")
 
-    def _check_reply(self, name: str, found: AxiResp, what: str) -> None:
+    def _check_reply(self, name: str, response: AxiResp, action: str) -> None:
         self.totals["registers"] += 1
-        if found != AxiResp.OKAY:
-            raise ComplaintError(f"Register {name} cannot be {what}: the card answers {found!s}.")
+        if response != AxiResp.OKAY:
+            raise ComplaintError(
+                f"Register {name} cannot be {action}: the card answers {response!s}."
+            )
 
     async def chatter(self) -> None:
         """Read and write registers for ever."""
@@ -170,13 +172,13 @@ class Host:
             value = self.rng.getrandbits(32)
             await self.put("SCRATCH", value)
             name = self.rng.choice(("BUSY", "STALLED", "STARVED"))
-            found = await self.pair(name) - self.deposited * (name == "STALLED")
-            if not before[name] <= found <= self.monitor.cycle:
+            count = await self.pair(name) - self.deposited * (name == "STALLED")
+            if not before[name] <= count <= self.monitor.cycle:
                 raise ComplaintError(
-                    f"Counter {name} reads {found} after {before[name]}, in cycle "
+                    f"Counter {name} reads {count} after {before[name]}, in cycle "
                     f"{self.monitor.cycle}: it counts cycles, and never back."
                 )
-            before[name] = found
+            before[name] = count
             await self.expect("SCRATCH", value)
 
     # ---- batches ----
@@ -214,7 +216,7 @@ class Host:
             if late and self.rng.random() < 0.5:
                 await ClockCycles(self.dut.clk, self.rng.randint(1, 400))
             length = self.layout.response_bytes(len(packets[k].rows))
-            data = await self.dma.read_exactly(length, what=_name(packets[k]))
+            data = await self.dma.read_exactly(length, packet_name=_name(packets[k]))
             self._whole(packets[k], data)
 
     async def cut_answers(self, packets: list[Packet]) -> None:
@@ -222,7 +224,7 @@ class Host:
         cut = False
         for k in range(len(packets)):
             length = self.layout.response_bytes(len(packets[k].rows))
-            data = await self.dma.read(length, what=_name(packets[k]))
+            data = await self.dma.read(length, packet_name=_name(packets[k]))
             if cut:
                 raise ComplaintError(
                     f"{_name(packets[k])} came after the abort beat, in the reset."
@@ -237,7 +239,7 @@ class Host:
                     f"{_name(packets[k])} was cut off after {len(data) // BEAT} of "
                     f"{length // BEAT} beats without an abort beat."
                 )
-        await self.dma.read(BEAT, what="What came behind all answers")
+        await self.dma.read(BEAT, packet_name="What came behind all answers")
         raise ComplaintError("A packet came that nobody had asked for.")
 
     def _whole(self, packet: Packet, data: Bytes) -> None:
@@ -247,10 +249,10 @@ class Host:
         except FrameError as error:
             raise ComplaintError(f"{name} is no answer to it: {error}") from None
         words, flags = self._expected[packet.rows], self._flags[packet.rows]
-        got = self.layout.response_words(data, count)
-        found = self.layout.response_flags(data, count)
-        wrong = compare(got, words, what="the integer model")
-        wrong += compare(found[:, None], flags[:, None], what="its flags")
+        answer_words = self.layout.response_words(data, count)
+        answer_flags = self.layout.response_flags(data, count)
+        wrong = compare(answer_words, words, what="the integer model")
+        wrong += compare(answer_flags[:, None], flags[:, None], what="its flags")
         flagged = int(flags.sum())
         status = Status.FLAGGED if flagged else Status.OK
         if (head.flagged, head.status) != (flagged, status):
@@ -266,7 +268,7 @@ class Host:
             )
         if wrong:
             raise ComplaintError(f"{name}: {' '.join(wrong)}")
-        self._answered.append((packet.rows, got.copy()))
+        self._answered.append((packet.rows, answer_words.copy()))
         self.totals.update(batches=1, records=count, flagged=flagged)
         self.known.update(BATCHES=1, ACCEPTED=count, ANSWERED=count, FLAGGED=flagged)
         self.last = {"SEQUENCE": packet.sequence, "BATCH_CYCLES": head.cycles}
@@ -279,8 +281,8 @@ class Host:
         if (header["magic"], header["sequence"]) != (Magic.RESPONSE, packet.sequence):
             raise ComplaintError(f"{name} was cut off, and what there is of it is no answer to it.")
         expected = self._expected[packet.rows].reshape(-1)
-        got = data[BEAT:-BEAT].view(np.uint32)[: len(expected)]
-        if not np.array_equal(got, expected[: len(got)]):
+        delivered = data[BEAT:-BEAT].view(np.uint32)[: len(expected)]
+        if not np.array_equal(delivered, expected[: len(delivered)]):
             raise ComplaintError(f"{name} was cut off, and the results before that are wrong.")
         self.totals["cut"] += 1
 
@@ -307,13 +309,13 @@ class Host:
 
     async def learn(self) -> None:
         """After a reset: what it cut off may have been counted, and is not known otherwise."""
-        found = {name: await self.get(name) for name in ("ACCEPTED", "ANSWERED", "FLAGGED")}
-        order = [found["ACCEPTED"], found["ANSWERED"], self.known["ANSWERED"]]
-        if order != sorted(order, reverse=True) or found["FLAGGED"] < self.known["FLAGGED"]:
+        counters = {name: await self.get(name) for name in ("ACCEPTED", "ANSWERED", "FLAGGED")}
+        order = [counters["ACCEPTED"], counters["ANSWERED"], self.known["ANSWERED"]]
+        if order != sorted(order, reverse=True) or counters["FLAGGED"] < self.known["FLAGGED"]:
             raise ComplaintError(
-                f"The counters do not go together: {found}, known {dict(self.known)}."
+                f"The counters do not go together: {counters}, known {dict(self.known)}."
             )
-        self.known.update({name: found[name] - self.known[name] for name in found})
+        self.known.update({name: counters[name] - self.known[name] for name in counters})
         self.known["DROPPED"] = await self.get("DROPPED")
 
     async def check_counters(self) -> None:
@@ -342,11 +344,11 @@ class Host:
     async def check_stalled(self) -> None:
         """Cycles in which a result waited, to within those of the access if it still waits."""
         before = self.monitor.stalled
-        found = await self.pair("STALLED") - self.deposited
+        count = await self.pair("STALLED") - self.deposited
         after = self.monitor.stalled
-        if not before - 5 <= found <= after or (before == after != found):
+        if not before - 5 <= count <= after or (before == after != count):
             raise ComplaintError(
-                f"STALLED reads {found} after {before} cycles in which a result waited."
+                f"STALLED reads {count} after {before} cycles in which a result waited."
             )
 
     def figures(self) -> dict[str, int]:

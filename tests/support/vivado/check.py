@@ -123,30 +123,32 @@ def attribute_problems(verilog: str) -> list[str]:
     Each stands in the table of names, with a value spelled as there, and in front of a register or
     a wire: a port heeds none.
     """
-    known, problems = load_names().attributes, []
+    attributes, problems = load_names().attributes, []
     lines = verilog.splitlines()
     for line, text in enumerate(lines):
-        found = re.fullmatch(r"\s*\(\* (\w+)(?: = +(.*?))? +\*\)", text)
-        if found is None or found[1] in _INNER or found[1].startswith("enum_value_"):
+        match = re.fullmatch(r"\s*\(\* (\w+)(?: = +(.*?))? +\*\)", text)
+        if match is None or match[1] in _INNER or match[1].startswith("enum_value_"):
             continue
-        name, value = found[1], found[2] or ""
-        rest = (one for one in lines[line + 1 :] if not one.lstrip().startswith("(*"))
-        what = next(rest, "").split()
-        if name not in known:
+        name, value = match[1], match[2] or ""
+        rest = (
+            following for following in lines[line + 1 :] if not following.lstrip().startswith("(*")
+        )
+        declaration = next(rest, "").split()
+        if name not in attributes:
             problems.append(f"the attribute {name} is unknown")
-        elif not re.fullmatch(known[name].values, value):
+        elif not re.fullmatch(attributes[name].values, value):
             problems.append(f"{value} is no value of the attribute {name}")
-        elif what[:1] not in (["reg"], ["wire"]):
-            problems.append(f"the attribute {name} marks a port: {' '.join(what)}")
+        elif declaration[:1] not in (["reg"], ["wire"]):
+            problems.append(f"the attribute {name} marks a port: {' '.join(declaration)}")
     return problems
 
 
 def cell_problems(mapped: Mapped, *, core_clock: Mmcm | None) -> list[str]:
     """What is wrong with the cells of a mapped design; empty when nothing is."""
-    wanted = dict.fromkeys(_ALWAYS, 1) | dict.fromkeys(_CROSSING, int(core_clock is not None))
+    expected = dict.fromkeys(_ALWAYS, 1) | dict.fromkeys(_CROSSING, int(core_clock is not None))
     return [
         f"the mapped top has {mapped.top.get(name, 0)} cells {name}, not {number}"
-        for name, number in wanted.items()
+        for name, number in expected.items()
         if mapped.top.get(name, 0) != number
     ]
 

@@ -117,7 +117,7 @@ def rehearse(
                 ]
             )
         )
-        done = subprocess.run(
+        process = subprocess.run(
             [tclsh, str(prelude)],
             cwd=stage,
             capture_output=True,
@@ -128,8 +128,8 @@ def rehearse(
         lines = log.read_text().splitlines() if log.exists() else []
     journal = tuple(tuple(line.split("\t")) for line in lines)
     refused = tuple(entry[1] for entry in journal if entry[0] == "refused")
-    output = done.stdout + done.stderr
-    return Rehearsal(code=done.returncode, output=output, refused=refused, journal=journal)
+    output = process.stdout + process.stderr
+    return Rehearsal(code=process.returncode, output=output, refused=refused, journal=journal)
 
 
 def _commands(names: Names) -> str:
