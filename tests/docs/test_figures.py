@@ -27,6 +27,7 @@ MADE = {
 
 # Numbers that nothing was measured or counted for, by page and section.
 CONSTANTS = {
+    ("docs/architecture.md", "Two comparisons"): "the limit that the tests set for budgets",
     ("docs/campaigns.md", "What it prints"): "the width of a bin follows from its bits",
     ("docs/driver.md", "When something is wrong"): "a default of the vendor's kernel module",
     ("docs/joints.md", "Dry friction"): "the largest slope of the polynomial beside it",
