@@ -1,7 +1,7 @@
-"""Sections of docstrings as lists, before mkdocstrings sees them.
+"""Convert sections of docstrings to lists before mkdocstrings sees them.
 
-Docstrings here say ``name : what it is, with shape and unit``, members of a class under "Members".
-Parsers of NumPy's style take what stands behind the colon for a type; a list says what is meant.
+Docstrings here say ``name : meaning, with shape and unit``, and list members of a class under
+"Members". Parsers of NumPy's style would take the text after the colon for a type.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from griffe import Extension, Object
 
 SECTION = re.compile(r"^(?P<title>[A-Z]\w+)\n-{3,}\n", re.MULTILINE)
 ENTRY = re.compile(r"^(?P<names>[\w*`][\w.*`, ]*?) : (?P<text>.*)$")
-# A class of errors alone on its line, its reason below.
+# An error class alone on its line, with its reason below.
 ALONE = re.compile(r"^[\w.]+(?:, [\w.]+)*$")
 
 
 class Sections(Extension):
-    """Rewrites the docstring of each object that is loaded."""
+    """Rewrite the docstring of each loaded object."""
 
     def on_object(self, *, obj: Object, **parameters: Any) -> None:
         """Rewrite one docstring."""
@@ -28,7 +28,7 @@ class Sections(Extension):
 
 
 def listed(text: str) -> str:
-    """A docstring with its sections as headings in bold and lists of Markdown."""
+    """Return a docstring with its sections as bold headings and Markdown lists."""
     parts = SECTION.split(text)
     sections = [parts[0].rstrip()]
     for title, body in zip(parts[1::2], parts[2::2], strict=True):
@@ -52,7 +52,7 @@ def _body(text: str) -> str:
         elif items and line.startswith(" "):
             formatted.append(f"    {line.strip()}")
         else:
-            # Text after a list begins a paragraph of its own.
+            # Text after a list begins a new paragraph.
             if items and line.strip() and formatted and formatted[-1].strip():
                 formatted.append("")
             items = items and not line.strip()

@@ -1,7 +1,7 @@
-"""Links between pages and files: within ``docs`` as they are, out of it to a page with the file.
+"""Links between pages and files: unchanged within ``docs``, otherwise to a page with the file.
 
 On a code host the link of a page to ``../examples/c`` opens that folder. The site has no such
-folder, so each file that a page links to becomes a page of its own, `files/PATH.md`.
+folder, so each file that a page links to becomes a page, `files/PATH.md`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-# The pages at the top of the repository, and where the site has them.
+# Pages at the top of the repository, and their places in the site.
 TOP = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "project/contributing.md",
@@ -29,7 +29,7 @@ LANGUAGES |= {".toml": "toml", ".md": "markdown", ".json": "json", ".v": "verilo
 
 
 def outside(root: Path, pages: Mapping[str, str]) -> dict[str, str]:
-    """Pages that show what pages link to outside of ``docs``, by their names in the site.
+    """Return pages that show the files outside ``docs`` that pages link to, by their names.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def outside(root: Path, pages: Mapping[str, str]) -> dict[str, str]:
 
 
 def inside(root: Path, page: str, markdown: str) -> str:
-    """The text of a page with its links as the site needs them.
+    """Return the text of a page with its links as the site needs them.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def inside(root: Path, page: str, markdown: str) -> str:
 
 
 def _in_repository(page: str, target: str) -> str | None:
-    """The path from the root that a link of a page means; None for another site's."""
+    """Return the path of a link's target from the root, or None for another site."""
     if "://" in target or target.startswith(("mailto:", "/")):
         return None
     origins = {name: source for source, name in TOP.items() if name.startswith("project/")}
@@ -99,7 +99,7 @@ def _shown(root: Path, path: str) -> dict[str, str]:
         lines = [f"- [{p.name}]({p.name}.md)" for p in within]
         folder_pages[_page_of(root, path)] = _head(path) + "\n".join(lines) + "\n"
         return folder_pages
-    # A link to what is not there is left for MkDocs to complain of.
+    # MkDocs reports broken links.
     return {_page_of(root, path): _file_page(place, path)} if place.is_file() else {}
 
 
@@ -118,7 +118,7 @@ def _is_text(place: Path) -> bool:
 
 
 def _outside_code(markdown: str, change: Callable[[str], str]) -> str:
-    """Change a text but for its fenced blocks."""
+    """Change a text outside its fenced blocks."""
     parts, place = [], 0
     for fenced in FENCED.finditer(markdown):
         parts += [change(markdown[place : fenced.start()]), fenced[0]]

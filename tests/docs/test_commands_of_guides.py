@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GUIDES = sorted(path.name for path in (ROOT / "docs/guides").glob("*.md"))
 
 LIMIT = 3600.0
-"""Seconds that only end a command that hangs."""
+"""Limit in seconds, only to end a command that hangs."""
 
 BARE = re.compile(r"^(?:python|pip|fusesoc|openFPGALoader) .*$", re.MULTILINE)
 INSTALLED = {"pip install": "`make setup` installs it", "fusesoc ": "needs FuseSoC"}
@@ -28,19 +28,19 @@ WRITES = re.compile(r"\b(?:savez|write_text)\(")
 
 @dataclass(frozen=True)
 class Commands(Rule):
-    """How the commands of a page are run; ``put`` and ``skip`` are of their text.
+    """How the commands of a page are run; ``put`` and ``skip`` apply to their text.
 
     Members
     -------
-    files : by name, the page and the language of a block that a reader saves as a file.
-    fails : by a piece of a command that the page shows to end with exit code 2, what it says.
+    files : page and language of each block that a reader saves as a file, by its name.
+    fails : by a piece of a command that the page shows to fail (exit code 2), its message.
     """
 
     files: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     fails: Mapping[str, str] = field(default_factory=dict)
 
 
-# Guides without a row run as they are.
+# Guides without a row run unchanged.
 RULES: dict[str, Commands] = {
     "formats-and-accuracy.md": Commands(fails={"--max-error 1e-7": "is out of reach"}),
     "mpc.md": Commands(
@@ -63,7 +63,7 @@ RULES: dict[str, Commands] = {
 
 @dataclass(frozen=True)
 class Step:
-    """Something on a page to be run, at its line: a command, or code that writes a file."""
+    """A step of a page, with its line: a command, or code that writes a file."""
 
     line: int
     words: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ def _text(page: str) -> str:
 
 
 def _steps(text: str) -> Iterator[Step]:
-    """Commands of the page's blocks, and its code that makes what they read, in order."""
+    """Return the page's commands, and the code that writes their inputs, in order."""
     steps = [Step(c.line, ("pinion", *c.arguments)) for c in commands(text) if c.whole]
     for block in blocks(text):
         if block.language == "python" and WRITES.search(block.text):
@@ -98,7 +98,7 @@ def _put(text: str, rule: Rule) -> str:
 
 
 def _do(step: Step, rule: Commands, folder: Path) -> str:
-    """What is wrong with a step once it is run; empty where it does what the page says."""
+    """Run a step; return the deviation from the page, or an empty text."""
     if step.block is not None:
         text = _put(program([step.block], rule.preamble), rule)
         return run(text, name=f"line_{step.line}.py", folder=folder)
@@ -125,7 +125,7 @@ def _do(step: Step, rule: Commands, folder: Path) -> str:
 
 
 def _run(text: str, rule: Commands, folder: Path) -> list[str]:
-    """What is wrong with each step of a page, by line."""
+    """Return the deviations of each step of a page, by line."""
     for name, (page, language) in rule.files.items():
         block = next(b for b in blocks(_text(page)) if b.language == language)
         (folder / name).write_text(block.text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Figures on pages can be repeated: a command or a source stands in their section, and is real."""
+"""Figures on pages can be repeated: their section names a real command or source."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.support.figures import (
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Pages that one command makes as a whole; it stands on the page.
+# Pages written by one command, which the page names.
 MADE = {
     "docs/mpc/tracking.md": "bench mpc -o docs/mpc",
     "docs/robots.md": "python -m benchmarks.robots DIR",
     "docs/scaling/scaling.md": "bench scaling -o docs/scaling",
 }
 
-# Numbers that nothing was measured or counted for, by page and section.
+# Numbers that were not measured or counted, by page and section.
 CONSTANTS = {
     ("docs/architecture.md", "Two comparisons"): "the limit that the tests set for budgets",
     ("docs/campaigns.md", "What it prints"): "the width of a bin follows from its bits",
@@ -37,7 +37,7 @@ CONSTANTS = {
 
 
 def _pages() -> dict[str, str]:
-    """All but records, which speak of their time; of notebooks what stands between the cells."""
+    """Return all pages but decision records, and the text between the cells of notebooks."""
     named = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
     named += [p for p in (ROOT / "docs").rglob("*.md") if "adr" not in p.parts]
     texts = {p.relative_to(ROOT).as_posix(): p.read_text("utf-8") for p in sorted(named)}

@@ -1,4 +1,4 @@
-"""The page of the keys of ``--json`` names what the verbs print, and nothing else."""
+"""The page of ``--json`` keys lists exactly what the verbs print."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LISTED: dict[str, dict[str, Any]] = tomllib.loads(
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the build, requests and what was printed on the way."""
+    """Return a folder with requests, for builds."""
     place = tmp_path_factory.mktemp("json")
     np.savez(place / "in.npz", q=np.zeros((3, 2)), qd=np.zeros((3, 2)), qdd=np.zeros((3, 2)))
     return place
@@ -38,7 +38,7 @@ def _printed(command: str, capfd: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def has(value: Any, key: str) -> bool:
-    """Whether an object has a key; ``[]`` is each element of a list, ``*`` each name."""
+    """Return whether an object has a key; ``[]`` is each element of a list, ``*`` each name."""
     name, _, rest = key.partition(".")
     if name == "*":
         return bool(value) and all(has(value, rest) for value in value.values())
@@ -53,13 +53,13 @@ def has(value: Any, key: str) -> bool:
 
 
 def differences(printed: dict[str, Any], keys: dict[str, str]) -> list[str]:
-    """Keys that are listed and missing, and those at the top that are there and not listed."""
+    """Return listed keys that are missing, and top-level keys that are not listed."""
     needed = [key for key, text in keys.items() if not text.startswith("if ")]
     missing = [f"listed, not printed: {key}" for key in needed if not has(printed, key)]
     return missing + [f"printed, not listed: {key}" for key in printed if key not in keys]
 
 
-# In the order of the file: what is built first is read by those that follow.
+# In the order of the file: later verbs read what earlier ones build.
 @pytest.mark.parametrize(
     "verb",
     [pytest.param(v, marks=[pytest.mark.slow] if LISTED[v].get("slow") else []) for v in LISTED],

@@ -10,10 +10,10 @@ import pytest
 from tests.support.page_links import LINK, broken
 
 ROOT = Path(__file__).resolve().parents[2]
-# Under `benchmarks` are forms of pages, whose links are those of the page that is made of them.
+# `benchmarks` has templates of pages, whose links are those of the generated page.
 IGNORED = {".venv", "build", "dist", ".git", "benchmarks"}
 
-# Pages of the site that are made when it is built: there is no file for them, and no other exists.
+# Pages that are generated when the site is built; there is no file for them.
 GENERATED = re.compile(r"^(reference/.*|project/.*|adr/.*|notebook\.md)$")
 
 
@@ -47,7 +47,7 @@ def test_a_broken_link_is_noticed(link: str, needle: str) -> None:
 
 
 def _folders(pages: dict[str, str]) -> list[str]:
-    """Links from pages under ``docs`` to folders there, of which the site has no page."""
+    """Return links from pages to folders of ``docs``, for which the site has no page."""
     return [
         f"{name}: {target}"
         for name, text in pages.items()
@@ -64,7 +64,7 @@ def test_pages_of_the_site_link_to_no_folder_of_it() -> None:
 
 
 def test_a_clone_has_what_the_site_is_made_with() -> None:
-    """Git keeps no empty folders: one that is named must hold a file."""
+    """Git keeps no empty folders, so each named one must hold a file."""
     settings = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[0]
     named = re.findall(r"\b(docs/[\w./-]+)", settings)
     assert "docs/site/hooks.py" in named

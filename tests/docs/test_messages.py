@@ -1,4 +1,4 @@
-"""The table of messages on the page of errors: each situation still leads to a sentence."""
+"""Each situation on the page of errors still leads to a sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A quantity that stands on several pages is one figure: the record's, where there is a record."""
+"""A quantity on several pages has the same value everywhere: the record's, if there is one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def record(name: str) -> dict[str, Any]:
 
 
 def core(function: str, *keys: str, formats: str = "auto") -> list[float]:
-    """Figures of a core of the iiwa14, smallest area, as recorded."""
+    """Return recorded figures of a core of the iiwa14, smallest area."""
     (row,) = (
         row
         for row in record("cores")["measured"]
@@ -41,7 +41,7 @@ def core(function: str, *keys: str, formats: str = "auto") -> list[float]:
 
 
 def products(function: str) -> list[float]:
-    """Products of two values and by a constant of a function of the iiwa14, as recorded."""
+    """Return recorded products of two values and by a constant of an iiwa14 function."""
     (row,) = (
         row
         for row in record("functions")["functions"]
@@ -57,7 +57,7 @@ def paper(*keys: str) -> list[float]:
 
 
 def verified_files() -> list[float]:
-    """Files of the survey for which a core was built whose requests all agree."""
+    """Return the number of surveyed files with a core whose requests all agree."""
     table = page("docs/robots.md").partition("## Cores")[2]
     rows = [
         [c.strip() for c in line.split("|")[1:-1]] for line in table.splitlines() if "|" in line
@@ -69,7 +69,7 @@ def verified_files() -> list[float]:
 
 
 def verified_robots() -> list[float]:
-    """Built-in robots for which a core was built whose requests all agree."""
+    """Return the number of built-in robots with a core whose requests all agree."""
     rows = [*record("cores")["measured"], *record("factor")["measured"]]
     good = [r for r in rows if r["verified"] is True and r["samples"] and r["mismatches"] == 0]
     return [float(len({row["robot"] for row in good}))]
@@ -77,12 +77,12 @@ def verified_robots() -> list[float]:
 
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """Figures that belong together, and every page on which they stand.
+    """Figures that belong together, and every page that has them.
 
     Members
     -------
-    places : page and pattern, a group a figure; each pattern is found exactly once.
-    value : what a record or the code has; None where the pages are only compared.
+    places : page and pattern, one group per figure; each pattern matches exactly once.
+    value : the value of a record or the code; None if the pages are only compared.
     digits : to which the pages round.
     """
 
@@ -220,7 +220,7 @@ QUANTITIES: Mapping[str, Quantity] = {
 
 
 def read(places: Sequence[tuple[str, str]], text: Callable[[str], str]) -> list[tuple[float, ...]]:
-    """Figures of each place.
+    """Return the figures of each place.
 
     Raises
     ------
@@ -241,7 +241,7 @@ def rounded(values: Sequence[float], digits: int) -> list[float]:
 
 
 def complaint(quantity: Quantity, text: Callable[[str], str] = page) -> str:
-    """What differs; empty where all is the same."""
+    """Return the differences, or an empty text."""
     try:
         figures = read(quantity.places, text)
     except ValueError as error:

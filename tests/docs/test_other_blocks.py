@@ -1,4 +1,4 @@
-"""Blocks of pages that are neither Python nor commands: robots, Verilog, C, TOML, JSON and YAML."""
+"""Blocks of pages in other languages: robots, Verilog, C, TOML, JSON and YAML."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.support.snippets import blocks
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# The module's name on the pages; a robot of two links takes the place of the iiwa14's seven.
+# The module's name on the pages; the tests use a robot of two links.
 NAME = "iiwa14_rnea"
 
 
 def _found(language: str) -> dict[str, list[str]]:
-    """The blocks in a language, by page."""
+    """Return the blocks in a language, by page."""
     texts_by_page: dict[str, list[str]] = {}
     for path in sorted((ROOT / "docs").rglob("*.md")):
         texts = [b.text for b in blocks(path.read_text("utf-8")) if b.language == language]
@@ -61,7 +61,7 @@ def test_robots_of_pages_open_as_the_pages_say(tmp_path: Path) -> None:
 
 
 def _verilog(instance: str, export: pinion.ExportedCore, folder: Path) -> str:
-    """What Icarus says of a design around an instance; empty where it elaborates."""
+    """Return the messages of Icarus for a design around an instance; empty if it elaborates."""
     ports = {p["name"]: p["width"] for p in export.figures["ports"]}
     wires = [
         f"wire [{ports[port] - 1}:0] {wire};"

@@ -27,7 +27,7 @@ WIDE, NARROW = (1440, 900), (390, 844)
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
-    """A server of files that writes no log."""
+    """A file server that writes no log."""
 
     def log_message(self, format: str, *args: Any) -> None:
         del format, args
@@ -149,7 +149,7 @@ def test_drawings_for_white_paper_have_it_and_the_overview_has_its_own(browser: 
 
 
 def _search(browser: Browser, words: str) -> list[str]:
-    """Titles of what the search of the page finds."""
+    """Return the titles that the search of the page finds."""
     browser.open(SITE / "index.html")
     browser.ask("location.hash = ''; document.querySelector('.md-search__input').focus()")
     browser.ask(

@@ -1,4 +1,4 @@
-"""Code on pages runs: Python in order, page by page, and the command line takes every command."""
+"""Code on pages runs: Python in order, page by page, and every command parses."""
 
 from __future__ import annotations
 
@@ -40,10 +40,9 @@ class Rule:
     -------
     preamble : code that the page takes for granted, such as the reader's own arrays.
     put : replacements in the code, such as a simulated card for a real one.
-    skip : by a piece of a block's text, why that block is not run.
-    first : commands that the page takes for given, or small ones in their places; builds are
-        shared.
-    then : what uses what the page only defines.
+    skip : by a piece of a block's text, the reason why it is not run.
+    first : commands that the page takes for granted, or smaller ones; builds are shared.
+    then : code that uses what the page only defines.
     """
 
     preamble: str = ""
@@ -53,7 +52,7 @@ class Rule:
     then: str = ""
 
 
-# A folder of the page's name; a robot of two links is built and compiled in a tenth of the time.
+# A folder with the page's name; a robot of two links builds in a tenth of the time.
 BUILT = "build two_link rnea --ii 8 --formats q16.16 -o build/iiwa14"
 INSIDE = """
 from amaranth.back import rtlil
@@ -125,7 +124,7 @@ RULES: dict[str, Rule] = {
 }
 
 
-# Lines of Python that stand outside of fences, where nothing would run them.
+# Lines of Python outside of fences, where nothing would run them.
 BARE = re.compile(
     r"^ {4}(?:(?:import|from) [\w.]+|def \w+\(|with .*:$|print\(|\w+ = \w+\.[\w.]+\()"
 )
@@ -156,7 +155,7 @@ Build = Callable[[str, Path], None]
 
 @pytest.fixture(scope="module")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """Makes the folder of a command in another folder; the same command is run once."""
+    """Return a function that copies the folder of a command; each command runs once."""
     folders: dict[str, Path] = {}
 
     def copy(arguments: str, folder: Path) -> None:
@@ -170,7 +169,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 
 def _run(name: str, page: list[Block], rule: Rule, folder: Path, build: Build = _command) -> str:
-    """What a page's blocks say where they fail."""
+    """Return the error of a page's blocks, or an empty text."""
     runnable = [b for b in page if not any(piece in b.text for piece in rule.skip)]
     text = program(runnable, rule.preamble) + rule.then
     for old, new in rule.put.items():
@@ -183,7 +182,7 @@ def _run(name: str, page: list[Block], rule: Rule, folder: Path, build: Build = 
 
 @pytest.mark.parametrize("page", WITH_PYTHON)
 def test_imports_of_a_page_are_there(page: str) -> None:
-    """Also of blocks that are not run here."""
+    """Check blocks that are not run here, too."""
     for block in _python(page):
         for statement in imports(block):
             if "torch" in statement or "jax" in statement:
@@ -255,7 +254,7 @@ def verbs() -> dict[str, Any]:
 
 
 def _texts() -> dict[str, str]:
-    """Pages, and what notebooks say between their cells."""
+    """Return pages, and the text between the cells of notebooks."""
     texts = dict(PAGES)
     for path in sorted((ROOT / "docs").rglob("*.ipynb")):
         cells = json.loads(path.read_text("utf-8"))["cells"]

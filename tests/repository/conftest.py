@@ -1,4 +1,4 @@
-"""What the tests of the repository look at: its files, without what git ignores."""
+"""Fixtures with the files of the repository, without those that git ignores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE_ROOTS = ("fixedpoint", "sw", "hw", "sim")
 
-# Where there is no git (an unpacked archive), these stand in for .gitignore.
+# Without git (an unpacked archive), these replace .gitignore.
 _NOT_OURS = {".git", ".venv", "build", "dist", "sim_build", "__pycache__"}
 _CACHES = {".pytest_cache", ".mypy_cache", ".ruff_cache", ".import_linter_cache", ".hypothesis"}
 
@@ -26,13 +26,13 @@ def _listed_by_git() -> list[Path] | None:
 
 @pytest.fixture(scope="session")
 def root() -> Path:
-    """The root of the repository."""
+    """Return the root of the repository."""
     return ROOT
 
 
 @pytest.fixture(scope="session")
 def files() -> list[Path]:
-    """Every file that belongs to the repository, committed or about to be."""
+    """Return every file of the repository, committed or not yet."""
     listed = _listed_by_git()
     if listed is None:
         skipped = _NOT_OURS | _CACHES
@@ -44,7 +44,7 @@ def files() -> list[Path]:
 
 @pytest.fixture(scope="session")
 def packages() -> dict[str, Path]:
-    """The folder of each package of the namespace that has code, by its name."""
+    """Return the folder of each package with code, by its name."""
     folders = {
         f"pinion.{folder.name}": folder
         for source_root in SOURCE_ROOTS

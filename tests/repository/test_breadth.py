@@ -1,4 +1,4 @@
-"""Parameters of which a few stay in the fast suite: the others are slow, and none by a slip."""
+"""Some parameters stay in the fast suite, the others are slow, and none by mistake."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROWS = [("pendulum", 1), ("two_link", 2), ("atlas", 3)]
 
 
 def _slow(params: list[Any]) -> list[Any]:
-    """The values of what is slow, which is marked so once."""
+    """Return the values of slow cases, each marked once."""
     marked = [[mark.name for mark in param.marks].count("slow") for param in params]
     assert set(marked) <= {0, 1}
     return [param.values for param, slow in zip(params, marked, strict=True) if slow]

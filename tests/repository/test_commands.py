@@ -1,4 +1,4 @@
-"""The commands that a stranger types, and what they say when something is missing."""
+"""The first commands of a newcomer, and their messages if something is missing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-# All that `.ci/setup` calls before it installs anything.
+# The programs that `.ci/setup` calls before it installs anything.
 NEEDED = ("bash", "cat", "cut", "dirname", "env", "grep", "rm", "sha256sum", "tail")
 
 Setup = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -20,7 +20,7 @@ Setup = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def setup(root: Path, tmp_path: Path) -> Setup:
-    """Runs the set-up of an empty tree on a machine that has the named programs only."""
+    """Run the set-up of an empty tree on a machine with only the named programs."""
     tree, programs = tmp_path / "tree", tmp_path / "bin"
     (tree / ".ci").mkdir(parents=True)
     programs.mkdir()

@@ -1,4 +1,4 @@
-"""Pages of concepts have their parts: equations, order, source, picture, cost, code, place."""
+"""Concept pages have their parts: equations, order, source, picture, cost, code, place."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ a core they are counted when its sums have been gathered."""
 
 
 def section(text: str, title: str) -> str:
-    """What stands under a heading of the second level, empty where it is not there."""
+    """Return the text under a second-level heading, or an empty text."""
     match = re.search(rf"^## {title}[^\n]*\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     return match[1].strip() if match else ""
 
@@ -50,7 +50,7 @@ def formulas(text: str) -> list[str]:
 
 
 def checked_by_itself(block: str) -> bool:
-    """Whether Python that stands on a page is Python, and says something when it runs."""
+    """Return whether a block parses as Python, and asserts or prints something."""
     tree = ast.parse(block)
     return any(
         isinstance(node, ast.Assert)
@@ -79,18 +79,18 @@ PARTS: Mapping[str, Callable[[str], bool]] = {
 
 
 def lacking(text: str) -> list[str]:
-    """The parts that a page does not have."""
+    """Return the missing parts of a page."""
     return [name for name, has_part in PARTS.items() if not has_part(text)]
 
 
 def unknown_latex(text: str) -> set[str]:
-    """Commands in equations that a converter to MathML may not know."""
+    """Return LaTeX commands that a converter to MathML may not know."""
     used = {name for formula in formulas(text) for name in re.findall(r"\\([A-Za-z]+)", formula)}
     return used - LATEX
 
 
 def picture_faults(text: str) -> list[str]:
-    """What is wrong with a picture: it has to be small, alone, and legible on light and on dark."""
+    """Return the faults of a picture, which must be small, self-contained and legible."""
     faults = []
     if len(text.encode()) > LARGEST_PICTURE:
         faults.append("too large")
@@ -107,7 +107,7 @@ def picture_faults(text: str) -> list[str]:
 
 
 def count_rows(text: str) -> list[tuple[str, dict[str, int]]]:
-    """Function and operations of each row of counts on a page."""
+    """Return function and operations of each row of counts on a page."""
     rows = re.findall(r"^\| `(\w+)` \| ([\d,]+(?: \| [\d,]+){4}) \|$", text, re.MULTILINE)
     names = ("mul", "mul_const", "add", "reciprocal", "trig")
     return [
@@ -120,7 +120,7 @@ def count_rows(text: str) -> list[tuple[str, dict[str, int]]]:
 
 
 def wrong_counts(text: str, records: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Functions whose counts on a page are not those of the records."""
+    """Return functions whose counts on a page differ from the records."""
     return [
         function
         for function, ops in count_rows(text)
@@ -142,7 +142,7 @@ def pages(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def records(root: Path) -> dict[str, dict[str, int]]:
-    """Operations of each function of the iiwa14, by its gradient's usual form."""
+    """Return the operations of each iiwa14 function, without the column form."""
     rows = json.loads((root / "benchmarks/records/functions.json").read_text())["figures"][
         "functions"
     ]

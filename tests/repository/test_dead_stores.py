@@ -1,4 +1,4 @@
-"""The check of dead stores can fail: it finds values that are overwritten, and nothing else."""
+"""The check of dead stores finds overwritten values, and nothing else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ X1, X2 = ("x", 1), ("x", 2)
 
 
 def found(body: str, arguments: str = "f, xs, figures, say") -> list[tuple[str, int]]:
-    """Names and lines, counted from the first of the body, of a function's dead stores."""
+    """Return names and lines, counted from the body's first, of a function's dead stores."""
     source = f"def function({arguments}):\n" + indent(dedent(body).strip("\n"), "    ") + "\n"
     return [(store.name, store.line - 1) for store in dead_stores(source)]
 

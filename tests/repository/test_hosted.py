@@ -1,4 +1,4 @@
-"""What code hosts read: workflows run what is here, and the citation names the version."""
+"""Workflows run existing targets, and the citation names the version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command and the packages where extras are not installed, and the hints they give then."""
+"""The command and the packages without their extras, and the hints they give."""
 
 from __future__ import annotations
 

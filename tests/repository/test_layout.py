@@ -56,7 +56,7 @@ def test_nothing_generated_is_kept(root: Path, files: list[Path]) -> None:
 
 
 def test_what_is_kept_is_text(root: Path, files: list[Path]) -> None:
-    """Whatever its name: pictures and packed baselines of the benchmarks aside."""
+    """All files are text, except pictures and packed baselines of the benchmarks."""
     names = {p.relative_to(root).as_posix(): p for p in files if p.suffix not in (".png", ".xz")}
     binary = [name for name, path in names.items() if b"\0" in path.read_bytes()]
     assert not binary, f"{binary} are not text: made by a program, and by a program again"

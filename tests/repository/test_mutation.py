@@ -1,4 +1,4 @@
-"""The runner of mutants: what it changes, what it leaves alone, and how it counts."""
+"""The mutant runner: what it changes, what it leaves alone, and which tests it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sentences below the command line name what a Python call takes, options of commands in brackets.
+"""Error sentences name parameters of Python calls, with command options in brackets.
 
 An error of `pinion.build(...)` that only says `--max-error` leaves a reader of Python to guess.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-# What speaks of commands anyway: the command line itself, and files that are written by commands.
+# The command line itself, and files that are written by commands.
 COMMANDS = (
     "sw/pinion/__main__.py",
     "sw/pinion/bench/",
@@ -31,12 +31,12 @@ BRACKETS = re.compile(r"\([^()]*\)")
 
 
 def bare_options(sentence: str) -> list[str]:
-    """Options of commands that stand neither in brackets nor in a command."""
+    """Return options that are neither in brackets nor in a command."""
     return OPTION.findall(BRACKETS.sub("", COMMAND_LINES.sub("", sentence)))
 
 
 def sentences(tree: ast.AST) -> Iterator[str]:
-    """Texts of a module that have several words, without docstrings, values as `{}`."""
+    """Yield a module's texts of several words, without docstrings, with values as `{}`."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     skipped = {
         id(node.body[0].value)

@@ -47,7 +47,7 @@ def _name(requirement: str) -> str:
 
 
 def _imports(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Top-level names of what the files of a folder import from outside, wherever they do it."""
+    """Return top-level names of all external imports in the files of a folder."""
     for path in sorted(folder.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             modules: list[str] = []

@@ -1,4 +1,4 @@
-"""What the pages name is there: packages and their floors, files, modules, commands."""
+"""Packages, floors, files, modules and commands on pages exist."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from pinion.cli.app import app
 
-# Records tell what was, under the names of their time.
+# Records use the names of their time.
 RECORDS = "docs/adr"
 SPELLED = re.compile(r"`([^`\n]+)`")
 FOLDERS = (
@@ -27,7 +27,7 @@ FOLDERS = (
     "examples",
 )
 
-# Ends of names of files, which are no modules.
+# Suffixes of file names, which are not modules.
 SUFFIXES = {"bit", "csv", "il", "json", "log", "lpf", "md", "png", "py", "svg"}
 SUFFIXES |= {"tcl", "toml", "txt", "v", "xdc"}
 
@@ -46,7 +46,7 @@ def pages(root: Path, files: list[Path]) -> dict[str, str]:
 
 
 def spelled(pages: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Page and text of everything in back-quotes, outside of blocks of code."""
+    """Yield page and text of everything in back-quotes, outside of code blocks."""
     for name, text in pages.items():
         plain = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
         for match in SPELLED.finditer(plain):
@@ -54,7 +54,7 @@ def spelled(pages: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def missing_paths(root: Path, pages: dict[str, str]) -> list[str]:
-    """Paths from the top of the repository that are not there."""
+    """Return paths from the top of the repository that do not exist."""
     wrong = []
     for page, text in spelled(pages):
         path = text.partition("::")[0]
@@ -66,7 +66,7 @@ def missing_paths(root: Path, pages: dict[str, str]) -> list[str]:
 
 
 def _resolves(name: str) -> bool:
-    """Whether a dotted name is a module, or something in one."""
+    """Return whether a dotted name is a module, or something in one."""
     parts = name.split(".")
     for count in range(len(parts), 0, -1):
         try:
@@ -85,7 +85,7 @@ def _resolves(name: str) -> bool:
 
 
 def missing_modules(pages: dict[str, str], packages: dict[str, Path]) -> list[str]:
-    """Modules, and names in modules, that are not there: `pinion.link.frames`, `driver.xdma`."""
+    """Return modules, and names in modules, that do not exist."""
     short = {name.removeprefix("pinion.") for name in packages}
     wrong = []
     for page, text in spelled(pages):
@@ -106,7 +106,7 @@ def missing_modules(pages: dict[str, str], packages: dict[str, Path]) -> list[st
 
 
 def missing_commands(root: Path, pages: dict[str, str]) -> list[str]:
-    """Verbs of the command line and targets of make that are not there."""
+    """Return verbs and make targets that do not exist."""
     verbs = {command.name for command in app.registered_commands}
     makefile = (root / "Makefile").read_text()
     targets = set(re.findall(r"^([\w-]+):", makefile, flags=re.MULTILINE))
@@ -146,7 +146,7 @@ def test_commands_are_there(root: Path, pages: dict[str, str]) -> None:
 
 
 def floors(root: Path) -> list[set[str]]:
-    """The packages of each floor, from the top, without the command's own module."""
+    """Return the packages of each floor, from the top, without the command's module."""
     config = ConfigParser()
     config.read(root / ".importlinter")
     lines = config["importlinter:contract:floors"]["layers"].strip().splitlines()
@@ -173,7 +173,7 @@ def test_the_page_of_the_architecture_has_every_package_on_its_floor(
 
 
 def test_files_on_the_page_of_the_architecture_are_there(root: Path, files: list[Path]) -> None:
-    """Files by their package and name, `robot/read/urdf.py`, or within the link's by name alone."""
+    """Files are named by package and name, or by name alone within the link."""
     text = (root / "docs/architecture.md").read_text()
     paths = [f"/{p.relative_to(root).as_posix()}" for p in files]
     named = re.findall(r"`((?:\w+/)*\w+\.py)`", text)

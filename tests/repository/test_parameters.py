@@ -1,4 +1,4 @@
-"""The lint of long lists of parameters finds them, and takes a reason."""
+"""The lint finds long parameter lists, and accepts a reason."""
 
 from __future__ import annotations
 

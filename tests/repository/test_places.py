@@ -1,4 +1,4 @@
-"""How many places a board and an experiment have, as CONTRIBUTING.md lists them."""
+"""The number of places of a board and of an experiment, as in CONTRIBUTING.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FOLDERS = ("sw", "hw", "sim", "fixedpoint", "constraints")
 
 
 def places(root: Path, word: str) -> set[str]:
-    """Files of the product that have a word in their text or in their name."""
+    """Return the product's files with a word in their text or name."""
     pattern = re.compile(rf"(?<![a-z0-9_]){word}(?![a-z0-9])")
     paths = {
         path.relative_to(root).as_posix()

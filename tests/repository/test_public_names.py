@@ -11,7 +11,7 @@ COMMANDS = {"pinion.bench", "pinion.cli", "pinion.console"}
 
 
 def _documentation(value: object) -> str:
-    """What a class or function says of itself; not what it inherits or a dataclass makes up."""
+    """Return the docstring of a class or function, without inherited and generated ones."""
     text = (vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__) or ""
     made_up = inspect.isclass(value) and text.startswith(f"{value.__name__}(")
     return "" if made_up else text.strip()

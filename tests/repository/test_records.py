@@ -1,4 +1,4 @@
-"""Slow suites leave a record, runs say what they do, and no limit is one of a busy machine."""
+"""Slow suites are recorded, runs report progress, and no limit fails on a busy machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_every_slow_suite_has_a_row_and_a_target_that_writes_it() -> None:
         assert len(re.findall(rf"^\| `make {suite}` \|", page, re.MULTILINE)) == 1, suite
         target = re.search(rf"^{suite}:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
         assert target is not None, suite
-        # What is handed to the suite makes a part of it, of which nothing is noted.
+        # A suite with arguments runs in part, which is not recorded.
         part = "--part='$(subst ','\\'',$(ARGS))' " if "$(ARGS)" in target[1] else ""
         assert f"$(RECORD) {part}{suite} -- " in target[1], suite
 
@@ -77,14 +77,14 @@ def test_a_run_names_the_files_that_it_is_at(tmp_path: Path) -> None:
         assert "4 passed" in ran.stdout
 
 
-# A limit that a busy machine meets fails a test for no reason of Pinion's.
+# A limit that a busy machine reaches fails a test although Pinion is right.
 
 LEAST = 300.0
-"""Seconds: ten times what the longest of these processes takes on an idle machine, and more."""
+"""Seconds: more than ten times the longest of these processes on an idle machine."""
 
 
 def short_limits(text: str) -> list[tuple[int, float]]:
-    """Line and seconds of limits of processes below `LEAST` in a module's text."""
+    """Return line and seconds of process limits below `LEAST` in a module's text."""
     tree, constants = ast.parse(text), {}
     for node in tree.body:
         match node:

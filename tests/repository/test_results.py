@@ -1,4 +1,4 @@
-"""Pages say what the records hold; the cheap part is what the code gives."""
+"""Pages match the records, and cheap figures of the records match the code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COUNTS = (
     "schedule_cycles",
     "registers",
 )
-"""Exact, and found without measuring anything."""
+"""Exact figures that need no measurement."""
 
 CHEAP = ("rnea", "crba", "minv")
 
@@ -46,7 +46,7 @@ def figures() -> dict[str, Any]:
 
 @pytest.fixture
 def records_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the records that a test may spoil."""
+    """Return a copy of the records that a test may change."""
     folder = tmp_path / "records"
     folder.mkdir()
     for record in records.RECORDS.values():
@@ -140,7 +140,7 @@ def test_the_picture_misses_nobody_in_silence(figures: dict[str, Any]) -> None:
 
 
 def test_the_picture_is_read_on_a_telephone(figures: dict[str, Any]) -> None:
-    """Letters of 10 pixels or more where the picture is 350 wide, and none beyond its edges."""
+    """Letters have at least 10 pixels in a picture 350 wide, and none crosses its edges."""
     svg = picture.drawn(figures["cores"], figures["factor"], figures["batches"])
     root = ElementTree.fromstring(svg)
     (width,) = {float(root.attrib["width"]), float(root.attrib["viewBox"].split()[2])}
@@ -182,7 +182,7 @@ def test_counts_and_cycles_of_intervals_and_robots_are_those_of_the_code(
 def test_the_papers_formulation_takes_a_multiplier_for_eight_products(
     figures: dict[str, Any],
 ) -> None:
-    """Traced anew: both formulations, whose products the factor's table is about."""
+    """Trace both formulations, whose products the factor's table compares."""
     counted = {}
     for name in ("column", "composite"):
         gradient = function(GRADIENT, derivatives=name)

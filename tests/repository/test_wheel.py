@@ -1,4 +1,4 @@
-"""The wheel, in environments that have it and what its extras list, and nothing else.
+"""The wheel, in environments with only it and the packages of its extras.
 
 The packages of an extra are those of the environment that runs the tests, linked one by one, so
 that no index is needed.
@@ -28,7 +28,7 @@ from pinion.cli.app import SHORT, SPEAKING
 SOURCES = ("fixedpoint", "sw", "hw", "sim", "constraints")
 FILES = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "CITATION.cff")
 
-# In one process: what every verb answers, as JSON. Modules that cannot be imported stay away.
+# Prints the answers of all verbs as JSON, from one process.
 WALK = """
 import contextlib, io, json, sys
 from pinion.__main__ import main
@@ -44,7 +44,7 @@ for words in json.load(sys.stdin):
 json.dump(answers, sys.stdout)
 """
 
-# A command line of each verb, and the extras that it asks for; "" where it needs no more.
+# A command line of each verb, and the extras that it needs.
 VERBS = {
     "robots": "",
     "info two_link rnea": "",
@@ -78,7 +78,7 @@ VERBS = {
 
 
 def _wheel(source: Path, folder: Path) -> Path:
-    """The wheel of a source tree, without an index."""
+    """Build the wheel of a source tree, without an index."""
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
     subprocess.run(
         [*command, "--no-index", "-q", "-w", folder, source], check=True, stdin=subprocess.DEVNULL
@@ -88,7 +88,7 @@ def _wheel(source: Path, folder: Path) -> Path:
 
 
 def _copy(root: Path, to: Path) -> Path:
-    """What the wheel is made of, away from the clone."""
+    """Copy the sources of the wheel out of the clone."""
     for name in FILES:
         to.mkdir(exist_ok=True)
         shutil.copy(root / name, to)
@@ -104,7 +104,7 @@ def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _closure(requirements: list[str]) -> Iterator[metadata.Distribution]:
-    """What installed packages some requirements bring along."""
+    """Yield the installed packages that some requirements need."""
     waiting, visited = (
         [Requirement(text) for text in requirements],
         set[tuple[str, frozenset[str]]](),
@@ -142,7 +142,7 @@ class Environment:
         self.add("")
 
     def add(self, extra: str) -> None:
-        """Link what an extra lists."""
+        """Link the packages of an extra."""
         requirements = []
         for text in self.metadata.get_all("Requires-Dist", []):
             requirement = Requirement(text)

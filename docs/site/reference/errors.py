@@ -10,7 +10,7 @@ import pinion
 
 from . import messages
 
-# What the command line turns into a sentence (`pinion.console.errors.sentence`).
+# Errors that the command line prints as a sentence (`pinion.console.errors.sentence`).
 SPOKEN = (ValueError, RuntimeError, OSError)
 
 HEAD = """\
@@ -18,32 +18,32 @@ HEAD = """\
 
 | code | meaning |
 | --- | --- |
-| 0 | good |
+| 0 | success |
 | 1 | a check ran and failed: a wrong bit, an error beyond its budget, a missed clock |
 | 2 | the input or the environment is wrong; one sentence on standard error says what to do |
-| 130, 143 | ended by Ctrl-C, by SIGTERM |
+| 130, 143 | interrupted by Ctrl-C, by SIGTERM |
 
-The message of each error below is one sentence with the offending value and what to do about it. On
-the command line it is printed and the code is 2; an exception of any other class is a defect of
-Pinion and keeps its traceback. In Python, `except ValueError` catches what the caller can correct,
-`except RuntimeError` what failed in the middle of work: a card, a tool, a simulation.
+The message of each error below is one sentence with the offending value and what to do about it.
+The command line prints it and exits with code 2; an exception of any other class is a defect of
+Pinion and keeps its traceback. In Python, `except ValueError` catches errors that the caller can
+correct, `except RuntimeError` failures during work: of a card, a tool, a simulation.
 
-A `TraceError` is a `TypeError` and a `CheckError` an `AssertionError`: the one speaks to whoever
-writes a function (with file and line), the other says that Pinion contradicted itself.
+A `TraceError` is a `TypeError` for authors of functions (with file and line); a `CheckError` is an
+`AssertionError` and means that Pinion contradicted itself.
 """
 
 OFTEN = """
-## What is said most
+## Frequent messages
 
-Each message is what the code said when this page was made, by doing what leads to it.
+Each message was produced by its situation when this page was generated.
 """
 
 
 def page() -> str:
-    """Every class of errors that Pinion defines, by package, with its first sentence."""
+    """Return every error class of Pinion, by package, with its first sentence."""
     parts = [HEAD, OFTEN, messages.tables(), "\n## All classes\n"]
     for package, classes in _classes().items():
-        parts.append(f"\n### `{package}`\n\n| error | is a | exit code | what it says |\n")
+        parts.append(f"\n### `{package}`\n\n| error | is a | exit code | meaning |\n")
         parts.append("| --- | --- | --- | --- |\n")
         for error_class in classes:
             bases = ", ".join(f"`{base.__name__}`" for base in error_class.__bases__)
@@ -54,7 +54,7 @@ def page() -> str:
 
 
 def _classes() -> dict[str, list[type[Exception]]]:
-    """Classes of errors by package, in the order of their lines."""
+    """Return the error classes by package, in source order."""
     by_package: dict[str, dict[str, type[Exception]]] = {}
     for name in _modules():
         module = import_module(name)
@@ -70,7 +70,7 @@ def _classes() -> dict[str, list[type[Exception]]]:
 
 
 def _modules() -> list[str]:
-    """Modules that define errors, found by their text, so that no other is imported."""
+    """Return modules that define errors, found by their text, so that no other is imported."""
     names = []
     for info in pkgutil.walk_packages(pinion.__path__, "pinion."):
         spec = info.module_finder.find_spec(info.name, None)
