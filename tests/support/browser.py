@@ -1,4 +1,4 @@
-"""A headless Chromium, driven over a pipe: pages opened, measured, asked and photographed.
+"""A headless Chromium, driven over a pipe: opens, measures, queries and photographs pages.
 
 The browser speaks its DevTools protocol on two file descriptors, so neither a port nor a package is
 needed. Only pages from files, or of a server of this machine, are opened; what a page asks of the
@@ -25,7 +25,7 @@ from typing import Any
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 LIMIT = 120.0
-"""Seconds that only end a browser that hangs."""
+"""Limit in seconds, only to end a browser that hangs."""
 
 
 class BrowserError(RuntimeError):
@@ -34,7 +34,7 @@ class BrowserError(RuntimeError):
 
 @dataclass
 class Trouble:
-    """What went wrong on a page.
+    """Errors of a page.
 
     Members
     -------
@@ -47,12 +47,12 @@ class Trouble:
 
 
 def find_browser() -> str | None:
-    """The path of a Chromium, or None."""
+    """Return the path of a Chromium, or None."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 class Browser:
-    """One browser with one page; a context manager.
+    """A browser with one page; a context manager.
 
     Members
     -------
@@ -113,7 +113,7 @@ class Browser:
                 return result
 
     def look(self, *, width: int, height: int, dark: bool = False, phone: bool = False) -> None:
-        """Set the size of the window, in CSS pixels, and the colours that the reader prefers."""
+        """Set the size of the window, in CSS pixels, and the preferred colour scheme."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -125,7 +125,7 @@ class Browser:
         self.call("Emulation.setEmulatedMedia", features=[feature])
 
     def open(self, place: Path | str, anchor: str = "") -> None:
-        """Open a page from a file, or by the address of a local server, and wait for it to load."""
+        """Open a page from a file or a local server, and wait until it has loaded."""
         address = place if isinstance(place, str) else place.resolve().as_uri()
         self.trouble = Trouble()
         self._events.clear()
@@ -133,7 +133,7 @@ class Browser:
         self.until(lambda: any(e["method"] == "Page.loadEventFired" for e in self._events))
 
     def ask(self, expression: str) -> Any:
-        """The value of an expression of JavaScript on the page; promises are waited for.
+        """Return the value of a JavaScript expression on the page, after awaiting promises.
 
         Raises
         ------
@@ -161,7 +161,7 @@ class Browser:
             time.sleep(0.02)
 
     def photograph(self, place: Path, *, whole: bool = False) -> None:
-        """Write what the page looks like as a PNG; the whole page, or what the window shows."""
+        """Write a PNG of the whole page or of the window."""
         answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(base64.b64decode(answer["data"]))
@@ -221,7 +221,7 @@ class Browser:
 
 
 def _as_three_and_four(read: int, write: int) -> None:
-    """In the child: put the pipe where the browser looks for it."""
+    """Put the pipe where the browser expects it, in the child."""
     # Away from 3 and 4 first, lest one overwrites the other.
     read, write = os.dup(read), os.dup(write)
     os.dup2(read, 3)

@@ -22,13 +22,13 @@ from pinion.robot import load
 from tests.support.builds import build
 
 LIMIT = 3 * 3600.0
-"""Seconds after which something hangs."""
+"""Seconds after which a process counts as hanging."""
 
 _LOOK = 0.02
 
 
 class Command:
-    """``pinion campaign`` in a process of its own, and the file that it writes."""
+    """``pinion campaign`` in a separate process, and the file that it writes."""
 
     def __init__(self, folder: Path, file: Path, **options: object) -> None:
         words = [f"--{name}={value}" for name, value in options.items()]
@@ -42,7 +42,7 @@ class Command:
         )
 
     def finished(self) -> list[str]:
-        """The worker of each finished chunk."""
+        """Return the worker of each finished chunk."""
         if not self.file.exists():
             return []
         with closing(sqlite3.connect(self.file, timeout=60)) as database:
@@ -52,7 +52,7 @@ class Command:
                 return []  # its tables are about to be made
 
     def wait_for(self, chunks: int) -> list[str]:
-        """Wait until so many chunks are finished, which they must not all be."""
+        """Wait until this many chunks, but not all, are finished."""
         began = time.monotonic()
         while len(rows := self.finished()) < chunks:
             assert self.process.poll() is None, self.process.communicate()
@@ -61,20 +61,20 @@ class Command:
         return rows
 
     def result(self) -> dict[str, Any]:
-        """What it prints at its end."""
+        """Return what it prints at its end."""
         out, err = self.process.communicate(timeout=LIMIT)
         assert self.process.returncode in (0, 1), err
         result: dict[str, Any] = json.loads(out)
         return result
 
     def kill(self) -> None:
-        """End it as a failing machine does."""
+        """Kill it, as a failing machine would."""
         self.process.kill()
         self.process.communicate()
 
 
 def pid_of(worker: str) -> int:
-    """The process of a worker as a record names it."""
+    """Return the process of a worker from its name in a record."""
     return int(worker.split()[-1])
 
 
@@ -131,7 +131,7 @@ def survive(
 
 
 def same(result: dict[str, Any]) -> bool:
-    """Whether both campaigns came to the same figures, and all of them."""
+    """Return whether both campaigns finished with the same figures."""
     undisturbed, other = (
         {name: value for name, value in result[key].items() if name != "run"}
         for key in ("undisturbed", "disturbed")
@@ -140,7 +140,7 @@ def same(result: dict[str, Any]) -> bool:
 
 
 def main() -> int:
-    """Build, run, kill, compare; print what came of it."""
+    """Build, run, kill, compare; print the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("place", type=Path)
     parser.add_argument("--states", type=int, default=1_000_000)

@@ -25,7 +25,7 @@ Words = NDArray[np.int64]
 
 
 def _rtlil(units: Mapping[str, Unit]) -> str:
-    """Units side by side: each port has its unit's name in front of its own."""
+    """Return RTLIL with units side by side, whose ports are prefixed with the unit's name."""
     m = Module()
     ports: list[Any] = []
     for name, unit in units.items():
@@ -104,7 +104,7 @@ class CompiledUnits:
         return f"{(1 << width) - 1}ull"
 
     def run(self, operands: Mapping[str, Mapping[str, Words]]) -> dict[str, dict[str, Words]]:
-        """Results by unit and port, for operands by unit and port, (n,) each.
+        """Return results by unit and port, for operands by unit and port, (n,) each.
 
         A result is what the unit shows exactly its latency after its operands; outputs are signed
         where the unit's are.

@@ -1,4 +1,4 @@
-"""The constraint force algorithm's kernels on a processor, and what their results are held to."""
+"""The constraint force algorithm's kernels on a processor, and their error limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Robots:
-    """Random robots of as many links each.
+    """Random robots, all with the same number of links.
 
     Members
     -------
@@ -55,20 +55,21 @@ class Robots:
         )
 
     def groups(self) -> list[slice]:
-        """Return robots in a row that have the same chain."""
+        """Return slices of consecutive robots that have the same chain."""
         chains = self.chains
         first = [k for k, chain in enumerate(chains) if k == 0 or chain is not chains[k - 1]]
         return [slice(k, end) for k, end in zip(first, [*first[1:], len(chains)], strict=True)]
 
     def errors(self, qdd: Array) -> Array:
-        """The largest error a robot, of max |qdd|; infinite where a result is NaN."""
+        """Return the largest error of each robot, relative to max |qdd|; infinite if a result is
+        NaN."""
         return relative_errors(qdd, self.qdd)
 
 
 def random_robots(
     n: int, robots: int, *, seed: int = 0, inertias: str = "arm", states: int = 8
 ) -> Robots:
-    """Draw robots, of which so many in a row have the same chain."""
+    """Draw robots, of which several in a row have the same chain."""
     chains: list[Chain] = []
     parts: list[tuple[Array, ...]] = []
     while len(chains) < robots:
@@ -89,7 +90,7 @@ def random_robots(
 
 
 def relative_errors(x: Array, exact: Array) -> Array:
-    """The largest error of each row, of the row's largest number; infinite where one is NaN."""
+    """Return the largest error of each row, relative to its largest number; infinite for NaN."""
     error = np.max(np.abs(x - exact), axis=1) / np.max(np.abs(exact), axis=1)
     return np.where(np.isnan(error), np.inf, error).astype(float)
 

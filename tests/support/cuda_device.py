@@ -24,7 +24,7 @@ from .cuda_host import HostKernels
 
 
 class HostMemory:
-    """Memory of the device; all NaN at first, and again when it is given back.
+    """Memory of the device; NaN at first, and again when it is released.
 
     Members
     -------
@@ -48,11 +48,11 @@ class HostMemory:
             self._stream.queue(self._give_back)
 
     def check(self) -> None:
-        """That it may be used."""
+        """Raise an error if the memory may not be used."""
         assert not self.closed, "Memory of the device is used that was given back."
 
     def holds(self, address: int) -> bool:
-        """Whether an address is in it."""
+        """Return whether an address is in it."""
         return self.address <= address < self.address + len(self.bytes)
 
     def _give_back(self) -> None:
@@ -63,7 +63,7 @@ class HostMemory:
 
 
 class HostDevice:
-    """A device with as much memory as is said.
+    """A device with a given amount of memory.
 
     Members
     -------
@@ -115,7 +115,7 @@ class HostDevice:
         return self.give(size, None)
 
     def give(self, size: int, stream: HostStream | None) -> HostMemory:
-        """Memory for a stream, or for all."""
+        """Allocate memory for a stream, or for all."""
         self.check()
         if size > self._memory - self.used:
             raise MemoryError(f"{self.name} has no {size:,} bytes left.")
@@ -155,13 +155,13 @@ class HostDevice:
         return name, self._compiled[text]
 
     def check(self) -> None:
-        """That it is there."""
+        """Raise an error if the device is gone."""
         if self.lost:
             raise ComputeError(f"{self.name} is lost to this process: start the process again.")
 
 
 class HostStream:
-    """Work that is done in its order, when it or a stream after it is waited for."""
+    """Work that is done in order, when its stream or a later one is awaited."""
 
     def __init__(self, device: HostDevice) -> None:
         self._device = device
@@ -231,7 +231,7 @@ class HostStream:
         self.queue(lambda: None)
 
     def _can(self) -> bool:
-        """Whether there is work for which no other stream is missing."""
+        """Return whether there is work that waits for no other stream."""
         other, place = self._needs.get(self._done, (self, 0))
         return bool(self._queue) and other._done >= place
 
@@ -268,7 +268,7 @@ class HostStream:
 
 
 class _Recorder(HostStream):
-    """A stream that is recorded: nothing that is queued is done."""
+    """A stream that is recorded: queued work is not done."""
 
     def __init__(self, device: HostDevice) -> None:
         super().__init__(device)
@@ -292,7 +292,7 @@ class _Recorder(HostStream):
 
 
 class HostRecorded:
-    """Work that was recorded: the same copies and launches at the same addresses, every time."""
+    """Recorded work: the same copies and launches at the same addresses, every time."""
 
     def __init__(self, stream: HostStream, recorder: _Recorder) -> None:
         self._stream = stream
@@ -319,7 +319,7 @@ def _check_of(memory: Memory) -> Callable[[], None]:
 
 
 def _kept_by(array: NDArray[Any]) -> Callable[[], object]:
-    """Gives the pinned memory of which an array is a part, and checks that it is still there."""
+    """Return a function that gives the pinned memory of an array if it still exists."""
     whole = array
     while isinstance(whole.base, np.ndarray):
         whole = whole.base

@@ -1,4 +1,4 @@
-"""Kernels of a thread a sample, run on a processor through ``cuda_host``."""
+"""Kernels with one thread per sample, run on a processor through ``cuda_host``."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def run_threads(
 
 
 def _array(array: NDArray[Any], block: Block, layout: str, count: int) -> list[Any]:
-    """A kernel's parameters for an array; a count of 0 is one sample that serves all."""
+    """Return a kernel's parameters for an array; a count of 0 means one sample that serves all."""
     if layout == "blocks":
         return [array]
     size = prod(map(int, block.shape))

@@ -1,4 +1,4 @@
-"""What `make lint` checks of locals: ``python -m tests.support.dead_stores [PATH ...]``.
+"""Check locals for dead stores: ``python -m tests.support.dead_stores [PATH ...]``.
 
 A store is dead when the next thing that happens to its name, on every path, is another store: its
 value is lost, most often since two things were given one name. Linters know names that are never
@@ -21,10 +21,10 @@ from pathlib import Path
 FOLDERS = ("fixedpoint", "sw", "hw", "sim", "tests", "benchmarks", "examples", "docs", ".ci")
 
 READ = 0
-"""The event that is no store; a store is the line that it stands in."""
+"""The event of a read; a store is represented by its line."""
 
 Events = Mapping[str, frozenset[int]]
-"""By name, what may happen to it next."""
+"""The possible next events of each name."""
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Loop = ast.For | ast.AsyncFor | ast.While
@@ -44,20 +44,20 @@ class DeadStore:
 
 
 def dead_stores(source: str) -> list[DeadStore]:
-    """Those of all functions of a module's text, by line."""
+    """Return the dead stores of all functions of a module's text, by line."""
     functions = (n for n in ast.walk(ast.parse(source)) if isinstance(n, FunctionNode))
     return sorted(store for function in functions for store in _Function(function).dead())
 
 
 def join(*several: Events) -> Events:
-    """What may happen next where paths part."""
+    """Merge the next events of two paths."""
     names = {name for events in several for name in events}
     return {n: frozenset().union(*(e.get(n, frozenset()) for e in several)) for n in names}
 
 
 @dataclass(frozen=True)
 class _Exits:
-    """What happens next where control leaves a block by other ways than its end."""
+    """The next events if control leaves a block other than at its end."""
 
     returned: Events = field(default_factory=dict)
     broken: Events = field(default_factory=dict)
@@ -66,7 +66,7 @@ class _Exits:
 
 
 class _Function:
-    """One function's stores, and what happens to each name after them."""
+    """The stores of one function, and the events of each name after them."""
 
     def __init__(self, node: FunctionNode) -> None:
         self._node = node
@@ -190,7 +190,7 @@ class _Function:
         return self._read(case.pattern, {n: e for n, e in begin.items() if n not in bound})
 
     def _target(self, node: ast.expr, after: Events) -> Events:
-        """What happens before a target is stored to, from what happens after."""
+        """Return the events before a target is stored to, from those after."""
         match node:
             case ast.Name():
                 key = (node.lineno, node.col_offset, node.id)
@@ -215,7 +215,7 @@ class _Function:
         return after
 
     def _read(self, node: ast.AST | None, after: Events) -> Events:
-        """What happens before an expression, from what happens after it."""
+        """Return the events before an expression, from those after it."""
         match node:
             case None:
                 return after
@@ -260,7 +260,7 @@ def _names(node: ast.AST, use: type[ast.expr_context] = ast.expr_context) -> Ite
 
 
 def _shared_names(function: FunctionNode) -> Iterator[str]:
-    """Names of a function that others than its own statements may read or store to."""
+    """Return names that other code than the function's own statements may read or store to."""
     for node in ast.walk(function):
         if isinstance(node, ast.Global | ast.Nonlocal):
             yield from node.names
@@ -269,7 +269,7 @@ def _shared_names(function: FunctionNode) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check files and folders, all of the sources unless given, and say what is wrong."""
+    """Check files and folders, by default all sources, and print the dead stores."""
     paths = sys.argv[1:] if arguments is None else arguments
     wrong = 0
     for path in _files(map(Path, paths or FOLDERS)):

@@ -1,4 +1,4 @@
-"""Clocks that nextpnr finds for small ECP5 designs, beside the estimate of the same netlists.
+"""Clocks of small ECP5 designs by nextpnr, compared with the estimates of the same netlists.
 
 ``python -m tests.support.ecp5_timing`` maps, places and routes every design (half an hour) and
 writes ``tests/synthesis/ecp5_nextpnr.json``; with names of designs it renews those alone. The nets
@@ -73,7 +73,7 @@ def _unit(make: Callable[[], Unit]) -> Callable[[Path], str]:
 
 
 def _core(robot: str, function: str, ii: int) -> Callable[[Path], str]:
-    """A core in words of 18 bits; how exact it is does not matter here."""
+    """Build a core in words of 18 bits, whatever its accuracy."""
 
     def write(folder: Path) -> str:
         build(robot, function, folder, ii=ii, formats="auto18", max_error=0.2)
@@ -117,13 +117,13 @@ DESIGNS: Mapping[str, Callable[[Path], str]] = {
 
 
 def read_record() -> dict[str, Any]:
-    """What nextpnr found, by design: ``mhz``, and its critical path."""
+    """nextpnr's results by design: ``mhz``, and its critical path."""
     record: dict[str, Any] = json.loads(RECORD.read_text())
     return record
 
 
 def map_design(name: str, folder: Path) -> dict[str, Any]:
-    """The modules of a design, mapped to the ECP5; key ``""`` has the name of its top."""
+    """Return the modules of a design, mapped to the ECP5; key ``""`` has the name of its top."""
     folder.mkdir(parents=True, exist_ok=True)
     top = DESIGNS[name](folder)
     run_yosys(
@@ -136,13 +136,13 @@ def map_design(name: str, folder: Path) -> dict[str, Any]:
 
 
 def estimated(modules: Mapping[str, Any], table: DelayTable) -> dict[str, Any]:
-    """The estimate of a mapped design between its registers."""
+    """Return the estimate of a mapped design between its registers."""
     netlist = flatten(modules, modules[""], table)
     return estimate_timing(netlist, table, regions={}, ports=False)
 
 
 def place_and_route(folder: Path) -> dict[str, Any]:
-    """What nextpnr makes of a mapped design: its line of the record."""
+    """Place and route a mapped design with nextpnr, and return its line of the record."""
     arguments = [*NEXTPNR_PART, "--json", "mapped.json", "--out-of-context", *PLACER]
     arguments += ["--freq", str(_WANTED_MHZ), "--timing-allow-fail"]
     arguments += ["--report", "timing.json", "--sdf", "nets.sdf"]
@@ -153,7 +153,7 @@ def place_and_route(folder: Path) -> dict[str, Any]:
 
 
 def line_of(folder: Path) -> dict[str, Any]:
-    """A line of the record, from nextpnr's report."""
+    """Return a line of the record, from nextpnr's report."""
     report = json.loads((folder / "timing.json").read_text())
     paths = [p for p in report["critical_paths"] if "clk" in p["from"] and "clk" in p["to"]]
     path = critical_path(paths[0]["path"])
@@ -164,7 +164,7 @@ def line_of(folder: Path) -> dict[str, Any]:
 
 
 def net_delays(folders: list[Path], table: DelayTable) -> dict[str, tuple[int, float]]:
-    """Number and mean delay (ns) of routed connections, by the table's classes of loads.
+    """Return number and mean delay (ns) of routed connections, by the table's classes of loads.
 
     Connections inside a slice, along carry chains and of clocks are left out; those at multipliers
     are a class of their own.
@@ -187,7 +187,7 @@ def net_delays(folders: list[Path], table: DelayTable) -> dict[str, tuple[int, f
 
 
 def main(names: list[str]) -> None:
-    """Renew lines of the record."""
+    """Measure lines of the record again."""
     table = load_delays("ecp5")
     record = read_record() if RECORD.is_file() else {"designs": {}}
     folders = []

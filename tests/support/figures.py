@@ -42,7 +42,7 @@ _TITLE = re.compile(r"^#{1,3} ")
 
 @dataclass(frozen=True)
 class Section:
-    """What stands under a heading of the first three levels.
+    """The text under a heading of the first three levels.
 
     Members
     -------
@@ -57,7 +57,7 @@ class Section:
 
 
 def sections(page: str) -> Iterator[Section]:
-    """The sections of a page, in order."""
+    """Yield the sections of a page, in order."""
     title, start, lines, fence = "", 1, list[str](), ""
     for number, line in enumerate(page.splitlines(), start=1):
         opened = FENCE.match(line)
@@ -73,13 +73,13 @@ def sections(page: str) -> Iterator[Section]:
 
 
 def figures(text: str) -> list[str]:
-    """The figures of a section, and the first line of each table of numbers."""
+    """Return the figures of a section, and the first line of each table of numbers."""
     prose = re.sub(r"`[^`\n]*`", "``", _FROM_CODE.sub("", _without_code(text)))
     return [*_FIGURE.findall(prose), *tables_of_numbers(prose)]
 
 
 def tables_of_numbers(text: str) -> list[str]:
-    """Heads of tables in which half of the cells behind the first column are numbers."""
+    """Return heads of tables in which half of the cells after the first column are numbers."""
     heads = []
     for table in re.findall(r"(?:^ *\|.*\|$\n?){3,}", text, re.MULTILINE):
         head, _, *rows = table.strip().splitlines()
@@ -90,12 +90,12 @@ def tables_of_numbers(text: str) -> list[str]:
 
 
 def is_repeatable(text: str) -> bool:
-    """Whether a section names a command or a source."""
+    """Return whether a section names a command or a source."""
     return bool(_COMMAND.search(text) or _SOURCE.search(text))
 
 
 def bare(page: str) -> list[Section]:
-    """Sections that have figures and name neither a command nor a source."""
+    """Return sections that have figures and name neither a command nor a source."""
     return [s for s in sections(page) if figures(s.text) and not is_repeatable(s.text)]
 
 
@@ -113,7 +113,7 @@ _INDENTED = re.compile(rf"^    (?:\$ )?(?:\.venv/bin/)?({_OURS})$", re.MULTILINE
 
 @dataclass(frozen=True)
 class Program:
-    """A line on a page that runs one of the repository's programs by Python.
+    """A line on a page that runs one of the repository's programs with Python.
 
     Members
     -------
@@ -126,7 +126,7 @@ class Program:
 
 
 def programs(page: str) -> Iterator[Program]:
-    """Every program on a page, in sentences and in blocks of commands."""
+    """Yield every program on a page, in sentences and in blocks of commands."""
     prose = _without_code(page)
     lines = [" ".join(command.split("\n")) for command in _INLINE.findall(prose)]
     lines += _INDENTED.findall(prose)
@@ -141,7 +141,7 @@ def programs(page: str) -> Iterator[Program]:
 
 
 def complaint(root: Path, packages: Sequence[Path], program: Program) -> str:
-    """What is wrong with a program's line; empty where the program is there and has its options.
+    """Return what is wrong with a program's line, or an empty text.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def _file_of(root: Path, packages: Sequence[Path], name: str) -> Path | None:
 
 
 def _options(place: Path) -> set[str]:
-    """Option strings that a program's source gives to `add_argument`."""
+    """Return option strings that a program's source gives to `add_argument`."""
     return {
         word.value
         for node in ast.walk(ast.parse(place.read_text(encoding="utf-8")))

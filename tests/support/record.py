@@ -22,23 +22,23 @@ SUITES = (
     *("test-slow", "test-frameworks", "test-corpus", "test-gpu", "formal", "soak", "fuzz", "ulx3s"),
     "mutants",
 )
-"""What `make` runs by these names and CI does not."""
+"""Suites that `make` runs by these names and CI does not."""
 
 _ROW = re.compile(r"^\| `make (?P<suite>[\w-]+)` \|.*$", re.MULTILINE)
 
 
 def row(suite: str, *, date: str, commit: str, result: str, seconds: float) -> str:
-    """A line of the table."""
+    """Return a line of the table."""
     return f"| `make {suite}` | {date} | {commit} | {result} | {duration(seconds)} |"
 
 
 def duration(seconds: float) -> str:
-    """A time in words."""
+    """Return a time in words."""
     return "under a minute" if seconds < 60 else f"{seconds / 60:.0f} min"
 
 
 def written(page: str, suite: str, line: str) -> str:
-    """The page with a suite's row exchanged.
+    """Return the page with a suite's row replaced.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def written(page: str, suite: str, line: str) -> str:
 
 
 def commit() -> str:
-    """What is checked out, in short."""
+    """Return the abbreviated commit that is checked out."""
     process = subprocess.run(
         ["git", "describe", "--always", "--abbrev=10", "--exclude=*", "--dirty=, changed"],
         cwd=ROOT,
@@ -67,7 +67,7 @@ def commit() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; its exit status, whatever becomes of the record."""
+    """Run a command, record its result, and return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.support.record")
     parser.add_argument("suite", choices=SUITES)
     parser.add_argument("--page", type=Path, default=PAGE)

@@ -56,7 +56,7 @@ class Command:
 
 
 def blocks(page: str) -> Iterator[Block]:
-    """The fenced blocks of a page, in order."""
+    """Yield the fenced blocks of a page, in order."""
     lines = page.splitlines()
     number = 0
     while number < len(lines):
@@ -74,7 +74,7 @@ def blocks(page: str) -> Iterator[Block]:
 
 
 def program(page: Sequence[Block], before: str = "") -> str:
-    """One program of blocks, each at its lines of the page.
+    """Return one program of blocks, each at its lines of the page.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def program(page: Sequence[Block], before: str = "") -> str:
 
 
 def run(text: str, *, name: str, folder: Path, limit: float = 1800.0) -> str:
-    """Run a program in a process of its own; what it says where it fails, or an empty text.
+    """Run a program in a separate process; return its error output, or an empty text.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def run(text: str, *, name: str, folder: Path, limit: float = 1800.0) -> str:
 
 
 def imports(block: Block) -> list[str]:
-    """The import statements of a block, wherever they stand in it.
+    """Return the import statements of a block, wherever they are.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def imports(block: Block) -> list[str]:
 
 
 def commands(page: str) -> Iterator[Command]:
-    """Every use of the command ``pinion`` on a page."""
+    """Yield every use of the command ``pinion`` on a page."""
     inside = False
     joined, start = "", 0
     for number, line in enumerate(page.splitlines(), start=1):
@@ -151,7 +151,7 @@ def _command(line: int, rest: str, *, whole: bool) -> Command:
 
 
 def complaint(verbs: Mapping[str, Any], command: Command) -> str:
-    """What the command line says of a line before it does anything; empty where it is good."""
+    """Return the command line's complaint about a line before it runs, or an empty text."""
     verb, *rest = command.arguments
     if verb not in verbs:
         return f"there is no verb '{verb}'"

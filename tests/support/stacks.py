@@ -1,4 +1,4 @@
-"""A test that waits for ever ends, and says where each of its threads is."""
+"""Ends a test that waits for ever, and shows where each of its threads is."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from typing import NoReturn
 from tests.support.mutation.children import IDLE, schedule
 
 REST = 25.0
-"""Seconds in which neither this process nor its children want a processor; shorter than the waits
-of tests, so that stacks are printed before these give up."""
+"""Seconds without processor time of this process and its children that count as a hang; shorter
+than the waits of tests, so that stacks are printed before these give up."""
 
 
 @contextmanager
 def waits_bounded(*, rest: float = REST) -> Iterator[None]:
-    """While it holds, whatever the main thread waits for ends with an error once nothing moves.
+    """End the main thread's wait with an error once nothing moves.
 
     Parameters
     ----------

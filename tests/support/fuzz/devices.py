@@ -1,4 +1,4 @@
-"""Corrupted responses into a whole device: every batch is right, or an error that says what was."""
+"""Corrupted responses into a whole device: every batch is right, or an error with the cause."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def plain() -> Manifest:
 
 
 class CorruptingCard(InProcessCard):
-    """A card behind a bad cable.
+    """A card behind a faulty cable.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class CorruptingCard(InProcessCard):
         self._before = b"\0"
 
     def receive(self, packet: NDArray[np.uint8]) -> None:
-        """A response, perhaps not as it was sent."""
+        """Return a response, perhaps corrupted."""
         super().receive(packet)
         raw = packet.tobytes()
         if self._mutator.random.random() < CORRUPTED:
@@ -60,7 +60,7 @@ class CorruptingCard(InProcessCard):
 
 
 def fuzz_devices(*, cases: int, seed: int) -> Tally:
-    """Batches through a `pinion.driver.Device` of which half the responses are corrupted.
+    """Send batches through a `pinion.driver.Device` whose responses are half corrupted.
 
     A batch has its own right results, or raises a `TransportError`; the next one is served.
     """

@@ -1,4 +1,4 @@
-"""Good requests that the card's cases are made from, and what may come back for them."""
+"""Good requests from which the card's cases are made, and their possible answers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Question:
 
 
 def good_request(layout: Layout, words: Words, sequence: int) -> Question:
-    """A sealed request of words (count, words_in)."""
+    """Return a sealed request of words (count, words_in)."""
     packet = np.zeros(layout.request_bytes(len(words)), dtype=np.uint8)
     layout.request_words(packet, len(words))[:] = words
     seal_request(layout, packet, len(words), sequence)
@@ -44,7 +44,7 @@ def good_request(layout: Layout, words: Words, sequence: int) -> Question:
 
 
 def corrupted_request(question: Question, other: Question, mutator: Mutator) -> bytes:
-    """A request with something wrong in it, or nothing by chance; any length.
+    """Return a request of any length, usually with something wrong in it.
 
     A quarter has a field of its header changed under a checksum that fits, so that the checks
     behind the checksum must notice.
@@ -66,7 +66,7 @@ def corrupted_request(question: Question, other: Question, mutator: Mutator) -> 
 def judge(
     layout: Layout, packet: NDArray[np.uint8], expected: dict[int, tuple[Words, Flags]]
 ) -> str | None:
-    """What is wrong with a whole response, None where it is right or says itself that it is not.
+    """Return what is wrong with a whole response; None if it is right or reports an error.
 
     Parameters
     ----------
@@ -94,6 +94,6 @@ def judge(
 
 
 def registers_to_touch(r: Random) -> tuple[int, int]:
-    """An offset and a value that somebody may access by mistake; the offset is aligned."""
+    """Return an aligned offset and a value that somebody may access by mistake."""
     offset = 4 * r.randrange(64) if r.random() < 0.9 else 4 * r.randrange(1 << 20)
     return offset, r.choice((0, 1, 2, 0xFFFF_FFFF, r.getrandbits(32)))

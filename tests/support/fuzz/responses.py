@@ -1,4 +1,4 @@
-"""Corrupted responses into the host: `pinion.link.read_response` takes none that is not whole."""
+"""Corrupted responses into the host: `pinion.link.read_response` accepts only whole ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.fuzz.mutate import Mutator
 from tests.support.fuzz.tally import Tally, error_text
 
 POOL = 64
-"""Good responses that the cases are made from."""
+"""Good responses from which the cases are made."""
 
 HEADER_FIELDS = ("magic", "version", "function", "count", "sequence", "words", "build")
 TRAILER_FIELDS = ("magic", "count", "sequence")
@@ -32,7 +32,7 @@ FREE_FIELDS = ("status", "flagged", "cycles", "stalled", "starved")
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A good response, and what it answers."""
+    """A good response, and the request that it answers."""
 
     layout: Layout
     count: int
@@ -43,7 +43,7 @@ class Asked:
 def good_response(
     layout: Layout, words: NDArray[np.uint32], flags: NDArray[np.bool_], sequence: int
 ) -> bytes:
-    """A response as the card should give it.
+    """Return a response as the card should give it.
 
     Written apart from `pinion.link.frames` and from the cards, which are what is tested.
 
@@ -67,7 +67,7 @@ def good_response(
 
 
 def sealed(packet: bytes) -> bytes:
-    """The same packet with a checksum that is right."""
+    """Return the same packet with a correct checksum."""
     bare = packet[:-4]
     return bare + zlib.crc32(bare + bytes(4)).to_bytes(4, "little")
 
@@ -91,7 +91,7 @@ def _pool(seed: int) -> list[Asked]:
 
 
 def fuzz_responses(*, cases: int, seed: int) -> Tally:
-    """Random and mutated responses into `read_response`.
+    """Read random and mutated responses with `read_response`.
 
     A case is refused with a `FrameError`, or accepted because all its bytes are right. Some cases
     get a right checksum after the change, so that the checks behind it must notice; and some change
@@ -140,7 +140,7 @@ def _one(tally: Tally, request: Asked, packet: bytes, right: bool) -> None:
 
 
 def _bound_field(request: Asked, r: Random) -> bytes:
-    """A field that must fit is changed, and the checksum fits the change."""
+    """Return a packet with a wrong checked field and a matching checksum."""
     packet = bytearray(request.raw)
     last = r.random() < 0.3
     record = TRAILER if last else HEADER
@@ -152,7 +152,7 @@ def _bound_field(request: Asked, r: Random) -> bytes:
 
 
 def _free_part(request: Asked, r: Random) -> bytes:
-    """Records, flags or counters are others, and the checksum fits."""
+    """Return a packet with other records, flags or counters and a matching checksum."""
     packet = bytearray(request.raw)
     if r.random() < 0.5:
         field = TRAILER.fields[r.choice(FREE_FIELDS)]  # type: ignore[index]

@@ -1,4 +1,4 @@
-"""Harnesses of what counts and answers: the tally, the reset sequence, the registers."""
+"""Harnesses of the tally, the reset sequence and the registers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from .inside import Inside
 
 
 def sequencer(dut: Any) -> Elaboratable:
-    """Harness of the reset sequence: the order of the two resets, and what each step waits for."""
+    """Return the harness of the reset sequence: the order of both resets, and what each step waits
+    for."""
     inside = Inside(dut)
     m = begin(dut, dut.held, dut.open, dut.core_down)
     down = Signal(range(SETTLE + 1))  # cycles for which the core has been in reset, in one go
@@ -72,7 +73,7 @@ def sequencer(dut: Any) -> Elaboratable:
 
 
 def tally(dut: Any) -> Elaboratable:
-    """Harness of the tally: the last record of each batch is marked, and each flag is in its place.
+    """Return the harness of the tally, which marks each batch's last record and places each flag.
 
     Numbers of records wait in the order in which they come; at most two are known ahead.
     """
@@ -147,7 +148,8 @@ ANSWER = 3
 
 
 def registers(dut: Any) -> Elaboratable:
-    """Harness of the registers: one response for each request, on offer until it is taken."""
+    """Return the harness of the registers: one response for each request, on offer until it is
+    taken."""
     inside = Inside(dut)
     names = ["awaddr", "awprot", "wdata", "wstrb", "araddr", "arprot", "bready", "rready"]
     m = begin(dut, *(getattr(dut, name) for name in names))

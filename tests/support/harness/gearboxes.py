@@ -1,4 +1,4 @@
-"""Harnesses of the gearboxes, with what every stage of them holds: enough for an induction.
+"""Harnesses of the gearboxes, with enough invariants of their stages for an induction.
 
 The stages are lined up from the output to the input. A word with so many others ahead of it is in
 the stage that their number reaches, and there in a place that the stage's offset tells.
@@ -34,7 +34,7 @@ class Stage:
 
 
 def line_up(m: Module, track: Track, stages: Sequence[Stage]) -> None:
-    """Assert that the stages hold the words under way, and the marked one in its place."""
+    """Assert that the stages hold the words in flight, with the marked one in its place."""
     total: Value = Const(0)
     for number, stage in enumerate(stages):
         before, place = (
@@ -51,12 +51,12 @@ def line_up(m: Module, track: Track, stages: Sequence[Stage]) -> None:
 
 
 def one_of(value: Value, choices: Sequence[int] | set[int]) -> Value:
-    """The value is one of these."""
+    """Return whether the value is one of these."""
     return Cat(value == choice for choice in sorted(choices)).any()
 
 
 def places(g: Geometry) -> set[tuple[int, int]]:
-    """Offsets at which the core beats of a record can begin, each with the beat's number."""
+    """Return offsets at which a record's core beats can begin, each with the beat's number."""
     starts: set[tuple[int, int]] = set()
     start, beat = 0, 0
     while (start, beat) not in starts:
@@ -67,7 +67,7 @@ def places(g: Geometry) -> set[tuple[int, int]]:
 
 
 def unpacker(dut: Any) -> Elaboratable:
-    """Harness of the unpacker under resets in any cycle; a word's tag: it ends its record."""
+    """Return the unpacker's harness under resets in any cycle; a word's tag means end of record."""
     inside = Inside(dut)
     m = begin_stream(dut, resets=True)
     g = dut.geometry
@@ -158,7 +158,7 @@ def _inside_unpacker(
 
 
 def packer(dut: Any) -> Elaboratable:
-    """Harness of the packer under resets; the padding are words that enter with a batch's end.
+    """Return the packer's harness under resets; padding words enter with a batch's end.
 
     A word's tag says that it is the last of its batch's last beat.
     """

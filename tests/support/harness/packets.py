@@ -40,7 +40,7 @@ def _field(record: np.dtype[np.void], packet: Value, name: str) -> Value:
 
 
 def reader(dut: Any) -> Elaboratable:
-    """Harness of the reader under resets in any cycle; beats are anything at all.
+    """Return the harness of the reader under resets in any cycle, with arbitrary beats.
 
     A batch begins only with a header of this protocol, function, build and number of words, all its
     bytes there, whose last word is the checksum of itself with zeros in that place; every other
@@ -187,7 +187,7 @@ _FIELDS = {
 
 
 def _wrong(m: Module, dut: Any, header: Value) -> Signal:
-    """A bit for each field of a header that must not be so."""
+    """Return a bit for each wrong field of a header."""
     wrong = Signal(len(Cause))
     expected = {
         Cause.MAGIC: int(Magic.REQUEST),
@@ -204,7 +204,7 @@ def _wrong(m: Module, dut: Any, header: Value) -> Signal:
 
 
 def _first(whole: Value, agrees: Value, wrong: Value) -> Value:
-    """The fault that is named, of a header that has one."""
+    """Return the fault that the reader reports for a faulty header."""
     cause: Value = Const(Cause.WORDS, 4)
     for other in (Cause.COUNT, Cause.BUILD, Cause.FUNCTION):
         cause = Mux(wrong[other], int(other), cause)
@@ -215,7 +215,7 @@ def _first(whole: Value, agrees: Value, wrong: Value) -> Value:
 
 
 def writer(dut: Any) -> Elaboratable:
-    """Harness of the writer under resets in any cycle: what is on offer stays, and is all of it.
+    """Return the writer's harness under resets in any cycle: offers stay, and are complete.
 
     A packet begins with a header of this protocol, function, build and number of words. Each slice
     goes to the checksum as it is offered, the last with zeros in the place of its last word, which
@@ -283,7 +283,7 @@ def _begins_with_header(m: Module, dut: Any, data: Value, begins: Value) -> None
 
 
 def closer(dut: Any) -> Elaboratable:
-    """Harness of closer and holding stage under soft resets in any cycle, of any length.
+    """Return the harness of closer and holding stage under soft resets of any time and length.
 
     The sender may even withdraw its offers, as it does when it is reset.
     """
@@ -313,7 +313,7 @@ def closer(dut: Any) -> Elaboratable:
 
 
 def closer_narrow(dut: Any) -> Elaboratable:
-    """Harness of a closer of slices: beats stay whole, whenever a soft reset begins.
+    """Return the harness of a closer of slices: beats stay whole whenever a soft reset begins.
 
     The reset is held as long as a packet is open, as the sequencer holds it.
     """

@@ -1,4 +1,4 @@
-"""Harnesses of what stores words: the holding stage, the elastic buffer, the crossing."""
+"""Harnesses of the holding stage, the elastic buffer and the crossing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _queue(dut: Any, *, limit: int, resets: bool = False) -> tuple[Module, Track
 
 
 def holding(dut: Any) -> Elaboratable:
-    """Harness of the holding stage, with what its registers hold."""
+    """Return the harness of the holding stage, with the invariants of its registers."""
     m, track = _queue(dut, limit=3)
     m.d.comb += [
         dut.clear.eq(0),
@@ -51,7 +51,7 @@ def holding(dut: Any) -> Elaboratable:
 
 
 def elastic(dut: Any) -> Elaboratable:
-    """Harness of the elastic buffer under resets in any cycle, with its places and its memory.
+    """Return the harness of the elastic buffer under resets, with its places and its memory.
 
     The marked word is on offer, or in the memory behind the words that are ahead of it.
     """
@@ -81,7 +81,7 @@ def elastic(dut: Any) -> Elaboratable:
 
 
 def crossing(dut: Any) -> Elaboratable:
-    """Harness of the crossing between two clocks that tick at will, with its counters and memory.
+    """Return the harness of the crossing of two independent clocks, with its counters and memory.
 
     Here the k-th word that goes in is the k-th that comes out, for any k. Words are counted modulo
     a number that is larger than how many can be under way.
@@ -162,5 +162,5 @@ def crossing(dut: Any) -> Elaboratable:
 
 
 def _binary(gray: Value) -> Value:
-    """The number of a Gray code: each bit is the parity of those from it upwards."""
+    """Return the number of a Gray code: each bit is the parity of those from it upwards."""
     return Cat(gray[k:].xor() for k in range(len(gray)))

@@ -1,4 +1,4 @@
-"""Mutates packages: ``python -m tests.support.mutation driver link``."""
+"""Mutate packages: ``python -m tests.support.mutation driver link``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOADED = (hypothesis, np, pytest)
 
 
 def main() -> int:
-    """Print each verdict and the score; 1 if a package's score is below the floor."""
+    """Print each verdict and the score; return 1 if a package's score is below the floor."""
     parser = argparse.ArgumentParser(prog="python -m tests.support.mutation", description=__doc__)
     parser.add_argument("packages", nargs="*", help="all by default")
     parser.add_argument("--sample", type=int, default=300, help="mutants a package")

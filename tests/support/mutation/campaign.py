@@ -30,13 +30,13 @@ class Change:
 
     @property
     def name(self) -> str:
-        """Module and change."""
+        """Return module and change."""
         return f"{module_name(self.path)}.{self.mutant.name}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What became of a change.
+    """The outcome of a change.
 
     Members
     -------
@@ -67,8 +67,8 @@ class Lines:
     users: dict[tuple[str, int], set[str]]
 
     def of(self, change: Change) -> list[str]:
-        """Tests that could notice, the shortest first, but those of a file together: what its tests
-        share, such as a build, is made once then."""
+        """Return tests that could notice, the shortest first, with those of a file together, so
+        that what they share, such as a build, is made once."""
         users: set[str] = set()
         if change.mutant.imported:
             users = set(self.seconds)
@@ -86,7 +86,7 @@ class Lines:
 
 
 def changes_of(package: Package) -> list[Change]:
-    """All changes of a package, in the order of its files."""
+    """Return all changes of a package, in the order of its files."""
     return [
         Change(path=path, mutant=mutant)
         for path in package.files()
@@ -95,13 +95,13 @@ def changes_of(package: Package) -> list[Change]:
 
 
 def equivalents() -> dict[str, str]:
-    """Changes that no test can notice, and the reason of each."""
+    """Return changes that no test can notice, with the reason of each."""
     listed = tomllib.loads(EQUIVALENT.read_text())
     return {str(row["name"]): str(row["reason"]) for row in listed.get("mutant", [])}
 
 
 def measure(package: Package) -> Lines:
-    """Run a package's tests once, as they are.
+    """Run a package's tests once, without changes.
 
     Raises
     ------
@@ -138,20 +138,20 @@ def measure(package: Package) -> Lines:
 
 
 def drawn(changes: Iterable[Change], *, sample: int, seed: int) -> list[Change]:
-    """A sample of changes without repetition, all of them where there are not more."""
+    """Return a sample of changes without repetition, or all if there are not more."""
     listed = list(changes)
     return random.Random(seed).sample(listed, min(sample, len(listed)))
 
 
 class Campaign:
-    """Runs changes, some at a time.
+    """Runs changes, several at a time.
 
     Parameters
     ----------
     tests : of the package.
     jobs : processes at a time.
-    verdict_file : file to which each verdict is appended as a line of JSON; mutants that are already
-        in it are not run again. None keeps nothing.
+    verdict_file : file to which each verdict is appended as a line of JSON; mutants already in it
+        are not run again. None keeps nothing.
     again : run those again that survived, because there are other tests now.
     report : called with a line about each.
     """
@@ -175,7 +175,7 @@ class Campaign:
         self._known = equivalents()
 
     def run(self, changes: Iterable[Change]) -> list[Verdict]:
-        """Verdicts in the order in which they came."""
+        """Return verdicts in order of completion."""
         earlier: dict[str, Verdict] = {}
         if self._verdict_file is not None and self._verdict_file.exists():
             rows = (
@@ -257,12 +257,12 @@ class Campaign:
 
 
 def score(verdicts: Iterable[Verdict]) -> tuple[float, Counter[str]]:
-    """Share of the mutants that tests noticed, equivalent ones aside; and the counts."""
+    """Return the share of mutants that tests noticed, without equivalent ones, and the counts."""
     counts = Counter(verdict.verdict for verdict in verdicts)
     noticed = counts["killed"] + counts["timeout"]
     return noticed / max(1, noticed + counts["survived"]), counts
 
 
 def shown(path: Path) -> str:
-    """A path from the root of the repository."""
+    """Return a path relative to the root of the repository."""
     return str(path.relative_to(ROOT))

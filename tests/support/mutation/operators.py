@@ -38,7 +38,7 @@ _SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.BitOr: ast.BitAnd,
     ast.BitXor: ast.BitAnd,
 }
-"""What an operator becomes."""
+"""Replacements of each operator."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,14 +65,14 @@ class Mutant:
 
     @property
     def name(self) -> str:
-        """What it is called in lists, independent of line numbers."""
+        """Return its name in lists, independent of line numbers."""
         again = f" ({self.ordinal + 1})" if self.ordinal else ""
         return f"{self.scope or '<module>'}: {self.before} -> {self.after}{again}"
 
 
 @dataclass(frozen=True)
 class _Place:
-    """A node that may be replaced, and where it hangs."""
+    """A node that may be replaced, and its place in the tree."""
 
     parent: ast.AST
     field: str
@@ -95,7 +95,7 @@ class _Place:
 
 
 def mutants_of(text: str) -> list[Mutant]:
-    """All changes of a module's text."""
+    """Return all changes of a module's text."""
     mutants: list[Mutant] = []
     ordinals: Counter[tuple[str, str, str]] = Counter()
     for index, place in enumerate(_places(ast.parse(text))):
@@ -121,7 +121,7 @@ def mutants_of(text: str) -> list[Mutant]:
 
 
 def mutated(text: str, index: int) -> ast.Module:
-    """The module with one change, ready to be compiled; line numbers are those of the text."""
+    """Return the module with one change, ready to be compiled, with its line numbers."""
     tree = ast.parse(text)
     for number, place in enumerate(list(_places(tree))):
         if number == index:
@@ -141,7 +141,7 @@ def _places(tree: ast.Module) -> Iterator[_Place]:
 
 
 class _Walk:
-    """Goes through a tree in the order of its text."""
+    """Walks a tree in the order of its text."""
 
     def body(self, parent: ast.AST, field: str, *, scope: str, imported: bool) -> Iterator[_Place]:
         for at, statement in enumerate(getattr(parent, field)):
@@ -212,7 +212,7 @@ class _Walk:
         imported: bool,
         in_message: bool = False,
     ) -> Iterator[_Place]:
-        """Changes of the expressions in a field; `in_message`: they are words of an error."""
+        """Yield changes of the expressions in a field; `in_message`: they are words of an error."""
         value = getattr(parent, field)
         many = value if isinstance(value, list) else [value]
         for at, node in enumerate(many):
@@ -279,7 +279,7 @@ def _is_none(node: ast.expr) -> bool:
 
 
 def _is_error(node: ast.AST) -> bool:
-    """Whether it is the making of an error, so that its strings are what somebody reads."""
+    """Return whether the node creates an error, whose strings are messages."""
     if not isinstance(node, ast.Call):
         return False
     called = node.func

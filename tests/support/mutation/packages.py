@@ -1,4 +1,4 @@
-"""What is mutated, and the fast tests that are to notice."""
+"""The mutated packages, and the fast tests that should notice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[3]
 
 
 HEAVY = "--ignore=tests/driver/test_simulated_card.py"
-"""Builds cores and compiles them: half a minute before its first test."""
+"""Tests that build and compile cores, which takes half a minute before the first test."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Package:
     below: tuple[str, ...] = ()
 
     def files(self) -> list[Path]:
-        """The modules, sorted."""
+        """Return the modules, sorted."""
         paths: set[Path] = set()
         for source in self.sources:
             path = ROOT / source
@@ -71,7 +71,7 @@ PACKAGES: dict[str, Package] = {
 
 
 def load(package: Package) -> None:
-    """Load what lies below a package.
+    """Load the packages below a package.
 
     Raises
     ------
@@ -86,6 +86,6 @@ def load(package: Package) -> None:
 
 
 def module_name(path: Path) -> str:
-    """The name that a source file is imported by."""
+    """Return the name by which a source file is imported."""
     parts = path.relative_to(ROOT).with_suffix("").parts[1:]
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

@@ -48,7 +48,7 @@ class Bench:
         self.rng = rng
 
     async def identity(self) -> None:
-        """Constants say which card and which build this is; counters begin at zero."""
+        """Check that constants identify card and build, and that counters begin at zero."""
         for name, value in self.host.constants.items():
             await self.host.expect(name, value)
         for row in REGISTERS:
@@ -59,7 +59,7 @@ class Bench:
             await self.host.expect("SCRATCH", value)
 
     async def traffic(self) -> None:
-        """Batches back to back under pauses on both sides, registers read meanwhile."""
+        """Send batches back to back under pauses on both sides, and read registers meanwhile."""
         for _ in range(self.spec["rounds"]):
             self.pauses()
             await self.host.exchange(self.counts(), late=self.rng.random() < 0.3)
@@ -68,7 +68,7 @@ class Bench:
         self.host.check_floats()
 
     async def back_pressure(self) -> None:
-        """No read is posted until all buffers are full, and for long after."""
+        """Post no read until all buffers are full, and for long after."""
         host = self.host
         packets = host.packets([self.spec["flood"]] * self.spec["flood_batches"])
         writer = host.spawn(host.write(packets))
@@ -96,7 +96,8 @@ class Bench:
         host.check_floats()
 
     async def snapshot(self) -> None:
-        """Low and high word of a counter belong together while it wraps between their reads."""
+        """Check that low and high word of a counter belong together while it wraps between their
+        reads."""
         block = getattr(self.host.dut, "registers", None)
         count = getattr(block, "stalled_count", None)
         if count is None or not self.spec["deposits"]:
@@ -118,7 +119,7 @@ class Bench:
         host.totals["snapshots"] += 1
 
     async def partial_beat(self) -> None:
-        """A buffer that is not aligned: a partial beat at a page's end stops the card."""
+        """Send from an unaligned buffer: a partial beat at a page's end stops the card."""
         host = self.host
         for head in (40, 3 * BEAT + 24):
             errors, dropped = await host.get("ERRORS"), await host.get("DROPPED")
@@ -153,7 +154,7 @@ class Bench:
         await self.until(writer.done, "A card that has stopped must take and drop all beats")
 
     async def soft_resets(self) -> None:
-        """Resets at random times, in requests and in responses; good batches afterwards."""
+        """Reset at random times, in requests and in responses, and send good batches afterwards."""
         host = self.host
         for turn in range(self.spec["resets"]):
             self.pauses()
@@ -176,7 +177,7 @@ class Bench:
         host.check_floats()
 
     async def held_reset(self, packets: list[Packet]) -> Task[None]:
-        """Begin a reset while nobody reads: what is on offer has to stay, and to be closed."""
+        """Begin a reset while nobody reads: the offer must stay, and be closed."""
         host = self.host
         await host.put("CONTROL", 1)
         await ClockCycles(host.dut.clk, self.rng.randint(1, 80))
@@ -190,7 +191,7 @@ class Bench:
         return host.spawn(host.cut_answers(packets))
 
     async def recover(self, reader: Task[None]) -> None:
-        """The host's recovery, step by step; ``reader`` takes what still comes."""
+        """Recover as the host does, step by step; ``reader`` takes what still comes."""
         host = self.host
         await host.check_card()
         await host.put("CONTROL", 1)
@@ -227,7 +228,7 @@ class Bench:
         await host.learn()
 
     async def configuration(self) -> None:
-        """A configuration reset in mid-batch: everything begins anew, counters too."""
+        """Reset the configuration in mid-batch: everything begins again, including counters."""
         host = self.host
         self.pauses()
         packets = host.packets(self.counts())
@@ -249,7 +250,7 @@ class Bench:
         host.check_floats()
 
     def counts(self) -> list[int]:
-        """Sizes of some packets: a large one, and then small ones often."""
+        """Return sizes of some packets: a large one, then many small ones."""
         largest = self.spec["largest"]
         sizes = [self.rng.randint(largest // 2, largest)]
         while len(sizes) < self.spec["batches"]:
@@ -257,12 +258,12 @@ class Bench:
         return sizes
 
     def large(self) -> list[int]:
-        """Sizes of packets that keep the card busy for a while."""
+        """Return sizes of packets that keep the card busy for a while."""
         largest = self.spec["largest"]
         return [self.rng.randint(largest // 2, largest) for _ in range(4)]
 
     def pauses(self) -> None:
-        """Another pattern on each side."""
+        """Choose another pattern on each side."""
         names = self.spec["patterns"]
         idle, stall = (
             PATTERNS[self.rng.choice(names)](seed=self.rng.randrange(1000)).tolist()
@@ -271,7 +272,7 @@ class Bench:
         self.host.dma.pause(idle, stall)
 
     async def until(self, condition: Callable[[], bool], sentence: str, *, times: int = 1) -> None:
-        """Wait for something, but not for ever: so many times the scenario's limit."""
+        """Wait for a condition, for at most this multiple of the scenario's limit."""
         cycles = times * self.spec["limit"]
         for _ in range(cycles):
             if condition():
@@ -281,7 +282,7 @@ class Bench:
 
 
 def _start(dut: Any, spec: dict[str, Any], rng: random.Random) -> None:
-    """Both clocks, of unrelated phases."""
+    """Start both clocks, with unrelated phases."""
     Clock(dut.clk, LINK_PS, unit="ps").start()
     if not hasattr(dut, "core_clk"):
         return
@@ -298,7 +299,7 @@ def _start(dut: Any, spec: dict[str, Any], rng: random.Random) -> None:
 
 @cocotb.test()
 async def top(dut: Any) -> None:
-    """Go through the scenario's steps; leave complaints and figures behind."""
+    """Run the scenario's steps; leave complaints and figures behind."""
     for name in (dut._name, f"{dut._name}.h2c", f"{dut._name}.c2h", f"{dut._name}.s_axil"):
         logging.getLogger(f"cocotb.{name}").setLevel(logging.ERROR)
     folder = Path.cwd()

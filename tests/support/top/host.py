@@ -1,4 +1,4 @@
-"""A host for benches inside a simulator: batches, what they must give, registers, counters."""
+"""A host for benches inside a simulator: batches, expected results, registers, counters."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NOT_A_NUMBER = 0x7FC0_0000
 
 @dataclass(frozen=True, kw_only=True)
 class Packet:
-    """A request packet, and which requests of the pool are in it."""
+    """A request packet, and the requests of the pool in it."""
 
     data: Bytes
     rows: NDArray[np.int64]
@@ -51,7 +51,7 @@ class Packet:
 
 
 class Host:
-    """The user of the card: the DMA engine, the registers, and what is known of both.
+    """The user of the card: the DMA engine, the registers, and the expected state of both.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class Host:
     # ---- tasks ----
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> Task[None]:
-        """Start something beside; what it complains of stops the bench."""
+        """Start a background task whose complaints stop the bench."""
 
         async def guarded() -> None:
             try:
@@ -109,7 +109,7 @@ class Host:
         return cocotb.start_soon(guarded())
 
     async def finish(self, *tasks: Task[None]) -> None:
-        """Wait for tasks; complain when no beat moves for long."""
+        """Wait for tasks; complain if no beat moves for long."""
         while left := [task for task in tasks if not task.done()]:
             await First(*(task.complete for task in left), ClockCycles(self.dut.clk, 100))
             if self.monitor.unread > self.limit:
@@ -138,18 +138,18 @@ class Host:
         return low | await self.get(f"{name}_HIGH") << 32
 
     async def expect(self, name: str, value: int) -> None:
-        """Read a register that has to hold a value."""
+        """Check the value of a register."""
         reading = await self.get(name)
         if reading != value:
             raise ComplaintError(f"Register {name} reads {reading:#x} instead of {value:#x}.")
 
     async def check_card(self) -> None:
-        """What a driver asks a card before it believes it."""
+        """Check the card as a driver does before it uses it."""
         for name in ("IDENTITY", "VERSION", "BUILD_LOW", "BUILD_HIGH", "FUNCTION_0"):
             await self.expect(name, self.constants[name])
 
     async def check_fault(self) -> None:
-        """Ask whether the card found something wrong with requests that are right."""
+        """Check that the card reports no fault for correct requests."""
         code = await self.get("ERROR")
         if code:
             cause = Cause(code).sentence if code in list(Cause) else "an unknown cause"
@@ -184,7 +184,7 @@ class Host:
     # ---- batches ----
 
     def packets(self, counts: Sequence[int]) -> list[Packet]:
-        """Request packets of so many records each, from the pool."""
+        """Return request packets of these counts, from the pool."""
         packets = []
         for count in counts:
             rows = np.array([self.rng.randrange(len(self._pool)) for _ in range(count)])
@@ -195,7 +195,7 @@ class Host:
         return packets
 
     async def exchange(self, counts: Sequence[int], *, late: bool = False) -> None:
-        """Batches back to back, their answers, and register accesses all the while."""
+        """Send batches back to back, check the answers, and access registers meanwhile."""
         packets = self.packets(counts)
         chatter = self.spawn(self.chatter())
         writer = self.spawn(self.write(packets))
@@ -205,13 +205,13 @@ class Host:
         await self._axil.wait()
 
     async def write(self, packets: list[Packet]) -> None:
-        """Send packets; each learns the beat that it begins with."""
+        """Send packets and record the beat with which each begins."""
         for k, packet in enumerate(packets):
             packets[k] = replace(packet, first=len(self.monitor.accepted))
             await self.dma.write(packet.data)
 
     async def answers(self, packets: list[Packet], *, late: bool = False) -> None:
-        """Receive the answers to packets, all of each; ``late`` posts some reads late."""
+        """Receive all answers to packets; ``late`` posts some reads late."""
         for k in range(len(packets)):
             if late and self.rng.random() < 0.5:
                 await ClockCycles(self.dut.clk, self.rng.randint(1, 400))
@@ -220,7 +220,7 @@ class Host:
             self._whole(packets[k], data)
 
     async def cut_answers(self, packets: list[Packet]) -> None:
-        """Receive what comes of packets around a reset: whole answers, then at most a cut one."""
+        """Receive the answers around a reset: whole ones, then at most one cut off."""
         cut = False
         for k in range(len(packets)):
             length = self.layout.response_bytes(len(packets[k].rows))
@@ -287,7 +287,7 @@ class Host:
         self.totals["cut"] += 1
 
     def check_floats(self) -> None:
-        """All answers since the last time against the float model, within the build's budget."""
+        """Check answers since the last call against the float model, within the budget."""
         if not self._answered:
             return
         rows = np.concatenate([rows for rows, _ in self._answered])
@@ -301,14 +301,14 @@ class Host:
     # ---- counters ----
 
     def configured(self) -> None:
-        """The card is as after configuration."""
+        """Expect the card as after configuration."""
         names = ("ACCEPTED", "ANSWERED", "FLAGGED", "BATCHES", "DROPPED", "ERRORS")
         self.known = Counter(dict.fromkeys(names, 0))
         self.last = {"SEQUENCE": 0, "BATCH_CYCLES": 0}
         self.deposited = 0
 
     async def learn(self) -> None:
-        """After a reset: what it cut off may have been counted, and is not known otherwise."""
+        """Read counters after a reset, which may have counted what it cut off."""
         counters = {name: await self.get(name) for name in ("ACCEPTED", "ANSWERED", "FLAGGED")}
         order = [counters["ACCEPTED"], counters["ANSWERED"], self.known["ANSWERED"]]
         if order != sorted(order, reverse=True) or counters["FLAGGED"] < self.known["FLAGGED"]:
@@ -319,7 +319,7 @@ class Host:
         self.known["DROPPED"] = await self.get("DROPPED")
 
     async def check_counters(self) -> None:
-        """Every counter, at rest."""
+        """Check every counter, at rest."""
         await ClockCycles(self.dut.clk, 10)
         for name, value in (self.known | Counter(self.last)).items():
             await self.expect(name, value)
@@ -331,7 +331,7 @@ class Host:
             )
 
     async def settle(self) -> None:
-        """At rest after a deposit, learn it to the cycle: it was made while the counter ran."""
+        """Read a counter's deposit to the cycle, at rest: it was made while the counter ran."""
         await ClockCycles(self.dut.clk, 10)
         exact = await self.pair("STALLED") - self.monitor.stalled
         if abs(exact - self.deposited) > 5:
@@ -342,7 +342,8 @@ class Host:
         self.deposited = exact
 
     async def check_stalled(self) -> None:
-        """Cycles in which a result waited, to within those of the access if it still waits."""
+        """Check the cycles in which a result waited, to within those of the access if it still
+        waits."""
         before = self.monitor.stalled
         count = await self.pair("STALLED") - self.deposited
         after = self.monitor.stalled
@@ -352,7 +353,7 @@ class Host:
             )
 
     def figures(self) -> dict[str, int]:
-        """What happened, in numbers."""
+        """Return the totals."""
         return dict(self.totals) | {
             "cycles": self.monitor.cycle,
             "transfers": self.dma.transfers,

@@ -1,4 +1,4 @@
-"""What is watched at the top's AXI side in every cycle of the link's clock, beside any traffic."""
+"""Watches the top's AXI side in every cycle of the link's clock, whatever the traffic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OFFERS = {
     "s_axil_r": ("s_axil_rvalid", "s_axil_rready", ("s_axil_rdata", "s_axil_rresp")),
     "s_axil_b": ("s_axil_bvalid", "s_axil_bready", ("s_axil_bresp",)),
 }
-"""What the top offers: valid, ready, and what must stay until it is taken."""
+"""The offers of the top: valid, ready, and the signals that must stay until it is taken."""
 
 
 class ComplaintError(Exception):
@@ -52,7 +52,7 @@ class TopMonitor:
         self.noticed = Event()
 
     def complain(self, sentence: str) -> None:
-        """Keep a sentence; the bench stops at the first."""
+        """Keep a complaint; the bench stops at the first."""
         self.complaints.append(sentence)
         self.noticed.set()
 

@@ -1,4 +1,4 @@
-"""The whole top under cocotb with Icarus or Verilator, at its AXI side, behind a model of the DMA.
+"""The whole top under cocotb with Icarus or Verilator, at its AXI side, with a model of the DMA.
 
 What :mod:`pinion.cosim.top` runs by the million cycles runs here by the thousand, and is checked
 more closely: unknown values, stability of every offer, the streams and registers of cocotbext-axi,
@@ -18,7 +18,7 @@ from pinion.cosim.stream import PATTERNS
 OUTCOME = "outcome.json"
 
 STEPS = ("identity", "traffic", "back_pressure", "partial_beat", "soft_resets", "configuration")
-"""What a scenario may consist of, each by a method of `tests.support.top.bench.Bench`."""
+"""The steps of scenarios, each a method of `tests.support.top.bench.Bench`."""
 
 _STREAM = "tdata tkeep tlast tvalid tready"
 _AXIL = (
@@ -33,12 +33,12 @@ _PORTS = [
 
 
 class TopComplaintError(BenchError):
-    """The bench found something wrong with the top; its sentences."""
+    """The bench found something wrong with the top; the message has its sentences."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """What the bench does. Everything that is left to chance comes from the seed.
+    """The steps of a bench. All random choices come from the seed.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Scenario:
     pool: int = 128
 
     def __post_init__(self) -> None:
-        """Refuse what the bench does not know."""
+        """Refuse unknown steps and patterns."""
         for kind, names, choices in (
             ("step", self.steps, STEPS),
             ("pattern", self.patterns, tuple(PATTERNS)),
@@ -153,6 +153,6 @@ def run_top_bench(
 
 
 def _head(verilog: Path) -> str:
-    """The line of the top's ports."""
+    """Return the line of the top's ports."""
     with verilog.open() as file:
         return next((line for line in file if line.startswith("module pinion_top(")), "")

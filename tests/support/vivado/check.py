@@ -1,4 +1,4 @@
-"""What can be said about a board's folder without the vendor tool.
+"""Checks of a board's folder that need no vendor tool.
 
 Yosys reads and maps the whole design with the DMA engine and the primitives as black boxes; the
 constraints are checked against the ports of that design and the board's table of pins.
@@ -36,7 +36,7 @@ _CROSSING = ("IBUFDS", "MMCME4_ADV", "BUFGCE")
 
 
 def read_design(folder: Path, *, board: Board, core_clock: Mmcm | None) -> DesignFacts:
-    """What the written Verilog really holds, as Yosys reads it.
+    """The content of the written Verilog, as Yosys reads it.
 
     Raises
     ------
@@ -118,7 +118,7 @@ _INNER = {"full_case", "parallel_case", "generator", "init", "top", "src", "enum
 
 
 def attribute_problems(verilog: str) -> list[str]:
-    """Attributes that the vendor tool would not take as they are meant; empty when there are none.
+    """Return attributes that the vendor tool would misunderstand; empty if there are none.
 
     Each stands in the table of names, with a value spelled as there, and in front of a register or
     a wire: a port heeds none.
@@ -144,7 +144,7 @@ def attribute_problems(verilog: str) -> list[str]:
 
 
 def cell_problems(mapped: Mapped, *, core_clock: Mmcm | None) -> list[str]:
-    """What is wrong with the cells of a mapped design; empty when nothing is."""
+    """Return what is wrong with the cells of a mapped design."""
     expected = dict.fromkeys(_ALWAYS, 1) | dict.fromkeys(_CROSSING, int(core_clock is not None))
     return [
         f"the mapped top has {mapped.top.get(name, 0)} cells {name}, not {number}"
@@ -154,7 +154,7 @@ def cell_problems(mapped: Mapped, *, core_clock: Mmcm | None) -> list[str]:
 
 
 def constraint_problems(rehearsal: Rehearsal, design: DesignFacts, *, board: Board) -> list[str]:
-    """What is wrong between constraints, design and table of pins; empty when nothing is."""
+    """Return what is wrong between constraints, design and table of pins."""
     problems = [f"refused: {text}" for text in rehearsal.refused]
     places: dict[str, list[str]] = {port: [] for port in design.ports}
     standards: dict[str, str] = {}

@@ -25,7 +25,7 @@ REFUSED = 99
 
 @dataclass(frozen=True, kw_only=True)
 class DesignFacts:
-    """What the stand-ins know of a design.
+    """The facts of a design that the stand-ins know.
 
     Members
     -------
@@ -48,7 +48,7 @@ class DesignFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Rehearsal:
-    """What came of it.
+    """The result of a rehearsal.
 
     Members
     -------
@@ -64,7 +64,7 @@ class Rehearsal:
     journal: tuple[tuple[str, ...], ...]
 
     def of(self, kind: str) -> list[tuple[str, ...]]:
-        """Entries of one kind, without that word."""
+        """Return entries of one kind, without the kind."""
         return [entry[1:] for entry in self.journal if entry[0] == kind]
 
 
