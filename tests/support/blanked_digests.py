@@ -52,7 +52,7 @@ LARGE = {"rnea_second_derivatives", "fd_second_derivatives"}
 
 _LINE = re.compile(rb"\b\w+\.py:\d+")
 
-# Digests of what names lines: of a schedule, and of the graph that a plan is for.
+# Digests of files that name lines: of a schedule, and of the graph that a plan is for.
 _DIGEST = re.compile(
     rb'(?<="digest": ")[0-9a-f]{64}(?=")|(?<=^graph = ")[0-9a-f]{16}(?="$)', re.MULTILINE
 )

@@ -46,7 +46,7 @@ class Forms:
     stages: Mapping[str, int]
 
 
-# Width of the addend and bits that it stands above the products: none, a usual one, high, up to
+# Width of the addend and bits that it is above the products: none, a usual one, high, up to
 # the last bit but one, a single bit.
 ADDENDS = ((0, 17), (27, 17), (20, 26), (45, 0), (1, 0))
 
@@ -100,7 +100,7 @@ def prove_forms(both: Forms, folder: Path) -> dict[str, tuple[bool, bool]]:
 
     Parameters
     ----------
-    both : what to prove.
+    both : the forms to compare.
     folder : where scripts and logs go.
 
     Returns
@@ -124,7 +124,7 @@ def prove_forms(both: Forms, folder: Path) -> dict[str, tuple[bool, bool]]:
         "proc",
         "chformal -lower",
         "flatten =explicit_*",
-        # One multiplier in each, of one kind; what else the generic modules hold is not compared.
+        # One multiplier in each, of one kind; other contents of the modules are not compared.
         *(f"select -assert-count 1 ={name}/{_MULTIPLIER}" for name in both.stages),
         "rename -enumerate -pattern product% t:$mul",
         "expose -evert t:$mul",

@@ -38,8 +38,8 @@ class Trouble:
 
     Members
     -------
-    failed : addresses of what could not be loaded.
-    errors : exceptions of scripts, and what they wrote as errors.
+    failed : addresses that could not be loaded.
+    errors : exceptions of scripts, and their error output.
     """
 
     failed: list[str] = field(default_factory=list)
@@ -151,7 +151,7 @@ class Browser:
 
         Raises
         ------
-        BrowserError : it did not come within `LIMIT`, which only ends what hangs.
+        BrowserError : it did not come within `LIMIT`, which only ends a hang.
         """
         end = time.monotonic() + LIMIT
         while not holds():
@@ -222,7 +222,7 @@ class Browser:
 
 def _as_three_and_four(read: int, write: int) -> None:
     """Put the pipe where the browser expects it, in the child."""
-    # Away from 3 and 4 first, lest one overwrites the other.
+    # Move away from 3 and 4 first, so that neither overwrites the other.
     read, write = os.dup(read), os.dup(write)
     os.dup2(read, 3)
     os.dup2(write, 4)

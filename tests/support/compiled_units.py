@@ -88,7 +88,7 @@ class CompiledUnits:
             'extern "C" void run(uint64_t cycles, const uint64_t *in, uint64_t *out) {',
             "  static cxxrtl_design::p_units top;",
             "  for (uint64_t cycle = 0; cycle < cycles; cycle++) {",
-            # A rising edge each time: what follows from a falling one nothing here looks at.
+            # A rising edge each time: nothing here depends on falling edges.
             "    top.prev_p_clk = value<1>{0u};",
             "    top.p_clk = value<1>{1u};",
             *sets,

@@ -68,9 +68,9 @@ class HostDevice:
     Members
     -------
     used : bytes of its memory.
-    memories : all that it gave so far.
+    memories : all memory that it gave so far.
     launches : name and samples of every launch so far.
-    calls : what a driver was asked to queue: one for a copy, a launch or a graph.
+    calls : requests to the driver to queue work: one for a copy, a launch or a graph.
     recorded : graphs that were made and not closed.
     broken : the next `wait` of a stream fails.
     lost : every call fails.

@@ -61,7 +61,7 @@ class HostKernels:
         text : CUDA C++.
         folder : where the library goes; it exists.
         compiler, isa : by default the machine's, and its best.
-        include : folders of headers, behind those of ``pinion.compute``.
+        include : folders of headers, after those of ``pinion.compute``.
 
         Raises
         ------

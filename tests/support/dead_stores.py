@@ -84,7 +84,7 @@ class _Function:
 
     def _block(self, body: Sequence[ast.stmt], after: Events, exits: _Exits) -> Events:
         for statement in reversed(body):
-            # An exception may come before what a statement stores, and after it.
+            # An exception may come before a statement stores, and after it.
             after = self._statement(statement, join(after, exits.raised), exits)
             after = join(after, exits.raised)
         return after
@@ -123,7 +123,7 @@ class _Function:
                     return after
                 return self._read(node.value, self._target(node.target, after))
             case ast.AugAssign(target=ast.Name(id=name)):
-                # Also what changes in place what others see: no store, but a read.
+                # A change in place counts as a read, not as a store.
                 return self._read(node.value, self._event(after, name, READ))
             case ast.Delete():
                 for target in node.targets:

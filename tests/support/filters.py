@@ -60,7 +60,7 @@ def delay(model: Model, x: Any, a: Any, b: Any, *, region: Any) -> Sequence[Any]
 
 DELAY = Function(
     name="delay",
-    doc="what came two requests ago",
+    doc="the value two requests ago",
     inputs=(X,),
     outputs=(Y,),
     scalars=delay,

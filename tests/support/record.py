@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--part", default="", help="not empty: of a part of it, which no record is of"
     )
-    parser.add_argument("command", nargs=argparse.REMAINDER, help="behind --")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="after --")
     options = parser.parse_args(arguments)
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     revision, began = commit(), time.monotonic()

@@ -36,7 +36,7 @@ SECOND_ORDER = tuple(row.name for row in SUBJECTS["second order"])
 OF_ADDING = tuple(name for name in NEW if _adds(name))
 """Rows of robots whose joints have one position each."""
 
-# A link that is fixed, turned and shifted, behind the last joint of a leg.
+# A fixed, rotated and shifted link after the last joint of a leg.
 FOOT = (
     '<link name="lf_foot"/><joint name="lf_foot_joint" type="fixed"><parent link="lf_lowerleg"/>'
     '<child link="lf_foot"/><origin xyz="0.33 0.02 -0.01" rpy="0.3 -0.5 0.7"/></joint></robot>'

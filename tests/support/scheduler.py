@@ -1,7 +1,7 @@
 """Threads that run one at a time, in an order that a seed decides, on a simulated clock.
 
 At each lock, condition, event and semaphore, and at each start, join and sleep, the next thread is
-drawn anew, so that rare interleavings are as likely as common ones, and a seed repeats one exactly.
+drawn again, so rare interleavings are as likely as common ones, and a seed repeats one exactly.
 The clock moves when nobody can go on without it; seldom before, as on a slow machine. When nobody
 can go on at all, or only the clock does, the stacks of all threads are the error.
 """
@@ -251,7 +251,7 @@ class _Lock:
         self._locked = False
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        if self._scheduler.task is None:  # a finalizer behind the schedule's end
+        if self._scheduler.task is None:  # a finalizer after the schedule's end
             self._locked = True
             return True
         if not blocking:

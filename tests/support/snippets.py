@@ -29,7 +29,7 @@ class Block:
 
     Members
     -------
-    language : what stands behind the fence; empty for none.
+    language : the text after the fence; may be empty.
     line : of the page, of the block's first line of code, from 1.
     text : the code, without the indentation of the fence.
     """
@@ -46,8 +46,8 @@ class Command:
     Members
     -------
     line : of the page, from 1.
-    arguments : behind the word ``pinion``.
-    whole : False within a sentence, where what a reader knows may be left out.
+    arguments : the words after ``pinion``.
+    whole : False within a sentence, which may leave arguments out.
     """
 
     line: int
@@ -79,7 +79,7 @@ def program(page: Sequence[Block], before: str = "") -> str:
     Parameters
     ----------
     page : blocks in order.
-    before : statements that run first; they stand on the first line.
+    before : statements that run first, on the first line.
     """
     lines = [before.replace("\n", "; ")]
     for block in page:
@@ -135,7 +135,7 @@ def commands(page: str) -> Iterator[Command]:
             continue
         match = COMMAND.match(line)
         if match and (inside or line.startswith("    ")):
-            # A second command, or a word of explanation, stands behind some space.
+            # A second command, or an explanation, follows after some space.
             for part in re.split(r"\s{2,}(?=pinion )", match["rest"]):
                 yield _command(start, part.removeprefix("pinion "), whole=True)
         elif not inside:

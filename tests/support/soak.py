@@ -252,7 +252,7 @@ def soak(
     requests : how many.
     every : requests between two faults on average.
     seed : of everything.
-    timeout : seconds that a transfer may stand still which a fault has stopped.
+    timeout : seconds that a transfer stopped by a fault may be idle.
     model : of the card, as of `StandIn`.
     workload : by default random requests of the build.
     rounds : how often the device is opened.

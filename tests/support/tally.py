@@ -86,7 +86,7 @@ class Tally:
     opened, refused : devices that were opened, and second ones that were not.
     failures : batches that ended with an error.
     successes : batches whose results came.
-    broken : what ended threads of the soak itself.
+    broken : errors that ended threads of the soak itself.
     """
 
     right: int = 0
@@ -187,7 +187,7 @@ def figures_of(
 
     Parameters
     ----------
-    tally : what its threads counted.
+    tally : counts of its threads.
     records : of the stand-in.
     requests : that were to be made.
     usable : whether a batch without faults was right at the end.

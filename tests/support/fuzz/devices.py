@@ -41,7 +41,7 @@ class CorruptingCard(InProcessCard):
     Parameters
     ----------
     card : the model.
-    mutator : corrupts responses; those that become shorter keep what stood in the host's memory.
+    mutator : corrupts responses; shorter ones leave the old content in the host's memory.
     """
 
     def __init__(self, *, card: PacketCard, mutator: Mutator) -> None:

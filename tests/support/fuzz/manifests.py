@@ -71,7 +71,7 @@ def fuzz_manifests(*, cases: int, seed: int, manifest: Manifest | None = None) -
 
     Parameters
     ----------
-    manifest : what the cases are made from; a small one by default.
+    manifest : the source of the cases; a small one by default.
     """
     tally = Tally(name="manifests", seed=seed)
     r = Random(seed)

@@ -83,7 +83,7 @@ class Mutator:
 
     def _drop(self, packet: bytearray, other: bytes) -> bytearray:
         del packet[self._beat(packet)]
-        # Its place may be taken by what came behind.
+        # The next beat may take its place.
         return packet + other[:BEAT] if self.random.random() < 0.5 else packet
 
     def _repeat(self, packet: bytearray, other: bytes) -> bytearray:

@@ -57,7 +57,7 @@ class FickleCard(Transport):
 
     Parameters
     ----------
-    values : by name; what is not there reads as something else every time.
+    values : by name; other registers read as a random value every time.
     random : the source of all chance.
     """
 

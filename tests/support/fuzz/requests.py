@@ -47,7 +47,7 @@ def corrupted_request(question: Question, other: Question, mutator: Mutator) -> 
     """Return a request of any length, usually with something wrong in it.
 
     A quarter has a field of its header changed under a checksum that fits, so that the checks
-    behind the checksum must notice.
+    after the checksum must notice.
     """
     r = mutator.random
     if r.random() < 0.75:

@@ -45,7 +45,7 @@ def good_response(
 ) -> bytes:
     """Return a response as the card should give it.
 
-    Written apart from `pinion.link.frames` and from the cards, which are what is tested.
+    Independent of `pinion.link.frames` and of the cards, which are under test.
 
     Parameters
     ----------
@@ -94,8 +94,8 @@ def fuzz_responses(*, cases: int, seed: int) -> Tally:
     """Read random and mutated responses with `read_response`.
 
     A case is refused with a `FrameError`, or accepted because all its bytes are right. Some cases
-    get a right checksum after the change, so that the checks behind it must notice; and some change
-    with a right checksum what is free (records, flags, counters), and must be accepted.
+    get a right checksum after the change, so that the later checks must notice; and some change
+    with a right checksum free fields (records, flags, counters), and must be accepted.
     """
     tally = Tally(name="responses", seed=seed)
     r = Random(seed)

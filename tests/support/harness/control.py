@@ -53,7 +53,7 @@ def sequencer(dut: Any) -> Elaboratable:
     with m.Else():
         m.d.sync += waits.eq(0)
     m.d.comb += [Assert(waits <= 1), Cover(cleared & ~dut.stream_clear)]
-    # How the state hangs together with the resets and with what is counted here.
+    # How the state relates to the resets and to the counters of this harness.
     clear, hold, leave, run = map(inside.state, ("CLEAR", "HELD", "LEAVE", "RUN"))
     settled, requested = inside.signal("settled"), inside.signal("asked")
     m.d.comb += [
@@ -103,7 +103,7 @@ def tally(dut: Any) -> Elaboratable:
     for k in range(3):
         with m.If(comes & ((records_ahead - ends)[:2] == k)):
             m.d.sync += ahead[k].eq(dut.count.payload)
-    # Any one place of a slice, and what stands in it.
+    # Any place of a slice, and its content.
     place, at = AnyConst(range(dut.bus.bits)), Signal(range(dut.bus.bits))
     flag, total = Signal(), Signal(COUNT)
     gone = dut.flags.valid & dut.flags.ready
@@ -133,7 +133,7 @@ def tally(dut: Any) -> Elaboratable:
         Assert(of("place") == at),
         Assert(of("flags").bit_select(place, 1) == flag),
         Assert(of("flagged") == total),
-        Assert(full | ~flag | (place < at)),  # behind the flags so far are zeros
+        Assert(full | ~flag | (place < at)),  # after the flags so far are zeros
     ]
     with m.If(of("known")):
         m.d.comb += Assert((of("left") == left) & (of("final") == (left == 1)) & (left != 0))

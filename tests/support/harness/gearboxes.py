@@ -25,7 +25,7 @@ class Stage:
     Members
     -------
     count : how many are in it, at most ``most``.
-    word : from a word's number, the oldest is 0, to what it must be, tag included.
+    word : from a word's number, the oldest is 0, to its required value with the tag.
     """
 
     count: Value
@@ -280,7 +280,7 @@ def _inside_packer(m: Module, inside: Inside, g: Geometry, track: Track, *, clos
         for k in range(space):
             wraps = placed.end > space + k
             m.d.comb += Assert(of("live")[k] == Mux(placed.offset > k, wraps, placed.end > k))
-    with m.If(closed):  # what came last ends a batch, wherever it is
+    with m.If(closed):  # the last word ends a batch, wherever it is
         m.d.comb += Assert(offset == 0)
         with m.If(turned.valid):
             m.d.comb += Assert(turned.closing)

@@ -13,7 +13,7 @@ from amaranth.lib.memory import Memory
 class Inside:
     """A component, elaborated once; the harness refers to the converted signals.
 
-    Children are opened before any signal is asked for: that elaborates what is left of them.
+    Children are opened before any signal is asked for: which elaborates the rest of them.
 
     Parameters
     ----------

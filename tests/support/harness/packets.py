@@ -1,7 +1,7 @@
 """Harnesses of the ends of the path, where packets are read, written and closed.
 
-A checksum stands for any function of the beats since its start: the harness gives it any value, and
-looks at which beats it gets and at what becomes of its value. That the value is a CRC-32 is shown
+A checksum represents any function of the beats since its start: the harness gives it any value, and
+checks which beats it gets and how its value is used. That the value is a CRC-32 is shown
 apart (`tests.support.parity`).
 """
 
@@ -96,7 +96,7 @@ def reader(dut: Any) -> Elaboratable:
         elif cause < len(faults):
             m.d.comb += Assert(~faults[cause])
 
-    # What the checksum gets: the header without its own, then what follows it, each anew.
+    # Inputs of the checksum: the header without its own field, then the payload.
     fresh = Signal()  # no slice of the payload has come yet
     last_word = Mux(in_header & ends, Const(0, WORD), last_slice.data[-WORD:])
     m.d.comb += Assert(checksum.valid == (reads | body))

@@ -53,7 +53,7 @@ def holding(dut: Any) -> Elaboratable:
 def elastic(dut: Any) -> Elaboratable:
     """Return the harness of the elastic buffer under resets, with its places and its memory.
 
-    The marked word is on offer, or in the memory behind the words that are ahead of it.
+    The marked word is on offer, or in the memory after the words that are ahead of it.
     """
     fifo = Inside(dut).child("fifo")
     m, track = _queue(dut, limit=dut.depth, resets=True)

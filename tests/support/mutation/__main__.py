@@ -26,11 +26,15 @@ def main() -> int:
     parser.add_argument("packages", nargs="*", help="all by default")
     parser.add_argument("--sample", type=int, default=300, help="mutants a package")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
-    parser.add_argument("--skip", type=int, default=0, help="of the sample, the first so many")
+    parser.add_argument(
+        "--skip", type=int, default=0, help="number of mutants to skip at the start of the sample"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--floor", type=float, default=0.0, help="least score, 0 to 1")
     parser.add_argument("--only", default="", help="mutants whose names contain this")
-    parser.add_argument("--keep", type=Path, help="folder for verdicts; what is there is not rerun")
+    parser.add_argument(
+        "--keep", type=Path, help="folder for verdicts; mutants that are in it are not run again"
+    )
     parser.add_argument("--again", action="store_true", help="run kept survivors once more")
     arguments = parser.parse_args()
     if unknown := set(arguments.packages) - PACKAGES.keys():

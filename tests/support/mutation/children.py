@@ -39,7 +39,7 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     Parameters
     ----------
     name, path : of the module.
-    tree : what it is to hold.
+    tree : its new content.
     """
 
     def __init__(self, *, name: str, path: Path, tree: ast.Module) -> None:
@@ -75,8 +75,8 @@ class Trace:
 
     Members
     -------
-    lines : by test, file and line; what no test runs by itself, as imports, under "".
-    shared : by file of tests, what the set-up of fixtures ran: any of its tests may depend on it.
+    lines : by test, file and line; lines that no test runs itself, such as imports, under "".
+    shared : by test file, lines that fixtures ran: any of its tests may depend on them.
     seconds : by test.
     """
 
@@ -144,7 +144,7 @@ class Child:
     tests : for its command line.
     changed : takes the place of a module.
     trace, traced : notes lines, and where to write them.
-    log : gets what pytest prints.
+    log : gets the output of pytest.
     work, rest : seconds after which it counts as hung: of computing, and of doing nothing in one
         go. Neither passes faster on a busy machine: a process that waits for a core does not rest.
 

@@ -1,7 +1,7 @@
 """The changes: every place in a module's syntax tree where a small one can be made.
 
 Left alone, because no result depends on them: annotations, docstrings, assertions, decorators,
-`__all__` and what an error says (whether it is raised is changed, its words are not).
+`__all__` and words of errors (whether an error is raised is changed).
 """
 
 from __future__ import annotations

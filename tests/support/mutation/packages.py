@@ -21,7 +21,7 @@ class Package:
     Members
     -------
     sources : files or folders, from the root of the repository; of a folder all modules.
-    tests : what is handed to pytest.
+    tests : arguments of pytest.
     longest : seconds; tests that take longer on their own are left out.
     below : modules of lower floors, which are loaded once for all runs.
     """
@@ -40,7 +40,7 @@ class Package:
         return sorted(paths)
 
 
-# From below upwards: what one has loaded, none of the next ones changes.
+# From the bottom up: no package changes what an earlier one has loaded.
 PACKAGES: dict[str, Package] = {
     "driver": Package(sources=("sw/pinion/driver",), tests=("tests/driver", HEAVY)),
     "link": Package(sources=("sw/pinion/link",), tests=("tests/link", "tests/driver", HEAVY)),

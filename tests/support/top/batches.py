@@ -28,7 +28,7 @@ class Response:
 
     Attributes
     ----------
-    head : what header and trailer say.
+    head : contents of header and trailer.
     words : (count, words_out) uint32, result records.
     flags : (count,) bool, their flags.
     first, end : beats of the stream that the packet fills, ``end`` excluded.

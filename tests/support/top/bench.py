@@ -1,8 +1,8 @@
 """The cocotb test of the whole top at its AXI side; runs inside Icarus or Verilator.
 
 The working directory is the bench's folder. `.runner` leaves ``spec.json`` there; this module
-leaves ``complaints.json`` and ``outcome.json``. A host behind a model of the DMA engine
-(`.dma`) sends batches and reads registers beside them; every answer is compared with
+leaves ``complaints.json`` and ``outcome.json``. A host with a model of the DMA engine
+(`.dma`) sends batches and reads registers at the same time; every answer is compared with
 the build's integer model, without tolerance, and with its float model, within the build's budget.
 """
 

@@ -90,7 +90,7 @@ class Host:
         build = self._reference.build
         states = sample(build.model, build.function, count, distribution="reference", seed=seed)
         words = request_words(build.manifest, states)
-        # Some requests are no numbers, so that flags stand between results without.
+        # Some requests are not numbers, so that flagged results are mixed with others.
         rows = self.rng.sample(range(count), count // 8)
         words[rows, [self.rng.randrange(words.shape[1]) for _ in rows]] = NOT_A_NUMBER
         return words

@@ -2,7 +2,7 @@
 
 What :mod:`pinion.cosim.top` runs by the million cycles runs here by the thousand, and is checked
 more closely: unknown values, stability of every offer, the streams and registers of cocotbext-axi,
-transfers as the vendor's driver cuts them, resets at random times, the float model beside it all.
+transfers as the vendor's driver cuts them, resets at random times, and the float model.
 """
 
 from __future__ import annotations

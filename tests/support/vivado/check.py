@@ -120,7 +120,7 @@ _INNER = {"full_case", "parallel_case", "generator", "init", "top", "src", "enum
 def attribute_problems(verilog: str) -> list[str]:
     """Return attributes that the vendor tool would misunderstand; empty if there are none.
 
-    Each stands in the table of names, with a value spelled as there, and in front of a register or
+    Each must be in the table of names, with a value spelled as there, and in front of a register or
     a wire: a port heeds none.
     """
     attributes, problems = load_names().attributes, []

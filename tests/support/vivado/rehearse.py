@@ -53,9 +53,9 @@ class Rehearsal:
     Members
     -------
     code : exit code of the script; `REFUSED` if anything was refused.
-    output : what the script printed.
+    output : the output of the script.
     refused : sentences of the stand-ins.
-    journal : what happened, a tuple of words each: ``call``, ``set``, ``property``, ...
+    journal : the events, a tuple of words each: ``call``, ``set``, ``property``, ...
     """
 
     code: int
@@ -86,13 +86,13 @@ def rehearse(
     Parameters
     ----------
     script : ``build.tcl`` or ``synth_core.tcl``.
-    design : what it is about.
+    design : the design that it is about.
     tclsh : the interpreter.
-    setup_slack, hold_slack : what timing shall come out as [ns]; None for no path at all.
+    setup_slack, hold_slack : the timing to report [ns]; None for no path at all.
     slacks : both after each run of the router in turn, the last for all that follow.
     faults : a command, at which of its calls, and what happens: "fails" or "dies".
     arguments : as after ``-tclargs``.
-    work : a folder to run in that is kept, with what an earlier rehearsal left there.
+    work : a folder to run in that is kept, with the files of an earlier rehearsal.
     names : the table; that of the repository by default.
     """
     with tempfile.TemporaryDirectory(prefix="rehearsal-") as scratch:
