@@ -80,7 +80,11 @@ RULES: dict[str, Rule] = {
     "docs/control.md": Rule(skip={"SpiDevice": "needs a board on an SPI bus"}),
     "docs/cpu.md": Rule(
         preamble=ARRAYS,
-        put={"random_chain(1000, seed=1)": "random_chain(7, seed=1)"},
+        # The page computes with other arrays in between.
+        put={
+            "random_chain(1000, seed=1)": "random_chain(7, seed=1)",
+            "qdd = forward(q=q": f"{ARRAYS}; qdd = forward(q=q",
+        },
         skip={"pinion.compute.frameworks.torch": FRAMEWORK, "cuda.compile": GPU},
     ),
     "docs/cuda.md": Rule(
