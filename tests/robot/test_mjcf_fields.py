@@ -1,4 +1,4 @@
-"""The table of every field of ``mjModel`` in docs/robot-files.md: complete, and true of each figure."""
+"""The table of every field of ``mjModel`` in docs/robot-files.md is complete and right."""
 
 from __future__ import annotations
 

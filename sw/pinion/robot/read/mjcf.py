@@ -59,8 +59,8 @@ def from_mjcf(
     joint each, all but the last without mass and called after the body and the joint
     (``cup_x``). Armature, damping, dry friction and springs of joints are read, with what actuators
     add to them and what flags of ``<option>`` switch off. Contacts, tendons and equality
-    constraints are not part of a model; the notes say what was left out, ``docs/robot-files.md`` has
-    every field.
+    constraints are not part of a model; the notes say what was left out, ``docs/robot-files.md``
+    has every field.
 
     Errors
     ------

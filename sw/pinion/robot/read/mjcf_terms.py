@@ -2,8 +2,8 @@
 
 MuJoCo's inverse dynamics (``mj_inverse``) reads more of a file than the bodies: flags of
 ``<option>`` switch parts off, actuators add armature and damping to their joints by the square of
-their gear, damping and stiffness have coefficients of higher orders. ``docs/robot-files.md`` has every
-field.
+their gear, damping and stiffness have coefficients of higher orders. ``docs/robot-files.md`` has
+every field.
 """
 
 from __future__ import annotations
