@@ -23,7 +23,7 @@ export YOWASP_CACHE_DIR
 # The tests run builds of their own with make, which must not inherit this one's flags and jobs.
 RUN := @env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL
 
-# Slow suites note in docs/checks.md when they ran, of what, and with which result.
+# Slow suites record in tests/RECORDS.md when they ran, at which commit, and with which result.
 RECORD := @env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL $(BIN)/python -m tests.support.record
 
 help:

@@ -1,4 +1,4 @@
-"""Accuracy of the algorithms for long chains: the tables of docs/parallel.md and docs/cpu.md.
+"""Accuracy of the algorithms for long chains: the tables of docs/cpu.md.
 
     python -m benchmarks.chain_accuracy
 

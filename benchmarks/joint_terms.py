@@ -1,4 +1,4 @@
-"""The cost of joint terms in a core: the table of docs/joint-terms.md.
+"""The cost of joint terms in a core: the table of docs/joints.md.
 
     python -m benchmarks.joint_terms
 

@@ -15,7 +15,7 @@ from .backends import backends, with_partitions
 from .first_page import with_critical_paths, with_headline
 from .page import page
 from .picture import drawn
-from .records import FOLDER, RECORDS, ROOT, RecordError, chosen
+from .records import RECORDS, ROOT, RecordError, chosen
 
 
 def made() -> Mapping[Path, str]:
@@ -29,7 +29,7 @@ def made() -> Mapping[Path, str]:
     return {
         docs / "results.md": page(),
         docs / "where-each-backend-wins.md": backends(),
-        FOLDER / "overview.svg": drawn(cores, factor, batches),
+        docs / "results" / "overview.svg": drawn(cores, factor, batches),
         readme: with_headline(readme.read_text(encoding="utf-8"), cores, factor, batches),
         timing: with_critical_paths(timing.read_text(encoding="utf-8"), measured),
         cuda: with_partitions(cuda.read_text(encoding="utf-8"), batches),

@@ -17,7 +17,7 @@ from pinion.base.installation import version
 from pinion.bench.machine import processor
 
 ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / "docs" / "results"
+FOLDER = ROOT / "benchmarks" / "records"
 
 
 class RecordError(ValueError):

@@ -1,7 +1,7 @@
-"""Sections of docstrings as lists, before mkdocstrings sees them.
+"""Convert sections of docstrings to lists before mkdocstrings sees them.
 
-Docstrings here say ``name : what it is, with shape and unit``, members of a class under "Members".
-Parsers of NumPy's style take what stands behind the colon for a type; a list says what is meant.
+Docstrings here say ``name : meaning, with shape and unit``, and list members of a class under
+"Members". Parsers of NumPy's style would take the text after the colon for a type.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from griffe import Extension, Object
 
 SECTION = re.compile(r"^(?P<title>[A-Z]\w+)\n-{3,}\n", re.MULTILINE)
 ENTRY = re.compile(r"^(?P<names>[\w*`][\w.*`, ]*?) : (?P<text>.*)$")
-# A class of errors alone on its line, its reason below.
+# An error class alone on its line, with its reason below.
 ALONE = re.compile(r"^[\w.]+(?:, [\w.]+)*$")
 
 
 class Sections(Extension):
-    """Rewrites the docstring of each object that is loaded."""
+    """Rewrite the docstring of each loaded object."""
 
     def on_object(self, *, obj: Object, **parameters: Any) -> None:
         """Rewrite one docstring."""
@@ -28,33 +28,33 @@ class Sections(Extension):
 
 
 def listed(text: str) -> str:
-    """A docstring with its sections as headings in bold and lists of Markdown."""
+    """Return a docstring with its sections as bold headings and Markdown lists."""
     parts = SECTION.split(text)
-    made = [parts[0].rstrip()]
+    sections = [parts[0].rstrip()]
     for title, body in zip(parts[1::2], parts[2::2], strict=True):
-        made.append(f"**{title}**\n\n{_body(body.rstrip())}")
-    return "\n\n".join(made)
+        sections.append(f"**{title}**\n\n{_body(body.rstrip())}")
+    return "\n\n".join(sections)
 
 
 def _body(text: str) -> str:
-    made: list[str] = []
+    formatted: list[str] = []
     lines = text.splitlines()
     items = False
     for number, line in enumerate(lines):
         below = lines[number + 1] if number + 1 < len(lines) else ""
         entry = ENTRY.match(line)
         if entry:
-            made.append(f"- `{entry['names'].replace('`', '')}`: {entry['text']}")
+            formatted.append(f"- `{entry['names'].replace('`', '')}`: {entry['text']}")
             items = True
         elif ALONE.match(line) and below.startswith("    "):
-            made.append(f"- `{line}`:")
+            formatted.append(f"- `{line}`:")
             items = True
         elif items and line.startswith(" "):
-            made.append(f"    {line.strip()}")
+            formatted.append(f"    {line.strip()}")
         else:
-            # Text after a list begins a paragraph of its own.
-            if items and line.strip() and made and made[-1].strip():
-                made.append("")
+            # Text after a list begins a new paragraph.
+            if items and line.strip() and formatted and formatted[-1].strip():
+                formatted.append("")
             items = items and not line.strip()
-            made.append(line)
-    return "\n".join(made)
+            formatted.append(line)
+    return "\n".join(formatted)

@@ -1,4 +1,4 @@
-r"""Equations as MathML, which browsers set themselves: no script, no letters from elsewhere.
+r"""Equations as MathML, which browsers typeset without scripts or fonts from the network.
 
 A page writes ``$x$`` within a line, and ``$$ ... $$`` or a fenced block ``math`` on lines of its
 own, which code hosts understand too. ``pymdownx.arithmatex`` finds them and leaves ``\(x\)`` and
@@ -16,16 +16,16 @@ FOUND = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">\s*\\(?P<open>[(\[])(?P<tex>.*?)\\[)\]]\s*</(?P=tag)>',
     re.DOTALL,
 )
-# What the converter does not know it prints as it stands.
+# The converter prints commands that it does not know unchanged.
 UNKNOWN = re.compile(r"<m\w+>\\([A-Za-z]+)</m\w+>")
 
 
 class EquationError(ValueError):
-    """An equation that cannot be set; the message names it and its page."""
+    """An equation that cannot be converted; the message names it and its page."""
 
 
 def to_mathml(page: str, *, where: str) -> str:
-    """The page with its equations as MathML.
+    """Return the page with its equations as MathML.
 
     Parameters
     ----------
@@ -34,24 +34,24 @@ def to_mathml(page: str, *, where: str) -> str:
 
     Raises
     ------
-    EquationError : a command that is not known, or braces that do not match.
+    EquationError : an unknown command, or unbalanced braces.
     """
 
-    def one(found: re.Match[str]) -> str:
-        tex = html.unescape(found["tex"]).strip()
-        block = found["open"] == "["
+    def one(match: re.Match[str]) -> str:
+        tex = html.unescape(match["tex"]).strip()
+        block = match["open"] == "["
         try:
-            made: str = convert(tex, display="block" if block else "inline")
+            mathml: str = convert(tex, display="block" if block else "inline")
         except Exception as error:  # of many classes, none of them the package's own base
             raise EquationError(
-                f"{where}: the equation '{tex}' cannot be set: {error!r}."
+                f"{where}: the equation '{tex}' cannot be converted: {error!r}."
             ) from error
-        unknown = UNKNOWN.search(made)
+        unknown = UNKNOWN.search(mathml)
         if unknown:
             raise EquationError(
-                f"{where}: the equation '{tex}' has \\{unknown[1]}, which is not known here; "
-                "write it with other commands."
+                f"{where}: the equation '{tex}' has \\{unknown[1]}, which is unknown here; "
+                "use other commands."
             )
-        return f'<div class="equation">{made}</div>' if block else made
+        return f'<div class="equation">{mathml}</div>' if block else mathml
 
     return FOUND.sub(one, page)

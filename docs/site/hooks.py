@@ -1,7 +1,7 @@
-"""What MkDocs calls while it builds the site: generated pages, links out of ``docs``, equations.
+"""Hooks of MkDocs, named by ``mkdocs.yml``: generated pages, links out of ``docs``, equations.
 
-Named by ``mkdocs.yml``. Generated pages exist in the site alone, and are made from the code that
-they describe, so none of them can be out of date.
+Generated pages exist only in the site and are made from the code that they describe, so they cannot
+be out of date.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ ROLE = re.compile(r":(?:func|class|meth|mod|data|attr|exc):(?=<code>|<a )")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the version into the foot of the pages, and lists of generated pages into the menu."""
+    """Put the version into the footer, and lists of generated pages into the menu."""
     config.copyright = f"Pinion {installation.version()}, Apache License 2.0"
     citation = (ROOT / "CITATION.cff").read_text("utf-8")
-    known = dict(re.findall(r'^(repository-code|url): *"?([^\s"]+)"?$', citation, re.MULTILINE))
-    if repository := known.get("repository-code"):
+    addresses = dict(re.findall(r'^(repository-code|url): *"?([^\s"]+)"?$', citation, re.MULTILINE))
+    if repository := addresses.get("repository-code"):
         config.copyright += f', <a href="{repository}">source</a>'
-    config.site_url = known.get("url", config.site_url)
+    config.site_url = addresses.get("url", config.site_url)
     config.nav = _menu(config.nav or [], _lists())
     return config
 
@@ -45,9 +45,9 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     written = {
         f.src_uri: Path(f.abs_src_path or "").read_text("utf-8") for f in files if _is_page(f)
     }
-    shown = links.outside(ROOT, written)
-    for name, content in {**_generated(), **shown}.items():
-        # Files are reached from the pages that link to them.
+    file_pages = links.outside(ROOT, written)
+    for name, content in {**_generated(), **file_pages}.items():
+        # Only the pages that link to files lead to them.
         within = InclusionLevel.NOT_IN_NAV if name.startswith("files/") else InclusionLevel.INCLUDED
         files.append(File.generated(config, name, content=content, inclusion=within))
     return files
@@ -60,7 +60,7 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
 
 def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Set equations, and take the roles of reStructuredText away."""
+    """Convert equations, and remove the roles of reStructuredText."""
     del config, files
     html = equations.to_mathml(html, where=page.file.src_uri)
     return ROLE.sub("", html)
@@ -68,8 +68,8 @@ def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files
 
 def _generated() -> dict[str, str | bytes]:
     version = json.dumps({"version": installation.version()}) + "\n"
-    made: dict[str, str | bytes] = {publish.VERSION: version}
-    return {**made, **reference.pages(), **records.pages(ROOT), **notebook.pages(ROOT)}
+    version_file: dict[str, str | bytes] = {publish.VERSION: version}
+    return {**version_file, **reference.pages(), **records.pages(ROOT), **notebook.pages(ROOT)}
 
 
 def _is_page(file: File) -> bool:
@@ -81,8 +81,8 @@ def _lists() -> dict[str, list[Any]]:
 
 
 def _menu(nav: list[Any], lists: dict[str, list[Any]]) -> list[Any]:
-    """The menu with whole lists where it names a folder."""
-    made: list[Any] = []
+    """Return the menu with a list of pages for each folder that it names."""
+    menu: list[Any] = []
     for item in nav:
         if isinstance(item, dict):
             ((title, below),) = item.items()
@@ -91,5 +91,5 @@ def _menu(nav: list[Any], lists: dict[str, list[Any]]) -> list[Any]:
             elif below in lists:
                 below = lists[below]
             item = {title: below}
-        made.append(item)
-    return made
+        menu.append(item)
+    return menu

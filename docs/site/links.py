@@ -1,7 +1,7 @@
-"""Links between pages and files: within ``docs`` as they are, out of it to a page with the file.
+"""Links between pages and files: unchanged within ``docs``, otherwise to a page with the file.
 
 On a code host the link of a page to ``../examples/c`` opens that folder. The site has no such
-folder, so each file that a page links to becomes a page of its own, `files/PATH.md`.
+folder, so each file that a page links to becomes a page, `files/PATH.md`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-# The pages at the top of the repository, and where the site has them.
+# Pages at the top of the repository, and their places in the site.
 TOP = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "project/contributing.md",
@@ -29,28 +29,28 @@ LANGUAGES |= {".toml": "toml", ".md": "markdown", ".json": "json", ".v": "verilo
 
 
 def outside(root: Path, pages: Mapping[str, str]) -> dict[str, str]:
-    """Pages that show what pages link to outside of ``docs``, by their names in the site.
+    """Return pages that show the files outside ``docs`` that pages link to, by their names.
 
     Parameters
     ----------
     root : the root of the repository.
     pages : the text of each page under ``docs``, by its path there.
     """
-    made = {
+    top_pages = {
         name: (root / source).read_text("utf-8")
         for source, name in TOP.items()
         if source.endswith(".md") and name.startswith("project/")
     }
-    for page, text in {**pages, **made}.items():
-        for found in LINK.finditer(FENCED.sub("", text)):
-            path = _in_repository(page, found["target"])
+    for page, text in {**pages, **top_pages}.items():
+        for match in LINK.finditer(FENCED.sub("", text)):
+            path = _in_repository(page, match["target"])
             if path is not None and path not in TOP and not path.startswith("docs/"):
-                made |= _shown(root, path)
-    return made
+                top_pages |= _shown(root, path)
+    return top_pages
 
 
 def inside(root: Path, page: str, markdown: str) -> str:
-    """The text of a page with its links as the site needs them.
+    """Return the text of a page with its links as the site needs them.
 
     Parameters
     ----------
@@ -59,10 +59,10 @@ def inside(root: Path, page: str, markdown: str) -> str:
     markdown : its text.
     """
 
-    def one(found: re.Match[str]) -> str:
-        path = _in_repository(page, found["target"])
+    def one(match: re.Match[str]) -> str:
+        path = _in_repository(page, match["target"])
         if path is None:
-            return found[0]
+            return match[0]
         if path in TOP:
             target = TOP[path]
         elif path.startswith("docs/"):
@@ -70,13 +70,13 @@ def inside(root: Path, page: str, markdown: str) -> str:
         else:
             target = _page_of(root, path)
         target = posixpath.relpath(target, posixpath.dirname(page) or ".")
-        return f"{found['before']}{target}{found['anchor'] or ''}{found['after']}"
+        return f"{match['before']}{target}{match['anchor'] or ''}{match['after']}"
 
     return _outside_code(markdown, lambda text: LINK.sub(one, text))
 
 
 def _in_repository(page: str, target: str) -> str | None:
-    """The path from the root that a link of a page means; None for another site's."""
+    """Return the path of a link's target from the root, or None for another site."""
     if "://" in target or target.startswith(("mailto:", "/")):
         return None
     origins = {name: source for source, name in TOP.items() if name.startswith("project/")}
@@ -93,11 +93,13 @@ def _shown(root: Path, path: str) -> dict[str, str]:
     place = root / path
     if place.is_dir():
         within = sorted(p for p in place.iterdir() if p.is_file() and _is_text(p))
-        made = {f"files/{path}/{p.name}.md": _file_page(p, f"{path}/{p.name}") for p in within}
+        folder_pages = {
+            f"files/{path}/{p.name}.md": _file_page(p, f"{path}/{p.name}") for p in within
+        }
         lines = [f"- [{p.name}]({p.name}.md)" for p in within]
-        made[_page_of(root, path)] = _head(path) + "\n".join(lines) + "\n"
-        return made
-    # A link to what is not there is left for MkDocs to complain of.
+        folder_pages[_page_of(root, path)] = _head(path) + "\n".join(lines) + "\n"
+        return folder_pages
+    # MkDocs reports broken links.
     return {_page_of(root, path): _file_page(place, path)} if place.is_file() else {}
 
 
@@ -116,9 +118,9 @@ def _is_text(place: Path) -> bool:
 
 
 def _outside_code(markdown: str, change: Callable[[str], str]) -> str:
-    """Change a text but for its fenced blocks."""
-    made, place = [], 0
+    """Change a text outside its fenced blocks."""
+    parts, place = [], 0
     for fenced in FENCED.finditer(markdown):
-        made += [change(markdown[place : fenced.start()]), fenced[0]]
+        parts += [change(markdown[place : fenced.start()]), fenced[0]]
         place = fenced.end()
-    return "".join([*made, change(markdown[place:])])
+    return "".join([*parts, change(markdown[place:])])

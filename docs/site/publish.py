@@ -1,8 +1,8 @@
-"""Publishes a built site beside its other versions: ``python -m docs.site.publish FOLDER``.
+"""Publish a built site next to its other versions: ``python -m docs.site.publish FOLDER``.
 
-FOLDER gets the site as a folder of its version, the newest release once more as ``latest``,
+FOLDER gets the site as a folder of its version, the newest release again as ``latest``,
 ``versions.json``, which the theme's list of versions reads, and an ``index.html`` that leads to
-``latest``. It is plain files with relative links: any server of files shows it, under any address.
+``latest``. All links are relative, so any file server can serve it under any address.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 SITE = "build/site"
 VERSION = "version.json"
-"""What the build writes into the site: the version that it is of."""
+"""File in a built site with its version."""
 
 LATEST = "latest"
 SWITCH = "assets/versions.js"
@@ -32,31 +32,31 @@ START = """<!doctype html>
 
 
 class PublishError(ValueError):
-    """There is no site to publish, or the folder is another's; the message says what to do."""
+    """No site to publish, or a folder with something else; the message says what to do."""
 
 
 def publish(site: Path, folder: Path) -> list[str]:
-    """Put a built site into a folder of versions, and say which are there now, the newest first.
+    """Put a built site into a folder of versions, and return its versions, the newest first.
 
     Parameters
     ----------
     site : as ``make docs`` wrote it.
-    folder : of versions; made if it is not there. The same version is replaced.
+    folder : of versions; created if missing. The same version is replaced.
 
     Raises
     ------
-    PublishError : with a sentence.
+    PublishError : there is no site, or the folder holds something else.
     """
     version = _version(site)
     if folder.is_dir() and any(folder.iterdir()) and not (folder / "versions.json").is_file():
         raise PublishError(
-            f"'{folder}' holds files and no versions.json: it is no folder of versions. "
+            f"'{folder}' holds files but no versions.json, so it is not a folder of versions. "
             "Give an empty or a new one."
         )
     folder.mkdir(parents=True, exist_ok=True)
     _copy(site, folder / version)
-    there = [version_of for path in folder.iterdir() if (version_of := _published(path))]
-    versions = sorted(there, key=order, reverse=True)
+    published = [version_of for path in folder.iterdir() if (version_of := _published(path))]
+    versions = sorted(published, key=order, reverse=True)
     releases = [name for name in versions if not _numbered(name)[1]]
     newest = (releases or versions)[0]
     _copy(folder / newest, folder / LATEST)
@@ -70,29 +70,31 @@ def publish(site: Path, folder: Path) -> list[str]:
 
 
 def order(version: str) -> tuple[tuple[int, ...], bool, str]:
-    """Where a version stands among others; what is no release stands before its release."""
+    """Return the sort key of a version; a pre-release comes before its release."""
     number, rest = _numbered(version)
     return tuple(int(part) for part in number.split(".")), not rest, rest
 
 
 def _numbered(version: str) -> tuple[str, str]:
-    found = NUMBER.fullmatch(version)
-    if found is None:
-        raise PublishError(f"'{version}' is no version: it begins with a number, such as 0.1.0.")
-    return found[1], found[2]
+    match = NUMBER.fullmatch(version)
+    if match is None:
+        raise PublishError(
+            f"'{version}' is not a version: a version begins with a number, such as 0.1.0."
+        )
+    return match[1], match[2]
 
 
 def _version(site: Path) -> str:
     try:
         version = json.loads((site / VERSION).read_text("utf-8"))["version"]
     except (OSError, ValueError, KeyError) as error:
-        raise PublishError(f"'{site}' is no built site ({error}): say make docs.") from None
+        raise PublishError(f"'{site}' is not a built site ({error}): run make docs.") from None
     _numbered(version)
     return str(version)
 
 
 def _published(path: Path) -> str | None:
-    """The version that a folder is of, or None; the copy ``latest`` does not count."""
+    """Return the version of a folder, or None; the copy ``latest`` does not count."""
     if path.name == LATEST or not (path / VERSION).is_file():
         return None
     version = _version(path)
@@ -102,22 +104,22 @@ def _published(path: Path) -> str | None:
 
 
 def _copy(site: Path, target: Path) -> None:
-    """Copy a site with the list of versions switched on; it is there as a whole or not at all."""
+    """Copy a site with the list of versions switched on, completely or not at all."""
     switch = (site / SWITCH).read_text("utf-8")
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".publish-") as place:
-        made = Path(place) / "site"
-        shutil.copytree(site, made)
+        copy = Path(place) / "site"
+        shutil.copytree(site, copy)
         switched = switch.replace("const published = false;", "const published = true;")
         if "const published = true;" not in switched:
             raise PublishError(f"'{site / SWITCH}' has no switch: build the site again, make docs.")
-        (made / SWITCH).write_text(switched, encoding="utf-8")
+        (copy / SWITCH).write_text(switched, encoding="utf-8")
         if target.exists():
             target.rename(Path(place) / "old")
-        made.rename(target)
+        copy.rename(target)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Publish ``build/site``, and say what is in the folder."""
+    """Publish ``build/site``, and print the versions in the folder."""
     if len(arguments) != 1 or not arguments[0] or arguments[0].startswith("-"):
         print("usage: make docs-publish TO=FOLDER", file=sys.stderr)
         return 2

@@ -9,20 +9,20 @@ FOLDER = "docs/adr"
 
 
 def pages(root: Path) -> dict[str, str]:
-    """The page that lists the records with their titles."""
+    """Return the page that lists the records with their titles."""
     lines = [f"- [{title}]({path.name})" for path, title in _records(root)]
-    text = "# Decisions\n\nWhat is expensive to reverse, why it is so, and what else was tried.\n\n"
+    text = "# Decisions\n\nWhat is expensive to reverse, with reasons and alternatives.\n\n"
     return {"adr/index.md": text + "\n".join(lines) + "\n"}
 
 
 def menu(root: Path) -> list[str]:
-    """The pages of the section, the list first."""
+    """Return the pages of the section, the list first."""
     return ["adr/index.md", *(f"adr/{path.name}" for path, _ in _records(root))]
 
 
 def _records(root: Path) -> list[tuple[Path, str]]:
-    found = []
+    listed = []
     for path in sorted((root / FOLDER).glob("*.md")):
         heading = re.search(r"^# (.+)$", path.read_text("utf-8"), re.MULTILINE)
-        found.append((path, heading[1] if heading else path.stem))
-    return found
+        listed.append((path, heading[1] if heading else path.stem))
+    return listed

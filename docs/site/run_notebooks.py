@@ -1,8 +1,8 @@
-"""Runs the notebooks of the documentation: ``python -m docs.site.run_notebooks [--missing]``.
+"""Run the notebooks of the documentation: ``python -m docs.site.run_notebooks [--missing]``.
 
-Executed copies go into ``build/notebooks``, from where the site takes them. A cell that fails ends
-the run with exit code 1 and its traceback. With ``--missing`` a notebook whose copy is of the same
-cells is left alone.
+Executed copies go into ``build/notebooks``, where the site finds them. A failing cell ends
+the run with exit code 1 and its traceback. With ``--missing`` a notebook whose copy has the same
+cells is not run again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nbclient.exceptions import CellExecutionError
 from .notebook import EXECUTED, SOURCE, is_executed
 
 LIMIT = 1800
-"""Seconds that a cell may take before the run counts as hanging."""
+"""Seconds after which a cell counts as hanging."""
 
 
 def execute(source: Path, target: Path) -> None:
@@ -30,7 +30,7 @@ def execute(source: Path, target: Path) -> None:
     CellExecutionError : a cell failed.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    # A kept copy would pass for the result of a run that fails.
+    # An old copy would pass for the result of a run that fails.
     target.unlink(missing_ok=True)
     notebook = nbformat.read(source, as_version=4)
     resources = {"metadata": {"path": str(target.parent)}}
@@ -40,7 +40,7 @@ def execute(source: Path, target: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what has to run, and say how long it took."""
+    """Run the notebook if needed, and print how long it took."""
     root = Path(__file__).resolve().parents[2]
     if "--missing" in arguments and is_executed(root):
         print(f"notebooks: {EXECUTED} is there")

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus
 
 STEPS = ("identity", "traffic", "back_pressure", "partial_beat", "soft_resets")
 SETTINGS: dict[str, Any] = {
-    **{"seed": 5, "core_rate": 1.2, "rounds": 1, "batches": 4, "held": 260},
+    **{"seed": 5, "core_rate": 1.2, "rounds": 1, "batches": 4, "stall": 260},
     **{"resets": 3, "latest": 500, "limit": 1500, "polls": 80},
 }
 

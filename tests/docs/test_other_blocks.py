@@ -1,4 +1,4 @@
-"""Blocks of pages that are neither Python nor commands: robots, Verilog, C, TOML, JSON and YAML."""
+"""Blocks of pages in other languages: robots, Verilog, C, TOML, JSON and YAML."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tests.support.snippets import blocks
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# The module's name on the pages; a robot of two links takes the place of the iiwa14's seven.
+# The module's name on the pages; the tests use a robot of two links.
 NAME = "iiwa14_rnea"
 
 
 def _found(language: str) -> dict[str, list[str]]:
-    """The blocks in a language, by page."""
-    made: dict[str, list[str]] = {}
+    """Return the blocks in a language, by page."""
+    texts_by_page: dict[str, list[str]] = {}
     for path in sorted((ROOT / "docs").rglob("*.md")):
         texts = [b.text for b in blocks(path.read_text("utf-8")) if b.language == language]
         if texts:
-            made[path.relative_to(ROOT).as_posix()] = texts
-    return made
+            texts_by_page[path.relative_to(ROOT).as_posix()] = texts
+    return texts_by_page
 
 
 def _only(page: str, language: str) -> str:
@@ -47,10 +47,10 @@ def export(tmp_path_factory: pytest.TempPathFactory) -> pinion.ExportedCore:
 def test_each_language_is_looked_at_here_or_elsewhere() -> None:
     # CUDA and CMake: tests/compute/cuda; the packets of docs/link.md: tests/link; sums of products
     # and graphs: tests/graph.
-    known = {"", "python", "xml", "verilog", "c", "toml", "json", "yaml", "sh"}
+    tested_here = {"", "python", "xml", "verilog", "c", "toml", "json", "yaml", "sh"}
     elsewhere = {"cuda", "cmake", "request", "response", "fixed", "graph"}
     pages = [p.read_text("utf-8") for p in (ROOT / "docs").rglob("*.md")]
-    assert {block.language for page in pages for block in blocks(page)} <= known | elsewhere
+    assert {block.language for page in pages for block in blocks(page)} <= tested_here | elsewhere
 
 
 def test_robots_of_pages_open_as_the_pages_say(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_robots_of_pages_open_as_the_pages_say(tmp_path: Path) -> None:
 
 
 def _verilog(instance: str, export: pinion.ExportedCore, folder: Path) -> str:
-    """What Icarus says of a design around an instance; empty where it elaborates."""
+    """Return the messages of Icarus for a design around an instance; empty if it elaborates."""
     ports = {p["name"]: p["width"] for p in export.figures["ports"]}
     wires = [
         f"wire [{ports[port] - 1}:0] {wire};"
@@ -82,9 +82,9 @@ def _verilog(instance: str, export: pinion.ExportedCore, folder: Path) -> str:
         str(design),
         source,
     ]
-    done = subprocess.run(tool, capture_output=True, text=True, timeout=600)
-    said = (done.stdout + done.stderr).splitlines()
-    return "\n".join(line for line in said if "design.v" in line or "error" in line.lower())
+    process = subprocess.run(tool, capture_output=True, text=True, timeout=600)
+    messages = (process.stdout + process.stderr).splitlines()
+    return "\n".join(line for line in messages if "design.v" in line or "error" in line.lower())
 
 
 def test_the_instance_on_the_page_elaborates(export: pinion.ExportedCore, tmp_path: Path) -> None:
@@ -114,9 +114,9 @@ def test_a_design_for_fusesoc_depends_on_the_core_that_is_exported(
 ) -> None:
     design = yaml.safe_load(_only("docs/guides/export.md", "yaml"))
     (core,) = design["filesets"]["rtl"]["depend"]
-    made = yaml.safe_load((export.folder / f"{NAME}.core").read_text().partition("\n")[2])
+    core_file = yaml.safe_load((export.folder / f"{NAME}.core").read_text().partition("\n")[2])
     # Without a version a design takes any; the core has that of Pinion.
-    assert made["name"].rpartition(":")[0] == core
+    assert core_file["name"].rpartition(":")[0] == core
 
 
 def test_toml_and_json_of_pages_can_be_read() -> None:

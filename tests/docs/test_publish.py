@@ -1,4 +1,4 @@
-"""A folder of versions of the site: what is in it, in which order, and what is refused."""
+"""The folder of versions of the site: its contents, their order, and refusals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """What of a built site publishing touches."""
+    """Return the parts of a built site that publishing uses."""
     place = tmp_path / "site"
     (place / "assets").mkdir(parents=True)
     shutil.copy(ROOT / "docs/assets/versions.js", place / "assets")
@@ -29,8 +29,8 @@ def _publish(site: Path, folder: Path, version: str, text: str = "") -> list[str
 
 
 def _listed(folder: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((folder / "versions.json").read_text())
-    return found
+    listed: list[dict[str, Any]] = json.loads((folder / "versions.json").read_text())
+    return listed
 
 
 def test_versions_stand_beside_each_other_the_newest_release_as_latest(
@@ -38,14 +38,19 @@ def test_versions_stand_beside_each_other_the_newest_release_as_latest(
 ) -> None:
     folder = tmp_path / "a" / "versions"
     for version in ("0.9.0", "0.10.0", "0.11.0.dev1", "0.2.0"):
-        there = _publish(site, folder, version)
-    assert there == ["0.11.0.dev1", "0.10.0", "0.9.0", "0.2.0"]
-    assert [row["version"] for row in _listed(folder)] == there
+        versions = _publish(site, folder, version)
+    assert versions == ["0.11.0.dev1", "0.10.0", "0.9.0", "0.2.0"]
+    assert [row["version"] for row in _listed(folder)] == versions
     assert [row["aliases"] for row in _listed(folder)] == [[], ["latest"], [], []]
     assert (folder / "latest/index.html").read_text() == "0.10.0"
     assert (folder / "0.9.0/index.html").read_text() == "0.9.0"
     assert "latest/index.html" in (folder / "index.html").read_text()
-    assert {p.name for p in folder.iterdir()} == {*there, "latest", "versions.json", "index.html"}
+    assert {p.name for p in folder.iterdir()} == {
+        *versions,
+        "latest",
+        "versions.json",
+        "index.html",
+    }
 
 
 def test_a_version_is_replaced_and_copies_list_the_others(site: Path, tmp_path: Path) -> None:
@@ -68,13 +73,13 @@ def test_before_a_release_what_is_newest_is_latest(site: Path, tmp_path: Path) -
 
 
 def test_what_is_no_site_and_no_folder_of_versions_is_refused(site: Path, tmp_path: Path) -> None:
-    with pytest.raises(PublishError, match=r"is no built site \(.*\): say make docs"):
+    with pytest.raises(PublishError, match=r"is not a built site \(.*\): run make docs"):
         publish(site, tmp_path / "versions")
     (tmp_path / "home").mkdir()
     (tmp_path / "home/letter.txt").write_text("x")
-    with pytest.raises(PublishError, match=r"home' holds files and no versions\.json"):
+    with pytest.raises(PublishError, match=r"home' holds files but no versions\.json"):
         _publish(site, tmp_path / "home", "0.1.0")
-    with pytest.raises(PublishError, match="'next' is no version"):
+    with pytest.raises(PublishError, match="'next' is not a version"):
         _publish(site, tmp_path / "versions", "next")
     assert not (tmp_path / "versions").exists()
     assert order("1.0.0rc1") < order("1.0.0") < order("1.0.1")

@@ -27,7 +27,7 @@ WIDE, NARROW = (1440, 900), (390, 844)
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
-    """A server of files that writes no log."""
+    """A file server that writes no log."""
 
     def log_message(self, format: str, *args: Any) -> None:
         del format, args
@@ -96,9 +96,9 @@ def test_no_page_has_an_error_asks_the_network_or_is_wider_than_a_phone(browser:
     for page in pages:
         browser.open(page)
         name = page.relative_to(SITE)
-        wrong += [f"{name}: wider than the window: {found}" for found in browser.ask(OVERFLOW)]
-        wrong += [f"{name}: not loaded: {found}" for found in browser.trouble.failed]
-        wrong += [f"{name}: error: {found}" for found in browser.trouble.errors]
+        wrong += [f"{name}: wider than the window: {element}" for element in browser.ask(OVERFLOW)]
+        wrong += [f"{name}: not loaded: {request}" for request in browser.trouble.failed]
+        wrong += [f"{name}: error: {error}" for error in browser.trouble.errors]
     assert not wrong, "\n".join(wrong)
 
 
@@ -149,7 +149,7 @@ def test_drawings_for_white_paper_have_it_and_the_overview_has_its_own(browser: 
 
 
 def _search(browser: Browser, words: str) -> list[str]:
-    """Titles of what the search of the page finds."""
+    """Return the titles that the search of the page finds."""
     browser.open(SITE / "index.html")
     browser.ask("location.hash = ''; document.querySelector('.md-search__input').focus()")
     browser.ask(
@@ -222,7 +222,7 @@ def test_the_browser_notices_what_these_tests_look_for(browser: Browser, tmp_pat
     )
     browser.look(width=NARROW[0], height=NARROW[1])
     browser.open(page)
-    assert any("DIV.x" in found for found in browser.ask(OVERFLOW))
-    failed = {found.split(": ")[0].rsplit("/", 1)[1] for found in browser.trouble.failed}
+    assert any("DIV.x" in element for element in browser.ask(OVERFLOW))
+    failed = {request.split(": ")[0].rsplit("/", 1)[1] for request in browser.trouble.failed}
     assert {"gone.png", "x.js"} <= failed
-    assert any("nothing_there" in found for found in browser.trouble.errors)
+    assert any("nothing_there" in error for error in browser.trouble.errors)

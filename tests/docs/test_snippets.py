@@ -1,4 +1,4 @@
-"""Code on pages runs: Python in order, page by page, and the command line takes every command."""
+"""Code on pages runs: Python in order, page by page, and every command parses."""
 
 from __future__ import annotations
 
@@ -38,22 +38,21 @@ class Rule:
 
     Members
     -------
-    given : what the page takes for granted, such as arrays of the reader's own.
+    preamble : code that the page takes for granted, such as the reader's own arrays.
     put : replacements in the code, such as a simulated card for a real one.
-    skip : by a piece of a block's text, why that block is not run.
-    first : commands that the page takes for given, or small ones in their places; builds are
-        shared.
-    then : what uses what the page only defines.
+    skip : by a piece of a block's text, the reason why it is not run.
+    first : commands that the page takes for granted, or smaller ones; builds are shared.
+    then : code that uses what the page only defines.
     """
 
-    given: str = ""
+    preamble: str = ""
     put: Mapping[str, str] = field(default_factory=dict)
     skip: Mapping[str, str] = field(default_factory=dict)
     first: tuple[str, ...] = ()
     then: str = ""
 
 
-# A folder of the page's name; a robot of two links is built and compiled in a tenth of the time.
+# A folder with the page's name; a robot of two links builds in a tenth of the time.
 BUILT = "build two_link rnea --ii 8 --formats q16.16 -o build/iiwa14"
 INSIDE = """
 from amaranth.back import rtlil
@@ -78,10 +77,15 @@ RULES: dict[str, Rule] = {
     "docs/campaigns.md": Rule(
         first=("batch two_link rnea --device float --states 200 --workers 1 -o batch.sqlite",),
     ),
+    "docs/control.md": Rule(skip={"SpiDevice": "needs a board on an SPI bus"}),
     "docs/cpu.md": Rule(
-        given=ARRAYS,
-        put={"random_chain(1000, seed=1)": "random_chain(7, seed=1)"},
-        skip={"pinion.compute.frameworks.torch": FRAMEWORK},
+        preamble=ARRAYS,
+        # The page computes with other arrays in between.
+        put={
+            "random_chain(1000, seed=1)": "random_chain(7, seed=1)",
+            "qdd = forward(q=q": f"{ARRAYS}; qdd = forward(q=q",
+        },
+        skip={"pinion.compute.frameworks.torch": FRAMEWORK, "cuda.compile": GPU},
     ),
     "docs/cuda.md": Rule(
         skip={
@@ -90,17 +94,11 @@ RULES: dict[str, Rule] = {
             "bytes_of": "prints three large kernels to count their instructions",
         }
     ),
-    "docs/driver.md": Rule(given=SMALL, put={"xdma:0": "sim", "(1000)": "(20)"}, first=(BUILT,)),
+    "docs/driver.md": Rule(preamble=SMALL, put={"xdma:0": "sim", "(1000)": "(20)"}, first=(BUILT,)),
     "docs/explore.md": Rule(put={'"iiwa14"': '"two_link"'}),
     "docs/export.md": Rule(
         first=(BUILT, "export build/iiwa14 -o export/iiwa14"),
         then=INSIDE,
-    ),
-    "docs/faults.md": Rule(first=(BUILT,)),
-    "docs/floating-base.md": Rule(
-        given="import numpy as np; q = np.eye(19)[:3] * 0; q[:, 6] = 1; qdd = qd = q[:, 1:]",
-        # A core of a quadruped on a floating base takes a quarter of an hour; the robots' tests do.
-        put={'device="sim", ii=16': 'device="float"'},
     ),
     "docs/guides/mpc.md": Rule(
         skip={"scenario.controller": "docs/mpc.md has the same lines, and runs them"}
@@ -114,29 +112,32 @@ RULES: dict[str, Rule] = {
     "docs/guides/vcu118.md": Rule(
         put={"xdma:0": "sim", "build/vcu": "build/iiwa14", "64, 7": "64, 2"}, first=(BUILT,)
     ),
+    "docs/joints.md": Rule(
+        preamble="import numpy as np; q = np.eye(19)[:3] * 0; q[:, 6] = 1; qdd = qd = q[:, 1:]",
+        # A core of a quadruped on a floating base takes a quarter of an hour; the robots' tests do.
+        put={'device="sim", ii=16': 'device="float"'},
+    ),
     "docs/mpc.md": Rule(
         put={"duration=5.0": "duration=0.2"},
         skip={'formats="auto"': "builds the core of a plant, half an hour"},
     ),
-    "docs/on-chip-law.md": Rule(skip={"SpiDevice": "needs a board on an SPI bus"}),
-    # A core of minutes; the tests of the examples have it.
+    # The core takes minutes to build; the tests of the examples cover it.
     "docs/own-functions.md": Rule(
-        given=KALMAN, put={'kalman, device="sim"': 'kalman, device="float"'}
+        preamble=KALMAN, put={'kalman, device="sim"': 'kalman, device="float"'}
     ),
-    "docs/parallel.md": Rule(skip={"cuda.compile": GPU}),
 }
 
 
-# Lines of Python that stand outside of fences, where nothing would run them.
+# Lines of Python outside of fences, where nothing would run them.
 BARE = re.compile(
     r"^ {4}(?:(?:import|from) [\w.]+|def \w+\(|with .*:$|print\(|\w+ = \w+\.[\w.]+\()"
 )
 
 
 def _pages() -> dict[str, str]:
-    found = {path.relative_to(ROOT).as_posix(): path for path in (ROOT / "docs").rglob("*.md")}
-    found |= {name: ROOT / name for name in ("README.md", "CONTRIBUTING.md")}
-    return {name: found[name].read_text("utf-8") for name in sorted(found)}
+    paths = {path.relative_to(ROOT).as_posix(): path for path in (ROOT / "docs").rglob("*.md")}
+    paths |= {name: ROOT / name for name in ("README.md", "CONTRIBUTING.md")}
+    return {name: paths[name].read_text("utf-8") for name in sorted(paths)}
 
 
 PAGES = _pages()
@@ -149,8 +150,8 @@ def _python(page: str) -> list[Block]:
 
 def _command(arguments: str, folder: Path) -> None:
     text = f"import sys; from pinion.cli import main; sys.exit(main({shlex.split(arguments)!r}))"
-    said = run(text, name="first.py", folder=folder)
-    assert not said, f"pinion {arguments}: {said}"
+    fault = run(text, name="first.py", folder=folder)
+    assert not fault, f"pinion {arguments}: {fault}"
 
 
 Build = Callable[[str, Path], None]
@@ -158,23 +159,23 @@ Build = Callable[[str, Path], None]
 
 @pytest.fixture(scope="module")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """Makes the folder of a command in another folder; the same command is run once."""
-    made: dict[str, Path] = {}
+    """Return a function that copies the folder of a command; each command runs once."""
+    folders: dict[str, Path] = {}
 
     def copy(arguments: str, folder: Path) -> None:
-        if arguments not in made:
+        if arguments not in folders:
             place = tmp_path_factory.mktemp("built")
             _command(arguments, place)
-            made[arguments] = place
-        shutil.copytree(made[arguments] / "build", folder / "build")
+            folders[arguments] = place
+        shutil.copytree(folders[arguments] / "build", folder / "build")
 
     return copy
 
 
 def _run(name: str, page: list[Block], rule: Rule, folder: Path, build: Build = _command) -> str:
-    """What a page's blocks say where they fail."""
-    kept = [b for b in page if not any(piece in b.text for piece in rule.skip)]
-    text = program(kept, rule.given) + rule.then
+    """Return the error of a page's blocks, or an empty text."""
+    runnable = [b for b in page if not any(piece in b.text for piece in rule.skip)]
+    text = program(runnable, rule.preamble) + rule.then
     for old, new in rule.put.items():
         assert old in text, f"'{old}' is no longer in {name}; its rule here needs a look"
         text = text.replace(old, new)
@@ -185,7 +186,7 @@ def _run(name: str, page: list[Block], rule: Rule, folder: Path, build: Build = 
 
 @pytest.mark.parametrize("page", WITH_PYTHON)
 def test_imports_of_a_page_are_there(page: str) -> None:
-    """Also of blocks that are not run here."""
+    """Check blocks that are not run here, too."""
     for block in _python(page):
         for statement in imports(block):
             if "torch" in statement or "jax" in statement:
@@ -200,15 +201,14 @@ def test_imports_of_a_page_are_there(page: str) -> None:
 QUICK = (
     *("README.md", "docs/start.md", "docs/guides/your-robot.md", "docs/guides/your-function.md"),
     *("docs/guides/export.md", "docs/guides/formats-and-accuracy.md", "docs/guides/ulx3s.md"),
-    *("docs/concepts/rnea.md", "docs/concepts/the-link.md", "docs/angles.md", "docs/cuda.md"),
-    "docs/on-chip-law.md",
+    *("docs/concepts/rnea.md", "docs/concepts/the-link.md", "docs/robot-files.md", "docs/cuda.md"),
 )
 
 
 @pytest.mark.parametrize("page", some(WITH_PYTHON, QUICK))
 def test_the_python_of_a_page_runs(page: str, tmp_path: Path, build: Build) -> None:
-    said = _run(page, _python(page), RULES.get(page, Rule()), tmp_path, build)
-    assert not said, f"{page}:\n{said}"
+    fault = _run(page, _python(page), RULES.get(page, Rule()), tmp_path, build)
+    assert not fault, f"{page}:\n{fault}"
 
 
 def test_every_rule_is_of_something_on_a_page() -> None:
@@ -228,7 +228,7 @@ def _bare(page: str) -> list[str]:
 
 def test_python_on_pages_stands_in_fences() -> None:
     assert _bare("Text.\n\n    import numpy\n    x = numpy.zeros(3)\n") != []
-    assert {name: found for name, page in PAGES.items() if (found := _bare(page))} == {}
+    assert {name: lines for name, page in PAGES.items() if (lines := _bare(page))} == {}
 
 
 @pytest.mark.parametrize(
@@ -241,16 +241,11 @@ def test_python_on_pages_stands_in_fences() -> None:
 )
 def test_a_broken_block_is_noticed_at_its_line(broken: str, needle: str, tmp_path: Path) -> None:
     page = f"# A page\n\n```python\nfine = 1\n```\n\nText.\n\n```python\n{broken}\n```\n"
-    found = [block for block in blocks(page) if block.language == "python"]
-    said = _run("docs/broken.md", found, Rule(), tmp_path)
+    python_blocks = [block for block in blocks(page) if block.language == "python"]
+    fault = _run("docs/broken.md", python_blocks, Rule(), tmp_path)
     last = 9 + len(broken.splitlines())
-    assert needle in said
-    assert f'docs_broken_md.py", line {last}' in said
-
-
-def test_blocks_of_a_page_share_a_namespace(tmp_path: Path) -> None:
-    page = "```python\nx = 1\n```\n\n- in a list\n\n    ```python\n    assert x == 1\n    ```\n"
-    assert _run("p.md", list(blocks(page)), Rule(), tmp_path) == ""
+    assert needle in fault
+    assert f'docs_broken_md.py", line {last}' in fault
 
 
 # ---- the command line ----------------------------------------------------------------------------
@@ -258,28 +253,30 @@ def test_blocks_of_a_page_share_a_namespace(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def verbs() -> dict[str, Any]:
-    found: Any = get_command(app)
-    return dict(found.commands)
+    group: Any = get_command(app)
+    return dict(group.commands)
 
 
 def _texts() -> dict[str, str]:
-    """Pages, and what notebooks say between their cells."""
-    made = dict(PAGES)
+    """Return pages, and the text between the cells of notebooks."""
+    texts = dict(PAGES)
     for path in sorted((ROOT / "docs").rglob("*.ipynb")):
         cells = json.loads(path.read_text("utf-8"))["cells"]
         text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
-        made[path.relative_to(ROOT).as_posix()] = text
-    return made
+        texts[path.relative_to(ROOT).as_posix()] = text
+    return texts
 
 
 def test_the_command_line_takes_every_command_of_the_pages(verbs: dict[str, Any]) -> None:
     wrong, count = [], 0
     for name, text in _texts().items():
         for command in commands(text):
-            said = complaint(verbs, command)
+            fault = complaint(verbs, command)
             count += 1
-            if said and not name.startswith("docs/adr"):  # records speak of their time
-                wrong.append(f"{name}:{command.line}: pinion {' '.join(command.arguments)}: {said}")
+            if fault and not name.startswith("docs/adr"):  # records speak of their time
+                wrong.append(
+                    f"{name}:{command.line}: pinion {' '.join(command.arguments)}: {fault}"
+                )
     assert count > 100
     assert not wrong, "\n".join(wrong)
 
@@ -297,19 +294,3 @@ def test_the_command_line_takes_every_command_of_the_pages(verbs: dict[str, Any]
 def test_a_wrong_command_is_noticed(verbs: dict[str, Any], line: str, needle: str) -> None:
     (command,) = commands(f"Text.\n\n```\n{line}\n```\n")
     assert needle in complaint(verbs, command)
-
-
-def test_commands_are_found_where_pages_have_them() -> None:
-    page = (
-        "With `pinion info X --function rnea` and `make docs`.\n\n"
-        "    pinion build a b -o c     pinion verify c     # twice on a line\n\n"
-        "```\n$ .venv/bin/pinion bench core|link\npinion build a \\\n    b --ii 4\n```\n"
-    )
-    found = [(c.line, c.arguments, c.whole) for c in commands(page)]
-    assert found == [
-        (1, ("info", "X", "--function", "rnea"), False),
-        (3, ("build", "a", "b", "-o", "c"), True),
-        (3, ("verify", "c"), True),
-        (6, ("bench", "core"), True),
-        (7, ("build", "a", "b", "--ii", "4"), True),
-    ]

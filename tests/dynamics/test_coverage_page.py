@@ -13,7 +13,7 @@ from pinion.functions import FUNCTIONS
 from pinion.robot.model import JointKind
 from tests.dynamics.test_pinocchio_page import missing_ours, missing_theirs, names, rows
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs/coverage.md").read_text("utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs/pinocchio.md").read_text("utf-8")
 TABLES = ("mechanics", "robots", "around")
 EVERY = [row for table in TABLES for row in rows(table, PAGE)]
 

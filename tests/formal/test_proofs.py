@@ -18,8 +18,7 @@ from pinion.gateware.link.writer import ResponseWriter
 from tests.gateware.link.mutants import mutant
 from tests.support.formal import FormalError, Proof, prove
 from tests.support.proofs import PROOFS
-from tests.support.proofs_page import rendered, written
-from tests.support.record import PAGE
+from tests.support.proofs_page import PAGE, rendered, written
 
 BY_NAME = {proof.name: proof for proof in PROOFS}
 

@@ -1,4 +1,4 @@
-"""The commands that a stranger types, and what they say when something is missing."""
+"""The first commands of a newcomer, and their messages if something is missing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-# All that `.ci/setup` calls before it installs anything.
+# The programs that `.ci/setup` calls before it installs anything.
 NEEDED = ("bash", "cat", "cut", "dirname", "env", "grep", "rm", "sha256sum", "tail")
 
 Setup = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -20,16 +20,16 @@ Setup = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def setup(root: Path, tmp_path: Path) -> Setup:
-    """Runs the set-up of an empty tree on a machine that has the named programs only."""
+    """Run the set-up of an empty tree on a machine with only the named programs."""
     tree, programs = tmp_path / "tree", tmp_path / "bin"
     (tree / ".ci").mkdir(parents=True)
     programs.mkdir()
     shutil.copy(root / ".ci/setup", tree / ".ci/setup")
     shutil.copy(root / "pyproject.toml", tree)
     for name in NEEDED:
-        found = shutil.which(name)
-        assert found, f"{name} is missing on this machine"
-        (programs / name).symlink_to(found)
+        program = shutil.which(name)
+        assert program, f"{name} is missing on this machine"
+        (programs / name).symlink_to(program)
 
     def run(*, python: str, **scripts: str) -> subprocess.CompletedProcess[str]:
         for name, text in scripts.items():
@@ -49,33 +49,9 @@ def setup(root: Path, tmp_path: Path) -> Setup:
     return run
 
 
-def test_the_readme_names_commands_that_exist(root: Path) -> None:
-    makefile = (root / "Makefile").read_text()
-    readme = (root / "README.md").read_text()
-    targets = set(re.findall(r"^([\w-]+):", makefile, flags=re.MULTILINE))
-    named = set(re.findall(r"(?:`|^\s*)make ([\w-]+)", readme, flags=re.MULTILINE))
-    assert {"demo", "test"} <= named, "the README does not name the two commands"
-    assert named <= targets, f"the README names {named - targets}, which are not in the Makefile"
-
-
-def test_contributing_names_commands_that_exist(root: Path) -> None:
-    targets = set(re.findall(r"^([\w-]+):", (root / "Makefile").read_text(), flags=re.MULTILINE))
-    named = set(re.findall(r"`make ([\w-]+)", (root / "CONTRIBUTING.md").read_text()))
-    assert {"test", "lint"} <= named <= targets
-
-
-def test_contributing_names_files_that_exist(root: Path) -> None:
-    text = (root / "CONTRIBUTING.md").read_text()
-    paths = re.findall(r"`((?:fixedpoint|sw|hw|sim|tests|docs|\.ci)/[\w./-]+)`", text)
-    later = ("hw/pinion/boards", "sw/pinion/robot/builtin/NAME.urdf")
-    missing = [p for p in paths if not (root / p).exists() and p not in later]
-    assert paths
-    assert not missing, f"CONTRIBUTING.md names {missing}"
-
-
 def test_plain_make_lists_the_commands(root: Path) -> None:
     makefile = (root / "Makefile").read_text()
-    done = subprocess.run(
+    process = subprocess.run(
         ["make", "--no-print-directory"],
         cwd=root,
         env={"PATH": os.environ["PATH"]},
@@ -85,7 +61,7 @@ def test_plain_make_lists_the_commands(root: Path) -> None:
     )
     for target in re.findall(r"^([\w-]+):", makefile, flags=re.MULTILINE):
         if target != "help":
-            assert target in done.stdout, f"`make help` does not mention {target}"
+            assert target in process.stdout, f"`make help` does not mention {target}"
 
 
 def test_the_pipeline_runs_both_commands(root: Path) -> None:
@@ -100,27 +76,27 @@ def test_the_pipeline_runs_both_commands(root: Path) -> None:
 
 def test_setup_refuses_an_old_python(setup: Setup) -> None:
     # Stands for an interpreter that is older than asked for.
-    done = setup(python="old", old="exit 1")
-    assert done.returncode == 2
-    assert "Pinion needs Python 3.11 or newer" in done.stderr
-    assert "make setup PYTHON=" in done.stderr
+    process = setup(python="old", old="exit 1")
+    assert process.returncode == 2
+    assert "Pinion needs Python 3.11 or newer" in process.stderr
+    assert "make setup PYTHON=" in process.stderr
 
 
 def test_setup_without_apt_names_what_is_missing(setup: Setup) -> None:
-    done = setup(python=sys.executable)
-    assert done.returncode == 2
-    assert "setup: g++ is missing: compiles the simulated design" in done.stdout
-    assert "This system has no apt-get" in done.stderr
+    process = setup(python=sys.executable)
+    assert process.returncode == 2
+    assert "setup: g++ is missing: compiles the simulated design" in process.stdout
+    assert "This system has no apt-get" in process.stderr
     for name in ("g++", "make", "perl", "iverilog"):
-        assert name in done.stderr
+        assert name in process.stderr
 
 
 def test_setup_that_cannot_install_says_why(setup: Setup) -> None:
-    done = setup(python=sys.executable, **{"apt-get": "exit 9"})
-    assert done.returncode == 2
+    process = setup(python=sys.executable, **{"apt-get": "exit 9"})
+    assert process.returncode == 2
     if os.geteuid() == 0:
-        assert "trying with those that are here" in done.stdout
-        assert "apt-get could not install them" in done.stderr
+        assert "trying with those that are here" in process.stdout
+        assert "apt-get could not install them" in process.stderr
     else:
-        assert "Neither root nor sudo is at hand" in done.stderr
-    assert "sudo apt-get install" in done.stderr
+        assert "Neither root nor sudo is at hand" in process.stderr
+    assert "sudo apt-get install" in process.stderr

@@ -1,4 +1,4 @@
-"""The script that builds the site: interrupted, it ends at once and leaves the site of before."""
+"""An interrupted site build ends at once and leaves the previous site."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[2] / ".ci/docs"
 
-# In Python's place: builds a site when it is told to, for as long as nobody ends it.
+# Replaces Python: builds a site until it is interrupted.
 SLOW = """#!/bin/sh
 case "$*" in
   *"mkdocs build"*)
@@ -41,7 +41,7 @@ def test_the_site_of_before_stays(number: signal.Signals, code: int, tmp_path: P
         while not part.exists() and time.monotonic() < end:
             time.sleep(0.02)
         os.kill(running.pid, number)
-        _, said = running.communicate(timeout=600)
-    assert running.returncode == code and "interrupted: the site of before is as it was" in said
+        _, errors = running.communicate(timeout=600)
+    assert running.returncode == code and "interrupted: the previous site is unchanged" in errors
     assert (site / "index.html").read_text() == "whole"
     assert sorted(path.name for path in site.parent.iterdir()) == ["site"]

@@ -1,4 +1,4 @@
-"""A run of tests in several processes that is ended says no more than that."""
+"""An interrupted test run in several processes prints no warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check of imports can fail: it finds cycles of any length, and hardware that a host loads."""
+"""The import check finds cycles of any length, and hardware that a host loads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support import imports
 
 
 @pytest.mark.parametrize(
-    ("edges", "found"),
+    ("edges", "expected"),
     [
         ({"a": [], "b": ["a"], "c": ["a", "b"]}, []),
         ({"a": ["b"], "b": ["a"]}, [["a", "b"]]),
@@ -20,8 +20,8 @@ from tests.support import imports
         ({"a": ["b"], "b": ["c"], "c": ["b"], "d": ["a"]}, [["b", "c"]]),
     ],
 )
-def test_cycles_are_found(edges: dict[str, list[str]], found: list[list[str]]) -> None:
-    assert imports.cycles(edges) == found
+def test_cycles_are_found(edges: dict[str, list[str]], expected: list[list[str]]) -> None:
+    assert imports.cycles(edges) == expected
 
 
 def test_a_long_chain_needs_no_deep_stack() -> None:
@@ -59,7 +59,7 @@ def test_a_wrong_import_is_a_sentence(
 
 
 def test_the_names_of_hardware_packages_are_all_there_are(packages: dict[str, object]) -> None:
-    """A package that is added to hw/ or sim/ has to be named in the check."""
+    """A new package in hw/ or sim/ must be named in the check."""
     roots = {"fixedpoint", "robot", "dynamics", "graph", "functions", "link", "driver"}
     roots |= {"base", "batch", "chains", "formats", "native", "request"}
     above = {"report", "console", "cli", "bench", "control", "compute", "api"}

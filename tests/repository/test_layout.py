@@ -42,47 +42,33 @@ def test_every_package_stands_on_a_floor(root: Path, packages: dict[str, Path]) 
 
 
 def test_folders_at_the_top_are_those_of_the_architecture(root: Path, files: list[Path]) -> None:
-    found = {p.relative_to(root).parts[0] for p in files if p.parent != root}
-    assert found <= TOP_LEVEL, f"{found - TOP_LEVEL} are not in the layout"
+    folders = {p.relative_to(root).parts[0] for p in files if p.parent != root}
+    assert folders <= TOP_LEVEL, f"{folders - TOP_LEVEL} are not in the layout"
 
 
 def test_nothing_generated_is_kept(root: Path, files: list[Path]) -> None:
     names = [p.relative_to(root).as_posix() for p in files]
     # Pictures of the documentation are drawn once, for people.
-    kept = [
+    generated = [
         n for n in names if GENERATED.search(n) and not n.startswith("docs/") and n not in BY_HAND
     ]
-    assert not kept, f"generated files are made anew, not committed: {kept}"
+    assert not generated, f"generated files are made anew, not committed: {generated}"
 
 
 def test_what_is_kept_is_text(root: Path, files: list[Path]) -> None:
-    """Whatever its name: pictures and packed baselines of the benchmarks aside."""
+    """All files are text, except pictures and packed baselines of the benchmarks."""
     names = {p.relative_to(root).as_posix(): p for p in files if p.suffix not in (".png", ".xz")}
     binary = [name for name, path in names.items() if b"\0" in path.read_bytes()]
     assert not binary, f"{binary} are not text: made by a program, and by a program again"
 
 
-def test_the_pattern_of_generated_files_bites() -> None:
-    for name in ("a/b.so", "top.v", "build/manifest.json", "x/__pycache__/y.pyc", "sim_build/f"):
-        assert GENERATED.search(name), name
-    for name in ("sw/pinion/graph/ops.py", "sim/pinion/cosim/engine.cpp", "docs/adr/template.md"):
-        assert not GENERATED.search(name), name
-
-
 def test_no_file_names_a_path_of_one_machine(root: Path, files: list[Path]) -> None:
-    found = []
+    lines = []
     for path in files:
         for number, line in enumerate(path.read_text(errors="replace").splitlines(), start=1):
             if FOREIGN.search(line):
-                found.append(f"{path.relative_to(root)}:{number}: {line.strip()}")
-    assert not found, "\n".join(found)
-
-
-def test_the_pattern_of_foreign_paths_bites() -> None:
-    for parts in (["see ", "/wo", "rk/x"], ['"', "/ro", "ot/.cache"], ["(../", "shared/a)"]):
-        assert FOREIGN.search("".join(parts)), parts
-    for text in ("frame/work/x", "https://example.org/work/x", "a/home/b", "tests/root/x"):
-        assert not FOREIGN.search(text), text
+                lines.append(f"{path.relative_to(root)}:{number}: {line.strip()}")
+    assert not lines, "\n".join(lines)
 
 
 def _defines_tests(tree: ast.Module) -> bool:

@@ -1,4 +1,4 @@
-"""What the pages name is there: packages and their floors, files, modules, commands."""
+"""Packages, floors, files, modules and commands on pages exist."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from pinion.cli.app import app
 
-# Records tell what was, under the names of their time.
+# Records use the names of their time.
 RECORDS = "docs/adr"
 SPELLED = re.compile(r"`([^`\n]+)`")
 FOLDERS = (
@@ -27,7 +27,7 @@ FOLDERS = (
     "examples",
 )
 
-# Ends of names of files, which are no modules.
+# Suffixes of file names, which are not modules.
 SUFFIXES = {"bit", "csv", "il", "json", "log", "lpf", "md", "png", "py", "svg"}
 SUFFIXES |= {"tcl", "toml", "txt", "v", "xdc"}
 
@@ -37,24 +37,24 @@ PLACEHOLDER = "NAME"
 
 @pytest.fixture(scope="module")
 def pages(root: Path, files: list[Path]) -> dict[str, str]:
-    found = {p.relative_to(root).as_posix(): p.read_text() for p in files if p.suffix == ".md"}
-    own = ("README.md", "CONTRIBUTING.md", "docs/")
-    found = {name: text for name, text in found.items() if name.startswith(own)}
-    found = {name: text for name, text in found.items() if not name.startswith(RECORDS)}
-    assert len(found) > 8
-    return found
+    texts = {p.relative_to(root).as_posix(): p.read_text() for p in files if p.suffix == ".md"}
+    prefixes = ("README.md", "CONTRIBUTING.md", "docs/")
+    texts = {name: text for name, text in texts.items() if name.startswith(prefixes)}
+    texts = {name: text for name, text in texts.items() if not name.startswith(RECORDS)}
+    assert len(texts) > 8
+    return texts
 
 
 def spelled(pages: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Page and text of everything in back-quotes, outside of blocks of code."""
+    """Yield page and text of everything in back-quotes, outside of code blocks."""
     for name, text in pages.items():
         plain = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
-        for found in SPELLED.finditer(plain):
-            yield name, found[1]
+        for match in SPELLED.finditer(plain):
+            yield name, match[1]
 
 
 def missing_paths(root: Path, pages: dict[str, str]) -> list[str]:
-    """Paths from the top of the repository that are not there."""
+    """Return paths from the top of the repository that do not exist."""
     wrong = []
     for page, text in spelled(pages):
         path = text.partition("::")[0]
@@ -66,26 +66,26 @@ def missing_paths(root: Path, pages: dict[str, str]) -> list[str]:
 
 
 def _resolves(name: str) -> bool:
-    """Whether a dotted name is a module, or something in one."""
+    """Return whether a dotted name is a module, or something in one."""
     parts = name.split(".")
     for count in range(len(parts), 0, -1):
         try:
-            found: object = import_module(".".join(parts[:count]))
+            value: object = import_module(".".join(parts[:count]))
         except ModuleNotFoundError as error:
             if error.name is None or not name.startswith(error.name):
                 raise
             continue
         for attribute in parts[count:]:
-            if not hasattr(found, attribute):
-                fields = getattr(found, "__dataclass_fields__", {})
+            if not hasattr(value, attribute):
+                fields = getattr(value, "__dataclass_fields__", {})
                 return attribute in fields
-            found = getattr(found, attribute)
+            value = getattr(value, attribute)
         return True
     return False
 
 
 def missing_modules(pages: dict[str, str], packages: dict[str, Path]) -> list[str]:
-    """Modules, and names in modules, that are not there: `pinion.link.frames`, `driver.xdma`."""
+    """Return modules, and names in modules, that do not exist."""
     short = {name.removeprefix("pinion.") for name in packages}
     wrong = []
     for page, text in spelled(pages):
@@ -106,17 +106,17 @@ def missing_modules(pages: dict[str, str], packages: dict[str, Path]) -> list[st
 
 
 def missing_commands(root: Path, pages: dict[str, str]) -> list[str]:
-    """Verbs of the command line and targets of make that are not there."""
+    """Return verbs and make targets that do not exist."""
     verbs = {command.name for command in app.registered_commands}
     makefile = (root / "Makefile").read_text()
     targets = set(re.findall(r"^([\w-]+):", makefile, flags=re.MULTILINE))
     wrong = []
     for page, text in pages.items():
-        for kind, known, found in (
+        for kind, existing, named in (
             ("pinion", verbs, re.findall(r"(?:`|^\s*)pinion ([a-z]\w*)", text, re.MULTILINE)),
             ("make", targets, re.findall(r"(?:`|^\s*)make ([a-z][\w-]*)", text, re.MULTILINE)),
         ):
-            wrong += [f"{page}: {kind} {name}" for name in found if name not in known]
+            wrong += [f"{page}: {kind} {name}" for name in named if name not in existing]
     return wrong
 
 
@@ -145,15 +145,8 @@ def test_commands_are_there(root: Path, pages: dict[str, str]) -> None:
     ]
 
 
-def test_links_between_pages_lead_somewhere(root: Path, pages: dict[str, str]) -> None:
-    for name, text in pages.items():
-        for target in re.findall(r"\]\(([^)#\s]+)", text):
-            if "://" not in target:
-                assert ((root / name).parent / target).exists(), f"{name} links to {target}"
-
-
 def floors(root: Path) -> list[set[str]]:
-    """The packages of each floor, from the top, without the command's own module."""
+    """Return the packages of each floor, from the top, without the command's module."""
     config = ConfigParser()
     config.read(root / ".importlinter")
     lines = config["importlinter:contract:floors"]["layers"].strip().splitlines()
@@ -180,12 +173,12 @@ def test_the_page_of_the_architecture_has_every_package_on_its_floor(
 
 
 def test_files_on_the_page_of_the_architecture_are_there(root: Path, files: list[Path]) -> None:
-    """Files by their package and name, `robot/read/urdf.py`, or within the link's by name alone."""
+    """Files are named by package and name, or by name alone within the link."""
     text = (root / "docs/architecture.md").read_text()
-    known = [f"/{p.relative_to(root).as_posix()}" for p in files]
+    paths = [f"/{p.relative_to(root).as_posix()}" for p in files]
     named = re.findall(r"`((?:\w+/)*\w+\.py)`", text)
     assert len(named) > 40
-    missing = [n for n in named if not any(path.endswith(f"/{n}") for path in known)]
+    missing = [n for n in named if not any(path.endswith(f"/{n}") for path in paths)]
     assert not missing
 
 
@@ -197,5 +190,5 @@ def test_contributing_has_the_floors(root: Path) -> None:
     )
     following = (root / "CONTRIBUTING.md").read_text().partition(line)[2].splitlines()[1]
     whole = f"{line} {following}" if following.startswith("    ") else line
-    found = [set(re.findall(r"\w+", floor)) for floor in whole.split(">") if floor.strip()]
-    assert found == floors(root)
+    stated = [set(re.findall(r"\w+", floor)) for floor in whole.split(">") if floor.strip()]
+    assert stated == floors(root)

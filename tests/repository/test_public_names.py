@@ -11,7 +11,7 @@ COMMANDS = {"pinion.bench", "pinion.cli", "pinion.console"}
 
 
 def _documentation(value: object) -> str:
-    """What a class or function says of itself; not what it inherits or a dataclass makes up."""
+    """Return the docstring of a class or function, without inherited and generated ones."""
     text = (vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__) or ""
     made_up = inspect.isclass(value) and text.startswith(f"{value.__name__}(")
     return "" if made_up else text.strip()
@@ -37,12 +37,3 @@ def test_every_public_name_has_a_docstring(packages: dict[str, Path]) -> None:
             if documented and len(_documentation(value).split()) < 3:
                 bare.append(f"{name}.{public}")
     assert not bare, f"no docstring, or hardly one: {sorted(bare)}"
-
-
-def test_a_made_up_docstring_does_not_count() -> None:
-    class Point:
-        pass
-
-    Point.__doc__ = "Point(x: int, y: int)"
-    assert _documentation(Point) == ""
-    assert _documentation(_documentation) != ""

@@ -1,4 +1,4 @@
-"""Slow suites leave a record, runs say what they do, and no limit is one of a busy machine."""
+"""Slow suites are recorded, runs report progress, and no limit fails on a busy machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_every_slow_suite_has_a_row_and_a_target_that_writes_it() -> None:
         assert len(re.findall(rf"^\| `make {suite}` \|", page, re.MULTILINE)) == 1, suite
         target = re.search(rf"^{suite}:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
         assert target is not None, suite
-        # What is handed to the suite makes a part of it, of which nothing is noted.
+        # A suite with arguments runs in part, which is not recorded.
         part = "--part='$(subst ','\\'',$(ARGS))' " if "$(ARGS)" in target[1] else ""
         assert f"$(RECORD) {part}{suite} -- " in target[1], suite
 
@@ -30,7 +30,7 @@ def test_every_slow_suite_has_a_row_and_a_target_that_writes_it() -> None:
 def test_a_run_is_recorded_whatever_comes_of_it(
     code: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    page = tmp_path / "checks.md"
+    page = tmp_path / "RECORDS.md"
     page.write_text(PAGE.read_text())
     command = [sys.executable, "-c", f"print('ran'); raise SystemExit({code})"]
     assert main(["--page", str(page), "soak", "--", *command]) == code
@@ -40,13 +40,13 @@ def test_a_run_is_recorded_whatever_comes_of_it(
     assert re.search(r"\| 20\d\d-\d\d-\d\d \| \S+", line)
     noted = page.read_text()
     assert main(["--page", str(page), "--part=-k it's", "soak", "--", *command]) == code
-    said = capfd.readouterr().out.splitlines()[-1]
+    message = capfd.readouterr().out.splitlines()[-1]
     result = "passed" if code == 0 else "failed (exit status 3)"
-    assert said.startswith(f"soak: {result} in under a minute, at ") and "|" not in said
-    assert said.endswith("; this was a part alone, -k it's, so checks.md keeps what it had.")
+    assert message.startswith(f"soak: {result} in under a minute, at ") and "|" not in message
+    assert message.endswith("; this was only a part, -k it's, so RECORDS.md keeps its row.")
     assert page.read_text() == noted
-    kept = re.sub(r"^\| `make soak` .*$", "", page.read_text(), flags=re.MULTILINE)
-    assert kept == re.sub(r"^\| `make soak` .*$", "", PAGE.read_text(), flags=re.MULTILINE)
+    other_rows = re.sub(r"^\| `make soak` .*$", "", page.read_text(), flags=re.MULTILINE)
+    assert other_rows == re.sub(r"^\| `make soak` .*$", "", PAGE.read_text(), flags=re.MULTILINE)
 
 
 def test_a_page_without_its_row_is_refused() -> None:
@@ -72,25 +72,25 @@ def test_a_run_names_the_files_that_it_is_at(tmp_path: Path) -> None:
             timeout=1800,
         )
         assert ran.returncode == 0, ran.stdout + ran.stderr
-        found = re.findall(r"^ +\d+:\d\d +(\d+) %  (\S+)$", ran.stdout, re.MULTILINE)
-        assert sorted(Path(file).name for _, file in found) == ["test_one.py", "test_two.py"]
+        shares = re.findall(r"^ +\d+:\d\d +(\d+) %  (\S+)$", ran.stdout, re.MULTILINE)
+        assert sorted(Path(file).name for _, file in shares) == ["test_one.py", "test_two.py"]
         assert "4 passed" in ran.stdout
 
 
-# A limit that a busy machine meets fails a test for no reason of Pinion's.
+# A limit that a busy machine reaches fails a test although Pinion is right.
 
 LEAST = 300.0
-"""Seconds: ten times what the longest of these processes takes on an idle machine, and more."""
+"""Seconds: more than ten times the longest of these processes on an idle machine."""
 
 
 def short_limits(text: str) -> list[tuple[int, float]]:
-    """Line and seconds of limits of processes below `LEAST` in a module's text."""
+    """Return line and seconds of process limits below `LEAST` in a module's text."""
     tree, constants = ast.parse(text), {}
     for node in tree.body:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int() | float())):
                 constants[name] = float(node.value.value)  # type: ignore[attr-defined]
-    found = []
+    limits = []
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
         called = ast.unparse(call.func)
         if not called.endswith(("subprocess.run", "check_output", "check_call", ".communicate")):
@@ -106,8 +106,8 @@ def short_limits(text: str) -> list[tuple[int, float]]:
                 case _:
                     continue
             if seconds < LEAST:
-                found.append((call.lineno, seconds))
-    return found
+                limits.append((call.lineno, seconds))
+    return limits
 
 
 def test_no_process_has_a_limit_that_a_busy_machine_meets() -> None:
@@ -126,5 +126,5 @@ def test_no_property_test_has_a_deadline() -> None:
 
     assert settings().deadline is None
     for path in sorted((ROOT / "tests").rglob("*.py")):
-        found = re.findall(r"\bdeadline=([^,)\s]+)", path.read_text())
-        assert set(found) <= {"None", r"([^,)\s]+)\""} or path == Path(__file__), path
+        deadlines = re.findall(r"\bdeadline=([^,)\s]+)", path.read_text())
+        assert set(deadlines) <= {"None", r"([^,)\s]+)\""} or path == Path(__file__), path

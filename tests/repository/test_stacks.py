@@ -1,4 +1,4 @@
-"""A wait that nothing ends is an error that says where every thread is."""
+"""An endless wait is an error that shows the stack of every thread."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_work_is_no_hang() -> None:
 
 
 def test_programs_that_work_one_after_the_other_are_no_hang() -> None:
-    """What has ended is counted no more: the second has worked less when it ends than the first."""
+    """An ended process no longer counts: the second one ends with less work than the first."""
     work = "import time\nwhile time.process_time() < {}: pass"
     with waits_bounded(rest=0.5):
         for seconds in (2.0, 1.5):

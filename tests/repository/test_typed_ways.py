@@ -1,7 +1,7 @@
-"""The ways through the house are typed: mypy knows what each call on them calls.
+"""The main call paths are typed: mypy knows the callee of each call on them.
 
-A copy of a module, in which every callee of a function is revealed, stands in for it while mypy
-runs; a callee that is `Any` is a call that neither a checker nor a reader can follow.
+A copy of a module, in which every callee of a function is revealed, replaces it while mypy runs. A
+callee of type `Any` is a call that neither a checker nor a reader can follow.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ WAYS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 UNTYPED = {"rtlil.convert"}
-"""Callees, as they are written, that a package without types gives: Amaranth's."""
+"""Callees, as written, of a package without types: Amaranth."""
 
 
 class _Revealed(ast.NodeTransformer):
-    """Wraps what is called in ``reveal_type``, in some functions of a module."""
+    """Wraps callees in ``reveal_type``, in some functions of a module."""
 
     def __init__(self, functions: tuple[str, ...]) -> None:
         self.functions = functions
@@ -63,22 +63,22 @@ class _Revealed(ast.NodeTransformer):
 
 
 def revealed(source: str, functions: tuple[str, ...]) -> str:
-    """A module's text with every callee of these functions revealed."""
+    """Return a module's text with every callee of these functions revealed."""
     tree = _Revealed(functions).visit(ast.parse(source))
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
 def callees(root: Path, folder: Path, shadows: dict[str, str]) -> list[tuple[str, str]]:
-    """Where and of what type each revealed callee is, with these texts in the place of files."""
+    """Return place and type of each revealed callee, with these texts replacing files."""
     command = [sys.executable, "-m", "mypy", "--cache-dir", str(folder / "cache")]
     for number, (name, text) in enumerate(shadows.items()):
         shadow = folder / f"{number}.py"
         shadow.write_text(text)
         command += ["--shadow-file", name, str(shadow)]
-    done = subprocess.run(
+    process = subprocess.run(
         [*command, *shadows], cwd=root, capture_output=True, text=True, check=False
     )
-    return re.findall(r'^(\S+: \w+: )Revealed type is "(.*)"', done.stdout, re.MULTILINE)
+    return re.findall(r'^(\S+: \w+: )Revealed type is "(.*)"', process.stdout, re.MULTILINE)
 
 
 def test_every_call_on_the_ways_is_resolved(root: Path, tmp_path: Path) -> None:
@@ -95,9 +95,9 @@ def test_every_call_on_the_ways_is_resolved(root: Path, tmp_path: Path) -> None:
                 if isinstance(n, ast.FunctionDef)
             }
             assert defined >= set(functions), f"{name} has no {set(functions) - defined}"
-    found = callees(root, tmp_path, shadows)
-    assert len(found) > 100
-    unknown = [f"{where}{kind}" for where, kind in found if kind == "Any"]
+    types = callees(root, tmp_path, shadows)
+    assert len(types) > 100
+    unknown = [f"{where}{kind}" for where, kind in types if kind == "Any"]
     assert not unknown, "mypy does not know what is called: " + "; ".join(unknown)
 
 
@@ -109,5 +109,5 @@ def test_a_look_up_by_name_is_noticed(root: Path, tmp_path: Path) -> None:
         '    return getattr(import_module("pinion.flow.build"), "build")(1)\n',
         ("build",),
     )
-    found = callees(root, tmp_path, {"sw/pinion/api/builds.py": text})
-    assert "Any" in [kind for _, kind in found]
+    types = callees(root, tmp_path, {"sw/pinion/api/builds.py": text})
+    assert "Any" in [kind for _, kind in types]

@@ -1,4 +1,4 @@
-"""The wheel, in environments that have it and what its extras list, and nothing else.
+"""The wheel, in environments with only it and the packages of its extras.
 
 The packages of an extra are those of the environment that runs the tests, linked one by one, so
 that no index is needed.
@@ -28,7 +28,7 @@ from pinion.cli.app import SHORT, SPEAKING
 SOURCES = ("fixedpoint", "sw", "hw", "sim", "constraints")
 FILES = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "CITATION.cff")
 
-# In one process: what every verb answers, as JSON. Modules that cannot be imported stay away.
+# Prints the answers of all verbs as JSON, from one process.
 WALK = """
 import contextlib, io, json, sys
 from pinion.__main__ import main
@@ -44,7 +44,7 @@ for words in json.load(sys.stdin):
 json.dump(answers, sys.stdout)
 """
 
-# A command line of each verb, and the extras that it asks for; "" where it needs no more.
+# A command line of each verb, and the extras that it needs.
 VERBS = {
     "robots": "",
     "info two_link rnea": "",
@@ -78,7 +78,7 @@ VERBS = {
 
 
 def _wheel(source: Path, folder: Path) -> Path:
-    """The wheel of a source tree, without an index."""
+    """Build the wheel of a source tree, without an index."""
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
     subprocess.run(
         [*command, "--no-index", "-q", "-w", folder, source], check=True, stdin=subprocess.DEVNULL
@@ -88,7 +88,7 @@ def _wheel(source: Path, folder: Path) -> Path:
 
 
 def _copy(root: Path, to: Path) -> Path:
-    """What the wheel is made of, away from the clone."""
+    """Copy the sources of the wheel out of the clone."""
     for name in FILES:
         to.mkdir(exist_ok=True)
         shutil.copy(root / name, to)
@@ -104,21 +104,26 @@ def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _closure(requirements: list[str]) -> Iterator[metadata.Distribution]:
-    """What installed packages some requirements bring along."""
-    waiting, seen = [Requirement(text) for text in requirements], set[tuple[str, frozenset[str]]]()
+    """Yield the installed packages that some requirements need."""
+    waiting, visited = (
+        [Requirement(text) for text in requirements],
+        set[tuple[str, frozenset[str]]](),
+    )
     while waiting:
-        wanted = waiting.pop()
-        key = canonicalize_name(wanted.name), frozenset(wanted.extras)
-        if key in seen:
+        requirement = waiting.pop()
+        key = canonicalize_name(requirement.name), frozenset(requirement.extras)
+        if key in visited:
             continue
-        seen.add(key)
-        found = metadata.distribution(wanted.name)
-        yield found
-        for text in found.requires or ():
-            one = Requirement(text)
-            chosen = [{"extra": extra} for extra in ("", *wanted.extras)]
-            if one.marker is None or any(one.marker.evaluate(extra) for extra in chosen):
-                waiting.append(one)
+        visited.add(key)
+        distribution = metadata.distribution(requirement.name)
+        yield distribution
+        for text in distribution.requires or ():
+            dependency = Requirement(text)
+            environments = [{"extra": extra} for extra in ("", *requirement.extras)]
+            if dependency.marker is None or any(
+                dependency.marker.evaluate(extra) for extra in environments
+            ):
+                waiting.append(dependency)
 
 
 class Environment:
@@ -137,25 +142,25 @@ class Environment:
         self.add("")
 
     def add(self, extra: str) -> None:
-        """Link what an extra lists."""
-        wanted = []
+        """Link the packages of an extra."""
+        requirements = []
         for text in self.metadata.get_all("Requires-Dist", []):
-            one = Requirement(text)
-            if one.marker is None or one.marker.evaluate({"extra": extra}):
-                wanted.append(text.partition(";")[0])
-        for found in _closure(wanted):
-            tops = {path.parts[0] for path in found.files or () if path.parts[0] != ".."}
+            requirement = Requirement(text)
+            if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+                requirements.append(text.partition(";")[0])
+        for distribution in _closure(requirements):
+            tops = {path.parts[0] for path in distribution.files or () if path.parts[0] != ".."}
             for top in tops - {"__pycache__", "pinion"}:
                 if not (self.site / top).exists():
-                    (self.site / top).symlink_to(Path(str(found.locate_file(top))))
+                    (self.site / top).symlink_to(Path(str(distribution.locate_file(top))))
 
-    def run(self, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
         return subprocess.run(
             [self.python, *words],
             cwd=self.work,
             env=environment,
-            input=given,
+            input=stdin,
             capture_output=True,
             text=True,
             check=False,
@@ -170,14 +175,14 @@ def environment(wheel: Path, tmp_path: Path) -> Environment:
 def test_the_wheel_alone_has_version_help_and_the_library(environment: Environment) -> None:
     version = metadata.version("pinion-rbd")
     code = "import pinion; assert 'sw' not in pinion.__file__; print(pinion.__version__)"
-    done = environment.run("-c", code)
-    assert (done.stdout, done.stderr) == (f"{version}\n", "")
+    process = environment.run("-c", code)
+    assert (process.stdout, process.stderr) == (f"{version}\n", "")
     assert environment.run("-m", "pinion", "--version").stdout == f"pinion {version}\n"
-    done = environment.run("-m", "pinion", "--help")
-    assert done.returncode == 0 and "  build " in done.stdout and done.stderr == ""
-    done = environment.run("-m", "pinion", "robots")
-    assert done.returncode == 2 and done.stdout == ""
-    assert re.fullmatch(r"\w+ is missing: .*`pip install 'pinion-rbd\[cli\]'`\.\n", done.stderr)
+    process = environment.run("-m", "pinion", "--help")
+    assert process.returncode == 0 and "  build " in process.stdout and process.stderr == ""
+    process = environment.run("-m", "pinion", "robots")
+    assert process.returncode == 2 and process.stdout == ""
+    assert re.fullmatch(r"\w+ is missing: .*`pip install 'pinion-rbd\[cli\]'`\.\n", process.stderr)
     code = """
 import pinion.api as pinion
 with pinion.backend("two_link", "rnea", device="float") as rnea:
@@ -189,10 +194,10 @@ with pinion.backend("two_link", "rnea", device="float") as rnea:
 def test_every_verb_says_what_is_missing_and_nothing_else(environment: Environment) -> None:
     assert {line.split()[0] for line in VERBS} == {*SPEAKING, *SHORT}
     environment.add("cli")
-    given = json.dumps([line.split() for line in VERBS])
-    done = environment.run("-c", WALK, given=given)
-    assert done.returncode == 0, done.stderr
-    answers = json.loads(done.stdout)
+    command_lines = json.dumps([line.split() for line in VERBS])
+    process = environment.run("-c", WALK, stdin=command_lines)
+    assert process.returncode == 0, process.stderr
+    answers = json.loads(process.stdout)
     assert len(answers) == len(VERBS)
     for (line, extras), (code, out, err) in zip(VERBS.items(), answers, strict=True):
         if extras:
@@ -209,11 +214,11 @@ def test_every_verb_says_what_is_missing_and_nothing_else(environment: Environme
 def test_with_the_extra_hw_a_core_is_built_and_verified(environment: Environment) -> None:
     environment.add("cli")
     environment.add("hw")
-    done = environment.run("-m", "pinion", "build", "two_link", "rnea", "-o", "a core")
-    assert done.returncode == 0, done.stderr
-    assert "Next: pinion verify 'a core'" in " ".join(done.stdout.split())
-    done = environment.run("-m", "pinion", "verify", "a core", "--samples", "100")
-    assert done.returncode == 0, done.stderr
+    process = environment.run("-m", "pinion", "build", "two_link", "rnea", "-o", "a core")
+    assert process.returncode == 0, process.stderr
+    assert "Next: pinion verify 'a core'" in " ".join(process.stdout.split())
+    process = environment.run("-m", "pinion", "verify", "a core", "--samples", "100")
+    assert process.returncode == 0, process.stderr
 
 
 def test_addresses_of_the_citation_become_links(root: Path, tmp_path: Path) -> None:

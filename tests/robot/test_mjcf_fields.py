@@ -1,4 +1,4 @@
-"""The table of every field of ``mjModel`` in docs/mjcf.md is complete and correct."""
+"""The table of every field of ``mjModel`` in docs/robot-files.md is complete and correct."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.robot.mujoco_oracle import MujocoRobot
 
 mujoco = pytest.importorskip("mujoco", reason="the mujoco library (extra mjcf) is not installed")
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "mjcf.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "robot-files.md"
 of_the_table = pytest.mark.skipif(
     int(mujoco.__version__.split(".")[0]) < 4, reason="the table names the fields of MuJoCo 4.0"
 )

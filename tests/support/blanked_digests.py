@@ -1,4 +1,4 @@
-"""Digests of builds and of compiled sources, without what a move of code changes.
+"""Digests of builds and of compiled sources, without the parts that moving code changes.
 
 ``python -m tests.support.blanked_digests OUT.json`` before a move of modules and again after it:
 the two files are equal when no bit, no cycle and no line of emitted source has changed. Left out
@@ -48,11 +48,11 @@ ROBOTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 """Robots and options of `load` by name; the sources of every row are printed for each."""
 
 LARGE = {"rnea_second_derivatives", "fd_second_derivatives"}
-"""Rows whose sources are printed for the smallest robot alone: others take minutes."""
+"""Rows whose sources are printed only for the smallest robot, because others take minutes."""
 
 _LINE = re.compile(rb"\b\w+\.py:\d+")
 
-# Digests of what names lines: of a schedule, and of the graph that a plan is for.
+# Digests of files that name lines: of a schedule, and of the graph that a plan is for.
 _DIGEST = re.compile(
     rb'(?<="digest": ")[0-9a-f]{64}(?=")|(?<=^graph = ")[0-9a-f]{16}(?="$)', re.MULTILINE
 )
@@ -62,7 +62,7 @@ _WIDTH = re.compile(rb"\d+(\n.*\n.*\n +connect \\B )\d+'-")
 
 
 def blank(content: bytes, manifest: Mapping[str, Any]) -> bytes:
-    """A file of a build without lines of Python, content digest, hash, and what was asked for."""
+    """Return a build's file without lines of Python, content digest, hash and request."""
     stated = json.dumps({"request": manifest.get("request", {})}, indent=2).encode()
     content = content.replace(stated[2:-2] + b",\n", b"")
     number = int(manifest["hash"], 16)
@@ -79,7 +79,7 @@ def blank(content: bytes, manifest: Mapping[str, Any]) -> bytes:
 
 
 def folder_digests(folder: Path) -> dict[str, str]:
-    """Digests by file of a build folder."""
+    """Return digests by file of a build folder."""
     manifest = json.loads((folder / "manifest.json").read_text())
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {
@@ -90,7 +90,7 @@ def folder_digests(folder: Path) -> dict[str, str]:
 
 
 def sources(robot: str, row: Function) -> Iterator[tuple[str, str]]:
-    """Names and texts of the sources of a row for a robot: processors, threads, blocks."""
+    """Yield names and texts of the sources of a row for a robot: processors, threads, blocks."""
     name, options = ROBOTS[robot]
     model = load(name, **options)
     try:
@@ -113,11 +113,11 @@ def sources(robot: str, row: Function) -> Iterator[tuple[str, str]]:
 
 
 def digests() -> Iterator[tuple[str, str]]:
-    """Names and digests of everything, as they come."""
+    """Yield names and digests of all builds and sources."""
     with tempfile.TemporaryDirectory() as scratch:
-        for name, (robot, wanted, options) in BUILDS.items():
+        for name, (robot, expected, options) in BUILDS.items():
             folder = Path(scratch) / name
-            pinion.build(robot, wanted, folder=folder, **options)
+            pinion.build(robot, expected, folder=folder, **options)
             for file, digest in folder_digests(folder).items():
                 yield f"build/{name}/{file}", digest
     for robot in ROBOTS:
@@ -132,7 +132,7 @@ def _digest(content: bytes) -> str:
 
 
 def main() -> int:
-    """Write the digests; with another file, compare them with its: 1 where one differs."""
+    """Write the digests; with another file, compare them and return 1 if one differs."""
     parser = argparse.ArgumentParser(prog="python -m tests.support.blanked_digests")
     parser.add_argument("out", type=Path, help="a JSON file of digests by name")
     parser.add_argument("--before", type=Path, help="an earlier one, to compare with")

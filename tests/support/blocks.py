@@ -1,4 +1,4 @@
-"""Proofs that explicit blocks are the generic ones: Yosys and its solver, in one process for all.
+"""Prove that explicit blocks equal the generic ones, with Yosys and its solver in one process.
 
 The multiplier is taken out of both forms: its operands become outputs, its product an input that
 both share and that may be any value in any cycle. What is then proved is that both forms offer it
@@ -46,13 +46,13 @@ class Forms:
     stages: Mapping[str, int]
 
 
-# Width of the addend and bits that it stands above the products: none, a usual one, high, up to
+# Width of the addend and bits that it is above the products: none, a usual one, high, up to
 # the last bit but one, a single bit.
 ADDENDS = ((0, 17), (27, 17), (20, 26), (45, 0), (1, 0))
 
 
 def dot_unit(*, products: int, stages: int, addend: int, shift: int) -> DotUnit:
-    """A dot unit in blocks; those of three products have one first, one amid, one last."""
+    """Return a dot unit in blocks; those of three products have a first, middle and last block."""
     return DotUnit(
         products=products,
         width_a=WIDTH_A,
@@ -67,7 +67,7 @@ def dot_unit(*, products: int, stages: int, addend: int, shift: int) -> DotUnit:
 
 
 def dot_units() -> dict[str, DotUnit]:
-    """Units by name whose blocks are of every kind."""
+    """Return units by name that cover every kind of block."""
     return {
         f"dot{products}_{stages}_{addend}_{shift}": dot_unit(
             products=products, stages=stages, addend=addend, shift=shift
@@ -79,7 +79,7 @@ def dot_units() -> dict[str, DotUnit]:
 
 
 def forms(units: Mapping[str, DotUnit]) -> Forms:
-    """Both forms of the blocks of some units, as a build has them; each kind of block once."""
+    """Return both forms of the blocks of some units as in a build, each kind of block once."""
     kinds: dict[tuple[int, int, bool, bool, int], tuple[str, Mac]] = {}
     for name, unit in units.items():
         for part, block in unit.blocks().items():
@@ -96,11 +96,11 @@ def forms(units: Mapping[str, DotUnit]) -> Forms:
 
 
 def prove_forms(both: Forms, folder: Path) -> dict[str, tuple[bool, bool]]:
-    """Prove the forms equal.
+    """Prove that the forms are equal.
 
     Parameters
     ----------
-    both : what to prove.
+    both : the forms to compare.
     folder : where scripts and logs go.
 
     Returns
@@ -124,7 +124,7 @@ def prove_forms(both: Forms, folder: Path) -> dict[str, tuple[bool, bool]]:
         "proc",
         "chformal -lower",
         "flatten =explicit_*",
-        # One multiplier in each, of one kind; what else the generic modules hold is not compared.
+        # One multiplier in each, of one kind; other contents of the modules are not compared.
         *(f"select -assert-count 1 ={name}/{_MULTIPLIER}" for name in both.stages),
         "rename -enumerate -pattern product% t:$mul",
         "expose -evert t:$mul",

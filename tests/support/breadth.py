@@ -1,4 +1,4 @@
-"""Parameters of which a few stay in the fast suite, and the others run in `make test-slow`.
+"""Choose which parameters stay in the fast suite; the others run in `make test-slow`.
 
 What a test walks is breadth where each case asks the same of another robot, width or pattern: the
 cheapest of a kind stays, so that `make test` asks everything once.
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 Quick = int | Collection[Any] | Callable[..., bool]
-"""How many of the first, which ones, or whether one is (a row hands its cells in).
+"""The number of first cases, the cases, or a predicate (called with the cells of a row).
 
 A case that is not there raises a ValueError, as does a question that no case passes: a slip would
 make all of them slow in silence. Where all shall be, the number 0 says so.
@@ -22,13 +22,13 @@ _Param = type(pytest.param())
 
 
 def some(cases: Iterable[Any], quick: Quick) -> list[Any]:
-    """Cases of one argument; those that are not quick are slow."""
+    """Return cases of one argument; those that are not quick are marked slow."""
     params = [case if isinstance(case, _Param) else pytest.param(case) for case in cases]
     return _marked(params, [param.values[0] for param in params], quick)
 
 
 def some_rows(cases: Iterable[Any], quick: Quick) -> list[Any]:
-    """Cases of several arguments, one tuple each; those that are not quick are slow."""
+    """Return cases of several arguments, one tuple each, marked slow unless they are quick."""
     params = [case if isinstance(case, _Param) else pytest.param(*case) for case in cases]
     return _marked(params, [tuple(param.values) for param in params], quick)
 
@@ -53,6 +53,6 @@ def _staying(params: Sequence[Any], cases: Sequence[Any], quick: Quick) -> list[
         if cases and not any(stays):
             raise ValueError(f"None of the cases {cases} is quick: mend what asks, or give 0.")
         return stays
-    if unknown := [one for one in quick if one not in cases]:
+    if unknown := [case for case in quick if case not in cases]:
         raise ValueError(f"The quick cases {unknown} are not among {cases}: name some that are.")
     return [case in quick for case in cases]

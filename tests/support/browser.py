@@ -1,4 +1,4 @@
-"""A headless Chromium, driven over a pipe: pages opened, measured, asked and photographed.
+"""A headless Chromium, driven over a pipe: opens, measures, queries and photographs pages.
 
 The browser speaks its DevTools protocol on two file descriptors, so neither a port nor a package is
 needed. Only pages from files, or of a server of this machine, are opened; what a page asks of the
@@ -25,7 +25,7 @@ from typing import Any
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 LIMIT = 120.0
-"""Seconds that only end a browser that hangs."""
+"""Limit in seconds, only to end a browser that hangs."""
 
 
 class BrowserError(RuntimeError):
@@ -34,12 +34,12 @@ class BrowserError(RuntimeError):
 
 @dataclass
 class Trouble:
-    """What went wrong on a page.
+    """Errors of a page.
 
     Members
     -------
-    failed : addresses of what could not be loaded.
-    errors : exceptions of scripts, and what they wrote as errors.
+    failed : addresses that could not be loaded.
+    errors : exceptions of scripts, and their error output.
     """
 
     failed: list[str] = field(default_factory=list)
@@ -47,12 +47,12 @@ class Trouble:
 
 
 def find_browser() -> str | None:
-    """The path of a Chromium, or None."""
+    """Return the path of a Chromium, or None."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 class Browser:
-    """One browser with one page; a context manager.
+    """A browser with one page; a context manager.
 
     Members
     -------
@@ -113,7 +113,7 @@ class Browser:
                 return result
 
     def look(self, *, width: int, height: int, dark: bool = False, phone: bool = False) -> None:
-        """Set the size of the window, in CSS pixels, and the colours that the reader prefers."""
+        """Set the size of the window, in CSS pixels, and the preferred colour scheme."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -121,11 +121,11 @@ class Browser:
             deviceScaleFactor=1,
             mobile=phone,
         )
-        wanted = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", features=[wanted])
+        feature = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", features=[feature])
 
     def open(self, place: Path | str, anchor: str = "") -> None:
-        """Open a page from a file, or by the address of a local server, and wait for it to load."""
+        """Open a page from a file or a local server, and wait until it has loaded."""
         address = place if isinstance(place, str) else place.resolve().as_uri()
         self.trouble = Trouble()
         self._events.clear()
@@ -133,25 +133,25 @@ class Browser:
         self.until(lambda: any(e["method"] == "Page.loadEventFired" for e in self._events))
 
     def ask(self, expression: str) -> Any:
-        """The value of an expression of JavaScript on the page; promises are waited for.
+        """Return the value of a JavaScript expression on the page, after awaiting promises.
 
         Raises
         ------
         BrowserError : it throws.
         """
-        found = self.call(
+        answer = self.call(
             "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
         )
-        if "exceptionDetails" in found:
-            raise BrowserError(f"{expression}: {found['exceptionDetails'].get('text')}")
-        return found["result"].get("value")
+        if "exceptionDetails" in answer:
+            raise BrowserError(f"{expression}: {answer['exceptionDetails'].get('text')}")
+        return answer["result"].get("value")
 
     def until(self, holds: Callable[[], bool]) -> None:
         """Wait for a condition.
 
         Raises
         ------
-        BrowserError : it did not come within `LIMIT`, which only ends what hangs.
+        BrowserError : it did not come within `LIMIT`, which only ends a hang.
         """
         end = time.monotonic() + LIMIT
         while not holds():
@@ -161,10 +161,10 @@ class Browser:
             time.sleep(0.02)
 
     def photograph(self, place: Path, *, whole: bool = False) -> None:
-        """Write what the page looks like as a PNG; the whole page, or what the window shows."""
-        found = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        """Write a PNG of the whole page or of the window."""
+        answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(base64.b64decode(found["data"]))
+        place.write_bytes(base64.b64decode(answer["data"]))
 
     def close(self) -> None:
         """End the browser and remove its profile."""
@@ -203,26 +203,26 @@ class Browser:
             self._events.append(heard)
         return heard
 
-    def _note(self, method: str, found: dict[str, Any]) -> None:
+    def _note(self, method: str, event: dict[str, Any]) -> None:
         if method == "Network.requestWillBeSent":
-            self._urls[found["requestId"]] = found["request"]["url"]
-        elif method == "Network.loadingFailed" and not found.get("canceled"):
-            name = self._urls.get(found["requestId"], "?")
-            self.trouble.failed.append(f"{name}: {found['errorText']}")
+            self._urls[event["requestId"]] = event["request"]["url"]
+        elif method == "Network.loadingFailed" and not event.get("canceled"):
+            name = self._urls.get(event["requestId"], "?")
+            self.trouble.failed.append(f"{name}: {event['errorText']}")
         elif method == "Runtime.exceptionThrown":
-            details = found["exceptionDetails"]
+            details = event["exceptionDetails"]
             text = details.get("exception", {}).get("description", details["text"])
             self.trouble.errors.append(text)
-        elif method == "Log.entryAdded" and found["entry"]["level"] == "error":
-            self.trouble.errors.append(f"{found['entry']['text']} {found['entry'].get('url', '')}")
-        elif method == "Runtime.consoleAPICalled" and found["type"] in ("error", "assert"):
-            texts = [str(a.get("value", a.get("description"))) for a in found["args"]]
+        elif method == "Log.entryAdded" and event["entry"]["level"] == "error":
+            self.trouble.errors.append(f"{event['entry']['text']} {event['entry'].get('url', '')}")
+        elif method == "Runtime.consoleAPICalled" and event["type"] in ("error", "assert"):
+            texts = [str(a.get("value", a.get("description"))) for a in event["args"]]
             self.trouble.errors.append(" ".join(texts))
 
 
 def _as_three_and_four(read: int, write: int) -> None:
-    """In the child: put the pipe where the browser looks for it."""
-    # Away from 3 and 4 first, lest one overwrites the other.
+    """Put the pipe where the browser expects it, in the child."""
+    # Move away from 3 and 4 first, so that neither overwrites the other.
     read, write = os.dup(read), os.dup(write)
     os.dup2(read, 3)
     os.dup2(write, 4)

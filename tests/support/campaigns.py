@@ -22,13 +22,13 @@ from pinion.robot import load
 from tests.support.builds import build
 
 LIMIT = 3 * 3600.0
-"""Seconds after which something hangs."""
+"""Seconds after which a process counts as hanging."""
 
 _LOOK = 0.02
 
 
 class Command:
-    """``pinion campaign`` in a process of its own, and the file that it writes."""
+    """``pinion campaign`` in a separate process, and the file that it writes."""
 
     def __init__(self, folder: Path, file: Path, **options: object) -> None:
         words = [f"--{name}={value}" for name, value in options.items()]
@@ -42,7 +42,7 @@ class Command:
         )
 
     def finished(self) -> list[str]:
-        """The worker of each finished chunk."""
+        """Return the worker of each finished chunk."""
         if not self.file.exists():
             return []
         with closing(sqlite3.connect(self.file, timeout=60)) as database:
@@ -52,29 +52,29 @@ class Command:
                 return []  # its tables are about to be made
 
     def wait_for(self, chunks: int) -> list[str]:
-        """Wait until so many chunks are finished, which they must not all be."""
+        """Wait until this many chunks, but not all, are finished."""
         began = time.monotonic()
-        while len(found := self.finished()) < chunks:
+        while len(rows := self.finished()) < chunks:
             assert self.process.poll() is None, self.process.communicate()
-            assert time.monotonic() - began < LIMIT, f"{len(found)} of {chunks} chunks"
+            assert time.monotonic() - began < LIMIT, f"{len(rows)} of {chunks} chunks"
             time.sleep(_LOOK)
-        return found
+        return rows
 
     def result(self) -> dict[str, Any]:
-        """What it prints at its end."""
+        """Return what it prints at its end."""
         out, err = self.process.communicate(timeout=LIMIT)
         assert self.process.returncode in (0, 1), err
-        found: dict[str, Any] = json.loads(out)
-        return found
+        result: dict[str, Any] = json.loads(out)
+        return result
 
     def kill(self) -> None:
-        """End it as a failing machine does."""
+        """Kill it, as a failing machine would."""
         self.process.kill()
         self.process.communicate()
 
 
 def pid_of(worker: str) -> int:
-    """The process of a worker as a record names it."""
+    """Return the process of a worker from its name in a record."""
     return int(worker.split()[-1])
 
 
@@ -110,14 +110,14 @@ def survive(
     file = place / "disturbed.sqlite"
     began = time.monotonic()
     first = Command(folder, file, **options)
-    found = first.wait_for(max(1, chunks // 8))
-    os.kill(pid_of(found[-1]), signal.SIGKILL)
-    killed = [len(found)]
-    found = first.wait_for(max(len(found) + 1, chunks // 2))
+    rows = first.wait_for(max(1, chunks // 8))
+    os.kill(pid_of(rows[-1]), signal.SIGKILL)
+    killed = [len(rows)]
+    rows = first.wait_for(max(len(rows) + 1, chunks // 2))
     assert first.process.poll() is None
     first.kill()
     seconds.append(round(time.monotonic() - began, 3))
-    wait_until_gone({pid_of(worker) for worker in found})
+    wait_until_gone({pid_of(worker) for worker in rows})
     second = Command(folder, file, **options)
     disturbed = timed(second)
     killed.append(disturbed["run"]["resumed_chunks"])
@@ -131,27 +131,31 @@ def survive(
 
 
 def same(result: dict[str, Any]) -> bool:
-    """Whether both campaigns came to the same figures, and all of them."""
-    one, other = (
+    """Return whether both campaigns finished with the same figures."""
+    undisturbed, other = (
         {name: value for name, value in result[key].items() if name != "run"}
         for key in ("undisturbed", "disturbed")
     )
-    return one == other and one["finished"] == one["states"]
+    return undisturbed == other and undisturbed["finished"] == undisturbed["states"]
 
 
 def main() -> int:
-    """Build, run, kill, compare; print what came of it."""
+    """Build, run, kill, compare; print the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("place", type=Path)
     parser.add_argument("--states", type=int, default=1_000_000)
     parser.add_argument("--chunk", type=int, default=10_000)
     parser.add_argument("--device", default="rtl")
-    given = parser.parse_args()
-    given.place.mkdir(parents=True)
-    folder = given.place / "iiwa14_rnea"
+    arguments = parser.parse_args()
+    arguments.place.mkdir(parents=True)
+    folder = arguments.place / "iiwa14_rnea"
     build(load("iiwa14"), "rnea", folder)
     result = survive(
-        folder, given.place, states=given.states, chunk=given.chunk, device=given.device
+        folder,
+        arguments.place,
+        states=arguments.states,
+        chunk=arguments.chunk,
+        device=arguments.device,
     )
     result["same"] = same(result)
     print(json.dumps(result, indent=1))

@@ -25,15 +25,15 @@ Words = NDArray[np.int64]
 
 
 def _rtlil(units: Mapping[str, Unit]) -> str:
-    """Units side by side: each port has its unit's name in front of its own."""
+    """Return RTLIL with units side by side, whose ports are prefixed with the unit's name."""
     m = Module()
     ports: list[Any] = []
     for name, unit in units.items():
         m.submodules[name] = unit
         for port in (*unit.inputs, *unit.outputs):
-            own = getattr(unit, port)
-            outside = Signal(own.shape(), name=name + port)
-            m.d.comb += own.eq(outside) if port in unit.inputs else outside.eq(own)
+            stream = getattr(unit, port)
+            outside = Signal(stream.shape(), name=name + port)
+            m.d.comb += stream.eq(outside) if port in unit.inputs else outside.eq(stream)
             ports.append(outside)
     text: str = rtlil.convert(
         m,
@@ -88,7 +88,7 @@ class CompiledUnits:
             'extern "C" void run(uint64_t cycles, const uint64_t *in, uint64_t *out) {',
             "  static cxxrtl_design::p_units top;",
             "  for (uint64_t cycle = 0; cycle < cycles; cycle++) {",
-            # A rising edge each time: what follows from a falling one nothing here looks at.
+            # A rising edge each time: nothing here depends on falling edges.
             "    top.prev_p_clk = value<1>{0u};",
             "    top.p_clk = value<1>{1u};",
             *sets,
@@ -104,23 +104,23 @@ class CompiledUnits:
         return f"{(1 << width) - 1}ull"
 
     def run(self, operands: Mapping[str, Mapping[str, Words]]) -> dict[str, dict[str, Words]]:
-        """Results by unit and port, for operands by unit and port, (n,) each.
+        """Return results by unit and port, for operands by unit and port, (n,) each.
 
         A result is what the unit shows exactly its latency after its operands; outputs are signed
         where the unit's are.
         """
         n = len(next(iter(next(iter(operands.values())).values())))
         after = max(unit.latency for unit in self.units.values())
-        given = np.zeros((n + after, len(self._inputs)), dtype=np.int64)
+        inputs = np.zeros((n + after, len(self._inputs)), dtype=np.int64)
         for k, (name, port) in enumerate(self._inputs):
-            given[:n, k] = operands[name][port]
-        found = np.zeros((n + after, len(self._outputs)), dtype=np.uint64)
-        self._run(n + after, given.ctypes.data, found.ctypes.data)
+            inputs[:n, k] = operands[name][port]
+        outputs = np.zeros((n + after, len(self._outputs)), dtype=np.uint64)
+        self._run(n + after, inputs.ctypes.data, outputs.ctypes.data)
         results: dict[str, dict[str, Words]] = {name: {} for name in self.units}
         for k, (name, port) in enumerate(self._outputs):
             unit = self.units[name]
             shape = Shape.cast(unit.signature.members[port].shape)
-            words = found[unit.latency - 1 : unit.latency - 1 + n, k].astype(np.int64)
+            words = outputs[unit.latency - 1 : unit.latency - 1 + n, k].astype(np.int64)
             if shape.signed:
                 words = (words << (64 - shape.width)) >> (64 - shape.width)
             results[name][port] = words

@@ -1,4 +1,4 @@
-"""The constraint force algorithm's kernels on a processor, and what their results are held to."""
+"""The constraint force algorithm's kernels on a processor, and their error limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Robots:
-    """Random robots of as many links each.
+    """Random robots, all with the same number of links.
 
     Members
     -------
@@ -55,20 +55,21 @@ class Robots:
         )
 
     def groups(self) -> list[slice]:
-        """Return robots in a row that have the same chain."""
+        """Return slices of consecutive robots that have the same chain."""
         chains = self.chains
         first = [k for k, chain in enumerate(chains) if k == 0 or chain is not chains[k - 1]]
         return [slice(k, end) for k, end in zip(first, [*first[1:], len(chains)], strict=True)]
 
     def errors(self, qdd: Array) -> Array:
-        """The largest error a robot, of max |qdd|; infinite where a result is NaN."""
+        """Return the largest error of each robot, relative to max |qdd|; infinite if a result is
+        NaN."""
         return relative_errors(qdd, self.qdd)
 
 
 def random_robots(
     n: int, robots: int, *, seed: int = 0, inertias: str = "arm", states: int = 8
 ) -> Robots:
-    """Draw robots, of which so many in a row have the same chain."""
+    """Draw robots, of which several in a row have the same chain."""
     chains: list[Chain] = []
     parts: list[tuple[Array, ...]] = []
     while len(chains) < robots:
@@ -89,7 +90,7 @@ def random_robots(
 
 
 def relative_errors(x: Array, exact: Array) -> Array:
-    """The largest error of each row, of the row's largest number; infinite where one is NaN."""
+    """Return the largest error of each row, relative to its largest number; infinite for NaN."""
     error = np.max(np.abs(x - exact), axis=1) / np.max(np.abs(exact), axis=1)
     return np.where(np.isnan(error), np.inf, error).astype(float)
 
@@ -128,23 +129,23 @@ def launched(
     work = np.full(kernels[0].work_bytes + guard if workspace else guard, 0xFF, np.uint8)
     work = work if memory is None else memory
     widths: dict[str, int] = {"F": 6, "Lambda_inverse": 36}
-    given = {"q": robots.q, "qd": robots.qd, "tau": robots.tau, **(contact or {})}
-    if "tip" in given and not same:
-        given["tip"] = np.broadcast_to(given["tip"], (count, 12))
+    inputs = {"q": robots.q, "qd": robots.qd, "tau": robots.tau, **(contact or {})}
+    if "tip" in inputs and not same:
+        inputs["tip"] = np.broadcast_to(inputs["tip"], (count, 12))
     arrays = {
-        name: np.ascontiguousarray(given[name], dtype)
-        if name in given
+        name: np.ascontiguousarray(inputs[name], dtype)
+        if name in inputs
         else np.full((count, widths.get(name, n)), np.nan, dtype)
         for name in kernels[0].arrays
     }
-    for one in kernels:
-        scratch = np.full(max(16, one.scratch_bytes), 0xFF, np.uint8)
+    for launched in kernels:
+        scratch = np.full(max(16, launched.scratch_bytes), 0xFF, np.uint8)
         scratch[:16] = 0
         host.launch(
-            one.name,
-            one.blocks,
-            one.shape.threads,
-            one.shared_bytes if shared_bytes is None else shared_bytes,
+            launched.name,
+            launched.blocks,
+            launched.shape.threads,
+            launched.shared_bytes if shared_bytes is None else shared_bytes,
             [
                 *_numbers(count, n),
                 numbers,
@@ -153,15 +154,15 @@ def launched(
                 *_numbers(0 if same else constraints.shape[1], n, 1),
                 scratch,
                 work,
-                *_numbers(one.work_step, one.row_step),
+                *_numbers(launched.work_step, launched.row_step),
                 *arrays.values(),
             ],
             seed,
-            cooperative=one.shape.scope == "Grid",
+            cooperative=launched.shape.scope == "Grid",
         )
     if memory is None and not np.all(work[-guard:] == 0xFF):
         raise AssertionError(f"{kernels[0].name} wrote behind its work memory.")
-    return {name: x for name, x in arrays.items() if name not in given}
+    return {name: x for name, x in arrays.items() if name not in inputs}
 
 
 @cache

@@ -1,4 +1,4 @@
-"""A processor that plays a device of chains' kernels, all of them compiled in one go."""
+"""A processor that emulates a device of chains' kernels, all compiled at once."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ class ChainDevice(HostDevice):
         self.omissions = Omissions(self._kernels)
 
     def load(self, name: str, text: str) -> tuple[str, HostKernels]:
-        """What was compiled, if it was of this text."""
+        """Return the compiled kernels if they are of this text."""
         assert self._texts[name] == text
         return name, _Seeded(self)
 
 
 class _Seeded(HostKernels):
-    """The device's kernels in its order of threads."""
+    """The device's kernels, run in its order of threads."""
 
     def __init__(self, device: ChainDevice) -> None:
         self._device = device
 
     def launch(self, *arguments: Any, **more: Any) -> None:
-        given = list(arguments)
-        given[5] = self._device.seed
-        self._device._kernels.launch(*given, **more)
+        positional = list(arguments)
+        positional[5] = self._device.seed
+        self._device._kernels.launch(*positional, **more)

@@ -24,7 +24,7 @@ from .cuda_host import HostKernels
 
 
 class HostMemory:
-    """Memory of the device; all NaN at first, and again when it is given back.
+    """Memory of the device; NaN at first, and again when it is released.
 
     Members
     -------
@@ -48,11 +48,11 @@ class HostMemory:
             self._stream.queue(self._give_back)
 
     def check(self) -> None:
-        """That it may be used."""
+        """Raise an error if the memory may not be used."""
         assert not self.closed, "Memory of the device is used that was given back."
 
     def holds(self, address: int) -> bool:
-        """Whether an address is in it."""
+        """Return whether an address is in it."""
         return self.address <= address < self.address + len(self.bytes)
 
     def _give_back(self) -> None:
@@ -63,14 +63,14 @@ class HostMemory:
 
 
 class HostDevice:
-    """A device with as much memory as is said.
+    """A device with a given amount of memory.
 
     Members
     -------
     used : bytes of its memory.
-    memories : all that it gave so far.
+    memories : all memory that it gave so far.
     launches : name and samples of every launch so far.
-    calls : what a driver was asked to queue: one for a copy, a launch or a graph.
+    calls : requests to the driver to queue work: one for a copy, a launch or a graph.
     recorded : graphs that were made and not closed.
     broken : the next `wait` of a stream fails.
     lost : every call fails.
@@ -115,7 +115,7 @@ class HostDevice:
         return self.give(size, None)
 
     def give(self, size: int, stream: HostStream | None) -> HostMemory:
-        """Memory for a stream, or for all."""
+        """Allocate memory for a stream, or for all."""
         self.check()
         if size > self._memory - self.used:
             raise MemoryError(f"{self.name} has no {size:,} bytes left.")
@@ -125,22 +125,22 @@ class HostDevice:
         self.check()
         if size > self.pinnable:
             raise MemoryError(f"{self.name} cannot pin {size:,} bytes.")
-        made = np.full(size, 0xFF, dtype=np.uint8)
+        memory = np.full(size, 0xFF, dtype=np.uint8)
         self.pinnable -= size
-        weakref.finalize(made, self._unpinned, size)
-        return made
+        weakref.finalize(memory, self._unpinned, size)
+        return memory
 
     def _unpinned(self, size: int) -> None:
         self.pinnable += size
 
-    def stream(self, given: Any = None) -> Stream:
+    def stream(self, existing: Any = None) -> Stream:
         self.check()
-        if given is not None:
-            other: Stream = given
+        if existing is not None:
+            other: Stream = existing
             return other
-        made = HostStream(self)
-        self.streams.add(made)
-        return made
+        stream = HostStream(self)
+        self.streams.add(stream)
+        return stream
 
     def wait(self) -> None:
         self.check()
@@ -155,13 +155,13 @@ class HostDevice:
         return name, self._compiled[text]
 
     def check(self) -> None:
-        """That it is there."""
+        """Raise an error if the device is gone."""
         if self.lost:
             raise ComputeError(f"{self.name} is lost to this process: start the process again.")
 
 
 class HostStream:
-    """Work that is done in its order, when it or a stream after it is waited for."""
+    """Work that is done in order, when its stream or a later one is awaited."""
 
     def __init__(self, device: HostDevice) -> None:
         self._device = device
@@ -231,7 +231,7 @@ class HostStream:
         self.queue(lambda: None)
 
     def _can(self) -> bool:
-        """Whether there is work for which no other stream is missing."""
+        """Return whether there is work that waits for no other stream."""
         other, place = self._needs.get(self._done, (self, 0))
         return bool(self._queue) and other._done >= place
 
@@ -260,15 +260,15 @@ class HostStream:
 
         def work() -> None:
             check_memory()
-            kept = other()
+            reference = other()
             ctypes.memmove(to, source, size)
-            del kept
+            del reference
 
         self.queue(work)
 
 
 class _Recorder(HostStream):
-    """A stream that is recorded: nothing that is queued is done."""
+    """A stream that is recorded: queued work is not done."""
 
     def __init__(self, device: HostDevice) -> None:
         super().__init__(device)
@@ -292,7 +292,7 @@ class _Recorder(HostStream):
 
 
 class HostRecorded:
-    """Work that was recorded: the same copies and launches at the same addresses, every time."""
+    """Recorded work: the same copies and launches at the same addresses, every time."""
 
     def __init__(self, stream: HostStream, recorder: _Recorder) -> None:
         self._stream = stream
@@ -319,15 +319,15 @@ def _check_of(memory: Memory) -> Callable[[], None]:
 
 
 def _kept_by(array: NDArray[Any]) -> Callable[[], object]:
-    """Gives the pinned memory of which an array is a part, and checks that it is still there."""
+    """Return a function that gives the pinned memory of an array if it still exists."""
     whole = array
     while isinstance(whole.base, np.ndarray):
         whole = whole.base
-    there = weakref.ref(whole)
+    weak = weakref.ref(whole)
 
     def kept() -> object:
-        found = there()
-        assert found is not None, "Pinned memory is used that nobody keeps any more."
-        return found
+        memory = weak()
+        assert memory is not None, "Pinned memory is used that nobody keeps any more."
+        return memory
 
     return kept

@@ -1,4 +1,4 @@
-"""The package cuda-core as a few Python classes, for what calls it where there is no driver.
+"""The package cuda-core as a few Python classes, for its callers without a driver.
 
 Every call has a name and arguments that the installed package knows; more is not shown by it. It
 says in which order calls came, and fails where a test wants it to.
@@ -18,7 +18,7 @@ installed: Any = import_module("cuda.core")
 
 
 class StandIn:
-    """What `pinion.compute.cuda.device` calls of ``cuda.core`` and ``cuda.bindings.driver``.
+    """The calls of `pinion.compute.cuda.device` to ``cuda.core`` and ``cuda.bindings.driver``.
 
     Members
     -------
@@ -33,8 +33,8 @@ class StandIn:
         self.failing: dict[str, str] = {}
         self._threads = threading.local()
         self.driver = SimpleNamespace(cuCtxPushCurrent=self._push, cuCtxPopCurrent=self._pop)
-        made = self._made
-        device = made(
+        stand_in = self._made
+        device = stand_in(
             installed.Device,
             set_current=lambda: None,
             allocate=self._buffer,
@@ -52,12 +52,12 @@ class StandIn:
                 from_cubin=self._static(
                     installed.ObjectCode,
                     "from_cubin",
-                    lambda: made(installed.ObjectCode, get_kernel=lambda: "kernel"),
+                    lambda: stand_in(installed.ObjectCode, get_kernel=lambda: "kernel"),
                 )
             ),
             LaunchConfig=self._called("LaunchConfig", lambda: "config", None),
             launch=self._called("launch", lambda: None, inspect.signature(installed.launch)),
-            LegacyPinnedMemoryResource=lambda: made(
+            LegacyPinnedMemoryResource=lambda: stand_in(
                 installed.LegacyPinnedMemoryResource, allocate=self._buffer
             ),
         )
@@ -69,8 +69,8 @@ class StandIn:
 
     @property
     def depth(self) -> int:
-        found: int = getattr(self._threads, "depth", 0)
-        return found
+        depth: int = getattr(self._threads, "depth", 0)
+        return depth
 
     def _push(self, context: str) -> tuple[int]:
         assert context == "context"
@@ -99,22 +99,22 @@ class StandIn:
         )
 
     def _buffer(self) -> Any:
-        made = self._made(installed.Buffer, close=lambda: None, copy_from=lambda: None)
+        buffer = self._made(installed.Buffer, close=lambda: None, copy_from=lambda: None)
         memory = ctypes.create_string_buffer(1024)
-        made.memory, made.handle, made.size = memory, ctypes.addressof(memory), 1024
-        return made
+        buffer.memory, buffer.handle, buffer.size = memory, ctypes.addressof(memory), 1024
+        return buffer
 
     def _made(self, kind: type, **results: Callable[[], Any]) -> Any:
-        """An object of a class of the package, of which some methods may be called."""
-        made = SimpleNamespace()
+        """Return an object of a class of the package with some of its methods."""
+        stand_in = SimpleNamespace()
         for name, result in results.items():
             signature = inspect.signature(getattr(kind, name))
-            kept = [p for p in signature.parameters.values() if p.name not in ("self", "cls")]
+            parameters = [p for p in signature.parameters.values() if p.name not in ("self", "cls")]
             call = self._called(
-                f"{kind.__name__}.{name}", result, signature.replace(parameters=kept)
+                f"{kind.__name__}.{name}", result, signature.replace(parameters=parameters)
             )
-            setattr(made, name, call)
-        return made
+            setattr(stand_in, name, call)
+        return stand_in
 
     def _static(self, kind: type, name: str, result: Callable[[], Any]) -> Any:
         return getattr(self._made(kind, **{name: result}), name)

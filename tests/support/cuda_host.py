@@ -1,4 +1,4 @@
-"""CUDA kernels on a processor: compiled by a C++ compiler, each block's threads as fibers.
+"""CUDA kernels on a processor: compiled by a C++ compiler, with each block's threads as fibers.
 
 What ``cuda_host.hpp`` says of the method and of what it finds. A kernel is
 
@@ -34,7 +34,7 @@ _MESSAGE_BYTES = 1000
 
 
 class HostError(RuntimeError):
-    """A kernel did what no block of threads may do; the message says which thread and where."""
+    """A kernel broke a rule of thread blocks; the message says which thread and where."""
 
 
 class HostKernels:
@@ -61,7 +61,7 @@ class HostKernels:
         text : CUDA C++.
         folder : where the library goes; it exists.
         compiler, isa : by default the machine's, and its best.
-        include : folders of headers, behind those of ``pinion.compute``.
+        include : folders of headers, after those of ``pinion.compute``.
 
         Raises
         ------
@@ -139,12 +139,12 @@ class HostKernels:
             raise HostError(f"{name}: {message.value.decode()}")
 
 
-def _pointer(found: re.Match[str]) -> str:
-    """In the place of a dynamic shared array: its address, which every block has in turn."""
-    kind, name = found[1], found[2]
+def _pointer(match: re.Match[str]) -> str:
+    """Replace a dynamic shared array by its address, which every block uses in turn."""
+    kind, name = match[1], match[2]
     return f"{kind} *const {name} = ({kind} *)cuda_host::shared();"
 
 
 def _three(shape: Shape) -> list[int]:
-    given = [shape] if isinstance(shape, int) else list(shape)
-    return given + [1] * (3 - len(given))
+    sizes = [shape] if isinstance(shape, int) else list(shape)
+    return sizes + [1] * (3 - len(sizes))

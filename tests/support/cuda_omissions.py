@@ -1,4 +1,4 @@
-"""Barriers and exchanges between lanes, left out one at a time without a new compilation."""
+"""Barriers and exchanges between lanes, omitted one at a time without recompiling."""
 
 from __future__ import annotations
 
@@ -50,28 +50,28 @@ extern "C" __global__ void places(unsigned char *out) {
 #define __shfl_down_sync(mask, x, far) \\
   OMISSION(cuda_host::shuffled_down(mask, x, far, 32, __FILE__, __LINE__), x)
 """
-"""Goes before the includes of a text."""
+"""Text that goes before the includes."""
 
 WATCHED = "#define PINION_SHARED(T) cuda_host::Watched<T>\n"
-"""Two threads that meet at a word of shared memory, no block's barrier between, are an error."""
+"""Make it an error if two threads share a word of memory without a barrier between them."""
 
 _LINES = 2000
 
 
 class Omissions:
-    """What kernels with the prelude meet, and what of it they leave out."""
+    """Barriers and exchanges that kernels with the prelude execute, and omissions of them."""
 
     def __init__(self, kernels: HostKernels) -> None:
         self._kernels = kernels
 
     def met(self) -> list[Place]:
-        """Barriers and exchanges that were executed since the last call."""
-        found = np.zeros((128, _LINES), np.uint8)
-        self._kernels.launch("places", 1, 1, 0, [found], 0)
-        return [(int(letter), int(line)) for letter, line in np.argwhere(found)]
+        """Return barriers and exchanges that were executed since the last call."""
+        executed = np.zeros((128, _LINES), np.uint8)
+        self._kernels.launch("places", 1, 1, 0, [executed], 0)
+        return [(int(letter), int(line)) for letter, line in np.argwhere(executed)]
 
     def omit(self, place: Place | None) -> None:
-        """Leave a place out from now on, or none."""
+        """Omit a place from now on, or none."""
         letter, line = (-1, -1) if place is None else place
         args = [ctypes.c_longlong(letter), ctypes.c_longlong(line)]
         self._kernels.launch("omit", 1, 1, 0, args, 0)

@@ -1,4 +1,4 @@
-"""Kernels of a thread a sample, run on a processor through ``cuda_host``."""
+"""Kernels with one thread per sample, run on a processor through ``cuda_host``."""
 
 from __future__ import annotations
 
@@ -46,26 +46,26 @@ def run_threads(
     """
     dtype = np.dtype(source.dtype)
     args: list[Any] = [ctypes.c_longlong(count)]
-    made = {}
+    outputs = {}
     for block in inputs:
         array = np.ascontiguousarray(given[block.name], dtype=dtype)
         shared = array.ndim == len(block.shape)
         args += _array(array, block, source.layout, 0 if shared else count)
     for block in results:
         shape = batch_shape(source.layout, tuple(map(int, block.shape)), count)
-        made[block.name] = np.full(shape, np.nan, dtype=dtype)
-        args += _array(made[block.name], block, source.layout, count)
+        outputs[block.name] = np.full(shape, np.nan, dtype=dtype)
+        args += _array(outputs[block.name], block, source.layout, count)
     if source.workspace:
         whole = -(-count // WARP)
         args.append(np.full((whole, source.workspace, WARP), np.nan, dtype=dtype))
     for kernel, compiled in zip(source.kernels, kernels, strict=True):
         blocks = -(-count // kernel.threads)
         compiled.launch(kernel.name, blocks, kernel.threads, kernel.shared_bytes, args, seed)
-    return made
+    return outputs
 
 
 def _array(array: NDArray[Any], block: Block, layout: str, count: int) -> list[Any]:
-    """A kernel's parameters for an array; a count of 0 is one sample that serves all."""
+    """Return a kernel's parameters for an array; a count of 0 means one sample that serves all."""
     if layout == "blocks":
         return [array]
     size = prod(map(int, block.shape))

@@ -1,4 +1,4 @@
-"""What `make lint` checks of locals: ``python -m tests.support.dead_stores [PATH ...]``.
+"""Check locals for dead stores: ``python -m tests.support.dead_stores [PATH ...]``.
 
 A store is dead when the next thing that happens to its name, on every path, is another store: its
 value is lost, most often since two things were given one name. Linters know names that are never
@@ -21,10 +21,10 @@ from pathlib import Path
 FOLDERS = ("fixedpoint", "sw", "hw", "sim", "tests", "benchmarks", "examples", "docs", ".ci")
 
 READ = 0
-"""The event that is no store; a store is the line that it stands in."""
+"""The event of a read; a store is represented by its line."""
 
 Events = Mapping[str, frozenset[int]]
-"""By name, what may happen to it next."""
+"""The possible next events of each name."""
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Loop = ast.For | ast.AsyncFor | ast.While
@@ -44,20 +44,20 @@ class DeadStore:
 
 
 def dead_stores(source: str) -> list[DeadStore]:
-    """Those of all functions of a module's text, by line."""
+    """Return the dead stores of all functions of a module's text, by line."""
     functions = (n for n in ast.walk(ast.parse(source)) if isinstance(n, FunctionNode))
     return sorted(store for function in functions for store in _Function(function).dead())
 
 
 def join(*several: Events) -> Events:
-    """What may happen next where paths part."""
+    """Merge the next events of two paths."""
     names = {name for events in several for name in events}
     return {n: frozenset().union(*(e.get(n, frozenset()) for e in several)) for n in names}
 
 
 @dataclass(frozen=True)
 class _Exits:
-    """What happens next where control leaves a block by other ways than its end."""
+    """The next events if control leaves a block other than at its end."""
 
     returned: Events = field(default_factory=dict)
     broken: Events = field(default_factory=dict)
@@ -66,7 +66,7 @@ class _Exits:
 
 
 class _Function:
-    """One function's stores, and what happens to each name after them."""
+    """The stores of one function, and the events of each name after them."""
 
     def __init__(self, node: FunctionNode) -> None:
         self._node = node
@@ -84,7 +84,7 @@ class _Function:
 
     def _block(self, body: Sequence[ast.stmt], after: Events, exits: _Exits) -> Events:
         for statement in reversed(body):
-            # An exception may come before what a statement stores, and after it.
+            # An exception may come before a statement stores, and after it.
             after = self._statement(statement, join(after, exits.raised), exits)
             after = join(after, exits.raised)
         return after
@@ -123,7 +123,7 @@ class _Function:
                     return after
                 return self._read(node.value, self._target(node.target, after))
             case ast.AugAssign(target=ast.Name(id=name)):
-                # Also what changes in place what others see: no store, but a read.
+                # A change in place counts as a read, not as a store.
                 return self._read(node.value, self._event(after, name, READ))
             case ast.Delete():
                 for target in node.targets:
@@ -146,12 +146,12 @@ class _Function:
             inner = _Exits(exits.returned, after, head, exits.raised)
             begin = self._block(node.body, head, inner)
             if isinstance(node, ast.While):
-                found = self._read(node.test, join(begin, end))
+                events = self._read(node.test, join(begin, end))
             else:
-                found = join(self._target(node.target, begin), end)
-            if found == head:
+                events = join(self._target(node.target, begin), end)
+            if events == head:
                 break
-            head = found
+            head = events
         return head if isinstance(node, ast.While) else self._read(node.iter, head)
 
     def _try(self, node: ast.Try | ast.TryStar, after: Events, exits: _Exits) -> Events:
@@ -190,7 +190,7 @@ class _Function:
         return self._read(case.pattern, {n: e for n, e in begin.items() if n not in bound})
 
     def _target(self, node: ast.expr, after: Events) -> Events:
-        """What happens before a target is stored to, from what happens after."""
+        """Return the events before a target is stored to, from those after."""
         match node:
             case ast.Name():
                 key = (node.lineno, node.col_offset, node.id)
@@ -215,7 +215,7 @@ class _Function:
         return after
 
     def _read(self, node: ast.AST | None, after: Events) -> Events:
-        """What happens before an expression, from what happens after it."""
+        """Return the events before an expression, from those after it."""
         match node:
             case None:
                 return after
@@ -224,10 +224,10 @@ class _Function:
             case ast.NamedExpr():
                 return self._read(node.value, self._target(node.target, after))
             case ast.BoolOp():
-                found = self._read(node.values[-1], after)
+                events = self._read(node.values[-1], after)
                 for value in reversed(node.values[:-1]):
-                    found = self._read(value, join(found, after))
-                return found
+                    events = self._read(value, join(events, after))
+                return events
             case ast.IfExp():
                 sides = (self._read(side, after) for side in (node.body, node.orelse))
                 return self._read(node.test, join(*sides))
@@ -260,7 +260,7 @@ def _names(node: ast.AST, use: type[ast.expr_context] = ast.expr_context) -> Ite
 
 
 def _shared_names(function: FunctionNode) -> Iterator[str]:
-    """Names of a function that others than its own statements may read or store to."""
+    """Return names that other code than the function's own statements may read or store to."""
     for node in ast.walk(function):
         if isinstance(node, ast.Global | ast.Nonlocal):
             yield from node.names
@@ -269,10 +269,10 @@ def _shared_names(function: FunctionNode) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check files and folders, all of the sources unless given, and say what is wrong."""
-    given = sys.argv[1:] if arguments is None else arguments
+    """Check files and folders, by default all sources, and print the dead stores."""
+    paths = sys.argv[1:] if arguments is None else arguments
     wrong = 0
-    for path in _files(map(Path, given or FOLDERS)):
+    for path in _files(map(Path, paths or FOLDERS)):
         for store in dead_stores(path.read_text()):
             wrong += 1
             print(f"{path}:{store.line}: {store}", file=sys.stderr)

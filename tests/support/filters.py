@@ -21,7 +21,7 @@ def state(name: str, initial: float = 0.0) -> State:
 def biquad(
     model: Model, x: Any, x1: Any, x2: Any, y1: Any, y2: Any, *, region: Any
 ) -> Sequence[Any]:
-    """A filter of second order in its direct form: two delay lines."""
+    """A second-order filter in direct form: two delay lines."""
     y = x * 0.2 + x1 * 0.1 - x2 * 0.05 + y1 * 1.5 - y2 * 0.7
     return y, x, x1, y, y1
 
@@ -37,7 +37,7 @@ BIQUAD = Function(
 
 
 def integrator(model: Model, x: Any, sums: Sequence[Any], turn: Any, *, region: Any) -> Any:
-    """Sums with an end, and a loop through two words and a sine."""
+    """Limited sums, and a loop through two words and a sine."""
     first = clamp(sums[0] + x * 0.05, -1.5, 1.25)
     second = sums[1] * 0.875 + sin(first + turn * 0.5)
     return second - first, [first, second], second * 0.25
@@ -54,13 +54,13 @@ INTEGRATOR = Function(
 
 
 def delay(model: Model, x: Any, a: Any, b: Any, *, region: Any) -> Sequence[Any]:
-    """Two requests ago."""
+    """The value two requests ago."""
     return b, x, a
 
 
 DELAY = Function(
     name="delay",
-    doc="what came two requests ago",
+    doc="the value two requests ago",
     inputs=(X,),
     outputs=(Y,),
     scalars=delay,

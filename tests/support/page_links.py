@@ -15,28 +15,28 @@ CODE = re.compile(r"^(?P<fence>`{3,}|~{3,}).*?^(?P=fence)[ \t]*$", re.MULTILINE 
 
 
 def anchors(page: str) -> set[str]:
-    """The anchors of a page: one for each heading, numbered where two are alike."""
+    """Return the anchors of a page: one for each heading, numbered if two are alike."""
     plain = CODE.sub("", page)
-    made: set[str] = set()
+    slugs: set[str] = set()
     for heading in HEADING.findall(plain):
         slug = slug_of(re.sub(r"\{ *[#.][^}]*\}$", "", heading))
         name, count = slug, 0
-        while name in made:
+        while name in slugs:
             count += 1
             name = f"{slug}-{count}"
-        made.add(name)
-    return made | {a or b for a, b in EXPLICIT.findall(plain)}
+        slugs.add(name)
+    return slugs | {a or b for a, b in EXPLICIT.findall(plain)}
 
 
 def slug_of(heading: str) -> str:
-    """The anchor of a heading: lower case, no signs, a hyphen for each space."""
+    """Return the anchor of a heading: lower case, no signs, a hyphen for each space."""
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     text = unicodedata.normalize("NFC", re.sub(r"[`*]", "", text)).strip().lower()
     return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
 
 
 def broken(root: Path, pages: Mapping[str, str]) -> list[str]:
-    """Links of pages to files or headings that are not there.
+    """Return links of pages to files or headings that do not exist.
 
     Parameters
     ----------
@@ -52,13 +52,13 @@ def broken(root: Path, pages: Mapping[str, str]) -> list[str]:
                 continue
             path, _, anchor = target.partition("#")
             place = (root / name).parent / path if path else root / name
-            there = anchors(text) if not path else None
+            targets = anchors(text) if not path else None
             if path and not place.exists():
                 wrong.append(f"{name}: {target}: there is no such file")
             elif anchor and place.suffix == ".md":
-                if there is None:
-                    there = anchors(place.read_text("utf-8"))
-                if anchor in there:
+                if targets is None:
+                    targets = anchors(place.read_text("utf-8"))
+                if anchor in targets:
                     continue
                 wrong.append(f"{name}: {target}: no heading has this anchor")
     return wrong

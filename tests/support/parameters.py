@@ -1,4 +1,4 @@
-"""What `make lint` says of long lists of parameters: ``python -m tests.support.parameters``.
+"""Check for long lists of parameters: ``python -m tests.support.parameters``.
 
 A function with more than eight asks for an object. One that stays has a comment above it that
 begins with ``Many parameters:`` and says why. The options of a verb are its parameters, because
@@ -19,14 +19,15 @@ VERBS = "sw/pinion/cli/"
 
 
 def count(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Parameters of a function, without the object or the class of a method."""
+    """Return the number of parameters of a function, without the object or class of a method."""
     args = function.args
     names = [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
     return sum(name not in ("self", "cls") for name in names)
 
 
 def long_lists(source: str) -> Iterator[tuple[int, str, int, bool]]:
-    """Line, name and number of parameters of functions with too many, and whether one says why."""
+    """Yield line, name and number of parameters of long lists, and whether a comment gives a
+    reason."""
     lines = source.splitlines()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and count(node) > MOST:
@@ -41,16 +42,16 @@ def long_lists(source: str) -> Iterator[tuple[int, str, int, bool]]:
 
 
 def main(root: Path = Path()) -> int:
-    """Print the functions that have too many and no reason; 0 when there is none."""
-    seen, wrong = 0, []
+    """Print functions with too many parameters and no reason; return 0 if there are none."""
+    checked, wrong = 0, []
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*.py")):
             name = path.relative_to(root).as_posix()
             for line, function, parameters, reason in long_lists(path.read_text()):
-                seen += 1
+                checked += 1
                 if not reason and not (name.startswith(VERBS) and function == "command"):
                     wrong.append(f"{name}:{line}: '{function}' has {parameters} parameters")
-    if not seen:
+    if not checked:
         wrong.append(f"no function has more than {MOST} parameters: was anything read?")
     for text in wrong:
         print(f"parameters: {text}; make an object, or say why above it", file=sys.stderr)

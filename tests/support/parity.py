@@ -1,4 +1,4 @@
-"""Proves the checksum by linear algebra: for every beat and every state, at any width.
+"""Prove the checksum by linear algebra: for every beat and every state, at any width.
 
 A solver does not get through parities of hundreds of bits, but they need none. Each bit of a
 circuit of exclusive ors is an affine form over GF(2): a set of variables, and perhaps a one. Two
@@ -19,21 +19,21 @@ from amaranth.back import rtlil
 from pinion.gateware.yosys import run_yosys
 
 WIDTHS = (64, 128, 256, 512)
-"""Bits of a beat for which the checksum is proved: of every bus."""
+"""Numbers of bits of a beat for which the checksum is proved: those of every bus."""
 
 WIDTH = 32
 POLYNOMIAL = 0xEDB88320
-"""Of CRC-32, the lowest power in the highest bit, as zlib and Ethernet shift it."""
+"""CRC-32's polynomial, with the lowest power in the highest bit, as zlib and Ethernet shift it."""
 
 CONTROL = 8
-"""Bits of control at most: more are no control, but data that meet what is no exclusive or."""
+"""Largest number of control bits; more would be data at gates that are not exclusive ors."""
 
 ONE = 1
 """The form that is 1 whatever the variables are; variable n has bit n + 1."""
 
 
 class NotAffineError(Exception):
-    """A gate that is no exclusive or meets a variable; ``variable`` is to get a value."""
+    """A gate that is not an exclusive or depends on a variable; ``variable`` needs a value."""
 
     def __init__(self, variable: int | None) -> None:
         super().__init__("The circuit is no exclusive or of its inputs.")
@@ -57,14 +57,14 @@ class Netlist:
 
     @property
     def variables(self) -> list[int]:
-        """Bits that no gate makes: inputs and states."""
-        made = self.gates.keys() | self.registers.keys()
-        inputs = [bit for bits in self.ports.values() for bit in bits if bit not in made]
+        """Return bits that no gate drives: inputs and states."""
+        driven = self.gates.keys() | self.registers.keys()
+        inputs = [bit for bits in self.ports.values() for bit in bits if bit not in driven]
         return [*inputs, *self.registers]
 
 
 def netlist(component: Any, folder: Path) -> Netlist:
-    """The gates of a component, as Yosys maps them."""
+    """Return the gates of a component, as Yosys maps them."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "component.il").write_text(rtlil.convert(component, name="top"))
     run_yosys(
@@ -92,46 +92,46 @@ def netlist(component: Any, folder: Path) -> Netlist:
     return Netlist(gates=gates, registers=registers, ports=ports)
 
 
-def forms(net: Netlist, bits: Sequence[int | str], given: Mapping[int, int]) -> list[int]:
-    """The affine form of each bit.
+def forms(net: Netlist, bits: Sequence[int | str], variables: Mapping[int, int]) -> list[int]:
+    """Return the affine form of each bit.
 
     Parameters
     ----------
-    given : the forms of the variables.
+    variables : the forms of the variables.
 
     Raises
     ------
     NotAffineError
         When a choice depends on a variable.
     """
-    known: dict[int | str, int] = {"0": 0, "1": ONE}
-    for variable, form in given.items():
-        known[variable] = form
+    known_forms: dict[int | str, int] = {"0": 0, "1": ONE}
+    for variable, form in variables.items():
+        known_forms[variable] = form
 
     def operands(bit: int | str) -> list[int | str]:
         kind, inputs = net.gates[bit]  # type: ignore[index] # a constant is known
-        if kind == "$_MUX_" and inputs[2] in known:  # the other side may be anything
-            return [inputs[1] if known[inputs[2]] == ONE else inputs[0]]
+        if kind == "$_MUX_" and inputs[2] in known_forms:  # the other side may be anything
+            return [inputs[1] if known_forms[inputs[2]] == ONE else inputs[0]]
         return list(inputs[2:] if kind == "$_MUX_" else inputs)
 
-    for wanted in bits:
-        waiting = [wanted]
+    for target in bits:
+        waiting = [target]
         while waiting:
             bit = waiting[-1]
-            if bit in known:
+            if bit in known_forms:
                 waiting.pop()
                 continue
-            missing = [other for other in operands(bit) if other not in known]
+            missing = [other for other in operands(bit) if other not in known_forms]
             kind, inputs = net.gates[bit]  # type: ignore[index] # a constant is known
             if not missing and kind == "$_MUX_":
-                _constant(known[inputs[2]])
-                missing = [other for other in operands(bit) if other not in known]
+                _constant(known_forms[inputs[2]])
+                missing = [other for other in operands(bit) if other not in known_forms]
             if missing:
                 waiting.extend(missing)
                 continue
-            known[bit] = _gate(kind, [known[other] for other in operands(bit)])
+            known_forms[bit] = _gate(kind, [known_forms[other] for other in operands(bit)])
             waiting.pop()
-    return [known[bit] for bit in bits]
+    return [known_forms[bit] for bit in bits]
 
 
 def _constant(form: int) -> int:
@@ -160,7 +160,7 @@ def _gate(kind: str, inputs: Sequence[int]) -> int:
 
 
 def crc32_of(crc: Sequence[int], data: Sequence[int]) -> list[int]:
-    """CRC-32 bit by bit, of forms: that of ``data`` behind what had the checksum ``crc``.
+    """Return CRC-32 bit by bit, of forms: of ``data`` after data with the checksum ``crc``.
 
     The definition (ISO/IEC 3309, as in zlib): the register begins inverted and ends inverted, and a
     one that falls out of it adds the polynomial.
@@ -176,7 +176,7 @@ def crc32_of(crc: Sequence[int], data: Sequence[int]) -> list[int]:
 
 
 def prove_checksum(checksum: Any, folder: Path) -> int:
-    """Prove a checksum for ever; the number of cases that the values of its control bits make.
+    """Prove a checksum for all time; return the number of cases of its control bits.
 
     What it shows is a function of its registers. Whatever they hold: after a cycle with a beat it
     shows the CRC-32 of what it showed before (of nothing, with ``start``) and this beat; after one
@@ -193,42 +193,46 @@ def prove_checksum(checksum: Any, folder: Path) -> int:
     cases = 0
     for values in _cases(net, {}):
         cases += 1
-        given = {bit: values.get(number, 2 << number) for number, bit in enumerate(net.variables)}
-        (valid,), (start,), (rst,) = (_port(net, given, name) for name in ("valid", "start", "rst"))
-        shown, then = _step(net, given)
-        fresh = [0] * WIDTH if start or rst else shown
-        data = _port(net, given, "data")
-        wanted = crc32_of(fresh, data) if valid and not rst else fresh
-        assert then == wanted, f"The checksum is wrong with {values}."
+        variable_forms = {
+            bit: values.get(number, 2 << number) for number, bit in enumerate(net.variables)
+        }
+        (valid,), (start,), (rst,) = (
+            _port(net, variable_forms, name) for name in ("valid", "start", "rst")
+        )
+        current, then = _step(net, variable_forms)
+        fresh = [0] * WIDTH if start or rst else current
+        data = _port(net, variable_forms, "data")
+        expected = crc32_of(fresh, data) if valid and not rst else fresh
+        assert then == expected, f"The checksum is wrong with {values}."
     return cases
 
 
-def _port(net: Netlist, given: Mapping[int, int], name: str) -> list[int]:
-    return [given[bit] for bit in net.ports[name]]
+def _port(net: Netlist, variable_forms: Mapping[int, int], name: str) -> list[int]:
+    return [variable_forms[bit] for bit in net.ports[name]]
 
 
-def _step(net: Netlist, given: Mapping[int, int]) -> tuple[list[int], list[int]]:
-    """What the checksum shows in a cycle and in the next, whose inputs it does not depend on."""
-    shown = forms(net, net.ports["crc"], given)
-    after = forms(net, list(net.registers.values()), given)
-    return shown, forms(net, net.ports["crc"], dict(zip(net.registers, after, strict=True)))
+def _step(net: Netlist, variable_forms: Mapping[int, int]) -> tuple[list[int], list[int]]:
+    """Return the checksum's output in this cycle and the next, independent of its inputs."""
+    current = forms(net, net.ports["crc"], variable_forms)
+    after = forms(net, list(net.registers.values()), variable_forms)
+    return current, forms(net, net.ports["crc"], dict(zip(net.registers, after, strict=True)))
 
 
 def _cases(net: Netlist, values: dict[int, int]) -> Iterator[dict[int, int]]:
-    """Values of the control bits, all of them together; they are found on the way."""
+    """Yield all values of the control bits, which are determined on the way."""
     variables = net.variables
-    given = {bit: values.get(number, 2 << number) for number, bit in enumerate(variables)}
+    variable_forms = {bit: values.get(number, 2 << number) for number, bit in enumerate(variables)}
     control = [variables.index(net.ports[name][0]) for name in ("valid", "start", "rst")]
-    asked = next((number for number in control if number not in values), None)
-    if asked is None:
+    undecided = next((number for number in control if number not in values), None)
+    if undecided is None:
         try:
-            _step(net, given)
+            _step(net, variable_forms)
         except NotAffineError as refused:
             if refused.variable is None or len(values) == CONTROL:
                 raise
-            asked = refused.variable
-    if asked is None:
+            undecided = refused.variable
+    if undecided is None:
         yield values
         return
     for value in (0, ONE):
-        yield from _cases(net, values | {asked: value})
+        yield from _cases(net, values | {undecided: value})

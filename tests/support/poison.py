@@ -1,4 +1,4 @@
-"""Chunks and points that end whatever worker takes them; workers import them from here."""
+"""Chunks and points that kill any worker that takes them; workers import them from here."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pinion.campaign.sweep import measure_elsewhere
 from pinion.campaign.worker import work
 
 POISON = 2
-"""The number of the chunk."""
+"""Return the number of the chunk."""
 
 
 def poisoned(plan: Plan, number: int, words: Any) -> Record:
-    """`pinion.campaign.worker.work`, but for one chunk."""
+    """Do `pinion.campaign.worker.work`, except for one chunk."""
     if number == POISON:
         os.kill(os.getpid(), signal.SIGKILL)
     return work(plan, number, words)
 
 
 def once(task: tuple[Any, ...], key: str, files: Any) -> Any:
-    """`pinion.campaign.sweep.measure_elsewhere`, whose worker dies in the midst of the first point.
+    """Do `pinion.campaign.sweep.measure_elsewhere`, whose worker dies during the first point.
 
     The robot's folder of marks is in the environment that workers inherit.
     """

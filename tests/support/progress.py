@@ -1,4 +1,4 @@
-"""A plugin of pytest: says which file of tests runs, and how far the run is.
+"""A pytest plugin that prints the running test file and the completed share.
 
 A line for each file as its first test begins, with the time; a dot a test says neither which test
 takes so long nor that anything goes on. ``-p tests.support.progress`` turns it on.
@@ -23,17 +23,17 @@ class Progress:
         self._seen: set[str] = set()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Of a run in one process."""
+        """Count the tests of a run in one process."""
         self._total = max(self._total, len(session.items))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: object, ids: list[str]) -> None:
-        """Of a run in several: each of them has found all tests."""
+        """Count the tests of a run in several processes, each of which has found all tests."""
         del node
         self._total = max(self._total, len(ids))
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """A test begins, in this process or in another one."""
+        """Note that a test begins, in this process or another."""
         file = nodeid.split("::")[0]
         if file in self._seen:
             return
@@ -45,22 +45,22 @@ class Progress:
             reporter.write_line(f"{spent // 60:3.0f}:{spent % 60:02.0f}  {share:3d} %  {file}")
 
     def pytest_runtest_logfinish(self) -> None:
-        """A test has ended."""
+        """Note that a test has ended."""
         self._done += 1
 
     def pytest_report_teststatus(
         self, report: pytest.CollectReport | pytest.TestReport
     ) -> tuple[str, str, str] | None:
-        """No letter for a test that passed; all else has its own."""
+        """Print no letter for a test that passed."""
         if report.when == "call" and report.passed and not hasattr(report, "wasxfail"):
             return "passed", "", "PASSED"
         return None
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Where there is a terminal to write to: not in xdist's workers."""
+    """Register the plugin if there is a terminal: not in xdist's workers."""
     if not hasattr(config, "workerinput"):
-        for path in (given.split("::")[0] for given in config.args):
+        for path in (argument.split("::")[0] for argument in config.args):
             if not Path(config.invocation_params.dir, path).exists():
                 # With workers pytest itself is silent about it.
                 raise pytest.UsageError(f"'{path}' is not there: give a file or folder of tests")

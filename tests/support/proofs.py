@@ -44,14 +44,14 @@ _REGISTERS: dict[str, Any] = {
 }
 
 GEARBOXES = ((3, 2, 2), (5, 3, 2), (7, 4, 2), (4, 4, 1))
-"""Words of a record, lanes, and beats of a record; a wide beat has 4 words. The last record fills
-a wide beat exactly."""
+"""Words of a record, lanes, and beats of a record; a wide beat has 4 words. The last record fills a
+wide beat exactly."""
 
 MORE = ((1, 1, 1), (4, 2, 2), (8, 4, 2))
 """The same, for the slow suites."""
 
 SHIPPED = ((21, 14, 2), (105, 14, 8), (16, 16, 1))
-"""The same of beats of 16 words: inverse dynamics of seven joints and its derivatives."""
+"""The same with beats of 16 words: inverse dynamics of seven joints and its derivatives."""
 
 PROOFS: tuple[Proof, ...] = (
     Proof(
@@ -248,7 +248,7 @@ PROOFS: tuple[Proof, ...] = (
         depth=4,
     ),
 )
-"""Every proof of this package; small words and beats, because nothing depends on a word's value."""
+"""Every proof of this package, with small words and beats, because no component looks at a word."""
 
 
 def main() -> int:

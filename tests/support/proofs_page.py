@@ -1,7 +1,7 @@
-"""What ``docs/checks.md`` says of the proofs: ``python -m tests.support.proofs_page`` rewrites it.
+"""Generate the table of proofs of ``docs/checks.md``: ``python -m tests.support.proofs_page``.
 
-What stands between ``<!-- table: proofs -->`` and ``<!-- end -->`` is rendered from the proofs that
-run, so that no proof is called what it is not.
+The text between ``<!-- table: proofs -->`` and ``<!-- end -->`` is generated from the proofs that
+run, so that each proof is called by its kind.
 """
 
 from __future__ import annotations
@@ -16,20 +16,22 @@ from pinion.gateware.link.bus import Bus
 from .formal import KINDS, Mode, Proof
 from .parity import WIDTHS
 from .proofs import PROOFS
-from .record import PAGE
+from .record import ROOT
+
+PAGE = ROOT / "docs" / "checks.md"
 
 _MARKED = re.compile(r"<!-- table: proofs -->\n(.*?)<!-- end -->", flags=re.DOTALL)
 
 _LEFT_OUT = ("word", "shape", "function", "build", "constants", "writable", "i_domain", "o_domain")
-"""Parameters of which a proof has one value and nothing depends."""
+"""Parameters that have the same value in all proofs and do not matter."""
 
 
 def rendered(proofs: Iterable[Proof] = PROOFS) -> str:
-    """Counts by kind, and a table of components."""
+    """Return counts by kind, and a table of components."""
     groups: dict[tuple[str, Mode], list[Proof]] = {}
     for proof in proofs:
         groups.setdefault((proof.component.__name__, proof.mode), []).append(proof)
-    counts = Counter(mode for (_, mode), found in groups.items() for _ in found)
+    counts = Counter(mode for (_, mode), group in groups.items() for _ in group)
     names: dict[Mode, str] = {"prove": "by induction", "bmc": "bounded", "cover": "covers"}
     listed = [f"{counts[mode]} {names[mode]}" for mode in ("prove", "bmc", "cover")]
     lines = [
@@ -38,13 +40,13 @@ def rendered(proofs: Iterable[Proof] = PROOFS) -> str:
         "| component | kind | proofs | cycles | parameters |",
         "| --- | --- | --- | --- | --- |",
     ]
-    for (component, mode), found in sorted(groups.items()):
-        slow = sum(proof.slow for proof in found)
+    for (component, mode), group in sorted(groups.items()):
+        slow = sum(proof.slow for proof in group)
         kind = "cover" if mode == "cover" else KINDS[mode]
-        depths = ", ".join(str(depth) for depth in sorted({proof.depth for proof in found}))
+        depths = ", ".join(str(depth) for depth in sorted({proof.depth for proof in group}))
         lines.append(
-            f"| `{component}` | {kind} | {len(found)}{f' ({slow} slow)' if slow else ''} | "
-            f"{depths} | {_parameters(found)} |"
+            f"| `{component}` | {kind} | {len(group)}{f' ({slow} slow)' if slow else ''} | "
+            f"{depths} | {_parameters(group)} |"
         )
     widths = ", ".join(map(str, WIDTHS))
     lines.append(f"| `Checksum` | by linear algebra | {len(WIDTHS)} | | `bits`: {widths} |")
@@ -52,7 +54,7 @@ def rendered(proofs: Iterable[Proof] = PROOFS) -> str:
 
 
 def written(page: str) -> str:
-    """The page with its table as it is today.
+    """Return the page with its current table.
 
     Raises
     ------
@@ -68,12 +70,12 @@ def written(page: str) -> str:
 def _parameters(proofs: Iterable[Proof]) -> str:
     texts: dict[str, list[str]] = {}
     for proof in proofs:
-        shown = {name: _text(value) for name, value in proof.settings.items()}
-        shown = {name: value for name, value in shown.items() if name not in _LEFT_OUT}
-        known = texts.setdefault("/".join(shown), [])
-        if shown and (text := "/".join(shown.values())) not in known:
-            known.append(text)
-    return "; ".join(f"`{names}`: {', '.join(known)}" for names, known in texts.items() if known)
+        settings = {name: _text(value) for name, value in proof.settings.items()}
+        settings = {name: value for name, value in settings.items() if name not in _LEFT_OUT}
+        values = texts.setdefault("/".join(settings), [])
+        if settings and (text := "/".join(settings.values())) not in values:
+            values.append(text)
+    return "; ".join(f"`{names}`: {', '.join(values)}" for names, values in texts.items() if values)
 
 
 def _text(value: object) -> str:

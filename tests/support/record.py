@@ -1,7 +1,7 @@
-"""Runs a slow suite and notes its result: ``python -m tests.support.record SUITE -- COMMAND``.
+"""Run a slow suite and record its result: ``python -m tests.support.record SUITE -- COMMAND``.
 
-The record is a table in ``docs/checks.md``. A run of uncommitted sources says so: its result is of
-nothing that anybody else has.
+The record is a table in ``tests/RECORDS.md``. A run of uncommitted sources is marked as such,
+because nobody else can repeat it.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "checks.md"
+PAGE = ROOT / "tests" / "RECORDS.md"
 
 SUITES = (
     *("test-slow", "test-frameworks", "test-corpus", "test-gpu", "formal", "soak", "fuzz", "ulx3s"),
     "mutants",
 )
-"""What `make` runs by these names and CI does not."""
+"""Suites that `make` runs by these names and CI does not."""
 
 _ROW = re.compile(r"^\| `make (?P<suite>[\w-]+)` \|.*$", re.MULTILINE)
 
 
 def row(suite: str, *, date: str, commit: str, result: str, seconds: float) -> str:
-    """A line of the table."""
+    """Return a line of the table."""
     return f"| `make {suite}` | {date} | {commit} | {result} | {duration(seconds)} |"
 
 
 def duration(seconds: float) -> str:
-    """A time in words."""
+    """Return a time in words."""
     return "under a minute" if seconds < 60 else f"{seconds / 60:.0f} min"
 
 
 def written(page: str, suite: str, line: str) -> str:
-    """The page with a suite's row exchanged.
+    """Return the page with a suite's row replaced.
 
     Raises
     ------
     ValueError
         When the page has not exactly one row of that suite.
     """
-    rows = [found for found in _ROW.finditer(page) if found["suite"] == suite]
+    rows = [match for match in _ROW.finditer(page) if match["suite"] == suite]
     if len(rows) != 1:
         raise ValueError(
             f"{PAGE.name} has {len(rows)} rows of `make {suite}`, and needs one to write to."
@@ -55,49 +55,49 @@ def written(page: str, suite: str, line: str) -> str:
 
 
 def commit() -> str:
-    """What is checked out, in short."""
-    found = subprocess.run(
+    """Return the abbreviated commit that is checked out."""
+    process = subprocess.run(
         ["git", "describe", "--always", "--abbrev=10", "--exclude=*", "--dirty=, changed"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
-    return found.stdout.strip() or "unknown"
+    return process.stdout.strip() or "unknown"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; its exit status, whatever becomes of the record."""
+    """Run a command, record its result, and return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.support.record")
     parser.add_argument("suite", choices=SUITES)
     parser.add_argument("--page", type=Path, default=PAGE)
     parser.add_argument(
         "--part", default="", help="not empty: of a part of it, which no record is of"
     )
-    parser.add_argument("command", nargs=argparse.REMAINDER, help="behind --")
-    given = parser.parse_args(arguments)
-    command = given.command[1:] if given.command[:1] == ["--"] else given.command
-    what, began = commit(), time.monotonic()
-    print(f"{given.suite}: {' '.join(command)}", flush=True)
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="after --")
+    options = parser.parse_args(arguments)
+    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    revision, began = commit(), time.monotonic()
+    print(f"{options.suite}: {' '.join(command)}", flush=True)
     code = subprocess.run(command, cwd=ROOT, check=False).returncode
     seconds = time.monotonic() - began
     result = "passed" if code == 0 else f"failed (exit status {code})"
-    if given.part:
+    if options.part:
         print(
-            f"{given.suite}: {result} in {duration(seconds)}, at {what}; this was a part alone, "
-            f"{given.part}, so {given.page.name} keeps what it had.",
+            f"{options.suite}: {result} in {duration(seconds)}, at {revision}; "
+            f"this was only a part, {options.part}, so {options.page.name} keeps its row.",
             flush=True,
         )
         return code
     line = row(
-        given.suite,
+        options.suite,
         date=datetime.now(UTC).strftime("%Y-%m-%d"),
-        commit=what,
+        commit=revision,
         result=result,
         seconds=seconds,
     )
-    given.page.write_text(written(given.page.read_text(), given.suite, line))
-    print(f"{given.suite}: {line}", flush=True)
+    options.page.write_text(written(options.page.read_text(), options.suite, line))
+    print(f"{options.suite}: {line}", flush=True)
     return code
 
 

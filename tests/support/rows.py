@@ -1,4 +1,4 @@
-"""The ready-made rows beside the equations of motion, and robots that have them."""
+"""The ready-made rows besides the equations of motion, and robots for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pinion.robot.generated import link_xml
 
 
 def _adds(row: str) -> bool:
-    """Whether a row refuses a base that floats, whose positions do not add."""
+    """Return whether a row refuses a floating base, whose positions do not add."""
     try:
         FUNCTIONS[row].trace(_raft())
     except FunctionError:
@@ -22,7 +22,7 @@ def _adds(row: str) -> bool:
 
 @cache
 def _raft() -> Model:
-    """One joint on a base that floats."""
+    """Return a robot of one joint on a floating base."""
     base = link_xml("base", mass=1.0, tensor=(0.02, 0.0, 0.0, 0.02, 0.0, 0.01))
     text = urdf_text("pendulum").replace('<link name="base"/>', base)
     return load_text(text, floating_base=True)
@@ -36,7 +36,7 @@ SECOND_ORDER = tuple(row.name for row in SUBJECTS["second order"])
 OF_ADDING = tuple(name for name in NEW if _adds(name))
 """Rows of robots whose joints have one position each."""
 
-# A link that is fixed, turned and shifted, behind the last joint of a leg.
+# A fixed, rotated and shifted link after the last joint of a leg.
 FOOT = (
     '<link name="lf_foot"/><joint name="lf_foot_joint" type="fixed"><parent link="lf_lowerleg"/>'
     '<child link="lf_foot"/><origin xyz="0.33 0.02 -0.01" rpy="0.3 -0.5 0.7"/></joint></robot>'
@@ -44,13 +44,13 @@ FOOT = (
 
 
 def legged() -> str:
-    """URDF of HyQ with a foot on its left front leg."""
+    """Return the URDF of HyQ with a foot on its left front leg."""
     return urdf_text("hyq").replace("</robot>", FOOT)
 
 
 @cache
 def robot(name: str) -> Model:
-    """A robot; ``leg`` is one of HyQ's down to its foot."""
+    """Return a robot; ``leg`` is one of HyQ's down to its foot."""
     if name.endswith("leg"):
         return tip(load_text(legged(), floating_base=name.startswith("floating")), "lf_foot")
     plain = name.removeprefix("floating ")
@@ -58,7 +58,7 @@ def robot(name: str) -> Model:
 
 
 def has(name: str, row: str) -> bool:
-    """Whether a robot has what a row speaks of: one tip, positions that add.
+    """Return whether a robot has what a row needs: one tip, positions that add.
 
     ``name`` : of a robot here; trees have several tips and branches of them one.
     """

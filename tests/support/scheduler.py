@@ -1,7 +1,7 @@
-"""Threads that run one at a time, in an order that a seed decides, on a clock of their own.
+"""Threads that run one at a time, in an order that a seed decides, on a simulated clock.
 
 At each lock, condition, event and semaphore, and at each start, join and sleep, the next thread is
-drawn anew, so that rare interleavings are as likely as common ones, and a seed repeats one exactly.
+drawn again, so rare interleavings are as likely as common ones, and a seed repeats one exactly.
 The clock moves when nobody can go on without it; seldom before, as on a slow machine. When nobody
 can go on at all, or only the clock does, the stacks of all threads are the error.
 """
@@ -21,13 +21,13 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 LATE = 0.02
-"""Share of the choices at which a short timeout passes although somebody could go on."""
+"""Share of the choices at which a short timeout passes although a thread could continue."""
 
 SHORT = 1.0
-"""Seconds: longer timeouts than this pass only when nobody can go on."""
+"""Seconds: longer timeouts than this pass only if no thread can continue."""
 
 STAYS = (0.0, 0.5, 0.9)
-"""Probabilities that a thread goes on where it need not wait: a schedule has one of them."""
+"""Probabilities that a thread continues if it need not wait; a schedule has one of them."""
 
 PATIENCE = 30.0
 """Seconds of real time after which a schedule counts as stuck outside of its scheduler."""
@@ -44,7 +44,7 @@ class _Abandoned(BaseException):
 
 
 class _Task:
-    """A thread of a schedule, and what it waits for."""
+    """A thread of a schedule, and its wait condition."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -55,7 +55,7 @@ class _Task:
         self.ended = False
 
     def ready(self, now: float) -> bool:
-        """Whether it can go on."""
+        """Return whether it can continue."""
         if self.condition is None or self.condition():
             return True
         return self.deadline is not None and self.deadline <= now
@@ -124,22 +124,22 @@ class Scheduler:
 
     @property
     def task(self) -> _Task | None:
-        """The caller's, None for a thread that is not one of the schedule's."""
+        """Return the caller's task, or None for a thread outside the schedule."""
         return self._by_ident.get(threading.get_ident())
 
     @property
     def hangs(self) -> bool:
-        """Whether it was given up: its threads are on their way to their ends."""
+        """Return whether the schedule was abandoned, so that its threads are ending."""
         return self._hang is not None
 
     def add(self, name: str) -> _Task:
-        """A new thread, which may run from now on."""
+        """Add a thread, which may run from now on."""
         task = _Task(f"{name}-{len(self._tasks)}")
         self._tasks.append(task)
         return task
 
     def main(self, task: _Task, work: Callable[[], object]) -> None:
-        """The life of a thread."""
+        """Run the thread from start to end."""
         task.ident = threading.get_ident()
         task.turn.acquire()
         self._by_ident[task.ident] = task
@@ -162,13 +162,13 @@ class Scheduler:
                     successor.turn.release()
 
     def pause(self) -> None:
-        """Others may go first."""
+        """Let others go first."""
         task = self.task
         if task is not None:
             self._switch(task)
 
     def wait(self, condition: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Wait until a condition holds; False when it does not within so many seconds."""
+        """Wait until a condition holds; return False if it does not within the given seconds."""
         task = self.task
         if task is None:
             return True
@@ -193,7 +193,7 @@ class Scheduler:
             raise _Abandoned
 
     def _choose(self, caller: _Task | None) -> _Task | None:
-        """Who goes on; None when the schedule hangs, which it does from now on."""
+        """Return the next thread; None if the schedule hangs from now on."""
         while True:
             alive = [task for task in self._tasks if not task.ended]
             ready = [task for task in alive if task.ready(self.now)]
@@ -212,16 +212,16 @@ class Scheduler:
                 self._abandon(f"Nothing but the clock moves, which is at {self.now:g} s")
                 return None
 
-    def _abandon(self, what: str) -> None:
+    def _abandon(self, reason: str) -> None:
         """End a schedule that hangs, with all stacks as its error."""
         frames = sys._current_frames()
-        lines = [f"{what}, in the schedule with seed {self.seed}. Its threads:"]
+        lines = [f"{reason}, in the schedule with seed {self.seed}. Its threads:"]
         for task in self._tasks:
             if task.ended or task.ident not in frames:
                 continue
             stack = traceback.extract_stack(frames[task.ident])
-            shown = [entry for entry in stack if entry.filename not in _OUTSIDE]
-            lines += [f"{task.name}:", *map(str.rstrip, traceback.format_list(shown))]
+            own_frames = [entry for entry in stack if entry.filename not in _OUTSIDE]
+            lines += [f"{task.name}:", *map(str.rstrip, traceback.format_list(own_frames))]
         self._hang = "\n".join(lines)
         for task in self._tasks:
             if task is not self.task:
@@ -229,17 +229,17 @@ class Scheduler:
 
     @contextmanager
     def _exchanged(self, modules: Iterable[ModuleType]) -> Iterator[None]:
-        kept: list[tuple[ModuleType, str, ModuleType]] = []
+        originals: list[tuple[ModuleType, str, ModuleType]] = []
         try:
             for module in modules:
                 for name, ours in (("threading", self._threading), ("time", self._time)):
                     real = sys.modules[name]
                     if vars(module).get(name) is real:
-                        kept.append((module, name, real))
+                        originals.append((module, name, real))
                         setattr(module, name, ours)
             yield
         finally:
-            for module, name, real in kept:
+            for module, name, real in originals:
                 setattr(module, name, real)
 
 
@@ -251,7 +251,7 @@ class _Lock:
         self._locked = False
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        if self._scheduler.task is None:  # a finalizer behind the schedule's end
+        if self._scheduler.task is None:  # a finalizer after the schedule's end
             self._locked = True
             return True
         if not blocking:
@@ -312,7 +312,7 @@ class _Thread:
         self._scheduler.pause()
 
     def start_unscheduled(self) -> _Task:
-        """Start it without a choice of who goes on."""
+        """Start it without a choice of the next thread."""
         task = self._task = self._scheduler.add(self.name)
         # From the thread that starts it, whose signal mask it inherits.
         threading.Thread(target=self._run, args=(task,), name=self.name, daemon=True).start()
@@ -332,7 +332,7 @@ class _Thread:
 
 
 class _Threading:
-    """The module `threading` of a schedule; threads from outside it get the real one's objects.
+    """The module `threading` of a schedule; outside threads get the real objects.
 
     Conditions, events and semaphores are the standard library's own code over the schedule's lock.
     """
@@ -389,7 +389,7 @@ class _Time:
 
 
 def _rebound(original: type, names: dict[str, Any]) -> type:
-    """A class whose methods find other names in their module."""
+    """Return a class whose methods find other names in their module."""
 
     def bound(value: object) -> object:
         if not isinstance(value, FunctionType):

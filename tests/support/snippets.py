@@ -29,7 +29,7 @@ class Block:
 
     Members
     -------
-    language : what stands behind the fence; empty for none.
+    language : the text after the fence; may be empty.
     line : of the page, of the block's first line of code, from 1.
     text : the code, without the indentation of the fence.
     """
@@ -46,8 +46,8 @@ class Command:
     Members
     -------
     line : of the page, from 1.
-    arguments : behind the word ``pinion``.
-    whole : False within a sentence, where what a reader knows may be left out.
+    arguments : the words after ``pinion``.
+    whole : False within a sentence, which may leave arguments out.
     """
 
     line: int
@@ -56,7 +56,7 @@ class Command:
 
 
 def blocks(page: str) -> Iterator[Block]:
-    """The fenced blocks of a page, in order."""
+    """Yield the fenced blocks of a page, in order."""
     lines = page.splitlines()
     number = 0
     while number < len(lines):
@@ -74,22 +74,22 @@ def blocks(page: str) -> Iterator[Block]:
 
 
 def program(page: Sequence[Block], before: str = "") -> str:
-    """One program of blocks, each at its lines of the page.
+    """Return one program of blocks, each at its lines of the page.
 
     Parameters
     ----------
     page : blocks in order.
-    before : statements that run first; they stand on the first line.
+    before : statements that run first, on the first line.
     """
-    made = [before.replace("\n", "; ")]
+    lines = [before.replace("\n", "; ")]
     for block in page:
-        made += [""] * (block.line - 1 - len(made))
-        made += block.text.splitlines()
-    return "\n".join(made) + "\n"
+        lines += [""] * (block.line - 1 - len(lines))
+        lines += block.text.splitlines()
+    return "\n".join(lines) + "\n"
 
 
 def run(text: str, *, name: str, folder: Path, limit: float = 1800.0) -> str:
-    """Run a program in a process of its own; what it says where it fails, or an empty text.
+    """Run a program in a separate process; return its error output, or an empty text.
 
     Parameters
     ----------
@@ -101,14 +101,14 @@ def run(text: str, *, name: str, folder: Path, limit: float = 1800.0) -> str:
     place.write_text(text, encoding="utf-8")
     environment = {**os.environ, "MPLBACKEND": "agg"}
     command = [sys.executable, place.name]
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=limit
     )
-    return "" if done.returncode == 0 else done.stderr or f"exit code {done.returncode}"
+    return "" if process.returncode == 0 else process.stderr or f"exit code {process.returncode}"
 
 
 def imports(block: Block) -> list[str]:
-    """The import statements of a block, wherever they stand in it.
+    """Return the import statements of a block, wherever they are.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def imports(block: Block) -> list[str]:
 
 
 def commands(page: str) -> Iterator[Command]:
-    """Every use of the command ``pinion`` on a page."""
+    """Yield every use of the command ``pinion`` on a page."""
     inside = False
     joined, start = "", 0
     for number, line in enumerate(page.splitlines(), start=1):
@@ -133,10 +133,10 @@ def commands(page: str) -> Iterator[Command]:
         if line.endswith("\\") and COMMAND.match(line):
             joined = line[:-1].rstrip()
             continue
-        found = COMMAND.match(line)
-        if found and (inside or line.startswith("    ")):
-            # A second command, or a word of explanation, stands behind some space.
-            for part in re.split(r"\s{2,}(?=pinion )", found["rest"]):
+        match = COMMAND.match(line)
+        if match and (inside or line.startswith("    ")):
+            # A second command, or an explanation, follows after some space.
+            for part in re.split(r"\s{2,}(?=pinion )", match["rest"]):
                 yield _command(start, part.removeprefix("pinion "), whole=True)
         elif not inside:
             for rest in INLINE.findall(line):
@@ -151,7 +151,7 @@ def _command(line: int, rest: str, *, whole: bool) -> Command:
 
 
 def complaint(verbs: Mapping[str, Any], command: Command) -> str:
-    """What the command line says of a line before it does anything; empty where it is good."""
+    """Return the command line's complaint about a line before it runs, or an empty text."""
     verb, *rest = command.arguments
     if verb not in verbs:
         return f"there is no verb '{verb}'"
@@ -160,8 +160,8 @@ def complaint(verbs: Mapping[str, Any], command: Command) -> str:
     try:
         verbs[verb].make_context(f"pinion {verb}", list(rest))
     except Exception as error:  # the command line's own classes moved between versions of Typer
-        said = getattr(error, "format_message", None)
-        message = str(error if said is None else said())
+        format_message = getattr(error, "format_message", None)
+        message = str(error if format_message is None else format_message())
         left_out = type(error).__name__ == "MissingParameter" or "requires an argument" in message
         return "" if left_out and not command.whole else message
     return ""

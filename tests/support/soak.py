@@ -1,4 +1,4 @@
-"""Many requests through the device files while everything goes wrong, and not one wrong result.
+"""Many requests through the device files with faults everywhere, and not one wrong result.
 
 ``python -m tests.support.soak BUILD --requests 100000 --every 100 --seed 0 [--json]``
 """
@@ -35,18 +35,18 @@ LONGEST = 64
 """Requests in a batch."""
 
 FLYING = 4
-"""Batches that a thread has under way."""
+"""Batches that a thread has in flight."""
 
 PATIENCE = 300.0
 """Seconds after which a batch counts as lost."""
 
 LIMIT = 120.0
 """Seconds that a packet, and a recovery, may take. The stand-in ends every transfer before that:
-one that a fault has stopped soon, and any other within `SOUND`."""
+soon if a fault has stopped it, and within `SOUND` otherwise."""
 
 SOUND = 60.0
-"""Seconds that a transfer may stand still on a sound card. None does for long, so only a fault of
-the driver, not a busy machine, can make the card's timeout an exception that no fault explains."""
+"""Seconds that a transfer may be idle on a sound card. No transfer idles for long, so only a fault
+of the driver, not a busy machine, can cause a timeout of the card that no fault explains."""
 
 
 @dataclass(kw_only=True)
@@ -92,7 +92,7 @@ class Soak:
         self._left = 0
 
     def run(self) -> dict[str, Any]:
-        """Everything; the figures, of which ``complaints`` must be empty."""
+        """Run everything and return the figures, of which ``complaints`` must be empty."""
         began = time.monotonic()
         for number in range(self._rounds):
             self._left = self._requests * (number + 1) // self._rounds
@@ -184,7 +184,7 @@ class Soak:
         return None
 
     def _reset(self, device: Device) -> None:
-        """A device that a fault has broken for good works again after a reset."""
+        """Reset a device that a fault has broken, after which it works again."""
         with self._resetting:
             end = time.monotonic() + PATIENCE
             while True:
@@ -252,7 +252,7 @@ def soak(
     requests : how many.
     every : requests between two faults on average.
     seed : of everything.
-    timeout : seconds that a transfer may stand still which a fault has stopped.
+    timeout : seconds that a transfer stopped by a fault may be idle.
     model : of the card, as of `StandIn`.
     workload : by default random requests of the build.
     rounds : how often the device is opened.
@@ -266,7 +266,7 @@ def soak(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the figures; 0 when every line holds, 1 when one does not, 2 when it cannot be run."""
+    """Print the figures; return 0 if every rule holds, 1 if one does not, 2 if it cannot run."""
     parser = argparse.ArgumentParser(prog="python -m tests.support.soak", description=__doc__)
     parser.add_argument("build", type=Path, help="a build folder")
     parser.add_argument("--requests", type=int, default=100_000)
@@ -275,29 +275,29 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--timeout", type=float, default=0.05, help="seconds of a transfer")
     parser.add_argument("--model", default="packet", help="packet or rtl")
     parser.add_argument("--json", action="store_true")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
         figures = soak(
-            given.build,
-            requests=given.requests,
-            every=given.every,
-            seed=given.seed,
-            timeout=given.timeout,
-            model=given.model,
+            options.build,
+            requests=options.requests,
+            every=options.every,
+            seed=options.seed,
+            timeout=options.timeout,
+            model=options.model,
         )
     except (StandInError, ValueError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
-    if given.json:
+    if options.json:
         print(json.dumps(figures))
     else:
         for name, value in figures.items():
-            shown = (
+            text = (
                 ", ".join(f"{k} {v}" for k, v in value.items())
                 if isinstance(value, dict)
                 else value
             )
-            print(f"{name:12} {shown}")
+            print(f"{name:12} {text}")
     return 1 if figures["complaints"] else 0
 
 

@@ -16,7 +16,7 @@ from pinion.robot import Model
 
 
 def solver_steps(model: Model) -> Mapping[str, Function]:
-    """By name, for a robot: its last link is the tip, soft limits and the barrier weigh."""
+    """Return the functions by name, for a robot's last link as tip, with limits and barrier."""
     near = {"q": 0.1, "qd": 0.01, "limits": 5.0, "barrier": 0.1, "tip": 1.0}
     cost = Cost(
         running=Weights(tau=0.01, **near),

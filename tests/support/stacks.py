@@ -1,4 +1,4 @@
-"""A test that waits for ever ends, and says where each of its threads is."""
+"""Ends a test that waits for ever, and shows where each of its threads is."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from typing import NoReturn
 from tests.support.mutation.children import IDLE, schedule
 
 REST = 25.0
-"""Seconds in which neither this process nor its children want a processor; shorter than the waits
-of tests, so that stacks are printed before these give up."""
+"""Seconds without processor time of this process and its children that count as a hang; shorter
+than the waits of tests, so that stacks are printed before these give up."""
 
 
 @contextmanager
 def waits_bounded(*, rest: float = REST) -> Iterator[None]:
-    """While it holds, whatever the main thread waits for ends with an error once nothing moves.
+    """End the main thread's wait with an error once nothing moves.
 
     Parameters
     ----------
@@ -36,16 +36,16 @@ def waits_bounded(*, rest: float = REST) -> Iterator[None]:
     over = threading.Event()
 
     def watch() -> None:
-        asked, since = 0.0, monotonic()
+        cpu_before, since = 0.0, monotonic()
         while not over.wait(rest / 5):
-            now, wanted = monotonic(), sum(schedule(os.getpid()))
+            now, cpu_now = monotonic(), sum(schedule(os.getpid()))
             # It is less than before where a process has ended, which is a movement too.
-            if not 0.0 <= wanted - asked <= IDLE * (now - since):
-                asked, since = wanted, now
+            if not 0.0 <= cpu_now - cpu_before <= IDLE * (now - since):
+                cpu_before, since = cpu_now, now
             elif now - since > rest:
                 faulthandler.dump_traceback(sys.__stderr__ or 2)
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
-                asked, since = wanted, now
+                cpu_before, since = cpu_now, now
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
         raise TimeoutError(f"Nothing has moved for {rest:g} s; standard error has all stacks.")

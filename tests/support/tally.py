@@ -1,4 +1,4 @@
-"""What a soak counts, which error names which fault, and whether every line holds."""
+"""The counts of a soak, the fault behind each error, and whether every rule holds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pinion.card.stand_in.faults import KINDS, Record
 from pinion.driver import CardFaultError
 
 HARMLESS = ("delay", "split_tlast", "ring_wrap")
-"""Faults that no program may notice."""
+"""Faults that a program need not notice."""
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     "short_read": ("TornStreamError",),
@@ -37,19 +37,19 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "card_reset": ("CardTimeoutError", "TornStreamError", "MAGIC"),
     "other_build": ("WrongBuildError", "BUILD"),
 }
-"""Errors of the driver that name a fault; in capitals, the cause that a `CardFaultError` gives."""
+"""Errors of the driver for each fault; in capitals, the cause of a `CardFaultError`."""
 
 LASTING = ("other_build",)
 """Faults that may hit many batches."""
 
 TEARING = ("lost_tail", "card_reset")
-"""Faults that may hit two batches: beats of the next packet fill the place of those that are lost,
-and both packets are damaged when the driver notices the first."""
+"""Faults that may hit two batches: beats of the next packet take the place of the lost ones, and
+both packets are damaged when the driver notices the first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Success:
-    """A batch whose results came: in which time."""
+    """A batch with results, and its time."""
 
     began: float
     ended: float
@@ -57,7 +57,7 @@ class Success:
 
 @dataclass(kw_only=True)
 class Failure:
-    """A batch that ended with an error: which, what it said, and in which time.
+    """A batch that ended with an error: its name, its text, and its time.
 
     Members
     -------
@@ -75,7 +75,7 @@ class Failure:
 
 @dataclass(kw_only=True)
 class Tally:
-    """What the threads of a soak count.
+    """The counts of a soak's threads.
 
     Members
     -------
@@ -86,7 +86,7 @@ class Tally:
     opened, refused : devices that were opened, and second ones that were not.
     failures : batches that ended with an error.
     successes : batches whose results came.
-    broken : what ended threads of the soak itself.
+    broken : errors that ended threads of the soak itself.
     """
 
     right: int = 0
@@ -111,7 +111,7 @@ class Tally:
                 setattr(self, name, getattr(self, name) + value)
 
     def succeed(self, began: float) -> None:
-        """Note a batch whose results came."""
+        """Note a batch with results."""
         ended = time.monotonic()
         with self.lock:
             self.successes.append(Success(began=began, ended=ended))
@@ -130,7 +130,7 @@ class Tally:
 def unexplained(
     failures: Sequence[Failure], records: Sequence[Record], successes: Sequence[Success] = ()
 ) -> list[Failure]:
-    """Failures without a fault of their own: of their name, in their time, of no other failure.
+    """Return failures without a fault of their name and time that explains no other failure.
 
     A fault's time ends with the first batch that was submitted after it and got its results: they
     come in order, so the fault has been noticed and the card works again by then. What is submitted
@@ -145,13 +145,13 @@ def unexplained(
     causes = [_causes(failure, faults, over) for failure in failures]
     owner: dict[int, int] = {}
 
-    def matched(number: int, seen: set[int]) -> bool:
+    def matched(number: int, visited: set[int]) -> bool:
         for k in causes[number]:
             if faults[k].kind in LASTING:
                 return True
-            if k not in seen:
-                seen.add(k)
-                if k not in owner or matched(owner[k], seen):
+            if k not in visited:
+                visited.add(k)
+                if k not in owner or matched(owner[k], visited):
                     owner[k] = number
                     return True
         return False
@@ -160,14 +160,14 @@ def unexplained(
 
 
 def _over(record: Record, successes: Sequence[Success]) -> float:
-    """When a fault was over: the end of the first batch after it that got its results."""
+    """Return when a fault was over: the end of the first batch after it that got its results."""
     if record.kind == "ebusy":  # armed until somebody opens the card
         return math.inf
     return min((s.ended for s in successes if s.began > record.time), default=math.inf)
 
 
 def _causes(failure: Failure, faults: Sequence[Record], over: Sequence[float]) -> list[int]:
-    """Numbers of the faults that a failure may come from; none if its name comes from none."""
+    """Return the numbers of faults that may have caused a failure."""
     near = [
         k
         for k, fault in enumerate(faults)
@@ -182,11 +182,12 @@ def _causes(failure: Failure, faults: Sequence[Record], over: Sequence[float]) -
 def figures_of(
     tally: Tally, records: list[Record], *, requests: int, usable: bool, seconds: float
 ) -> dict[str, Any]:
-    """The figures of a soak; ``complaints`` holds a sentence for each line that does not hold.
+    """Return the figures of a soak; ``complaints`` holds a sentence for each rule that does not
+    hold.
 
     Parameters
     ----------
-    tally : what its threads counted.
+    tally : counts of its threads.
     records : of the stand-in.
     requests : that were to be made.
     usable : whether a batch without faults was right at the end.
@@ -194,17 +195,17 @@ def figures_of(
     """
     faults = Counter(record.kind for record in records if record.kind in KINDS)
     rules = [record for record in records if record.kind not in KINDS]
-    found = unexplained(tally.failures, records, tally.successes)
+    without_fault = unexplained(tally.failures, records, tally.successes)
     settled = tally.right + tally.failed
     complaints = [f"A thread of the soak ended with {error!r}." for error in tally.broken]
     if tally.wrong:
         complaints.append(f"{tally.wrong} results were wrong without an exception.")
     if tally.lost or settled != requests:
         complaints.append(f"{requests - settled} requests had no result and no exception.")
-    for failure in found[:5]:
+    for failure in without_fault[:5]:
         complaints.append(f"No fault explains {failure.name}: {failure.text}")
-    if len(found) > 5:
-        complaints.append(f"{len(found)} exceptions have no fault that explains them.")
+    if len(without_fault) > 5:
+        complaints.append(f"{len(without_fault)} exceptions have no fault that explains them.")
     for rule in rules[:5]:
         complaints.append(f"The driver broke a rule ({rule.kind}): {rule.detail}")
     if not usable:
@@ -219,7 +220,7 @@ def figures_of(
         "faults": dict(sorted(faults.items())),
         "faults_total": sum(faults.values()),
         "exceptions": dict(sorted(Counter(f.name for f in tally.failures).items())),
-        "unexplained": len(found),
+        "unexplained": len(without_fault),
         "retried": tally.retried,
         "recovered": tally.recovered,
         "resets": tally.resets,

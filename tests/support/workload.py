@@ -21,7 +21,7 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """Requests and what the integer model says of them.
+    """Requests and the integer model's results.
 
     Members
     -------
@@ -37,15 +37,15 @@ class Workload:
     flags: Flags
 
     def __len__(self) -> int:
-        """Requests."""
+        """Return the number of requests."""
         return len(self.words)
 
     def take(self, rows: NDArray[np.int64]) -> Arrays:
-        """Inputs of some requests."""
+        """Return the inputs of some requests."""
         return {name: array[rows] for name, array in self.arrays.items()}
 
     def wrong(self, rows: NDArray[np.int64], result: Result) -> int:
-        """Requests of a batch whose result differs, in a bit of a word or in its flag."""
+        """Return requests of a batch whose result differs, in a bit of a word or in its flag."""
         parts = {array.name: array.gather(result[array.name]) for array in self.manifest.outputs}
         words = pack(result_dtype(self.manifest), parts, len(rows))
         differs = (words != self.words[rows]).any(axis=1)
@@ -53,7 +53,7 @@ class Workload:
 
 
 def workload_of(folder: Path, *, count: int = 4096, seed: int = 0) -> Workload:
-    """Random requests for a build, and their results from the integer model."""
+    """Return random requests for a build, and their results from the integer model."""
     build = Build.read(folder)
     arrays = sample(build.model, build.function, count, distribution="reference", seed=seed)
     words, flags = Reference(build).expected(request_words(build.manifest, arrays))

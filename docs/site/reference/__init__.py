@@ -1,4 +1,4 @@
-"""Pages of reference, each made from what it describes, by their names in the site."""
+"""Reference pages, generated from the code that they describe, by their names in the site."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["modules", "pages"]
 
 
 def pages() -> dict[str, str | bytes]:
-    """Every generated page of the section."""
+    """Return every generated page of the section."""
     return {
         "reference/index.md": INDEX,
         "reference/commands.md": commands.page(),
@@ -20,7 +20,7 @@ def pages() -> dict[str, str | bytes]:
 
 
 def modules() -> list[str]:
-    """The pages of Python's interface, in the order of the menu."""
+    """Return the pages of the Python interface, in menu order."""
     return list(python.pages())
 
 

@@ -1,4 +1,4 @@
-"""The page of the command line, from what ``--help`` shows."""
+"""The page of the command line, from the output of ``--help``."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pinion.cli.app import app
 HEAD = """\
 # Command line
 
-`pinion VERB --help` says the same in a terminal. With `--json` a verb prints one object
-([its keys](json.md)); [exit codes](errors.md) are 0 for good, 1 for a check that failed and 2 for
-wrong input. What a long job says of its progress goes to standard error.
+`pinion VERB --help` prints the same in a terminal. With `--json` a verb prints one object
+([its keys](json.md)); [exit codes](errors.md) are 0 for success, 1 for a failed check and 2 for
+invalid input. Progress of long jobs goes to standard error.
 
 """
 
 
 def page() -> str:
-    """Every verb with its usage, its text, its arguments and its options."""
+    """Return every verb with its usage, text, arguments and options."""
     root: Any = get_command(app)
     verbs = root.commands
     listed = "".join(f"| [`{name}`](#{name}) | {_first(verb)} |\n" for name, verb in verbs.items())
@@ -29,7 +29,7 @@ def page() -> str:
 
 
 def _verb(name: str, verb: Any) -> str:
-    # The name of the whole command as one: a parent's help would only say that there are verbs.
+    # One name for the whole command: a parent's help would only say that there are verbs.
     context = verb.context_class(verb, info_name=f"pinion {name}")
     usage = verb.get_usage(context).removeprefix("Usage: ")
     rows = [p.get_help_record(context) for p in verb.get_params(context)]

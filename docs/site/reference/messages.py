@@ -1,4 +1,4 @@
-"""The messages that users meet most, as the code says them: each is made by what leads to it."""
+"""Messages that users meet most, produced by the situations that lead to them."""
 
 from __future__ import annotations
 
@@ -66,89 +66,85 @@ TWO = ([0.0, 0.0], [0.0, 0.0])
 
 SITUATIONS: dict[str, dict[str, Callable[[], Any]]] = {
     "Robots": {
-        "the file is not there": lambda: pinion.load("arm.urdf"),
+        "a missing file": lambda: pinion.load("arm.urdf"),
         "a name that is neither built in nor a file": lambda: pinion.load("iiwa15"),
-        "a link that moves has no mass, and others have": lambda: _loaded(LOOSE),
-        "nothing that moves has mass, and dynamics is asked for": lambda: dynamics.crba(
-            _loaded(BARE), [0.0]
-        ),
-        "an inertia that no body has": lambda: _loaded(HEAVY),
-        "a joint to lock that is not there": lambda: pinion.load("two_link", lock={"elbow": 0.3}),
-        "a link to keep that is not there": lambda: pinion.load("iiwa14", tip="hand"),
-        "a robot of several ends, and no tip named": lambda: pinion.backend(
+        "a moving link without mass, among others with mass": lambda: _loaded(LOOSE),
+        "dynamics of a robot without moving mass": lambda: dynamics.crba(_loaded(BARE), [0.0]),
+        "an inertia that no body can have": lambda: _loaded(HEAVY),
+        "an unknown joint to lock": lambda: pinion.load("two_link", lock={"elbow": 0.3}),
+        "an unknown link to keep": lambda: pinion.load("iiwa14", tip="hand"),
+        "a robot with several ends, and no tip": lambda: pinion.backend(
             "hyq", "frame_jacobian", device="float"
         )([0.0] * 12),
     },
     "Functions and arrays": {
-        "a function that no table has": lambda: pinion.backend("two_link", "rne", device="float"),
-        "an array is left out": lambda: _rnea(*TWO),
+        "an unknown function": lambda: pinion.backend("two_link", "rne", device="float"),
+        "a missing array": lambda: _rnea(*TWO),
         "one array too many": lambda: _rnea(*TWO, *TWO),
         "an array of another robot": lambda: _rnea(*TWO, [0.0, 0.0, 0.0]),
-        "a number that is none": lambda: _rnea(*TWO, [0.0, float("nan")]),
-        "an option that the device has not": lambda: pinion.backend(
+        "a number that is not finite": lambda: _rnea(*TWO, [0.0, float("nan")]),
+        "an option that the device does not have": lambda: pinion.backend(
             "two_link", "rnea", device="float", threads=2
         ),
-        "a function of your own branches on a value": _branching,
+        "your own function branches on a value": _branching,
     },
     "Builds and formats": {
-        "a folder that is no build": lambda: pinion.open_build("build"),
-        "a manifest that is cut short": _cut,
-        "a format that is none": lambda: Format.parse("q16"),
-        "a target that is none": lambda: pinion.build("two_link", "rnea", "b", target="vcu119"),
-        "a largest error that is none": lambda: pinion.build(
+        "a folder that is not a build": lambda: pinion.open_build("build"),
+        "a truncated manifest": _cut,
+        "an invalid format": lambda: Format.parse("q16"),
+        "an unknown target": lambda: pinion.build("two_link", "rnea", "b", target="vcu119"),
+        "an invalid largest error": lambda: pinion.build(
             "two_link", "rnea", "b", formats="q16.16", max_error=-1.0
         ),
     },
     "Devices": {
-        "a device of no kind": lambda: pinion.backend("two_link", "rnea", device="fpga"),
-        "a card for a folder that is no build": lambda: open_device("build", device="sim"),
-        "a compiler that is not there": lambda: cpu.compile(
-            "two_link", "rnea", compiler="no-such-compiler"
-        ),
+        "an unknown device": lambda: pinion.backend("two_link", "rnea", device="fpga"),
+        "a card for a folder that is not a build": lambda: open_device("build", device="sim"),
+        "a missing compiler": lambda: cpu.compile("two_link", "rnea", compiler="no-such-compiler"),
     },
 }
 
 
 class NoErrorError(AssertionError):
-    """A situation of the table leads to no error any more; its row has to go or change."""
+    """A situation of the table no longer leads to an error; remove or change its row."""
 
 
 def rows() -> dict[str, list[tuple[str, type[Exception], str]]]:
-    """Situation, class and message, by heading.
+    """Return situation, class and message, by heading.
 
     Raises
     ------
-    NoErrorError : a situation passes.
+    NoErrorError : a situation leads to no error.
     """
-    made: dict[str, list[tuple[str, type[Exception], str]]] = {}
+    rows_by_heading: dict[str, list[tuple[str, type[Exception], str]]] = {}
     for heading, situations in SITUATIONS.items():
-        made[heading] = [(name, *_said(name, act)) for name, act in situations.items()]
-    return made
+        rows_by_heading[heading] = [(name, *_said(name, act)) for name, act in situations.items()]
+    return rows_by_heading
 
 
 def tables() -> str:
-    """The tables as a part of a page."""
+    """Return the tables as a part of a page."""
     parts = []
-    for heading, found in rows().items():
+    for heading, situations in rows().items():
         parts.append(f"\n### {heading}\n\n| when | error | message |\n| --- | --- | --- |\n")
-        for name, kind, message in found:
+        for name, kind, message in situations:
             parts.append(f"| {name} | `{kind.__name__}` | {_cell(message)} |\n")
     return "".join(parts)
 
 
 def _said(name: str, act: Callable[[], Any]) -> tuple[type[Exception], str]:
-    """What a situation ends with, in an empty folder."""
+    """Return class and message of the error that a situation raises in an empty folder."""
     with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
         try:
             act()
         except (ValueError, RuntimeError, TypeError, OSError) as error:
-            # Where this file stands is no part of the message.
-            said = str(error).replace(str(Path(__file__).parent) + "/", "")
-            return type(error), " ".join(said.replace(place, "").split())
+            # The place of this file is not part of the message.
+            message = str(error).replace(str(Path(__file__).parent) + "/", "")
+            return type(error), " ".join(message.replace(place, "").split())
     raise NoErrorError(f"'{name}' leads to no error.")
 
 
 def _cell(text: str) -> str:
-    """A message in a cell of a table, as it is."""
+    """Return a message escaped for a table cell."""
     text = html.escape(text, quote=False).replace("$", "&#36;")
     return re.sub(r"([\\`*_|\[\]])", r"\\\1", text)

@@ -1,4 +1,4 @@
-"""The pages of Python's interface: which modules have one; mkdocstrings writes what is in them."""
+"""The modules that have a page of the Python interface; mkdocstrings writes its content."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import ast
 from importlib.util import find_spec
 from pathlib import Path
 
-# What a page begins with, where the module has it.
+# Names with which a page begins, if the module has them.
 FIRST = ("backend", "function", "open", "load", "solve", "build", "verify", "compile", "dynamics")
 
-# From what most people import to what few do.
+# The most imported modules first.
 MODULES = {
-    "pinion.api": "one name for every way to compute a function, and functions of one's own",
+    "pinion.api": "load robots, compute functions with any backend, define functions, build cores",
     "pinion.driver": "cards: open one, send batches, read its registers",
     "pinion.driver.spi": "cards behind an SPI line, one request a transfer; it has met no board",
     "pinion.robot": "robots from URDF, MJCF and Pinocchio, locked and cut",
-    "pinion.functions": "what can be computed: rows, arrays, samples",
-    "pinion.batch": "what every way to compute shares: results, checks of arrays, errors",
-    "pinion.request": "what a build is asked for, as one value",
+    "pinion.functions": "functions that can be computed: rows, arrays, samples",
+    "pinion.batch": "code shared by all backends: results, checks of arrays, errors",
+    "pinion.request": "the request for a build, as one value",
     "pinion.dynamics": "mechanics over an abstract scalar, on floats, batches and symbols",
     "pinion.chains": "long chains by parallel algorithms",
     "pinion.control": "motions by optimisation, and model-predictive control",
@@ -26,10 +26,10 @@ MODULES = {
     "pinion.chains.kernels": "long chains compiled for a processor",
     "pinion.compute.frameworks.torch": "functions of PyTorch with their gradients",
     "pinion.compute.frameworks.jax": "functions of JAX with their gradients",
-    "pinion.compute.layouts": "how batches lie in memory",
+    "pinion.compute.layouts": "layouts of batches in memory",
     "pinion.flow": "from a robot and a function to a build folder",
     "pinion.cosim": "RTL against integers, integers against floats",
-    "pinion.synthesis": "what Yosys makes of a core",
+    "pinion.synthesis": "counts and estimated timing of a core, by Yosys",
     "pinion.campaign": "campaigns of many states on all cores, or on a Dask cluster",
     "pinion.card": "simulated cards and the stand-in for the vendor's driver",
     "pinion.graph": "the graph of operations that every backend reads",
@@ -42,18 +42,18 @@ MODULES = {
 
 
 def pages() -> dict[str, str]:
-    """A page for each module, after the one that lists them."""
-    rows = "".join(f"| [`{name}`]({name}.md) | {what} |\n" for name, what in MODULES.items())
-    made = {
-        "reference/python/index.md": f"# Python\n\n| module | in a line |\n| --- | --- |\n{rows}"
+    """Return the list of modules and a page for each."""
+    rows = "".join(f"| [`{name}`]({name}.md) | {summary} |\n" for name, summary in MODULES.items())
+    texts = {
+        "reference/python/index.md": f"# Python\n\n| module | purpose |\n| --- | --- |\n{rows}"
     }
     for name in MODULES:
-        made[f"reference/python/{name}.md"] = f"# `{name}`\n\n::: {name}\n{_order(name)}"
-    return made
+        texts[f"reference/python/{name}.md"] = f"# `{name}`\n\n::: {name}\n{_order(name)}"
+    return texts
 
 
 def _order(name: str) -> str:
-    """Options of a module whose most used names come first, else none."""
+    """Return options that put the most used names first, or an empty text."""
     public = _public(name)
     first = [n for n in FIRST if n in public]
     if not first:
@@ -64,7 +64,7 @@ def _order(name: str) -> str:
 
 
 def _public(name: str) -> list[str]:
-    """A module's ``__all__``, read and not run: PyTorch and JAX need not be here."""
+    """Return a module's ``__all__`` without importing it: PyTorch and JAX may be missing."""
     spec = find_spec(name)
     assert spec is not None
     assert spec.origin is not None, f"{name} has no source"

@@ -1,4 +1,4 @@
-"""The page with the tables of packets and registers, from the table that RTL and driver read."""
+"""The page with the tables of packets and registers, from `pinion.link`."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ and both simulated cards read. Words are little-endian, 32 bits.
 
 
 def page() -> str:
-    """Each table below its heading."""
+    """Return each table below its heading."""
     assert set(HEADINGS) == set(TABLES), "a table of the link has no heading here"
     return HEAD + "".join(f"\n## {HEADINGS[name]}\n\n{TABLES[name]()}" for name in HEADINGS)

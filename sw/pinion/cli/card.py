@@ -25,7 +25,7 @@ def command(
     faults: Annotated[
         Path | None,
         typer.Option(
-            metavar="PLAN.toml", help="Faults to inject, and their times; see docs/faults.md."
+            metavar="PLAN.toml", help="Faults to inject, and their times; see docs/driver.md."
         ),
     ] = None,
     at: Annotated[

@@ -90,7 +90,7 @@ def load(
         does; negative masses are refused in any case.
     snap : replace rounded right angles in a URDF, such as 1.5708, by exact ones, and residues up to
         1e-9 by zeros, as for cores; without it the model is as read, except for what float64
-        rounds. See ``docs/angles.md``.
+        rounds. See ``docs/robot-files.md``.
 
     Errors
     ------

@@ -32,14 +32,14 @@ SHARES = {
 """Share of the cases by campaign: cases in RTL cost a hundred times as much as others."""
 
 PATIENCE = 300.0
-"""Seconds that a campaign may take beside what its cases may; a hang ends with a traceback."""
+"""Seconds that a campaign may take in addition to its cases; a hang ends with a traceback."""
 
 PER_CASE = 0.02
 
 
 def main(arguments: Sequence[str] | None = None, *, watch: bool = False) -> int:
-    """Run the campaigns; 0 when every campaign ran and no case failed, 1 otherwise, 2 for a
-    wrong build folder.
+    """Run the campaigns; return 0 if all ran without a failure, 1 otherwise, 2 for a wrong build
+    folder.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Corrupted responses into a whole device: every batch is right, or an error that says what was."""
+"""Corrupted responses into a whole device: every batch is right, or an error with the cause."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def plain() -> Manifest:
 
 
 class CorruptingCard(InProcessCard):
-    """A card behind a bad cable.
+    """A card behind a faulty cable.
 
     Parameters
     ----------
     card : the model.
-    mutator : corrupts responses; those that become shorter keep what stood in the host's memory.
+    mutator : corrupts responses; shorter ones leave the old content in the host's memory.
     """
 
     def __init__(self, *, card: PacketCard, mutator: Mutator) -> None:
@@ -50,7 +50,7 @@ class CorruptingCard(InProcessCard):
         self._before = b"\0"
 
     def receive(self, packet: NDArray[np.uint8]) -> None:
-        """A response, perhaps not as it was sent."""
+        """Return a response, perhaps corrupted."""
         super().receive(packet)
         raw = packet.tobytes()
         if self._mutator.random.random() < CORRUPTED:
@@ -60,7 +60,7 @@ class CorruptingCard(InProcessCard):
 
 
 def fuzz_devices(*, cases: int, seed: int) -> Tally:
-    """Batches through a `pinion.driver.Device` of which half the responses are corrupted.
+    """Send batches through a `pinion.driver.Device` whose responses are half corrupted.
 
     A batch has its own right results, or raises a `TransportError`; the next one is served.
     """
@@ -71,7 +71,7 @@ def fuzz_devices(*, cases: int, seed: int) -> Tally:
     with Device(manifest=manifest, transport=transport) as device:
         for _ in range(cases):
             x = rng.normal(size=(int(rng.integers(1, 5)), 7)).astype(np.float32)
-            wanted = compute(x.view(np.uint32))
+            expected = compute(x.view(np.uint32))
             try:
                 result = device.run(x=x)
             except TransportError:
@@ -83,8 +83,8 @@ def fuzz_devices(*, cases: int, seed: int) -> Tally:
             except Exception as error:
                 tally.fail(error_text(error))
                 continue
-            right = np.array_equal(result.y.view(np.uint32), wanted.words)
-            if right and np.array_equal(result.saturated, wanted.flagged):
+            right = np.array_equal(result.y.view(np.uint32), expected.words)
+            if right and np.array_equal(result.saturated, expected.flagged):
                 tally.accept()
             else:
                 tally.fail("a batch has results that are not its own, and no error")

@@ -23,7 +23,7 @@ FILES = 0.02
 
 
 def sample() -> Manifest:
-    """A small manifest with everything in it that a manifest can have."""
+    """Return a small manifest with every kind of content."""
     return Manifest(
         version="0",
         robot="two_link",
@@ -63,7 +63,7 @@ def sample() -> Manifest:
 
 
 def fuzz_manifests(*, cases: int, seed: int, manifest: Manifest | None = None) -> Tally:
-    """Mutated manifests into `Manifest.parse`, and some from a file into `Manifest.read`.
+    """Read mutated manifests with `Manifest.parse`, and some from a file with `Manifest.read`.
 
     A case is refused with a `ManifestError` of sensible length, or is the manifest that was
     written. Some cases get a hash that is right after the change: those may be accepted, and then
@@ -71,7 +71,7 @@ def fuzz_manifests(*, cases: int, seed: int, manifest: Manifest | None = None) -
 
     Parameters
     ----------
-    manifest : what the cases are made from; a small one by default.
+    manifest : the source of the cases; a small one by default.
     """
     tally = Tally(name="manifests", seed=seed)
     r = Random(seed)
@@ -119,7 +119,7 @@ def _one(
 
 
 def _seal(data: dict[str, Any]) -> None:
-    """Give a manifest the hash and the numbers of words that its content has, if it has any."""
+    """Give a manifest the hash and the numbers of words that match its content, if it has any."""
     for key in ("hash", "words_in", "words_out"):
         data.pop(key, None)
     text = json.dumps(data, sort_keys=True)
@@ -134,7 +134,7 @@ def _seal(data: dict[str, Any]) -> None:
 
 
 def _use(manifest: Manifest) -> None:
-    """Do with a manifest what the driver does."""
+    """Use a manifest as the driver does."""
     layout = Layout(
         function=function_id(manifest.function),
         build=manifest.hash,

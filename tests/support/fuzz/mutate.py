@@ -1,4 +1,4 @@
-"""Bytes and JSON, corrupted in the ways in which links, files and people corrupt them."""
+"""Bytes and JSON, corrupted in the ways of links, files and people."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _JUNK: tuple[Any, ...] = (
 
 
 class Mutator:
-    """Corrupts one thing after another; the same seed corrupts the same.
+    """Corrupts data, repeatably for the same seed.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Mutator:
         )
 
     def packet(self, raw: bytes, other: bytes) -> bytes:
-        """Another packet, made from one (and pieces of another) by one or a few changes.
+        """Return another packet, made from one (and pieces of another) by one or a few changes.
 
         It may have any length, also none, and may by chance be the same.
         """
@@ -47,7 +47,7 @@ class Mutator:
         return bytes(packet)
 
     def _place(self, length: int) -> int:
-        """A place in so many bytes; half of them in the first or the last beat."""
+        """Return a random position, half of them in the first or the last beat."""
         if not length:
             return 0
         if self.random.random() < 0.5:
@@ -77,13 +77,13 @@ class Mutator:
         return packet
 
     def _swap(self, packet: bytearray, other: bytes) -> bytearray:
-        one, two = self._beat(packet), self._beat(packet)
-        packet[one], packet[two] = packet[two], packet[one]
+        first, two = self._beat(packet), self._beat(packet)
+        packet[first], packet[two] = packet[two], packet[first]
         return packet
 
     def _drop(self, packet: bytearray, other: bytes) -> bytearray:
         del packet[self._beat(packet)]
-        # Its place may be taken by what came behind.
+        # The next beat may take its place.
         return packet + other[:BEAT] if self.random.random() < 0.5 else packet
 
     def _repeat(self, packet: bytearray, other: bytes) -> bytearray:
@@ -116,7 +116,7 @@ class Mutator:
         return bytearray(self.random.randbytes(len(packet)))
 
     def json(self, data: Any) -> Any:
-        """A JSON value with one or a few of its parts replaced, removed, doubled or exchanged.
+        """Return a JSON value with a few parts replaced, removed, doubled or exchanged.
 
         ``data`` itself is changed where it is a list or a dictionary.
         """
@@ -154,7 +154,7 @@ class Mutator:
         return data
 
     def text(self, text: str) -> bytes:
-        """A text file with bytes changed, lost, doubled or put in."""
+        """Return a text file with bytes changed, lost, doubled or inserted."""
         raw = bytearray(text.encode())
         r = self.random
         for _ in range(1 if r.random() < 0.7 else r.randint(2, 6)):

@@ -28,13 +28,14 @@ CONTROL, STATUS, ERROR = (register(name).offset for name in ("CONTROL", "STATUS"
 
 
 def compute(words: Words) -> Answers:
-    """Results of a function that no two requests share, flagged by their first bit."""
+    """Results that no two requests share, flagged by their first bit."""
     results = words[:, :5] * np.uint32(2_654_435_761) + words[:, 2:7]
     return Answers(words=results, flagged=(words[:, 0] & 1).astype(np.bool_), cycles=10)
 
 
 def fuzz_packets(*, cases: int, seed: int) -> Tally:
-    """Bursts of mutated requests into `PacketCard`, each followed by a reset and a good request.
+    """Send bursts of mutated requests into `PacketCard`, each followed by a reset and a good
+    request.
 
     Every response in a burst must be right or say that it is not; after the reset the good request
     must be answered rightly. Accesses to registers, in between, count as cases too.
@@ -88,7 +89,7 @@ def _touch(card: PacketCard, r: Random) -> str | None:
 def _send(
     card: PacketCard, packet: bytes, expected: dict[int, tuple[Words, Flags]], r: Random
 ) -> str | None:
-    """Feed a packet whole or in pieces, some beats not whole."""
+    """Feed a packet whole or in pieces, some beats incomplete."""
     beats = -(-len(packet) // BEAT)
     cut = BEAT * r.randint(0, beats) if r.random() < 0.3 else len(packet)
     for piece in (packet[:cut], packet[cut:]):
@@ -105,7 +106,7 @@ def _send(
 def _recover(
     card: PacketCard, request: bytes, expected: dict[int, tuple[Words, Flags]]
 ) -> str | None:
-    """Reset as a driver does, then ask for something good."""
+    """Reset as a driver does, then send a good request."""
     card.write_register(CONTROL, RESET)
     if not card.read_register(STATUS) & IN_RESET:
         return "the soft reset does not take hold"

@@ -27,7 +27,7 @@ _STATES = (0, 1, 2, 4, 8, 16, QUIET | IN_RESET, QUIET | IN_RESET | OPEN, WORD)
 
 
 def constants(manifest: Manifest) -> dict[str, int]:
-    """What the constant registers of a build's card hold."""
+    """Return the values of the constant registers of a build's card."""
     layout = layout_of(manifest)
     return {
         "IDENTITY": IDENTITY,
@@ -49,15 +49,15 @@ MUST_FIT = (
     *("IDENTITY", "VERSION", "BUILD_LOW", "BUILD_HIGH"),
     *("FUNCTION_0", "WORDS_IN_0", "WORDS_OUT_0", "MAX_COUNT"),
 )
-"""Registers by which a driver knows its card."""
+"""Registers by which a driver identifies its card."""
 
 
 class FickleCard(Transport):
-    """A card whose registers say what chance wants; it has no streams.
+    """A card with random registers and no streams.
 
     Parameters
     ----------
-    values : by name; what is not there reads as something else every time.
+    values : by name; other registers read as a random value every time.
     random : the source of all chance.
     """
 
@@ -67,7 +67,7 @@ class FickleCard(Transport):
         self._names = {row.offset: row.name for row in REGISTERS}
 
     def read_register(self, offset: int) -> int:
-        """What was set, or chance."""
+        """Return the value that was set, or a random one."""
         name = self._names[offset]
         if name in self.values:
             return self.values[name]
@@ -76,22 +76,22 @@ class FickleCard(Transport):
         return self.random.choice((0, 0, 0, 1, 11, self.random.getrandbits(32), WORD))
 
     def write_register(self, offset: int, value: int) -> None:
-        """Nothing: a card that takes no orders."""
+        """Do nothing: the card takes no orders."""
 
     def send(self, packet: np.ndarray) -> None:
-        """There is nobody to send to."""
+        """Do nothing: there is no receiver."""
         raise TransportError("Nobody is there.")
 
     def receive(self, packet: np.ndarray) -> None:
-        """Nothing comes."""
+        """Return nothing."""
         raise TransportError("Nothing came.")
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 def fuzz_registers(*, cases: int, seed: int, manifest: Manifest | None = None) -> Tally:
-    """Random register values into the check of a card's identity, its recovery and its errors.
+    """Check a card's identity, recovery and errors with random register values.
 
     A card is refused with a `DriverError` or a `TransportError`, unless all that identifies it is
     right. Recovery of a card that says anything comes to an end, with the same errors.
@@ -139,7 +139,7 @@ def fuzz_registers(*, cases: int, seed: int, manifest: Manifest | None = None) -
 
 
 def _listed(folder: Path, values: dict[str, int], r: Random) -> str | None:
-    """What is wrong with the list of cards, where one has these registers, or part of them."""
+    """Return what is wrong with the list of cards if one has some of these registers."""
     data = bytearray(r.randbytes(SPACE))
     for row in REGISTERS:
         if row.name in values:
@@ -157,7 +157,7 @@ def _listed(folder: Path, values: dict[str, int], r: Random) -> str | None:
 
 
 def _account(card: FickleCard, r: Random) -> str | None:
-    """The driver's words for a cause, of which a register may hold any number."""
+    """Check the driver's words for a cause, for which a register may hold any number."""
     value = r.choice((*map(int, Cause), r.getrandbits(32)))
     card.values["ERROR"] = value
     try:
@@ -167,5 +167,5 @@ def _account(card: FickleCard, r: Random) -> str | None:
         return error_text(error)
     finally:
         del card.values["ERROR"]
-    said = str(explained), words
-    return None if all(0 < len(text) < 1000 for text in said) else f"it says '{said}'"
+    messages = str(explained), words
+    return None if all(0 < len(text) < 1000 for text in messages) else f"it says '{messages}'"

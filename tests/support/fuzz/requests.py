@@ -1,4 +1,4 @@
-"""Good requests that the card's cases are made from, and what may come back for them."""
+"""Good requests from which the card's cases are made, and their possible answers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Question:
 
 
 def good_request(layout: Layout, words: Words, sequence: int) -> Question:
-    """A sealed request of words (count, words_in)."""
+    """Return a sealed request of words (count, words_in)."""
     packet = np.zeros(layout.request_bytes(len(words)), dtype=np.uint8)
     layout.request_words(packet, len(words))[:] = words
     seal_request(layout, packet, len(words), sequence)
@@ -44,10 +44,10 @@ def good_request(layout: Layout, words: Words, sequence: int) -> Question:
 
 
 def corrupted_request(question: Question, other: Question, mutator: Mutator) -> bytes:
-    """A request with something wrong in it, or nothing by chance; any length.
+    """Return a request of any length, usually with something wrong in it.
 
     A quarter has a field of its header changed under a checksum that fits, so that the checks
-    behind the checksum must notice.
+    after the checksum must notice.
     """
     r = mutator.random
     if r.random() < 0.75:
@@ -66,7 +66,7 @@ def corrupted_request(question: Question, other: Question, mutator: Mutator) -> 
 def judge(
     layout: Layout, packet: NDArray[np.uint8], expected: dict[int, tuple[Words, Flags]]
 ) -> str | None:
-    """What is wrong with a whole response, None where it is right or says itself that it is not.
+    """Return what is wrong with a whole response; None if it is right or reports an error.
 
     Parameters
     ----------
@@ -76,15 +76,15 @@ def judge(
     head = packet[:BEAT].view(HEADER)[0]
     count, sequence = int(head["count"]), int(head["sequence"])
     try:
-        found = read_response(layout, packet, count, sequence)
+        response = read_response(layout, packet, count, sequence)
     except FrameError as error:
         return f"a response of {len(packet)} bytes is malformed: {error}"
-    if found.status & (Status.PAYLOAD_CRC | Status.CORE_ERROR):
+    if response.status & (Status.PAYLOAD_CRC | Status.CORE_ERROR):
         return None
     words, flags = expected.get(sequence, (_NOTHING, _NOTHING.astype(np.bool_)))
     # A sealed header may count a record more or less and still bound the same beats.
     if not len(words) or layout.request_bytes(count) != layout.request_bytes(len(words)):
-        return f"a response of status {found.status!r} answers {count} requests of nobody"
+        return f"a response of status {response.status!r} answers {count} requests of nobody"
     both = min(count, len(words))
     if not np.array_equal(layout.response_words(packet, count)[:both], words[:both]):
         return f"the results of request {sequence:#x} are wrong, and the status is good"
@@ -94,6 +94,6 @@ def judge(
 
 
 def registers_to_touch(r: Random) -> tuple[int, int]:
-    """An offset and a value that somebody may access by mistake; the offset is aligned."""
+    """Return an aligned offset and a value that somebody may access by mistake."""
     offset = 4 * r.randrange(64) if r.random() < 0.9 else 4 * r.randrange(1 << 20)
     return offset, r.choice((0, 1, 2, 0xFFFF_FFFF, r.getrandbits(32)))

@@ -1,4 +1,4 @@
-"""Corrupted responses into the host: `pinion.link.read_response` takes none that is not whole."""
+"""Corrupted responses into the host: `pinion.link.read_response` accepts only whole ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.fuzz.mutate import Mutator
 from tests.support.fuzz.tally import Tally, error_text
 
 POOL = 64
-"""Good responses that the cases are made from."""
+"""Good responses from which the cases are made."""
 
 HEADER_FIELDS = ("magic", "version", "function", "count", "sequence", "words", "build")
 TRAILER_FIELDS = ("magic", "count", "sequence")
@@ -32,7 +32,7 @@ FREE_FIELDS = ("status", "flagged", "cycles", "stalled", "starved")
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A good response, and what it answers."""
+    """A good response, and the request that it answers."""
 
     layout: Layout
     count: int
@@ -43,9 +43,9 @@ class Asked:
 def good_response(
     layout: Layout, words: NDArray[np.uint32], flags: NDArray[np.bool_], sequence: int
 ) -> bytes:
-    """A response as the card should give it.
+    """Return a response as the card should give it.
 
-    Written apart from `pinion.link.frames` and from the cards, which are what is tested.
+    Independent of `pinion.link.frames` and of the cards, which are under test.
 
     Parameters
     ----------
@@ -67,14 +67,14 @@ def good_response(
 
 
 def sealed(packet: bytes) -> bytes:
-    """The same packet with a checksum that is right."""
+    """Return the same packet with a correct checksum."""
     bare = packet[:-4]
     return bare + zlib.crc32(bare + bytes(4)).to_bytes(4, "little")
 
 
 def _pool(seed: int) -> list[Asked]:
     rng = np.random.default_rng(seed)
-    made = []
+    pool = []
     for number in range(POOL):
         layout = Layout(
             function=int(rng.integers(1 << 32)),
@@ -86,41 +86,41 @@ def _pool(seed: int) -> list[Asked]:
         words = rng.integers(0, 1 << 32, size=(count, layout.words_out), dtype=np.uint32)
         flags, sequence = rng.random(count) < 0.2, int(rng.integers(1 << 32))
         raw = good_response(layout, words, flags, sequence)
-        made.append(Asked(layout=layout, count=count, sequence=sequence, raw=raw))
-    return made
+        pool.append(Asked(layout=layout, count=count, sequence=sequence, raw=raw))
+    return pool
 
 
 def fuzz_responses(*, cases: int, seed: int) -> Tally:
-    """Random and mutated responses into `read_response`.
+    """Read random and mutated responses with `read_response`.
 
     A case is refused with a `FrameError`, or accepted because all its bytes are right. Some cases
-    get a right checksum after the change, so that the checks behind it must notice; and some change
-    with a right checksum what is free (records, flags, counters), and must be accepted.
+    get a right checksum after the change, so that the later checks must notice; and some change
+    with a right checksum free fields (records, flags, counters), and must be accepted.
     """
     tally = Tally(name="responses", seed=seed)
     r = Random(seed)
     mutator, pool = Mutator(random=r), _pool(seed)
     for _ in range(cases):
-        asked, other = r.choice(pool), r.choice(pool)
+        request, other = r.choice(pool), r.choice(pool)
         draw = r.random()
         if draw < 0.75:
-            packet = mutator.packet(asked.raw, other.raw)
-            right = packet == asked.raw
+            packet = mutator.packet(request.raw, other.raw)
+            right = packet == request.raw
         elif draw < 0.9:
-            packet, right = _bound_field(asked, r), False
+            packet, right = _bound_field(request, r), False
         elif draw < 0.98:
-            packet, right = _free_part(asked, r), True
+            packet, right = _free_part(request, r), True
         else:
-            packet, right = asked.raw, True
-        _one(tally, asked, packet, right)
+            packet, right = request.raw, True
+        _one(tally, request, packet, right)
     return tally
 
 
-def _one(tally: Tally, asked: Asked, packet: bytes, right: bool) -> None:
+def _one(tally: Tally, request: Asked, packet: bytes, right: bool) -> None:
     buffer = np.frombuffer(bytearray(packet), dtype=np.uint8)
-    layout, count = asked.layout, asked.count
+    layout, count = request.layout, request.count
     try:
-        read_response(layout, buffer, count, asked.sequence)
+        read_response(layout, buffer, count, request.sequence)
         words, flags = layout.response_words(buffer, count), layout.response_flags(buffer, count)
     except FrameError as error:
         if right:
@@ -139,9 +139,9 @@ def _one(tally: Tally, asked: Asked, packet: bytes, right: bool) -> None:
         tally.accept()
 
 
-def _bound_field(asked: Asked, r: Random) -> bytes:
-    """A field that must fit is changed, and the checksum fits the change."""
-    packet = bytearray(asked.raw)
+def _bound_field(request: Asked, r: Random) -> bytes:
+    """Return a packet with a wrong checked field and a matching checksum."""
+    packet = bytearray(request.raw)
     last = r.random() < 0.3
     record = TRAILER if last else HEADER
     name = r.choice(TRAILER_FIELDS if last else HEADER_FIELDS)
@@ -151,9 +151,9 @@ def _bound_field(asked: Asked, r: Random) -> bytes:
     return sealed(bytes(packet))
 
 
-def _free_part(asked: Asked, r: Random) -> bytes:
-    """Records, flags or counters are others, and the checksum fits."""
-    packet = bytearray(asked.raw)
+def _free_part(request: Asked, r: Random) -> bytes:
+    """Return a packet with other records, flags or counters and a matching checksum."""
+    packet = bytearray(request.raw)
     if r.random() < 0.5:
         field = TRAILER.fields[r.choice(FREE_FIELDS)]  # type: ignore[index]
         at = len(packet) - BEAT + field[1]

@@ -1,4 +1,4 @@
-"""What a campaign found."""
+"""The findings of a campaign."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 KEPT = 10
-"""Failures that are kept in words; all are counted."""
+"""Number of failures that are kept in words; all are counted."""
 
 
 @dataclass(kw_only=True)
 class Tally:
-    """Counts of a campaign, kept while it runs.
+    """Counts of a running campaign.
 
     Members
     -------
@@ -42,17 +42,17 @@ class Tally:
     _case: float = field(default_factory=time.perf_counter)
 
     def refuse(self) -> None:
-        """A case was refused as it should be."""
+        """Count a case that was refused, as it should be."""
         self.refused += 1
         self._next()
 
     def accept(self) -> None:
-        """A case was taken, rightly."""
+        """Count a case that was accepted, as it should be."""
         self.accepted += 1
         self._next()
 
     def fail(self, text: str) -> None:
-        """A case did what it must not."""
+        """Count a case that broke a rule."""
         self.failed += 1
         if len(self.failures) < KEPT:
             self.failures.append(f"{self.name}, seed {self.seed}, case {self.cases}: {text}")
@@ -70,7 +70,7 @@ class Tally:
         self._case, self.seconds = now, now - self._began
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able form."""
+        """Return a form for JSON."""
         return {
             **{"name": self.name, "seed": self.seed, "cases": self.cases},
             **{"refused": self.refused, "accepted": self.accepted, "failed": self.failed},
@@ -80,7 +80,7 @@ class Tally:
 
 
 def error_text(error: BaseException) -> str:
-    """An error in few words, with the line of Pinion's that raised it."""
+    """Return an error in few words, with the line of Pinion that raised it."""
     where, trace = "", error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code

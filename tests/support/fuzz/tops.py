@@ -35,7 +35,7 @@ from tests.support.top.batches import ALL_BYTES
 POOL = 32
 
 CLOCKS = ((1, 1), (3, 5), (6, 5))
-"""Periods of link and core: the core as fast, at 0.6 and at 1.2 times the link's rate."""
+"""Periods of link and core: the core at 1, 0.6 and 1.2 times the link's rate."""
 
 LIMIT = 4000
 """Cycles without progress that end a burst; no answer of a small packet takes as long."""
@@ -52,7 +52,7 @@ Not those that count records: the RTL computes them as they come, the model once
 
 @dataclass
 class _Host:
-    """A card, the same at packet level, and what both have sent.
+    """A card, its model at packet level, and the output of both.
 
     Members
     -------
@@ -76,7 +76,7 @@ class _Host:
     predicted: list[NDArray[np.uint8]] = field(default_factory=list)
 
     def begin(self) -> None:
-        """A burst begins, both cards at rest."""
+        """Begin a burst, with both cards at rest."""
         self.alike = True
         self.model.configure()
         self.before = self._counters()
@@ -84,32 +84,32 @@ class _Host:
         self.predicted.clear()
 
     def differ(self) -> str | None:
-        """In what the card and the model differ since then, both at rest."""
+        """Return the first difference of card and model since the burst began, both at rest."""
         if not self.alike:
             return None
         self.tally.count(compared=1)
         now = self._counters()
         for name, old in self.before.items():
-            wanted = self.model.read_register(register(name).offset)
-            found = now[name] if name == "ERROR" else (now[name] - old) % (1 << 32)
-            if found != wanted:
-                return f"the burst left {name} at {found}, at packet level at {wanted}"
+            expected = self.model.read_register(register(name).offset)
+            counted = now[name] if name == "ERROR" else (now[name] - old) % (1 << 32)
+            if counted != expected:
+                return f"the burst left {name} at {counted}, at packet level at {expected}"
         if len(self.answered) != len(self.predicted):
             return f"{len(self.answered)} responses, at packet level {len(self.predicted)}"
-        for one, two in zip(self.answered, self.predicted, strict=True):
-            bare, predicted = one.copy(), two.copy()
+        for answer, two in zip(self.answered, self.predicted, strict=True):
+            bare, predicted = answer.copy(), two.copy()
             for packet in (bare, predicted):
                 for name in ("cycles", "stalled", "starved", "crc"):
                     packet[-BEAT:].view(TRAILER)[name] = 0
             if not np.array_equal(bare, predicted):
-                return f"the response to {int(one[16:20].view(np.uint32)[0]):#x} is another"
+                return f"the response to {int(answer[16:20].view(np.uint32)[0]):#x} is another"
         return None
 
     def _counters(self) -> dict[str, int]:
         return {name: self.card.read(register(name).offset) for name in COUNTERS}
 
     def take(self, run: TopRun) -> str | None:
-        """What is wrong with what came out of a run."""
+        """Return what is wrong with the output of a run."""
         self.tally.count(
             cycles=run.cycles, beats_in=run.accepted - run.pending, beats_out=len(run.beats)
         )
@@ -140,7 +140,7 @@ class _Host:
 
 
 def fuzz_tops(*, cases: int, seed: int, folder: Path) -> Tally:
-    """Bursts of mutated requests into the compiled top; after each a reset and a good request.
+    """Send bursts of mutated requests into the compiled top, each with a reset and a good request.
 
     Every response in a burst must be right or say that it is not, and keep the rules of AXI-Stream;
     after the reset the good request must be answered bit for bit as the exact integers say. Where
@@ -192,7 +192,7 @@ def fuzz_tops(*, cases: int, seed: int, folder: Path) -> Tally:
 
 
 def _answers(reference: Reference) -> Callable[[Words], Answers]:
-    """The exact integers as the card at packet level wants them."""
+    """Return the exact integers in the form of the card at packet level."""
 
     def compute(words: Words) -> Answers:
         results, flags = reference.expected(words)
@@ -211,7 +211,7 @@ def _touch(host: _Host, r: Random) -> str | None:
 
 
 def _send(host: _Host, pool: list[Question], mutator: Mutator) -> str | None:
-    """One corrupted packet as the DMA engine sends it: whole beats, now and then a partial one."""
+    """Return a corrupted packet as the DMA engine sends it: whole beats, some partial."""
     r = mutator.random
     question = r.choice(pool[1:] if r.random() < 0.98 else pool)
     raw = corrupted_request(question, r.choice(pool[1:]), mutator)
@@ -247,7 +247,7 @@ def _pauses(r: Random) -> NDArray[np.bool_] | None:
 
 
 def _recover(host: _Host, question: Question, r: Random) -> str | None:
-    """Reset as a driver does, then ask for something good."""
+    """Reset as a driver does, then send a good request."""
     nothing = np.zeros((0, WORDS_PER_BEAT), dtype=np.uint32)
     run = host.card.run(beats=nothing, room=4096, limit=300, cycles=20 * LIMIT, wait=False)
     trouble = host.take(run) or host.differ()

@@ -1,4 +1,4 @@
-"""What the harnesses have in common: what goes in comes out, once, in order, and in time.
+"""Common parts of the harnesses: words come out once, in order, and in time.
 
 One word is marked at will: the solver may choose any that goes in, in any cycle. How many words are
 in front of it is known from then on, so it is known when it must come out. A word lost, doubled or
@@ -20,7 +20,7 @@ from amaranth.hdl import Assert, Assume, Cover, Module, ResetSignal, Shape, Sign
 
 @dataclass(frozen=True, kw_only=True)
 class Track:
-    """What a harness knows: words under way; and of the marked word, if one is, those ahead."""
+    """Registers of a harness: numbers of words in flight and before the marked word."""
 
     flight: Signal
     marked: Signal
@@ -29,11 +29,11 @@ class Track:
 
 
 FLIGHT = 7
-"""Bits of the number of words under way; that it does not overflow is asserted."""
+"""Bits of the number of words in flight; the harness asserts that it does not overflow."""
 
 
 def begin(dut: Any, *free: ValueLike, resets: bool = False) -> Module:
-    """Start a harness: one clock, and these inputs any value in any cycle.
+    """Start a harness with one clock and arbitrary inputs in every cycle.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def begin(dut: Any, *free: ValueLike, resets: bool = False) -> Module:
 
 
 def begin_stream(dut: Any, *, resets: bool = False) -> Module:
-    """Start the harness of a component from ``i`` to ``o``: any input, offers may even go away."""
+    """Start the harness of a component from ``i`` to ``o`` with arbitrary input."""
     m = begin(dut, dut.i.valid, dut.o.ready, dut.i.payload, resets=resets)
     stable(m, dut.o.valid, dut.o.ready, Value.cast(dut.o.payload))
     return m
@@ -67,7 +67,7 @@ def stable(
 
 
 def offer_anything(m: Module, port: Any) -> None:
-    """Drive an input stream with anything, but what is on offer stays until it is taken."""
+    """Drive an input stream with arbitrary offers that stay until they are taken."""
     payload = Value.cast(port.payload)
     waits, before = Signal(), Signal(len(payload))
     m.d.comb += [port.valid.eq(AnySeq(1)), payload.eq(AnySeq(len(payload)))]
@@ -84,7 +84,7 @@ def in_order(
     leaving: ValueLike,
     left: Sequence[ValueLike],
 ) -> Track:
-    """Assert that words leave in the order in which they enter; what is known of them.
+    """Assert that words leave in the order in which they enter, and return what is known of them.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def in_order(
     """
     width = max(Shape.cast(Value.cast(word).shape()).width for word in (*entered, *left))
     flight, ahead = Signal(FLIGHT), Signal(FLIGHT)
-    marked, done, value = Signal(), Signal(), Signal(width)
+    marked, passed, value = Signal(), Signal(), Signal(width)
     place = AnySeq(range(len(entered)))
     m.d.comb += Assert(leaving <= flight)
     m.d.comb += Assert(flight + entering - leaving < (1 << FLIGHT))
@@ -102,16 +102,16 @@ def in_order(
         m.d.comb += Assert(ahead < flight)
         m.d.sync += ahead.eq(ahead - leaving)
         with m.If(ahead < leaving):
-            m.d.sync += [marked.eq(0), done.eq(1)]
+            m.d.sync += [marked.eq(0), passed.eq(1)]
             for k, word in enumerate(left):
                 with m.If(ahead == k):
                     m.d.comb += Assert(value == word)
-    with m.Elif(~done & (place < entering) & AnySeq(1)):
+    with m.Elif(~passed & (place < entering) & AnySeq(1)):
         m.d.sync += [marked.eq(1), ahead.eq(flight - leaving + place)]
         for k, word in enumerate(entered):
             with m.If(place == k):
                 m.d.sync += value.eq(word)
-    m.d.comb += Cover(done)
+    m.d.comb += Cover(passed)
     return Track(flight=flight, marked=marked, ahead=ahead, value=value)
 
 

@@ -1,4 +1,4 @@
-"""Harnesses of what counts and answers: the tally, the reset sequence, the registers."""
+"""Harnesses of the tally, the reset sequence and the registers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from .inside import Inside
 
 
 def sequencer(dut: Any) -> Elaboratable:
-    """Harness of the reset sequence: the order of the two resets, and what each step waits for."""
+    """Return the harness of the reset sequence: the order of both resets, and what each step waits
+    for."""
     inside = Inside(dut)
     m = begin(dut, dut.held, dut.open, dut.core_down)
     down = Signal(range(SETTLE + 1))  # cycles for which the core has been in reset, in one go
@@ -52,27 +53,27 @@ def sequencer(dut: Any) -> Elaboratable:
     with m.Else():
         m.d.sync += waits.eq(0)
     m.d.comb += [Assert(waits <= 1), Cover(cleared & ~dut.stream_clear)]
-    # How the state hangs together with the resets and with what is counted here.
-    clear, held, leave, run = map(inside.state, ("CLEAR", "HELD", "LEAVE", "RUN"))
-    settled, asked = inside.signal("settled"), inside.signal("asked")
+    # How the state relates to the resets and to the counters of this harness.
+    clear, hold, leave, run = map(inside.state, ("CLEAR", "HELD", "LEAVE", "RUN"))
+    settled, requested = inside.signal("settled"), inside.signal("asked")
     m.d.comb += [
-        Assert(clear | held | leave | run),
-        Assert(dut.core_clear == (clear | held)),
+        Assert(clear | hold | leave | run),
+        Assert(dut.core_clear == (clear | hold)),
         Assert(dut.stream_clear == ~run),
-        Assert(~dut.drain | clear | held),
+        Assert(~dut.drain | clear | hold),
         Assert((settled <= SETTLE) & (down <= SETTLE)),
         Assert(~clear | (settled <= down)),
         Assert(~run | (settled == 0)),
         Assert(~leave | cleared),
-        Assert(~pending | asked),
+        Assert(~pending | requested),
         Assert((waits == 0) | dut.stream_clear),
-        Assert(reset | ~held | ~dut.drain | ((counted == SETTLE) & ~was_open)),
+        Assert(reset | ~hold | ~dut.drain | ((counted == SETTLE) & ~was_open)),
     ]
     return m
 
 
 def tally(dut: Any) -> Elaboratable:
-    """Harness of the tally: the last record of each batch is marked, and each flag is in its place.
+    """Return the harness of the tally, which marks each batch's last record and places each flag.
 
     Numbers of records wait in the order in which they come; at most two are known ahead.
     """
@@ -83,34 +84,34 @@ def tally(dut: Any) -> Elaboratable:
         m.d.comb += Assume(dut.count.payload != 0)
     stable(m, dut.flags.valid, dut.flags.ready, Value.cast(dut.flags.payload))
     ahead = [Signal(COUNT, name=f"ahead{k}") for k in range(3)]
-    known = Signal(range(4))
+    records_ahead = Signal(range(4))
     left = Signal(COUNT)
     comes, passes = dut.count.valid & dut.count.ready, dut.o.valid & dut.o.ready & dut.o.p.last
     ends = passes & (left == 1)
     m.d.comb += left.eq(ahead[0])
     with m.If(dut.o.valid):
-        m.d.comb += Assert((known != 0) & (dut.o.p.final == (left == 1)) & dut.i.valid)
+        m.d.comb += Assert((records_ahead != 0) & (dut.o.p.final == (left == 1)) & dut.i.valid)
         m.d.comb += Assert(dut.o.p.data == dut.i.p.data)
     m.d.comb += Assert(dut.answered == passes)
     m.d.comb += Assert((dut.i.valid & dut.i.ready) == (dut.o.valid & dut.o.ready))
-    m.d.comb += Assert(known <= 2)
-    m.d.sync += known.eq(known + comes - ends)
+    m.d.comb += Assert(records_ahead <= 2)
+    m.d.sync += records_ahead.eq(records_ahead + comes - ends)
     with m.If(ends):
         m.d.sync += [ahead[0].eq(ahead[1]), ahead[1].eq(ahead[2])]
     with m.Elif(passes):
         m.d.sync += ahead[0].eq(left - 1)
     for k in range(3):
-        with m.If(comes & ((known - ends)[:2] == k)):
+        with m.If(comes & ((records_ahead - ends)[:2] == k)):
             m.d.sync += ahead[k].eq(dut.count.payload)
-    # Any one place of a slice, and what stands in it.
+    # Any place of a slice, and its content.
     place, at = AnyConst(range(dut.bus.bits)), Signal(range(dut.bus.bits))
     flag, total = Signal(), Signal(COUNT)
     gone = dut.flags.valid & dut.flags.ready
     with m.If(dut.flags.valid):
         m.d.comb += Assert(dut.flags.p.data.bit_select(place, 1) == flag)
         m.d.comb += Assert(dut.flags.p.flagged == total)
-    here = passes & (at == place) & dut.i.p.flag
-    m.d.sync += flag.eq(Mux(gone, here, flag | here))
+    flagged_here = passes & (at == place) & dut.i.p.flag
+    m.d.sync += flag.eq(Mux(gone, flagged_here, flag | flagged_here))
     batch_gone = gone & dut.flags.p.last
     m.d.sync += total.eq(Mux(batch_gone, 0, total) + (passes & dut.i.p.flag))
     with m.If(passes):
@@ -128,11 +129,11 @@ def tally(dut: Any) -> Elaboratable:
     # What its registers hold, of the batch that is counted and of the one that waits.
     of = inside.signal
     m.d.comb += [
-        Assert(known == of("known") + of("queued")),
+        Assert(records_ahead == of("known") + of("queued")),
         Assert(of("place") == at),
         Assert(of("flags").bit_select(place, 1) == flag),
         Assert(of("flagged") == total),
-        Assert(full | ~flag | (place < at)),  # behind the flags so far are zeros
+        Assert(full | ~flag | (place < at)),  # after the flags so far are zeros
     ]
     with m.If(of("known")):
         m.d.comb += Assert((of("left") == left) & (of("final") == (left == 1)) & (left != 0))
@@ -147,7 +148,8 @@ ANSWER = 3
 
 
 def registers(dut: Any) -> Elaboratable:
-    """Harness of the registers: one response for each request, on offer until it is taken."""
+    """Return the harness of the registers: one response for each request, on offer until it is
+    taken."""
     inside = Inside(dut)
     names = ["awaddr", "awprot", "wdata", "wstrb", "araddr", "arprot", "bready", "rready"]
     m = begin(dut, *(getattr(dut, name) for name in names))
@@ -165,19 +167,19 @@ def registers(dut: Any) -> Elaboratable:
         open_ = []
         for request in requests:
             waiting = Signal(2, name=f"{request}_waiting")
-            taken = getattr(dut, f"{request}valid") & getattr(dut, f"{request}ready")
-            m.d.sync += waiting.eq(waiting + taken - (valid & ready))
+            accepted = getattr(dut, f"{request}valid") & getattr(dut, f"{request}ready")
+            m.d.sync += waiting.eq(waiting + accepted - (valid & ready))
             m.d.comb += Assert(waiting <= 1)
             open_.append(waiting)
-        asked = open_[0] if len(open_) == 1 else open_[0].bool() & open_[1].bool()
+        pending = open_[0] if len(open_) == 1 else open_[0].bool() & open_[1].bool()
         unanswered = Signal(range(ANSWER + 2), name=f"{response}_unanswered")
-        with m.If(asked.bool() & ~valid):
+        with m.If(pending.bool() & ~valid):
             m.d.sync += unanswered.eq(unanswered + 1)
         with m.Else():
             m.d.sync += unanswered.eq(0)
         m.d.comb += Assert(unanswered < ANSWER)
         with m.If(valid):
-            m.d.comb += Assert(asked.bool())
+            m.d.comb += Assert(pending.bool())
             m.d.comb += Assert(getattr(dut, f"{response}resp") == 0)
         m.d.comb += Cover(valid & ready)
         if response == "b":

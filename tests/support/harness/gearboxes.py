@@ -1,4 +1,4 @@
-"""Harnesses of the gearboxes, with what every stage of them holds: enough for an induction.
+"""Harnesses of the gearboxes, with enough invariants of their stages for an induction.
 
 The stages are lined up from the output to the input. A word with so many others ahead of it is in
 the stage that their number reaches, and there in a place that the stage's offset tells.
@@ -25,7 +25,7 @@ class Stage:
     Members
     -------
     count : how many are in it, at most ``most``.
-    word : from a word's number, the oldest is 0, to what it must be, tag included.
+    word : from a word's number, the oldest is 0, to its required value with the tag.
     """
 
     count: Value
@@ -34,11 +34,11 @@ class Stage:
 
 
 def line_up(m: Module, track: Track, stages: Sequence[Stage]) -> None:
-    """Assert that the stages hold the words under way, and the marked one in its place."""
+    """Assert that the stages hold the words in flight, with the marked one in its place."""
     total: Value = Const(0)
     for number, stage in enumerate(stages):
         before, place = (
-            Signal.like(track.flight, name=f"{what}{number}") for what in ("before", "place")
+            Signal.like(track.flight, name=f"{prefix}{number}") for prefix in ("before", "place")
         )
         m.d.comb += [before.eq(total), place.eq(track.ahead - before)]
         m.d.comb += Assert(stage.count <= stage.most)
@@ -51,23 +51,23 @@ def line_up(m: Module, track: Track, stages: Sequence[Stage]) -> None:
 
 
 def one_of(value: Value, choices: Sequence[int] | set[int]) -> Value:
-    """The value is one of these."""
+    """Return whether the value is one of these."""
     return Cat(value == choice for choice in sorted(choices)).any()
 
 
 def places(g: Geometry) -> set[tuple[int, int]]:
-    """Offsets at which the core beats of a record can begin, each with the beat's number."""
-    found: set[tuple[int, int]] = set()
+    """Return offsets at which a record's core beats can begin, each with the beat's number."""
+    starts: set[tuple[int, int]] = set()
     start, beat = 0, 0
-    while (start, beat) not in found:
-        found.add((start, beat))
+    while (start, beat) not in starts:
+        starts.add((start, beat))
         words = g.tail if beat == g.beats - 1 else g.lanes
         start, beat = (start + words) % g.words_per_beat, (beat + 1) % g.beats
-    return found
+    return starts
 
 
 def unpacker(dut: Any) -> Elaboratable:
-    """Harness of the unpacker under resets in any cycle; a word's tag: it ends its record."""
+    """Return the unpacker's harness under resets in any cycle; a word's tag means end of record."""
     inside = Inside(dut)
     m = begin_stream(dut, resets=True)
     g = dut.geometry
@@ -108,7 +108,7 @@ def _inside_unpacker(
 ) -> None:
     space, bits = g.words_per_beat, (g.words_per_beat - 1).bit_length()
     of = inside.signal
-    have, final, offset, held = of("have"), of("final"), of("offset"), of("held")
+    have, final, offset, held_beat = of("have"), of("final"), of("offset"), of("held")
     beat = of("beat") if g.beats > 1 else Const(0)
     remaining, behind = Signal(range(space + 1)), Signal(range(g.lanes * g.beats))
     m.d.comb += remaining.eq(Mux(have, Mux(final, of("valid_words"), space) - offset, 0))
@@ -135,7 +135,7 @@ def _inside_unpacker(
                 count=remaining,
                 most=space,
                 word=lambda k: Cat(
-                    held.word_select((offset + k)[:bits], g.word),
+                    held_beat.word_select((offset + k)[:bits], g.word),
                     (behind + k) % g.record == g.record - 1,
                 ),
             ),
@@ -158,7 +158,7 @@ def _inside_unpacker(
 
 
 def packer(dut: Any) -> Elaboratable:
-    """Harness of the packer under resets; the padding are words that enter with a batch's end.
+    """Return the packer's harness under resets; padding words enter with a batch's end.
 
     A word's tag says that it is the last of its batch's last beat.
     """
@@ -253,15 +253,15 @@ def _inside_packer(m: Module, inside: Inside, g: Geometry, track: Track, *, clos
     offset, rest = of("offset"), of("rest")
     turned = _beat(m, g, of("turned"), of("turned_offset"), of("turned_end"), of("turned_close"))
     # The next stage has masks instead of the offset.
-    kept = [Signal.like(of(name)) for name in ("turned_offset", "turned_end", "turned_close")]
+    copies = [Signal.like(of(name)) for name in ("turned_offset", "turned_end", "turned_close")]
     with m.If(of("put")):
         m.d.sync += [
             copy.eq(value)
             for copy, value in zip(
-                kept, (turned.offset, turned.ending, turned.closing), strict=True
+                copies, (turned.offset, turned.ending, turned.closing), strict=True
             )
         ]
-    placed = _beat(m, g, of("placed"), *kept)
+    placed = _beat(m, g, of("placed"), *copies)
     upstream, gathers = Signal(range(space)), Signal(range(space))
     m.d.comb += [
         upstream.eq(Mux(turned.valid, turned.offset, offset)),
@@ -280,7 +280,7 @@ def _inside_packer(m: Module, inside: Inside, g: Geometry, track: Track, *, clos
         for k in range(space):
             wraps = placed.end > space + k
             m.d.comb += Assert(of("live")[k] == Mux(placed.offset > k, wraps, placed.end > k))
-    with m.If(closed):  # what came last ends a batch, wherever it is
+    with m.If(closed):  # the last word ends a batch, wherever it is
         m.d.comb += Assert(offset == 0)
         with m.If(turned.valid):
             m.d.comb += Assert(turned.closing)

@@ -1,4 +1,4 @@
-"""Opens a component, so that a proof by induction can say what its registers hold."""
+"""Opens a component, so that an induction can refer to its registers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from amaranth.lib.memory import Memory
 
 
 class Inside:
-    """A component, elaborated once; what the harness refers to is what is then converted.
+    """A component, elaborated once; the harness refers to the converted signals.
 
-    Children are opened before any signal is asked for: that elaborates what is left of them.
+    Children are opened before any signal is asked for: which elaborates the rest of them.
 
     Parameters
     ----------
@@ -26,17 +26,17 @@ class Inside:
         component.elaborate = lambda platform: self._fragment
 
     def child(self, name: str) -> Inside:
-        """A submodule, opened."""
+        """Return an opened submodule."""
         return Inside(getattr(self._module.submodules, name))
 
     def hollow(self, name: str) -> Any:
-        """A submodule that does nothing now: the harness is to drive its outputs."""
+        """Disable a submodule, whose outputs the harness then drives."""
         child = getattr(self._module.submodules, name)
         child.elaborate = lambda platform: Module()
         return child
 
     def look(self, name: str, address: ValueLike) -> Value:
-        """What a memory has at an address, by a port that the design has not."""
+        """Return the content of a memory at an address, by a port that the design does not have."""
         memory = getattr(self._module.submodules, name)
         assert isinstance(memory, Memory), name
         port = memory.read_port(domain="comb")
@@ -44,26 +44,28 @@ class Inside:
         return port.data
 
     def signal(self, name: str) -> Signal:
-        """A signal that the component assigns, by its name.
+        """Return a signal that the component assigns, by its name.
 
         Raises
         ------
         KeyError
             When none is called so, or several are.
         """
-        found = self._signals.get(name, [])
-        if len(found) > 1:  # a register of the same name as a port
-            found = [signal for signal in found if signal is not getattr(self._component, name)]
-        if len(found) != 1:
-            raise KeyError(f"The component assigns {len(found)} signals called {name!r}, not one.")
-        return found[0]
+        signals = self._signals.get(name, [])
+        if len(signals) > 1:  # a register of the same name as a port
+            signals = [signal for signal in signals if signal is not getattr(self._component, name)]
+        if len(signals) != 1:
+            raise KeyError(
+                f"The component assigns {len(signals)} signals called {name!r}, not one."
+            )
+        return signals[0]
 
     def port(self, name: str) -> Any:
-        """A port of the component, which its own parent alone can name."""
+        """Return a port of the component, which only its own parent can name."""
         return getattr(self._component, name)
 
     def state(self, *names: str) -> Value:
-        """Its state machine is in one of these states."""
+        """Return whether its state machine is in one of these states."""
         encoding = self._fragment.generated["fsm"].encoding
         state = self.signal("fsm_state")
         within: Value = state == encoding[names[0]]
@@ -77,19 +79,19 @@ class Inside:
 
     @cached_property
     def _signals(self) -> dict[str, list[Signal]]:
-        found: dict[str, list[Signal]] = {}
+        by_name: dict[str, list[Signal]] = {}
         for statements in self._fragment.statements.values():
             for signal in statements._lhs_signals():
                 if not isinstance(signal, Signal):  # the clock or reset of a domain
                     continue
-                known = found.setdefault(signal.name, [])
-                if not any(signal is other for other in known):
-                    known.append(signal)
-        return found
+                same_name = by_name.setdefault(signal.name, [])
+                if not any(signal is other for other in same_name):
+                    same_name.append(signal)
+        return by_name
 
 
 def abstracted(m: Module, inside: Inside, name: str) -> Any:
-    """Put any function of the beats so far in the place of a checksum; the checksum's ports.
+    """Replace a checksum by any function of the beats so far, and return its ports.
 
     Whatever the checksum is, it stands as long as no beat comes; what a proof shows with any value
     of it holds with the right one.

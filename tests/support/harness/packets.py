@@ -1,7 +1,7 @@
 """Harnesses of the ends of the path, where packets are read, written and closed.
 
-A checksum stands for any function of the beats since its start: the harness gives it any value, and
-looks at which beats it gets and at what becomes of its value. That the value is a CRC-32 is shown
+A checksum represents any function of the beats since its start: the harness gives it any value, and
+checks which beats it gets and how its value is used. That the value is a CRC-32 is shown
 apart (`tests.support.parity`).
 """
 
@@ -40,7 +40,7 @@ def _field(record: np.dtype[np.void], packet: Value, name: str) -> Value:
 
 
 def reader(dut: Any) -> Elaboratable:
-    """Harness of the reader under resets in any cycle; beats are anything at all.
+    """Return the harness of the reader under resets in any cycle, with arbitrary beats.
 
     A batch begins only with a header of this protocol, function, build and number of words, all its
     bytes there, whose last word is the checksum of itself with zeros in that place; every other
@@ -56,11 +56,11 @@ def reader(dut: Any) -> Elaboratable:
         inside.state, ("HEADER", "CHECK", "DECIDE", "PAYLOAD")
     )
     filling = inside.state("FILL") if bus.slices > 1 else Const(0)
-    taken = Signal(bus.request)  # the slice that was accepted last: no other is looked at
+    last_slice = Signal(bus.request)  # the slice that was accepted last: no other is looked at
     with m.If(dut.i.valid & dut.i.ready):
-        m.d.sync += taken.eq(dut.i.payload)
+        m.d.sync += last_slice.eq(dut.i.payload)
     with m.If(of("full")):
-        m.d.comb += Assert(Value.cast(taken) == Value.cast(of("held")))
+        m.d.comb += Assert(Value.cast(last_slice) == Value.cast(of("held")))
     goes = of("full") & of("move")
     reads, body = in_header & goes, (in_payload | filling) & goes
 
@@ -69,17 +69,17 @@ def reader(dut: Any) -> Elaboratable:
     ends = place == bus.slices - 1
     header, whole = Signal(bus.slices * bus.bits), Signal()
     with m.If(reads):
-        m.d.sync += header.word_select(place, bus.bits).eq(taken.data)
-        m.d.sync += whole.eq(taken.whole & ((place == 0) | whole))
+        m.d.sync += header.word_select(place, bus.bits).eq(last_slice.data)
+        m.d.sync += whole.eq(last_slice.whole & ((place == 0) | whole))
     wrong = _wrong(m, dut, header)
-    known = checks | decides | in_payload | filling
+    header_known = checks | decides | in_payload | filling
     for name, register in {
         "count": of("count"),
         "sequence": dut.batch_sequence,
         "payload_crc": of("payload_crc"),
         "crc": of("header_crc"),
     }.items():
-        with m.If(known | in_header & (place > bus.slice_of(HEADER, name))):
+        with m.If(header_known | in_header & (place > bus.slice_of(HEADER, name))):
             m.d.comb += Assert(register == _field(HEADER, header, name)[: len(register)])
     faults = of("faults")
     for cause in Cause:
@@ -91,17 +91,17 @@ def reader(dut: Any) -> Elaboratable:
             with m.If(checks | decides):
                 m.d.comb += Assert(faults[cause] == ~whole)
             with m.Elif(in_header & (place > 0)):  # the slice that waits has been looked at
-                waits = of("full") & ~taken.whole
+                waits = of("full") & ~last_slice.whole
                 m.d.comb += Assert(Mux(faults[cause], ~whole | waits, whole))
         elif cause < len(faults):
             m.d.comb += Assert(~faults[cause])
 
-    # What the checksum gets: the header without its own, then what follows it, each anew.
+    # Inputs of the checksum: the header without its own field, then the payload.
     fresh = Signal()  # no slice of the payload has come yet
-    last_word = Mux(in_header & ends, Const(0, WORD), taken.data[-WORD:])
+    last_word = Mux(in_header & ends, Const(0, WORD), last_slice.data[-WORD:])
     m.d.comb += Assert(checksum.valid == (reads | body))
     with m.If(reads | body):
-        m.d.comb += Assert(checksum.data == Cat(taken.data[:-WORD], last_word))
+        m.d.comb += Assert(checksum.data == Cat(last_slice.data[:-WORD], last_word))
         m.d.comb += Assert(checksum.start == Mux(reads, place == 0, fresh))
     same = checksum.crc == _field(HEADER, header, "crc")
     agrees = Signal()  # as the checksum was a cycle after the header's last slice
@@ -133,15 +133,15 @@ def reader(dut: Any) -> Elaboratable:
     with m.If(enters):
         m.d.comb += Assert(~opened & (dut.batch_count != 0))
         m.d.sync += [opened.eq(1), left.eq(dut.batch_count * dut.words), fresh.eq(1)]
-    with m.Elif(body & taken.whole):
+    with m.Elif(body & last_slice.whole):
         m.d.sync += fresh.eq(0)
     with m.If(dut.o.valid):
         m.d.comb += Assert(opened & (dut.o.p.last == (left <= bus.words)))
         m.d.comb += Assert(dut.o.p.words == Mux(dut.o.p.last, left, bus.words))
-        m.d.comb += Assert(dut.o.p.data == taken.data)
+        m.d.comb += Assert(dut.o.p.data == last_slice.data)
     with m.If(leaves):
         m.d.sync += [opened.eq(~dut.o.p.last), left.eq(left - bus.words)]
-    closes = body & taken.whole & ends & (filling | dut.o.p.last)
+    closes = body & last_slice.whole & ends & (filling | dut.o.p.last)
     closed, judged, right, stopped = (Signal(name=n) for n in ("closed", "judged", "r", "stopped"))
     m.d.sync += [
         closed.eq(closes),
@@ -187,16 +187,16 @@ _FIELDS = {
 
 
 def _wrong(m: Module, dut: Any, header: Value) -> Signal:
-    """A bit for each field of a header that must not be so."""
+    """Return a bit for each wrong field of a header."""
     wrong = Signal(len(Cause))
-    said = {
+    expected = {
         Cause.MAGIC: int(Magic.REQUEST),
         Cause.VERSION: PROTOCOL_VERSION,
         Cause.FUNCTION: dut.function,
         Cause.BUILD: dut.build,
         Cause.WORDS: dut.words,
     }
-    for cause, value in said.items():
+    for cause, value in expected.items():
         m.d.comb += wrong[cause].eq(_field(HEADER, header, _FIELDS[cause]) != value)
     count = _field(HEADER, header, "count")
     m.d.comb += wrong[Cause.COUNT].eq((count == 0) | (count > MAX_COUNT))
@@ -204,7 +204,7 @@ def _wrong(m: Module, dut: Any, header: Value) -> Signal:
 
 
 def _first(whole: Value, agrees: Value, wrong: Value) -> Value:
-    """The fault that is named, of a header that has one."""
+    """Return the fault that the reader reports for a faulty header."""
     cause: Value = Const(Cause.WORDS, 4)
     for other in (Cause.COUNT, Cause.BUILD, Cause.FUNCTION):
         cause = Mux(wrong[other], int(other), cause)
@@ -215,7 +215,7 @@ def _first(whole: Value, agrees: Value, wrong: Value) -> Value:
 
 
 def writer(dut: Any) -> Elaboratable:
-    """Harness of the writer under resets in any cycle: what is on offer stays, and is all of it.
+    """Return the writer's harness under resets in any cycle: offers stay, and are complete.
 
     A packet begins with a header of this protocol, function, build and number of words. Each slice
     goes to the checksum as it is offered, the last with zeros in the place of its last word, which
@@ -268,7 +268,7 @@ def writer(dut: Any) -> Elaboratable:
 
 
 def _begins_with_header(m: Module, dut: Any, data: Value, begins: Value) -> None:
-    said = {
+    expected = {
         "magic": int(Magic.RESPONSE),
         "version": PROTOCOL_VERSION,
         "function": dut.function,
@@ -276,14 +276,14 @@ def _begins_with_header(m: Module, dut: Any, data: Value, begins: Value) -> None
         "build": dut.build,
     }
     with m.If(begins):
-        for name, value in said.items():
+        for name, value in expected.items():
             kind, at = field_of(HEADER, name)
             if at + kind.itemsize <= dut.bus.bytes:
                 m.d.comb += Assert(_field(HEADER, data, name) == value)
 
 
 def closer(dut: Any) -> Elaboratable:
-    """Harness of closer and holding stage under soft resets in any cycle, of any length.
+    """Return the harness of closer and holding stage under soft resets of any time and length.
 
     The sender may even withdraw its offers, as it does when it is reset.
     """
@@ -313,7 +313,7 @@ def closer(dut: Any) -> Elaboratable:
 
 
 def closer_narrow(dut: Any) -> Elaboratable:
-    """Harness of a closer of slices: beats stay whole, whenever a soft reset begins.
+    """Return the harness of a closer of slices: beats stay whole whenever a soft reset begins.
 
     The reset is held as long as a packet is open, as the sequencer holds it.
     """

@@ -1,4 +1,4 @@
-"""Harnesses of what stores words: the holding stage, the elastic buffer, the crossing."""
+"""Harnesses of the holding stage, the elastic buffer and the crossing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _queue(dut: Any, *, limit: int, resets: bool = False) -> tuple[Module, Track
 
 
 def holding(dut: Any) -> Elaboratable:
-    """Harness of the holding stage, with what its registers hold."""
+    """Return the harness of the holding stage, with the invariants of its registers."""
     m, track = _queue(dut, limit=3)
     m.d.comb += [
         dut.clear.eq(0),
@@ -51,9 +51,9 @@ def holding(dut: Any) -> Elaboratable:
 
 
 def elastic(dut: Any) -> Elaboratable:
-    """Harness of the elastic buffer under resets in any cycle, with its places and its memory.
+    """Return the harness of the elastic buffer under resets, with its places and its memory.
 
-    The marked word is on offer, or in the memory behind the words that are ahead of it.
+    The marked word is on offer, or in the memory after the words that are ahead of it.
     """
     fifo = Inside(dut).child("fifo")
     m, track = _queue(dut, limit=dut.depth, resets=True)
@@ -81,7 +81,7 @@ def elastic(dut: Any) -> Elaboratable:
 
 
 def crossing(dut: Any) -> Elaboratable:
-    """Harness of the crossing between two clocks that tick at will, with its counters and memory.
+    """Return the harness of the crossing of two independent clocks, with its counters and memory.
 
     Here the k-th word that goes in is the k-th that comes out, for any k. Words are counted modulo
     a number that is larger than how many can be under way.
@@ -124,7 +124,7 @@ def crossing(dut: Any) -> Elaboratable:
     m.d.comb += [stored.eq(fifo.look("storage", at)), first.eq(fifo.look("storage", head))]
     produce, consume, reset = map(fifo.child, ("produce_cdc", "consume_cdc", "rst_cdc"))
     written, read = fifo.signal("produce_w_bin"), fifo.signal("consume_r_bin")
-    seen = [_binary(produce.signal(f"stage{k}")) for k in (1, 0)]
+    produced = [_binary(produce.signal(f"stage{k}")) for k in (1, 0)]
     freed = [_binary(consume.signal(f"stage{k}")) for k in (0, 1)]
     begins = [reset.signal(f"stage{k}") for k in (0, 1)]
     ahead, inside, fetched = Signal(FLIGHT), Signal.like(written), Signal(len(payload))
@@ -142,7 +142,7 @@ def crossing(dut: Any) -> Elaboratable:
         m.d.comb += Assert(stored == value)
     # Each side sees counts of the other that are late, the older the further on their way.
     limit: Value = Const(0, len(written))
-    for count in (*seen, written):
+    for count in (*produced, written):
         late = (count - read)[: len(written)]
         m.d.comb += Assert(late >= limit)
         limit = late
@@ -151,16 +151,16 @@ def crossing(dut: Any) -> Elaboratable:
         m.d.comb += Assert(late >= limit)
         limit = late
     m.d.comb += Assert(limit < dut.depth)
-    with m.If(seen[0] != read):
+    with m.If(produced[0] != read):
         m.d.comb += Assert(fetched == first)
     # Behind the configuration the reading side waits until its own reset is over.
     with m.If(begins[1]):
-        m.d.comb += Assert((seen[0] == 0) & (read == 0) & ~o.valid)
+        m.d.comb += Assert((produced[0] == 0) & (read == 0) & ~o.valid)
     with m.If(begins[0]):
-        m.d.comb += Assert(begins[1] & (seen[1] == 0))
+        m.d.comb += Assert(begins[1] & (produced[1] == 0))
     return m
 
 
 def _binary(gray: Value) -> Value:
-    """The number of a Gray code: each bit is the parity of those from it upwards."""
+    """Return the number of a Gray code: each bit is the parity of those from it upwards."""
     return Cat(gray[k:].xor() for k in range(len(gray)))

@@ -30,13 +30,13 @@ class Change:
 
     @property
     def name(self) -> str:
-        """Module and change."""
+        """Return module and change."""
         return f"{module_name(self.path)}.{self.mutant.name}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What became of a change.
+    """The outcome of a change.
 
     Members
     -------
@@ -67,26 +67,26 @@ class Lines:
     users: dict[tuple[str, int], set[str]]
 
     def of(self, change: Change) -> list[str]:
-        """Tests that could notice, the shortest first, but those of a file together: what its tests
-        share, such as a build, is made once then."""
-        found: set[str] = set()
+        """Return tests that could notice, the shortest first, with those of a file together, so
+        that what they share, such as a build, is made once."""
+        users: set[str] = set()
         if change.mutant.imported:
-            found = set(self.seconds)
+            users = set(self.seconds)
         for line in change.mutant.lines:
-            found |= self.users.get((str(change.path), line), set())
+            users |= self.users.get((str(change.path), line), set())
         shortest: dict[str, float] = {}
-        for test in sorted(found, key=lambda test: self.seconds[test]):
+        for test in sorted(users, key=lambda test: self.seconds[test]):
             shortest.setdefault(test.split("::")[0], self.seconds[test])
 
         def order(test: str) -> tuple[float, str, float]:
             file = test.split("::")[0]
             return shortest[file], file, self.seconds[test]
 
-        return sorted(found, key=order)
+        return sorted(users, key=order)
 
 
 def changes_of(package: Package) -> list[Change]:
-    """All changes of a package, in the order of its files."""
+    """Return all changes of a package, in the order of its files."""
     return [
         Change(path=path, mutant=mutant)
         for path in package.files()
@@ -95,13 +95,13 @@ def changes_of(package: Package) -> list[Change]:
 
 
 def equivalents() -> dict[str, str]:
-    """Changes that no test can notice, and the reason of each."""
+    """Return changes that no test can notice, with the reason of each."""
     listed = tomllib.loads(EQUIVALENT.read_text())
     return {str(row["name"]): str(row["reason"]) for row in listed.get("mutant", [])}
 
 
 def measure(package: Package) -> Lines:
-    """Run a package's tests once, as they are.
+    """Run a package's tests once, without changes.
 
     Raises
     ------
@@ -127,31 +127,31 @@ def measure(package: Package) -> Lines:
                 f"The tests {' '.join(package.tests)} fail without a change:\n"
                 f"{log.read_text()[-3000:]}"
             )
-        found = json.loads(traced.read_text())
-    kept = {test: t for test, t in found["seconds"].items() if t <= package.longest}
+        measured = json.loads(traced.read_text())
+    seconds = {test: t for test, t in measured["seconds"].items() if t <= package.longest}
     users: dict[tuple[str, int], set[str]] = {}
-    for test in kept:
-        shared = found["shared"].get(test.split("::")[0], [])
-        for path, line in (*found["lines"].get(test, []), *shared):
+    for test in seconds:
+        shared = measured["shared"].get(test.split("::")[0], [])
+        for path, line in (*measured["lines"].get(test, []), *shared):
             users.setdefault((path, line), set()).add(test)
-    return Lines(seconds=kept, users=users)
+    return Lines(seconds=seconds, users=users)
 
 
 def drawn(changes: Iterable[Change], *, sample: int, seed: int) -> list[Change]:
-    """A sample of changes without repetition, all of them where there are not more."""
+    """Return a sample of changes without repetition, or all if there are not more."""
     listed = list(changes)
     return random.Random(seed).sample(listed, min(sample, len(listed)))
 
 
 class Campaign:
-    """Runs changes, some at a time.
+    """Runs changes, several at a time.
 
     Parameters
     ----------
     tests : of the package.
     jobs : processes at a time.
-    kept : file to which each verdict is appended as a line of JSON, and of which those that it
-        has already are not run again; None to keep nothing.
+    verdict_file : file to which each verdict is appended as a line of JSON; mutants already in it
+        are not run again. None keeps nothing.
     again : run those again that survived, because there are other tests now.
     report : called with a line about each.
     """
@@ -161,22 +161,29 @@ class Campaign:
         *,
         tests: Lines,
         jobs: int,
-        kept: Path | None,
+        verdict_file: Path | None,
         again: bool = False,
         report: Callable[[str], None],
     ) -> None:
         self._again = again
-        self._tests, self._jobs, self._kept, self._report = tests, jobs, kept, report
+        self._tests, self._jobs, self._verdict_file, self._report = (
+            tests,
+            jobs,
+            verdict_file,
+            report,
+        )
         self._known = equivalents()
 
     def run(self, changes: Iterable[Change]) -> list[Verdict]:
-        """Verdicts in the order in which they came."""
-        done: dict[str, Verdict] = {}
-        if self._kept is not None and self._kept.exists():
-            rows = (Verdict(**json.loads(line)) for line in self._kept.read_text().splitlines())
-            done = {row.name: row for row in rows}
+        """Return verdicts in order of completion."""
+        earlier: dict[str, Verdict] = {}
+        if self._verdict_file is not None and self._verdict_file.exists():
+            rows = (
+                Verdict(**json.loads(line)) for line in self._verdict_file.read_text().splitlines()
+            )
+            earlier = {row.name: row for row in rows}
             if self._again:
-                done = {name: row for name, row in done.items() if row.verdict != "survived"}
+                earlier = {name: row for name, row in earlier.items() if row.verdict != "survived"}
         verdicts: list[Verdict] = []
         waiting = list(changes)[::-1]
         total = len(waiting)
@@ -189,8 +196,8 @@ class Campaign:
                         tests = self._tests.of(change)
                         if change.name in self._known:
                             verdict = self._verdict(change, "equivalent", len(tests), 0.0)
-                        elif change.name in done:
-                            verdict = done[change.name]
+                        elif change.name in earlier:
+                            verdict = earlier[change.name]
                         elif not tests:
                             verdict = self._verdict(change, "survived", 0, 0.0)
                         else:
@@ -199,7 +206,7 @@ class Campaign:
                             running.append((change, child, len(tests), time.monotonic(), log))
                             continue
                         verdicts.append(verdict)
-                        self._say(verdict, len(verdicts), total, change.name not in done)
+                        self._say(verdict, len(verdicts), total, change.name not in earlier)
                     time.sleep(0.02)
                     for entry in list(running):
                         change, child, count, began, log = entry
@@ -211,8 +218,8 @@ class Campaign:
                             raise RuntimeError(
                                 f"No test ran for {change.name}:\n{log.read_text()[-3000:]}"
                             )
-                        what = {0: "survived", -1: "timeout"}.get(code, "killed")
-                        verdict = self._verdict(change, what, count, time.monotonic() - began)
+                        outcome = {0: "survived", -1: "timeout"}.get(code, "killed")
+                        verdict = self._verdict(change, outcome, count, time.monotonic() - began)
                         verdicts.append(verdict)
                         self._say(verdict, len(verdicts), total, True)
             finally:
@@ -239,8 +246,8 @@ class Campaign:
         )
 
     def _say(self, verdict: Verdict, number: int, total: int, new: bool) -> None:
-        if new and self._kept is not None:
-            with self._kept.open("a") as file:
+        if new and self._verdict_file is not None:
+            with self._verdict_file.open("a") as file:
                 file.write(json.dumps(vars(verdict)) + "\n")
         if new or verdict.verdict == "survived":
             self._report(
@@ -250,12 +257,12 @@ class Campaign:
 
 
 def score(verdicts: Iterable[Verdict]) -> tuple[float, Counter[str]]:
-    """Share of the mutants that tests noticed, equivalent ones aside; and the counts."""
+    """Return the share of mutants that tests noticed, without equivalent ones, and the counts."""
     counts = Counter(verdict.verdict for verdict in verdicts)
     noticed = counts["killed"] + counts["timeout"]
     return noticed / max(1, noticed + counts["survived"]), counts
 
 
 def shown(path: Path) -> str:
-    """A path from the root of the repository."""
+    """Return a path relative to the root of the repository."""
     return str(path.relative_to(ROOT))

@@ -1,4 +1,4 @@
-"""Runs of pytest in children of this process: a start costs a fork, not an interpreter.
+"""Runs of pytest in forked children of this process, which saves starting an interpreter.
 
 The parent has the libraries loaded and not one module of Pinion, so each child imports the package
 anew, with the changed module in its place.
@@ -30,16 +30,16 @@ from .packages import ROOT
 OPTIONS = ("-q", "-x", "--no-header", "--tb=line", "-p", "no:xdist", "-p", "no:cacheprovider")
 
 IDLE = 0.05
-"""Share of a core below which a process rests."""
+"""Share of a core below which a process counts as resting."""
 
 
 class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds one module, and gives it another tree than its file's.
+    """Finds one module, and gives it another syntax tree than its file's.
 
     Parameters
     ----------
     name, path : of the module.
-    tree : what it is to hold.
+    tree : its new content.
     """
 
     def __init__(self, *, name: str, path: Path, tree: ast.Module) -> None:
@@ -49,7 +49,7 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Itself, for the one module."""
+        """Return itself, for the one module."""
         del path, target
         if fullname != self._name:
             return None
@@ -67,7 +67,7 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class Trace:
-    """A plugin of pytest that notes which lines of some files each test runs.
+    """A pytest plugin that records which lines of some files each test runs.
 
     Parameters
     ----------
@@ -75,8 +75,8 @@ class Trace:
 
     Members
     -------
-    lines : by test, file and line; what no test runs by itself, as imports, under "".
-    shared : by file of tests, what the set-up of fixtures ran: any of its tests may depend on it.
+    lines : by test, file and line; lines that no test runs itself, such as imports, under "".
+    shared : by test file, lines that fixtures ran: any of its tests may depend on them.
     seconds : by test.
     """
 
@@ -88,7 +88,7 @@ class Trace:
         self._into = self.lines[""]
 
     def start(self) -> None:
-        """From now on, in all threads."""
+        """Trace from now on, in all threads."""
         threading.settrace(self._enter)
         sys.settrace(self._enter)
 
@@ -104,7 +104,7 @@ class Trace:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
-        """Time it all."""
+        """Measure the time of the whole test."""
         began = time.perf_counter()
         try:
             return (yield)
@@ -113,18 +113,18 @@ class Trace:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Any:
-        """Fixtures serve the tests behind too."""
+        """Keep fixtures apart, because later tests use them too."""
         self._into = self.shared.setdefault(item.nodeid.split("::")[0], set())
         return (yield)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Any:
-        """The test itself."""
+        """Trace the test itself."""
         self._into = self.lines.setdefault(item.nodeid, set())
         return (yield)
 
     def write(self, path: Path) -> None:
-        """As JSON."""
+        """Return the record as JSON."""
         path.write_text(
             json.dumps(
                 {
@@ -144,7 +144,7 @@ class Child:
     tests : for its command line.
     changed : takes the place of a module.
     trace, traced : notes lines, and where to write them.
-    log : gets what pytest prints.
+    log : gets the output of pytest.
     work, rest : seconds after which it counts as hung: of computing, and of doing nothing in one
         go. Neither passes faster on a busy machine: a process that waits for a core does not rest.
 
@@ -195,7 +195,7 @@ class Child:
             os._exit(code)
 
     def poll(self) -> int | None:
-        """Exit status of pytest, -1 when it ran past its limit, None while it runs."""
+        """Return the exit status of pytest, -1 if it passed its limit, None while it runs."""
         pid, status = os.waitpid(self.pid, os.WNOHANG)
         if not pid and not self._hangs():
             return None
@@ -209,7 +209,7 @@ class Child:
         return os.waitstatus_to_exitcode(status) if not os.WIFSIGNALED(status) else 1
 
     def end(self) -> None:
-        """Kill it, and what it has started."""
+        """Kill it and the processes that it has started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
@@ -218,22 +218,22 @@ class Child:
 
     def _hangs(self) -> bool:
         worked, waited = schedule(self.pid)
-        now, asked = time.monotonic(), worked + waited
+        now, cpu_time = time.monotonic(), worked + waited
         # Threads that only look at the clock ask for a core now and then.
         # It is less than before where a process of the child's has ended, which is no rest either.
-        if not 0.0 <= asked - self._asked <= IDLE * (now - self._since):
-            self._asked, self._since = asked, now
+        if not 0.0 <= cpu_time - self._asked <= IDLE * (now - self._since):
+            self._asked, self._since = cpu_time, now
         return worked > self._work or now - self._since > self._rest
 
     def wait(self) -> int:
-        """As `poll`, at the end."""
+        """Return the result of `poll` at the end."""
         while (code := self.poll()) is None:
             time.sleep(0.02)
         return code
 
 
 def schedule(pid: int) -> tuple[float, float]:
-    """Seconds that a process and its children have computed, and have waited for a core."""
+    """Return the seconds that a process and its children have computed and waited for a core."""
     total = [0, 0]
     try:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())

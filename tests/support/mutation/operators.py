@@ -1,7 +1,7 @@
 """The changes: every place in a module's syntax tree where a small one can be made.
 
 Left alone, because no result depends on them: annotations, docstrings, assertions, decorators,
-`__all__` and what an error says (whether it is raised is changed, its words are not).
+`__all__` and words of errors (whether an error is raised is changed).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.BitOr: ast.BitAnd,
     ast.BitXor: ast.BitAnd,
 }
-"""What an operator becomes."""
+"""Replacements of each operator."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,14 +65,14 @@ class Mutant:
 
     @property
     def name(self) -> str:
-        """What it is called in lists, independent of line numbers."""
+        """Return its name in lists, independent of line numbers."""
         again = f" ({self.ordinal + 1})" if self.ordinal else ""
         return f"{self.scope or '<module>'}: {self.before} -> {self.after}{again}"
 
 
 @dataclass(frozen=True)
 class _Place:
-    """A node that may be replaced, and where it hangs."""
+    """A node that may be replaced, and its place in the tree."""
 
     parent: ast.AST
     field: str
@@ -95,9 +95,9 @@ class _Place:
 
 
 def mutants_of(text: str) -> list[Mutant]:
-    """All changes of a module's text."""
-    found: list[Mutant] = []
-    seen: Counter[tuple[str, str, str]] = Counter()
+    """Return all changes of a module's text."""
+    mutants: list[Mutant] = []
+    ordinals: Counter[tuple[str, str, str]] = Counter()
     for index, place in enumerate(_places(ast.parse(text))):
         before, after = (_short(ast.unparse(node)) for node in (place.old, place.new))
         key = (place.scope, before, after)
@@ -105,23 +105,23 @@ def mutants_of(text: str) -> list[Mutant]:
         assert isinstance(old, ast.expr | ast.stmt)
         end = old.end_lineno or old.lineno
         lines = {*range(old.lineno, end + 1), place.statement.lineno}
-        found.append(
+        mutants.append(
             Mutant(
                 index=index,
                 scope=place.scope,
                 before=before,
                 after=after,
-                ordinal=seen[key],
+                ordinal=ordinals[key],
                 lines=frozenset(lines),
                 imported=place.imported,
             )
         )
-        seen[key] += 1
-    return found
+        ordinals[key] += 1
+    return mutants
 
 
 def mutated(text: str, index: int) -> ast.Module:
-    """The module with one change, ready to be compiled; line numbers are those of the text."""
+    """Return the module with one change, ready to be compiled, with its line numbers."""
     tree = ast.parse(text)
     for number, place in enumerate(list(_places(tree))):
         if number == index:
@@ -141,7 +141,7 @@ def _places(tree: ast.Module) -> Iterator[_Place]:
 
 
 class _Walk:
-    """Goes through a tree in the order of its text."""
+    """Walks a tree in the order of its text."""
 
     def body(self, parent: ast.AST, field: str, *, scope: str, imported: bool) -> Iterator[_Place]:
         for at, statement in enumerate(getattr(parent, field)):
@@ -210,28 +210,33 @@ class _Walk:
         scope: str,
         statement: ast.stmt,
         imported: bool,
-        said: bool = False,
+        in_message: bool = False,
     ) -> Iterator[_Place]:
-        """Changes of the expressions in a field; `said`: they are words of an error."""
+        """Yield changes of the expressions in a field; `in_message`: they are words of an error."""
         value = getattr(parent, field)
         many = value if isinstance(value, list) else [value]
         for at, node in enumerate(many):
             if not isinstance(node, ast.AST):
                 continue
             if isinstance(node, ast.expr) and not isinstance(node, ast.JoinedStr):
-                for new in _changes(node, parent, field, said):
-                    here = at if isinstance(value, list) else None
-                    yield _Place(parent, field, here, new, scope, statement, imported)
+                for new in _changes(node, parent, field, in_message):
+                    position = at if isinstance(value, list) else None
+                    yield _Place(parent, field, position, new, scope, statement, imported)
             if isinstance(node, ast.JoinedStr):
                 continue
-            words = said or _is_error(node)
+            words = in_message or _is_error(node)
             for name, _ in ast.iter_fields(node):
                 yield from self.values(
-                    node, name, scope=scope, statement=statement, imported=imported, said=words
+                    node,
+                    name,
+                    scope=scope,
+                    statement=statement,
+                    imported=imported,
+                    in_message=words,
                 )
 
 
-def _changes(node: ast.expr, parent: ast.AST, field: str, said: bool) -> Iterator[ast.expr]:
+def _changes(node: ast.expr, parent: ast.AST, field: str, in_message: bool) -> Iterator[ast.expr]:
     match node:
         case ast.Compare():
             for at, operator in enumerate(node.ops):
@@ -248,14 +253,14 @@ def _changes(node: ast.expr, parent: ast.AST, field: str, said: bool) -> Iterato
         case ast.UnaryOp(op=ast.Not() | ast.USub() | ast.Invert()):
             yield copy.deepcopy(node.operand)
         case ast.Constant():
-            yield from _constants(node, said)
+            yield from _constants(node, in_message)
     if field == "test" and isinstance(parent, ast.If | ast.While | ast.IfExp):
         plain = not isinstance(node, ast.Constant | ast.Compare)
         if plain and not (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
             yield ast.UnaryOp(ast.Not(), copy.deepcopy(node))
 
 
-def _constants(node: ast.Constant, said: bool) -> Iterator[ast.expr]:
+def _constants(node: ast.Constant, in_message: bool) -> Iterator[ast.expr]:
     match node.value:
         case bool(value):
             yield ast.Constant(not value)
@@ -263,7 +268,7 @@ def _constants(node: ast.Constant, said: bool) -> Iterator[ast.expr]:
             yield ast.Constant(value + 1)
         case float(value):
             yield ast.Constant(2 * value or 1.0)
-        case str(text) if not said:
+        case str(text) if not in_message:
             yield ast.Constant(f"XX{text}")
         case bytes(data):
             yield ast.Constant(b"XX" + data)
@@ -274,7 +279,7 @@ def _is_none(node: ast.expr) -> bool:
 
 
 def _is_error(node: ast.AST) -> bool:
-    """Whether it is the making of an error, so that its strings are what somebody reads."""
+    """Return whether the node creates an error, whose strings are messages."""
     if not isinstance(node, ast.Call):
         return False
     called = node.func

@@ -1,4 +1,4 @@
-"""What is mutated, and the fast tests that are to notice."""
+"""The mutated packages, and the fast tests that should notice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[3]
 
 
 HEAVY = "--ignore=tests/driver/test_simulated_card.py"
-"""Builds cores and compiles them: half a minute before its first test."""
+"""Tests that build and compile cores, which takes half a minute before the first test."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class Package:
     Members
     -------
     sources : files or folders, from the root of the repository; of a folder all modules.
-    tests : what is handed to pytest.
+    tests : arguments of pytest.
     longest : seconds; tests that take longer on their own are left out.
     below : modules of lower floors, which are loaded once for all runs.
     """
@@ -32,15 +32,15 @@ class Package:
     below: tuple[str, ...] = ()
 
     def files(self) -> list[Path]:
-        """The modules, sorted."""
-        found: set[Path] = set()
+        """Return the modules, sorted."""
+        paths: set[Path] = set()
         for source in self.sources:
             path = ROOT / source
-            found |= set(path.rglob("*.py")) if path.is_dir() else {path}
-        return sorted(found)
+            paths |= set(path.rglob("*.py")) if path.is_dir() else {path}
+        return sorted(paths)
 
 
-# From below upwards: what one has loaded, none of the next ones changes.
+# From the bottom up: no package changes what an earlier one has loaded.
 PACKAGES: dict[str, Package] = {
     "driver": Package(sources=("sw/pinion/driver",), tests=("tests/driver", HEAVY)),
     "link": Package(sources=("sw/pinion/link",), tests=("tests/link", "tests/driver", HEAVY)),
@@ -71,7 +71,7 @@ PACKAGES: dict[str, Package] = {
 
 
 def load(package: Package) -> None:
-    """Load what lies below a package.
+    """Load the packages below a package.
 
     Raises
     ------
@@ -86,6 +86,6 @@ def load(package: Package) -> None:
 
 
 def module_name(path: Path) -> str:
-    """The name that a source file is imported by."""
+    """Return the name by which a source file is imported."""
     parts = path.relative_to(ROOT).with_suffix("").parts[1:]
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

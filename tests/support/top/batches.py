@@ -24,11 +24,11 @@ ALL_BYTES = np.uint64((1 << 64) - 1)
 
 @dataclass(frozen=True, kw_only=True)
 class Response:
-    """A response packet, read.
+    """A parsed response packet.
 
     Attributes
     ----------
-    head : what header and trailer say.
+    head : contents of header and trailer.
     words : (count, words_out) uint32, result records.
     flags : (count,) bool, their flags.
     first, end : beats of the stream that the packet fills, ``end`` excluded.
@@ -43,7 +43,7 @@ class Response:
 
 
 def request_packet(layout: Layout, words: Words, sequence: int) -> Words:
-    """The beats of a request packet.
+    """Return the beats of a request packet.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def request_packet(layout: Layout, words: Words, sequence: int) -> Words:
 def request_stream(
     layout: Layout, words: Words, counts: Sequence[int], *, first_sequence: int = 0
 ) -> tuple[Words, Flags]:
-    """Request packets back to back, as a driver with several batches in flight sends them.
+    """Return request packets back to back, as a driver with several batches in flight sends them.
 
     Parameters
     ----------
@@ -91,14 +91,14 @@ def request_stream(
 
 
 def response_beats(layout: Layout, counts: Sequence[int]) -> int:
-    """Number of beats of the response packets to requests of so many records."""
+    """Return the number of beats of the response packets to requests of these counts."""
     return sum(layout.response_bytes(count) // BEAT for count in counts)
 
 
 def read_responses(
     layout: Layout, run: TopRun, counts: Sequence[int], *, first_sequence: int = 0
 ) -> list[Response]:
-    """The responses in a run's result beats, which must be whole packets and nothing else.
+    """Return the responses in a run's result beats, which must be whole packets and nothing else.
 
     Raises
     ------
@@ -106,9 +106,9 @@ def read_responses(
         packet alone; TKEEP is not all ones; there are more or fewer beats.
 
     """
-    wanted = response_beats(layout, counts)
-    if len(run.beats) != wanted:
-        raise FrameError(f"The card gave {len(run.beats)} beats instead of {wanted}.")
+    expected = response_beats(layout, counts)
+    if len(run.beats) != expected:
+        raise FrameError(f"The card gave {len(run.beats)} beats instead of {expected}.")
     if not (run.keep == ALL_BYTES).all():
         bad = int(np.flatnonzero(run.keep != ALL_BYTES)[0])
         raise FrameError(f"Result beat {bad} has TKEEP {int(run.keep[bad]):#x}: not all its bytes.")

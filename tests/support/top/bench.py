@@ -1,8 +1,8 @@
 """The cocotb test of the whole top at its AXI side; runs inside Icarus or Verilator.
 
 The working directory is the bench's folder. `.runner` leaves ``spec.json`` there; this module
-leaves ``complaints.json`` and ``outcome.json``. A host behind a model of the DMA engine
-(`.dma`) sends batches and reads registers beside them; every answer is compared with
+leaves ``complaints.json`` and ``outcome.json``. A host with a model of the DMA engine
+(`.dma`) sends batches and reads registers at the same time; every answer is compared with
 the build's integer model, without tolerance, and with its float model, within the build's budget.
 """
 
@@ -48,7 +48,7 @@ class Bench:
         self.rng = rng
 
     async def identity(self) -> None:
-        """Constants say which card and which build this is; counters begin at zero."""
+        """Check that constants identify card and build, and that counters begin at zero."""
         for name, value in self.host.constants.items():
             await self.host.expect(name, value)
         for row in REGISTERS:
@@ -59,7 +59,7 @@ class Bench:
             await self.host.expect("SCRATCH", value)
 
     async def traffic(self) -> None:
-        """Batches back to back under pauses on both sides, registers read meanwhile."""
+        """Send batches back to back under pauses on both sides, and read registers meanwhile."""
         for _ in range(self.spec["rounds"]):
             self.pauses()
             await self.host.exchange(self.counts(), late=self.rng.random() < 0.3)
@@ -68,7 +68,7 @@ class Bench:
         self.host.check_floats()
 
     async def back_pressure(self) -> None:
-        """No read is posted until all buffers are full, and for long after."""
+        """Post no read until all buffers are full, and for long after."""
         host = self.host
         packets = host.packets([self.spec["flood"]] * self.spec["flood_batches"])
         writer = host.spawn(host.write(packets))
@@ -88,7 +88,7 @@ class Bench:
             raise ComplaintError(
                 f"STATUS is {status:#x} while the card waits for a read: not BUSY and OPEN."
             )
-        await ClockCycles(host.dut.clk, self.spec["held"])
+        await ClockCycles(host.dut.clk, self.spec["stall"])
         await host.check_stalled()
         await self.snapshot()
         await host.finish(writer, host.spawn(host.answers(packets)))
@@ -96,7 +96,8 @@ class Bench:
         host.check_floats()
 
     async def snapshot(self) -> None:
-        """Low and high word of a counter belong together while it wraps between their reads."""
+        """Check that low and high word of a counter belong together while it wraps between their
+        reads."""
         block = getattr(self.host.dut, "registers", None)
         count = getattr(block, "stalled_count", None)
         if count is None or not self.spec["deposits"]:
@@ -118,7 +119,7 @@ class Bench:
         host.totals["snapshots"] += 1
 
     async def partial_beat(self) -> None:
-        """A buffer that is not aligned: a partial beat at a page's end stops the card."""
+        """Send from an unaligned buffer: a partial beat at a page's end stops the card."""
         host = self.host
         for head in (40, 3 * BEAT + 24):
             errors, dropped = await host.get("ERRORS"), await host.get("DROPPED")
@@ -153,7 +154,7 @@ class Bench:
         await self.until(writer.done, "A card that has stopped must take and drop all beats")
 
     async def soft_resets(self) -> None:
-        """Resets at random times, in requests and in responses; good batches afterwards."""
+        """Reset at random times, in requests and in responses, and send good batches afterwards."""
         host = self.host
         for turn in range(self.spec["resets"]):
             self.pauses()
@@ -176,7 +177,7 @@ class Bench:
         host.check_floats()
 
     async def held_reset(self, packets: list[Packet]) -> Task[None]:
-        """Begin a reset while nobody reads: what is on offer has to stay, and to be closed."""
+        """Begin a reset while nobody reads: the offer must stay, and be closed."""
         host = self.host
         await host.put("CONTROL", 1)
         await ClockCycles(host.dut.clk, self.rng.randint(1, 80))
@@ -190,7 +191,7 @@ class Bench:
         return host.spawn(host.cut_answers(packets))
 
     async def recover(self, reader: Task[None]) -> None:
-        """The host's recovery, step by step; ``reader`` takes what still comes."""
+        """Recover as the host does, step by step; ``reader`` takes what still comes."""
         host = self.host
         await host.check_card()
         await host.put("CONTROL", 1)
@@ -227,7 +228,7 @@ class Bench:
         await host.learn()
 
     async def configuration(self) -> None:
-        """A configuration reset in mid-batch: everything begins anew, counters too."""
+        """Reset the configuration in mid-batch: everything begins again, including counters."""
         host = self.host
         self.pauses()
         packets = host.packets(self.counts())
@@ -249,7 +250,7 @@ class Bench:
         host.check_floats()
 
     def counts(self) -> list[int]:
-        """Sizes of some packets: a large one, and then small ones often."""
+        """Return sizes of some packets: a large one, then many small ones."""
         largest = self.spec["largest"]
         sizes = [self.rng.randint(largest // 2, largest)]
         while len(sizes) < self.spec["batches"]:
@@ -257,12 +258,12 @@ class Bench:
         return sizes
 
     def large(self) -> list[int]:
-        """Sizes of packets that keep the card busy for a while."""
+        """Return sizes of packets that keep the card busy for a while."""
         largest = self.spec["largest"]
         return [self.rng.randint(largest // 2, largest) for _ in range(4)]
 
     def pauses(self) -> None:
-        """Another pattern on each side."""
+        """Choose another pattern on each side."""
         names = self.spec["patterns"]
         idle, stall = (
             PATTERNS[self.rng.choice(names)](seed=self.rng.randrange(1000)).tolist()
@@ -270,18 +271,18 @@ class Bench:
         )
         self.host.dma.pause(idle, stall)
 
-    async def until(self, done: Callable[[], bool], sentence: str, *, times: int = 1) -> None:
-        """Wait for something, but not for ever: so many times the scenario's limit."""
+    async def until(self, condition: Callable[[], bool], sentence: str, *, times: int = 1) -> None:
+        """Wait for a condition, for at most this multiple of the scenario's limit."""
         cycles = times * self.spec["limit"]
         for _ in range(cycles):
-            if done():
+            if condition():
                 return
             await ClockCycles(self.host.dut.clk, 1)
         raise ComplaintError(f"{sentence}: nothing came of it in {cycles} cycles.")
 
 
 def _start(dut: Any, spec: dict[str, Any], rng: random.Random) -> None:
-    """Both clocks, of unrelated phases."""
+    """Start both clocks, with unrelated phases."""
     Clock(dut.clk, LINK_PS, unit="ps").start()
     if not hasattr(dut, "core_clk"):
         return
@@ -298,7 +299,7 @@ def _start(dut: Any, spec: dict[str, Any], rng: random.Random) -> None:
 
 @cocotb.test()
 async def top(dut: Any) -> None:
-    """Go through the scenario's steps; leave complaints and figures behind."""
+    """Run the scenario's steps; leave complaints and figures behind."""
     for name in (dut._name, f"{dut._name}.h2c", f"{dut._name}.c2h", f"{dut._name}.s_axil"):
         logging.getLogger(f"cocotb.{name}").setLevel(logging.ERROR)
     folder = Path.cwd()

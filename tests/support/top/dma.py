@@ -28,13 +28,13 @@ Bytes = NDArray[np.uint8]
 
 
 class _WideBus(AxiStreamBus):
-    """Without TKEEP, which the monitor watches: a beat is one number, not 64 bytes one by one."""
+    """A bus without TKEEP, which the monitor watches: a beat is one number instead of 64 bytes."""
 
     _optional_signals = ("tvalid", "tready", "tlast")
 
 
 class PostedSink(AxiStreamSink):
-    """A sink that is ready only while a read is posted, and for no beat more than it has room."""
+    """A sink that is ready only while a read is posted, and only for as many beats as fit."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._beats = 0
@@ -43,7 +43,7 @@ class PostedSink(AxiStreamSink):
         super().__init__(*args, **kwargs)
 
     def post(self, beats: int) -> None:
-        """Make room for one packet of at most so many beats."""
+        """Make room for one packet of at most this many beats."""
         self._room = beats
         self._beats = 0
         self.filled.clear()
@@ -54,7 +54,7 @@ class PostedSink(AxiStreamSink):
         self._room = 0
 
     def full(self) -> bool:
-        """Whether the next beat has to wait; the sink asks once an edge, in its own sample."""
+        """Return whether the next beat has to wait; the sink asks once per edge."""
         if self._room and str(self.bus.tvalid.value) == str(self.bus.tready.value) == "1":
             self._beats += 1
             if str(self.bus.tlast.value) == "1":
@@ -66,7 +66,7 @@ class PostedSink(AxiStreamSink):
 
 
 class Dma:
-    """One engine with a channel each way.
+    """An engine with one channel each way.
 
     Parameters
     ----------
@@ -97,18 +97,18 @@ class Dma:
         )
 
     def pause(self, idle: Iterable[bool], stall: Iterable[bool]) -> None:
-        """Patterns, repeated, of cycles without a new request beat and without ``c2h_tready``."""
+        """Set repeated patterns of cycles without a new request beat and without ``c2h_tready``."""
         for side, pattern in ((self._source, idle), (self._sink, stall)):
             side.set_pause_generator(itertools.cycle(list(pattern)))
 
     def flow(self) -> None:
-        """No more pauses."""
+        """Stop pausing."""
         for side in (self._source, self._sink):
             side.clear_pause_generator()
             side.pause = False
 
     async def write(self, data: Bytes, *, address: int | None = None) -> int:
-        """Send; returns when the card has taken everything.
+        """Send; return when the card has taken everything.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class Dma:
             return first
 
     def _place(self, beats: int) -> int:
-        """Where a buffer lies in its page; and where in its ring the driver is, at times.
+        """Return the buffer's place in its page, and sometimes the driver's place in its ring.
 
         Every other buffer of several beats has a page's end in its midst, and the ring's at that.
         """
@@ -150,14 +150,14 @@ class Dma:
         return BEAT * self._rng.randrange(PAGE // BEAT)
 
     def abandon(self) -> None:
-        """Send nothing beyond the transfer that is under way."""
+        """Send nothing after the current transfer."""
         self._source.clear()
 
     def rests(self) -> bool:
-        """Whether nothing is being sent."""
+        """Return whether nothing is being sent."""
         return bool(self._source.idle())
 
-    async def read(self, length: int, *, what: str) -> Bytes:
+    async def read(self, length: int, *, packet_name: str) -> Bytes:
         """Receive one packet of at most ``length`` bytes, a multiple of 64.
 
         Raises
@@ -173,8 +173,8 @@ class Dma:
                         await self._edge
                 if self._sink.empty():
                     raise ComplaintError(
-                        f"{what} has no TLAST on the last of its {length // BEAT} beats: the "
-                        "engine would put the next packet behind it."
+                        f"{packet_name} has no TLAST on the last of its {length // BEAT} beats: "
+                        "the engine would put the next packet behind it."
                     )
                 frame = self._sink.recv_nowait(compact=False)
             finally:
@@ -182,23 +182,23 @@ class Dma:
             raw = b"".join(int(beat).to_bytes(BEAT, "little") for beat in frame.tdata)
             return np.frombuffer(raw, dtype=np.uint8)
 
-    async def read_exactly(self, length: int, *, what: str) -> Bytes:
+    async def read_exactly(self, length: int, *, packet_name: str) -> Bytes:
         """Receive one packet of exactly ``length`` bytes.
 
         Raises
         ------
         ComplaintError : it is shorter or longer.
         """
-        data = await self.read(length, what=what)
+        data = await self.read(length, packet_name=packet_name)
         if len(data) != length:
             raise ComplaintError(
-                f"{what} ended with TLAST after {len(data) // BEAT} of {length // BEAT} beats: "
-                "the engine closes its descriptor there, and the read has a hole."
+                f"{packet_name} ended with TLAST after {len(data) // BEAT} of {length // BEAT} "
+                "beats: the engine closes its descriptor there, and the read has a hole."
             )
         return data
 
     def configure(self) -> None:
-        """Forget everything, as when the card is configured anew."""
+        """Forget everything, as when the card is configured again."""
         self._source.clear()
         self._sink.withdraw()
         self._sink.clear()

@@ -1,4 +1,4 @@
-"""A host for benches inside a simulator: batches, what they must give, registers, counters."""
+"""A host for benches inside a simulator: batches, expected results, registers, counters."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NOT_A_NUMBER = 0x7FC0_0000
 
 @dataclass(frozen=True, kw_only=True)
 class Packet:
-    """A request packet, and which requests of the pool are in it."""
+    """A request packet, and the requests of the pool in it."""
 
     data: Bytes
     rows: NDArray[np.int64]
@@ -51,7 +51,7 @@ class Packet:
 
 
 class Host:
-    """The user of the card: the DMA engine, the registers, and what is known of both.
+    """The user of the card: the DMA engine, the registers, and the expected state of both.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Host:
         build = self._reference.build
         states = sample(build.model, build.function, count, distribution="reference", seed=seed)
         words = request_words(build.manifest, states)
-        # Some requests are no numbers, so that flags stand between results without.
+        # Some requests are not numbers, so that flagged results are mixed with others.
         rows = self.rng.sample(range(count), count // 8)
         words[rows, [self.rng.randrange(words.shape[1]) for _ in rows]] = NOT_A_NUMBER
         return words
@@ -98,7 +98,7 @@ class Host:
     # ---- tasks ----
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> Task[None]:
-        """Start something beside; what it complains of stops the bench."""
+        """Start a background task whose complaints stop the bench."""
 
         async def guarded() -> None:
             try:
@@ -109,7 +109,7 @@ class Host:
         return cocotb.start_soon(guarded())
 
     async def finish(self, *tasks: Task[None]) -> None:
-        """Wait for tasks; complain when no beat moves for long."""
+        """Wait for tasks; complain if no beat moves for long."""
         while left := [task for task in tasks if not task.done()]:
             await First(*(task.complete for task in left), ClockCycles(self.dut.clk, 100))
             if self.monitor.unread > self.limit:
@@ -138,27 +138,29 @@ class Host:
         return low | await self.get(f"{name}_HIGH") << 32
 
     async def expect(self, name: str, value: int) -> None:
-        """Read a register that has to hold a value."""
-        found = await self.get(name)
-        if found != value:
-            raise ComplaintError(f"Register {name} reads {found:#x} instead of {value:#x}.")
+        """Check the value of a register."""
+        reading = await self.get(name)
+        if reading != value:
+            raise ComplaintError(f"Register {name} reads {reading:#x} instead of {value:#x}.")
 
     async def check_card(self) -> None:
-        """What a driver asks a card before it believes it."""
+        """Check the card as a driver does before it uses it."""
         for name in ("IDENTITY", "VERSION", "BUILD_LOW", "BUILD_HIGH", "FUNCTION_0"):
             await self.expect(name, self.constants[name])
 
     async def check_fault(self) -> None:
-        """Ask whether the card found something wrong with requests that are right."""
-        found = await self.get("ERROR")
-        if found:
-            what = Cause(found).sentence if found in list(Cause) else "an unknown cause"
-            raise ComplaintError(f"The card finds good requests faulty, ERROR is {found}: {what}.")
+        """Check that the card reports no fault for correct requests."""
+        code = await self.get("ERROR")
+        if code:
+            cause = Cause(code).sentence if code in list(Cause) else "an unknown cause"
+            raise ComplaintError(f"The card finds good requests faulty, ERROR is {code}: {cause}.")
 
-    def _check_reply(self, name: str, found: AxiResp, what: str) -> None:
+    def _check_reply(self, name: str, response: AxiResp, action: str) -> None:
         self.totals["registers"] += 1
-        if found != AxiResp.OKAY:
-            raise ComplaintError(f"Register {name} cannot be {what}: the card answers {found!s}.")
+        if response != AxiResp.OKAY:
+            raise ComplaintError(
+                f"Register {name} cannot be {action}: the card answers {response!s}."
+            )
 
     async def chatter(self) -> None:
         """Read and write registers for ever."""
@@ -170,19 +172,19 @@ class Host:
             value = self.rng.getrandbits(32)
             await self.put("SCRATCH", value)
             name = self.rng.choice(("BUSY", "STALLED", "STARVED"))
-            found = await self.pair(name) - self.deposited * (name == "STALLED")
-            if not before[name] <= found <= self.monitor.cycle:
+            count = await self.pair(name) - self.deposited * (name == "STALLED")
+            if not before[name] <= count <= self.monitor.cycle:
                 raise ComplaintError(
-                    f"Counter {name} reads {found} after {before[name]}, in cycle "
+                    f"Counter {name} reads {count} after {before[name]}, in cycle "
                     f"{self.monitor.cycle}: it counts cycles, and never back."
                 )
-            before[name] = found
+            before[name] = count
             await self.expect("SCRATCH", value)
 
     # ---- batches ----
 
     def packets(self, counts: Sequence[int]) -> list[Packet]:
-        """Request packets of so many records each, from the pool."""
+        """Return request packets of these counts, from the pool."""
         packets = []
         for count in counts:
             rows = np.array([self.rng.randrange(len(self._pool)) for _ in range(count)])
@@ -193,7 +195,7 @@ class Host:
         return packets
 
     async def exchange(self, counts: Sequence[int], *, late: bool = False) -> None:
-        """Batches back to back, their answers, and register accesses all the while."""
+        """Send batches back to back, check the answers, and access registers meanwhile."""
         packets = self.packets(counts)
         chatter = self.spawn(self.chatter())
         writer = self.spawn(self.write(packets))
@@ -203,26 +205,26 @@ class Host:
         await self._axil.wait()
 
     async def write(self, packets: list[Packet]) -> None:
-        """Send packets; each learns the beat that it begins with."""
+        """Send packets and record the beat with which each begins."""
         for k, packet in enumerate(packets):
             packets[k] = replace(packet, first=len(self.monitor.accepted))
             await self.dma.write(packet.data)
 
     async def answers(self, packets: list[Packet], *, late: bool = False) -> None:
-        """Receive the answers to packets, all of each; ``late`` posts some reads late."""
+        """Receive all answers to packets; ``late`` posts some reads late."""
         for k in range(len(packets)):
             if late and self.rng.random() < 0.5:
                 await ClockCycles(self.dut.clk, self.rng.randint(1, 400))
             length = self.layout.response_bytes(len(packets[k].rows))
-            data = await self.dma.read_exactly(length, what=_name(packets[k]))
+            data = await self.dma.read_exactly(length, packet_name=_name(packets[k]))
             self._whole(packets[k], data)
 
     async def cut_answers(self, packets: list[Packet]) -> None:
-        """Receive what comes of packets around a reset: whole answers, then at most a cut one."""
+        """Receive the answers around a reset: whole ones, then at most one cut off."""
         cut = False
         for k in range(len(packets)):
             length = self.layout.response_bytes(len(packets[k].rows))
-            data = await self.dma.read(length, what=_name(packets[k]))
+            data = await self.dma.read(length, packet_name=_name(packets[k]))
             if cut:
                 raise ComplaintError(
                     f"{_name(packets[k])} came after the abort beat, in the reset."
@@ -237,7 +239,7 @@ class Host:
                     f"{_name(packets[k])} was cut off after {len(data) // BEAT} of "
                     f"{length // BEAT} beats without an abort beat."
                 )
-        await self.dma.read(BEAT, what="What came behind all answers")
+        await self.dma.read(BEAT, packet_name="What came behind all answers")
         raise ComplaintError("A packet came that nobody had asked for.")
 
     def _whole(self, packet: Packet, data: Bytes) -> None:
@@ -247,10 +249,10 @@ class Host:
         except FrameError as error:
             raise ComplaintError(f"{name} is no answer to it: {error}") from None
         words, flags = self._expected[packet.rows], self._flags[packet.rows]
-        got = self.layout.response_words(data, count)
-        found = self.layout.response_flags(data, count)
-        wrong = compare(got, words, name="the integer model")
-        wrong += compare(found[:, None], flags[:, None], name="its flags")
+        answer_words = self.layout.response_words(data, count)
+        answer_flags = self.layout.response_flags(data, count)
+        wrong = compare(answer_words, words, name="the integer model")
+        wrong += compare(answer_flags[:, None], flags[:, None], name="its flags")
         flagged = int(flags.sum())
         status = Status.FLAGGED if flagged else Status.OK
         if (head.flagged, head.status) != (flagged, status):
@@ -266,7 +268,7 @@ class Host:
             )
         if wrong:
             raise ComplaintError(f"{name}: {' '.join(wrong)}")
-        self._answered.append((packet.rows, got.copy()))
+        self._answered.append((packet.rows, answer_words.copy()))
         self.totals.update(batches=1, records=count, flagged=flagged)
         self.known.update(BATCHES=1, ACCEPTED=count, ANSWERED=count, FLAGGED=flagged)
         self.last = {"SEQUENCE": packet.sequence, "BATCH_CYCLES": head.cycles}
@@ -279,13 +281,13 @@ class Host:
         if (header["magic"], header["sequence"]) != (Magic.RESPONSE, packet.sequence):
             raise ComplaintError(f"{name} was cut off, and what there is of it is no answer to it.")
         expected = self._expected[packet.rows].reshape(-1)
-        got = data[BEAT:-BEAT].view(np.uint32)[: len(expected)]
-        if not np.array_equal(got, expected[: len(got)]):
+        delivered = data[BEAT:-BEAT].view(np.uint32)[: len(expected)]
+        if not np.array_equal(delivered, expected[: len(delivered)]):
             raise ComplaintError(f"{name} was cut off, and the results before that are wrong.")
         self.totals["cut"] += 1
 
     def check_floats(self) -> None:
-        """All answers since the last time against the float model, within the build's budget."""
+        """Check answers since the last call against the float model, within the budget."""
         if not self._answered:
             return
         rows = np.concatenate([rows for rows, _ in self._answered])
@@ -299,25 +301,25 @@ class Host:
     # ---- counters ----
 
     def configured(self) -> None:
-        """The card is as after configuration."""
+        """Expect the card as after configuration."""
         names = ("ACCEPTED", "ANSWERED", "FLAGGED", "BATCHES", "DROPPED", "ERRORS")
         self.known = Counter(dict.fromkeys(names, 0))
         self.last = {"SEQUENCE": 0, "BATCH_CYCLES": 0}
         self.deposited = 0
 
     async def learn(self) -> None:
-        """After a reset: what it cut off may have been counted, and is not known otherwise."""
-        found = {name: await self.get(name) for name in ("ACCEPTED", "ANSWERED", "FLAGGED")}
-        order = [found["ACCEPTED"], found["ANSWERED"], self.known["ANSWERED"]]
-        if order != sorted(order, reverse=True) or found["FLAGGED"] < self.known["FLAGGED"]:
+        """Read counters after a reset, which may have counted what it cut off."""
+        counters = {name: await self.get(name) for name in ("ACCEPTED", "ANSWERED", "FLAGGED")}
+        order = [counters["ACCEPTED"], counters["ANSWERED"], self.known["ANSWERED"]]
+        if order != sorted(order, reverse=True) or counters["FLAGGED"] < self.known["FLAGGED"]:
             raise ComplaintError(
-                f"The counters do not go together: {found}, known {dict(self.known)}."
+                f"The counters do not go together: {counters}, known {dict(self.known)}."
             )
-        self.known.update({name: found[name] - self.known[name] for name in found})
+        self.known.update({name: counters[name] - self.known[name] for name in counters})
         self.known["DROPPED"] = await self.get("DROPPED")
 
     async def check_counters(self) -> None:
-        """Every counter, at rest."""
+        """Check every counter, at rest."""
         await ClockCycles(self.dut.clk, 10)
         for name, value in (self.known | Counter(self.last)).items():
             await self.expect(name, value)
@@ -329,7 +331,7 @@ class Host:
             )
 
     async def settle(self) -> None:
-        """At rest after a deposit, learn it to the cycle: it was made while the counter ran."""
+        """Read a counter's deposit to the cycle, at rest: it was made while the counter ran."""
         await ClockCycles(self.dut.clk, 10)
         exact = await self.pair("STALLED") - self.monitor.stalled
         if abs(exact - self.deposited) > 5:
@@ -340,17 +342,18 @@ class Host:
         self.deposited = exact
 
     async def check_stalled(self) -> None:
-        """Cycles in which a result waited, to within those of the access if it still waits."""
+        """Check the cycles in which a result waited, to within those of the access if it still
+        waits."""
         before = self.monitor.stalled
-        found = await self.pair("STALLED") - self.deposited
+        count = await self.pair("STALLED") - self.deposited
         after = self.monitor.stalled
-        if not before - 5 <= found <= after or (before == after != found):
+        if not before - 5 <= count <= after or (before == after != count):
             raise ComplaintError(
-                f"STALLED reads {found} after {before} cycles in which a result waited."
+                f"STALLED reads {count} after {before} cycles in which a result waited."
             )
 
     def figures(self) -> dict[str, int]:
-        """What happened, in numbers."""
+        """Return the totals."""
         return dict(self.totals) | {
             "cycles": self.monitor.cycle,
             "transfers": self.dma.transfers,

@@ -1,4 +1,4 @@
-"""What is watched at the top's AXI side in every cycle of the link's clock, beside any traffic."""
+"""Watches the top's AXI side in every cycle of the link's clock, whatever the traffic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OFFERS = {
     "s_axil_r": ("s_axil_rvalid", "s_axil_rready", ("s_axil_rdata", "s_axil_rresp")),
     "s_axil_b": ("s_axil_bvalid", "s_axil_bready", ("s_axil_bresp",)),
 }
-"""What the top offers: valid, ready, and what must stay until it is taken."""
+"""The offers of the top: valid, ready, and the signals that must stay until it is taken."""
 
 
 class ComplaintError(Exception):
@@ -52,50 +52,50 @@ class TopMonitor:
         self.noticed = Event()
 
     def complain(self, sentence: str) -> None:
-        """Keep a sentence; the bench stops at the first."""
+        """Keep a complaint; the bench stops at the first."""
         self.complaints.append(sentence)
         self.noticed.set()
 
     async def run(self) -> None:
         """Watch for ever."""
         dut, edge = self.dut, RisingEdge(self.dut.clk)
-        held: dict[str, tuple[str, ...]] = {}
+        offers: dict[str, tuple[str, ...]] = {}
         while True:
             await edge
             self.cycle += 1
             if str(dut.rst.value) != "0":
                 # All that was offered is forgotten, and both ends know it.
-                held.clear()
+                offers.clear()
                 self.stalled = self.unread = 0
                 continue
-            seen = {name: str(getattr(dut, name).value) for name in _HANDSHAKES}
-            unknown = [name for name, value in seen.items() if value not in "01"]
+            handshakes = {name: str(getattr(dut, name).value) for name in _HANDSHAKES}
+            unknown = [name for name, value in handshakes.items() if value not in "01"]
             if unknown:
                 self.complain(f"In cycle {self.cycle} {', '.join(unknown)} is X or Z.")
                 return
             for stream, (valid, ready, names) in _OFFERS.items():
-                if seen[valid] == "0":
-                    if held.pop(stream, None):
+                if handshakes[valid] == "0":
+                    if offers.pop(stream, None):
                         self.complain(
                             f"In cycle {self.cycle} {valid} fell although nobody had taken the "
                             "offer: an offer stays until it is taken."
                         )
                     continue
                 now = tuple(str(getattr(dut, name).value) for name in names)
-                taken = str(getattr(dut, ready).value) == "1"
-                self._payload(stream, names, now, held.get(stream))
-                held[stream] = now
-                if taken:
-                    del held[stream]
+                accepted = str(getattr(dut, ready).value) == "1"
+                self._payload(stream, names, now, offers.get(stream))
+                offers[stream] = now
+                if accepted:
+                    del offers[stream]
                 if stream == "c2h":
-                    self._result(taken, last=now[2] == "1")
+                    self._result(accepted, last=now[2] == "1")
             self.unread += 1
-            if seen["h2c_tready"] == "1" and str(dut.h2c_tvalid.value) == "1":
+            if handshakes["h2c_tready"] == "1" and str(dut.h2c_tvalid.value) == "1":
                 self.accepted.append(self.cycle)
                 self.unread = 0
 
-    def _result(self, taken: bool, *, last: bool) -> None:
-        if not taken:
+    def _result(self, accepted: bool, *, last: bool) -> None:
+        if not accepted:
             self.stalled += 1
             return
         self.emitted += 1

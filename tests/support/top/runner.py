@@ -1,8 +1,8 @@
-"""The whole top under cocotb with Icarus or Verilator, at its AXI side, behind a model of the DMA.
+"""The whole top under cocotb with Icarus or Verilator, at its AXI side, with a model of the DMA.
 
 What :mod:`pinion.cosim.top` runs by the million cycles runs here by the thousand, and is checked
 more closely: unknown values, stability of every offer, the streams and registers of cocotbext-axi,
-transfers as the vendor's driver cuts them, resets at random times, the float model beside it all.
+transfers as the vendor's driver cuts them, resets at random times, and the float model.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pinion.cosim.stream import PATTERNS
 OUTCOME = "outcome.json"
 
 STEPS = ("identity", "traffic", "back_pressure", "partial_beat", "soft_resets", "configuration")
-"""What a scenario may consist of, each by a method of `tests.support.top.bench.Bench`."""
+"""The steps of scenarios, each a method of `tests.support.top.bench.Bench`."""
 
 _STREAM = "tdata tkeep tlast tvalid tready"
 _AXIL = (
@@ -33,12 +33,12 @@ _PORTS = [
 
 
 class TopComplaintError(BenchError):
-    """The bench found something wrong with the top; its sentences."""
+    """The bench found something wrong with the top; the message has its sentences."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """What the bench does. Everything that is left to chance comes from the seed.
+    """The steps of a bench. All random choices come from the seed.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Scenario:
     patterns : pauses of either side that are drawn from, by their names in `PATTERNS`.
     rounds, batches, largest : rounds of traffic, packets in each, records of a packet at most.
     flood, flood_batches : records of a packet, and packets, that fill all buffers.
-    held : cycles for which nobody reads after that.
+    stall : cycles for which nobody reads after that.
     resets, latest : soft resets, and link cycles from the start of traffic to one at most.
     full : cycles without a beat after which the buffers count as full.
     limit : cycles without a beat after which the top counts as stopped.
@@ -66,7 +66,7 @@ class Scenario:
     largest: int = 40
     flood: int = 80
     flood_batches: int = 6
-    held: int = 300
+    stall: int = 300
     resets: int = 6
     latest: int = 700
     full: int = 250
@@ -75,14 +75,14 @@ class Scenario:
     pool: int = 128
 
     def __post_init__(self) -> None:
-        """Refuse what the bench does not know."""
-        for what, given, known in (
+        """Refuse unknown steps and patterns."""
+        for kind, names, choices in (
             ("step", self.steps, STEPS),
             ("pattern", self.patterns, tuple(PATTERNS)),
         ):
-            for name in given:
-                if name not in known:
-                    raise ValueError(f"There is no {what} '{name}': take of {', '.join(known)}.")
+            for name in names:
+                if name not in choices:
+                    raise ValueError(f"There is no {kind} '{name}': take of {', '.join(choices)}.")
         if self.core_rate <= 0:
             raise ValueError(
                 f"The core's clock cannot have {self.core_rate} times the link's rate: give "
@@ -128,9 +128,9 @@ def run_top_bench(
     """
     if not verilog.is_file():
         raise FileNotFoundError(f"There is no Verilog file {verilog}: write the top first.")
-    own = (folder / simulator).resolve()
-    own.mkdir(parents=True, exist_ok=True)
-    (own / OUTCOME).unlink(missing_ok=True)
+    run_folder = (folder / simulator).resolve()
+    run_folder.mkdir(parents=True, exist_ok=True)
+    (run_folder / OUTCOME).unlink(missing_ok=True)
     spec = asdict(scenario) | {
         "verilog": str(verilog.resolve()),
         "build": str(build.resolve()),
@@ -143,14 +143,16 @@ def run_top_bench(
         # Verilator has no names for what is inside, unless an option keeps them all.
         "deposits": simulator == "icarus",
     }
-    status, log = launch(place=own, spec=spec, simulator=simulator, timeout=timeout)
+    status, log = launch(place=run_folder, spec=spec, simulator=simulator, timeout=timeout)
     bench = f"{simulator}, seed {scenario.seed}"
-    check_outcome(own, bench=bench, status=status, log=log, result=OUTCOME, error=TopComplaintError)
-    figures: dict[str, int] = json.loads((own / OUTCOME).read_text())
+    check_outcome(
+        run_folder, bench=bench, status=status, log=log, result=OUTCOME, error=TopComplaintError
+    )
+    figures: dict[str, int] = json.loads((run_folder / OUTCOME).read_text())
     return figures
 
 
 def _head(verilog: Path) -> str:
-    """The line of the top's ports."""
+    """Return the line of the top's ports."""
     with verilog.open() as file:
         return next((line for line in file if line.startswith("module pinion_top(")), "")

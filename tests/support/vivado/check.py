@@ -1,4 +1,4 @@
-"""What can be said about a board's folder without the vendor tool.
+"""Checks of a board's folder that need no vendor tool.
 
 Yosys reads and maps the whole design with the DMA engine and the primitives as black boxes; the
 constraints are checked against the ports of that design and the board's table of pins.
@@ -36,7 +36,7 @@ _CROSSING = ("IBUFDS", "MMCME4_ADV", "BUFGCE")
 
 
 def read_design(folder: Path, *, board: Board, core_clock: Mmcm | None) -> DesignFacts:
-    """What the written Verilog really holds, as Yosys reads it.
+    """The content of the written Verilog, as Yosys reads it.
 
     Raises
     ------
@@ -118,41 +118,43 @@ _INNER = {"full_case", "parallel_case", "generator", "init", "top", "src", "enum
 
 
 def attribute_problems(verilog: str) -> list[str]:
-    """Attributes that the vendor tool would not take as they are meant; empty when there are none.
+    """Return attributes that the vendor tool would misunderstand; empty if there are none.
 
-    Each stands in the table of names, with a value spelled as there, and in front of a register or
+    Each must be in the table of names, with a value spelled as there, and in front of a register or
     a wire: a port heeds none.
     """
-    known, problems = load_names().attributes, []
+    attributes, problems = load_names().attributes, []
     lines = verilog.splitlines()
     for line, text in enumerate(lines):
-        found = re.fullmatch(r"\s*\(\* (\w+)(?: = +(.*?))? +\*\)", text)
-        if found is None or found[1] in _INNER or found[1].startswith("enum_value_"):
+        match = re.fullmatch(r"\s*\(\* (\w+)(?: = +(.*?))? +\*\)", text)
+        if match is None or match[1] in _INNER or match[1].startswith("enum_value_"):
             continue
-        name, value = found[1], found[2] or ""
-        rest = (one for one in lines[line + 1 :] if not one.lstrip().startswith("(*"))
-        what = next(rest, "").split()
-        if name not in known:
+        name, value = match[1], match[2] or ""
+        rest = (
+            following for following in lines[line + 1 :] if not following.lstrip().startswith("(*")
+        )
+        declaration = next(rest, "").split()
+        if name not in attributes:
             problems.append(f"the attribute {name} is unknown")
-        elif not re.fullmatch(known[name].values, value):
+        elif not re.fullmatch(attributes[name].values, value):
             problems.append(f"{value} is no value of the attribute {name}")
-        elif what[:1] not in (["reg"], ["wire"]):
-            problems.append(f"the attribute {name} marks a port: {' '.join(what)}")
+        elif declaration[:1] not in (["reg"], ["wire"]):
+            problems.append(f"the attribute {name} marks a port: {' '.join(declaration)}")
     return problems
 
 
 def cell_problems(mapped: Mapped, *, core_clock: Mmcm | None) -> list[str]:
-    """What is wrong with the cells of a mapped design; empty when nothing is."""
-    wanted = dict.fromkeys(_ALWAYS, 1) | dict.fromkeys(_CROSSING, int(core_clock is not None))
+    """Return what is wrong with the cells of a mapped design."""
+    expected = dict.fromkeys(_ALWAYS, 1) | dict.fromkeys(_CROSSING, int(core_clock is not None))
     return [
         f"the mapped top has {mapped.top.get(name, 0)} cells {name}, not {number}"
-        for name, number in wanted.items()
+        for name, number in expected.items()
         if mapped.top.get(name, 0) != number
     ]
 
 
 def constraint_problems(rehearsal: Rehearsal, design: DesignFacts, *, board: Board) -> list[str]:
-    """What is wrong between constraints, design and table of pins; empty when nothing is."""
+    """Return what is wrong between constraints, design and table of pins."""
     problems = [f"refused: {text}" for text in rehearsal.refused]
     places: dict[str, list[str]] = {port: [] for port in design.ports}
     standards: dict[str, str] = {}

@@ -25,7 +25,7 @@ REFUSED = 99
 
 @dataclass(frozen=True, kw_only=True)
 class DesignFacts:
-    """What the stand-ins know of a design.
+    """The facts of a design that the stand-ins know.
 
     Members
     -------
@@ -48,14 +48,14 @@ class DesignFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Rehearsal:
-    """What came of it.
+    """The result of a rehearsal.
 
     Members
     -------
     code : exit code of the script; `REFUSED` if anything was refused.
-    output : what the script printed.
+    output : the output of the script.
     refused : sentences of the stand-ins.
-    journal : what happened, a tuple of words each: ``call``, ``set``, ``property``, ...
+    journal : the events, a tuple of words each: ``call``, ``set``, ``property``, ...
     """
 
     code: int
@@ -64,7 +64,7 @@ class Rehearsal:
     journal: tuple[tuple[str, ...], ...]
 
     def of(self, kind: str) -> list[tuple[str, ...]]:
-        """Entries of one kind, without that word."""
+        """Return entries of one kind, without the kind."""
         return [entry[1:] for entry in self.journal if entry[0] == kind]
 
 
@@ -86,13 +86,13 @@ def rehearse(
     Parameters
     ----------
     script : ``build.tcl`` or ``synth_core.tcl``.
-    design : what it is about.
+    design : the design that it is about.
     tclsh : the interpreter.
-    setup_slack, hold_slack : what timing shall come out as [ns]; None for no path at all.
+    setup_slack, hold_slack : the timing to report [ns]; None for no path at all.
     slacks : both after each run of the router in turn, the last for all that follow.
     faults : a command, at which of its calls, and what happens: "fails" or "dies".
     arguments : as after ``-tclargs``.
-    work : a folder to run in that is kept, with what an earlier rehearsal left there.
+    work : a folder to run in that is kept, with the files of an earlier rehearsal.
     names : the table; that of the repository by default.
     """
     with tempfile.TemporaryDirectory(prefix="rehearsal-") as scratch:
@@ -117,7 +117,7 @@ def rehearse(
                 ]
             )
         )
-        done = subprocess.run(
+        process = subprocess.run(
             [tclsh, str(prelude)],
             cwd=stage,
             capture_output=True,
@@ -128,8 +128,8 @@ def rehearse(
         lines = log.read_text().splitlines() if log.exists() else []
     journal = tuple(tuple(line.split("\t")) for line in lines)
     refused = tuple(entry[1] for entry in journal if entry[0] == "refused")
-    output = done.stdout + done.stderr
-    return Rehearsal(code=done.returncode, output=output, refused=refused, journal=journal)
+    output = process.stdout + process.stderr
+    return Rehearsal(code=process.returncode, output=output, refused=refused, journal=journal)
 
 
 def _commands(names: Names) -> str:

@@ -157,7 +157,7 @@ class FaultPlan:
             why = getattr(error, "strerror", None) or error
             raise FaultPlanError(
                 f"The fault plan '{path}' cannot be read ({why}): give a TOML file as described in "
-                "docs/faults.md."
+                "docs/driver.md."
             ) from None
         return cls.parse(text, name=str(path))
 

@@ -1,6 +1,6 @@
 """The page of ``pinion bench mpc``, from its data alone.
 
-``python -m pinion.bench.mpc.page docs/mpc.md docs/mpc/tracking.json`` writes its tables into the
+``python -m pinion.bench.mpc.page docs/mpc.md benchmarks/records/tracking.json`` writes its tables into the
 page that explains them.
 """
 

@@ -59,7 +59,7 @@ def from_mjcf(
     with one joint each, all but the last without mass and named after the body and the joint
     (``cup_x``). Armature, damping, dry friction and springs of joints are read, including what
     actuators add and flags of ``<option>`` disable. Contacts, tendons and equality constraints are
-    not part of a model; the notes list what was left out, ``docs/mjcf.md`` has every field.
+    not part of a model; the notes list what was left out, ``docs/robot-files.md`` has every field.
 
     Errors
     ------
