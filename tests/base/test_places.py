@@ -57,9 +57,7 @@ def test_the_reason_of_a_file_system_is_reported(
         ("above", "it has no manifest.json, and '{}/inner' in it has one: give that."),
     ],
 )
-def test_other_folders_are_refused_with_advice(
-    tmp_path: Path, name: str, sentence: str
-) -> None:
+def test_other_folders_are_refused_with_advice(tmp_path: Path, name: str, sentence: str) -> None:
     for folder in ("empty", "other", "above/inner"):
         (tmp_path / folder).mkdir(parents=True)
     for file in ("file", "other/readme", "above/inner/manifest.json"):
