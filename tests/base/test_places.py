@@ -32,7 +32,7 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
             check_place(path, "build", ValueError)
 
 
-def test_what_a_file_system_refuses_is_told(
+def test_the_reason_of_a_file_system_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuses(dir: Path, prefix: str) -> str:
@@ -57,9 +57,7 @@ def test_what_a_file_system_refuses_is_told(
         ("above", "it has no manifest.json, but '{}/inner' in it has one: give that folder."),
     ],
 )
-def test_what_is_no_build_folder_is_told_with_what_to_give(
-    tmp_path: Path, name: str, sentence: str
-) -> None:
+def test_other_folders_are_refused_with_advice(tmp_path: Path, name: str, sentence: str) -> None:
     for folder in ("empty", "other", "above/inner"):
         (tmp_path / folder).mkdir(parents=True)
     for file in ("file", "other/readme", "above/inner/manifest.json"):

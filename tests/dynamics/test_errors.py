@@ -42,7 +42,7 @@ def test_rnea_names_the_wrong_argument(changed: dict[str, Any], message: str) ->
         dynamics.rnea(MODEL, **arguments)
 
 
-def test_what_is_no_model_is_named() -> None:
+def test_other_types_than_a_model_are_refused() -> None:
     name: Any = "iiwa14"
     for wrong in (dynamics.rnea, dynamics.aba, dynamics.minv, dynamics.fd_derivatives):
         with pytest.raises(dynamics.DynamicsError, match=r"not a str: pass the result"):

@@ -268,12 +268,12 @@ def test_the_minimal_model_has_the_same_terms() -> None:
         ({"joint_terms": True, "friction_width": float("inf")}, "friction_width is inf"),
     ],
 )
-def test_wrong_options_are_said(options: dict[str, object], message: str) -> None:
+def test_wrong_options_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(dynamics.DynamicsError, match=re.escape(message)):
         dynamics.rnea(load_text(HINGE), [0.0], [0.0], [0.0], **options)  # type: ignore[arg-type]
 
 
-def test_a_spring_at_a_joint_of_several_positions_is_said() -> None:
+def test_a_spring_at_a_joint_of_several_positions_is_refused() -> None:
     model = load("hyq", floating_base=True)
     first = replace(model.bodies[0], joint=replace(model.bodies[0].joint, stiffness=3.0))
     model = replace(model, bodies=(first, *model.bodies[1:]))

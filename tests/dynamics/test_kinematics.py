@@ -176,7 +176,7 @@ def test_weight_at_the_centre_of_mass_is_the_potential_energy(name: str) -> None
     assert relative_error(dynamics.potential_energy(model, q), weighed) < 1e-13
 
 
-def test_two_link_arm_stands_where_trigonometry_says() -> None:
+def test_centre_of_mass_of_a_two_link_arm_is_its_closed_form() -> None:
     model = planar_arm((0.7, 0.4), (1.0, 3.0))
     a, b = 0.3, -1.1
     elbow = 0.7 * np.array([np.cos(a), np.sin(a), 0.0])

@@ -190,7 +190,7 @@ def test_separate_branches_give_constant_zeros(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_operation_stands_in_one_labelled_step(name: str) -> None:
+def test_every_operation_is_in_one_labelled_step(name: str) -> None:
     steps = Steps()
     trace(random_model(np.random.default_rng(4), 3), name, steps)
     assert steps.seen

@@ -252,7 +252,7 @@ def test_results_are_those_of_functions() -> None:
     assert [n for row in rows("data") for n in names(row[1]) if n not in results] == []
 
 
-def test_rows_say_what_is_compared() -> None:
+def test_rows_state_what_is_compared() -> None:
     cells = {names(row[0])[0]: row[3] for row in rows("functions")}
     assert set(cells.values()) == {"yes", "no"}, (
         f"{sorted(set(cells.values()) - {'yes', 'no'})}: write yes or no into the last cell of "

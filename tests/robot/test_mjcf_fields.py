@@ -69,7 +69,7 @@ def names(compiled: Any) -> list[str]:
 
 
 @of_the_table
-def test_every_field_stands_in_the_table() -> None:
+def test_every_field_is_in_the_table() -> None:
     fields = names(mujoco.MjModel.from_xml_string("<mujoco/>"))
     assert len(fields) > 500
     assert [name for name in fields if kind_of(name) is None] == []
@@ -274,7 +274,7 @@ TOUCHING = '<geom size=".1"/><geom type="plane" size="1 1 1" pos="0 0 -2"/>'
         (TWO.replace(SECOND, SECOND + '<body mocap="true"/>'), "bodies of motion capture"),
     ],
 )  # fmt: skip
-def test_what_is_left_out_has_a_note(text: str, note: str) -> None:
+def test_omissions_have_a_note(text: str, note: str) -> None:
     model = read_compiled(mujoco.MjModel.from_xml_string(text), source="x").finished()
     assert [line for line in model.notes if note in line], model.notes
 

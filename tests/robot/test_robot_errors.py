@@ -310,7 +310,7 @@ def test_a_joint_with_two_ends_is_refused(tag: str) -> None:
     check(error, f"<{tag}>", "'j'", "keep one")
 
 
-def test_what_is_no_regular_file_is_refused_before_it_is_opened(tmp_path: Path) -> None:
+def test_special_files_are_refused_before_they_are_opened(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.urdf"
     os.mkfifo(pipe)
     with pytest.raises(RobotError) as error:

@@ -40,7 +40,7 @@ def write(folder: Path, *parts: str) -> Path:
     return path
 
 
-def test_inertia_of_the_fixed_base_is_never_judged() -> None:
+def test_inertia_of_the_fixed_base_is_not_checked() -> None:
     base = link("a", "1", IMPOSSIBLE), link("m", "-3")
     parts = (*base, B, joint("f", "a", "m", "fixed"), joint("j", "m", "b"))
     model = load_text(robot(*parts))
@@ -51,7 +51,7 @@ def test_inertia_of_the_fixed_base_is_never_judged() -> None:
     check(error, "2 faults", "'a'", "triangle inequality", "'m'", "-3.0", "negative")
 
 
-def test_what_is_locked_or_cut_off_is_not_judged(tmp_path: Path) -> None:
+def test_locked_and_removed_links_are_not_checked(tmp_path: Path) -> None:
     bad = link("c", "1", IMPOSSIBLE)
     path = write(tmp_path, A, B, bad, link("d"), joint("k", "a", "c", extra=Z), joint("j"),
                  joint("l", "b", "d"))  # fmt: skip
@@ -221,7 +221,7 @@ def lighter(body, rng):  # type: ignore[no-untyped-def]
     return body
 
 
-def test_lock_and_tip_judge_what_is_left() -> None:
+def test_lock_and_tip_check_the_remaining_joints() -> None:
     # A gimbal with massless rings: with the middle one at zero two axes coincide.
     gimbal = load_text(
         robot(A, bare("b"), bare("c"), link("d"), joint("j", "a", "b", extra=Z),
@@ -257,7 +257,7 @@ def test_forward_dynamics_of_an_accepted_idle_joint_is_refused() -> None:
                 call()
 
 
-def test_models_of_pinocchio_are_judged_after_locking() -> None:
+def test_models_of_pinocchio_are_checked_after_locking() -> None:
     other = pin.buildModelFromXML(robot(A, B, bare("c"), joint(), joint("k", "b", "c")))
     with pytest.raises(RobotError, match="'k' moves no inertia"):
         from_pinocchio(other)
@@ -265,7 +265,7 @@ def test_models_of_pinocchio_are_judged_after_locking() -> None:
     assert locked.joint_names == ("j",)
 
 
-def test_mimic_joints_follow_what_is_there(tmp_path: Path) -> None:
+def test_mimic_joints_need_a_leader(tmp_path: Path) -> None:
     loose = Z + '<mimic joint="z"/>'
     parts = (A, B, C, link("d"), joint(), joint("k", "b", "c", extra=loose))
     with pytest.raises(RobotError) as error:

@@ -133,7 +133,7 @@ def test_springs_damping_and_armature_are_mujocos(tmp_path: Path) -> None:
 
 
 @needs_mujoco
-def test_what_is_left_out_is_said(tmp_path: Path) -> None:
+def test_omissions_are_noted(tmp_path: Path) -> None:
     text = ARM.replace('damping="0"', 'damping="0.3" frictionloss="0.2" armature="0.1" '
                        'stiffness="5"').replace("</worldbody>", '</worldbody><equality>'
                        '<joint joint1="rail" joint2="spin"/></equality>')  # fmt: skip

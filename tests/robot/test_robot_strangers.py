@@ -95,7 +95,7 @@ UNREAD = re.compile(r'<limit [^>]*(pi}|velocity="-5")[^>]*/>|<calibration[^>]*/>
 
 
 @pytest.mark.parametrize("kind", READ_AS_IT_IS)
-def test_what_is_not_read_is_not_judged(kind: str, tmp_path: Path) -> None:
+def test_unread_elements_are_not_checked(kind: str, tmp_path: Path) -> None:
     text = READ_AS_IT_IS[kind]
     check_against_pinocchio(load_text(text), UNREAD.sub("", text))
     path = tmp_path / "robot.urdf"
