@@ -1,7 +1,7 @@
 """The page of ``pinion bench mpc``, from its data alone.
 
-``python -m pinion.bench.mpc.page docs/mpc.md benchmarks/records/tracking.json`` writes its tables into the
-page that explains them.
+``python -m pinion.bench.mpc.page docs/mpc.md benchmarks/records/tracking.json`` writes its tables
+into the page that explains them.
 """
 
 from __future__ import annotations

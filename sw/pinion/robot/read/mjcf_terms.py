@@ -2,7 +2,8 @@
 
 MuJoCo's inverse dynamics (``mj_inverse``) uses more of a file than the bodies: flags of
 ``<option>`` disable parts, actuators add armature and damping to their joints by the square of
-their gear, damping and stiffness have higher-order coefficients. ``docs/robot-files.md`` has every field.
+their gear, damping and stiffness have higher-order coefficients. ``docs/robot-files.md`` has every
+field.
 """
 
 from __future__ import annotations
