@@ -80,9 +80,6 @@ def test_a_batch_keeps_results_and_goes_on(pinion: Pinion, tmp_path: Path) -> No
     ("options", "needle"),
     [
         ((), "Give either"),
-        (("--states", 5, "--input", "x.npz"), "Give either"),
-        (("--states", 5, "--scheduler", "tcp://x:1", "--workers", 2), "leave --workers out"),
-        (("--input", "x.npz", "--seed", 3), "leave --distribution and --seed out"),
         (("--states", 5, "--device", "sim"), "A batch has no device 'sim'"),
         (("--states", 5, "--dtype", "float16"), "There is no dtype 'float16'"),
         (("--states", 5, "--tip", "nowhere"), "'nowhere'"),
