@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
-from pinion.base.installation import install_hint, missing_module, namesake, version
+from .base.installation import install_hint, missing_module, namesake, version
 
 _BAD_ENVIRONMENT, _INTERRUPTED = 2, 130
 
@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> None:
     if text := namesake():
         print(text, file=sys.stderr)
     try:
-        from pinion.cli import main as command
+        from .cli import main as command
     except ModuleNotFoundError as error:
         text = missing_module(error)
         if text is None:

@@ -83,7 +83,7 @@ def test_threads_of_a_gpu_compute_the_same(tmp_path: Path) -> None:
         on_host(source, tmp_path),
         inputs=[block.resolved(model) for block in PLANAR.inputs],
         results=[block.resolved(model) for block in PLANAR.results],
-        given=arrays,
+        arrays=arrays,
         count=len(arrays["x"]),
         seed=1,
     )

@@ -82,7 +82,7 @@ def test_threads_of_a_gpu_compute_the_same(tmp_path: Path) -> None:
         on_host(source, tmp_path),
         inputs=[block.resolved(model) for block in row.inputs],
         results=[block.resolved(model) for block in row.results],
-        given=inputs,
+        arrays=inputs,
         count=33,
         seed=1,
     )

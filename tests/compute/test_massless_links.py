@@ -31,7 +31,7 @@ def test_programs_agree_with_the_float_model(name: str, tmp_path: Path) -> None:
         on_host(cuda.source(model, row, dtype="float64"), tmp_path),
         inputs=[block.resolved(model) for block in row.inputs],
         results=[block.resolved(model) for block in row.results],
-        given=inputs,
+        arrays=inputs,
         count=60,
         seed=1,
     )

@@ -292,6 +292,6 @@ def test_the_iiwa14_needs_the_bits_that_its_task_chooses() -> None:
     assert search.found.loss == search.chosen.outcome.loss <= task.loss
     assert search.ordinary is not None and search.chosen.bits < search.ordinary[1]
     shorter = [t for t in search.tried if t.words.wide < search.chosen.words.wide]
-    assert shorter and not any(t.held for t in shorter)
+    assert shorter and not any(t.meets_goal for t in shorter)
     longest = max(search.tried, key=lambda trial: trial.words)
     assert longest.outcome.loss < 0.1 * max(t.outcome.loss for t in shorter)

@@ -198,9 +198,9 @@ def test_words_in_which_a_pivot_becomes_zero_are_refused_and_others_are_tried() 
     search = TaskSearch(model, row, goal_of(lambda candidate: 0.0))
     make_design(model, row, ii=8, formats="auto", search=search)
     refused = [candidate for candidate in search.tried if candidate.refused]
-    assert refused and search.chosen is not None and search.chosen.held
+    assert refused and search.chosen is not None and search.chosen.meets_goal
     for candidate in refused:
-        assert not candidate.held and math.isnan(candidate.outcome.loss)
+        assert not candidate.meets_goal and math.isnan(candidate.outcome.loss)
         assert re.search(r"Words of \d+ bits are too short.*reciprocal", candidate.refused)
         assert candidate.to_dict()["loss"] is None and candidate.to_dict()["refused"]
         assert candidate.words < search.chosen.words

@@ -186,9 +186,9 @@ def test_one_set_serves_a_batch_and_sets_serve_samples(tmp_path: Path) -> None:
         each = inverse_dynamics.run(**x).tau
         expected = row.evaluate(model, x)["tau"]
         assert np.abs(each - expected).max() <= 1e-11 * np.abs(expected).max()
-        one = x["parameters"][7]
+        parameter_set = x["parameters"][7]
         states = {name: x[name] for name in ("q", "qd", "qdd")}
-        shared = inverse_dynamics.run(**states, parameters=one).tau
-        repeated = inverse_dynamics.run(**states, parameters=np.tile(one, (33, 1))).tau
+        shared = inverse_dynamics.run(**states, parameters=parameter_set).tau
+        repeated = inverse_dynamics.run(**states, parameters=np.tile(parameter_set, (33, 1))).tau
         assert np.array_equal(shared, repeated)
         assert np.array_equal(shared[7], each[7])

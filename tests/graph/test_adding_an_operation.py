@@ -235,7 +235,7 @@ def test_compiled_code_computes_the_same(tmp_path: Path) -> None:
         on_host(source, tmp_path),
         inputs=[block.resolved(model) for block in SPEED.inputs],
         results=[block.resolved(model) for block in SPEED.results],
-        given=arrays,
+        arrays=arrays,
         count=33,
         seed=1,
     )

@@ -442,7 +442,7 @@ def test_compiled_code_chooses_as_arrays_do(dtype: str, tmp_path: Path) -> None:
         on_host(source, tmp_path),
         inputs=[block.resolved(model) for block in row.inputs],
         results=[block.resolved(model) for block in row.results],
-        given=arrays,
+        arrays=arrays,
         count=67,
         seed=1,
     )

@@ -185,8 +185,8 @@ def test_the_papers_formulation_takes_a_multiplier_for_eight_products(
     """Trace both formulations, whose products the factor's table compares."""
     counted = {}
     for name in ("column", "composite"):
-        wanted = named_function(GRADIENT, derivatives=name)
-        graph = fold(wanted.trace(load(ROBOT, snap=True), minimal=False))
+        gradient_row = named_function(GRADIENT, derivatives=name)
+        graph = fold(gradient_row.trace(load(ROBOT, snap=True), minimal=False))
         ops = op_counts(graph)
         counted[name] = ops["mul"] + ops["mul_const"]
     units = figures["factor"]["column"]

@@ -29,7 +29,7 @@ def run_threads(
     *,
     inputs: Sequence[Block],
     results: Sequence[Block],
-    given: Mapping[str, NDArray[Any]],
+    arrays: Mapping[str, NDArray[Any]],
     count: int,
     seed: int = 0,
 ) -> dict[str, NDArray[Any]]:
@@ -38,7 +38,7 @@ def run_threads(
     Parameters
     ----------
     kernels : those of the source, compiled.
-    given : inputs in the source's layout; in ``aos`` and ``soa`` one sample alone serves all.
+    arrays : inputs in the source's layout; in ``aos`` and ``soa`` one sample alone serves all.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def run_threads(
     args: list[Any] = [ctypes.c_longlong(count)]
     outputs = {}
     for block in inputs:
-        array = np.ascontiguousarray(given[block.name], dtype=dtype)
+        array = np.ascontiguousarray(arrays[block.name], dtype=dtype)
         shared = array.ndim == len(block.shape)
         args += _array(array, block, source.layout, 0 if shared else count)
     for block in results:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.fixedpoint.format import Flags, Format, FormatError, Ints, checked_words
+from .format import Flags, Format, FormatError, Ints, checked_words
 
 FRACTION_BITS = 23
 EXPONENT_BITS = 8

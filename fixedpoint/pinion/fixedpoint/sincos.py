@@ -12,9 +12,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.fixedpoint.format import Format, FormatError, checked_words
-from pinion.fixedpoint.sincos_direct import DirectTable
-from pinion.fixedpoint.sincos_turns import TurnTable
+from .format import Format, FormatError, checked_words
+from .sincos_direct import DirectTable
+from .sincos_turns import TurnTable
 
 
 @dataclass(frozen=True, kw_only=True)

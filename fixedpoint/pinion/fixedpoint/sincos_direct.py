@@ -20,8 +20,8 @@ from functools import cached_property
 
 import numpy as np
 
-from pinion.fixedpoint.format import Ints
-from pinion.fixedpoint.sincos_table import SinCosTable
+from .format import Ints
+from .sincos_table import SinCosTable
 
 # Bits kept below the last bit of the result in the table.
 _GUARD_BITS = 7

@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pinion.fixedpoint.format import FormatError, Ints
-from pinion.fixedpoint.sincos_table import SinCosTable
+from .format import FormatError, Ints
+from .sincos_table import SinCosTable
 
 _PI = Fraction(31415926535897932384626433832795028841971693993751058209749446, 10**61)
 

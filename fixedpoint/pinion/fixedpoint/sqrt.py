@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.fixedpoint.format import Flags, Format, Ints, check_widths, checked_words
+from .format import Flags, Format, Ints, check_widths, checked_words
 
 # Digits that the unit takes from a table at once, from six bits of the operand.
 FIRST_DIGITS = 3

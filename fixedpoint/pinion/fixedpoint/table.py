@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.fixedpoint.format import Format, FormatError, Ints, check_widths, checked_words
-from pinion.fixedpoint.piecewise import Piecewise
+from .format import Format, FormatError, Ints, check_widths, checked_words
+from .piecewise import Piecewise
 
 # Rows up to which segments are halved for smaller multipliers: one block memory's depth.
 _SPLIT = 512

@@ -12,14 +12,13 @@ from typing import Any
 from pinion.base.escaping import control_in
 from pinion.base.places import check_place, holds_us, scratch_beside
 from pinion.base.progress import SILENT, Progress
-from pinion.formats.auto import PrecisionError
+from pinion.formats import PrecisionError
 from pinion.formats.planfile import PLAN, plan_text
 from pinion.functions import BuiltFunction, Function, snapping
-from pinion.gateware.core import Core
+from pinion.gateware import Core, core_rtlil, emit_verilog
 from pinion.gateware.dsp48e2 import VERILOG as DSP48E2
 from pinion.gateware.dsp48e2 import explicit_modules
-from pinion.gateware.emit import RTLIL, core_rtlil
-from pinion.gateware.verilog import emit_verilog
+from pinion.gateware.emit import RTLIL
 from pinion.graph import Graph, format_graph, parse_graph
 from pinion.hls import Design
 from pinion.link import Manifest, ManifestError

@@ -15,14 +15,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from pinion.base.progress import SILENT, Progress
-from pinion.formats.auto import AutoFormats, PrecisionError
+from pinion.formats import AutoFormats, PrecisionError
 from pinion.formats.multiplier import DSP48E2, FEWEST, MULT18X18D, part_of
 from pinion.formats.planfile import SavedPlan, graph_digest
 from pinion.formats.signals import SignalPlan, TableFormats
 from pinion.functions import Function
 from pinion.graph import Graph
-from pinion.hls import Design
-from pinion.hls.operations import operations
+from pinion.hls import Design, operations
 from pinion.hls.schedule.modulo import unit_counts
 from pinion.hls.sums import gather_dots
 from pinion.request import BuildRequest
@@ -126,7 +125,7 @@ class Tried:
     blocks, bits : estimated multiplier blocks of all units, and operand bits of all units, with
         which selectors, wires and registers grow.
     outcome : of the measure.
-    held : whether the loss is at most the allowed one.
+    meets_goal : whether the loss is at most the allowed one.
     refused : sentence that says why such formats cannot be made; the loss is NaN then.
     """
 
@@ -134,7 +133,7 @@ class Tried:
     blocks: int
     bits: int
     outcome: Outcome
-    held: bool
+    meets_goal: bool
     refused: str = ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -147,7 +146,7 @@ class Tried:
             "blocks": self.blocks,
             "bits": self.bits,
             "loss": float(f"{loss:.6g}") if math.isfinite(loss) else None,
-            "held": self.held,
+            "held": self.meets_goal,
             **({"refused": self.refused} if self.refused else {}),
             **{name: float(f"{value:.6g}") for name, value in self.outcome.figures.items()},
         }
@@ -309,7 +308,7 @@ class TaskSearch:
             self._narrow(words)
         # The cheapest; among equals the one with the smallest loss.
         holding = sorted(
-            (first, *(t for t in self.tried if t.held and _like(t.words, words))),
+            (first, *(t for t in self.tried if t.meets_goal and _like(t.words, words))),
             key=lambda candidate: (candidate.blocks, candidate.bits, candidate.outcome.loss),
         )
         return holding[0]
@@ -319,13 +318,15 @@ class TaskSearch:
         low, high = 0, len(ladder)
         while low < high:
             middle = (low + high) // 2
-            if self._measured(ladder[middle]).held:
+            if self._measured(ladder[middle]).meets_goal:
                 high = middle
             else:
                 low = middle + 1
         while low < len(ladder):
             middle_try = self._measured(ladder[low])
-            if middle_try.held and (low + 1 == len(ladder) or self._measured(ladder[low + 1]).held):
+            if middle_try.meets_goal and (
+                low + 1 == len(ladder) or self._measured(ladder[low + 1]).held
+            ):
                 return middle_try
             low += 1
         return None
@@ -338,7 +339,7 @@ class TaskSearch:
         low, high = 0, len(ports)
         while low < high and self._left:
             middle = (low + high) // 2
-            if self._measured(ports[middle]).held:
+            if self._measured(ports[middle]).meets_goal:
                 high = middle
             else:
                 low = middle + 1
@@ -347,8 +348,8 @@ class TaskSearch:
         # One bit less failed for all products; it may hold with wide ports for some.
         for share in WIDE_SHARES[:-1]:
             mixed = replace(ports[low - 1], share=share)
-            best = min(t.bits for t in self.tried if t.held and t.words.wide == words.wide)
-            if self._left and self._cheaper(mixed, best) and self._measured(mixed).held:
+            best = min(t.bits for t in self.tried if t.meets_goal and t.words.wide == words.wide)
+            if self._left and self._cheaper(mixed, best) and self._measured(mixed).meets_goal:
                 return
 
     @property

@@ -13,8 +13,7 @@ from typing import Any
 from pinion.base import installation
 from pinion.base.escaping import one_line
 from pinion.functions import Block, BuiltFunction, Function, Snapping, unit_for
-from pinion.gateware.core import Core
-from pinion.gateware.library import multiplier_count
+from pinion.gateware import Core, multiplier_count
 from pinion.graph import Graph, format_graph
 from pinion.hls import Design
 from pinion.hls.operations import kind_names

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from pinion.base.progress import SILENT, Progress
-from pinion.formats import FormatPlan
-from pinion.formats.auto import HEADROOM, AutoFormats, PrecisionError
+from pinion.formats import AutoFormats, FormatPlan, PrecisionError
+from pinion.formats.auto import HEADROOM
 from pinion.formats.scales import block_scales
 from pinion.functions import Function, reduced_graph
 from pinion.graph import Graph

@@ -13,7 +13,8 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
-from pinion.base.sources import source_digest, up_to
+from pinion.base import source_digest
+from pinion.base.sources import up_to
 from pinion.functions import FUNCTIONS, BuiltFunction, named_function
 from pinion.request import BuildRequest, core_names, row_names
 from pinion.robot import Model, model_to_dict

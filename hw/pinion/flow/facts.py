@@ -21,13 +21,14 @@ from pinion.boards.ecp5.platform import CAPACITY as ECP5
 from pinion.boards.xilinx import board_names, load_board
 from pinion.functions import (
     DISTRIBUTIONS,
+    FUNCTIONS,
     Function,
     FunctionError,
     options_from_text,
     sample,
     savings,
 )
-from pinion.functions.table import FUNCTIONS, table_function
+from pinion.functions.table import table_function
 from pinion.graph import op_counts
 from pinion.graph.passes import fold
 from pinion.hls.costs import DatapathCosts

@@ -17,17 +17,17 @@ from types import MappingProxyType
 
 import numpy as np
 
-from pinion.formats import FormatPlan
-from pinion.formats.auto import HEADROOM, MAX_ERROR, MAX_ERROR_SHORT, AutoFormats
+from pinion.formats import AutoFormats, FormatPlan
+from pinion.formats.auto import HEADROOM, MAX_ERROR, MAX_ERROR_SHORT
 from pinion.formats.multiplier import DSP48E2, Multiplier, multiplier_of
 from pinion.formats.planfile import read_plan
 from pinion.formats.signals import TableFormats
 from pinion.functions import Function
-from pinion.gateware.library import timing_for
+from pinion.gateware import timing_for
 from pinion.graph import Graph, names
 from pinion.graph.evaluate import Floats
 from pinion.graph.ranges import Ranges, measure_ranges
-from pinion.hls.timing import Timing
+from pinion.hls import Timing
 from pinion.request import BuildRequest
 from pinion.robot import Model
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pinion.formats.auto import AutoFormats, PrecisionError
+from pinion.formats import AutoFormats, PrecisionError
 from pinion.formats.budget import decision_budget
 from pinion.formats.signals import TableFormats
 from pinion.functions import BuiltFunction, Function, sample
-from pinion.graph import Graph
-from pinion.graph.ops import OPS, Family
-from pinion.hls import Design
-from pinion.hls.operations import operations
+from pinion.graph import OPS, Graph
+from pinion.graph.ops import Family
+from pinion.hls import Design, operations
 from pinion.hls.schedule.modulo import unit_counts
 from pinion.robot import Model
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pinion.gateware.library import multiplier_count
-from pinion.hls.operations import UnitKind
+from pinion.gateware import multiplier_count
+from pinion.hls import UnitKind
 from pinion.synthesis.estimate import dsp_of_product
 
 

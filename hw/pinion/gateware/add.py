@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amaranth.hdl import Cat, Module, Value, signed
 
-from pinion.fixedpoint.format import Overflow
+from pinion.fixedpoint import Overflow
 
 from .unit import Unit, add_sub, delay, limit
 

@@ -6,8 +6,8 @@ import numpy as np
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
 from numpy.typing import NDArray
 
+from pinion.fixedpoint import Flags, Ints
 from pinion.fixedpoint.atan2 import Atan2
-from pinion.fixedpoint.format import Flags, Ints
 
 from .normalise import DIGITS, leading_signs, parts, shift
 from .unit import Unit, add_sub, delay, look_up, register_outputs

@@ -14,7 +14,7 @@ from amaranth.lib.wiring import In, Out
 from pinion.base.progress import SILENT, Progress
 from pinion.fixedpoint import Format
 from pinion.graph import Graph
-from pinion.hls.schedule.binding import Binding
+from pinion.hls import Binding
 
 from .component import Component
 from .copies import MARK, Copies

@@ -34,8 +34,9 @@ from pinion.base.progress import SILENT, Progress
 from pinion.graph import Graph, names
 from pinion.graph.evaluate import formats
 from pinion.graph.ops import constant_integer
-from pinion.hls.operations import Operand, UnitKind, kind_names
-from pinion.hls.schedule.binding import Binding, StateRegister
+from pinion.hls import Binding, Operand, UnitKind
+from pinion.hls.operations import kind_names
+from pinion.hls.schedule.binding import StateRegister
 
 from .component import Component
 from .copies import LOADS, MARK, Copies

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amaranth.hdl import C, Cat, Module, Signal, Value, signed
 
-from pinion.fixedpoint.format import Format, Overflow, Rounding
+from pinion.fixedpoint import Format, Overflow, Rounding
 from pinion.graph.rules import sum_format
 
 from .mac import WIDTH_A, WIDTH_B, WIDTH_P, Mac

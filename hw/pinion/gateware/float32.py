@@ -6,8 +6,8 @@ import numpy as np
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
 from numpy.typing import NDArray
 
+from pinion.fixedpoint import Flags, Format, Ints, Overflow
 from pinion.fixedpoint import float32 as model
-from pinion.fixedpoint.format import Flags, Format, Ints, Overflow
 
 from .unit import Unit, delay, limit
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amaranth.hdl import Module, signed
 
-from pinion.fixedpoint.format import Overflow, Rounding
+from pinion.fixedpoint import Overflow, Rounding
 
 from .unit import Unit, delay, limit, register_outputs, shift_round
 

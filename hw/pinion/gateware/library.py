@@ -21,11 +21,9 @@ from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.fixedpoint.sincos import SinCos
 from pinion.fixedpoint.sqrt import Sqrt
 from pinion.fixedpoint.table import Table
-from pinion.formats.auto import AutoFormats
-from pinion.formats.lower import FormatPlan
+from pinion.formats import AutoFormats, FormatPlan
 from pinion.graph import names
-from pinion.hls.operations import UnitKind
-from pinion.hls.timing import Timing
+from pinion.hls import Timing, UnitKind
 
 from .add import AddUnit
 from .align import AlignUnit

@@ -6,7 +6,7 @@ import numpy as np
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
 from numpy.typing import NDArray
 
-from pinion.fixedpoint.format import Ints
+from pinion.fixedpoint import Ints
 from pinion.fixedpoint.table import Table
 
 from .unit import BLOCK_RAM, Unit, check_stages, delay, read_memory, register_outputs

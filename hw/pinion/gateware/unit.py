@@ -15,7 +15,7 @@ from amaranth.hdl import C, Cat, ClockDomain, Module, Mux, Signal, Value, signed
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from pinion.fixedpoint.format import Overflow, Rounding
+from pinion.fixedpoint import Overflow, Rounding
 
 from .component import Component
 

@@ -9,9 +9,8 @@ from itertools import chain
 import numpy as np
 
 from pinion.base.progress import SILENT, Progress
-from pinion.formats.auto import AutoFormats, PrecisionError
-from pinion.formats.budget import decision_budget, error_budget
-from pinion.formats.lower import FormatPlan, lower
+from pinion.formats import AutoFormats, FormatPlan, PrecisionError, error_budget, lower
+from pinion.formats.budget import decision_budget
 from pinion.formats.planfile import SavedPlan, graph_digest
 from pinion.formats.scales import block_scales
 from pinion.graph import Graph, names, node_floats, op_counts

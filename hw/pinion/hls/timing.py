@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pinion.fixedpoint import Format
 from pinion.fixedpoint.atan2 import Atan2
 from pinion.fixedpoint.sqrt import Sqrt
-from pinion.graph import names
-from pinion.graph.ops import OPS, UNITS, Family
+from pinion.graph import OPS, names
+from pinion.graph.ops import UNITS, Family
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,11 +11,12 @@ from types import MappingProxyType
 from typing import Any
 
 from pinion.base.progress import SILENT, Progress
+from pinion.gateware import YosysError, run_yosys
 from pinion.gateware.copies import KEEP
 from pinion.gateware.dsp48e2 import VERILOG as DSP48E2
 from pinion.gateware.dsp48e2 import explicit_text, module_names
 from pinion.gateware.foreign import check_rtlil, check_verilog
-from pinion.gateware.yosys import YosysError, run_yosys, yosys_path
+from pinion.gateware.yosys import yosys_path
 from pinion.link import Manifest
 from pinion.link.build_files import RESOURCES, SCHEDULE
 from pinion.link.digests import check_digests

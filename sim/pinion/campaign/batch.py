@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from pinion import api
 from pinion.base.progress import SILENT, Progress
 from pinion.batch import Backend, validate_arrays
-from pinion.driver.transport import split_device
+from pinion.driver import split_device
 from pinion.functions import Function, RowOptions, arrays_of, row_of, sample
 from pinion.link import Array
 from pinion.robot import (

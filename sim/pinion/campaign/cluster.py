@@ -13,7 +13,7 @@ from distributed import Client, Scheduler, SpecCluster
 from distributed.comm.addressing import parse_address, parse_host_port
 from distributed.security import Security
 
-from pinion.driver.transport import split_device
+from pinion.driver import split_device
 
 from .devices import ANYWHERE
 from .errors import ClusterError

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from pinion import api, driver
 from pinion.batch import Backend
-from pinion.cosim.compiled import CompiledCore
-from pinion.cosim.reference import Reference, Words, float_values
+from pinion.cosim import CompiledCore, Reference
+from pinion.cosim.reference import Words, float_values
 from pinion.cosim.stream import pack_records, unpack_records
-from pinion.driver.transport import split_device, transports
+from pinion.driver import split_device, transports
 from pinion.functions import FUNCTIONS, Function, named_function, options_from_text
 from pinion.gateware.emit import RTLIL
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from pinion.cosim.reference import Reference, Words
+from pinion.cosim import Reference
+from pinion.cosim.reference import Words
 from pinion.cosim.verify import FLAGGED_SHARE
 
 from .devices import BACKENDS, INTEGERS

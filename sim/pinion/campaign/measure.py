@@ -7,7 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.cosim.reference import Reference, Words
+from pinion.cosim import Reference
+from pinion.cosim.reference import Words
 from pinion.flow.states import STRAY, stray
 
 from .devices import Answer, Computes

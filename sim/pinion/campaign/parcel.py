@@ -12,8 +12,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 from pinion.base.places import scratch_beside
-from pinion.cosim.reference import Reference
-from pinion.flow.build import Build
+from pinion.cosim import Reference
+from pinion.flow import Build
 from pinion.link.digests import DIGESTS, check_digests, read_digests
 
 from .devices import open_device

@@ -15,9 +15,10 @@ from distributed.client import ClosedClientError
 from distributed.comm import CommClosedError
 
 from pinion.base.progress import SILENT, Progress
-from pinion.cosim.reference import Reference, checked_words
-from pinion.driver.transport import split_device
-from pinion.flow.build import Build
+from pinion.cosim import Reference
+from pinion.cosim.reference import checked_words
+from pinion.driver import split_device
+from pinion.flow import Build
 
 from .cluster import check_workers, cluster, threads_of, wanted
 from .devices import ANYWHERE, known

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from pinion import driver
 from pinion.base.progress import Progress
-from pinion.cosim.reference import Reference, request_words
-from pinion.cosim.verify import FLAGGED_SHARE, verify
-from pinion.flow.build import Build
+from pinion.cosim import Reference, request_words, verify
+from pinion.cosim.verify import FLAGGED_SHARE
+from pinion.flow import Build
 from pinion.functions import sample
 from pinion.link.accuracy import Verdict, margins, quantile
 

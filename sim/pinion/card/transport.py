@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from pinion.base.progress import SILENT, Progress
-from pinion.cosim.compiled import CompiledCore, CompileError
-from pinion.cosim.stream import Flags, StreamError, pack_records, unpack_records
+from pinion.cosim import CompiledCore, CompileError, StreamError
+from pinion.cosim.stream import Flags, pack_records, unpack_records
 from pinion.driver import (
     CardTimeoutError,
     DriverError,
@@ -25,8 +25,8 @@ from pinion.driver import (
     TransportError,
 )
 from pinion.driver.card import layout_of
+from pinion.gateware import YosysError
 from pinion.gateware.emit import RTLIL
-from pinion.gateware.yosys import YosysError
 from pinion.link import BEAT, WORDS_PER_BEAT, Manifest, register
 from pinion.link.digests import check_digests
 from pinion.link.registers import RESET
@@ -241,7 +241,7 @@ class SimulatedTop(Transport):
         progress: Progress = SILENT,
     ) -> None:
         # Imported here because only a top needs Verilator.
-        from pinion.boards.top import write_top
+        from pinion.boards import write_top
         from pinion.cosim.top import CompiledTop
 
         try:
@@ -358,7 +358,7 @@ def seconds_to_open(folder: Path, address: str) -> float:
     """
     if address != "top":
         return 0.0
-    from pinion.boards.top import write_top
+    from pinion.boards import write_top
     from pinion.cosim.top import CompiledTop
 
     check_digests(folder)

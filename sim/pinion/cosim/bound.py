@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pinion.base.progress import SILENT, Progress
-from pinion.flow.build import Build, BuildError
+from pinion.flow import Build, BuildError
 from pinion.formats.bound import Bounds, error_bounds
 from pinion.functions import Function, request_box
 from pinion.graph import Word

@@ -24,10 +24,10 @@ from typing import Any, Literal
 
 from pinion.base.installation import install_hint
 from pinion.base.progress import SILENT, Progress
+from pinion.gateware import YosysError, run_yosys
 from pinion.gateware.foreign import check_rtlil
-from pinion.gateware.yosys import YosysError, run_yosys, yosys_path
-from pinion.native.cache import Cache, default_folder
-from pinion.native.errors import ComputeError
+from pinion.gateware.yosys import yosys_path
+from pinion.native import Cache, ComputeError, default_folder
 
 Engine = Literal["auto", "cxxrtl", "verilator"]
 

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from pinion.flow.build import Build, build
+from pinion.flow import Build, build
 from pinion.flow.explore import ExploreError, Measurements, Point, best, code_version
 from pinion.functions import sample
 from pinion.gateware.emit import RTLIL
@@ -34,8 +34,8 @@ from pinion.link import Manifest, ManifestError
 from pinion.link.digests import check_digests
 from pinion.request import BuildRequest
 from pinion.robot import model_from_dict, model_to_dict
+from pinion.synthesis import synth
 from pinion.synthesis.estimate import estimate_dsp
-from pinion.synthesis.synth import synth
 
 from .reference import Reference, float_values, request_words
 from .verify import FLAGGED_SHARE, verify

@@ -17,11 +17,12 @@ from numpy.typing import ArrayLike
 
 from pinion.base.progress import SILENT, Progress
 from pinion.boards.ecp5.bitstream import MAPPED, SYNTH, board_folder
-from pinion.flow.build import Build, BuildError
+from pinion.flow import Build, BuildError
 from pinion.flow.replaced import SIMULATION
 from pinion.functions import sample
+from pinion.gateware import run_yosys
 from pinion.gateware.emit import RTLIL
-from pinion.gateware.yosys import run_yosys, yosys_path
+from pinion.gateware.yosys import yosys_path
 from pinion.link.build_files import NETLIST_CHECK
 from pinion.synthesis.synth import TOP
 

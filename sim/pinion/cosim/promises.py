@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pinion.base.progress import SILENT, Progress
-from pinion.flow.build import Build, BuildError
+from pinion.flow import Build, BuildError
 from pinion.flow.states import stray
 from pinion.functions import DISTRIBUTIONS, sample
 from pinion.link.accuracy import quantile

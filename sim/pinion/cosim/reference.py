@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pinion.batch import check_arrays
 from pinion.fixedpoint import Flags
-from pinion.flow.build import Build, BuildError
+from pinion.flow import Build, BuildError
 from pinion.formats.budget import undecided
 from pinion.formats.scales import result_blocks
 from pinion.functions import BuiltFunction, Function

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pinion.base.progress import SILENT, Progress
-from pinion.flow.build import Build
+from pinion.flow import Build
 from pinion.flow.export import REQUESTS, export
 
 from .reference import Reference

@@ -14,16 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.base.progress import SILENT, Progress
-from pinion.flow.build import VERILOG, Build, BuildError
+from pinion.flow import Build, BuildError
+from pinion.flow.build import VERILOG
 from pinion.flow.replaced import SIMULATION
 from pinion.flow.states import stray
 from pinion.flow.task_record import broken_task
 from pinion.formats.scales import result_blocks
 from pinion.functions import Function, sample
+from pinion.gateware import run_yosys
 from pinion.gateware.dsp48e2 import MACRO, explicit_text, model_path
 from pinion.gateware.emit import RTLIL, TOP
 from pinion.gateware.foreign import check_verilog
-from pinion.gateware.yosys import run_yosys, yosys_path
+from pinion.gateware.yosys import yosys_path
 from pinion.link.accuracy import Verdict
 from pinion.link.comparison import Comparison
 from pinion.link.relative import floor

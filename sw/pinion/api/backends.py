@@ -19,11 +19,9 @@ from numpy.typing import ArrayLike, DTypeLike
 from pinion import driver
 from pinion.base import installation
 from pinion.base.progress import SILENT, Progress
-from pinion.batch import Backend, InputError, Result, by_name, check_arrays
-from pinion.batch.backend import backend_table
+from pinion.batch import Backend, InputError, Result, backend_table, by_name, check_arrays
 from pinion.batch.result import not_finite
-from pinion.driver import Device, DriverError
-from pinion.driver.transport import split_device, transports
+from pinion.driver import Device, DriverError, split_device, transports
 from pinion.functions import BuiltFunction, Function, RowOptions, arrays_of, row_of
 from pinion.functions.portable import PortableFunction, portable
 from pinion.link import ManifestError
@@ -338,7 +336,7 @@ def _card(
 ) -> CardBackend:
     """Build a core and open a card with it."""
     with installation.needs(DriverError):  # the float model only needs NumPy
-        from pinion.flow.build import build
+        from pinion.flow import build
     path = Path(tempfile.mkdtemp(prefix="pinion-")) / "build" if folder is None else Path(folder)
     request = BuildRequest.of(**robot_options, **options)
     try:
@@ -364,7 +362,7 @@ def _holds(folder: Path, *, model: Model, row: Function, request: BuildRequest) 
 
     Formats from a file are always built again: the file may have changed.
     """
-    from pinion.flow.build import Build
+    from pinion.flow import Build
     from pinion.flow.objective import PLAN_SUFFIX
     from pinion.flow.targets import resolved
 

@@ -206,7 +206,7 @@ class BuiltCore:
     def synth(self, *, progress: Progress = SILENT) -> Synthesis:
         """Count DSP blocks, LUTs and flip-flops by Yosys, and estimate delays."""
         with installation.needs(DriverError):
-            from pinion.synthesis.synth import synth
+            from pinion.synthesis import synth
         return Synthesis.of(synth(self.folder, progress=progress))
 
     def report(
@@ -392,7 +392,7 @@ def build_requested(
 ) -> BuiltCore:
     """Build a core of a row; the request's options of the row are only stored."""
     with installation.needs(DriverError):
-        from pinion.flow.build import build as build_core
+        from pinion.flow import build as build_core
         from pinion.flow.objective import PLAN_SUFFIX
         from pinion.flow.other_ranges import other_ranges
         from pinion.flow.promises import gate_sentence

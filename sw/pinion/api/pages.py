@@ -58,12 +58,11 @@ def write_report(
         If packages for reports are not installed.
     """
     with installation.needs(DriverError):
-        from pinion.flow import facts
-        from pinion.flow.build import Build
+        from pinion.flow import Build, facts
         from pinion.report import build_data as data
         from pinion.report import build_page as page
         from pinion.report import builds
-        from pinion.synthesis.synth import synth as count
+        from pinion.synthesis import synth as count
     target = Path(output)
     page.check_page_path(target, force=force)  # before minutes of work
     page_builds: list[Any] = []

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from pinion.native.errors import ComputeError
+from pinion.native import ComputeError, find_compiler
 from pinion.native.isa import best
-from pinion.native.toolchain import find_compiler
 
 
 def machine(gpus: Sequence[str]) -> dict[str, Any]:

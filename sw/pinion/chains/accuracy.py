@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from pinion.dynamics.checks import DynamicsError, check_choice
+from pinion.dynamics import DynamicsError
+from pinion.dynamics.checks import check_choice
 
 from .cfa import cfa
 from .chain import Array, Chain

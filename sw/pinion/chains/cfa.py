@@ -43,7 +43,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pinion.dynamics.checks import DynamicsError, check_choice
+from pinion.dynamics import DynamicsError
+from pinion.dynamics.checks import check_choice
 from pinion.dynamics.general.spatial import times, transposed
 
 from .chain import Array, Chain

@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.dynamics.checks import DynamicsError, check_mass
+from pinion.dynamics import DynamicsError
+from pinion.dynamics.checks import check_mass
 from pinion.dynamics.general.joints import subspace
 from pinion.dynamics.general.spatial import inertia_matrix
-from pinion.robot.model import JointKind, Model
+from pinion.robot import JointKind, Model
 
 Array = NDArray[Any]
 

@@ -36,7 +36,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pinion.dynamics.checks import DynamicsError, check_finite
+from pinion.dynamics import DynamicsError
+from pinion.dynamics.checks import check_finite
 from pinion.dynamics.general.spatial import blocks, cross_motion, skew, times, transposed
 
 from .cfa import Bodies, free_bodies

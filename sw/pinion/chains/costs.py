@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pinion.dynamics.checks import DynamicsError
+from pinion.dynamics import DynamicsError
 
 from .counting import Count
 from .tridiagonal import diagonalise

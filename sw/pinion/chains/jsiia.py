@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pinion.dynamics.checks import DynamicsError, check_choice
+from pinion.dynamics import DynamicsError
+from pinion.dynamics.checks import check_choice
 
 from .chain import Array, Chain
 from .counting import Count

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pinion.dynamics.checks import DynamicsError
+from pinion.dynamics import DynamicsError
 from pinion.dynamics.general.spatial import cross_motion, skew, times, transposed
 
 from .chain import Array

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pinion.dynamics.checks import DynamicsError
+from pinion.dynamics import DynamicsError
 
 from .chain import Chain
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pinion.dynamics.checks import DynamicsError, check_choice
+from pinion.dynamics import DynamicsError
+from pinion.dynamics.checks import check_choice
 from pinion.dynamics.general.joints import kind_subspace, quaternion_matrix
 from pinion.dynamics.general.spatial import skew
-from pinion.robot.model import JointKind
+from pinion.robot import JointKind
 
 from .chain import Array, Chain
 from .recursion import rnea

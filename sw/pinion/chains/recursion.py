@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pinion.dynamics.checks import DynamicsError
+from pinion.dynamics import DynamicsError
 from pinion.dynamics.general.spatial import times, transposed
 
 from .chain import Array, Chain

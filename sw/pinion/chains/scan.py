@@ -17,7 +17,8 @@ from typing import overload
 
 import numpy as np
 
-from pinion.dynamics.checks import DynamicsError, check_choice
+from pinion.dynamics import DynamicsError
+from pinion.dynamics.checks import check_choice
 
 from .chain import Array
 from .counting import Count

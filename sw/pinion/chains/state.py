@@ -13,12 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pinion.dynamics.checks import (
-    DynamicsError,
-    check_finite,
-    of_unit_length,
-    rotations_of,
-)
+from pinion.dynamics import DynamicsError
+from pinion.dynamics.checks import check_finite, of_unit_length, rotations_of
 from pinion.dynamics.general.joints import displacement
 from pinion.dynamics.general.spatial import (
     blocks,

@@ -32,7 +32,8 @@ from functools import partial
 
 import numpy as np
 
-from pinion.dynamics.checks import DynamicsError, check_choice
+from pinion.dynamics import DynamicsError
+from pinion.dynamics.checks import check_choice
 from pinion.dynamics.general.spatial import transposed
 
 from .chain import Array

@@ -111,7 +111,7 @@ def _other(
 def one(name: str, folder: Path, requests: int, progress: Progress) -> dict[str, Any]:
     """Build, run, check and draw one function, and return its figures."""
     from pinion.card.check import check
-    from pinion.flow.build import build
+    from pinion.flow import build
     from pinion.functions import named_function
     from pinion.link import Manifest
     from pinion.report import draw_build
@@ -146,7 +146,7 @@ def on_processor(name: str, requests: int, scales: Mapping[str, float]) -> dict[
     from pinion.compute.rates import kernel_case, rounds_of
     from pinion.functions import named_function, sample
     from pinion.link.relative import relative_errors
-    from pinion.native.errors import ComputeError
+    from pinion.native import ComputeError
     from pinion.robot import load
 
     model, row = load(ROBOT), named_function(name)

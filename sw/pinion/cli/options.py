@@ -15,6 +15,8 @@ from typer.core import TyperCommand
 
 from pinion.console.errors import UsageError, complain
 
+from .arrays import read_arrays
+
 if TYPE_CHECKING:
     from pinion.functions import RowOptions
     from pinion.robot import Model, RobotOptions, Vec3
@@ -216,8 +218,6 @@ class RequestArguments:
 
     def keywords(self) -> dict[str, Any]:
         """Return the keywords for :func:`pinion.campaign.campaign` and ``batch``."""
-        from .run import read_arrays
-
         return {
             "states": self.states,
             "arrays": None if self.source is None else read_arrays(self.source),

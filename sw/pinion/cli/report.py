@@ -98,7 +98,7 @@ def command(
 
 def count_missing(rows: Sequence[Mapping[str, Any]]) -> None:
     """Run ``pinion synth`` on the builds without its counts."""
-    from pinion.synthesis.synth import synth
+    from pinion.synthesis import synth
 
     with steps() as progress:
         for row in rows:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pinion.console.terminal import fits, out, put_json, show
-from pinion.report.table import Table
+from pinion.report import Table
 
 from .options import Json
 

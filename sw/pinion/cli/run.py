@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
-import zipfile
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,11 +15,10 @@ from pinion.console.errors import UsageError
 from pinion.console.progress import about, notice
 from pinion.console.terminal import out, put_json, steps
 
+from .arrays import read_arrays, write_arrays
 from .options import Folder, Json
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from pinion.link import Manifest
 
 
@@ -126,7 +121,7 @@ def _missing(manifest: Manifest, source: Path | None, target: Path | None) -> st
 
 def tell_of_compiling(folder: Path, device: str) -> None:
     """Announce that a device takes minutes to open, and name a quick one."""
-    from pinion.driver.transport import split_device
+    from pinion.driver import split_device
 
     name, address = split_device(device)
     if name != "sim" or not address:  # every other device is quick
@@ -140,53 +135,6 @@ def tell_of_compiling(folder: Path, device: str) -> None:
             "at its present load (an estimate) and is kept for the next time; --device sim "
             "compiles only the core and is quick."
         )
-
-
-def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Read the arrays of an .npz file by name.
-
-    Raises
-    ------
-    UsageError
-        If the file is no .npz file, or holds Python objects.
-    """
-    import numpy as np
-
-    try:
-        data = np.load(path, allow_pickle=False)
-        if isinstance(data, np.lib.npyio.NpzFile):
-            with data:
-                return dict(data)
-    except OSError as error:
-        raise UsageError(
-            f"The requests '{path}' cannot be read ({error.strerror or error}): give an .npz file "
-            "of arrays by name, as numpy.savez writes it."
-        ) from None
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        # NumPy treats unknown content as pickled objects, and advises how to load them.
-        why = "it is none, or holds objects" if "pickle" in str(error) else error
-        raise UsageError(
-            f"'{path}' cannot be read as an .npz file of plain arrays ({why}): write it with "
-            "numpy.savez."
-        ) from None
-    raise UsageError(f"'{path}' holds a single array: write arrays by name with numpy.savez.")
-
-
-def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write an .npz file completely or not at all."""
-    import numpy as np
-
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **arrays)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)  # mkstemp's files are private
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _check_target(path: Path) -> None:

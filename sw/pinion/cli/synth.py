@@ -19,7 +19,7 @@ def command(folder: Folder, *, json: Json = False) -> None:
     """Count DSP blocks, LUTs and flip-flops by Yosys, and estimate delays."""
     require("hw")
     from pinion.link import Manifest
-    from pinion.synthesis.synth import synth
+    from pinion.synthesis import synth
 
     with steps() as progress:
         result = synth(folder, progress=progress)

@@ -16,8 +16,8 @@ from pinion.link import ManifestError
 from pinion.link.accuracy import ErrorDistribution
 from pinion.report import bound_table, budget_table, promise_table, relative_error_table
 
+from .arrays import read_arrays
 from .options import Folder, Json
-from .run import read_arrays
 
 
 def command(

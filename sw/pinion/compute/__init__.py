@@ -7,7 +7,7 @@ A graph is lowered to instructions (:mod:`.instructions`), ordered (:mod:`.order
 
 from __future__ import annotations
 
-from pinion.native.errors import ComputeError
+from pinion.native import ComputeError
 
 from .layouts import LAYOUTS, from_blocks, to_blocks
 

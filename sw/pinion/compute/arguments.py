@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from pinion.batch import InputError
-from pinion.batch.result import SATURATED, Result
-from pinion.compute.program.source import SCALARS
+from pinion.batch import InputError, Result
+from pinion.batch.result import SATURATED
 from pinion.link import Array
-from pinion.native.errors import ComputeError
+from pinion.native import ComputeError
+
+from .program.source import SCALARS
 
 
 def dtype_name(dtype: DTypeLike) -> str:

@@ -8,8 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike, DTypeLike
 
 from pinion.base.progress import SILENT, Progress
-from pinion.batch import InputError, Result
-from pinion.batch.backend import Backend, backend_table
+from pinion.batch import Backend, InputError, Result, backend_table
 from pinion.functions import Function
 from pinion.robot import Model
 

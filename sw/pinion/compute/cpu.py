@@ -23,28 +23,27 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from pinion.base import package_digest
 from pinion.base.progress import SILENT, Progress
-from pinion.base.sources import package_digest, up_to
+from pinion.base.sources import up_to
 from pinion.batch import InputError, Result, by_name, validate_arrays
 from pinion.batch.result import written
-from pinion.compute.program.costs import ProcessorCosts
-from pinion.compute.program.source import SCALARS, Source, kernel_source
 from pinion.functions import Function, RowOptions, arrays_of, reduced_graph, row_of
 from pinion.functions.portable import PortableFunction, in_table, portable
 from pinion.functions.requests import Rotations, check_rotations, rotations_of
 from pinion.graph import Graph
 from pinion.graph.passes import fold
 from pinion.link import Array
+from pinion.native import Cache, InstructionSet, default_folder, find_compiler
 from pinion.native import isa as isas
-from pinion.native.cache import Cache, default_folder
-from pinion.native.isa import InstructionSet
-from pinion.native.toolchain import find_compiler
 from pinion.robot import Model, load, model_to_dict
 
 from .arguments import check_out, check_threads, dtype_name, flags_for
 from .layouts import LAYOUTS, batch_shape, check_layout, count_of, row_stride
 from .native import LAYOUTS as LAYOUT_NUMBERS
 from .native import ONE, Runtime, View, cached_library, called_by, load_kernel, load_runtime
+from .program.costs import ProcessorCosts
+from .program.source import SCALARS, Source, kernel_source
 
 __all__ = ["DTYPES", "LAYOUTS", "Kernel", "compile", "source"]
 

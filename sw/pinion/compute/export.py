@@ -15,9 +15,9 @@ from pinion.base.escaping import comment, identifier, markdown
 from pinion.base.places import scratch_beside, settle
 from pinion.base.progress import SILENT, Progress
 from pinion.functions import Block, Function
-from pinion.native.errors import ComputeError, StorageError
-from pinion.native.isa import INSTRUCTION_SETS, InstructionSet, processor
-from pinion.native.toolchain import FLAGS, Compiler, compile_library, find_compiler
+from pinion.native import Compiler, ComputeError, InstructionSet, StorageError, find_compiler
+from pinion.native.isa import INSTRUCTION_SETS, processor
+from pinion.native.toolchain import FLAGS, compile_library
 from pinion.robot import Model
 from pinion.robot.c_names import c_names
 

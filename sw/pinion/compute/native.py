@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from pinion.base.sources import package_digest
-from pinion.native.cache import Cache
-from pinion.native.errors import ComputeError
-from pinion.native.isa import InstructionSet
-from pinion.native.toolchain import Compiler, compile_library
+from pinion.base import package_digest
+from pinion.native import Cache, Compiler, ComputeError, InstructionSet
+from pinion.native.toolchain import compile_library
 
 HEADERS = Path(__file__).parent / "runtime"
 

@@ -20,9 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.functions import Function, sample
-from pinion.native.cache import Cache
-from pinion.native.isa import InstructionSet
-from pinion.native.toolchain import Compiler
+from pinion.native import Cache, Compiler, InstructionSet
 from pinion.robot import Model
 
 from .cpu import Kernel

@@ -7,15 +7,14 @@ A :class:`Plant` steps and linearises a robot; a :class:`Problem` defines start 
 
 from __future__ import annotations
 
-from pinion.control.solve.backward import PASSES
-from pinion.control.solve.compiled import Kernels, solve_compiled
-from pinion.control.solve.cost import Cost, CostModel, Target, Weights
-from pinion.control.solve.ilqr import Options, solve
-from pinion.control.solve.problem import Problem, Solution
-from pinion.control.solve.stage import Expanded, Stage
-
 from .errors import ControlError
 from .plant import METHODS, Plant
+from .solve.backward import PASSES
+from .solve.compiled import Kernels, solve_compiled
+from .solve.cost import Cost, CostModel, Target, Weights
+from .solve.ilqr import Options, solve
+from .solve.problem import Problem, Solution
+from .solve.stage import Expanded, Stage
 
 __all__ = [
     "METHODS",

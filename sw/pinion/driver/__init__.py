@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from pinion.batch.result import Result
+from pinion.batch import Result
 
 from .buffers import Buffers
 from .device import PACKET_BYTES, Device

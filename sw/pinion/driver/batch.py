@@ -11,7 +11,7 @@ from concurrent.futures import Future
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.batch.result import Result
+from pinion.batch import Result
 from pinion.link import Layout, ResponseHead
 
 from .memory import Block, Pool

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.batch.result import Result
+from pinion.batch import Result
 from pinion.link import Layout, ResponseHead
 
 from .batch import Batch, Packet

@@ -15,9 +15,15 @@ from types import MappingProxyType, TracebackType
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pinion.batch import InputError, RequestArrays, by_name, validate_arrays
-from pinion.batch.backend import Backend, backend_table
-from pinion.batch.result import Result
+from pinion.batch import (
+    Backend,
+    InputError,
+    RequestArrays,
+    Result,
+    backend_table,
+    by_name,
+    validate_arrays,
+)
 from pinion.link import MAX_COUNT, Manifest
 
 from .batch import ArrayBatch, Packet

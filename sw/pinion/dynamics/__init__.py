@@ -24,14 +24,6 @@ A mimic joint is independent, as in Pinocchio's models by default, unless the mo
 from __future__ import annotations
 
 from pinion.dynamics import arrays, kinematics, mass_centre
-from pinion.dynamics.general.manifold import (
-    difference,
-    integrate,
-    neutral_configuration,
-    normalise,
-    random_configuration,
-)
-from pinion.dynamics.general.tangent import integrate_jacobians
 
 from .aba import aba_scalars
 from .arrays import ForwardDerivatives
@@ -70,6 +62,14 @@ from .fd_second_derivatives import (
     fd_second_derivatives_scalars,
     step_second_derivatives_scalars,
 )
+from .general.manifold import (
+    difference,
+    integrate,
+    neutral_configuration,
+    normalise,
+    random_configuration,
+)
+from .general.tangent import integrate_jacobians
 from .kinematics import (
     frame_jacobian_scalars,
     frame_placement_scalars,

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pinion.robot.model import Model
+from pinion.robot import Model
 
 from .articulated import (
     Articulated,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pinion.robot.model import Model
+from pinion.robot import Model
 
 from .aba import aba_scalars
 from .checks import (

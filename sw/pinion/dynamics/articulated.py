@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pinion.robot.model import Inertia
+from pinion.robot import Inertia
 
 from .axis import Axis, axis_effort, axis_motion, plus_axis, with_axis
 from .scalar import Scalar, add, is_zero, mul, reciprocal, sub

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from pinion.robot.model import Joint, JointKind, Model
+from pinion.robot import Joint, JointKind, Model
 
 from .scalar import Scalar, add, cos, mul, sin, sub
 from .spatial import (

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.dynamics import arrays
-from pinion.robot.model import Model
+from pinion.robot import Model
 
 from .checks import Array
 from .mimic import also_coupled

@@ -10,8 +10,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pinion.robot.faults import idle_accepted, massless
-from pinion.robot.model import JointKind, Model
+from pinion.robot import JointKind, Model, massless
+from pinion.robot.faults import idle_accepted
 
 from .scalar import Scalar, SingularError
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pinion.robot.model import Model
+from pinion.robot import Model
 
 from .axis import (
     axes,

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pinion.robot.model import Inertia
+from pinion.robot import Inertia
 
 from .scalar import Scalar, add, mul, sub
 from .spatial import (

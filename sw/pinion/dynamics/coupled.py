@@ -21,8 +21,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from pinion.robot.edit.coupling import Tie, ties, uncoupled
-from pinion.robot.model import Model
+from pinion.robot import Model, Tie, ties, uncoupled
 
 from .scalar import Scalar, add, scaled_sum
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pinion.robot.model import Model
+from pinion.robot import Model
 
 from .axis import axis_effort, axis_motion, joint_transform, numbered_axes
 from .composite import composite_to_parent, joined, own_composite

@@ -30,19 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pinion.dynamics.general.discrete import (
-    RK4_NODES,
-    RK4_WEIGHTS,
-    STEP_METHODS,
-    Forward,
-    Gradient,
-    StepMethod,
-    check_result,
-    step,
-    step_derivatives,
-)
-from pinion.dynamics.general.state import pose_of
-from pinion.robot.model import Model
+from pinion.robot import Model
 
 from .aba import aba_scalars
 from .checks import (
@@ -59,6 +47,18 @@ from .checks import (
 )
 from .fd_derivatives import fd_derivatives_scalars
 from .general import derivatives, recursion
+from .general.discrete import (
+    RK4_NODES,
+    RK4_WEIGHTS,
+    STEP_METHODS,
+    Forward,
+    Gradient,
+    StepMethod,
+    check_result,
+    step,
+    step_derivatives,
+)
+from .general.state import pose_of
 from .joint_terms import FRICTION_WIDTH, joint_terms_of
 from .scalar import Scalar, add, mul
 

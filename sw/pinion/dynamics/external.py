@@ -18,11 +18,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pinion.dynamics.general.spatial import force_to_base, times
-from pinion.robot.model import Model, Transform
+from pinion.robot import Model, Transform
 from pinion.robot.rotation import IDENTITY_TRANSFORM, transpose
 
 from .checks import Array
+from .general.spatial import force_to_base, times
 from .minimal import slid_model, slides_of, snapped, unit_of_length
 from .rnea import Region, no_region
 from .scalar import Scalar

@@ -28,8 +28,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pinion.robot.edit.coupling import uncoupled
-from pinion.robot.model import Model
+from pinion.robot import Model, uncoupled
 
 from .axis import axes, joint_transform
 from .coupled import elimination_parents

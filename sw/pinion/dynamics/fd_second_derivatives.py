@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pinion.robot.model import Model
+from pinion.robot import Model
 
 from .crba import empty_square
 from .fd_derivatives import fd_derivatives_scalars

@@ -29,7 +29,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from pinion.robot.model import JointKind, Model
+from pinion.robot import JointKind, Model
 
 from .checks import DynamicsError, check_mass
 from .scalar import Scalar, absolute, add, clamp, is_zero, less, mul, select, sub

@@ -27,15 +27,14 @@ from typing import Literal
 
 from numpy.typing import ArrayLike
 
-from pinion.dynamics.general.arrays import request
-from pinion.robot.errors import RobotError
+from pinion.robot import Frame, Model, RobotError
 from pinion.robot.lookup import find_link
-from pinion.robot.model import Frame, Model
 
 from .axis import axis_motion, joint_motion, joint_transform, numbered_axes
 from .checks import Array, DynamicsError, check_choice, split
 from .coupled import coupling_of
 from .general import kinematics as general
+from .general.arrays import request
 from .rnea import Region, no_region
 from .scalar import Scalar
 from .spatial import (

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pinion.robot.model import Model
+from pinion.robot import Model
 
 from .axis import joint_motion, joint_transform
 from .checks import check_mass

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pinion.robot.model import Model
+from pinion.robot import Model
 
 from .coupled import owners
 from .rnea import Region, no_region

@@ -18,13 +18,13 @@ from collections.abc import Sequence
 
 from numpy.typing import ArrayLike
 
-from pinion.dynamics.general.arrays import request
-from pinion.robot.model import Model
+from pinion.robot import Model
 
 from .axis import axis_motion, joint_transform, numbered_axes
 from .checks import Array, DynamicsError, split
 from .coupled import coupling_of
 from .general import kinematics as general
+from .general.arrays import request
 from .kinematics import body_poses_scalars
 from .rnea import Region, no_region
 from .scalar import Scalar

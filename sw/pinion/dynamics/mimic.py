@@ -21,9 +21,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pinion.robot.edit.coupling import coupled, ties, uncoupled
-from pinion.robot.errors import RobotError
-from pinion.robot.model import Model
+from pinion.robot import Model, RobotError, coupled, ties, uncoupled
 
 from . import arrays, kinematics, mass_centre
 from .arrays import ForwardDerivatives

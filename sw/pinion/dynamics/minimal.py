@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.robot.model import Body, Inertia, Joint, JointKind, Model, Transform, Vec3
+from pinion.robot import Body, Inertia, Joint, JointKind, Model, Transform, Vec3
 
 Array = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pinion.robot.model import Model
+from pinion.robot import Model
 
 from .articulated import (
     Articulated,

@@ -26,8 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.dynamics import arrays, kinematics
-from pinion.robot.edit.coupling import Tie, ties
-from pinion.robot.model import Model
+from pinion.robot import Model, Tie, ties
 
 from .checks import Array, DynamicsError, as_numbers, needs_inverse
 from .coupled import elimination_parents

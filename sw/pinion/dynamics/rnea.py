@@ -57,7 +57,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from pinion.robot.model import Inertia, Joint, JointKind, Model
+from pinion.robot import Inertia, Joint, JointKind, Model
 
 from .axis import (
     Axis,

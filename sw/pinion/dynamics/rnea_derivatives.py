@@ -58,7 +58,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from pinion.robot.model import Joint, Model
+from pinion.robot import Joint, Model
 
 from .axis import (
     Axis,

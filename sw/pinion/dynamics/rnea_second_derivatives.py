@@ -38,7 +38,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pinion.robot.model import Inertia, Model
+from pinion.robot import Inertia, Model
 
 from .axis import (
     Axis,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pinion.robot.model import Inertia, Mat3, Transform, Vec3
+from pinion.robot import Inertia, Mat3, Transform, Vec3
 from pinion.robot.rotation import transpose
 
 from .scalar import Scalar, add, mul, scaled_sum, sub

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.base.progress import SILENT, Progress
-from pinion.graph import Graph, node_floats
+from pinion.graph import OPS, Graph, node_floats
 from pinion.graph.evaluate import Floats, adjoints, decisions
-from pinion.graph.ops import OPS, Family
+from pinion.graph.ops import Family
 from pinion.graph.ranges import Ranges, chunks, measure_ranges, rounded_floats
 from pinion.link.comparison import Comparison
 from pinion.link.relative import divisors, rounded_up

@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.base.progress import SILENT, Progress
-from pinion.graph import Graph, node_floats
+from pinion.graph import OPS, Graph, node_floats
 from pinion.graph.evaluate import Floats, adjoints, decision_adjoints, decisions, formats
-from pinion.graph.ops import OPS
 
 # Largest relative error of converting a result to float32.
 FLOAT32_EPS = 2.0**-24

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pinion.fixedpoint import Format, FormatError, Overflow, Rounding
-from pinion.graph import Graph, Node, names
+from pinion.graph import OPS, Graph, Node, names
 from pinion.graph.evaluate import formats
 from pinion.graph.op import Point
-from pinion.graph.ops import OPS, Family
+from pinion.graph.ops import Family
 from pinion.graph.passes.rewrite import Rewriter, rebuild
 from pinion.graph.passes.simplify import dead_code
 from pinion.graph.rules import addend

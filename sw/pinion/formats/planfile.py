@@ -11,9 +11,9 @@ from pathlib import Path
 
 from pinion.base.escaping import one_line
 from pinion.fixedpoint import Format, FormatError
-from pinion.graph import Graph, Node, format_graph, names
+from pinion.graph import OPS, Graph, Node, format_graph, names
 from pinion.graph.op import Point
-from pinion.graph.ops import OPS, Family
+from pinion.graph.ops import Family
 from pinion.graph.rules import addend, pairs
 
 from .multiplier import Multiplier, multiplier_of, part_of

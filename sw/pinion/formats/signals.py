@@ -23,10 +23,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pinion.fixedpoint import Format, Overflow, Rounding
-from pinion.graph import Graph, Node, Output, names
+from pinion.graph import OPS, Graph, Node, Output, names
 from pinion.graph.evaluate import Floats, formats
 from pinion.graph.op import Point
-from pinion.graph.ops import OPS, Family
+from pinion.graph.ops import Family
 from pinion.graph.passes.rewrite import Rewriter
 from pinion.graph.ranges import Ranges
 from pinion.graph.rules import addend, pairs

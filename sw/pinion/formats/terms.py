@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pinion.graph import Graph, Node, names
-from pinion.graph.ops import OPS, Family
+from pinion.graph import OPS, Graph, Node, names
+from pinion.graph.ops import Family
 from pinion.graph.rules import addend, pairs, product_signs, term_signs
 
 # Sums are expanded to at most this many terms.

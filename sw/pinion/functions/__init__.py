@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pinion.functions.own.decorator import OwnFunction, idle_sentence
-from pinion.functions.own.described import array, state, uniform
-
 from .blocks import Block, Drawn, LoadBox, Quantity, State, Table, Uniform
 from .box import request_box
 from .built import BuiltFunction
@@ -12,6 +9,8 @@ from .errors import FunctionError
 from .mistakes import UserError
 from .named import installed, named_function, row_of
 from .options import RowOptions, options_from_text
+from .own.decorator import OwnFunction, idle_sentence
+from .own.described import array, state, uniform
 from .reduced import Saving, independent_states, reduced_graph, savings
 from .requests import arrays_of
 from .row import Function, Variant

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pinion.batch.errors import InputError
+from pinion.batch import InputError
 
 
 class FunctionError(InputError):

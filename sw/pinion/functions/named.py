@@ -21,12 +21,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Unpack
 
-from pinion.functions.own.decorator import OwnFunction
-
 from . import table
 from .errors import FunctionError
 from .mistakes import Place, UserError, place_of, said, shown_path
 from .options import RowOptions, with_options
+from .own.decorator import OwnFunction
 from .row import Function
 from .table import DERIVATIVES, FUNCTIONS
 

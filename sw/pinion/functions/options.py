@@ -69,5 +69,5 @@ def options_from_text(texts: Mapping[str, str]) -> RowOptions:
         options["friction_width"] = float(texts["friction_width"])
     if "parameter_range" in texts:
         options["parameter_range"] = texts["parameter_range"]
-    chosen: RowOptions = options
-    return chosen
+    row_options: RowOptions = options
+    return row_options

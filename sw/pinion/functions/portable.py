@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pinion.functions.own.decorator import OwnFunction
-
 from . import named, table
 from .errors import FunctionError
 from .options import RowOptions, options_from_text
+from .own.decorator import OwnFunction
 from .row import Function
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.batch import InputError
-from pinion.dynamics.checks import UNIT_TOLERANCE, DynamicsError, rotation_slices, unit_lengths
+from pinion.dynamics import DynamicsError
+from pinion.dynamics.checks import UNIT_TOLERANCE, rotation_slices, unit_lengths
 from pinion.link import Array
 from pinion.robot import Model, coupled
 

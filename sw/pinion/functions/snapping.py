@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion import dynamics
-from pinion.functions.own.decorator import OwnFunction
 from pinion.graph import op_counts
 from pinion.graph.passes import fold
 from pinion.robot import Mat3, Model, coupled, opportunity
 from pinion.robot.rotation import NEARLY
 
 from .built import BuiltFunction
+from .own.decorator import OwnFunction
 from .row import Floats, Function
 from .samples import sample
 from .table import table_function

@@ -6,8 +6,7 @@ A row writes ``N m | N`` for "N m if the joint turns, N if it slides".
 from __future__ import annotations
 
 from pinion.batch.units import BAR
-from pinion.robot import Model
-from pinion.robot.model import JointKind
+from pinion.robot import JointKind, Model
 
 
 def unit_for(unit: str, model: Model) -> str:

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from pinion.graph import parse_graph
-from pinion.link import Manifest, ManifestError
+from pinion.link import WORDS_PER_BEAT, Layout, Manifest, ManifestError, function_id
 from pinion.link.accuracy import BlockErrors, ErrorDistribution
 from pinion.link.build_files import BOARD_REPORT, MODEL, SCHEDULE
 from pinion.link.digests import DIGESTS, check_digests, read_digests
-from pinion.link.frames import Layout
-from pinion.link.protocol import WORDS_PER_BEAT, function_id
 from pinion.link.transfer import LINK_MHZ, model
 from pinion.robot import Model, model_from_dict
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from pinion.graph import Graph
-from pinion.graph.graph import Node
+from pinion.graph import OPS, Graph, Node
 from pinion.graph.names import ADD, CONST, DOT, INPUT, MUL, NEG, QUANTIZE, SUB, SUM
-from pinion.graph.ops import OPS
 
 LONGEST = 160
 """Longest expression in characters; longer ones are cut."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from pinion.robot import Model
-from pinion.robot.model import Joint, JointKind
+from pinion.robot import Joint, JointKind, Model
 
 BENDS = (0.5, 0.7, 0.6, -0.9, 0.6, 0.8, 0.5)
 """Angles [rad] of the joints from the base to a tip, repeated."""

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.robot import Model
-from pinion.robot.model import JointKind
+from pinion.robot import JointKind, Model
 
 from .html import element, number, text
 from .posture import posture

@@ -19,8 +19,8 @@ from typing import Any
 
 from pinion.base.amounts import amount
 from pinion.base.escaping import one_line
+from pinion.link import ManifestError
 from pinion.link.build_files import BuildFile
-from pinion.link.manifest import ManifestError
 
 from .table import Table, cell, short_error, whole
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pinion.robot.edit.coupling import Tie, coupled, ties, uncoupled
-from pinion.robot.edit.locked import Lock, lock, parse_lock
-from pinion.robot.edit.payloads import payload
-from pinion.robot.edit.subchain import tip, tip_of, tips_of
-from pinion.robot.read.mjcf import from_mjcf
-from pinion.robot.read.pinocchio import from_pinocchio
-
 from .asked import RobotOptions, asked_robot
+from .edit.coupling import Tie, coupled, ties, uncoupled
+from .edit.locked import Lock, lock, parse_lock
+from .edit.payloads import payload
+from .edit.subchain import tip, tip_of, tips_of
 from .errors import RobotError
 from .faults import accepted_inertias, massless
 from .generated import GENERATED, random_tree
@@ -29,6 +26,8 @@ from .model import (
 )
 from .model_json import model_from_dict, model_to_dict
 from .pinocchio_map import q_from_pinocchio, q_to_pinocchio, v_permutation
+from .read.mjcf import from_mjcf
+from .read.pinocchio import from_pinocchio
 from .speeds import placeholder_sentences, stated_velocity
 from .summary import Summary, summarise
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from typing import TypedDict, Unpack
 
-from pinion.robot.edit.locked import Lock
-
 from .edit import locked, subchain
+from .edit.locked import Lock
 from .errors import RobotError
 from .library import NO_ROBOT, load, with_gravity
 from .model import Model, Vec3

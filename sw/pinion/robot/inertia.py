@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pinion.robot.read.urdf import UrdfInertial
-
 from .model import Inertia, Mat3, Transform, Vec3
+from .read.urdf import UrdfInertial
 from .rotation import (
     Residues,
     add,

@@ -8,18 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from pinion.robot.edit.locked import Lock
-from pinion.robot.read.canonical import canonicalise
-from pinion.robot.read.document import read_bytes, root_tag
-from pinion.robot.read.mjcf import read_mjcf
-from pinion.robot.read.pinocchio import is_pinocchio, read_pinocchio
-from pinion.robot.read.urdf import parse, read
-
 from .edit import locked, subchain
+from .edit.locked import Lock
 from .errors import RobotError
 from .faults import Draft
 from .generated import GENERATED, generated_text, is_generated
 from .model import Model, Vec3
+from .read.canonical import canonicalise
+from .read.document import read_bytes, root_tag
+from .read.mjcf import read_mjcf
+from .read.pinocchio import is_pinocchio, read_pinocchio
+from .read.urdf import parse, read
 
 STANDARD_GRAVITY: Vec3 = (0.0, 0.0, -9.81)
 """Default acceleration of gravity, base coordinates [m/s^2]."""

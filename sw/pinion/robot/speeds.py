@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from pinion.robot.edit.coupling import uncoupled
-
+from .edit.coupling import uncoupled
 from .model import JointKind, Model
 
 DEFAULT_RATED_VELOCITY = 1.0

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import TypedDict
 
-from pinion.robot.edit.coupling import uncoupled
-from pinion.robot.edit.subchain import tips_of
-
+from .edit.coupling import uncoupled
+from .edit.subchain import tips_of
 from .inertia import about_com, com
 from .model import Body, Mimic, Model
 

@@ -91,7 +91,7 @@ def same_as_processor(
             kernels,
             inputs=[b.resolved(model) for b in row.inputs],
             results=[b.resolved(model) for b in row.results],
-            given={k: in_layout(source.layout, v[:count]) for k, v in inputs.items()},
+            arrays={k: in_layout(source.layout, v[:count]) for k, v in inputs.items()},
             count=count,
             seed=seed,
         )
@@ -173,7 +173,8 @@ def test_one_sample_serves_all(tmp_path: Path) -> None:
         each = {k: in_layout(layout, v) for k, v in inputs.items()}
         shared = {**each, "qd": inputs["qd"][0]}
         results = [
-            run_threads(source, kernels, given=g, count=40, **blocks)["tau"] for g in (each, shared)
+            run_threads(source, kernels, arrays=g, count=40, **blocks)["tau"]
+            for g in (each, shared)
         ]
         assert np.isfinite(results[0]).all()
         assert results[0].tobytes() == results[1].tobytes()

@@ -17,14 +17,15 @@ from typing import Any
 from pinion.base.escaping import markdown
 from pinion.base.installation import install_hint
 from pinion.base.progress import SILENT, Progress
+from pinion.boards.tools import running
+from pinion.gateware import run_yosys
 from pinion.gateware.copies import KEEP
-from pinion.gateware.yosys import run_yosys, tool_command
+from pinion.gateware.yosys import tool_command
 from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import BOARD_REPORT
 from pinion.link.digests import check_digests
 from pinion.link.uart_framing import BAUD
 
-from ..tools import running
 from .platform import CAPACITY, NEXTPNR_PART, OSCILLATOR_MHZ, PART, pins
 from .pll import ClockError, Pll, nearest_pll
 from .spi_card import spi_card_rtlil

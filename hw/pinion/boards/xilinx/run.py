@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from pinion.base.progress import SILENT, Progress
+from pinion.boards.tools import running
 from pinion.link import Manifest, ManifestError
 
-from ..tools import running
 from .script import ATTEMPTS, BUILD_TCL, FAILED, MISSED, OUT, PROGRESS, RESULT
 
 LOG = "vivado.log"

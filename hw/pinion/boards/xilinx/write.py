@@ -10,10 +10,11 @@ from pinion.base import installation
 from pinion.base.escaping import comment
 from pinion.base.progress import SILENT, Progress
 from pinion.boards.top import top_rtlil
+from pinion.gateware import run_yosys
 from pinion.gateware.dsp48e2 import explicit_text, with_explicit
 from pinion.gateware.emit import RTLIL
 from pinion.gateware.verilog import mark_registers
-from pinion.gateware.yosys import run_yosys, yosys_path
+from pinion.gateware.yosys import yosys_path
 from pinion.link import Manifest, ManifestError
 from pinion.synthesis.estimate import multipliers_of
 from pinion.synthesis.synth import TOP as CORE

@@ -12,13 +12,13 @@ from typing import Any
 from pinion.base.escaping import comment
 from pinion.base.places import check_place, scratch_beside, settle
 from pinion.base.progress import SILENT, Progress
+from pinion.flow.build import Build
 from pinion.gateware.dsp48e2 import VERILOG as DSP48E2
 from pinion.gateware.dsp48e2 import explicit_text
 from pinion.gateware.emit import RTLIL
 from pinion.gateware.foreign import check_rtlil, check_verilog
 from pinion.gateware.imported import CORE
 
-from ..build import Build
 from .interface import ExportError, check_name, core_ports, described, module_name
 from .ipxact import component_xml, vlnv_version
 from .readme import readme_values

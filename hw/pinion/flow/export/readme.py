@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pinion.base.amounts import amount
 from pinion.base.escaping import comment, markdown
 from pinion.batch import mixed_units_sentence
+from pinion.flow.build import Build
 from pinion.gateware.dsp48e2 import MACRO
 from pinion.link import Array, Manifest
 from pinion.link.unit_names import unit_name
 from pinion.synthesis.estimate import in_words, multipliers_of
 
-from ..build import Build
 from .interface import CorePort
 
 # For cores with explicit multiplier blocks, and for all others.

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pinion.base.escaping import comment
+from pinion.gateware import emit_verilog
 from pinion.gateware.emit import TOP
-from pinion.gateware.verilog import emit_verilog
 from pinion.link import Manifest
 
 from .interface import CORE_PORTS, CorePort, ExportError, described

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.flow.build import Build
 from pinion.functions import sample
-
-from ..build import Build
 
 Words = NDArray[np.uint32]
 Flags = NDArray[np.bool_]

@@ -7,7 +7,7 @@ from zlib import crc32
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import In, Out
 
-from ..component import Component
+from pinion.gateware.component import Component
 
 WIDTH = 32
 

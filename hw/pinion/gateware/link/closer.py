@@ -6,9 +6,9 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
+from pinion.gateware.component import Component
 from pinion.link import TRAILER, Magic
 
-from ..component import Component
 from .bus import FULL, WORD, Bus
 
 

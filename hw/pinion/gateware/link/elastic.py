@@ -7,7 +7,7 @@ from amaranth.lib import stream
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
-from ..component import Component
+from pinion.gateware.component import Component
 
 
 class ElasticBuffer(Component):

@@ -12,10 +12,10 @@ from amaranth.lib.data import StructLayout
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from pinion.gateware.component import Component
 from pinion.link import BEAT
 from pinion.link.uart_framing import CHECK, COMMAND, SHORT, Frame
 
-from ..component import Component
 from .bus import FULL, WORD, Bus
 
 COMMAND_FRAME = StructLayout({"kind": 8, "tag": 8, "offset": 8, "value": WORD})

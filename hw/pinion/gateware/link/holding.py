@@ -6,7 +6,7 @@ from amaranth.hdl import Module, ShapeLike, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
-from ..component import Component
+from pinion.gateware.component import Component
 
 
 class HoldingStage(Component):

@@ -6,7 +6,8 @@ from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
-from ..component import Component
+from pinion.gateware.component import Component
+
 from .geometry import Geometry, choose
 
 

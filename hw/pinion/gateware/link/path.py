@@ -8,10 +8,10 @@ from amaranth.hdl import Module, ResetSignal, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect
 
+from pinion.gateware.component import Component
 from pinion.link import MAX_COUNT, PROTOCOL_VERSION, Cause
 from pinion.link.registers import IDENTITY
 
-from ..component import Component
 from .bus import (
     BATCH,
     CLOCKS,

@@ -6,6 +6,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
+from pinion.gateware.component import Component
 from pinion.link import (
     HEADER,
     MAX_COUNT,
@@ -14,7 +15,6 @@ from pinion.link import (
     Magic,
 )
 
-from ..component import Component
 from .bus import COUNT, FULL, WORD, Bus
 from .checksum import Checksum
 

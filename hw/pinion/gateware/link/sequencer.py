@@ -5,7 +5,7 @@ from __future__ import annotations
 from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import In, Out
 
-from ..component import Component
+from pinion.gateware.component import Component
 
 SETTLE = 8
 """Link cycles for which both resets are held once the core is known to be in reset."""

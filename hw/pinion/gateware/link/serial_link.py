@@ -6,9 +6,9 @@ from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from pinion.gateware.component import Component
 from pinion.link.uart_framing import SLOTS, Frame
 
-from ..component import Component
 from .bus import FULL, WORD, Bus
 from .frames import COMMAND_FRAME, FrameReader, FrameWriter
 from .registers import AXI_LITE

@@ -13,9 +13,8 @@ from amaranth.lib.data import StructLayout
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from pinion.gateware.component import Component
 from pinion.link.spi_framing import CHECK, Answer, Transfer
-
-from ..component import Component
 
 WORD = 32
 

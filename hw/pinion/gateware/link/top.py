@@ -20,9 +20,9 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.cdc import FFSynchronizer, ResetSynchronizer
 from amaranth.lib.wiring import In, Out, connect
 
+from pinion.gateware.component import Component
 from pinion.link.registers import BUSY, FRESH, HALTED, IN_RESET, OPEN, QUIET, RESET
 
-from ..component import Component
 from .bus import CLOCKS, WORD, core_beat, result_beat
 from .closer import Closer
 from .crossing import Crossing

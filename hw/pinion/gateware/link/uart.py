@@ -7,7 +7,7 @@ from amaranth.lib import stream
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
-from ..component import Component
+from pinion.gateware.component import Component
 
 FRACTION = 4
 """Fraction bits of a bit's length in cycles."""

@@ -7,9 +7,9 @@ from amaranth.lib import stream
 from amaranth.lib.data import View
 from amaranth.lib.wiring import In, Out
 
+from pinion.gateware.component import Component
 from pinion.link import HEADER, PROTOCOL_VERSION, TRAILER, Magic, Status
 
-from ..component import Component
 from .bus import BATCH, CLOCKS, FULL, WORD, Bus, beat_of
 from .checksum import Checksum
 

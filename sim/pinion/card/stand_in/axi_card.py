@@ -9,12 +9,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.card.packets import PacketCard
 from pinion.cosim.stream import Flags, Words
 from pinion.cosim.top import CompiledTop
 from pinion.link import BEAT, WORDS_PER_BEAT, Magic, register
 from pinion.link.registers import HALTED, IN_RESET, OPEN, RESET
-
-from ..packets import PacketCard
 
 Keep = NDArray[np.uint64]
 

@@ -41,11 +41,11 @@ def make_card(folder: Path, *, model: str = "packet") -> tuple[AxiCard, Layout]:
     manifest = Manifest.read(folder)
     check_digests(folder)
     if model == "packet":
-        from ..transport import SimulatedCard
+        from pinion.card.transport import SimulatedCard
 
         card = SimulatedCard(folder=folder, manifest=manifest).card
         return PacketAxiCard(card=card), layout_of(manifest)
-    from pinion.boards.top import write_top
+    from pinion.boards import write_top
     from pinion.cosim.top import CompiledTop
 
     top = CompiledTop.build(rtlil=write_top(folder))

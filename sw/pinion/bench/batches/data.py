@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pinion.bench.partitions.table import check_partitions
-from pinion.report.pictures import ReportError
-from pinion.report.table import Table
+from pinion.report import ReportError, Table
 
 LABELS = ("measured", "model", "published")
 

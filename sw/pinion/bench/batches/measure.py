@@ -26,10 +26,9 @@ from pinion.console.errors import UsageError
 from pinion.console.terminal import counted, put_json, say, show
 from pinion.driver.card import layout_of
 from pinion.functions import named_function
-from pinion.link import Manifest
-from pinion.link.protocol import MAX_COUNT
+from pinion.link import MAX_COUNT, Manifest
 from pinion.link.transfer import FIXED_US, LINK_MHZ, LINKS, estimate
-from pinion.native.errors import ComputeError
+from pinion.native import ComputeError
 from pinion.robot import Model
 
 from .data import (

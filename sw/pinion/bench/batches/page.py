@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from pinion.bench.partitions.table import NOTE, partitions_table
+from pinion.report import Table
 from pinion.report.page import all_or_nothing, code_line, escaped, escaped_table
-from pinion.report.table import Table
 
 from .data import (
     Row,

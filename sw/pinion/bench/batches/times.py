@@ -19,7 +19,7 @@ from pinion.compute import cpu
 from pinion.compute.cuda.kernel import CudaKernel
 from pinion.compute.rates import Case, kernel_case, record_bytes, rounds_of, states_of
 from pinion.functions import Function
-from pinion.native.errors import ComputeError
+from pinion.native import ComputeError
 from pinion.robot import Model
 
 SEED = 11

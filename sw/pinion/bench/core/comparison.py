@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pinion.report.table import Table, cell, short_error, whole
+from pinion.report import Table, cell
+from pinion.report.table import short_error, whole
 from pinion.report.timing import path_in_words
 
 _MARKS = {"published": "", "figure": " f", "derived": " d"}

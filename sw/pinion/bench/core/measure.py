@@ -93,7 +93,7 @@ def _leave(against: Mapping[str, Any]) -> None:
 
 def row(robot: str, ii: int) -> dict[str, Any]:
     """Return operations, units, latency and registers of one robot's core at one interval."""
-    from pinion.flow.design import make_design
+    from pinion.flow import make_design
     from pinion.flow.measure import hardware
     from pinion.functions import named_function
     from pinion.request import BuildRequest

@@ -37,9 +37,8 @@ from pinion.compute.rates import (
 from pinion.console.errors import UsageError
 from pinion.console.terminal import out, put_json, say, table
 from pinion.functions import FUNCTIONS, named_function
-from pinion.native.cache import Cache, default_folder
+from pinion.native import Cache, default_folder, find_compiler
 from pinion.native.isa import available, best
-from pinion.native.toolchain import find_compiler
 
 SIZES = (1, 16, 256, 4096, 100_000, 1_000_000)
 IN_CACHE = 4096

@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from pinion.report import Table, markdown
 from pinion.report.palette import ALARM, FAINT, INK
-from pinion.report.table import Table, markdown
 
 IN_CACHE = (4096, 256)
 """Samples of the batch that a page shows: the first one that was measured."""

@@ -17,7 +17,7 @@ from pinion.compute.cuda.kernel import GRAPH_SAMPLES, CudaKernel
 from pinion.compute.rates import Case, rounds_of, states_of
 from pinion.console.terminal import out, put_json, say, table
 from pinion.functions import named_function
-from pinion.native.errors import ComputeError
+from pinion.native import ComputeError
 from pinion.robot import Model
 
 from .rates import Limits, OnDevice, host_case, measured_limits

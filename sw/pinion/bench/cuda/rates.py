@@ -22,7 +22,7 @@ from pinion.compute.cuda.device import Device, Memory, Stream
 from pinion.compute.cuda.kernel import CudaKernel, DeviceArray
 from pinion.compute.rates import Case
 from pinion.link import Array
-from pinion.native.errors import ComputeError
+from pinion.native import ComputeError
 
 SINCOS_INSTRUCTIONS: Mapping[str, int] = {"float32": 25, "float64": 36}
 """Instructions of a pair of sine and cosine in the fast range, estimated from ``sincos.hpp``."""

@@ -82,7 +82,7 @@ def _leave(rows: Sequence[Mapping[str, Any]]) -> None:
 
 def function_row(name: str, derivatives: str) -> dict[str, Any]:
     """Return hardware and errors of one function of the iiwa14."""
-    from pinion.flow.design import make_design
+    from pinion.flow import make_design
     from pinion.flow.measure import hardware, measure
     from pinion.functions import named_function
     from pinion.request import BuildRequest

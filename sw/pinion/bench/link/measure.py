@@ -94,7 +94,7 @@ def find_build(target: Sequence[str], folder: Path = FOLDER) -> Path:
     robot, function = target or DEFAULT
     path = folder / f"{Path(robot).stem}_{function}"
     if not (path / MANIFEST).is_file():
-        from pinion.flow.build import build
+        from pinion.flow import build
         from pinion.request import BuildRequest
 
         request = BuildRequest(ii=II, formats=FORMATS)

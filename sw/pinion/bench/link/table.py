@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pinion.link.transfer import LINKS, SIZES
-from pinion.report.table import Table
+from pinion.report import Table
 
 
 def link_times_table(data: Mapping[str, Any]) -> Table:

@@ -22,7 +22,7 @@ from pinion.api import CardBackend, backend
 from pinion.base.installation import missing_module
 from pinion.base.progress import SILENT, Progress
 from pinion.batch import InputError
-from pinion.control.errors import ControlError
+from pinion.control import ControlError
 from pinion.control.plant import Float64, gradient_row
 from pinion.control.track.closed_loop import MICRO, MM, Tracked, track
 from pinion.control.track.integers import Compared, IntegerModel
@@ -32,7 +32,7 @@ from pinion.driver.card import layout_of
 from pinion.link import Manifest
 from pinion.link.manifest import MANIFEST
 from pinion.link.transfer import FIXED_US, LINKS, estimate
-from pinion.native.errors import ComputeError
+from pinion.native import ComputeError
 
 Floats = NDArray[np.float64]
 

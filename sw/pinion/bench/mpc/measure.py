@@ -93,7 +93,7 @@ def run(
 def _build(robot: str, progress: Progress) -> Path:
     """Return the folder of the controller's core, built if it is missing."""
     from pinion.control.plant import gradient_row
-    from pinion.flow.build import build
+    from pinion.flow import build
     from pinion.link.manifest import MANIFEST
     from pinion.request import BuildRequest
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pinion.report.table import Table, whole
+from pinion.report import Table
+from pinion.report.table import whole
 
 NAMES = {
     "float64": "float64, NumPy",

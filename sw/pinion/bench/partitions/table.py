@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pinion.report.table import Table
+from pinion.report import Table
 
 TIMES: Mapping[str, str] = {
     "host_before_us": "host: v, a, f",

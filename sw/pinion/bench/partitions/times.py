@@ -23,7 +23,7 @@ from pinion.compute.rates import Case, kernel_case, median, rounds_of, states_of
 from pinion.dynamics import minimal_model
 from pinion.functions import named_function
 from pinion.functions.partitions import PARTITIONS, Partition
-from pinion.native.errors import ComputeError
+from pinion.native import ComputeError
 from pinion.robot import Model
 
 SEED = 11

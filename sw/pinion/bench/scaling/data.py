@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from pinion.report.pictures import ReportError
-from pinion.report.table import Table
+from pinion.report import ReportError, Table
 
 Row = Mapping[str, Any]
 

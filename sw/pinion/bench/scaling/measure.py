@@ -19,7 +19,7 @@ from pinion.chains.kernels import experiments
 from pinion.compute import cuda
 from pinion.console.errors import UsageError
 from pinion.console.terminal import counted, put_json, say, show
-from pinion.native.errors import ComputeError
+from pinion.native import ComputeError
 
 from .data import (
     EXPERIMENTS,

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pinion.report import Table
 from pinion.report.page import all_or_nothing, code_line, escaped, escaped_table
-from pinion.report.table import Table
 
 from .data import (
     EXPERIMENTS,

@@ -58,7 +58,7 @@ from pinion.chains.state import state_of
 from pinion.compute.cuda import open_gpu
 from pinion.compute.cuda.device import Device, Memory
 from pinion.compute.cuda.kernel import DeviceArray, contiguous, described, is_on_a_device
-from pinion.native.errors import ComputeError
+from pinion.native import ComputeError
 
 from .chain_source import (
     HELD,

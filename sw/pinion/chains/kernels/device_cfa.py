@@ -31,7 +31,7 @@ from pinion.chains.cfa import radii
 from pinion.chains.chain import Chain
 from pinion.chains.small import factorise, solve_factored
 from pinion.dynamics.checks import check_choice
-from pinion.native.errors import ComputeError
+from pinion.native import ComputeError
 
 from .device_chain import BLOCK_LINKS, SCALARS, WARP, WARPS_A_BLOCK, Array, Shape
 

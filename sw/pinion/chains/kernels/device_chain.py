@@ -24,7 +24,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from pinion.chains.chain import Chain
 from pinion.dynamics.general.spatial import skew
-from pinion.native.errors import ComputeError
+from pinion.native import ComputeError
 
 from .frames import rigid_parts, screw_axes
 

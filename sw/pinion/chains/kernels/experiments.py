@@ -31,7 +31,7 @@ from pinion.chains import (
     rnea_scan,
 )
 from pinion.compute.cuda.device import Device
-from pinion.native.errors import ComputeError
+from pinion.native import ComputeError
 
 from . import cuda
 from .kernel import ChainKernel, compile

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pinion.chains.chain import Array, Chain
 from pinion.chains.small import factorise, solve_positive
 from pinion.dynamics.general.spatial import blocks, skew, times, transposed
-from pinion.native.errors import ComputeError
+from pinion.native import ComputeError
 
 TURN, SHIFT, SCREW = 0, 1, 2
 """Kinds of joints, as numbered in ``kernels/chain.hpp``."""

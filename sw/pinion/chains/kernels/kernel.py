@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pinion.base.sources import package_digest
+from pinion.base import package_digest
 from pinion.chains.chain import Chain
 from pinion.compute.arguments import check_threads, dtype_name
 from pinion.compute.cpu import Compiled, Native
@@ -45,10 +45,8 @@ from pinion.compute.native import (
 )
 from pinion.compute.program.source import SCALARS
 from pinion.link import Array
+from pinion.native import Cache, ComputeError, default_folder, find_compiler
 from pinion.native import isa as isas
-from pinion.native.cache import Cache, default_folder
-from pinion.native.errors import ComputeError
-from pinion.native.toolchain import find_compiler
 
 from .frames import Frames
 

@@ -20,15 +20,14 @@ from typing import Unpack
 
 from numpy.typing import DTypeLike
 
+from pinion.base import package_digest
 from pinion.base.progress import SILENT, Progress
-from pinion.base.sources import package_digest
+from pinion.compute import cpu
+from pinion.compute.arguments import dtype_name
 from pinion.functions import Function, RowOptions, row_of
-from pinion.native.cache import Cache, default_folder
-from pinion.native.errors import ComputeError
+from pinion.native import Cache, ComputeError, default_folder
 from pinion.robot import Model, load
 
-from .. import cpu
-from ..arguments import dtype_name
 from . import cooperative
 from .cooperative import CooperativeSource
 from .cubin import compile_cubin, compiler_version

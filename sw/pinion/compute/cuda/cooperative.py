@@ -25,7 +25,7 @@ from pinion.compute.program.source import SCALARS
 from pinion.functions import Block, Function, row_of
 from pinion.functions.partitions import RNEA_DERIVATIVES_FROM_LINKS
 from pinion.functions.table import table_function as named_function
-from pinion.native.errors import ComputeError
+from pinion.native import ComputeError
 from pinion.robot import JointKind, Model, load
 
 __all__ = ["FUNCTIONS", "CooperativeSource", "source"]

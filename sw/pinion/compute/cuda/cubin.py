@@ -9,9 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from io import StringIO
 
 from pinion.base.installation import install_hint
-from pinion.native.errors import ComputeError
-
-from ..native import HEADERS
+from pinion.compute.native import HEADERS
+from pinion.native import ComputeError
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100")
 """Architectures that the tests compile for: Turing, Ampere, Hopper, Blackwell."""

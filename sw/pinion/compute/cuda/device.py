@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from pinion.base.installation import install_hint
 from pinion.batch import InputError
-from pinion.native.errors import ComputeError
+from pinion.native import ComputeError
 
 OLDEST = (7, 5)
 """Compute capability of the oldest architecture that kernels are compiled for, Turing's."""

@@ -20,16 +20,16 @@ from typing import Any
 from pinion.base import installation
 from pinion.base.escaping import comment, identifier, line_comment
 from pinion.base.progress import SILENT, Progress
+from pinion.compute import cpu
+from pinion.compute.arguments import dtype_name
+from pinion.compute.export import undone_on_failure
+from pinion.compute.native import HEADERS
 from pinion.compute.program.source import SCALARS
 from pinion.functions import Block, Function
-from pinion.native.errors import ComputeError, StorageError
+from pinion.native import ComputeError, StorageError
 from pinion.robot import Model
 from pinion.robot.c_names import c_names
 
-from .. import cpu
-from ..arguments import dtype_name
-from ..export import undone_on_failure
-from ..native import HEADERS
 from . import export_texts as texts
 from .threads import ThreadBody, thread_body
 

@@ -15,13 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from pinion.batch import InputError, Result, by_name, validate_arrays
 from pinion.batch.result import not_finite, written
+from pinion.compute.arguments import check_out, flags_for
 from pinion.functions import Function, arrays_of
 from pinion.functions.requests import check_rotations, rotations_of
 from pinion.link import Array
-from pinion.native.errors import ComputeError
+from pinion.native import ComputeError
 from pinion.robot import Model
 
-from ..arguments import check_out, flags_for
 from .cooperative import CooperativeSource
 from .device import Device, Launch, Memory, Recorded, Stream
 from .threads import WARP, ThreadSource

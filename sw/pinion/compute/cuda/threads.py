@@ -9,14 +9,14 @@ from types import MappingProxyType
 
 from pinion.base import installation
 from pinion.base.escaping import comment
+from pinion.compute.arguments import dtype_name
 from pinion.compute.program.instructions import select
 from pinion.compute.program.printer import print_program
 from pinion.compute.program.source import SCALARS
 from pinion.functions import Block
 from pinion.graph import Graph, Word
-from pinion.native.errors import ComputeError
+from pinion.native import ComputeError
 
-from ..arguments import dtype_name
 from .parts import WORKSPACE, Part, Room, plan
 
 # A value takes one of a thread's 255 registers, or two. The share for addresses and for the

@@ -34,9 +34,8 @@ from pinion.batch import InputError
 from pinion.compute import cpu, cuda
 from pinion.compute.cuda.device import Device
 from pinion.compute.native import HEADERS, cached_library
+from pinion.native import Cache, default_folder, find_compiler
 from pinion.native import isa as isas
-from pinion.native.cache import Cache, default_folder
-from pinion.native.toolchain import find_compiler
 from pinion.robot import Model
 
 from .gradients import Differentiable

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pinion.graph.ops import OPS, Family
+from pinion.graph import OPS
+from pinion.graph.ops import Family
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from pinion.graph import Graph, Node, Word, names
-from pinion.graph.ops import OPS, Family, Op
+from pinion.graph import OPS, Graph, Node, Op, Word, names
+from pinion.graph.ops import Family
 from pinion.graph.rules import addend, pairs
-from pinion.native.errors import ComputeError
+from pinion.native import ComputeError
 
 
 class Kind(Enum):

@@ -24,7 +24,7 @@ import numpy as np
 from pinion.base.escaping import line_comment
 from pinion.functions import Block
 from pinion.graph import Graph, Op, Word
-from pinion.native.errors import ComputeError
+from pinion.native import ComputeError
 
 from .allocate import GIVEN_IN_MEMORY, IN_REGISTER, Allocation
 from .instructions import GIVEN, TRIG, Instruction, Kind, Program

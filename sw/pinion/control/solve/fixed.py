@@ -17,8 +17,7 @@ from pinion.api import backend
 from pinion.batch import Backend, Result, by_name
 from pinion.control.errors import ControlError
 from pinion.flow.objective import objective_timing, signal_multiplier
-from pinion.formats import FormatPlan, lower
-from pinion.formats.auto import AutoFormats
+from pinion.formats import AutoFormats, FormatPlan, lower
 from pinion.formats.multiplier import Multiplier
 from pinion.formats.scales import block_scales
 from pinion.formats.signals import TableFormats

@@ -7,10 +7,11 @@ from numpy.typing import NDArray
 
 from pinion import dynamics
 from pinion.control.errors import ControlError
-from pinion.control.task.task import FIGURE_EIGHT, TaskMotion
 from pinion.control.track.inverse_kinematics import joint_limits, nearest, rated_rates
 from pinion.control.track.motion import Motion, figure_eight, follow
 from pinion.robot import Model, tip_of
+
+from .task import FIGURE_EIGHT, TaskMotion
 
 Floats = NDArray[np.float64]
 

@@ -21,8 +21,6 @@ from pinion.api import backend
 from pinion.batch import Backend, Result, by_name
 from pinion.control.errors import ControlError
 from pinion.control.plant import Plant, control_model, forward_of, gradient_row
-from pinion.control.task.motion import motion_of
-from pinion.control.task.task import Task, TaskMotion
 from pinion.control.track.closed_loop import Tracked, track
 from pinion.control.track.disturbance import Disturbance
 from pinion.control.track.float_robot import FloatRobot
@@ -32,6 +30,9 @@ from pinion.flow.by_task import Goal, Outcome
 from pinion.flow.candidate import Candidate
 from pinion.functions import Function
 from pinion.robot import Model, tip_of
+
+from .motion import motion_of
+from .task import Task, TaskMotion
 
 GIVEN = ("q", "qd", "tau", "qdd", "minv")
 """Arrays that a controller can send to a core."""

@@ -18,7 +18,7 @@ from pinion.control.errors import ControlError
 from pinion.link import Manifest
 
 if TYPE_CHECKING:
-    from pinion.cosim.reference import Reference
+    from pinion.cosim import Reference
 
 Words = NDArray[np.uint32]
 Flags = NDArray[np.bool_]
@@ -171,8 +171,8 @@ class Compared(Backend):
 def _reference(folder: Path) -> Reference:
     # Not at the top: a host that only drives a card has neither package.
     try:
-        from pinion.cosim.reference import Reference
-        from pinion.flow.build import Build
+        from pinion.cosim import Reference
+        from pinion.flow import Build
     except ModuleNotFoundError as error:
         raise ControlError(missing_module(error) or str(error)) from error
     return Reference(Build.read(folder))

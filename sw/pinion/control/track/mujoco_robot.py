@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from pinion.base.installation import install_hint
 from pinion.control.errors import ControlError
-from pinion.robot import JointKind, Model, tip_of
-from pinion.robot.model import Mat3
+from pinion.robot import JointKind, Mat3, Model, tip_of
 
 from .disturbance import Disturbance
 

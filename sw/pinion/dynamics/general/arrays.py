@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from pinion.dynamics.checks import Array, DynamicsError, configurations, wrenches
 from pinion.dynamics.checks import checked as checked_array
 from pinion.dynamics.joint_terms import JointTerms, joint_terms_of
-from pinion.robot.model import Model
+from pinion.robot import Model
 
 from . import derivatives, energy, recursion
 from .state import Pose, pose_of

@@ -25,7 +25,7 @@ from typing import Literal
 import numpy as np
 
 from pinion.dynamics.checks import DynamicsError
-from pinion.robot.model import Model
+from pinion.robot import Model
 
 from .manifold import integrate
 from .spatial import Array

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pinion.robot.model import Model
+from pinion.robot import Model
 
 from .spatial import Array, times
 from .state import Pose, first_moments, placements, velocities

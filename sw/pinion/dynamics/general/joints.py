@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from pinion.robot.model import Joint, JointKind
+from pinion.robot import Joint, JointKind
 
 from .spatial import Array
 

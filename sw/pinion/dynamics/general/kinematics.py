@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pinion.robot.model import Frame, Model
+from pinion.robot import Frame, Model
 
 from .joints import subspace
 from .spatial import Array, blocks, motion_to_base, skew, times, transposed

@@ -19,7 +19,7 @@ from pinion.dynamics.checks import (
     configurations,
     rotation_slices,
 )
-from pinion.robot.model import JointKind, Model
+from pinion.robot import JointKind, Model
 
 from .joints import quaternion_matrix
 from .spatial import Array, skew, times, transposed

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.robot.model import Inertia
+from pinion.robot import Inertia
 
 Array = NDArray[np.float64]
 

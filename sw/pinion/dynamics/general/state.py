@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.robot.model import Model
+from pinion.robot import Model
 
 from .joints import displacement, subspace
 from .spatial import (

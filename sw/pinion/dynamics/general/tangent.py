@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.dynamics.checks import configurations
-from pinion.robot.model import JointKind, Model
+from pinion.robot import JointKind, Model
 
 from .spatial import Array, blocks, skew, times
 

@@ -22,7 +22,16 @@ from pinion.base.escaping import one_line
 from pinion.functions.blocks import Block, State
 from pinion.functions.built import BuiltFunction
 from pinion.functions.mistakes import Place, UserError, caller, place_of, return_of, said
-from pinion.functions.own.described import (
+from pinion.functions.reduced import numbered_graph
+from pinion.functions.row import Function, columns_of
+from pinion.functions.samples import sample
+from pinion.functions.table import FUNCTIONS
+from pinion.graph import Graph, Word, names
+from pinion.graph.costs import UnitCosts
+from pinion.graph.passes import fold
+from pinion.robot import Model, coupled
+
+from .described import (
     MODEL,
     REGION,
     Blocks,
@@ -32,15 +41,7 @@ from pinion.functions.own.described import (
     of_robot,
     parameters_of,
 )
-from pinion.functions.own.returned import boxed, elements, ordered
-from pinion.functions.reduced import numbered_graph
-from pinion.functions.row import Function, columns_of
-from pinion.functions.samples import sample
-from pinion.functions.table import FUNCTIONS
-from pinion.graph import Graph, Word, names
-from pinion.graph.costs import UnitCosts
-from pinion.graph.passes import fold
-from pinion.robot import Model, coupled
+from .returned import boxed, elements, ordered
 
 Floats = NDArray[np.float64]
 MOST_NODES = 2_000_000

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import names
-from ..costs import Costs
-from ..graph import Graph
+from pinion.graph import names
+from pinion.graph.costs import Costs
+from pinion.graph.graph import Graph
+
 from .samples import TOLERANCE, Samples, States, arrivals
 from .simplify import Folder, Signed
 

@@ -24,11 +24,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from pinion.base.progress import SILENT, Progress
+from pinion.graph import names
+from pinion.graph.costs import Costs
+from pinion.graph.graph import Graph
+from pinion.graph.ops import OPS, Family
 
-from .. import names
-from ..costs import Costs
-from ..graph import Graph
-from ..ops import OPS, Family
 from .numbering import number_values
 from .samples import (
     TOLERANCE,

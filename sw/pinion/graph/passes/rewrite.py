@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ..check import verify
-from ..graph import Feedback, Graph, Node, Output, Param
-from ..ops import OPS
+from pinion.graph.check import verify
+from pinion.graph.graph import Feedback, Graph, Node, Output, Param
+from pinion.graph.ops import OPS
 
 
 class Rewriter:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import names
-from ..costs import Costs
-from ..graph import Graph
-from ..ops import OPS, Family
+from pinion.graph import names
+from pinion.graph.costs import Costs
+from pinion.graph.graph import Graph
+from pinion.graph.ops import OPS, Family
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from .. import names
-from ..check import verify
-from ..graph import Graph, Node, Output
-from ..ops import OPS, Family
+from pinion.graph import names
+from pinion.graph.check import verify
+from pinion.graph.graph import Graph, Node, Output
+from pinion.graph.ops import OPS, Family
+
 from .rewrite import Rewriter, rebuild
 
 Signed = tuple[int, int]  # sign, node
