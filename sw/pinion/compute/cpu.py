@@ -211,6 +211,7 @@ class Compiled:
     run : computes a batch; inputs by name and ``out`` as for `Kernel.__call__`.
     """
 
+    # Many parameters: only `compile` calls it, with its options and its results.
     def __init__(
         self,
         *,
@@ -444,6 +445,7 @@ class Kernel(Compiled):
     cache, on arrival.
     """
 
+    # Many parameters: only `compile` calls it, with its options and its results.
     def __init__(
         self,
         *,

@@ -139,6 +139,7 @@ class CudaKernel:
     share the memory for chunks; calls with arrays on the device share nothing.
     """
 
+    # Many parameters: only `compile` calls it, with its options and its results.
     def __init__(
         self,
         *,
