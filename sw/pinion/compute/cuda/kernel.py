@@ -21,7 +21,7 @@ from pinion.link import Array
 from pinion.native.errors import ComputeError
 from pinion.robot import Model
 
-from ..arguments import check_out, flags_for
+from ..arguments import check_inputs, check_out, flags_for
 from .cooperative import CooperativeSource
 from .device import Device, Launch, Memory, Recorded, Stream
 from .threads import WARP, ThreadSource
@@ -337,17 +337,8 @@ class CudaKernel:
         stream: Any,
         workspace: Any,
     ) -> Result:
-        names = [a.name for a in self.inputs]
-        for name in requests:
-            if name not in names:
-                raise InputError(
-                    f"There is no input array '{name}'; the inputs are {', '.join(names)}."
-                )
-        views = []
-        for a in self.inputs:
-            if a.name not in requests:
-                raise InputError(f"The input array '{a.name}' is missing; give {', '.join(names)}.")
-            views.append(self._view(a, requests[a.name], "is read"))
+        check_inputs(requests, self.inputs)
+        views = [self._view(a, requests[a.name], "is read") for a in self.inputs]
         lengths = {a.name: v.samples for a, v in zip(self.inputs, views, strict=True)}
         batched = {name: n for name, n in lengths.items() if n is not None}
         if len(set(batched.values())) > 1:
