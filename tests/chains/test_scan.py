@@ -106,8 +106,8 @@ def test_matrices_are_multiplied_from_the_left() -> None:
     rng = np.random.default_rng(1)
     A = rng.normal(size=(3, 11, 4, 4))
     product = Operator(lambda a, b: (a[0] @ b[0],), _eyes)
-    last = reduce(lambda product_, i: A[:, i] @ product_, range(1, 11), A[:, 0])
-    back = reduce(lambda product_, i: A[:, i] @ product_, range(9, -1, -1), A[:, 10])
+    last = reduce(lambda matrix, i: A[:, i] @ matrix, range(1, 11), A[:, 0])
+    back = reduce(lambda matrix, i: A[:, i] @ matrix, range(9, -1, -1), A[:, 10])
     for method in METHODS:
         np.testing.assert_allclose(scan(product, A, method)[:, -1], last, rtol=1e-12)
         products = scan(product, A, method, from_tip=True)

@@ -134,9 +134,9 @@ def test_an_earlier_result_is_written(cache_folder: Path) -> None:
     assert again is not first and again.tau is tau and again.saturated is flags and not flags.any()
     assert kernel(**good, out={"tau": tau}).saturated is not flags
     # One request: its flag is right, and no other result's flag has changed.
-    sample_ = {name: values[0] for name, values in good.items()}
-    single, other = kernel(**sample_), kernel(**sample_)
-    assert kernel(**{**sample_, "qd": bad["qd"][0]}, out=single) is single
+    request = {name: values[0] for name, values in good.items()}
+    single, other = kernel(**request), kernel(**request)
+    assert kernel(**{**request, "qd": bad["qd"][0]}, out=single) is single
     assert single.saturated and not other.saturated
     with pytest.raises(InputError, match=r"must be \(19, 2\)"):
         kernel(**{name: values[:19] for name, values in good.items()}, out=first)

@@ -145,9 +145,9 @@ def given_out(change: Callable[[Given], Any], count: int = 20) -> Call:
 
     def make(kernel: Kernel) -> Given:
         inputs = states(kernel, count)
-        outputs_ = outputs(kernel, count)
-        other = change(outputs_)
-        return inputs | {"out": outputs_ if other is None else other}
+        targets = outputs(kernel, count)
+        other = change(targets)
+        return inputs | {"out": targets if other is None else other}
 
     return make
 
@@ -157,8 +157,8 @@ def one(inputs: Given) -> Given:
 
 
 def one_with_outputs(kernel: Kernel) -> Given:
-    outputs_ = {a.name: np.zeros(a.shape, kernel.dtype) for a in kernel.results}
-    return one(states(kernel, 20)) | {"out": outputs_}
+    targets = {a.name: np.zeros(a.shape, kernel.dtype) for a in kernel.results}
+    return one(states(kernel, 20)) | {"out": targets}
 
 
 def put(name: str, index: tuple[int, ...], value: float) -> Callable[[Given], None]:

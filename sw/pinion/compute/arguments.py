@@ -52,6 +52,19 @@ def check_threads(threads: object) -> int:
     return count
 
 
+def check_inputs(arrays: Mapping[str, Any], inputs: Sequence[Array]) -> None:
+    """Raise `InputError` if an input is unknown or missing."""
+    names = [array.name for array in inputs]
+    for name in arrays:
+        if name not in names:
+            raise InputError(
+                f"There is no input array '{name}'; the inputs are {', '.join(names)}."
+            )
+    for name in names:
+        if name not in arrays:
+            raise InputError(f"The input array '{name}' is missing; give {', '.join(names)}.")
+
+
 def check_out(out: object, results: Sequence[Array]) -> None:
     """Raise unless ``out`` maps every result's name to an array, as a `Result` does.
 

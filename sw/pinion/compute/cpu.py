@@ -38,7 +38,7 @@ from pinion.native import Cache, InstructionSet, default_folder, find_compiler
 from pinion.native import isa as isas
 from pinion.robot import Model, load, model_to_dict
 
-from .arguments import check_out, check_threads, dtype_name, flags_for
+from .arguments import check_inputs, check_out, check_threads, dtype_name, flags_for
 from .layouts import LAYOUTS, batch_shape, check_layout, count_of, row_stride
 from .native import LAYOUTS as LAYOUT_NUMBERS
 from .native import ONE, Runtime, View, cached_library, called_by, load_kernel, load_runtime
@@ -337,18 +337,9 @@ class Compiled:
 
     def _named(self, requests: Mapping[str, ArrayLike]) -> list[tuple[Array, NDArray[Any]]]:
         """Return the inputs of ``soa`` and ``blocks`` in order."""
-        names = [a.name for a in self.inputs]
-        for name in requests:
-            if name not in names:
-                raise InputError(
-                    f"There is no input array '{name}'; the inputs are {', '.join(names)}."
-                )
+        check_inputs(requests, self.inputs)
         pairs = []
         for array in self.inputs:
-            if array.name not in requests:
-                raise InputError(
-                    f"The input array '{array.name}' is missing; give {', '.join(names)}."
-                )
             values = np.asarray(requests[array.name])
             if values.dtype.kind not in "fiu":
                 raise InputError(

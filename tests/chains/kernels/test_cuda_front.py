@@ -133,9 +133,9 @@ def test_arrays_on_the_device(which: int, chain: Chain, device: ChainDevice) -> 
     inputs = {name: getattr(state, name) for name in ("q", "qd", "qdd")}
     host = kernel(**inputs)
     for columns in (False, True):
-        on_device_ = {name: on_device(device, x, columns=columns) for name, x in inputs.items()}
-        tau = kernel(**on_device_)
-        assert isinstance(tau, DeviceArray) and tau.strides == on_device_["q"].strides
+        device_inputs = {name: on_device(device, x, columns=columns) for name, x in inputs.items()}
+        tau = kernel(**device_inputs)
+        assert isinstance(tau, DeviceArray) and tau.strides == device_inputs["q"].strides
         assert np.array_equal(fetched(tau), host)
     single = kernel(**{name: on_device(device, x[4]) for name, x in inputs.items()})
     assert np.array_equal(fetched(single), host[4])

@@ -88,8 +88,8 @@ class Compiled:
         for block in self.source.results:
             elements = count * n ** len(block.shape)
             memory.append(np.full(FAR + elements + FAR, np.nan, self.source.dtype))
-            elements_ = memory[-1][FAR : FAR + elements]
-            results[block.name] = elements_.reshape(count, *(n for _ in block.shape))
+            flat = memory[-1][FAR : FAR + elements]
+            results[block.name] = flat.reshape(count, *(n for _ in block.shape))
         self.host.launch(
             self.source.name,
             grid,

@@ -36,13 +36,13 @@ def states(kernel: CudaKernel, count: int, seed: int = 4) -> dict[str, np.ndarra
 
 def run(kernel: CudaKernel, sizes: Sequence[int]) -> list[np.ndarray]:
     """Return the results of batches of the given sizes, each with different states."""
-    results_ = []
+    arrays_of_batches = []
     for k, count in enumerate(sizes):
         inputs = states(kernel, count, k)
         results = kernel(**inputs)
         assert right(kernel, inputs, results)
-        results_ += [results[a.name] for a in kernel.results]
-    return results_
+        arrays_of_batches += [results[a.name] for a in kernel.results]
+    return arrays_of_batches
 
 
 def on_device(kernel: CudaKernel, count: int, **options: Any) -> Mapping[str, Any]:

@@ -81,7 +81,7 @@ def same_as_processor(
     model = load(robot)
     samples = sample(model, row, COUNT, distribution="reference", seed=seed)
     inputs = {name: values.astype(source.dtype) for name, values in samples.items()}
-    expected_ = cpu.compile(model, row, dtype=source.dtype, threads=1, cache=folder / "cache")(
+    cpu_results = cpu.compile(model, row, dtype=source.dtype, threads=1, cache=folder / "cache")(
         **inputs
     )
     kernels = on_host(source, folder)
@@ -98,7 +98,7 @@ def same_as_processor(
         for name, values in results.items():
             rows = as_rows(source.layout, values, count)
             assert np.isfinite(rows).all(), name
-            expected = np.ascontiguousarray(expected_[name][:count])
+            expected = np.ascontiguousarray(cpu_results[name][:count])
             if not signed_zeros:
                 rows, expected = rows + 0.0, expected + 0.0
             assert rows.tobytes() == expected.tobytes(), name

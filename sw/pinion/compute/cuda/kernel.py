@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pinion.batch import InputError, Result, by_name, validate_arrays
 from pinion.batch.result import not_finite, written
-from pinion.compute.arguments import check_out, flags_for
+from pinion.compute.arguments import check_inputs, check_out, flags_for
 from pinion.functions import Function, arrays_of
 from pinion.functions.requests import check_rotations, rotations_of
 from pinion.link import Array
@@ -338,17 +338,8 @@ class CudaKernel:
         stream: Any,
         workspace: Any,
     ) -> Result:
-        names = [a.name for a in self.inputs]
-        for name in requests:
-            if name not in names:
-                raise InputError(
-                    f"There is no input array '{name}'; the inputs are {', '.join(names)}."
-                )
-        views = []
-        for a in self.inputs:
-            if a.name not in requests:
-                raise InputError(f"The input array '{a.name}' is missing; give {', '.join(names)}.")
-            views.append(self._view(a, requests[a.name], "is read"))
+        check_inputs(requests, self.inputs)
+        views = [self._view(a, requests[a.name], "is read") for a in self.inputs]
         lengths = {a.name: v.samples for a, v in zip(self.inputs, views, strict=True)}
         batched = {name: n for name, n in lengths.items() if n is not None}
         if len(set(batched.values())) > 1:
