@@ -52,13 +52,7 @@ def cores(rows: Sequence[Figures]) -> str:
     return grid(
         (
             *("function", "robot", "formats", "for", "`--ii`", "multipliers", "DSP48E2"),
-            *(
-                "LUT, as memory",
-                "flip-flops",
-                "clock, MHz",
-                "schedule",
-                "latency, cycles",
-            ),
+            *("LUT, as memory", "flip-flops", "clock, MHz", "schedule", "latency, cycles"),
             *("error, median", "error, largest", "mismatches"),
         ),
         [

@@ -211,7 +211,7 @@ def test_what_does_not_fit(arm: Plant) -> None:
     problem = small(2)
     kernels = Kernels.compile(problem.model, problem.cost, problem.dt)
     for dt in (-0.01, 0.0, float("nan")):
-        with pytest.raises(ControlError, match="give 'dt' above 0"):
+        with pytest.raises(ControlError, match="'dt' must be above 0"):
             Problem.of(problem.model, knots=9, dt=dt, cost=problem.cost, start=np.zeros(2))
     with pytest.raises(ControlError, match="guess has the shape"):
         solve(problem, arm, guess=np.zeros((1, 20, 2)))
@@ -224,7 +224,7 @@ def test_what_does_not_fit(arm: Plant) -> None:
     heavier = replace(problem, model=load("two_link", gravity=(0.0, 0.0, -1.62)))
     with pytest.raises(ControlError, match="problem's model"):
         solve(heavier, arm)
-    with pytest.raises(ControlError, match="or the robots do"):
+    with pytest.raises(ControlError, match="or robots differ"):
         solve_compiled(heavier, kernels)
     with pytest.raises(ControlError, match="compile kernels for the problem"):
         solve_compiled(small(2, tip=True), kernels)

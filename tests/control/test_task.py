@@ -220,10 +220,7 @@ MISTAKES = {
     "duration": (changed("0.2", "1e9"), r"motion.duration = 1000000000.0: give a number from"),
     "too short": (changed("0.2", "0.011"), "duration = .*: a period alone takes 0.01 s"),
     "size": (changed("size = 0.4", "size = 2"), "motion.size = 2: give a number from 0.001 to 1"),
-    "unknown": (
-        changed("size = 0.4", "size = 0.4\nsise = 1"),
-        "unknown key 'motion.sise': choose",
-    ),
+    "unknown": (changed("size = 0.4", "size = 0.4\nsise = 1"), "unknown key 'motion.sise': choose"),
     "step": (changed("step = 0.01", "step = 0.015"), "controller.step = 0.015: it must be a mult"),
     "knots": (changed("knots = 6", "knots = 6.0"), "controller.knots = 6.0: give a whole number"),
     "tau": (changed("tau = 1e-4", "tau = 0"), "running.tau = 0: it must be above 0"),

@@ -186,7 +186,7 @@ def test_passes_begin_with_the_folders_trace_and_end_with_its_graph(
     other = replace(build, function=replace(build.function, name="anything"))
     alone = found_anew.passes(other)
     assert not alone["whole"] and [s["step"] for s in alone["steps"]] == [
-        *("traced", "folded", "built"),
+        *("traced", "folded", "built")
     ]
     # Neither has another function of the same name.
     other = replace(build, function=replace(build.function, name="crba"))

@@ -170,8 +170,7 @@ class Plant(Closing):
             # Derivatives of the stage's state, then of its rate by the chain rule.
             at_x, at_u = np.eye(2 * n) + share * h * by_x, share * h * by_u
             by_x = np.concatenate(
-                [at_x[..., n:, :], by_q @ at_x[..., :n, :] + by_qd @ at_x[..., n:, :]],
-                axis=-2,
+                [at_x[..., n:, :], by_q @ at_x[..., :n, :] + by_qd @ at_x[..., n:, :]], axis=-2
             )
             by_u = np.concatenate(
                 [at_u[..., n:, :], by_q @ at_u[..., :n, :] + by_qd @ at_u[..., n:, :] + minv],

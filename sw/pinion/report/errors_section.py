@@ -46,19 +46,19 @@ def _histograms(errors: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
     rows = []
     for name, distribution in errors["distributions"].items():
         promise = promises.get(name)
-        for block, block_errors in distribution["blocks"].items():
+        for block, figures in distribution["blocks"].items():
             reason = f"{NONE_VALID}, {distribution['flagged']:,} flagged"
-            chart = _chart(name, block, block_errors, reason, promise, errors["edges"], first, last)
+            chart = _chart(name, block, figures, reason, promise, errors["edges"], first, last)
             charts.setdefault(block, []).append(chart)
-            status = None if block_errors["max"] is not None else NONE_VALID
-            if promise is not None and block_errors["max"] is not None:
-                status = "kept" if block_errors["max"] <= promise else "BROKEN"
+            status = None if figures["max"] is not None else NONE_VALID
+            if promise is not None and figures["max"] is not None:
+                status = "kept" if figures["max"] <= promise else "BROKEN"
             rows.append(
                 (
                     *(
                         name,
                         block,
-                        *(short_error(block_errors[key]) for key in ("median", "p99", "max")),
+                        *(short_error(figures[key]) for key in ("median", "p99", "max")),
                     ),
                     *(
                         short_error(promise),
@@ -80,10 +80,8 @@ def _histograms(errors: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
         element("p", {}, text(line))
         + "".join(
             element("h3", {}, text(block))
-            + element(
-                "div", {"class": f"histograms n{min(len(block_charts), 6)}"}, "".join(block_charts)
-            )
-            for block, block_charts in charts.items()
+            + element("div", {"class": f"histograms n{min(len(row), 6)}"}, "".join(row))
+            for block, row in charts.items()
         )
         + page_table(table)
     )
@@ -109,7 +107,7 @@ def _reach(errors: Mapping[str, Any], promises: Mapping[str, float]) -> tuple[fl
 def _chart(
     name: str,
     block: str,
-    block_errors: Mapping[str, Any],
+    figures: Mapping[str, Any],
     why: str,
     promise: float | None,
     edges: list[float],
@@ -117,7 +115,7 @@ def _chart(
     last: float,
 ) -> str:
     scale = WIDTH / max(last - first, 1e-9)
-    top = max(block_errors["counts"], default=0) or 1
+    top = max(figures["counts"], default=0) or 1
     floor = HEIGHT - FOOT
     parts = []
     for exponent in range(int(first), int(last) + 1):
@@ -129,7 +127,7 @@ def _chart(
         if (exponent - int(first)) % stride == 0 and inside:
             at = {"x": x, "y": HEIGHT - 6, "text-anchor": "middle"}
             parts.append(element("text", at, f"1e{exponent}"))
-    for k, count in enumerate(block_errors["counts"]):
+    for k, count in enumerate(figures["counts"]):
         if count:
             high = (floor - TOP) * count / top
             parts.append(
@@ -144,17 +142,15 @@ def _chart(
                 )
             )
     caption = why
-    if block_errors["max"] is None:
+    if figures["max"] is None:
         parts.append(element("text", {"x": 4, "y": 40, "class": "why"}, text(why)))
-    if block_errors["max"] is not None:
-        caption = (
-            f"median {block_errors['median']:.1e}, 99 % {block_errors['p99']:.1e}, "
-            f"largest {block_errors['max']:.1e}"
-        )
-    if block_errors["below"]:
-        caption += f"; {block_errors['below']:,} below {10 ** edges[0]:.0e}"
-    if block_errors["above"]:
-        caption += f"; {block_errors['above']:,} above {10 ** edges[-1]:.0f}, infinite or NaN"
+    if figures["max"] is not None:
+        caption = f"median {figures['median']:.1e}, 99 % {figures['p99']:.1e}, "
+        caption += f"largest {figures['max']:.1e}"
+    if figures["below"]:
+        caption += f"; {figures['below']:,} below {10 ** edges[0]:.0e}"
+    if figures["above"]:
+        caption += f"; {figures['above']:,} above {10 ** edges[-1]:.0f}, infinite or NaN"
     if promise is not None and promise > 0:
         x = number((math.log10(promise) - first) * scale)
         line = {"class": "promise", "x1": x, "x2": x, "y1": 3, "y2": floor}
@@ -176,9 +172,7 @@ def _chart(
     view = {"viewBox": f"0 0 {WIDTH} {HEIGHT}", "role": "img", "aria-label": label}
     title = element("strong", {}, text(name)) + " states"
     return element(
-        "figure",
-        {},
-        element("figcaption", {}, title) + element("svg", view, "".join(parts)),
+        "figure", {}, element("figcaption", {}, title) + element("svg", view, "".join(parts))
     )
 
 

@@ -13,36 +13,32 @@ _FEW = 12  # largest number of rows that is shown unfolded
 
 def formats_section(build: Data, k: int) -> str:
     """Return widths of signals and products, their binary points, and a table of all signals."""
-    format_data = build["formats"]
+    data = build["formats"]
     body = ""
-    if format_data["uniform"]:
-        ((width, frac, _),) = format_data["kinds"]
+    if data["uniform"]:
+        ((width, frac, _),) = data["kinds"]
         line = (
-            f"All {format_data['signals']:,} signals are in {format_data['uniform']}: one uniform "
+            f"All {data['signals']:,} signals are in {data['uniform']}: one uniform "
             f"format, of {width - frac} integer bits with the sign and {frac} fraction bits."
         )
         body += element("p", {}, text(line))
     else:
-        largest = max(n for _, n in format_data["widths"])
+        largest = max(n for _, n in data["widths"])
         chart = bars(
-            [
-                (f"{width} bits", count, largest, f"{count:,}")
-                for width, count in format_data["widths"]
-            ],
-            f"Widths of {format_data['signals']:,} signals: request words and results of "
-            "operations",
+            [(f"{width} bits", count, largest, f"{count:,}") for width, count in data["widths"]],
+            f"Widths of {data['signals']:,} signals: request words and results of operations",
         )
-        body += beside(chart + _integer_bits(format_data), page_table(_regions(format_data)))
-        kinds = _kinds(format_data)
+        body += beside(chart + _integer_bits(data), page_table(_regions(data)))
+        kinds = _kinds(data)
         few = len(kinds.rows) <= _FEW
         body += folded(f"{len(kinds.rows)} formats as a table", page_table(kinds), open_=few)
-    if format_data["products"]:
-        products = page_table(_products(format_data))
-        few = len(format_data["products"]) <= _FEW
+    if data["products"]:
+        products = page_table(_products(data))
+        few = len(data["products"]) <= _FEW
         body += folded("Products by the widths of their factors", products, open_=few)
     signals = element("div", {"class": "signals", "data-build": k})
     without = element("noscript", {}, "This table needs JavaScript; it is the schedule's data.")
-    return body + folded(f"All {format_data['signals']:,} signals", signals + without) + _meaning()
+    return body + folded(f"All {data['signals']:,} signals", signals + without) + _meaning()
 
 
 def _meaning() -> str:
@@ -52,16 +48,16 @@ def _meaning() -> str:
     )
 
 
-def _integer_bits(format_data: Data) -> str:
+def _integer_bits(data: Data) -> str:
     counts: dict[int, int] = {}
-    for width, frac, count in format_data["kinds"]:
+    for width, frac, count in data["kinds"]:
         counts[width - frac] = counts.get(width - frac, 0) + count
     largest = max(counts.values())
     rows = [(f"{bits} bits", n, largest, f"{n:,}") for bits, n in sorted(counts.items())]
     return bars(rows, "Integer bits of the same signals, including the sign")
 
 
-def _regions(format_data: Data) -> Table:
+def _regions(data: Data) -> Table:
     return Table(
         columns=("region", "signals", "bits wide", "on average", "integer", "fraction"),
         rows=[
@@ -70,14 +66,14 @@ def _regions(format_data: Data) -> Table:
                 f"{row['bits'] / row['signals']:.1f}",
                 *(span(row["integer"]), span(row["frac"])),
             )
-            for row in format_data["regions"]
+            for row in data["regions"]
         ],
     )
 
 
-def _kinds(format_data: Data) -> Table:
+def _kinds(data: Data) -> Table:
     rows: list[tuple[object, ...]] = []
-    for width, frac, count in format_data["kinds"]:
+    for width, frac, count in data["kinds"]:
         reach, step = 2.0 ** (width - 1 - frac), 2.0**-frac
         range_and_step = (f"{-reach:.3g} to {reach:.3g}", f"{step:.2e}")
         rows.append((Format(width, frac).name, width, width - frac, frac, *range_and_step, count))
@@ -87,12 +83,12 @@ def _kinds(format_data: Data) -> Table:
     )
 
 
-def _products(format_data: Data) -> Table:
+def _products(data: Data) -> Table:
     return Table(
         columns=("factors, bits", "products", "of them by constants", "bits of the exact product"),
         rows=[
             (f"{wide} x {narrow}", count, constant, wide + narrow)
-            for wide, narrow, count, constant in format_data["products"]
+            for wide, narrow, count, constant in data["products"]
         ],
         note="As the units read them, after rounding their operands. The exact product is rounded "
         "once, after its sum.",
