@@ -12,8 +12,8 @@ from pinion.base.installation import require
 from pinion.console.errors import complain
 from pinion.console.terminal import out, pairs, say
 
-from .campaign import finish, run_chunks
-from .options import Json, RequestArguments, Robot, RobotArguments, RowArguments, load_robot
+from .campaign import RequestArguments, finish, run_chunks
+from .options import Json, Robot, RobotArguments, RowArguments, load_robot
 
 
 def command(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,15 +12,73 @@ import typer
 
 from pinion.base.amounts import amount
 from pinion.base.installation import require
-from pinion.console.errors import CHECK_FAILED, InterruptionError, complain
+from pinion.console.errors import CHECK_FAILED, InterruptionError, UsageError, complain
 from pinion.console.terminal import out, pairs, put_json, say, show, steps
 from pinion.report import Table
 
 from .again import interrupted
-from .options import Folder, Json, RequestArguments
+from .arrays import read_arrays
+from .options import Folder, Json, Scheduler, Seed
 
 if TYPE_CHECKING:
     from pinion.campaign import CampaignProgress
+
+States = Annotated[int | None, typer.Option(min=1, metavar="N", help="How many states to draw.")]
+Source = Annotated[
+    Path | None,
+    typer.Option("--input", metavar="IN.npz", help="Request arrays, by name, instead of states."),
+]
+Distribution = Annotated[
+    str, typer.Option(metavar="NAME", help="States: reference, slow, rest, stress or beyond.")
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Processes of this machine. [default: cores]"),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestArguments:
+    """Options of verbs that send many requests to many workers."""
+
+    states: States = None
+    source: Source = None
+    distribution: Distribution = "reference"
+    seed: Seed = 0
+    scheduler: Scheduler = None
+    workers: Workers = None
+
+    def check(self) -> None:
+        """Refuse options that exclude each other.
+
+        Raises
+        ------
+        UsageError
+            If requests are both drawn and given or neither, or workers both started and found.
+        """
+        if (self.states is None) == (self.source is None):
+            raise UsageError(
+                "Give either --states, how many to draw, or --input, a file of requests."
+            )
+        if self.scheduler is not None and self.workers is not None:
+            raise UsageError(
+                f"The scheduler {self.scheduler} has its own workers: leave --workers out."
+            )
+        if self.source is not None and (self.distribution, self.seed) != ("reference", 0):
+            raise UsageError(
+                f"The requests come from {self.source}: leave --distribution and --seed out."
+            )
+
+    def keywords(self) -> dict[str, Any]:
+        """Return the keywords for :func:`pinion.campaign.campaign` and ``batch``."""
+        return {
+            "states": self.states,
+            "arrays": None if self.source is None else read_arrays(self.source),
+            "distribution": self.distribution,
+            "seed": self.seed,
+            "scheduler": self.scheduler,
+            "workers": self.workers,
+        }
 
 
 def command(

@@ -15,8 +15,6 @@ from typer.core import TyperCommand
 
 from pinion.console.errors import UsageError, complain
 
-from .arrays import read_arrays
-
 if TYPE_CHECKING:
     from pinion.functions import RowOptions
     from pinion.robot import Model, RobotOptions, Vec3
@@ -92,14 +90,6 @@ FrictionWidth = Annotated[
 ]
 FRICTION_WIDTH = 0.05
 """As in :mod:`pinion.dynamics.joint_terms`, which help pages do not load."""
-States = Annotated[int | None, typer.Option(min=1, metavar="N", help="How many states to draw.")]
-Source = Annotated[
-    Path | None,
-    typer.Option("--input", metavar="IN.npz", help="Request arrays, by name, instead of states."),
-]
-Distribution = Annotated[
-    str, typer.Option(metavar="NAME", help="States: reference, slow, rest, stress or beyond.")
-]
 Seed = Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the states.")]
 Scheduler = Annotated[
     str | None,
@@ -107,10 +97,6 @@ Scheduler = Annotated[
         metavar="ADDRESS",
         help="A Dask scheduler, such as tcp://head:8786, instead of processes of this machine.",
     ),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="N", help="Processes of this machine. [default: cores]"),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
 
@@ -181,50 +167,6 @@ class RowArguments:
             "friction_width": self.friction_width,
             "parameters": names(self.parameters),
             "parameter_range": self.parameter_range,
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
-class RequestArguments:
-    """Options of verbs that send many requests to many workers."""
-
-    states: States = None
-    source: Source = None
-    distribution: Distribution = "reference"
-    seed: Seed = 0
-    scheduler: Scheduler = None
-    workers: Workers = None
-
-    def check(self) -> None:
-        """Refuse options that exclude each other.
-
-        Raises
-        ------
-        UsageError
-            If requests are both drawn and given or neither, or workers both started and found.
-        """
-        if (self.states is None) == (self.source is None):
-            raise UsageError(
-                "Give either --states, how many to draw, or --input, a file of requests."
-            )
-        if self.scheduler is not None and self.workers is not None:
-            raise UsageError(
-                f"The scheduler {self.scheduler} has its own workers: leave --workers out."
-            )
-        if self.source is not None and (self.distribution, self.seed) != ("reference", 0):
-            raise UsageError(
-                f"The requests come from {self.source}: leave --distribution and --seed out."
-            )
-
-    def keywords(self) -> dict[str, Any]:
-        """Return the keywords for :func:`pinion.campaign.campaign` and ``batch``."""
-        return {
-            "states": self.states,
-            "arrays": None if self.source is None else read_arrays(self.source),
-            "distribution": self.distribution,
-            "seed": self.seed,
-            "scheduler": self.scheduler,
-            "workers": self.workers,
         }
 
 
