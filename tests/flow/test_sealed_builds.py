@@ -120,7 +120,7 @@ def test_a_missing_a_strange_and_an_outside_file_are_refused(folder: Path, tmp_p
     with pytest.raises(ManifestError, match=r"core\.v' is missing from the build"):
         check_digests(folder)
     os.mkfifo(folder / VERILOG)
-    with pytest.raises(ManifestError, match=r"core\.v' cannot be read \(it is no regular file\)"):
+    with pytest.raises(ManifestError, match=r"core\.v' cannot be read \(it is not a regular file\)"):
         check_digests(folder)
     with pytest.raises(ManifestError, match="not among the files"):
         check_digests(folder, ("mine.txt",))
@@ -128,7 +128,7 @@ def test_a_missing_a_strange_and_an_outside_file_are_refused(folder: Path, tmp_p
     with pytest.raises(ManifestError, match=r"has no digests\.json.*build the folder again"):
         Build.read(folder)
     os.mkfifo(folder / DIGESTS)
-    with pytest.raises(ManifestError, match=r"digests\.json' is damaged \(it is no regular"):
+    with pytest.raises(ManifestError, match=r"digests\.json' is damaged \(it is not a regular"):
         read_digests(folder)
     # Names in a list, written as by `write_digests` for a folder of the root.
     other = tmp_path / "other"
