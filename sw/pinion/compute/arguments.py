@@ -31,7 +31,8 @@ def dtype_name(dtype: DTypeLike) -> str:
         with suppress(TypeError, ValueError):
             name = np.dtype(dtype).name
     if name not in SCALARS:
-        raise ComputeError(f"Unknown dtype '{name}': choose one of {', '.join(SCALARS)}.")
+        shown = dtype if isinstance(dtype, str) else name
+        raise ComputeError(f"Unknown dtype '{shown}': choose one of {', '.join(SCALARS)}.")
     return name
 
 
