@@ -120,9 +120,7 @@ def test_a_missing_a_strange_and_an_outside_file_are_refused(folder: Path, tmp_p
     with pytest.raises(ManifestError, match=r"core\.v' is missing from the build"):
         check_digests(folder)
     os.mkfifo(folder / VERILOG)
-    with pytest.raises(
-        ManifestError, match=r"core\.v' cannot be read \(it is not a regular file\)"
-    ):
+    with pytest.raises(ManifestError, match=r"core\.v' cannot be read \(it is not a regular"):
         check_digests(folder)
     with pytest.raises(ManifestError, match="not among the files"):
         check_digests(folder, ("mine.txt",))

@@ -289,7 +289,7 @@ def source(
     function : a row of the table of functions or of :mod:`pinion.functions.partitions`, or its
         name. Both formulations of a gradient have the same kernel.
     dtype : ``float32`` or ``float64``.
-    outputs : optional results to add, as for :func:`pinion.functions.function`.
+    outputs : optional results to add, as for :func:`pinion.functions.named_function`.
 
     Raises
     ------
