@@ -73,9 +73,9 @@ def test_demo_in_small(
         assert pinion("demo", "--folder", folder, "--functions", "crba", "--requests", 60).code == 0
     # One table with a column per function.
     monkeypatch.setattr(demo, "one", lambda name, *_: completed.json["functions"][name])
-    completed = pinion("demo", "--functions", "rnea,crba")
-    assert completed.code == 0 and completed.err == ""
-    header = next(line for line in completed.out.splitlines() if f"{robot}, q16.16, ii 8" in line)
+    printed = pinion("demo", "--functions", "rnea,crba")
+    assert printed.code == 0 and printed.err == ""
+    header = next(line for line in printed.out.splitlines() if f"{robot}, q16.16, ii 8" in line)
     assert header.split()[-2:] == ["rnea", "crba"]
     least = [
         min(f["multipliers"] for f in completed.json["functions"].values()),
