@@ -73,18 +73,18 @@ def test_demo_in_small(
         assert pinion("demo", "--folder", folder, "--functions", "crba", "--requests", 60).code == 0
     # One table with a column per function.
     monkeypatch.setattr(demo, "one", lambda name, *_: completed.json["functions"][name])
-    completed = pinion("demo", "--functions", "rnea,crba")
-    assert completed.code == 0 and completed.err == ""
-    header = next(line for line in completed.out.splitlines() if f"{robot}, q16.16, ii 8" in line)
+    printed = pinion("demo", "--functions", "rnea,crba")
+    assert printed.code == 0 and printed.err == ""
+    header = next(line for line in printed.out.splitlines() if f"{robot}, q16.16, ii 8" in line)
     assert header.split()[-2:] == ["rnea", "crba"]
     least = [
         min(f["multipliers"] for f in completed.json["functions"].values()),
         rnea["multipliers"],
     ]
-    row = next(line for line in completed.out.splitlines() if line.split()[:1] == ["multipliers"])
+    row = next(line for line in printed.out.splitlines() if line.split()[:1] == ["multipliers"])
     assert sorted(map(int, row.split()[1:])) == least
-    assert "Every bit is as the integers have it" in completed.out
-    assert str(folder / "schedule_crba.png") in completed.out
+    assert "Every bit is as the integers have it" in printed.out
+    assert str(folder / "schedule_crba.png") in printed.out
 
 
 def test_demo_shows_gradient_and_forward_dynamics_unless_told_otherwise(
