@@ -31,8 +31,8 @@ def dtype_name(dtype: DTypeLike) -> str:
         with suppress(TypeError, ValueError):
             name = np.dtype(dtype).name
     if name not in SCALARS:
-        shown = dtype if isinstance(dtype, str) else name
-        raise ComputeError(f"Unknown dtype '{shown}': choose one of {', '.join(SCALARS)}.")
+        text = dtype if isinstance(dtype, str) else name
+        raise ComputeError(f"Unknown dtype '{text}': choose one of {', '.join(SCALARS)}.")
     return name
 
 
