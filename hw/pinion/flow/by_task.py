@@ -371,7 +371,7 @@ class TaskSearch:
         except ValueError as error:  # such words cannot hold a constant
             nothing = Outcome(loss=math.nan)
             refused = Tried(
-                words=words, blocks=0, bits=0, outcome=nothing, held=False, refused=str(error)
+                words=words, blocks=0, bits=0, outcome=nothing, meets_goal=False, refused=str(error)
             )
             self.tried.append(refused)
             self.progress.step(f"{words}: {error}")
@@ -382,10 +382,10 @@ class TaskSearch:
             blocks=blocks,
             bits=bits,
             outcome=outcome,
-            held=_holds(outcome.loss, self.goal.loss),
+            meets_goal=_holds(outcome.loss, self.goal.loss),
         )
         self.tried.append(result)
-        verdict = "holds" if result.held else "does not hold"
+        verdict = "holds" if result.meets_goal else "does not hold"
         self.progress.step(
             f"{words}: about {blocks} blocks, {bits} bits of operands; loss {outcome.loss:.3g} "
             f"{verdict}"
