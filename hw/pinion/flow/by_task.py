@@ -325,7 +325,7 @@ class TaskSearch:
         while low < len(ladder):
             middle_try = self._measured(ladder[low])
             if middle_try.meets_goal and (
-                low + 1 == len(ladder) or self._measured(ladder[low + 1]).held
+                low + 1 == len(ladder) or self._measured(ladder[low + 1]).meets_goal
             ):
                 return middle_try
             low += 1
