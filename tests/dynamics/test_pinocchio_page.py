@@ -173,6 +173,22 @@ COMPARED: Mapping[str, Callable[[State], Pair]] = {
         dynamics.potential_energy(OURS, s.q),
         pin.computePotentialEnergy(s.theirs, s.data, s.q),
     ),
+    "computeJointTorqueRegressor": lambda s: (
+        dynamics.rnea_regressor(OURS, s.q, s.v, s.a),
+        pin.computeJointTorqueRegressor(s.theirs, s.data, s.q, s.v, s.a),
+    ),
+    "computeKineticEnergyRegressor": lambda s: (
+        dynamics.kinetic_energy_regressor(OURS, s.q, s.v),
+        pin.computeKineticEnergyRegressor(s.theirs, s.data, s.q, s.v),
+    ),
+    "computePotentialEnergyRegressor": lambda s: (
+        dynamics.potential_energy_regressor(OURS, s.q),
+        pin.computePotentialEnergyRegressor(s.theirs, s.data, s.q),
+    ),
+    "computeCentroidalMap": lambda s: (
+        dynamics.centroidal_momentum(OURS, s.q, s.v)[1],
+        pin.computeCentroidalMap(s.theirs, s.data, s.q)[EXCHANGED],
+    ),
     "centerOfMass": lambda s: (
         dynamics.centre_of_mass(OURS, s.q),
         pin.centerOfMass(s.theirs, s.data, s.q),
