@@ -162,10 +162,10 @@ def test_a_changed_function_is_no_intact_build(folder: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 3}, r"3, and this Pinion reads 'pinion\.function', versions 1 and 2\."),
+        ({"version": 3}, r"3, but this Pinion reads 'pinion\.function', versions 1 and 2\."),
         ({"format": "x"}, r"has the format 'x', version 1"),
         ({"inputs": [{}]}, r"cannot be read \(KeyError: 'sampling'\): build the folder again"),
-        ({"graph": {"format": "pinion.graph", "version": 7}}, r"of version 7, and this Pinion"),
+        ({"graph": {"format": "pinion.graph", "version": 7}}, r"version 7, but this Pinion"),
         (
             {"inputs": [{"shape": [2], "symmetric": False, "sampling": [0, 10**400]}]},
             r"cannot be read \(OverflowError: .*\): build the folder again",

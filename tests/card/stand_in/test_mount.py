@@ -146,7 +146,7 @@ def test_a_short_read_at_the_files(card):
     plan = FaultPlan(faults=(Fault(kind="short_read", at=(0,), beats=2),))
     with stand_in(faults=plan) as stand:
         raised = exchange(card, opened(stand, card.layout), 64, 0)
-        assert "gave 128 of" in str(raised[0])
+        assert "returned 128 of" in str(raised[0])
 
 
 def test_callers_are_watched_through_the_files(card):
