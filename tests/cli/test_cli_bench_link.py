@@ -96,7 +96,7 @@ def test_a_build_is_named_by_its_folder_or_made_once(
         plain().write(path)
 
     # The package has a function of the module's name, so the module is imported.
-    monkeypatch.setattr(importlib.import_module("pinion.flow.build"), "build", build)
+    monkeypatch.setattr(importlib.import_module("pinion.flow"), "build", build)
     assert bench_link.find_build(["some/folder"], tmp_path) == Path("some/folder")
     for _ in range(2):
         build_folder = bench_link.find_build([str(arm), "rnea"], tmp_path)

@@ -144,7 +144,7 @@ def test_build_takes_joint_terms(pinion: Pinion, tmp_path: Path) -> None:
     expected = {"joint_terms": "damping,friction", "friction_width": "0.125"}
     assert completed.json["options"] == expected and completed.json["units"]["clamp"] == 1
     assert completed.json["savings"][0]["mul"] > 0
-    for wrong, needle in (("lift", "'lift' is no"), ("armature", "in every function")):
+    for wrong, needle in (("lift", "'lift' is no"), ("armature", "is always included")):
         refused = pinion("build", path, "rnea", "--joint-terms", wrong, "-o", tmp_path / "c")
         refused.refused(needle, "damping, friction, stiffness")
     pinion("build", "hyq", "rnea", "--joint-terms", "all", "-o", tmp_path / "c").refused(

@@ -123,7 +123,7 @@ def test_operations_of_every_kind_are_counted(folder: Path, pinion: Pinion) -> N
 def test_verbs_take_a_module_of_the_present_folder(folder: Path, pinion: Pinion) -> None:
     assert pinion("info", "none", "--function", "own_file:scaled", "--json").json["savings"]
     pinion("info", "two_link", "--function", "own_file:scaled").refused(
-        "'scaled' takes no robot, and 'two_link' is given"
+        "'scaled' takes no robot, but 'two_link' is given"
     )
     pinion("build", "none", "rnea", "-o", "core").refused("'rnea' computes something of a robot")
     pinion("verify", "core", "--netlist", "--function", "own_file:scaled").refused("--function")

@@ -285,11 +285,11 @@ def test_every_verb_can_be_quiet_or_says_why_not() -> None:
 
 # Arguments of each verb, and the function in which its work begins.
 WORK: dict[str, tuple[tuple[str, ...], str]] = {
-    "build": (("two_link", "rnea", "-o", "NEW"), "pinion.flow.build:build"),
+    "build": (("two_link", "rnea", "-o", "NEW"), "pinion.flow:build"),
     "verify": (("BUILT",), "pinion.cosim.bound:verify_bounded"),
     "verify netlist": (("BUILT", "--netlist"), "pinion.cosim.netlist:check_netlist"),
     "verify promises": (("BUILT", "--promises"), "pinion.cosim.promises:check_promises"),
-    "synth": (("BUILT",), "pinion.synthesis.synth:synth"),
+    "synth": (("BUILT",), "pinion.synthesis:synth"),
     "run": (("BUILT", "--input", "IN.npz", "--output", "OUT.npz"), "pinion.driver:open"),
     "bench core": (("core",), "pinion.bench.core.measure:row"),
     "bench functions": (("functions",), "pinion.bench.functions.measure:function_row"),

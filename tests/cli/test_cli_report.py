@@ -158,7 +158,7 @@ def test_counts_are_made_for_the_terminal_too(
         count(path)
 
     # The package has a function of the module's name.
-    monkeypatch.setattr(import_module("pinion.synthesis.synth"), "synth", counts)
+    monkeypatch.setattr(import_module("pinion.synthesis"), "synth", counts)
     for _ in range(2):  # existing counts are kept
         assert "247.5" in pinion("report", alone, "--synth").out
     assert requested == [alone]

@@ -95,7 +95,7 @@ def test_a_device_that_is_compiled_for_long_is_told_before(
         return seconds
 
     def refuses(folder: Path, **named: Any) -> Any:
-        assert callable(named["done"]) and isinstance(named["progress"], Progress)
+        assert callable(named["on_packet"]) and isinstance(named["progress"], Progress)
         raise DriverError(f"No {named['device']}.")
 
     monkeypatch.setattr("pinion.card.transport.seconds_to_open", estimated)

@@ -158,5 +158,5 @@ def test_backends_agree_on_a_function_without_a_robot(tmp_path: Path) -> None:
     ):
         want, results = exact.run(**requests), fast.run(**requests)
     assert np.allclose(results.x_next, want.x_next, rtol=1e-6, atol=1e-6)
-    with pytest.raises(FunctionError, match="takes no robot, and 'two_link' is given"):
+    with pytest.raises(FunctionError, match="takes no robot, but 'two_link' is given"):
         backend("two_link", example, device="float")
