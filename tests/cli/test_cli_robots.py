@@ -247,7 +247,9 @@ def test_json_in_a_pipe_is_one_line(process: Pinion) -> None:
 
 def test_a_robot_of_many_joints_is_shown_in_part(pinion: Pinion) -> None:
     completed = pinion("info", "chain_230")
-    assert "The first 200 joints and links are listed; --json has 30 more." in " ".join(completed.out.split())
+    assert "The first 200 joints and links are listed; --json has 30 more." in " ".join(
+        completed.out.split()
+    )
     assert (
         "joint_200 " in completed.out
         and "joint_201 " not in completed.out.partition("Canonicali")[0]

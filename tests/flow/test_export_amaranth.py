@@ -144,7 +144,7 @@ def test_folders_that_are_no_exported_core_are_refused(exported: Path, tmp_path:
     shutil.copytree(exported, copy)
     facts = json.loads((copy / "core.json").read_text())
     (copy / "core.json").write_text(json.dumps(facts | {"hash": "0" * 16}))
-    with pytest.raises(ImportedCoreError, match="of another build"):
+    with pytest.raises(ImportedCoreError, match="belong to different builds"):
         ExportedCore(folder=copy)
     del facts["lanes_in"]
     (copy / "core.json").write_text(json.dumps(facts))

@@ -130,7 +130,7 @@ def test_names_are_refused_from_other_libraries(tmp_path: Path) -> None:
     inertia = pinocchio.Inertia.Random()
     joint = pinocchio_model.addJoint(0, pinocchio.JointModelRX(), pinocchio.SE3.Identity(), "j")
     pinocchio_model.appendBodyToJoint(joint, inertia, pinocchio.SE3.Identity())
-    with pytest.raises(RobotError, match=r"robot name 'arm\\n\[exec\]' holds"):
+    with pytest.raises(RobotError, match=r"robot name 'arm\\n\[exec\]' contains"):
         from_pinocchio(pinocchio_model)
     if importlib.util.find_spec("mujoco") is None:
         pytest.skip("mujoco is missing: the reader of MJCF is not tried")

@@ -88,7 +88,9 @@ def test_the_graph_is_the_float_model_with_terms() -> None:
 
 
 def test_what_cannot_be_asked_for_is_said() -> None:
-    with pytest.raises(FunctionError, match=r"'lift' is no joint term: choose joint_terms from da"):
+    with pytest.raises(
+        FunctionError, match=r"'lift' is not a joint term: choose joint_terms from da"
+    ):
         named_function("rnea", joint_terms=["lift"])
     with pytest.raises(
         FunctionError, match=r"friction_width is 0\.0: give a positive finite rate,"
@@ -97,6 +99,6 @@ def test_what_cannot_be_asked_for_is_said() -> None:
     with pytest.raises(FunctionError, match=r"No joint of the robot 'iiwa14' has friction: leave"):
         named_function("rnea", joint_terms="friction").trace(load("iiwa14"))
     row_without_terms = replace(named_function("rnea"), passive=None)
-    with pytest.raises(FunctionError, match=r"'rnea' does not say what damping of joints do to it"):
+    with pytest.raises(FunctionError, match=r"'rnea' does not say how damping of joints affect it"):
         row_without_terms.with_terms("damping")
     assert named_function("crba", joint_terms=True) == named_function("crba")

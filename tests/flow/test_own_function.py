@@ -200,7 +200,7 @@ def test_what_does_not_fit_is_a_sentence(model: Model, tmp_path: Path) -> None:
     with pytest.raises(FunctionError, match="'q' of 'made' does not say how it is drawn"):
         build(model, row(inputs=(silent,)), tmp_path / "b")
     short = Block(name="q", shape=(3,), unit="rad", sampling=Quantity.POSITION)
-    with pytest.raises(FunctionError, match=r"shape \(3,\), and .*POSITION has \(2,\)"):
+    with pytest.raises(FunctionError, match=r"shape \(3,\), but .*POSITION has \(2,\)"):
         build(model, row(inputs=(short,)), tmp_path / "c")
     with pytest.raises(FunctionError, match=r"an array 'a b': give it a name of letters"):
         row(outputs=(Block(name="a b", shape=(), unit="1"),))

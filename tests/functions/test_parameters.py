@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import pinion.api as pinion
 from pinion import dynamics
-from pinion.functions import FUNCTIONS, Function, FunctionError, LoadBox, sample
+from pinion.functions import FUNCTIONS, Function, FunctionError, LoadBox, named_function, sample
 from pinion.functions.row import columns_of
 from pinion.graph import evaluate_floats, names
 from pinion.graph.passes import fold
@@ -167,6 +167,11 @@ def test_parameters_that_do_not_exist_are_a_sentence(
 def test_parameters_that_change_nothing_are_refused() -> None:
     with pytest.raises(FunctionError, match=f"'{HAND}' change no result of 'forward_kinematics'"):
         FUNCTIONS["forward_kinematics"].with_parameters((HAND,)).trace(load("iiwa14"))
+
+
+def test_a_range_without_parameters_is_refused() -> None:
+    with pytest.raises(FunctionError, match="no parameters: name links"):
+        named_function("rnea", parameter_range="3kg@0.2m")
 
 
 @pytest.mark.parametrize("text", ["3", "3kg", "kg@m", "-1kg@0.2m", "3kg@0m", "nankg@1m"])

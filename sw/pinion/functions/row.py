@@ -257,6 +257,13 @@ class Function:
         """
         if isinstance(names, str):
             names = [name.strip() for name in names.split(",") if name.strip()]
+        if not names:
+            if load is not None:
+                raise FunctionError(
+                    f"The range {load} of parameters is given, but no parameters: name links whose "
+                    "parameters become inputs, or leave the range out."
+                )
+            return self
         if len(set(names)) != len(names):
             raise FunctionError(
                 f"The parameters {', '.join(names)} name one twice: name each once."
@@ -265,8 +272,6 @@ class Function:
             raise FunctionError(
                 f"The function '{self.name}' has parameters already: name all at once."
             )
-        if not names:
-            return self
         block = Block(
             name="parameters",
             shape=(dynamics.count_of(names),),
