@@ -323,7 +323,12 @@ BARE = (
     *('<link name="a"/>', '<link name="b"/>', '<link name="c"/>'),
     *(joint(extra=TURN), joint("k", "b", "c", extra=TURN)),
 )
-KINEMATIC = ("forward_kinematics", "frame_jacobian", "frame_jacobian_local", "frame_jacobian_world")
+KINEMATIC = (
+    *("forward_kinematics", "frame_jacobian", "frame_jacobian_local", "frame_jacobian_world"),
+    *("rnea_regressor", "gravity_regressor"),
+    *("kinetic_energy_regressor", "potential_energy_regressor"),
+)
+"""Rows of placements and motions alone, regressors among them: masses are what they multiply."""
 
 
 @pytest.mark.parametrize("kind", ["no inertial", "zeros", "mass on the fixed base alone", "cut"])

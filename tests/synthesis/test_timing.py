@@ -151,7 +151,7 @@ def test_registers_around_a_product_count_as_its_own() -> None:
     to_product = CLOCK + NET4 + 1.0 + 0.55 + 0.18
     assert Timing(outside, scale=1.0).worst_ns == pytest.approx(to_product)
     # So does a product with a bit that goes elsewhere: its path continues through the block.
-    bare = Graph(flatten({"top": product(feeds=[], kept=False)}, "top", table), table, ports=False)
+    bare = Graph(flatten({"top": product(feeds=[], keeps=False)}, "top", table), table, ports=False)
     assert bare.absorbed == 3
     through = 1.07 + 0.55 + NET + LUT + NEAR + SETUP
     assert Timing(bare, scale=1.0).worst_ns == pytest.approx(through)

@@ -283,7 +283,7 @@ def joint_regressor_scalars(
 
 
 def with_unit(term: JointTerm, body: Body) -> Body:
-    """Return a body whose joint has one unit of a term, and no other."""
+    """Return a body of 1 kg whose joint has one unit of a term, and no other."""
     plain = replace(
         body.joint,
         armature=0.0,
@@ -300,7 +300,8 @@ def with_unit(term: JointTerm, body: Body) -> Body:
             joint = replace(plain, damping=1.0)
         case "friction":
             joint = replace(plain, friction=1.0)
-    return replace(body, joint=joint)
+    # Terms are those of robots with mass; a regressor needs none.
+    return replace(body, joint=joint, inertia=replace(body.inertia, mass=1.0))
 
 
 def fd_parameter_derivatives_scalars(

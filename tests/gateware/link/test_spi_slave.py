@@ -201,9 +201,9 @@ def test_what_is_damaged_or_cut_short_launches_nothing() -> None:
 def test_a_disturbed_answer_is_refused() -> None:
     lengths = Transfer.of(small_manifest())
     received = lengths.request(bytes(4 * WORDS_IN))
-    with pytest.raises(SpiError, match="checksum of the card.s answer is wrong"):
+    with pytest.raises(SpiError, match=r"checksum of the card's answer is wrong"):
         lengths.result(b"\xff" * len(received))
-    with pytest.raises(ValueError, match="A request has 20 bytes, and 19 are given"):
+    with pytest.raises(ValueError, match="A request has 20 bytes, not 19"):
         lengths.request(bytes(19))
     with pytest.raises(ValueError, match="bytes, and 3 came"):
         lengths.result(bytes(3))
