@@ -205,7 +205,7 @@ def test_a_disturbed_answer_is_refused() -> None:
         lengths.result(b"\xff" * len(received))
     with pytest.raises(ValueError, match="A request has 20 bytes, not 19"):
         lengths.request(bytes(19))
-    with pytest.raises(ValueError, match="bytes, and 3 came"):
+    with pytest.raises(ValueError, match="bytes, not 3"):
         lengths.result(bytes(3))
 
 
