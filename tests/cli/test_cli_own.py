@@ -125,7 +125,7 @@ def test_verbs_take_a_module_of_the_present_folder(folder: Path, pinion: Pinion)
     pinion("info", "two_link", "--function", "own_file:scaled").refused(
         "'scaled' takes no robot, but 'two_link' is given"
     )
-    pinion("build", "none", "rnea", "-o", "core").refused("'rnea' needs a robot, but 'none' has no joints")
+    pinion("build", "none", "rnea", "-o", "core").refused("'rnea' needs a robot, but 'none'")
     pinion("verify", "core", "--netlist", "--function", "own_file:scaled").refused("--function")
 
 
