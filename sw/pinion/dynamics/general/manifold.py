@@ -83,7 +83,7 @@ def random_configuration(
     """Draw positions: (nq,) float64, or (n, nq).
 
     Joints with limits are uniform within them, angles without limits in [-pi, pi], shifts without
-    limits in [-reach, reach] [m]; quaternions are uniform over all rotations.
+    limits from -reach to reach [m]; quaternions are uniform over all rotations.
     """
     count = 1 if n is None else n
     q = np.empty((count, model.nq))
