@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 import pinion.api as pinion
 from pinion import dynamics
 from pinion.functions import FUNCTIONS, Function, FunctionError, LoadBox, named_function, sample
+from pinion.functions.portable import in_table, portable
 from pinion.functions.row import columns_of
 from pinion.graph import evaluate_floats, names
 from pinion.graph.passes import fold
@@ -30,6 +31,8 @@ from tests.support.breadth import some
 Array = NDArray[np.float64]
 
 SEED = 37
+
+ROOT = Path(__file__).parents[2]
 
 ROWS = ("rnea", "aba", "fd_derivatives", "crba", "rnea_derivatives", "gravity")
 
@@ -167,6 +170,42 @@ def test_parameters_that_do_not_exist_are_a_sentence(
 def test_parameters_that_change_nothing_are_refused() -> None:
     with pytest.raises(FunctionError, match=f"'{HAND}' change no result of 'forward_kinematics'"):
         FUNCTIONS["forward_kinematics"].with_parameters((HAND,)).trace(load("iiwa14"))
+
+
+UNSUPPORTED = (
+    *("rnea_fext", "aba_fext", "centre_of_mass", "com_jacobian"),
+    *("operational_space_inertia", "inverse_operational_space_inertia"),
+    *("centroidal_momentum", "centroidal_rate"),
+)
+
+
+@pytest.mark.parametrize("row", UNSUPPORTED)
+def test_rows_that_need_constant_inertias_refuse_parameters(row: str) -> None:
+    with pytest.raises(FunctionError, match="leave out the parameters"):
+        FUNCTIONS[row].with_parameters((HAND,)).trace(load("iiwa14"))
+
+
+def test_a_user_s_function_refuses_parameters() -> None:
+    path = ROOT / "examples/functions/computed_torque.py"
+    with pytest.raises(FunctionError, match="only functions of the table take parameters"):
+        named_function(f"{path}:computed_torque", parameters=(HAND,))
+
+
+def test_an_inverse_inertia_is_sampled_with_its_set() -> None:
+    model, row = load("iiwa14"), FUNCTIONS["fd_derivatives_from_minv"].with_parameters((HAND,))
+    x = drawn(model, row, 3)
+    inverse = FUNCTIONS["minv"].with_parameters((HAND,))
+    minv = inverse.evaluate(model, {"q": x["q"], "parameters": x["parameters"]})["minv"]
+    assert np.abs(x["minv"] - minv).max() <= 1e-6 * np.abs(minv).max()
+    plain = FUNCTIONS["minv"].evaluate(model, {"q": x["q"]})["minv"]
+    assert np.abs(x["minv"] - plain).max() > 1e-3 * np.abs(minv).max()
+
+
+def test_a_width_of_friction_is_checked_and_kept() -> None:
+    with pytest.raises(FunctionError, match="friction_width is -1"):
+        named_function("rnea", friction_width=-1.0)
+    row = FUNCTIONS["rnea"].with_terms(("damping",), 0.2)
+    assert in_table(row) and portable(row).function() == row
 
 
 def test_a_range_without_parameters_is_refused() -> None:

@@ -101,6 +101,15 @@ def check_mass(model: Model) -> None:
         )
 
 
+def check_constant_inertias(model: Model) -> None:
+    """Raise for a robot with inertial parameters that are inputs."""
+    if not all(isinstance(body.inertia.mass, int | float) for body in model.bodies):
+        raise DynamicsError(
+            f"Inertial parameters of {model.name!r} are inputs, and this needs them as constants: "
+            "leave out the parameters."
+        )
+
+
 def needs_inverse(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Make an array function raise if the joint-space inertia matrix has no inverse."""
 

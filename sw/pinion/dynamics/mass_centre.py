@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from pinion.robot import Model
 
 from .axis import axis_motion, joint_transform, numbered_axes
-from .checks import Array, DynamicsError, split
+from .checks import Array, DynamicsError, check_constant_inertias, split
 from .coupled import coupling_of
 from .general import kinematics as general
 from .general.arrays import request
@@ -107,6 +107,7 @@ def com_jacobian_scalars(
 
 def total_mass(model: Model) -> float:
     """Return the mass of the moving bodies [kg]; raise :class:`DynamicsError` if it is zero."""
+    check_constant_inertias(model)
     total = sum(body.inertia.mass for body in model.bodies)
     if not total > 0.0:
         raise DynamicsError(

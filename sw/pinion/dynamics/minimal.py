@@ -35,6 +35,8 @@ from numpy.typing import NDArray
 
 from pinion.robot import Body, Inertia, Joint, JointKind, Model, Transform, Vec3
 
+from .checks import check_constant_inertias
+
 Array = NDArray[np.float64]
 
 # Smaller numbers [m, kg m, kg m^2] are rounded zeros.
@@ -92,6 +94,7 @@ def minimal_model(model: Model, keep: Collection[int] = ()) -> Model:
 
 def slid_model(model: Model) -> Model:
     """Return the first step of :func:`minimal_model`: frames slid along their joints' axes."""
+    check_constant_inertias(model)
     slides = slides_of(model)
     bodies: list[Body] = []
     for i, body in enumerate(model.bodies):

@@ -49,8 +49,10 @@ def with_options(row: Function, **options: Unpack[RowOptions]) -> Function:
         raise TypeError(f"A function has no option '{strange[0]}'.")
     if outputs := options.get("outputs"):
         row = row.asked(outputs)
-    if terms := options.get("joint_terms"):
-        row = row.with_terms(terms, options.get("friction_width", FRICTION_WIDTH))
+    terms, width = options.get("joint_terms"), options.get("friction_width", FRICTION_WIDTH)
+    # Without terms the width is checked all the same, and a row keeps the terms that it has.
+    if terms or (not row.joint_terms and width != row.friction_width):
+        row = row.with_terms(terms or (), width)
     load = options.get("parameter_range")
     return row.with_parameters(
         options.get("parameters", ()), None if load is None else LoadBox.parsed(load)

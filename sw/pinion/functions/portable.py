@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pinion.dynamics.joint_terms import FRICTION_WIDTH
+
 from . import named, table
 from .errors import FunctionError
 from .options import RowOptions, options_from_text
@@ -59,7 +61,7 @@ class PortableFunction:
 
 def portable(row: Function) -> PortableFunction:
     """Return the stand-in of a function."""
-    options = options_from_text(row.options)
+    options = _options_of(row)
     if in_table(row):
         return PortableFunction(row.name, options)
     options.pop("derivatives", None)
@@ -80,9 +82,17 @@ def portable(row: Function) -> PortableFunction:
 def in_table(row: Function) -> bool:
     """Whether a row is in the table, so that its name and options suffice."""
     try:
-        return row == table.table_function(row.name, **options_from_text(row.options))
+        return row == table.table_function(row.name, **_options_of(row))
     except FunctionError:
         return False
+
+
+def _options_of(row: Function) -> RowOptions:
+    """Return the options of a row, with the width of friction that its text leaves out."""
+    options = options_from_text(row.options)
+    if row.friction_width != FRICTION_WIDTH:
+        options["friction_width"] = row.friction_width
+    return options
 
 
 def _script() -> str | None:

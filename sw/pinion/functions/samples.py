@@ -7,6 +7,8 @@ accelerations are drawn, and other inputs of a function follow from them.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -258,6 +260,10 @@ def sample(
                 return sets
             case Quantity.EFFORT if sets is not None:
                 return _efforts_of_sets(model, function, sets, q, qd, qdd)
+            case Quantity.INVERSE_INERTIA if sets is not None:
+                robots = dynamics.parametric_model(model, function.parameters, list(sets.T))
+                inverse = dynamics.minv_scalars(robots, list(q.T))
+                return np.stack([_columns(row, count) for row in inverse], axis=1)
             case Quantity.POSITION | Quantity.VELOCITY | Quantity.ACCELERATION as quantity:
                 # The first block is the state's; another one, such as a reference, is independent.
                 return state.pop(quantity) if quantity in state else another[quantity]()
@@ -338,7 +344,12 @@ def _efforts_of_sets(
         joint_terms=function.joint_terms,
         friction_width=function.friction_width,
     )
-    return np.stack([np.broadcast_to(np.asarray(x, np.float64), len(q)) for x in tau], axis=1)
+    return _columns(tau, len(q))
+
+
+def _columns(elements: Sequence[Any], count: int) -> Floats:
+    """Return elements (count,) each, or constants, as (count, elements)."""
+    return np.stack([np.broadcast_to(np.asarray(x, np.float64), count) for x in elements], axis=1)
 
 
 def _held(rng: np.random.Generator, count: int) -> NDArray[np.int64]:

@@ -130,7 +130,7 @@ def check_joints(model: Model, *, before: Model) -> Model:
 
 def massless(model: Model) -> bool:
     """Return whether no moving body has any inertia, unless that was accepted."""
-    numbers = all(isinstance(body.inertia.mass, float) for body in model.bodies)  # not inputs
+    numbers = all(isinstance(body.inertia.mass, int | float) for body in model.bodies)  # not inputs
     if not numbers or any(body.inertia != ZERO or body.joint.armature for body in model.bodies):
         return False
     return bool(model.bodies) and not any(_NO_INVERSE in note for note in model.notes)

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.base.escaping import one_line
-from pinion.functions.blocks import Block, State
+from pinion.functions.blocks import Block, LoadBox, State
 from pinion.functions.built import BuiltFunction
+from pinion.functions.errors import FunctionError
 from pinion.functions.mistakes import Place, UserError, caller, place_of, return_of, said
 from pinion.functions.reduced import numbered_graph
 from pinion.functions.row import Function, columns_of
@@ -82,6 +83,21 @@ class OwnFunction(Function):
     @property
     def __wrapped__(self) -> Callable[..., Any]:
         return self.python
+
+    def with_parameters(self, names: Sequence[str], load: LoadBox | None = None) -> Function:
+        """Raise unless there are no names: only rows of the table take parameters.
+
+        Raises
+        ------
+        pinion.functions.FunctionError
+            If parameters are named.
+        """
+        if names:
+            raise FunctionError(
+                f"'{self.name}' is user-defined, and only functions of the table take parameters: "
+                "give it an input instead."
+            )
+        return super().with_parameters(names, load)
 
     def check(self, model: Model) -> None:
         """Trace for a robot, and compare the trace with the Python function and the reference.
